@@ -97,7 +97,7 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 	}
 }
 
-// TestWaitedForAServer: a call that waited for a slot of a server until its time was over reports that, however it was made.
+// TestWaitedForAServer: a call whose time ended while it waited for a slot of a server says so, to any caller.
 func TestWaitedForAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestHeldBytes(t *testing.T) {
 	const bytes, all = 3 << 20, 12 << 20
 	for name, c := range map[string]struct {
 		request string
-		minimum int64 // bytes held at the end; more than the limit: refused
+		minimum int64 // minimum of the bytes held at once; more than all: refused
 	}{
 		"a result":                  {`{"steps":[{"fn":"test.text","args":{"bytes":3145728}}],"return":{"n":1}}`, bytes},
 		"after select":              {`{"steps":[{"fn":"test.text","args":{"bytes":3145728},"select":"len($result)"}]}`, bytes},

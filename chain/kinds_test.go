@@ -14,14 +14,14 @@ import (
 	stepschema "github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// kind is a sort of functions, and what an engine over them needs besides.
+// kind has functions for transcripts, and what else an engine over them needs.
 type kind struct {
 	functions func(*world) []steps.Function
-	registry  func(*steps.Registry) *steps.Registry // nil: as it is
+	registry  func(*steps.Registry) *steps.Registry // nil: unchanged
 	rung      func(*steps.Entry) int
 }
 
-// kinds are those of the transcripts.
+// kinds are the kinds of functions that transcripts can name.
 var kinds = map[string]kind{
 	"test":           {functions: (*world).functions},
 	"do":             {functions: func(*world) []steps.Function { return writingFunctions() }},
@@ -33,7 +33,7 @@ var kinds = map[string]kind{
 	"ladder-of-warn": ladderKind(ladder.Warn),
 }
 
-// symbols are functions as a server for source code offers them, in one repository only.
+// symbols returns functions like those of a server for source code, with a single repository.
 func symbols() []steps.Function {
 	read := func(name, properties, required, result string) steps.Function {
 		return steps.Function{
@@ -55,7 +55,7 @@ func symbols() []steps.Function {
 	}
 }
 
-// spelled are functions that answer their arguments, of which repo_id may be spelled in several ways.
+// spelled returns functions that return their arguments. The argument repo_id may be spelled in several ways.
 func spelled() []steps.Function {
 	echo := func(name, input string, aliases map[string]string) steps.Function {
 		return steps.Function{
@@ -68,12 +68,12 @@ func spelled() []steps.Function {
 		echo("r.closed", repo+`,"additionalProperties":false}`, nil),
 		echo("r.open", repo+`}`, nil),
 		echo("r.aliased", repo+`}`, map[string]string{"r": "repo_id"}),
-		echo("r.free", repo+`,"additionalProperties":true}`, nil), // repoId is a key of the caller's own
+		echo("r.free", repo+`,"additionalProperties":true}`, nil), // repoId is an additional key of the caller
 		echo("r.twins", `{"type":"object","properties":{"repo_id":{},"repoId":{}}}`, nil),
 	}
 }
 
-// wideArguments is a function with a schema of some thousand tokens.
+// wideArguments returns a function with a schema of some thousand tokens.
 func wideArguments() steps.Function {
 	wide := make([]string, 60)
 	for i := range wide {
@@ -83,7 +83,7 @@ func wideArguments() steps.Function {
 		Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }}
 }
 
-// answering is a function that gives what its argument gives is, or the text of answer.
+// answering returns a function that returns the value of its argument gives, or else the text of its argument answer.
 func answering(spec steps.Spec) steps.Function {
 	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) {
 		if gives := gjson.GetBytes(args, "gives"); gives.Exists() {
@@ -93,7 +93,7 @@ func answering(spec steps.Spec) steps.Function {
 	}}
 }
 
-// writingFunctions has functions of each effect, declared and not, that answer what their arguments say.
+// writingFunctions returns functions of each effect, declared and not, that return what their arguments say.
 func writingFunctions() []steps.Function {
 	create := answering(steps.Spec{Name: "web.create", EffectDeclared: true})
 	call := create.Call
@@ -118,7 +118,7 @@ func writingFunctions() []steps.Function {
 	}
 }
 
-// objects is an array of n objects of a usual size.
+// objects returns an array of n objects of usual size.
 func objects(n int) string {
 	list := make([]string, n)
 	for i := range list {
@@ -129,7 +129,7 @@ func objects(n int) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// wide is an object of more than 100 tokens.
+// wide returns an object of more than 100 tokens.
 func wide(head string) string {
 	return `{` + head + `,"comments":"` + filler + `"}`
 }
@@ -139,12 +139,12 @@ func stepOf(fn, answer, extra string) string {
 	return fmt.Sprintf(`{"fn":%q,"args":{"answer":%s}%s}`, fn, text, extra)
 }
 
-// seenList is a function that declares no result.
+// seenList is a function without an output schema.
 var seenList = steps.Function{Spec: steps.Spec{Name: "s.list", Effect: steps.Read}, Call: func(context.Context, []byte) ([]byte, error) {
 	return []byte(`{"items":[{"id":1,"tags":["a"]}],"total":1}`), nil
 }}
 
-// seenShapes lets a registry know results that were seen, some of which have rare members.
+// seenShapes adds the shape of earlier results to a registry. Some of its members are rare.
 func seenShapes(r *steps.Registry) *steps.Registry {
 	const item = `{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},` +
 		`"additionalProperties":false}`

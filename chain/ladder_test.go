@@ -16,10 +16,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/ladder"
 )
 
-// rungs are those of a ladder; the cheaper a function, the longer it takes.
+// rungs are the rungs of a ladder. The cheaper a function is, the longer it takes.
 var rungs = []string{"code.search", "code.card", "code.skeleton", "code.window"}
 
-// ladderKind has a function for each rung, and other.wait, on none, which takes as many seconds as it is told to.
+// ladderKind has a function for each rung, and other.wait, which is on no rung and takes as many seconds as its argument says.
 func ladderKind(mode ladder.Mode) kind {
 	return kind{functions: rungFunctions, rung: (*steps.Entry).Rung, registry: func(r *steps.Registry) *steps.Registry {
 		l, faults := ladder.New(&ladder.Options{Mode: mode, Subject: "id", Rungs: rungs})
@@ -57,7 +57,7 @@ func rungFunctions(*world) []steps.Function {
 	return functions
 }
 
-// TestLadderSession: chains of one client know what the others have called, chains without a session do not.
+// TestLadderSession: chains of one session know the calls of the others; chains without a session do not.
 func TestLadderSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestLadderSession(t *testing.T) {
 	})
 }
 
-// TestLadderLateWarning: what a function warns of after its chain has ended is not in the answer.
+// TestLadderLateWarning: a warning that a function gives after its chain has ended is not in the answer.
 func TestLadderLateWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

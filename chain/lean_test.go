@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestLeanSize: a write of 60 objects is answered in at most 48 tokens, where the whole answer costs a hundred times that; the
-// least budget has room for the dearest lean form.
+// TestLeanSize: a write of 60 objects is answered in at most 48 tokens, while the whole answer costs a hundred times as much. The minimum
+// budget has room for the most expensive lean form.
 func TestLeanSize(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 0)
@@ -34,7 +34,7 @@ func TestLeanSize(t *testing.T) {
 	}
 }
 
-// TestLeanBounds: where the lean form begins, that it can be off, and that nothing is lost without a store.
+// TestLeanBounds: the size at which the lean form begins, that it can be off, and that no result is lost without a store.
 func TestLeanBounds(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 0)
@@ -65,7 +65,7 @@ func TestLeanBounds(t *testing.T) {
 	}
 }
 
-// TestLeanDeletes: a function deletes whose name says so, in any style of names.
+// TestLeanDeletes: a function deletes if its name says so, in any style of names.
 func TestLeanDeletes(t *testing.T) {
 	t.Parallel()
 	for name, deletes := range map[string]bool{
@@ -82,7 +82,7 @@ func TestLeanDeletes(t *testing.T) {
 			t.Errorf("%s: %.200s", name, answer.JSON)
 		}
 	}
-	// What was declared as a mere write, or by the configuration as one, is none, whatever its name.
+	// A function that is declared as a write, by itself or by the configuration, does not delete, whatever its name.
 	e := engineOf(t, []steps.Function{answering(steps.Spec{Name: "s.delete", EffectDeclared: true, Deletes: true})},
 		chain.Options{Lite: true}, true)
 	answer := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("s.delete", wide(`"id":7`), "")+`]}`), nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// place is where one pointer's value is: the simple way, one after the other.
+// simplePosition finds the position of the value at a single pointer in the simplest way.
 func simplePosition(text []byte, value gjson.Result, at string) (line, column int) {
 	offset := value.Index
 	for _, token := range pointerTokens(at) {
@@ -38,7 +38,7 @@ func simplePosition(text []byte, value gjson.Result, at string) (line, column in
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// TestLocateAll: the positions of all faults together are those that each has alone.
+// TestLocateAll: faults that are located together get the same positions as alone.
 func TestLocateAll(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,7 +62,7 @@ func TestLocateAll(t *testing.T) {
 	if f.Line != 1 || f.Column < 50 || f.Column > 100 {
 		t.Errorf("what is too deep to be walked: %d:%d", f.Line, f.Column)
 	}
-	for at, want := range map[string]int{"/a": 2, "/a/b": 10, "/c/0": 27, "/a/none": 8} { // of an element and a missing key, the value
+	for at, want := range map[string]int{"/a": 2, "/a/b": 10, "/c/0": 27, "/a/none": 8} { // an element; for a missing key the value around it
 		f := &fault.Error{At: at, Err: fault.ErrUnknownKey}
 		Locate([]byte(`{"a" : { "b":1 }, "c" : [ 1 ]}`), []*fault.Error{f})
 		if f.Column != want {
@@ -76,7 +76,7 @@ func TestLocateAll(t *testing.T) {
 	}
 }
 
-// drawJSON draws a value, spread over lines.
+// drawJSON draws a value that spans several lines.
 func drawJSON(t *rapid.T, depth int) string {
 	space := rapid.SampledFrom([]string{"", " ", "\n", "\n\t"}).Draw(t, "space")
 	kind := rapid.IntRange(0, 3).Draw(t, "kind")
@@ -103,7 +103,7 @@ func drawJSON(t *rapid.T, depth int) string {
 	return space + "[" + strings.Join(pieces, ",") + space + "]"
 }
 
-// pointers are those of all values within one, and of some that are not there.
+// pointers returns the pointers of all values within a value, and some that do not exist.
 func pointers(value gjson.Result, at string) []string {
 	list := []string{at, at + "/nope", at + "/7/x"}
 	if !value.IsArray() && !value.IsObject() {

@@ -43,7 +43,7 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// FuzzMentions: of a chain that is right as a saved one, exactly the functions are mentioned that it calls and that take calls back.
+// FuzzMentions: the mentions of a chain that is valid as a saved chain include all functions that it calls, and all that undo calls.
 func FuzzMentions(f *testing.F) {
 	f.Add(`{"steps":[{"fn":"a.b"},{"chain":{"steps":[{"fn":"c","undo":{"fn":"d"}}]}}]}`)
 	f.Add(`{"st\u0065ps":[{"f\u006e":"a"}],"return":"$0"}`)

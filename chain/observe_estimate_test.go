@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestSampled holds for any texts: what is taken of them stands in them in this order, is all where there is no more than may
-// be taken, and else as much as may be, from the beginning to near the end.
+// TestSampled checks for random texts that a sample has their bytes in order. It is everything if the texts are no longer than the maximum;
+// otherwise it has the maximum length and spans the texts from the beginning to near the end.
 func TestSampled(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,7 +21,7 @@ func TestSampled(t *testing.T) {
 			texts = append(texts, make([]byte, rapid.IntRange(0, 300).Draw(t, "length")))
 		}
 		all := bytes.Join(texts, nil)
-		for at, i := 0, 0; i < len(texts); i++ { // each place has a number of its own, as far as bytes go
+		for at, i := 0, 0; i < len(texts); i++ { // each byte is the number of its piece
 			for j := range texts[i] {
 				texts[i][j] = byte(at / pieceBytes)
 				all[at] = texts[i][j]
@@ -47,7 +47,7 @@ func TestSampled(t *testing.T) {
 	})
 }
 
-// TestEstimate holds that a text whose beginning is not like the rest is estimated as a whole, and a short one counted.
+// TestEstimate: the estimate of a text covers all of it, even if its beginning differs from the rest. A short text is counted.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	functions, err := steps.NewRegistry(nil, nil)
@@ -74,7 +74,7 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 	many := func(int) []byte { return []byte(`{"id":"a-1","value":7}`) }
-	for _, n := range []int{2, 9, 11, 12, 50} { // guessed, and counted
+	for _, n := range []int{2, 9, 11, 12, 50} { // some are guessed, others counted
 		one := s.meter.Count(many(0))
 		if got := s.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
 			t.Errorf("%d short texts: %d tokens, and each has %d", n, got, one)

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// saboteur is an observer that panics, or gives what cannot be used.
+// saboteur is an observer that panics, or returns unusable values.
 type saboteur struct{ where string }
 
 func (s saboteur) Request(ctx context.Context, _ *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
@@ -50,8 +50,8 @@ type brokenContext struct{ context.Context }
 
 func (brokenContext) Value(any) any { panic("a broken context") }
 
-// TestObserversChangeNothing holds for any chain: with an observer, also one that panics, the answer is the same, but for
-// the time that it tells; and what a good one is told adds up.
+// TestObserversChangeNothing: for random chains, an observer, even one that panics, does not change the answer except for the times in it.
+// The reports to a correct observer are consistent.
 func TestObserversChangeNothing(t *testing.T) {
 	t.Parallel()
 	plain := engine(t, &world{}, chain.Options{})
@@ -98,7 +98,7 @@ func TestObserversChangeNothing(t *testing.T) {
 	})
 }
 
-// shapeOf is what of an answer does not depend on which of several steps was faster, nor on how long they took.
+// shapeOf returns the part of an answer that does not depend on how long steps took and which of them was faster.
 func shapeOf(answer []byte, bare bool) string {
 	if bare {
 		if token := gjson.GetBytes(answer, "continuation_token"); token.Exists() {
@@ -117,7 +117,7 @@ func shapeOf(answer []byte, bare bool) string {
 	return shape + structType.Get("result.shape").Raw
 }
 
-// TestDefectsHaveACause holds that the cause of a panic in the engine is there for logs, and not in the answer.
+// TestDefectsHaveACause: the cause of a panic in the engine is available to logs, and not in the answer.
 func TestDefectsHaveACause(t *testing.T) {
 	t.Parallel()
 	var reported *fault.Error
@@ -134,7 +134,7 @@ func TestDefectsHaveACause(t *testing.T) {
 	}
 }
 
-// TestDefectsOfRequestsHaveACause holds it for a panic outside of all steps.
+// TestDefectsOfRequestsHaveACause: the same is true for a panic outside of all steps.
 func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	t.Parallel()
 	var reported *fault.Error
@@ -155,7 +155,7 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 }
 
 type funcObserver struct {
-	request func(context.Context) (context.Context, func(*chain.RequestEnd)) // nil: not that
+	request func(context.Context) (context.Context, func(*chain.RequestEnd)) // nil: that method is not replaced
 	step    func(context.Context) (context.Context, func(chain.StepEnd))
 }
 
@@ -180,7 +180,7 @@ func (i identifier) Identify(ctx context.Context, _ string) (context.Context, st
 	return i.give(ctx)
 }
 
-// TestIdentify holds that a front end gets the id and the context of the observer, and where there are none its own context.
+// TestIdentify: a front end gets the id and the context of the observer, or its own context if the observer gives none.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	type key struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// watcher is an observer that remembers what it is told, and finds fault with the order of it.
+// watcher is an observer that records all reports, and complains about reports in the wrong order.
 type watcher struct {
 	mu       sync.Mutex
 	requests []*observedRequest
@@ -38,7 +38,7 @@ type watchedStep struct {
 
 type watchedKey struct{}
 
-// watchedPosition is what the contexts of a watcher carry.
+// watchedPosition is the value in the contexts of a watcher.
 type watchedPosition struct {
 	request *observedRequest
 	step    *watchedStep
@@ -95,7 +95,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 	}
 }
 
-// only is the one request that there was.
+// only returns the only request.
 func (w *watcher) only(t testing.TB) *observedRequest {
 	t.Helper()
 	w.mu.Lock()
@@ -106,7 +106,7 @@ func (w *watcher) only(t testing.TB) *observedRequest {
 	return w.requests[0]
 }
 
-// TestObservedTree tells of a chain with all that a step can be.
+// TestObservedTree checks the reports of a chain with all kinds of steps.
 func TestObservedTree(t *testing.T) {
 	t.Parallel()
 	w, o := &world{}, &watcher{}
@@ -160,7 +160,7 @@ func TestObservedTree(t *testing.T) {
 	}
 }
 
-// TestObservedContext holds that a function runs in what the observer gives for its step.
+// TestObservedContext: a function runs in the context that the observer returned for its step.
 func TestObservedContext(t *testing.T) {
 	t.Parallel()
 	o := &watcher{}
@@ -184,7 +184,7 @@ func TestObservedContext(t *testing.T) {
 	o.only(t)
 }
 
-// TestObservedKinds tells of each thing that an engine can be asked for.
+// TestObservedKinds checks the report of each kind of request.
 func TestObservedKinds(t *testing.T) {
 	t.Parallel()
 	ctx, yes := context.Background(), true
@@ -237,7 +237,7 @@ func asError(f *fault.Error) error {
 	return f
 }
 
-// TestObservedPass tells of what a front end does without the engine.
+// TestObservedPass checks the report of a call that a front end makes without the engine.
 func TestObservedPass(t *testing.T) {
 	t.Parallel()
 	o := &watcher{}
@@ -247,7 +247,7 @@ func TestObservedPass(t *testing.T) {
 		t.Error("the context is not the observer's")
 	}
 	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
-	end(&chain.RequestEnd{}) // of no effect
+	end(&chain.RequestEnd{}) // without effect
 	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout ||
 		r.end.Function != "test.echo" {
 		t.Errorf("%+v %+v", r.RequestInfo, r.end)
@@ -259,7 +259,7 @@ func TestObservedPass(t *testing.T) {
 	}
 }
 
-// TestObservedTokens holds what is told of results that the answer does not hold, near to what they cost.
+// TestObservedTokens: the reported tokens of results that are not in the answer are close to their real cost.
 func TestObservedTokens(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 0)

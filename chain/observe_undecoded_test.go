@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// told is an observer that remembers the last request.
+// report is an observer that records the last request.
 type report struct {
 	began *RequestInfo
 	ended *RequestEnd
@@ -23,7 +23,7 @@ func (*report) Step(ctx context.Context, _ StepInfo) (context.Context, func(Step
 	return ctx, nil
 }
 
-// TestUndecodedIsObserved holds that a request which a defect stops before it is decoded is told of, with its end.
+// TestUndecodedIsObserved: a request that a defect stops before it is decoded is reported, with its end.
 func TestUndecodedIsObserved(t *testing.T) {
 	t.Parallel()
 	functions, err := steps.NewRegistry(nil, nil)

@@ -27,7 +27,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestHoistFaults: what the contract has a field for, in any request, cannot be hoisted.
+// TestHoistFaults: a name that is a field of any request cannot be hoisted.
 func TestHoistFaults(t *testing.T) {
 	t.Parallel()
 	refused := []string{"", "steps", "input", "lite", "verify", "fn", "args", "forEach", "id", "continuation_token", "mode", "query",

@@ -20,7 +20,7 @@ const (
 		`"tags":{"type":"array","items":{"type":"string"}},"sub":{"type":"object","additionalProperties":false,"properties":{"k":{"type":["integer","null"]}}}}}}}}`
 )
 
-// treeEngine offers one function that gives treeResult, with an output schema or without one.
+// treeEngine returns an engine with one function that returns treeResult, with an output schema or without one.
 func treeEngine(t testing.TB, output string) *chain.Engine {
 	t.Helper()
 	e := engineOf(t, []steps.Function{{
@@ -31,8 +31,8 @@ func treeEngine(t testing.TB, output string) *chain.Engine {
 	return e
 }
 
-// TestPathFaultsAreCertain holds that what is refused by an output schema would have failed: the same chain, run where the function
-// declares none, is never ok.
+// TestPathFaultsAreCertain: a chain that is refused because of an output schema would have failed. The same chain never succeeds if the
+// function declares no output schema.
 func TestPathFaultsAreCertain(t *testing.T) {
 	t.Parallel()
 	closed, open := treeEngine(t, treeSchema), treeEngine(t, "")

@@ -11,13 +11,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestPass: a call whose result is passed on is a run of one step, unless it is safe to repeat; and is not made if the journal cannot have it.
+// TestPass: a passed call is recorded as a run of one step, unless it is safe to repeat.
 func TestPass(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		function string
 		ends     func(string, gjson.Result) ([]byte, error)
-		status   journal.Status // "": it is no run
+		status   journal.Status // "": the call is not recorded
 		want     string
 	}{
 		{"store.put", nil, journal.OK, "0 store.put applied"},
@@ -48,7 +48,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestPassWithoutJournal: what cannot be written is not sent, and what is safe to repeat goes on.
+// TestPassWithoutJournal: a call that cannot be recorded is not sent; a call that is safe to repeat is.
 func TestPassWithoutJournal(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, unwritable{&journal.Memory{}}, nil)

@@ -16,8 +16,7 @@ import (
 // recallHere is set in the environment of the process that is measured.
 const recallHere = "ONECALL_TEST_RECALL"
 
-// TestMemoryOfRecall: a run that looks up what it has done does not hold all results of its reads, however many there are.
-// It is measured in a process of its own.
+// TestMemoryOfRecall: a run that looks up its earlier calls does not hold the results of all its reads. It is measured in its own process.
 func TestMemoryOfRecall(t *testing.T) {
 	if os.Getenv(recallHere) != "" {
 		recall(t)
@@ -56,7 +55,7 @@ func recall(t *testing.T) {
 	}
 }
 
-// forgetful is a driver that keeps nothing, as one that writes to a disk does.
+// forgetful is a driver that holds nothing in memory, like one that writes to a disk.
 type forgetful struct{ journal.Memory }
 
 func (*forgetful) Write(_ context.Context, list []journal.Write) ([]bool, error) {

@@ -28,8 +28,8 @@ import (
 const configured = "configured-s3cret-of-defaults"
 
 // TestReplayEqualsRun holds for random chains over a random registry, with hoisted names, common arguments, aliases, other
-// spellings, defaults, secrets, forEach and failures: a replay without the source answers what the run did, byte for byte,
-// also if the configured secret is missing; and no secret stands in the recording.
+// spellings, defaults, secrets, forEach and failures: a replay without the source gives the same answer as the run, byte for byte, even if
+// the configured secret is missing; and the recording contains no secret.
 func TestReplayEqualsRun(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -92,7 +92,7 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 	results, err := budget.NewResults(store, nil)
 	must(t, err)
 	t.Cleanup(func() { results.Close() })
-	// Each call takes a time of its own, so that what runs side by side ends in the same order each time.
+	// Each call takes its own time, so that parallel calls end in the same order each time.
 	slow := functions.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			h := fnv.New32()
@@ -106,7 +106,7 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 	return e
 }
 
-// answerOf answers without what is random: continuation tokens, and how many tokens these are.
+// answerOf returns an answer without its random parts: continuation tokens, and their number of tokens.
 func answerOf(ctx context.Context, e *chain.Engine, request []byte) string {
 	answer := string(e.Run(ctx, request, nil).JSON)
 	if without := continuation.ReplaceAllString(answer, "TOKEN"); without != answer {
@@ -121,7 +121,7 @@ var (
 	tokenMember  = regexp.MustCompile(`"tokens":\d+`)
 )
 
-// drawn are names of functions, each with spellings by which chains call it.
+// drawn maps names of functions to the spellings by which chains call them.
 var drawn = map[string][]string{
 	"shop.put_item": {"shop.put_item", "shopPutItem", "putItem"}, "shop.item.delete": {"shop.item.delete", "item.delete", "shop_item_delete"},
 	"shop.list": {"shop.list", "list", "shopList"}, "box.find-all": {"box.find-all", "boxFindAll", "findAll"},
@@ -163,13 +163,13 @@ func drawFunctions(t *rapid.T) []steps.Function {
 	return fns
 }
 
-// repeating makes a function that repeats its arguments, fails where these say it, and tells writes how many there were.
+// repeating returns a function that returns its arguments, fails if they say so, and numbers writes.
 func repeating(effect steps.Effect) steps.Call {
 	var mu sync.Mutex
 	writes := 0
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		mu.Lock()
-		if effect != steps.Read { // one after the other
+		if effect != steps.Read { // writes run one after another
 			writes++
 		}
 		id := writes

@@ -15,17 +15,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// depot is a service that fails in all ways that a service can, and logs what it did and what it told of it.
+// depot is a service that fails in all possible ways. It records what it did and what its callers know of that.
 type depot struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	faults   float64           // how often a call fails
-	items    map[string]string // the notes of what it has, by key
-	paid     map[string]string // the idempotency key with which an item came, by key
-	unknown  map[string]bool   // whoever put the item was not told whether it was done
-	unsure   map[string]bool   // whoever removed it was not
+	items    map[string]string // the notes of its items, by key
+	paid     map[string]string // the idempotency key with which an item was put, by key
+	unknown  map[string]bool   // the caller of put does not know whether it was done
+	unsure   map[string]bool   // the caller of remove does not know whether it was done
 	approved map[string]int    // how often the guarded call with these arguments may be made
-	offenses []string          // what nobody may do
+	offenses []string          // violations of the rules
 	registry *steps.Registry   // of its functions
 }
 
@@ -37,7 +37,7 @@ func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
 	return s
 }
 
-// answer carries a call out, or not, and answers as a drawn mood has it. unknown: the caller cannot know whether it was carried out.
+// answer carries out a call or not, and returns a randomly drawn answer. unknown: the caller cannot know whether it was carried out.
 func (s *depot) answer(do func() []byte) (result []byte, unknown bool, err error) {
 	mood := 1.0
 	if s.random.Float64() < s.faults {
@@ -65,7 +65,7 @@ func (s *depot) offense(format string, args ...any) {
 	s.offenses = append(s.offenses, fmt.Sprintf(format, args...))
 }
 
-// put takes an item. Only what is safe to repeat, or has the idempotency key of the item, may come for one that is there.
+// put stores an item. An item that exists may only be put again by a repeatable call, or with its idempotency key.
 func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,11 +79,11 @@ func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, 
 		delete(s.unsure, key)
 		return s.receipt(key)
 	})
-	s.unknown[key] = unknown || s.unknown[key] && err != nil // a later refusal does not tell of an earlier call
+	s.unknown[key] = unknown || s.unknown[key] && err != nil // a later refusal says nothing about an earlier call
 	return result, err
 }
 
-// guarded takes an item if the call was approved.
+// guarded stores an item if the call was approved.
 func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
 	if s.approved[string(args)]--; s.approved[string(args)] < 0 {
@@ -93,14 +93,14 @@ func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
 	return s.put(ctx, args, false)
 }
 
-// advance takes one item more of a row.
+// advance stores the next item of a row.
 func (s *depot) advance(ctx context.Context, args []byte) ([]byte, error) {
 	next := gjson.GetBytes(args, "from").Int() + 1
 	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw),
 		false)
 }
 
-// remove gives an item away that is there.
+// remove removes an item that exists.
 func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
 	return result, err
 }
 
-// receipt is what a put of a key answers; the number of one of a row stands behind its key.
+// receipt returns the result of a put. The key of an item in a row ends with its number.
 func (s *depot) receipt(key string) []byte {
 	_, number, _ := strings.Cut(key, "#")
 	return fmt.Appendf(nil, `{"of":%q,"at":%s,"seen":[1,2]}`, key, strings.Repeat("0", 1-min(1, len(number)))+number)
@@ -143,8 +143,8 @@ func (s *depot) page(ctx context.Context, args []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"rows":["row %d"],"next":%d}`, n, n+1), nil
 }
 
-// of is what became of the items that calls at a place put: how many are there, and of how many of which nobody knows whether they
-// came, or went.
+// of returns the state of the items that the calls at a place put: how many exist, and for how many it is not known whether they were put
+// or removed.
 func (s *depot) of(base string) (present, unknown int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ var savedModel = map[string]string{
 	"careful": `{"onError":"undo","params":{"key":{},"note":{}},"steps":[{"fn":"shop.put","args":{"key":"${$input.key}.a","note":"$input.note"},"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}},{"fn":"shop.put","args":{"key":"${$input.key}.b","note":"$0"}}]}`,
 }
 
-// savedFunctions are these; those of all stores are the same.
+// savedFunctions returns the functions of savedModel. They are the same for all depots.
 var savedFunctions = sync.OnceValue(func() (list []steps.Function) {
 	for name, text := range savedModel {
 		function, faults := chain.Saved(name, []byte(text), &chain.Options{})

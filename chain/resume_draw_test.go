@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// drawnDelivery is a chain whose every write has a key of its own.
+// drawnDelivery is a chain whose writes each have a unique key.
 type drawnDelivery struct {
 	random *rand.Rand
 	steps  []string
 	keys   map[string]string // by the place of the call; the calls of a repeat add a number
-	rows   map[string]bool   // the places of these
+	rows   map[string]bool   // the places of repeats
 	text   string
 	undoes bool // when it fails
 }
 
-// drawDelivery draws one.
+// drawDelivery draws a drawnDelivery.
 func drawDelivery(random *rand.Rand) *drawnDelivery {
 	d := &drawnDelivery{random: random, keys: map[string]string{}, rows: map[string]bool{}, undoes: random.IntN(5) == 0}
 	n := 1 + random.IntN(6)
 	if random.IntN(20) == 0 {
-		n += 8 // some places begin with others
+		n += 8 // so that some places are prefixes of others
 	}
 	for i := range n {
 		d.steps = append(d.steps, d.step(i))
@@ -75,7 +75,7 @@ func (d *drawnDelivery) step(i int) string {
 		d.put(fmt.Sprintf("%q", key), `["$input.note","$0.n"]`, ""))
 }
 
-// put is a step that puts an item, by any of the functions that do.
+// put returns a step that puts an item with a random function.
 func (d *drawnDelivery) put(key, value, each string) string {
 	fn := []string{"put", "put", "set", "pay", "guarded"}[d.random.IntN(5)]
 	extra := each + d.undo()
@@ -89,7 +89,7 @@ func (d *drawnDelivery) undo() string {
 	return d.maybe(2, `,"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}`)
 }
 
-// maybe is a text once in n times.
+// maybe returns text once in n times, else "".
 func (d *drawnDelivery) maybe(n int, text string) string {
 	if d.random.IntN(n) == 0 {
 		return text
@@ -97,7 +97,7 @@ func (d *drawnDelivery) maybe(n int, text string) string {
 	return ""
 }
 
-// forEach goes over size elements, which call a saved chain, or put themselves where its name is "".
+// forEach returns a forEach over size elements, which call a saved chain, or put items themselves if saved is "".
 func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int) string {
 	for e := range size {
 		position, elementKey := fmt.Sprintf("%d[%d]", i, e), fmt.Sprintf("%s.%d", key, e)
@@ -113,7 +113,7 @@ func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int)
 	return fmt.Sprintf(`,"forEach":"0..%d","concurrency":%d`, size-1, concurrency)
 }
 
-// inner takes note of what a saved chain puts.
+// inner records the keys that a saved chain puts.
 func (d *drawnDelivery) inner(position, key, saved string) {
 	switch saved {
 	case "hand_on":

@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// mortal is a driver whose process is killed: from then on it does nothing.
+// mortal is a driver that does nothing more once its process is killed.
 type mortal struct {
 	journal.Driver
 	mu   sync.Mutex
@@ -38,7 +38,7 @@ func (m *mortal) Write(ctx context.Context, list []journal.Write) ([]bool, error
 	case m.left == 1:
 		m.left = 0
 		if m.half {
-			_, _ = m.Driver.Write(ctx, list) // it is written, and nobody is told
+			_, _ = m.Driver.Write(ctx, list) // written, but not confirmed
 		}
 		m.kill()
 		return nil, errDead
@@ -48,18 +48,18 @@ func (m *mortal) Write(ctx context.Context, list []journal.Write) ([]bool, error
 	return m.Driver.Write(ctx, list)
 }
 
-// deliveries is a shop, a journal of several processes one after the other, and what was asked and answered so far.
+// deliveries has a shop, a journal that one process after another uses, and the requests and answers so far.
 type deliveries struct {
 	shop     *depot
 	memory   *journal.Memory
-	reader   *journal.Journal // of another process, which only looks
+	reader   *journal.Journal // of another process, which only reads
 	random   *rand.Rand
 	drawn    *drawnDelivery
-	deaths   int  // to come
-	died     bool // a process did
+	deaths   int  // kills that are still allowed
+	died     bool // a process was killed
 	id       string
 	changed  bool     // the last request has sent another chain
-	requests []string // what was asked and answered, for a failure
+	requests []string // requests and answers, to print after a failure
 }
 
 func newDeliveries(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *deliveries {
@@ -77,7 +77,7 @@ func (w *deliveries) journal(t *testing.T, d journal.Driver) *journal.Journal {
 	return j
 }
 
-// run runs a request in a process of its own, which may be killed.
+// run runs a request in its own process, which may be killed.
 func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
@@ -89,7 +89,7 @@ func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 	w.changed = strings.Contains(text, `"also"`)
 	j := w.journal(t, driver)
 	who := &chain.Caller{}
-	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // somebody is there who can be asked
+	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // a person can be asked
 		who.Approve = w.asked
 	}
 	engine, err := chain.New(&chain.Options{Functions: w.shop.registry, Journal: j})
@@ -114,7 +114,7 @@ func (w *deliveries) asked(_ context.Context, calls []chain.ApprovalCall) (yes b
 	return yes, nil
 }
 
-// find gives the run's id, as its caller would find it.
+// find returns the run's id, found by its key as its caller would.
 func (w *deliveries) find(t *testing.T) string {
 	if w.id == "" {
 		w.id, _ = w.memory.Find(t.Context(), "", "the run", "")
@@ -122,7 +122,7 @@ func (w *deliveries) find(t *testing.T) string {
 	return w.id
 }
 
-// past is what the journal says of the run.
+// past returns the history of the run.
 func (w *deliveries) past(t *testing.T) *journal.Past {
 	past, err := w.reader.Read(t.Context(), w.find(t), nil)
 	if err != nil {
@@ -131,15 +131,15 @@ func (w *deliveries) past(t *testing.T) *journal.Past {
 	return past
 }
 
-// outcomes are how many calls at a place ended how.
+// outcomes counts the calls at a place by outcome.
 type outcomes map[fault.Outcome]int
 
-// check holds that what an answer and the journal tell of writes is what the shop knows.
+// check checks that the writes in an answer and in the journal agree with the shop.
 func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 	reported := map[string]outcomes{}
 	for _, e := range answer.Get("writes").Array() {
 		if e.Get("at").Exists() && e.Get("fn").Str == "shop.remove" {
-			continue // an undo, whose put is told beside it
+			continue // an undo, whose put is reported as well
 		}
 		positions := expand(e)
 		for _, position := range positions {
@@ -151,7 +151,7 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 	}
 	for position, o := range reported {
 		if w.changed {
-			break // places are those of other calls
+			break // the places belong to other calls
 		}
 		w.true(t, "the answer", position, o)
 	}
@@ -176,8 +176,8 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 	}
 }
 
-// true holds that the outcomes told of a place are those of the shop. Calls that a process had under way when it died are unknown to the
-// journal, whatever became of them.
+// true checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were under
+// way when their process was killed.
 func (w *deliveries) true(t *testing.T, who, position string, o outcomes) {
 	key, drawn := w.drawn.keys[position]
 	if !drawn { // an element whose chain has not begun
@@ -201,9 +201,9 @@ func (w *deliveries) true(t *testing.T, who, position string, o outcomes) {
 	}
 }
 
-// TestResumeModel runs drawn chains against a service that fails in all ways, in processes that are killed, and resumes them until they
-// are through: then the service is as it is after a run without faults, and nothing was done twice. Or it has them undone: then it is as
-// it was, but for what is told. All the time what is told of writes is so.
+// TestResumeModel runs random chains against a service that fails in all ways, in processes that are killed, and resumes them until they
+// succeed. The service is then in the same state as after a run without faults, and nothing was done twice. Or it undoes them; the service
+// is then in its first state, except for what the answers report. All reports of writes must be true.
 func TestResumeModel(t *testing.T) {
 	t.Parallel()
 	runs := 300
@@ -237,7 +237,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 	w := newDeliveries(t, seed, 0.5, drawn)
 	w.deaths = []int{0, 4}[w.random.IntN(2)]
 	defer w.reader.Close()
-	undo := w.random.IntN(4) == 0 // at some time
+	undo := w.random.IntN(4) == 0 // in some round
 	request := drawn.text
 	for round := 0; ; round++ {
 		a := w.run(t, request)
@@ -253,7 +253,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 			return w
 		case code == string(fault.TokenExpired) || drawn.undoes && w.past(t) != nil && w.past(t).Row.Status == journal.Undone:
 			ends["undone by itself"]++
-			return w // what it left was told
+			return w // what it left was reported
 		}
 		if round > 60 {
 			w.shop.faults = 0
@@ -270,7 +270,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 	}
 }
 
-// same holds that the shop is as it is after a run without faults.
+// same checks that the shop is in the same state as after a run without faults.
 func (w *deliveries) same(t *testing.T, calm *deliveries) {
 	for _, key := range w.drawn.keys {
 		if w.shop.items[key] != calm.shop.items[key] {
@@ -282,7 +282,7 @@ func (w *deliveries) same(t *testing.T, calm *deliveries) {
 	}
 }
 
-// undo has the run undone until nothing more can be taken back: what is left is what the shop has, and was told.
+// undo undoes the run until nothing more can be undone. What is left in the shop must be reported.
 func (w *deliveries) undo(t *testing.T) {
 	request := fmt.Sprintf(`{"resume":%q,"undo":true}`, w.find(t))
 	for round := 0; ; round++ {
@@ -313,7 +313,7 @@ func (w *deliveries) undo(t *testing.T) {
 	}
 }
 
-// left holds that the last undo left what it tells to have left, and nothing that it could have taken back.
+// left checks that the last undo reports everything that is left, and left nothing that it could undo.
 func (w *deliveries) left(t *testing.T, answer gjson.Result) {
 	left := map[string]int{}
 	for _, c := range answer.Get("result.left").Array() {

@@ -12,7 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// assume says of the calls at places whose end the journal does not know what the shop knows; "": of several at one place it cannot be said.
+// assume returns the assume of a request: what the shop knows of the calls at places whose outcome the journal does not know; "" if there
+// are several such calls at one place.
 func (w *deliveries) assume(t *testing.T, positions []string) string {
 	var assumed []string
 	for _, position := range positions {
@@ -28,7 +29,7 @@ func (w *deliveries) assume(t *testing.T, positions []string) string {
 	return "{" + strings.Join(assumed, ",") + "}"
 }
 
-// known is what the shop knows of such calls at a place: ones that put, or that remove.
+// known returns what the shop knows of such calls at a place, which put or remove items.
 func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 	var puts []*journal.PastCall
 	var keys []string
@@ -69,7 +70,7 @@ func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 	return assumed
 }
 
-// next is the request by which the run goes on after an answer; "": what is in doubt cannot be said.
+// next returns the request that continues the run after an answer; "" if the doubt cannot be resolved.
 func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
 	if id := answer.Get("resume").Str; id != "" {
 		w.id = id
@@ -94,7 +95,7 @@ func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
 	return w.drawn.text
 }
 
-// approve approves the calls that wait; of some the chain is changed then, and nobody has approved what it is.
+// approve returns a request that approves the waiting calls. Some requests also change the chain, so that its calls are not approved.
 func (w *deliveries) approve(answer gjson.Result) string {
 	for _, c := range answer.Get("error.calls").Array() {
 		w.shop.approved[c.Get("args").Raw]++

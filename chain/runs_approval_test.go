@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRefusalIsOfAll: when one is asked for all elements and says no, each of them is denied, and none waits for approval.
+// TestRefusalIsOfAll: if the calls of all elements are refused at once, each of them is denied and none waits for approval.
 func TestRefusalIsOfAll(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
@@ -40,8 +40,8 @@ func TestRefusalIsOfAll(t *testing.T) {
 	}
 }
 
-// TestAnswerTakesItsTime: nobody's time runs while somebody is asked, neither the chain's nor that of the steps which the question
-// stands in. What is said to have taken too long is.
+// TestAnswerTakesItsTime: while a person is asked, neither the time of the chain nor that of the steps around the call runs. A timeout
+// names the limit that was exceeded.
 func TestAnswerTakesItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestAnswerTakesItsTime(t *testing.T) {
 	})
 }
 
-// TestDeadlineWhereSomebodyIsAsked: a function, and so an expression, sees the same deadline whether somebody could be asked or not; one that
-// is asked moves it.
+// TestDeadlineWhereSomebodyIsAsked: a function, and so an expression, sees the same deadline whether or not a person can be asked. A
+// question moves the deadline.
 func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,18 +93,18 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 	})
 }
 
-// waits is a run that waits for approval of its second call.
+// waits begins a run that waits for approval of its second call.
 func waits(s *scriptedEngine) (run string) {
 	return s.run(fault.ApprovalRequired, `{"steps":[
 		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str
 }
 
-// TestApproveOfWhatDoesNotWait: an operator who comes late to a run that was undone, or has ended, approves nothing and changes nothing.
+// TestApproveOfWhatDoesNotWait: an operator cannot approve a run that was undone or has ended, and changes nothing.
 func TestApproveOfWhatDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		end    string // what became of the run
+		end    string // how the run was ended
 		status journal.Status
 		calls  []string
 	}{
@@ -131,7 +131,7 @@ func TestApproveOfWhatDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestApproveOfWhatWasLookedAt: an operator approves the calls that were shown, and no others that came to wait meanwhile.
+// TestApproveOfWhatWasLookedAt: an operator approves the calls that were shown, and not others that wait by then.
 func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
@@ -156,7 +156,7 @@ func TestApproveOfWhatWasLookedAt(t *testing.T) {
 	s.called(`guarded.put {"k":"another's"}`)
 }
 
-// TestApproveShownAgain: what is shown twice is approved by either answer, and once only.
+// TestApproveShownAgain: calls that are shown twice can be approved with either answer, but only once.
 func TestApproveShownAgain(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, failing("2", refuses))

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestApprovalWithinBudget: however many calls wait, the answer fits the least budget, and whoever has it can go on.
+// TestApprovalWithinBudget: however many calls wait, the answer fits the minimum budget, and its caller can continue with it.
 func TestApprovalWithinBudget(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
@@ -33,7 +33,7 @@ func TestApprovalWithinBudget(t *testing.T) {
 	}
 }
 
-// TestUndoneBeyondBudget: where an answer has no room for each write, their number is told by outcome, of those that were undone too.
+// TestUndoneBeyondBudget: if an answer has no room for each write, it reports their number by outcome, including undone ones.
 func TestUndoneBeyondBudget(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, func(_ string, args gjson.Result) ([]byte, error) {

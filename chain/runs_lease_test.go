@@ -16,7 +16,7 @@ import (
 // endRetryDelay is longer than the journal waits before it retries a failed write.
 const endRetryDelay = 2 * time.Second
 
-// TestDryRunLeavesTheLease: a dry run of a run that goes on only looks; whoever sends the run again is told to wait.
+// TestDryRunLeavesTheLease: a dry run of a run under way only reads it; a request that resumes the run gets busy.
 func TestDryRunLeavesTheLease(t *testing.T) {
 	t.Parallel()
 	const request = `"key":"K","steps":[{"fn":"store.set","args":{"k":"slow"}},{"fn":"store.put","args":{"k":"2"}}]`
@@ -33,8 +33,8 @@ func TestDryRunLeavesTheLease(t *testing.T) {
 	s.called(`store.set {"k":"slow"}`, `store.put {"k":"2"}`)
 }
 
-// TestEndOfFailureIsWrittenLate: where the end of a failed run cannot be written, its answer promises no
-// resume, and the run is free as soon as the database is back.
+// TestEndOfFailureIsWrittenLate: if the end of a failed run cannot be written, its answer has no resume, and the lease is free as soon as
+// the database works again.
 func TestEndOfFailureIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,8 @@ func TestEndOfFailureIsWrittenLate(t *testing.T) {
 	})
 }
 
-// TestEndOfSuccessIsWrittenLate: where the end of a run that succeeded cannot be written, it is
-// written again, and the run does not stay under way.
+// TestEndOfSuccessIsWrittenLate: if the end of a successful run cannot be written, the write is retried, and the run does not stay under
+// way.
 func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 	})
 }
 
-// TestOutageKeepsNoEndBack: runs that an outage kept from beginning leave nothing to write, and the end of a call that was
-// under way when the next outage began is written after it.
+// TestOutageKeepsNoEndBack: runs that could not begin in an outage leave nothing to write, and the end of a call that was under way when
+// the next outage began is written after that outage.
 func TestOutageKeepsNoEndBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 	})
 }
 
-// TestOutageWithinAStep: a step is not done whose last calls were not made because the journal was away, be it the last of its chain.
+// TestOutageWithinAStep: a step whose last calls were not made because the journal failed has not succeeded, even if it is the last step of
+// its chain.
 func TestOutageWithinAStep(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestParts: a run has the parent that its caller says, also after it was resumed by somebody who says none. A batch is no run to resume.
+// TestParts: a run keeps the parent that its caller named, even after a resume without one. A batch cannot be resumed.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	fails := true

@@ -11,15 +11,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// inScope is an engine of another scope over the same functions and the same journal.
+// inScope returns an engine of another scope over the same functions and the same journal.
 func (s *scriptedEngine) inScope(scope string) *scriptedEngine {
 	s.t.Helper()
 	engine := engineOn(s.t, s.all, chain.Options{Journal: s.journal, Scope: scope}, false)
 	return &scriptedEngine{t: s.t, engine: engine, all: s.all, journal: s.journal}
 }
 
-// TestScopes: of a run of another scope nothing is resumed, undone, looked at or decided. Its caller is told that there is none, and an
-// operator where it is. It can be gone on with in its own scope afterwards.
+// TestScopes: a run of another scope cannot be resumed, undone, inspected or decided. Its caller is told that there is no such run, and an
+// operator where it is. It can still be continued in its own scope.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	operator := &chain.Caller{Override: chain.Override{Operator: true}}
@@ -61,7 +61,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestScopeOfApproval: an operator approves a run of any scope, as it sends nothing; the run goes on in its own.
+// TestScopeOfApproval: an operator can approve a run of any scope, since that sends nothing. The run continues in its own scope.
 func TestScopeOfApproval(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
@@ -76,7 +76,7 @@ func TestScopeOfApproval(t *testing.T) {
 	s.called(`guarded.put {}`)
 }
 
-// TestKeysOfScopes: a key means another run in each scope, whatever its text, and is shown as it was sent.
+// TestKeysOfScopes: a key of any text means a different run in each scope, and is shown as it was sent.
 func TestKeysOfScopes(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
@@ -94,7 +94,7 @@ func TestKeysOfScopes(t *testing.T) {
 	s.called(`store.put {}`, `store.put {}`, `store.put {}`)
 	rows, err := s.journal.List(t.Context(), &journal.Filter{})
 	must(t, err)
-	for i := range rows { // as they are stored, the keys of others are keys like any
+	for i := range rows { // the stored keys of other scopes are ordinary keys here
 		if rows[i].Key != "seed" {
 			put(none, rows[i].Key, "ok")
 		}
@@ -106,7 +106,7 @@ func TestKeysOfScopes(t *testing.T) {
 	s.called()
 	runs, err := history.Runs(t.Context(), s.journal, &journal.Filter{})
 	must(t, err)
-	shown := map[int]int{} // runs, by how many marks of a scope their keys are shown with
+	shown := map[int]int{} // number of runs, by the number of scope marks in their shown keys
 	for i := range runs {
 		shown[strings.Count(runs[i].Key, "\x1f")]++
 	}

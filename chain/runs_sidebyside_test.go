@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestUndoOfElementsAtOnce: elements side by side each take back what they have made, while the others go on.
+// TestUndoOfElementsAtOnce: parallel elements each undo their own writes while the others run.
 func TestUndoOfElementsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
@@ -26,7 +26,7 @@ func TestUndoOfElementsAtOnce(t *testing.T) {
 	}
 }
 
-// TestResumedTwiceAtOnce: of two that resume a run at once, one goes on with it; the other is told to wait.
+// TestResumedTwiceAtOnce: of two requests that resume a run at once, one continues it and the other gets busy.
 func TestResumedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, failing("b", refuses))
@@ -50,8 +50,8 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"b"}`)
 }
 
-// TestRecallSideBySide: elements look up what the run has done while others add to it (the race detector watches), and
-// nothing that was applied is done again.
+// TestRecallSideBySide: elements look up earlier calls of the run while others add calls (for the race detector), and no applied call is
+// made again.
 func TestRecallSideBySide(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ first, then string }{
@@ -91,8 +91,7 @@ func TestRecallSideBySide(t *testing.T) {
 	}
 }
 
-// TestReadsSideBySideAreNoConflict: a chain that has not changed is not told to leave out calls because elements that ran side by side have
-// read the same.
+// TestReadsSideBySideAreNoConflict: an unchanged chain has no conflict, even if parallel elements have made equal reads.
 func TestReadsSideBySideAreNoConflict(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
@@ -102,7 +101,7 @@ func TestReadsSideBySideAreNoConflict(t *testing.T) {
 		case function == "store.put":
 			close(written)
 		case reads.Add(1) == 1:
-			<-written // by the other element, whose read is the first that ends
+			<-written // by the other element, whose read ends first
 			return nil, refuses()
 		}
 		return []byte(`{"id":"x"}`), nil

@@ -21,7 +21,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// bin is a store that logs what reached it. Its functions do what the argument fail says, until they are mended, and what script says.
+// bin is a store that records the calls that reach it. Its functions end as script says, or as their argument fail says until mended is
+// set.
 type bin struct {
 	mu     sync.Mutex
 	items  map[string]string
@@ -30,7 +31,7 @@ type bin struct {
 	script []string // lines of an outcome and the beginning of the calls that end with it
 }
 
-// scripted is how script lets a call end; false: it says nothing of it.
+// scripted returns how script ends a call; ok is false if script does not mention it.
 func (b *bin) scripted(call string) (result []byte, ok bool, err error) {
 	for i, line := range b.script {
 		outcome, text, _ := strings.Cut(line, " ")
@@ -118,11 +119,12 @@ var (
 )
 
 // TestRuns plays the stories of ../testdata/runs: requests of one caller, one after the other, to one engine with a journal. `N/chain` is a
-// request, in which RESUME and APPROVE stand for what an earlier answer had, `N/answer` what it must be answered, `N/calls` what
-// must have reached the store, and `N/journal`, where it stands, how the journal says that the run and its calls ended. `saved/NAME` is a
-// saved chain, `options` holds chain.Options as JSON, and `N/caller` the chain.Caller of a request. `N/mend` mends the store before a
-// request, and `N/unmend` breaks it again. `N/store` says how calls end from this request on that begin with a text: refused, lost (nobody
-// knows whether they were done), away (they were not), or with a result; with -once, the first of them.
+// request, in which RESUME and APPROVE stand for those of an earlier answer; `N/answer` is the answer that it must get, `N/calls` are the
+// calls that must have reached the store, and `N/journal`, if it exists, says how the run and its calls must have ended in the journal.
+// `saved/NAME` is a saved chain, `options` holds chain.Options as JSON, and `N/caller` the chain.Caller of a request. `N/mend` mends the
+// store before a request, and `N/unmend` breaks it again. `N/store` says, from this request on, how calls that begin with a text end:
+// refused, lost (it is not known whether they were done), away (they were not done), or with a result; with -once, only the first such
+// call.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	schemas := compileSchemas(t)
@@ -131,7 +133,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// story is an engine, the store behind it, and what its answers gave so far.
+// story has an engine, the store behind it, and the values of its answers so far.
 type story struct {
 	t               *testing.T
 	store           *bin
@@ -177,7 +179,7 @@ func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
 	}
 }
 
-// remember takes note of what an answer gives to go on with, and puts the words for it into the answer.
+// remember records the resume and approve of an answer, and replaces them in the answer by those words.
 func (s *story) remember(answer []byte) []byte {
 	for name, value := range map[string]*string{"resume": &s.resume, "approve": &s.approve} {
 		if text := gjson.GetBytes(answer, name).Str; text != "" {
@@ -188,14 +190,14 @@ func (s *story) remember(answer []byte) []byte {
 	return []byte(s.number("SECRET", secrets, string(answer)))
 }
 
-// calls are those that reached the store since it was asked last.
+// calls returns the calls that reached the store since the last call of calls.
 func (s *story) calls() []byte {
 	text := strings.Join(s.store.log, "\n") + "\n"
 	s.store.log = nil
 	return []byte(s.number("KEY", keys, text))
 }
 
-// number puts words for what differs from run to run, with the numbers by which it appeared in the story.
+// number replaces texts that differ from run to run by a word and a number, in the order of their appearance in the story.
 func (s *story) number(word string, what *regexp.Regexp, text string) string {
 	return what.ReplaceAllStringFunc(text, func(one string) string {
 		if !slices.Contains(s.seen, one) {
@@ -205,7 +207,7 @@ func (s *story) number(word string, what *regexp.Regexp, text string) string {
 	})
 }
 
-// ended is how the journal says that the run of the last answer and its calls ended.
+// ended returns how the run of the last answer and its calls ended in the journal.
 func (s *story) ended() []byte {
 	past, err := s.journal.Read(s.t.Context(), s.resume, nil)
 	must(s.t, err)
@@ -216,7 +218,7 @@ func (s *story) ended() []byte {
 	return []byte(text)
 }
 
-// savedChains are the functions that a story's saved chains are.
+// savedChains returns the functions of a story's saved chains.
 func savedChains(t *testing.T, archive *txtar.Archive) (list []steps.Function) {
 	for _, f := range archive.Files {
 		if name, isSaved := strings.CutPrefix(f.Name, "saved/"); isSaved {
@@ -228,5 +230,5 @@ func savedChains(t *testing.T, archive *txtar.Archive) (list []steps.Function) {
 
 var (
 	times       = regexp.MustCompile(`"ms":\d+`)
-	tokenCounts = regexp.MustCompile(`"tokens":\d+`) // of answers with the true ids
+	tokenCounts = regexp.MustCompile(`"tokens":\d+`) // of answers with the real ids
 )

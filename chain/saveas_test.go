@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 )
 
-// TestSaveAs: chosen literals become params with the literal as their default, and all else stays as it is spelt.
+// TestSaveAs: chosen literals become params with the literal as their default, and everything else keeps its spelling.
 func TestSaveAs(t *testing.T) {
 	t.Parallel()
 	const text = `{"key":"k","dryRun":false,"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"$$a","labels":["x",{"size":1.50}],"where":"$input.region"}},
@@ -28,7 +28,7 @@ func TestSaveAs(t *testing.T) {
 	}
 }
 
-// TestSaveAsRefused: what is not there, or is not a literal, is told with what is there.
+// TestSaveAsRefused: a place that does not exist, or is not a literal, is refused with the places that exist.
 func TestSaveAsRefused(t *testing.T) {
 	t.Parallel()
 	const text = `{"input":{"region":"eu"},"steps":[{"id":"make","fn":"bin.put","args":{"key":"a","tags":["x"]}},{"fn":"bin.put","args":{"key":"$0.id"}}]}`

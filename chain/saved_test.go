@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// savedFunction is the function that a saved chain is.
+// savedFunction returns the function of a saved chain.
 func savedFunction(t testing.TB, name, text string) steps.Function {
 	t.Helper()
 	function, faults := chain.Saved(name, []byte(text), &chain.Options{})
@@ -23,13 +23,14 @@ func savedFunction(t testing.TB, name, text string) steps.Function {
 	return *function
 }
 
-// savedEngine is an engine over a bin and a saved chain.
+// savedEngine returns an engine over a bin and a saved chain.
 func savedEngine(t *testing.T, o chain.Options, b *bin, name, text string) *chain.Engine {
 	t.Helper()
 	return engineOf(t, append(b.functions(), savedFunction(t, name, text)), o, false)
 }
 
-// TestSavedAlone: called by itself, a saved chain is a chain of one step: its arguments are literal, and what it gives is answered.
+// TestSavedAlone: a saved chain that is called by itself is like a chain of one step: its arguments are literal, and its result is the
+// answer.
 func TestSavedAlone(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
@@ -51,7 +52,7 @@ func TestSavedAlone(t *testing.T) {
 	}
 }
 
-// TestSavedResume: a resume compiles a saved chain as it is then, and makes none of the calls again that it shares with the run.
+// TestSavedResume: a resume compiles the current version of a saved chain, and repeats none of the calls that the run already made.
 func TestSavedResume(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
@@ -72,7 +73,7 @@ func TestSavedResume(t *testing.T) {
 	}
 }
 
-// TestSavedFaults: what is wrong with a saved chain is told whatever functions are there, with its place in the file.
+// TestSavedFaults: faults of a saved chain are reported with their places in the file, whatever functions are available.
 func TestSavedFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -110,7 +111,7 @@ type registryHolder struct{ atomic.Pointer[steps.Registry] }
 func (c *registryHolder) Registry() *steps.Registry { return c.Load() }
 func (c *registryHolder) Starting() <-chan struct{} { return nil }
 
-// TestSavedChangesWhileItRuns: a run goes on with the saved chain that it was compiled from; the next one has the new one.
+// TestSavedChangesWhileItRuns: a run continues with the saved chain that it was compiled from; the next run uses the new one.
 func TestSavedChangesWhileItRuns(t *testing.T) {
 	t.Parallel()
 	b, functions := &bin{items: map[string]string{}}, &registryHolder{}

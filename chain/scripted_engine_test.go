@@ -25,10 +25,10 @@ type scriptedEngine struct {
 	ends    func(function string, args gjson.Result) ([]byte, error) // changed only between runs
 
 	mu  sync.Mutex
-	log []string // what reached the store
+	log []string // calls that reached the store
 }
 
-// newScriptedEngine makes one. A nil driver is one in memory; with a nil ends each call succeeds.
+// newScriptedEngine returns a scriptedEngine. A nil driver means one in memory; if ends is nil, each call succeeds.
 func newScriptedEngine(t *testing.T, d journal.Driver, ends func(function string, args gjson.Result) ([]byte, error)) *scriptedEngine {
 	t.Helper()
 	s := &scriptedEngine{t: t, ends: ends}
@@ -61,7 +61,7 @@ func (s *scriptedEngine) call(function string) steps.Call {
 	}
 }
 
-// failing ends the calls whose argument k is the given one with an error, and all others well.
+// failing returns an ends that fails the calls with this argument k; all others succeed.
 func failing(k string, err func() error) func(string, gjson.Result) ([]byte, error) {
 	return func(_ string, args gjson.Result) ([]byte, error) {
 		if args.Get("k").Str == k {
@@ -71,14 +71,14 @@ func failing(k string, err func() error) func(string, gjson.Result) ([]byte, err
 	}
 }
 
-// refuses is a call that the store refused, lost one of which nobody knows whether it was done.
+// refuses returns the error of a refused call; lost that of a call whose outcome is not known.
 func refuses() error {
 	return &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the store says no"}
 }
 
 func lost() error { return fault.New(fault.Timeout, "the line is dead") }
 
-// run sends a request of the local user, which must be answered with the code; "": it succeeds.
+// run sends a request of the local user, which must fail with the code; "": it must succeed.
 func (s *scriptedEngine) run(code fault.Code, request string, args ...any) gjson.Result {
 	s.t.Helper()
 	return s.runAs(nil, code, request, args...)
@@ -94,7 +94,7 @@ func (s *scriptedEngine) runAs(who *chain.Caller, code fault.Code, request strin
 	return gjson.ParseBytes(a.JSON)
 }
 
-// called checks what has reached the store since it was asked last.
+// called checks which calls reached the store since the last check.
 func (s *scriptedEngine) called(want ...string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *scriptedEngine) called(want ...string) {
 	s.log = nil
 }
 
-// ended checks how the journal says that a run and its calls ended.
+// ended checks how a run and its calls ended in the journal.
 func (s *scriptedEngine) ended(run string, status journal.Status, want ...string) {
 	s.t.Helper()
 	past, err := s.journal.Read(s.t.Context(), run, nil)

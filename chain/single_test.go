@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestCallEnds: a call has its function's time, ends with its caller, and tells how far it is.
+// TestCallEnds: a call has its function's timeout, ends when its caller leaves, and reports its progress.
 func TestCallEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestCallEnds(t *testing.T) {
 	})
 }
 
-// TestNoCallPassesItsBudget holds for any call and any delivery: no answer costs more than its budget, and a failure keeps its
+// TestNoCallPassesItsBudget checks for random calls and deliveries that no answer costs more than its budget, and that a failure keeps its
 // code.
 func TestNoCallPassesItsBudget(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 		case 0:
 			answer = e.Deliver(context.Background(), value, &chain.Delivery{MaxTotalTokens: limit}, caller)
 			lite = true
-		case 1: // any arguments, most of which do not fit
+		case 1: // any arguments, most of which do not match the schema
 			name := rapid.SampledFrom([]string{"test.card.get", "test.write", "test.fail", "test.get", "test.nothing",
 				strings.Repeat("𓀀", 100)}).Draw(t, "name")
 			args := []byte(`{"cardId":` + string(value) + `,"message":` + string(value) + `,"x":1}`)
@@ -67,7 +67,7 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 		case 2:
 			answer = e.Call(context.Background(), &chain.Call{Function: "test.get", Args: []byte(`{"value":` + string(value) + `}`), Lite: &lite,
 				MaxTotalTokens: limit}, caller)
-		default: // a write, in its lean form where it is long
+		default: // a write, in its lean form if it is long
 			name := rapid.SampledFrom([]string{"do.write", "do.destroy", "do.heavyWrite"}).Draw(t, "name")
 			id, _ := json.Marshal(drawValue(0).Draw(t, "id"))
 			made := `{"id":` + string(id) + `,"name":` + string(id) + `,"url":` + string(id) + `,"more":` + string(value) + `}`
@@ -82,7 +82,7 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 			long := counter.Count([]byte(made), -1) > 100
 			may := long && name != "do.heavyWrite" && (name == "do.destroy" || strings.Trim(string(id), `"`) != "" &&
 				strings.ContainsAny(string(id[:1]), `"-0123456789`))
-			must := may && (name == "do.destroy" || len(id) <= 40) // a dear id is left out
+			must := may && (name == "do.destroy" || len(id) <= 40) // an expensive id is left out
 			if answer.OK && (isLean && !may || must && !isLean) {
 				t.Fatalf("lean is %t for %d bytes: %s", isLean, len(made), answer.JSON)
 			}
@@ -109,7 +109,7 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 	})
 }
 
-// FuzzCall hands any bytes to a call as arguments: no panic, and what is wrong has a code of the closed list.
+// FuzzCall passes arbitrary bytes to a call as arguments: nothing panics, and faults have a code of the closed list.
 func FuzzCall(f *testing.F) {
 	for _, args := range []string{`{}`, ``, `[`, `{"value":1}`, `{"continuation_token":"oc1_1"}`, `{"params":{"continuation_token":"oc1_1"}}`,
 		`{"cardId":"$0.x","limit":0}`} {

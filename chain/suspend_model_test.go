@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSuspendedRunsAreTheSame: a chain that is suspended in its pauses and resumed makes the same calls at the same times as one that
-// pauses where it is, and has the same answer.
+// TestSuspendedRunsAreTheSame: a chain that is suspended in its pauses and resumed makes the same calls at the same times as one that is
+// not suspended, and has the same answer.
 func TestSuspendedRunsAreTheSame(t *testing.T) {
 	t.Parallel()
 	total := 0
@@ -47,10 +47,10 @@ func TestSuspendedRunsAreTheSame(t *testing.T) {
 	t.Logf("suspended %d times", total)
 }
 
-// drawPausing draws a chain whose calls begin and end at times of their own.
+// drawPausing draws a chain whose calls all begin and end at different times.
 func drawPausing(rt *rapid.T) string {
 	var list []string
-	us := 0 // a time of its own for each call
+	us := 0 // a different time for each call
 	draw := func(low, high int) int { return rapid.IntRange(low, high).Draw(rt, "n") }
 	call := func(fn, id, more string) string {
 		us += 1009

@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// jobs is a service whose jobs take some polls until they are done. It remembers when it was called.
+// jobs is a service whose jobs take some polls until they are done. It records the times of its calls.
 type jobs struct {
 	engine  *chain.Engine
 	options chain.Options
@@ -26,10 +26,10 @@ type jobs struct {
 	began   time.Time
 	world   *world
 	polls   map[string]int
-	ended   []*chain.RequestEnd // what the observer heard
+	ended   []*chain.RequestEnd // reports to the observer
 }
 
-// newJobs makes one, in fake time.
+// newJobs returns jobs in fake time.
 func newJobs(t *testing.T) *jobs {
 	j := &jobs{began: time.Now(), world: &world{}, polls: map[string]int{}}
 	functions := []steps.Function{
@@ -50,7 +50,7 @@ func newJobs(t *testing.T) *jobs {
 	return j
 }
 
-// start makes the engine with its options.
+// start creates the engine.
 func (j *jobs) start(t *testing.T) {
 	var err error
 	if j.engine, err = chain.New(&j.options); err != nil {
@@ -58,8 +58,9 @@ func (j *jobs) start(t *testing.T) {
 	}
 }
 
-// call is done after as many calls as its argument needs says, and fails the first fails ones. Each takes us microseconds, and a little
-// more that depends on id, so that the calls of elements end one after the other.
+// call returns a function that reports done after as many calls as its argument needs says, and fails the first calls, as many as its
+// argument fails says. Each call takes us microseconds and a little more that depends on id, so that the calls of elements end one after
+// another.
 func (j *jobs) call(name string) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		a := gjson.ParseBytes(args)
@@ -122,7 +123,8 @@ func (j *jobs) row(t *testing.T) *journal.Row {
 	return &rows[0]
 }
 
-// TestSuspendedPoll: a run that only pauses ends, waits in the journal, and goes on from there. A resume that is too early calls nothing.
+// TestSuspendedPoll: a run that only pauses ends, waits in the journal, and goes on from there. A resume that comes too early calls
+// nothing.
 func TestSuspendedPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +168,7 @@ func TestSuspendedPoll(t *testing.T) {
 	})
 }
 
-// TestManyPolls: elements that pause are waited for together, and the others go on meanwhile.
+// TestManyPolls: the pauses of several elements pass together, and other elements run meanwhile.
 func TestManyPolls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +181,8 @@ func TestManyPolls(t *testing.T) {
 	})
 }
 
-// TestKeptAwake: a run is not suspended for short pauses, once something has failed that a resume would do again, in a step with a time
-// limit, without calls to go by, and if nobody asks for it.
+// TestKeptAwake: a run is not suspended for short pauses, after a failure that a resume would repeat, in a step with a time limit, in a
+// round without calls, or without Caller.Suspend.
 func TestKeptAwake(t *testing.T) {
 	t.Parallel()
 	const poll = `{"fn":"job.poll","args":{"id":"p","needs":3},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}`
@@ -230,7 +232,7 @@ func TestRehearsalDoesNotPause(t *testing.T) {
 	})
 }
 
-// TestSuspendedRetryIsApproved: an approval covers all attempts at a call, also those after a pause.
+// TestSuspendedRetryIsApproved: an approval covers all attempts at a call, even those after a pause.
 func TestSuspendedRetryIsApproved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +254,8 @@ func TestSuspendedRetryIsApproved(t *testing.T) {
 	})
 }
 
-// TestUndoIsNotSuspended: a run that undoes what it did when it fails stays where it is, so that it does so when it is cancelled in a pause.
+// TestUndoIsNotSuspended: a run that undoes its writes when it fails is not suspended, so that it can undo them if it is cancelled in a
+// pause.
 func TestUndoIsNotSuspended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,13 +24,13 @@ import (
 )
 
 // TestTranscripts runs the chains of ../testdata/chain in fake time: `NAME/chain` is a request, `NAME/chains` are several to one engine,
-// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` is what they must be answered, a line
+// one a line, and `NAME/call` are calls of one function, as chain.Call in JSON. `NAME/answer` has the answers that they must get, a line
 // each, and `NAME/calls` the calls that must have reached the functions, in order. In a request, oc1_TOKEN stands for the last token of an
 // answer, FILLER and "OBJECTS n" for long values, and a word before it for the ID of its caller.
 //
-// What else a name may have, and the archive for all of its names: `options` holds chain.Options and `caller` the chain.Caller as JSON;
-// `hidden` names functions that the caller may not use, `cancel` is when it goes, `functions` says which of kinds there are, and `store`
-// what is wrong with that of results.
+// A name, or the archive for all of its names, may also have: `options`, chain.Options as JSON; `caller`, the chain.Caller as JSON;
+// `hidden`, functions that the caller may not use; `cancel`, when the caller leaves; `functions`, which of kinds to use; and `store`, what
+// is wrong with the result store.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	schemas := append(compileSchemas(t), compileSchema(t, chain.AnswerSchema(), "#/$defs/lean"))
@@ -50,14 +50,14 @@ type transcriptRun struct {
 	t       *testing.T
 	archive *txtar.Archive
 	name    string
-	schemas []*jsonschema.Schema // of a request, of an answer, and of a lean form
+	schemas []*jsonschema.Schema // for a request, an answer, and a lean form
 	options chain.Options
 	caller  chain.Caller
 	engine  *chain.Engine
 	world   world
 }
 
-// setting is what the name has of that, or else the archive; nil: neither does.
+// setting returns a setting of the name, or else of the archive; nil: neither has it.
 func (r *transcriptRun) setting(what string) *txtar.File {
 	if f := section(r.archive, r.name+"/"+what); f != nil {
 		return f
@@ -65,7 +65,7 @@ func (r *transcriptRun) setting(what string) *txtar.File {
 	return section(r.archive, what)
 }
 
-// word is a setting of one word.
+// word returns a setting of one word, or otherwise if there is none.
 func (r *transcriptRun) word(what, otherwise string) string {
 	if f := r.setting(what); f != nil {
 		return strings.TrimSpace(string(f.Data))
@@ -101,7 +101,7 @@ func (r *transcriptRun) open() {
 }
 
 func (r *transcriptRun) run() {
-	defer time.Sleep(2 * time.Hour) // what ignores its context ends, and with it the bubble
+	defer time.Sleep(2 * time.Hour) // functions that ignore their context end, so that the bubble can end
 	r.open()
 	var all []byte
 	token := ""
@@ -125,7 +125,7 @@ func (r *transcriptRun) run() {
 	}
 }
 
-// confirm holds an answer against the published schema and its faults, and a request that is right against the other schema.
+// confirm validates an answer and its faults against the published schema, and a correct request against the other schema.
 func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 	if !json.Valid(answer.JSON) {
 		r.t.Errorf("the answer is not JSON: %s", answer.JSON)
@@ -144,7 +144,7 @@ func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 	}
 }
 
-// confirmLean fetches the whole of what is answered in its lean form.
+// confirmLean fetches the whole result of an answer in the lean form.
 func (r *transcriptRun) confirmLean(answer *chain.Answer, who *chain.Caller) {
 	got := gjson.ParseBytes(answer.JSON)
 	if got.Get("ok").Exists() {
@@ -171,7 +171,7 @@ func (r *transcriptRun) requests() []string {
 	return lines(section(r.archive, r.name+"/call").Data)
 }
 
-// send runs a chain or makes a call. The client goes when the transcript says so.
+// send runs a chain or makes a call. The caller leaves when the transcript says so.
 func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
@@ -188,7 +188,7 @@ func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
 	var call struct {
 		chain.Call
 		Args json.RawMessage
-		Text string // instead of Args: what is not JSON
+		Text string // in place of Args if they are not JSON
 	}
 	if err := json.Unmarshal([]byte(request), &call); err != nil {
 		r.t.Fatal(err)
@@ -209,7 +209,7 @@ func section(archive *txtar.Archive, name string) *txtar.File {
 	return nil
 }
 
-// namesOf are the names of an archive's sections with one of these endings.
+// namesOf returns the names of an archive's sections with one of these endings.
 func namesOf(archive *txtar.Archive, endings ...string) (names []string) {
 	for _, f := range archive.Files {
 		for _, ending := range endings {
@@ -221,7 +221,7 @@ func namesOf(archive *txtar.Archive, endings ...string) (names []string) {
 	return names
 }
 
-// decode puts a section, if there is one, into a value.
+// decode decodes a section, if it exists, into a value.
 func decode(t *testing.T, f *txtar.File, value any) {
 	t.Helper()
 	if f == nil {
@@ -232,7 +232,7 @@ func decode(t *testing.T, f *txtar.File, value any) {
 	}
 }
 
-// lines are those of a section; an empty one has none.
+// lines returns the lines of a section; an empty section has none.
 func lines(text []byte) []string {
 	if len(text) == 0 {
 		return nil
@@ -240,7 +240,7 @@ func lines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// check compares a section with what there is. With -update, it is written, beside the others of its name.
+// check compares a section with got. With -update, it writes the section next to the others of its name.
 func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	t.Helper()
 	want := section(archive, name)
@@ -268,7 +268,7 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 
 var tokens = regexp.MustCompile(`oc1_\w+`)
 
-// normalise takes out of an answer what differs from run to run.
+// normalise removes from an answer what differs from run to run.
 func normalise(answer []byte) []byte {
 	return append(tokens.ReplaceAll(answer, []byte("oc1_TOKEN")), '\n')
 }
@@ -278,7 +278,7 @@ var filler = strings.Repeat("a word and another, ", 60)
 
 var long = regexp.MustCompile(`"OBJECTS (\d+)"`)
 
-// writeOut writes the long values of a request out.
+// writeOut expands the long values of a request.
 func writeOut(request string) string {
 	request = long.ReplaceAllStringFunc(request, func(text string) string {
 		n, _ := strconv.Atoi(long.FindStringSubmatch(text)[1])
@@ -287,7 +287,7 @@ func writeOut(request string) string {
 	return strings.ReplaceAll(request, "FILLER", filler)
 }
 
-// abbreviate takes the long values out of an answer.
+// abbreviate replaces the long values of an answer.
 func abbreviate(answer []byte) []byte {
 	answer = bytes.ReplaceAll(answer, []byte(filler), []byte("FILLER"))
 	for _, n := range []int{60, 20, 9, 4, 3} {

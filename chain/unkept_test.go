@@ -18,7 +18,7 @@ import (
 
 var errAway = errors.New("the server of results is away")
 
-// failures are what is wrong with the stores of the transcripts.
+// failures has the failures of the stores of the transcripts.
 var failures = map[string]error{
 	"away":        errAway,
 	"unreachable": fault.New(fault.Unavailable, "The result store at h:1 cannot be reached: connection refused; try again when it is up."),
@@ -37,7 +37,7 @@ func (a failingStore) Delete(context.Context, string) error           { return a
 func (failingStore) SetMaxBytes(int64) error                          { return nil }
 func (failingStore) Close() error                                     { return nil }
 
-// withoutStore is an engine whose store fails as f says.
+// withoutStore returns an engine whose store fails with f.
 func withoutStore(t testing.TB, o chain.Options, f error) *chain.Engine {
 	t.Helper()
 	results, err := budget.NewResults(failingStore{f}, nil)
@@ -46,7 +46,7 @@ func withoutStore(t testing.TB, o chain.Options, f error) *chain.Engine {
 	return engineOf(t, writingFunctions(), o, false)
 }
 
-// TestUnkeptOthers: neither a fetch nor what a front end hands out is told as something that ran.
+// TestUnkeptOthers: the fault for a fetch, or for a value that a front end delivers, does not say that something ran.
 func TestUnkeptOthers(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)
@@ -60,8 +60,8 @@ func TestUnkeptOthers(t *testing.T) {
 	}
 }
 
-// TestUnkeptWithinTheBudget: whatever the budget, the trace, the label, the length of the chain and of what the store says, the
-// answer is whole JSON of the published form within the budget, and tells its own size.
+// TestUnkeptWithinTheBudget: with any budget, trace, label, chain and message of the store, the answer is complete JSON of the published
+// schema within the budget, and reports its own size.
 func TestUnkeptWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 0)
@@ -90,7 +90,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 			return // it fits
 		}
 		validate(t, published, a.JSON)
-		// Beside a label of a hundred tokens, the smallest budgets have no room for what tells of a kept result.
+		// With a label of a hundred tokens, the smallest budgets have no room for the message about the lost result.
 		code := a.Error.Code == fault.Unavailable || maximum < 300 && a.Error.Code == fault.BudgetTooSmall
 		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || !code {
 			rt.Fatalf("%d tokens, told are %d: %s", n, got, a.JSON)
@@ -106,7 +106,7 @@ type countingStore struct {
 
 func (c countingStore) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
 
-// TestUnkeptIsTriedOnce: a store that is away, which may take its time to say so, is asked once for one answer.
+// TestUnkeptIsTriedOnce: a store that fails, perhaps slowly, is asked only once for an answer.
 func TestUnkeptIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	for _, lite := range []bool{true, false} {

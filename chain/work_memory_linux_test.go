@@ -20,7 +20,7 @@ import (
 // workHere is set in the environment of the process that is measured.
 const workHere = "ONECALL_TEST_WORK"
 
-// TestMemoryOfWork: what the functions of a chain write at once is counted while they write it. It is measured in a process of its own.
+// TestMemoryOfWork: the values that parallel evaluations of a chain make count while they are made. It is measured in its own process.
 func TestMemoryOfWork(t *testing.T) {
 	if os.Getenv(workHere) != "" {
 		work(t)
@@ -32,7 +32,7 @@ func TestMemoryOfWork(t *testing.T) {
 
 // work (not under the race detector, which multiplies what is measured) runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB.
 func work(t *testing.T) {
-	debug.SetGCPercent(10) // garbage is not what is measured
+	debug.SetGCPercent(10) // garbage should not be measured
 	e := engineOf(t, exprs.New().Functions(), chain.Options{MaxChainBytes: 64 << 20}, false)
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"text.replace","timeoutMs":280000,"forEach":"1..16","concurrency":16,"args":{"text":"`+strings.Repeat("a", 100_000)+
 		`","pattern":"a","with":"`+strings.Repeat(`\\0`, 600)+`"}}],"return":"done"}`), nil)
@@ -46,7 +46,7 @@ func work(t *testing.T) {
 	}
 }
 
-// peakMiB is the most memory that this process has had.
+// peakMiB returns the peak memory of this process.
 func peakMiB(t *testing.T) (n int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// storeLog is a store that logs what it did, by the place in the chain that the caller gives as key.
+// storeLog is a store that records what it did, by the place in the chain, which the caller gives as key.
 type storeLog struct {
 	mu   sync.Mutex
 	done map[string]map[fault.Outcome]int
@@ -56,7 +56,7 @@ type drawnChain struct {
 	sizes map[string]int
 }
 
-// steps draws the steps of a level, whose writes name themselves by keys that begin with prefix.
+// steps draws the steps of a level, whose writes have keys that begin with prefix.
 func (d *drawnChain) steps(prefix string, depth int) string {
 	var list []string
 	for i := range rapid.IntRange(1, 4).Draw(d.t, "steps") {
@@ -100,9 +100,9 @@ func (d *drawnChain) step(position string, depth int) string {
 
 var element = regexp.MustCompile(`^(.*)\[([\d,-]+)\](.*)$`)
 
-// expand gives the places that an entry of writes names.
+// expand returns the places that an entry of writes names.
 func expand(e gjson.Result) (positions []string) {
-	if at := e.Get("at"); at.Exists() { // a call that the run made before, where it made it
+	if at := e.Get("at"); at.Exists() { // an earlier call of the run, at its earlier place
 		return []string{at.Str}
 	}
 	position := e.Get("in").Str
@@ -131,8 +131,8 @@ func expand(e gjson.Result) (positions []string) {
 	return positions
 }
 
-// TestWritesAreReported: whatever a chain with failing writes was to do, a failure says of each write what the store's own log
-// says, of each element of a forEach that began what became of it, and within a small budget their number.
+// TestWritesAreReported: for random chains with failing writes, a failure reports each write as the store's own log does, and each element
+// of a forEach that began. Within a small budget it reports their number.
 func TestWritesAreReported(t *testing.T) {
 	t.Parallel()
 	published := compileSchema(t, chain.AnswerSchema(), "")
@@ -169,7 +169,7 @@ func TestWritesAreReported(t *testing.T) {
 	})
 }
 
-// callsOf is how many calls an entry stands for.
+// callsOf returns the number of calls that an entry stands for.
 func callsOf(e gjson.Result) int {
 	switch {
 	case e.Get("count").Exists():
@@ -225,7 +225,7 @@ func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome
 	}
 }
 
-// allElements: a forEach of the outermost chain is told whole, or not at all.
+// allElements checks that a forEach of the outermost chain is reported completely or not at all.
 func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjson.Result) {
 	seen := map[string]map[string]bool{}
 	for _, e := range reports {
@@ -245,7 +245,7 @@ func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjs
 	}
 }
 
-// callsFunction reports whether the step calls a function: of inline chains the writes within are told.
+// callsFunction reports whether the step calls a function. Of an inline chain, the writes in it are reported instead.
 func callsFunction(reports []gjson.Result, step string) bool {
 	for _, e := range reports {
 		if e.Get("step").Raw == step && !e.Get("fn").Exists() || strings.HasPrefix(e.Get("in").Str, step+"[") {

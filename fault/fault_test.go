@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestTable holds the table to the constants, each of which has one row, and to statuses that say failure.
+// TestTable: each constant has exactly one row in the table, and all statuses mean failure.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
@@ -102,7 +102,7 @@ func TestPointer(t *testing.T) {
 	}
 }
 
-// TestNearestOfMany: among many names the nearest is found, though only those that look like the word are compared.
+// TestNearestOfMany: the nearest of many names is found, although only similar names are compared letter by letter.
 func TestNearestOfMany(t *testing.T) {
 	t.Parallel()
 	var names []string

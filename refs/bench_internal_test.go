@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkExpression: compiling without the cache, running, one path in 1 MB, a filter over 1 MB; the baselines are
-// expr-lang alone, on values that are decoded already.
+// expr-lang alone, on decoded values.
 func BenchmarkExpression(b *testing.B) {
 	ctx := context.Background()
 	const source = `$0.total > 3 && $0.name == "abc"`

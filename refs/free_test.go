@@ -46,7 +46,7 @@ func TestEvalFree(t *testing.T) {
 	}
 }
 
-// TestCheckFree: a fault says what would have been right.
+// TestCheckFree: a fault says what would be correct.
 func TestCheckFree(t *testing.T) {
 	t.Parallel()
 	if f := CheckFree("join(xs, '\n')", []string{"xs"}); f == nil || !strings.Contains(f.Message, `write \\n`) {

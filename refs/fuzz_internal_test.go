@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// FuzzReference: what parses has a canonical spelling that parses to the same; what does not is bad_reference, with the
-// caret inside the text.
+// FuzzReference: a text that parses has a canonical spelling that parses to the same reference. Any other is
+// bad_reference, with the caret inside the text.
 func FuzzReference(f *testing.F) {
 	for _, text := range []string{`$0`, `$0.a b?.c["x\u00e9"]['it\'s'][-1][*][**] ?? {"a": 1.10}`, `$input.x`, `$prev?.[0]`, `$search`,
 		`$01`, `$0..a`, `$0[x]`,
@@ -86,7 +86,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// compacted gives a result as it is in a scope.
+// compacted returns a result in the form that a scope has.
 func compacted(result string) (string, bool) {
 	var v json.RawMessage
 	if json.Unmarshal([]byte(result), &v) != nil {

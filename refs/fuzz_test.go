@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// FuzzExpression: an expression ends, with JSON or a coded error.
+// FuzzExpression: every expression ends, with JSON or a coded error.
 func FuzzExpression(f *testing.F) {
 	for _, source := range []string{`$0.items[0].id > 3 && status(0) == "ok"`, `filter($0.items, .size > 1) | map(.size) | sum()`,
 		`let x = $0; x.a?.b ?? [1..3]`,

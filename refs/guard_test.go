@@ -10,13 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// nest writes f around itself n times.
+// nest nests open and end n times around inner.
 func nest(open, inner, end string, n int) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 }
 
-// TestSourceBounds: sources that would overflow a stack, or compile for hours. Whatever the outcome, it comes soon and
-// is coded.
+// TestSourceBounds: sources that would overflow a stack, or compile for hours. Each ends quickly, without an error or
+// with a coded one.
 func TestSourceBounds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -128,7 +128,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestLargeIsFine: what the bounds must not hinder.
+// TestLargeIsFine: the bounds do not affect large but reasonable expressions.
 func TestLargeIsFine(t *testing.T) {
 	t.Parallel()
 	doc := string(megabyte(t))

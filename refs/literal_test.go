@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// meant is what a value means as a template of a first step.
+// meant returns what a value resolves to as a template of a first step.
 func meant(value []byte) (string, bool) {
 	t, faults := refs.CompileTemplate(value, refs.CompileScope{At: "/steps/0/args", Steps: 1})
 	if len(faults) > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// hostile is an expression for each function of expr-lang that makes as much as it can of $0: numbers xs, texts ss, a long
-// text s, an object of many members o.
+// hostile has, for each function of expr-lang, an expression that makes as large a value as possible of $0: numbers xs,
+// texts ss, a long text s, an object o with many members.
 var hostile = map[string]string{
 	"all": `all($0.xs, len([#, #]) > 0)`, "any": `any($0.xs, len([#, #]) < 0)`, "none": `none($0.xs, len([#, #]) < 0)`,
 	"one":    `one($0.xs, len([#]) < 0)`,
@@ -53,8 +53,8 @@ var hostile = map[string]string{
 	"bitnot": `map($0.xs, bitnot(#))`,
 }
 
-// TestMemory: no expression allocates more than a few times the memory that it may hold, whatever it calls and reads. It gives a result or
-// ends at a bound on what it does, not when its time is over.
+// TestMemory: no expression allocates more than a few times the memory that it may hold, whatever it calls and reads.
+// It returns a result or exceeds a bound on memory or work, and does not run out of time.
 func TestMemory(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
 	sources := map[string]string{
 		"objects":    `map(1..300000, ({"a": {"b": {}}}))`,

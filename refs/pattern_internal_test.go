@@ -32,8 +32,8 @@ func TestCountOfInstructions(t *testing.T) {
 	}
 }
 
-// TestPatterns holds that no pattern has more instructions than counted, and that its matches are those of the standard
-// library, whether the text is read by it or character by character.
+// TestPatterns: no pattern has more instructions than counted, and its matches are those of the standard library,
+// whether the library reads the text as a whole or character by character.
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,7 +67,7 @@ func TestPatterns(t *testing.T) {
 	})
 }
 
-// costly are patterns that would take the parser or the compiler far more than their length lets expect.
+// costly has patterns that would cost the parser or the compiler far more than their length suggests.
 var costly = map[string]string{
 	"repetitions":         strings.Repeat(`a{1000}`, 580),
 	"of groups":           `(?i)` + strings.Repeat(`(k){1000}`, 450),
@@ -86,7 +86,7 @@ var costly = map[string]string{
 	"too long":            strings.Repeat("a", maxPatternSource+1),
 }
 
-// accepted are large ones that can be had.
+// accepted has large patterns that are accepted.
 var accepted = map[string]string{
 	"long":          strings.Repeat("a", maxPatternSource),
 	"repetitions":   strings.Repeat(`a{1000}`, 9),
@@ -156,7 +156,8 @@ func TestCostOfPatterns(t *testing.T) {
 	}
 }
 
-// TestBytesOfPatterns: what a pattern keeps follows from its instructions. It is not parallel: it measures.
+// TestBytesOfPatterns: the memory that a pattern retains is bounded by its instructions. It is not parallel: it
+// measures.
 //
 //nolint:paralleltest // as said
 func TestBytesOfPatterns(t *testing.T) {
@@ -170,7 +171,7 @@ func TestBytesOfPatterns(t *testing.T) {
 	for _, source := range sources {
 		s, err := measure(source)
 		if err != nil {
-			continue // cut off
+			continue // the pattern was cut off and is not valid
 		}
 		const n = 10
 		var all [n]*regexp.Regexp
@@ -242,7 +243,8 @@ func TestSearchIsWatched(t *testing.T) {
 	}
 }
 
-// TestLiteralPatterns: the patterns of one expression together have the bounds of one, and few are stored compiled with it.
+// TestLiteralPatterns: the bounds of one pattern apply to all patterns of an expression together, and few of them are
+// stored compiled with it.
 func TestLiteralPatterns(t *testing.T) {
 	t.Parallel()
 	matches := func(n int, source string) string {
@@ -286,8 +288,8 @@ func TestLiteralPatterns(t *testing.T) {
 	}
 }
 
-// FuzzPattern: a pattern is refused with a message, or compiled to no more than was counted, and searched as the standard library
-// does it.
+// FuzzPattern: a pattern is refused with a message, or compiled to no more instructions than counted, and its matches
+// are those of the standard library.
 func FuzzPattern(f *testing.F) {
 	for _, source := range []string{`a.*b|a`, `(?i)[B-\x{1e943}k]`, `\Qa`, `\Qa\`, `(?:a{10}){10,}`, `\b(\w+)\b`, `(?m)^$`,
 		`[[:^alpha:]\pL]`, `(?P<n>x)(?U)y*`, `a{0,3}?`,

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compiled is how many instructions the standard library makes of a pattern.
+// compiled returns how many instructions the standard library makes of a pattern.
 func compiled(t fataler, source string) int {
 	tree, err := syntax.Parse(source, syntax.Perl)
 	must(t, err)
@@ -17,7 +17,7 @@ func compiled(t fataler, source string) int {
 	return len(machine.Inst)
 }
 
-// drawPattern draws the source of a pattern; not each is a valid one.
+// drawPattern draws the source of a pattern, which may be invalid.
 func drawPattern(t *rapid.T, depth int) string {
 	if depth == 0 {
 		return rapid.SampledFrom([]string{``, `a`, `ä`, `ab`, `.`, `[ab]`, `[^b]`, `\w`, `\b`, `\B`, `^`, `$`, `\A`, `\z`, `(?m)^`, `(?m)$`,
@@ -45,7 +45,7 @@ func drawPattern(t *rapid.T, depth int) string {
 	return one()
 }
 
-// allocated is how many bytes f allocates. Nothing else may run beside it.
+// allocated returns the number of bytes that f allocates. Nothing else may run meanwhile.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

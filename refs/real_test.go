@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// TestRealChains resolves the arguments of recorded chains that others wrote and holds them against what each call
-// really got.
+// TestRealChains resolves the arguments of recorded real chains and compares them with the arguments that each call
+// received.
 func TestRealChains(t *testing.T) {
 	t.Parallel()
 	for file, chains := range map[string]int{"taubench.jsonl": 91, "bfcl_base.jsonl": 111, "bfcl_long_context.jsonl": 94} {

@@ -6,12 +6,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// place is that of step 3 of 5, with all names in scope.
+// scope returns the scope of step 3 of 5, with all names in scope.
 func scope() CompileScope {
 	return CompileScope{At: "/args", Step: 3, Steps: 5, IDs: map[string]int{"search": 1, "later": 4, "self": 3}, Item: true, Result: true}
 }
 
-// scopeOf holds results of steps 0, 1, 2.
+// scopeOf returns a scope with the results of steps 0, 1, 2.
 func scopeOf(results ...string) *Scope {
 	s := &Scope{Input: []byte(`{"limit":3}`), Item: []byte(`{"id":"i1"}`), Index: 2, Result: []byte(`{"done":true}`)}
 	for _, r := range results {
@@ -39,18 +39,18 @@ func wantCode(tb testing.TB, err error, code fault.Code) *fault.Error {
 	return e
 }
 
-// orders is a result that the tests of expressions read.
+// orders is the result that the tests of expressions read.
 const orders = `{"items":[{"id":717897987691852588770249,"size":3,"price":1.10,"z":1,"a":2},{"size":20,"a":[1,2],` +
 	`"esc":"\u00e9\/"},{"size":20,"nul":null}],` +
 	`"total":5,"name":"bo\"b","nul":null,"flag":true,"empty":[],"keys":{"z":1,"a":{"q":1.50},"m":3}}`
 
-// fataler is what testing.TB and rapid.T have in common here.
+// fataler has the common methods of testing.TB and rapid.T that are used here.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
 }
 
-// must ends a test at an error that its own preparations should not have.
+// must fails a test whose setup failed.
 func must(t fataler, err error) {
 	t.Helper()
 	if err != nil {

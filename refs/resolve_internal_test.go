@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// visit calls check with every node that a reference can reach, a reference's segments in a random spelling, and an
-// expression's.
+// visit calls check with every node that a reference can reach, a reference to it in a random spelling, and an
+// expression.
 func visit(t *rapid.T, v node, reference, expression string, check func(v node, reference, expression string)) {
 	check(v, reference, expression)
 	for i, c := range v.children {
@@ -37,8 +37,8 @@ func visit(t *rapid.T, v node, reference, expression string, check func(v node, 
 	}
 }
 
-// TestEveryNode: a reference to each node of a random document gives exactly the node's bytes, as does an expression
-// that is that path.
+// TestEveryNode: a reference to any node of a random document returns exactly the node's bytes, and so does an
+// expression that is only the path.
 func TestEveryNode(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +68,7 @@ func TestEveryNode(t *testing.T) {
 	})
 }
 
-// TestNoOther: a key or index that is not there is never found, however the document looks.
+// TestNoOther: a key or index that does not exist is never found, whatever the document.
 func TestNoOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func TestNoOther(t *testing.T) {
 	})
 }
 
-// TestManyKeys: an error in a huge object stays small.
+// TestManyKeys: the error for a huge object is small.
 func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

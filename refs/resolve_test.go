@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// node is a generated JSON value that knows its own text: the model that references are held against.
+// node is a generated JSON value with its text: the model that references are compared with.
 type node struct {
 	raw      string
 	keys     []string // of an object, as encoding/json reads them
@@ -71,7 +71,7 @@ func decodeKey(raw string) string {
 	return key
 }
 
-// TestMaps holds [*] and [**] against the model.
+// TestMaps compares [*] and [**] with the model.
 func TestMaps(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

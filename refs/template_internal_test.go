@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestTemplate: a value as a whole: keys, white space, all faults at once, uses, the value without references.
+// TestTemplate: keys, white space, all faults at once, uses, and the value without references.
 func TestTemplate(t *testing.T) {
 	t.Parallel()
 	source := ` { "$0.name" : "$0.name" , "n" : [ 1.10 , {"deep" : "x ${0.total}"} , "$$5" ] , "k\u00e9y":"$0.items[0]?.id", ` +

@@ -14,7 +14,7 @@ const document = `{"name":"Ann \"A\"","total":2,"limit":null,"items":[{"id":"a",
 	`"MA(5)":[1,2],"Digital Camera":"dc","a.b":{"x|y":1.10},"":{"":"empty"},"#":1,"@this":2,"*":3,"big":717897987691852588770249,` +
 	`"variants":{"1151293680":{"item_id":"v"}},"0":"zero","esc":"\u00e9\/","obj":{"b":1, "a":2},"flag":true,"deep":[[1,2],3,[[4]]]}`
 
-// compact is document as it is in a scope.
+// compact is document in the form that a scope has.
 var compact = strings.ReplaceAll(document, ", ", ",")
 
 func TestStepWithoutResult(t *testing.T) {
@@ -43,7 +43,7 @@ func TestStepWithoutResult(t *testing.T) {
 	}
 }
 
-// TestOddBytes: what cannot stand in a line of a transcript.
+// TestOddBytes: texts that a line of a transcript cannot hold.
 func TestOddBytes(t *testing.T) {
 	t.Parallel()
 	for text, offset := range map[string]int{"$0.a\xff": 1, "$0.a\x00": 4} {

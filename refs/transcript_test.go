@@ -14,9 +14,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
-// TestTranscripts reads ../testdata/refs: each line is a text and, behind the arrow, what it gives. The first word of a section says what
-// the text is; `results` are those of the steps before, one a line. A fault is written with its code, the offset of its caret, its message,
-// and the names that are nearest.
+// TestTranscripts reads ../testdata/refs: each line is a text and, after the arrow, its result. The first word of a
+// section says what the text is; `results` has the results of the earlier steps, one a line. A fault is written with
+// its code, the offset of its caret, its message, and the nearest names.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "../testdata/refs/*.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -37,11 +37,11 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// gives are the kinds of sections.
+// gives maps the kinds of sections to the functions that run their lines.
 var gives = map[string]func(t *testing.T, text string, s *Scope) string{
 	"expression": givenByExpression, "condition": givenByCondition, "selector": givenBySelector, "uses": givenByUses,
 	"template": func(t *testing.T, text string, s *Scope) string { return givenByTemplate(t, text, scope(), s) },
-	// In a chain whose input has who.
+	// The input of the chain has who.
 	"template-with-who": func(t *testing.T, text string, s *Scope) string {
 		p := scope()
 		p.Input = func(key string) bool { return key == "who" }
@@ -99,7 +99,7 @@ func givenBySelector(t *testing.T, text string, s *Scope) string {
 	return outcome(t, text, got, err)
 }
 
-// givenByTemplate resolves a text as the string that it is in arguments, behind bytes that are there.
+// givenByTemplate resolves a text as a string in arguments, and appends the value to existing bytes.
 func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string {
 	value, err := json.Marshal(text)
 	must(t, err)

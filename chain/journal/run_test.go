@@ -311,7 +311,7 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 	})
 }
 
-// mute is a driver whose writes fail. It carries out a write and loses the confirmation, or does nothing.
+// mute is a driver that can be down, or carry out writes and lose their confirmation.
 type mute struct {
 	journal.Memory
 	lost, down atomic.Bool

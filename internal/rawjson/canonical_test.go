@@ -56,7 +56,8 @@ func TestEqualValues(t *testing.T) {
 	}
 }
 
-// TestCanonicalOfOther: what begins no value of compact JSON is an error, wherever it stands; nothing goes on forever.
+// TestCanonicalOfOther: a byte that cannot begin a value of compact JSON is an error, wherever it is; nothing loops
+// forever.
 func TestCanonicalOfOther(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{" 1", "[ 1]", "[1, 2]", `{"a": 1}`, "x", "[x]"} {
@@ -163,7 +164,7 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// TestCanonicalIsBounded has arguments that would take long or recurse far if they were taken naively.
+// TestCanonicalIsBounded has arguments that would take long or recurse deeply in a naive implementation.
 func TestCanonicalIsBounded(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})

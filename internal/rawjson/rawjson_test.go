@@ -20,7 +20,7 @@ var samples = []string{
 	`{"a":1,"a":{"b":[[],[{}]]}}`, `"\\\\\""`, `[1,22,"\"",false]`, `12345678901234567890`, `"\ud800x\udc00\ud800\ud800"`,
 }
 
-// Whatever the text, nothing panics or leaves it, and on JSON the parts are those that encoding/json and gjson find.
+// With any text, nothing panics or reads beyond it. In JSON, the parts are those that encoding/json and gjson find.
 func FuzzScan(f *testing.F) {
 	for _, sample := range samples {
 		f.Add(sample)
@@ -83,7 +83,7 @@ func checkOutline(t *testing.T, text string) {
 	}
 }
 
-// checkPieces compares the members and elements of a value, and those below them, with those that gjson gives.
+// checkPieces compares the members and elements of a value, at any depth, with those of gjson.
 func checkPieces(t *testing.T, value []byte) {
 	t.Helper()
 	start := rawjson.SkipBlanks(value, 0)
@@ -152,7 +152,7 @@ func checkText(t *testing.T, value gjson.Result) {
 	}
 }
 
-// Quoted and unquoted, a text is what it was.
+// A text that is quoted and unquoted is unchanged.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -198,7 +198,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-// Nothing that is called for every byte of a call's arguments and result allocates.
+// Functions that are called for every byte of a call's arguments and result do not allocate.
 func TestAllocations(t *testing.T) {
 	value := []byte(samples[5])
 	text := string(value)

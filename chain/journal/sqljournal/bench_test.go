@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// typical returns the write of a run of ten reads: a successful run in one write, or without release, a run under way.
+// typical returns the write of a whole successful run of ten reads. Without release, its lease stays taken.
 func typical(id string, release bool) journal.Write {
 	now := time.Now()
 	r := &journal.Row{ID: id, Caller: "token:ci", Hash: strings.Repeat("a", 43),

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// TestSize: ten minutes with 200 steps a second, or 1,000 with ONECALL_TEST_LONG, and each run kept for 60 seconds. From the third minute
-// on, the size of the file changes by at most 10 %. The minutes are those in the rows, not real time.
+// TestSize: ten minutes with 200 steps a second, or 1,000 with ONECALL_TEST_LONG, and each run kept for 60 seconds. After the third minute
+// the file grows by at most 10 %. The minutes are those in the rows, not real time.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")

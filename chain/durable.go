@@ -23,7 +23,7 @@ type Durable interface {
 	Cancel(ctx context.Context, id HandedRun) error
 }
 
-// HandedRun identifies a run that is handed to workers. Each time that happens under another lease.
+// HandedRun identifies a run that is handed to workers. Each hand-over has its own lease.
 type HandedRun struct {
 	Run   string // its id
 	Lease int64

@@ -337,7 +337,7 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 	return lost
 }
 
-// storeResult stores the result for its caller and returns a probe of it, with a preview that fits room; noPreview: without one.
+// storeResult stores the result for its caller and returns a probe of it, with a preview that fits envelope; noPreview: without one.
 func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
 	if b.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")

@@ -23,7 +23,7 @@ const (
 //   - the step's function is declared as writing. A function that is only assumed to write may be a read, which is called
 //     for its result. A function that sets Heavy is left alone too;
 //   - the result has more than Options.LeanAbove tokens, and the request does not set `verify`;
-//   - summarizeWrite finds something true to say instead.
+//   - summarizeWrite can describe the write truthfully instead.
 //
 // If the result cannot be stored it is answered completely. A delete that answers null gets the lean form although null is short: null
 // alone does not say that something was deleted.

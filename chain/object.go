@@ -41,7 +41,7 @@ func hasKey(object []byte, name string) bool {
 	return hasMember(object, func(key string) bool { return key == name })
 }
 
-// hasMember reports whether a raw object has a member whose name satisfies is.
+// hasMember reports whether a raw object has a member whose name satisfies a condition.
 func hasMember(object []byte, satisfies func(name string) bool) (ok bool) {
 	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
 		return false

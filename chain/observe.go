@@ -100,7 +100,7 @@ type StepEnd struct {
 }
 
 // Observe reports a request that a front end carries out itself (KindPass) to the engine's Observer. A zero r.Started means now; a zero
-// Ended.Took means the time since. The returned function is never nil. Without an observer, Observe does nothing.
+// RequestEnd.Took means the time since r.Started. The returned function is never nil. Without an observer, Observe does nothing.
 func (e *Engine) Observe(ctx context.Context, r *RequestInfo) (context.Context, func(*RequestEnd)) {
 	if e.o.Observer == nil {
 		return ctx, func(*RequestEnd) {}
@@ -197,7 +197,7 @@ func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 	}
 }
 
-// conclude calls finish after a panic was recovered. panicked is its value; nil: there was none.
+// conclude is finish for a caller that has called recover. panicked is its result; nil: there was no panic.
 func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
 	if panicked != nil {
 		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))

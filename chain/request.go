@@ -12,7 +12,7 @@ type request struct {
 	Steps []step `json:"steps" validate:"-" tool:""` // each is checked where it is decoded
 	// An object, read as $input.path.
 	Input []byte `json:"input" kind:"object" validate:"-"`
-	// JSON Schemas of input's members: a default fills a gap, one without a default is required.
+	// JSON Schemas of input's members: a default fills a gap; a member without one is required.
 	Params []byte `json:"params" kind:"schemas" validate:"-"`
 	// Arguments for every step whose function declares them; a step's own args win. Not read for references.
 	Common []byte `json:"common" kind:"object" validate:"-"`
@@ -63,7 +63,7 @@ type request struct {
 	// True: workers carry out the run, and finish it even if this process ends. A server then answers as with async, or with asyncAfterMs;
 	// onecall run waits. In a server that has workers, async and asyncAfterMs mean the same, unless this is false.
 	Durable *bool `json:"durable" manual:"-"`
-	// The caller's own name for this run. Sent again with it, the chain does not start again: it is resumed, or its answer is given again.
+	// The caller's own name for this run. A chain sent again with it does not start again: it is resumed, or its answer is given again.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set

@@ -163,7 +163,7 @@ func notResumableFault(why string) *fault.Error {
 	return fault.New(fault.TokenExpired, "%s", why)
 }
 
-// releaseRun returns the lease of a run that was taken and is not resumed.
+// releaseRun releases the lease of a run that was taken and is not resumed.
 func (s *requestState) releaseRun() {
 	if s.leasedRun != nil {
 		s.o.Journal.Release(s.leasedRun)
@@ -247,7 +247,7 @@ func (b *answerBuilder) reconcileRun(status journal.Status) {
 	if !s.resumes.IsZero() {
 		status, code = journal.Waiting, ""
 	}
-	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change it
+	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change its status
 		status, code = journal.OK, ""
 	}
 	if s.record.EndUnfinished(status, code) != nil || s.privateJournal != nil {

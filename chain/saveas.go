@@ -24,7 +24,7 @@ type Param struct {
 // notSaved are the fields that belong to a run and not to a chain.
 var notSaved = slices.Concat(resumeFields, []string{"key", "dryRun"})
 
-// SaveAs returns the text of a saved chain, for a file. The literals at the places of params are read from the input, and become the
+// SaveAs returns the text of a saved chain, for a file. It reads the literals at the places of params from its input; they become the
 // defaults of the params. It reports all faults: bad_request for a place, with what exists there.
 func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	compact, f := compactJSON(text, DefaultMaxChainBytes)

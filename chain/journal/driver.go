@@ -17,7 +17,7 @@ type Driver interface {
 	// Acquire takes the lease of a run of a caller (nil: of any), which increments Row.Lease, and returns the run. It fails with ErrBusy
 	// if a live process has the lease. The lease ends with Write.Release, when the driver is closed, or with its process.
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
-	// Load returns a run, also if another process holds its lease.
+	// Load returns a run, even if another process holds its lease.
 	Load(ctx context.Context, id string) (*Record, error)
 	// Find returns the id of a caller's run with a key. If key is "", it returns the id of the newest run whose id begins with prefix.
 	Find(ctx context.Context, caller, key, prefix string) (id string, err error)

@@ -38,7 +38,7 @@ type Event struct {
 	Key           string   // the idempotency key
 	KeyUntil      int64    // when the service forgets the key, in microseconds since 1970; 0: never
 	Undoes        int      // the number of the event that ended the call that this one undoes, or that began it if it did not end
-	Scope         string   // of the first Sent: of the run, see Start
+	Scope         string   // of the first Sent: the run's scope, see Start
 	Approvals     []string // of Waits, Approved and Denied: the names of the approvals
 
 	Outcome fault.Outcome // of a call that writes

@@ -85,7 +85,7 @@ func (j *Journal) Acquire(ctx context.Context, id string, caller *string) (*Past
 	return p, nil
 }
 
-// Release returns the lease of a run that was acquired and not resumed.
+// Release releases the lease of a run that was acquired and not resumed.
 func (j *Journal) Release(p *Past) {
 	w := &queuedWrite{Write: Write{ID: p.Row.ID, Lease: p.Row.Lease, Release: true}, done: make(chan error, 1)}
 	if j.enqueue(w) == nil && <-w.done != nil {

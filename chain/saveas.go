@@ -24,8 +24,8 @@ type Param struct {
 // notSaved are the fields that belong to a run and not to a chain.
 var notSaved = slices.Concat(resumeFields, []string{"key", "dryRun"})
 
-// SaveAs returns the text of a saved chain, for a file. It reads the literals at the places of params from its input; they become the
-// defaults of the params. It reports all faults: bad_request for a place, with what exists there.
+// SaveAs returns the text of a saved chain, for a file. The chain reads the literals at the places of params from its input; they become
+// the defaults of the params. SaveAs reports all faults: bad_request for a place, with what exists there.
 func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	compact, f := compactJSON(text, DefaultMaxChainBytes)
 	if f != nil {

@@ -36,8 +36,8 @@ func inSQLite(b *testing.B) *journal.Journal {
 	return j
 }
 
-// BenchmarkJournal compares with a journal and without one: ten reads that do nothing, in process and over HTTP; and the resume of a hundred
-// steps of which the last failed with its last step alone.
+// BenchmarkJournal compares ten reads that do nothing, in process and over HTTP, with a journal and without one; and the resume of a
+// hundred steps, of which the last failed, with a run of the last step alone.
 func BenchmarkJournal(b *testing.B) {
 	request := []byte(`{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`)
 	b.Run("reads/process", func(b *testing.B) {
@@ -74,8 +74,8 @@ func BenchmarkJournal(b *testing.B) {
 	b.Run("resume", benchmarkResume)
 }
 
-// compareJournal runs two sides by turns, n calls each time, and reports the medians of what the one with a journal takes more: at the median
-// call, of the time of all calls (its ratio), and of the processor until all is written.
+// compareJournal runs two sides alternately, n calls each time. It reports medians of the extra cost of the side with a journal: of the
+// median call, of the time of all calls (as a ratio), and of processor time until everything is written.
 func compareJournal(b *testing.B, n int, j *journal.Journal, without, with func()) {
 	const rounds = 15
 	measure := func(call func()) (p50, all, cpu float64) {

@@ -59,7 +59,7 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 	if at, fetch, ok := findToken(root); ok {
 		if root.Get("steps").Exists() {
 			d.fault(fault.BadRequest, fault.Key(at, tokenField),
-				"continuation_token stands beside steps: send it alone to fetch, or drop it to run the steps")
+				"continuation_token is sent together with steps: send it alone to fetch, or drop it to run the steps")
 			return nil, &d.faults
 		}
 		return &request{fetch: d.decodeFetch(fetch, at)}, &d.faults

@@ -56,12 +56,12 @@ func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedOver})
 	switch {
 	case err != nil:
-		return s.failureAnswer(ctx, fault.New(fault.Unavailable, "whether workers still have this run is not known, as their engine does not "+
-			"answer: nothing was run"))
+		return s.failureAnswer(ctx, fault.New(fault.Unavailable,
+			"it is not known whether workers still have this run, because their engine does not answer: nothing was run"))
 	case !running:
 		return nil
 	case s.resumption.byID:
-		return s.failureAnswer(ctx, fault.New(fault.Busy, "this run goes on at workers: resume it when it has ended").Under("/resume"))
+		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running it: resume it when it has ended").Under("/resume"))
 	}
 	s.releaseRun()
 	return startedAnswer(past.Row.ID)

@@ -115,7 +115,7 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 	case errors.Is(err, journal.ErrNotFound):
 		return nil, noSuchRunFault()
 	case errors.Is(err, journal.ErrBusy):
-		return nil, fault.New(fault.Busy, "this run goes on: ask again when it has ended")
+		return nil, fault.New(fault.Busy, "this run is still running: try again when it has ended")
 	case errors.Is(err, journal.ErrUnreadable):
 		return nil, fault.New(fault.Internal, "nothing was run: %v", err)
 	case err != nil:
@@ -178,7 +178,8 @@ func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 	if sent.has("steps") {
 		merged.remove("return")
 		if sent.has("replace") {
-			return nil, fault.New(fault.BadRequest, "replace stands beside steps: send all steps, or the ones to replace").Under("/replace")
+			return nil, fault.New(fault.BadRequest,
+				"replace is sent together with steps: send all steps, or only the ones to replace").Under("/replace")
 		}
 	}
 	for _, m := range sent.list {

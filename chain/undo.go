@@ -46,7 +46,7 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 		return
 	}
 	if entry.Spec().Saved != nil {
-		c.fault(fault.NotSupported, at+"/fn", "a saved chain takes nothing back: name a function")
+		c.fault(fault.NotSupported, at+"/fn", "a saved chain cannot be an undo: name a function")
 		return
 	}
 	args := request.Args
@@ -185,7 +185,7 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 	defer cancel()
 	raw, err := entry.Send(callCtx, sent)
 	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}); ended != nil {
-		return journalFault(ended, "whether "+entry.Spec().Name+" was done is not remembered")
+		return journalFault(ended, "the outcome of "+entry.Spec().Name+" could not be recorded")
 	}
 	if err != nil {
 		return asFault(err, "")

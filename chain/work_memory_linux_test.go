@@ -30,7 +30,8 @@ func TestMemoryOfWork(t *testing.T) {
 	inChildProcess(t, "TestMemoryOfWork", workHere+"=1")
 }
 
-// work (not under the race detector, which multiplies what is measured) runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB.
+// work runs a chain that may hold 128 MiB with its evaluations, and whose rounds together would make 960 MB. The race detector would
+// multiply what is measured.
 func work(t *testing.T) {
 	debug.SetGCPercent(10) // garbage should not be measured
 	e := engineOf(t, exprs.New().Functions(), chain.Options{MaxChainBytes: 64 << 20}, false)

@@ -122,8 +122,8 @@ func TestPluginHook(t *testing.T) {
 	}
 }
 
-// TestPluginSkill holds the skill to the form of Agent Skills: a front matter of the fields that a host knows, a name that is its folder's, and a
-// description of at most 1,024 characters.
+// TestPluginSkill checks that the skill has the form of Agent Skills: a front matter with the fields that a host knows, the name of its
+// folder, and a description of at most 1,024 characters.
 func TestPluginSkill(t *testing.T) {
 	t.Parallel()
 	skills, err := filepath.Glob("plugin/skills/*/SKILL.md")

@@ -30,10 +30,10 @@ import (
 //
 // each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
 // lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
-// its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm the packages of testdata/npm,
-// each other word a program, on the PATH or in ONECALL_TEST_BIN; the rest of its document is skipped where one is missing. The service that documents call is
-// inventory, at $INVENTORY_URL; those of the cookbook are played by servicesOf. The first block ```sh of the README holds commands of the
-// repository itself, which .ci/run runs; others show commands that a reader's own machine is needed for.
+// its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm means the packages of testdata/npm,
+// any other word a program, on the PATH or in ONECALL_TEST_BIN. If one is missing, the rest of the document is skipped. The service that
+// documents call is inventory, at $INVENTORY_URL; servicesOf plays those of the cookbook. The first block ```sh of the README holds
+// commands of the repository itself, which .ci/run runs; others show commands that need a reader's own machine.
 //
 // A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
 // a document that does, the ports 8080, 8081, 9090, 9091, 6379 and 7233 stand for others, which are free.

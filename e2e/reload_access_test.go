@@ -111,8 +111,8 @@ func TestReloadKeepsTheListener(t *testing.T) {
 		}
 	}
 	for n, c := range []struct{ text, says string }{
-		{"lite: true\n", "clients have needed tokens so far"},
-		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: clients have needed tokens so far"},
+		{"lite: true\n", "this would admit clients without tokens"},
+		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: this would admit clients without tokens"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave out tokens if no client has one"},
 		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "clients of other machines find the server there"},
 		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: clients of other machines"},
@@ -136,7 +136,7 @@ func TestReloadKeepsTheListener(t *testing.T) {
 func TestReloadHalfRead(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	const open = "clients have needed tokens so far"
+	const open = "this would admit clients without tokens"
 	good := fmt.Sprintf("access:\n  tokens:\n    - {name: a, sha256: %q}\n", tokenHash("oc_token-of-a-client"))
 	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", good))
 	for n, c := range []struct {

@@ -25,7 +25,7 @@ import (
 
 const (
 	wasLoaded  = " is loaded: "
-	wasRefused = " is refused, and what was served before goes on"
+	wasRefused = " is refused, and the former configuration stays in use"
 )
 
 // hangUp sends a server the signal to reload its configuration.

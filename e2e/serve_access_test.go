@@ -112,8 +112,8 @@ func TestServeUnusedAllowed(t *testing.T) {
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", "fs: {root: .}\nmcpServers: {gone: {command: no-such-program}}\n"+
 		"access: {tokens: [{name: ci, sha256: "+strings.Repeat("0123456789abcdef", 4)+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
 	s := serveHTTP(t, config)
-	waitForLog(t, s.stderr, "/access/tokens/0/functions/3: \"netbox.*\" fits no function, so the token ci may call none by it", 1)
-	waitForLog(t, s.stderr, "/access/tokens/0/functions/1: \"fs.gerp\" fits no function", 1)
+	waitForLog(t, s.stderr, "/access/tokens/0/functions/3: \"netbox.*\" matches no function, so the token ci may call none by it", 1)
+	waitForLog(t, s.stderr, "/access/tokens/0/functions/1: \"fs.gerp\" matches no function", 1)
 	waitForLog(t, s.stderr, "did you mean fs.grep", 1)
 	if log := s.stderr.String(); strings.Contains(log, "functions/0") || strings.Contains(log, "functions/2") {
 		t.Errorf("more is told: %s", log)
@@ -174,7 +174,7 @@ func TestServeElsewhere(t *testing.T) {
 		config := clitest.Write(t, t.TempDir(), "onecall.yaml", text)
 		out, err := clitest.Command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
 		if clitest.ExitCode(err) != "4" || !strings.Contains(string(out),
-			config+pointer+"bad_request: clients of other machines find the server there, who need tokens") {
+			config+pointer+"bad_request: clients on other machines need tokens") {
 			t.Errorf("%s%v: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {

@@ -74,7 +74,7 @@ func TestNobodyReads(t *testing.T) {
 	if n, err := strconv.ParseFloat(string(match[1]), 64); err != nil || n < 100 {
 		t.Fatalf("%s lines were given up", match[1])
 	}
-	const given = "lines of this log were given up, as nobody read it"
+	const given = "lines of this log were dropped because it was not read"
 	log, closed := &logTail{}, make(chan struct{})
 	go func() {
 		defer close(closed)

@@ -130,13 +130,13 @@ var advices = map[Code]advice{
 	},
 	ResumeConflict: {
 		[]string{"The corrected chain no longer makes a write that was already applied.",
-			"Nobody knows whether a write was done, and it is not safe to repeat."},
+			"It is not known whether a write was done, and it is not safe to repeat."},
 		"Find out whether each call that the message names was done. Then say it in `assume`, or on the command line: `--assume " +
 			"STEP=applied` or `--assume STEP=not_sent`.",
 	},
 	Busy: {
 		[]string{"The caller has as many calls under way as it may have.", "Running chains hold as much memory as they may.",
-			"Another process goes on with the same run."},
+			"Another process continues the same run."},
 		"Wait a few seconds and send it again.",
 	},
 	Internal: {

@@ -157,7 +157,7 @@ func (c *call) oneRun(id string) *sdk.CallToolResult {
 	if err != nil {
 		f, coded := fault.As(err)
 		if !coded {
-			f = fault.New(fault.Unavailable, "the run cannot be told of now, as the journal cannot be read")
+			f = fault.New(fault.Unavailable, "the run's state is unavailable because the journal cannot be read")
 		}
 		return c.refuse(f.Under("/run"))
 	}

@@ -69,7 +69,8 @@ type unopenableUpstream struct{ name string }
 func (u unopenableUpstream) Name() string { return u.name }
 func (u unopenableUpstream) Capabilities() *sdk.ServerCapabilities {
 	return &sdk.ServerCapabilities{
-		Resources: &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true}, Completions: &sdk.CompletionCapabilities{},
+		Resources: &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
+		Completions: &sdk.CompletionCapabilities{},
 	}
 }
 func (u unopenableUpstream) OpenSession(context.Context, *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {

@@ -167,13 +167,13 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	running, idle, err := g.Durable.State(ctx, r.id)
 	switch {
 	case err != nil && hasEnded:
-		r.note = "it has ended, and its answer cannot be read now, as the workers' engine does not answer: ask again"
+		r.note = "it has ended, but its answer cannot be read because the workers' engine does not answer: ask again"
 		return r
 	case err != nil:
-		r.note = "the workers' engine does not answer now, so how far it is is not known: ask again"
+		r.note = "its progress is unknown because the workers' engine does not answer: ask again"
 		return r
 	case running && idle:
-		r.note = "no worker asks for work: it goes on once one does"
+		r.note = "no worker is running: it continues once one starts"
 		return r
 	case running && row.Lease == past.HandedOver:
 		r.note = "it waits until a worker takes it"
@@ -235,5 +235,6 @@ func (g *generation) cancel(ctx context.Context, r *handedRun) error {
 		return nil
 	}
 	g.Log.WarnContext(ctx, "a run could not be cancelled", "run", r.id.Run, "error", fault.Message(err))
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the run goes on: its workers cannot be told now, so ask again"}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+		Message: "the run was not cancelled because its workers cannot be reached: try again"}
 }

@@ -286,7 +286,7 @@ func TestDurableTasks(t *testing.T) {
 	<-first.shop.started
 	other := taskClient(t, serve(t, share), "ann")
 	params := `{"taskId":"` + id + `"`
-	for away, note := range map[bool]string{true: "does not answer now", false: "a worker carries it out"} {
+	for away, note := range map[bool]string{true: "does not answer", false: "a worker carries it out"} {
 		have.setAway(away)
 		now := other("tasks/get", params)
 		if now.Get("status").Str != "working" || !strings.Contains(now.Get("statusMessage").Str, note) {

@@ -227,7 +227,7 @@ func (p *referenceParser) bracket(s *Segment) (err *fault.Error) {
 	case !p.plain && c == ':':
 		return p.malformed(start, "A reference takes no slice. %s", computeRemedy)
 	case !p.plain && c == '$':
-		return p.malformed(start, "In brackets stands no reference. %s", computeRemedy)
+		return p.malformed(start, "Brackets cannot contain a reference. %s", computeRemedy)
 	default:
 		return p.malformed(start, "In brackets stands an index, a quoted key, * or **: [0], [-1], [\"key\"], [*].")
 	}
@@ -297,13 +297,13 @@ func (p *referenceParser) fallback() (string, *fault.Error) {
 	var raw json.RawMessage
 	if d.Decode(&raw) != nil {
 		return "", p.malformed(p.pos,
-			"After ?? stands a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or an expr step.")
+			"?? must be followed by a JSON value: ?? 10, ?? \"none\", ?? []. To compute a default, use an expression in select or an expr step.")
 	}
 	p.pos += int(d.InputOffset())
 	p.blanks()
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
-		return "", p.malformed(start, "After ?? stands a JSON value.")
+		return "", p.malformed(start, "?? must be followed by a JSON value.")
 	}
 	return compact.String(), nil
 }

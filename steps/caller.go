@@ -60,7 +60,7 @@ func (r Rights) WithDefaultTier() Rights {
 // no name can match, where N is its index, and "" for an empty list, which must not mean all functions.
 func Patterns(list []string) (functions string, faults []*fault.Error) {
 	if list != nil && len(list) == 0 {
-		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out where all are meant, or name some")}
+		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out to allow all, or name some")}
 	}
 	for i, rule := range list {
 		if f := pattern.Check(rule); f != nil {
@@ -79,7 +79,7 @@ func (r Rights) Unused(names, absent []string) []*fault.Error {
 			slices.ContainsFunc(absent, func(source string) bool { return pattern.CouldMatch(rule, source+".") }) {
 			continue
 		}
-		f := fault.New(fault.UnknownFunction, "%q fits no function", rule).Under(fault.Index("", i))
+		f := fault.New(fault.UnknownFunction, "%q matches no function", rule).Under(fault.Index("", i))
 		f.Nearest = fault.Nearest(rule, names, 3)
 		unused = append(unused, f)
 	}

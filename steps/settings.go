@@ -310,7 +310,7 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 		if s.used[setting] {
 			continue
 		}
-		f := fault.New(fault.UnknownFunction, "%s fits no function", fault.Quote(setting.Pattern)).Under(fault.Index("", setting.at))
+		f := fault.New(fault.UnknownFunction, "%s matches no function", fault.Quote(setting.Pattern)).Under(fault.Index("", setting.at))
 		f.Nearest = fault.Nearest(setting.Pattern, names, 3)
 		unused = append(unused, f)
 	}

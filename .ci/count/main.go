@@ -45,7 +45,8 @@ func main() {
 }
 
 // support matches the packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(datasets|e2e|storetest|stepstest|redistest|mcptest|journaltest|postgrestest|polltest|porttest|transcript)(/|$)`)
+var support = regexp.MustCompile(`(^|/)(datasets|e2e|transcript|` +
+	`(store|steps|redis|mcp|journal|postgres|poll|port)test)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 

@@ -23,11 +23,11 @@ func (a *App) Keep() time.Duration { return config.Or(a.config.Journal.Keep, jou
 func (a *App) CheckShared() error {
 	switch {
 	case a.Journal == nil || config.Or(a.config.Journal.Store, "") == "memory":
-		return fault.New(fault.BadRequest, "a durable run is taken over by its journal, which every worker must reach: "+
-			"set journal: {store: postgres://…}, or leave it out where all workers are on this machine")
+		return fault.New(fault.BadRequest, "workers continue each other's runs by their journal, which each must reach: "+
+			"set journal: {store: postgres://…}, or omit it if all workers are on this machine")
 	case config.Or(a.config.Results.Store, "") == "memory":
-		return fault.New(fault.BadRequest, "workers find chains in the store of results, and leave theirs there: "+
-			"set results: {store: redis://…}, or disk where all workers are on this machine")
+		return fault.New(fault.BadRequest, "workers read chains from the result store and leave answers there: "+
+			"set results: {store: redis://…}, or disk if all workers are on this machine")
 	}
 	return nil
 }

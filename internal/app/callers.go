@@ -51,13 +51,13 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	}
 	if at := c.RemoteSetting(); at != "" {
 		return fault.New(fault.BadRequest,
-			"clients of other machines find the server there, who need tokens: write access.tokens (onecall auth token "+
+			"clients on other machines need tokens: write access.tokens (onecall auth token "+
 				"makes one) or access.jwt, or leave it out").Under(at)
 	}
 	if before != nil && before.callers != nil && c.HTTP == nil {
 		return fault.New(fault.BadRequest,
-			"clients have needed tokens so far, and by this none would: where all may come in who reach the server, "+
-				"write access.http with the tier that they have")
+			"this would admit clients without tokens, which they have needed so far: to admit everyone who reaches "+
+				"the server, write access.http with their tier")
 	}
 	return nil
 }

@@ -175,8 +175,8 @@ func (a *App) SuspectChains() (list []*fault.Error) {
 	for _, fn := range a.chains.functions {
 		short := strings.TrimPrefix(fn.Name, steps.ChainSource+".")
 		if entry, err := registry.Resolve(short); err == nil && entry.Spec().Saved == nil {
-			f := fault.New(fault.BadRequest, "%s is the name of %s too, which %s alone means: write %s for the chain", short, entry.Spec().Name,
-				short, fn.Name)
+			f := fault.New(fault.BadRequest, "%s alone means the function %s: write %s for the chain", short, entry.Spec().Name,
+				fn.Name)
 			list = append(list, withFile(a.chains.files[fn.Name], f))
 		}
 	}

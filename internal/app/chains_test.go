@@ -55,7 +55,7 @@ func TestSavedChainsOfFolder(t *testing.T) {
 		}
 	}
 	suspect := a.SuspectChains()
-	if len(suspect) != 2 || !strings.Contains(suspect[1].Message, "find is the name of fs.find too") {
+	if len(suspect) != 2 || !strings.Contains(suspect[1].Message, "find alone means the function fs.find") {
 		t.Errorf("%v", suspect)
 	}
 	for _, source := range a.Catalog.Sources() {

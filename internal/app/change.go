@@ -119,7 +119,7 @@ func (r *reloader) warnLost(before *App) {
 		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(r.app.config.Access.HTTP, steps.TierRead).String())
 	}
 	if r.app.storeIdentity() != before.storeIdentity() {
-		log.Warn("results that were kept before are not found any more: what keeps them is not the same", "at", "/results")
+		log.Warn("stored results are lost: the store has changed", "at", "/results")
 	}
 }
 

@@ -190,7 +190,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 	if !errors.As(err, &wrong) {
 		why := r.process.Redactor.Text(fault.Message(err))
 		log.Error("configuration refused", "file", path, "error", why)
-		r.noticef("%s is refused, and what was served before goes on: %s", path, why)
+		r.noticef("%s is refused, and the former configuration stays in use: %s", path, why)
 		return
 	}
 	if r.o.JSON {
@@ -198,7 +198,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 		return
 	}
 	log.Error("configuration refused", "file", wrong.File, "faults", len(wrong.Faults))
-	r.process.Reporter.Notice("%s is refused, and what was served before goes on:", wrong.File)
+	r.process.Reporter.Notice("%s is refused, and the former configuration stays in use:", wrong.File)
 	r.process.Reporter.Faults(wrong.File, wrong.Text, wrong.Faults)
 }
 

@@ -137,9 +137,9 @@ func (o *sourceOpener) offersFiles() bool {
 	here, err := os.Getwd()
 	switch {
 	case o.process.anySurface && o.config.Access.ByToken():
-		why = "fs.* is left out: callers with tokens read files only where fs.root names the folder"
+		why = "fs.* is left out: callers with tokens read files only if fs.root names a folder"
 	case err != nil || filepath.Dir(here) == here:
-		why = "fs.* is left out, as onecall was started in the root folder: fs.root names another"
+		why = "fs.* is left out because onecall was started in the root folder: set fs.root"
 	default:
 		return true
 	}

@@ -70,7 +70,7 @@ func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
-	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: nothing is added up"))
+	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no tokens are counted"))
 }
 
 // boundsFlatTools reports whether the results of flat tools are bounded.

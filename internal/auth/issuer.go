@@ -91,7 +91,7 @@ func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*ke
 	}
 	set, err := readKeys(text, i.accepted, have)
 	if err != nil {
-		return nil, fmt.Errorf("what %s has as keys cannot be used: %w", withoutQuery(where), err)
+		return nil, fmt.Errorf("the keys at %s cannot be used: %w", withoutQuery(where), err)
 	}
 	return set, nil
 }

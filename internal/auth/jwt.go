@@ -131,7 +131,7 @@ func checkURL(text string) string {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return "is no URL that begins with https://"
 	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
-		return "begins with http://, and not on this machine: who is on the way could put keys of its own there. Use https://"
+		return "begins with http://, and is not on this machine: others on the network could replace the keys. Use https://"
 	case u.User != nil:
 		return "holds a user name or a password"
 	case u.Fragment != "":

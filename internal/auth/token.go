@@ -95,7 +95,7 @@ func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 	}
 	copy(hash[:], decoded)
 	if hash == sha256.Sum256(nil) || hash == sha256.Sum256([]byte("\n")) {
-		return hash, fault.New(fault.BadRequest, "this is the hash of nothing: hash the token's text")
+		return hash, fault.New(fault.BadRequest, "this is the hash of an empty text: hash the token's text")
 	}
 	return hash, nil
 }

@@ -169,7 +169,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Call
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: v.issuer, AnyAudience: jwt.Audience{v.audience}, Time: now}, leeway)
 	var refused *fault.Error
 	if err != nil {
-		refused = refuse("a JWT that does not hold: " + strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
+		refused = refuse("an invalid JWT: " + strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: "))
 	}
 	if err != nil && !errors.Is(err, jwt.ErrExpired) {
 		return nil, from, refused

@@ -78,7 +78,7 @@ func TestCast(t *testing.T) {
 	if n := charges.Load(); n != 1 {
 		t.Errorf("%d charges", n)
 	}
-	transcript.File(t, "../../docs/images/resume.svg", []byte(c.SVG()))
+	transcript.File(t, "../../docs/images/resume.svg", c.SVG())
 }
 
 // castRun replaces the id of the run, which varies; castTimes matches times of steps.

@@ -185,7 +185,7 @@ func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (dur
 		}
 	})
 	if ctx.Err() != nil {
-		return p, fault.New(fault.Cancelled, "it is cancelled, and ends when a worker takes note: onecall-temporal resume %s then has its "+
+		return p, fault.New(fault.Cancelled, "it is cancelled, and ends when a worker notices: onecall-temporal resume %s then has its "+
 			"answers", d.id)
 	}
 	return p, err
@@ -268,7 +268,8 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		d.id = durable.IDOf(a.Scope(), key)
 	}
 	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
-	one := durable.Chain{Journal: a.JournalID(), Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain, Override: caller.Override}
+	one := durable.Chain{Journal: a.JournalID(), Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain,
+		Override: caller.Override}
 	if !json.Valid(e.Request) {
 		one.Request, one.Text = nil, string(e.Request)
 	}
@@ -292,7 +293,7 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 	return func(p durable.Progress) {
 		if p.NoWorkers && !idle {
 			idle = true
-			d.noticef("no worker asks for work: onecall-temporal worker%s starts one", d.workerFlags())
+			d.noticef("no worker is running: onecall-temporal worker%s starts one", d.workerFlags())
 		}
 		if p.Waits > 0 && !waited {
 			waited = true

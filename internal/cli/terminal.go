@@ -186,7 +186,7 @@ func (c *cli) showWrites(writes []gjson.Result) {
 			name += ", elements " + elements
 		}
 		if outcome == string(fault.SentUnknown) {
-			outcome = "sent, and nobody knows whether it was done"
+			outcome = "sent, but it is not known whether it was done"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", name, textfile.Printable(write.Get("fn").Str), outcome)
 	}
@@ -210,7 +210,7 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions [
 		}
 		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run, flags.String(), file)
 	}
-	return fmt.Sprintf("Mend it and go on, nothing is done twice: onecall resume%s %s %s", config, run, file)
+	return fmt.Sprintf("Fix it and go on; nothing is done twice: onecall resume%s %s %s", config, run, file)
 }
 
 // configFlag returns the --config flag for a command that is shown; "" if it is not needed.

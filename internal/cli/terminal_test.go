@@ -79,7 +79,7 @@ step 0 (one)  http.put  applied
       ^
     it answered: {"at":"/no","esc":"\u001b[31m"}
     it takes: http.refused()
-Mend it and go on, nothing is done twice: onecall resume RUN [FILE]
+Fix it and go on; nothing is done twice: onecall resume RUN [FILE]
 -- exit 1
 `},
 		"approval": {`{"steps":[{"fn":"http.drop"}]}`, nil, `--

@@ -214,7 +214,7 @@ func (srv *clientServer) reasonToStay() string {
 	case srv.skip != "" && srv.duplicateOf == nil:
 		return srv.skip
 	case len(srv.unset) > 0:
-		return "not set is " + strings.Join(srv.unset, ", ") + ": set it, and install again"
+		return strings.Join(srv.unset, ", ") + " not set: set and install again"
 	case srv.ignored != "":
 		return srv.ignored
 	case slices.ContainsFunc(srv.fields, func(f field) bool { return bytes.Contains(f.value, []byte("${workspaceFolder}")) }):

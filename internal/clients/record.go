@@ -43,7 +43,7 @@ func readRecord(file string) (*record, error) {
 		err = json.Unmarshal(text, r)
 	}
 	if err != nil {
-		return nil, fault.New(fault.BadRequest, "%s, in which onecall keeps what was there, cannot be read: %v",
+		return nil, fault.New(fault.BadRequest, "%s, onecall's record of what was there, cannot be read: %v",
 			recordPath(file), textfile.Cause(err))
 	}
 	return r, nil

@@ -29,7 +29,7 @@ func (im *Import) Report(text []byte, out string) []byte {
 		case srv.skip != "":
 			state = "left out: " + srv.skip
 		case len(srv.unset) > 0:
-			state = "taken over as disabled: not set is " + strings.Join(srv.unset, ", ")
+			state = "taken over as disabled: " + strings.Join(srv.unset, ", ") + " not set"
 		}
 		fmt.Fprintf(&b, "  %s: %s\n", textfile.Printable(srv.name), textfile.Printable(state))
 		for _, comment := range srv.comments {
@@ -37,7 +37,7 @@ func (im *Import) Report(text []byte, out string) []byte {
 		}
 	}
 	if !slices.ContainsFunc(im.servers, func(srv *clientServer) bool { return srv.skip == "" }) {
-		b.WriteString("No MCP servers to take over were found")
+		b.WriteString("No MCP servers to import were found")
 		if len(im.missing) > 0 {
 			b.WriteString(". There is no\n")
 			for _, path := range im.missing {

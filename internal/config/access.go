@@ -70,7 +70,7 @@ var tiers = []string{steps.TierRead.String(), steps.TierReadWrite.String(), step
 
 // checkAccess checks the settings of access that neither tags nor other packages check.
 func (d *decoder) checkAccess(c *Access) {
-	d.checkEmpty("/access/tokens", "an empty list would admit nobody, or everybody: leave out tokens if no client has one",
+	d.checkEmpty("/access/tokens", "an empty list is ambiguous: leave out tokens if no client has one",
 		len(c.Tokens) > 0)
 	d.checkEmpty("/access/jwt",
 		"jwt is empty, which would admit everybody: leave it out if no client has such a token", c.JWT != nil)

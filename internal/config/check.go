@@ -26,7 +26,7 @@ var foreignKeys = map[reflect.Type]map[string]string{
 		"sandbox":          "the server runs without it",
 		"sandboxEnabled":   "the server runs without a sandbox",
 		"auth":             "write clientId, clientSecret and scopes under oauth",
-		"authProviderType": "where the server asks for a login, run onecall auth login with its name",
+		"authProviderType": "if the server asks for a login, run onecall auth login with its name",
 		"headersHelper":    "no command is run for headers: write ${VAR} under headers",
 	},
 	reflect.TypeFor[OAuth](): {
@@ -291,7 +291,7 @@ func (d *decoder) checkJournal(c *File) {
 		d.faultAt("/journal/store", fault.BadRequest,
 			"a journal in PostgreSQL needs a key of at least 32 bytes, the same for all replicas: key: ${JOURNAL_KEY}")
 	case j.Key != nil && !postgres:
-		d.faultAt("/journal/key", fault.BadRequest, "a key goes with a journal in PostgreSQL: any other has its own")
+		d.faultAt("/journal/key", fault.BadRequest, "only a journal in PostgreSQL takes a key: the others make one of their own")
 	case j.Key != nil && len(*j.Key) < minJournalKey && !d.hasFault("/journal/key"):
 		d.faultAt("/journal/key", fault.BadRequest, "a key has at least %d bytes: openssl rand -base64 32 makes one", minJournalKey)
 	}

@@ -91,7 +91,7 @@ type ParkedChain struct {
 	Refused bool // no worker died: no worker may run it, because they use another journal
 }
 
-// Whole, in place of a chain's number, means all chains of a chunk.
+// Whole stands for all chains of a chunk.
 const Whole = -1
 
 // ChunkItem locates a chain: its chunk, and its number in the chunk or Whole.

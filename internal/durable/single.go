@@ -58,7 +58,8 @@ func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 // ParkedFault is the fault of a chain that is not tried again. remedy is a sentence.
 func ParkedFault(refused bool, remedy string) *fault.Error {
 	if refused {
-		return fault.New(fault.BadRequest, "no worker could take it on, as their journal is another one: all who take part need the same one. %s",
+		return fault.New(fault.BadRequest,
+			"no worker could run it because the workers use another journal: clients and workers need the same one. %s",
 			remedy)
 	}
 	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+

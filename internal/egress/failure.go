@@ -91,7 +91,7 @@ func certificateFault(host string, err error) *fault.Error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore):
 		message = "it is not valid yet: look at the clock of this machine"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		message = "it has expired: who runs the server must renew it (or the clock of this machine is wrong)"
+		message = "it has expired: its operator must renew it (or the clock of this machine is wrong)"
 	case errors.As(err, &verification):
 		message = cause(verification.Err)
 	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":

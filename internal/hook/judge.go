@@ -79,7 +79,7 @@ func (r *Rules) judgeChain(text []byte) Verdict {
 	}
 	if mentioned.Resumes {
 		if decision, _ := r.judgeUnknown(); decision != Allow {
-			add(Ask, "it goes on with an earlier run, whose functions it need not name")
+			add(Ask, "it resumes an earlier run, whose functions it need not name")
 		} else {
 			add(Allow, "all is allowed")
 		}

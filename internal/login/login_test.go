@@ -253,7 +253,7 @@ func TestLoginIsGivenUp(t *testing.T) {
 	s := newLoginFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &idleUser{opened: cancel}
-	want(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "nobody finished")
+	want(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "not finished")
 	if !strings.Contains(strings.Join(b.notices, "\n"), s.auth.URL+"/authorize?") {
 		t.Errorf("the address was not shown: %q", b.notices)
 	}

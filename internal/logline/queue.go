@@ -123,7 +123,7 @@ func (q *Queue) reportDropped() {
 	q.reported += n
 	q.mu.Unlock()
 	if n > 0 {
-		log.Warn("lines of this log were given up, as nobody read it", "lines", n)
+		log.Warn("lines of this log were dropped because it was not read", "lines", n)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestQueue(t *testing.T) {
 		synctest.Wait()
 		got := strings.Split(strings.TrimSpace(g.String()), "\n")
 		if len(got) != capacity+1 ||
-			!strings.Contains(got[capacity], fmt.Sprintf("level=WARN msg=\"lines of this log were given up, as nobody read it\" lines=%d", lines-capacity)) {
+			!strings.Contains(got[capacity], fmt.Sprintf("level=WARN msg=\"lines of this log were dropped because it was not read\" lines=%d", lines-capacity)) {
 			t.Fatalf("%d lines, the last is %s", len(got), got[len(got)-1])
 		}
 		for i, line := range got[:capacity] {

@@ -23,9 +23,9 @@ func newCollector(o *Options, running *atomic.Int64) *collector {
 	}
 	return &collector{
 		o: &clone, running: running,
-		requests:  describe("requests_running", "Calls of tools under way."),
+		requests:  describe("requests_running", "Running calls of tools."),
 		sessions:  describe("sessions", "Sessions of clients."),
-		sources:   describe("sources", "Sources by where they stand.", "state"),
+		sources:   describe("sources", "Sources by state.", "state"),
 		ready:     describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),
 		functions: describe("source_functions", "Functions that a source offers.", "source"),
 	}

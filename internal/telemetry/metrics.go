@@ -105,7 +105,7 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(o, running),
 	)
-	m.countedBy("log_lines_dropped_total", "Lines of logs that were given up, as nobody read them.", o.Dropped)
+	m.countedBy("log_lines_dropped_total", "Log lines that were dropped because the log was not read.", o.Dropped)
 	m.countedBy("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",

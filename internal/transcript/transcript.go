@@ -50,7 +50,7 @@ func Replay(t *testing.T, sections []txtar.File, replay func(t *testing.T, secti
 		t.Run(section.Name, func(t *testing.T) {
 			got := replay(t, section)
 			if !*update && got != string(section.Data) {
-				t.Errorf("-update writes what is new (- file, + now):\n%s", cmp.Diff(string(section.Data), got))
+				t.Errorf("-update writes what is new (- file, + now):\n%s", difference(string(section.Data), got))
 			}
 			section.Data = []byte(got)
 		})
@@ -95,7 +95,7 @@ func File(t *testing.T, file string, got []byte) {
 		return
 	}
 	if want := read(t, file); !bytes.Equal(want, got) {
-		t.Errorf("%s: -update writes what is new (- file, + now):\n%s", file, cmp.Diff(string(want), string(got)))
+		t.Errorf("%s: -update writes what is new (- file, + now):\n%s", file, difference(string(want), string(got)))
 	}
 }
 
@@ -104,6 +104,9 @@ func FileLines(t *testing.T, file string, answer func(line string) string) {
 	t.Helper()
 	File(t, file, []byte(Lines(string(read(t, file)), answer)))
 }
+
+// difference shows the lines that differ. Characters, which cmp compares in short texts, would hide what the lines say.
+func difference(want, got string) string { return cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")) }
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()

@@ -89,7 +89,8 @@ func TestArrangements(t *testing.T) {
 				}
 			}
 			answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
-			if minimum, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens}); !json.Valid(answer) || len(answer) > max(limit, len(minimum)) {
+			minimum, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens})
+			if !json.Valid(answer) || len(answer) > max(limit, len(minimum)) {
 				rt.Fatalf("help within %d: %d %s", limit, len(answer), answer)
 			}
 			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))

@@ -45,7 +45,7 @@ func (r *reader) help() *Request {
 		r.helpField(request, &target, m, "/params")
 	}
 	if r.verify {
-		r.fault(fault.BadRequest, "/verify", "verify stands beside a call, not beside help")
+		r.fault(fault.BadRequest, "/verify", "verify is for calls, not for help")
 	}
 	if len(r.faults) > 0 || target.resource == "" && target.action == "" {
 		return request

@@ -138,7 +138,7 @@ func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 		return functions[0], nil
 	}
 	labels := labelsIn(functions)
-	f := fault.New(fault.UnknownFunction, "%s is an action of %s: say which as resource", fault.Quote(action), joinFirst(labels))
+	f := fault.New(fault.UnknownFunction, "%s is an action of %s: set resource to choose one", fault.Quote(action), joinFirst(labels))
 	if resource != "" {
 		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), joinFirst(labels))
 	}

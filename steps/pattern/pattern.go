@@ -66,7 +66,7 @@ func Check(pattern string) *fault.Error {
 	unfit := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
 	case pattern == "":
-		return fault.New(fault.BadRequest, "a pattern of function names is empty: write * where all functions are meant")
+		return fault.New(fault.BadRequest, "a pattern of function names is empty: write * for all functions")
 	case len(pattern) > maxLength:
 		return fault.New(fault.BadRequest, "a pattern of function names is longer than %d bytes: no name is", maxLength)
 	case !utf8.ValidString(pattern) || strings.ContainsFunc(pattern, unfit):

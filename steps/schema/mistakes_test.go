@@ -25,7 +25,7 @@ func TestAlternativesOfAlternatives(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(recursive, "")
 	faults := e.Check([]byte(nested(6)), nil)
-	if len(faults) != 1 || len(faults[0].Message) > maxSentence+100 || !strings.Contains(faults[0].Message, "fits none of 4 alternatives") {
+	if len(faults) != 1 || len(faults[0].Message) > maxSentence+100 || !strings.Contains(faults[0].Message, "matches none of 4 alternatives") {
 		t.Errorf("got %v", faults)
 	}
 }

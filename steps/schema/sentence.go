@@ -83,11 +83,11 @@ func boundMessage(k jsonschema.ErrorKind) string {
 	case *kind.UniqueItems:
 		return fmt.Sprintf("the elements %d and %d are equal", k.Duplicates[0], k.Duplicates[1])
 	case *kind.Contains:
-		return "no element is as one must be"
+		return "no element matches the schema of contains"
 	case *kind.MinContains:
-		return fmt.Sprintf("%d elements are as at least %d must be", len(k.Got), k.Want)
+		return fmt.Sprintf("%d elements match the schema of contains, want at least %d", len(k.Got), k.Want)
 	case *kind.MaxContains:
-		return fmt.Sprintf("%d elements are as at most %d may be", len(k.Got), k.Want)
+		return fmt.Sprintf("%d elements match the schema of contains, want at most %d", len(k.Got), k.Want)
 	}
 	return "does not fit the schema"
 }
@@ -98,7 +98,7 @@ const maxNested = 2
 // noAlternative says why no alternative matches: only by the types if nothing else is wrong, else briefly for each alternative.
 func (r *report) noAlternative(v *violation) string {
 	if r.choice == maxNested {
-		return fmt.Sprintf("fits none of %d alternatives", len(v.Causes))
+		return fmt.Sprintf("matches none of %d alternatives", len(v.Causes))
 	}
 	r.choice++
 	defer func() { r.choice-- }()
@@ -120,7 +120,7 @@ func (r *report) noAlternative(v *violation) string {
 	if undescribed := len(v.Causes) - len(reasons); undescribed > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", undescribed))
 	}
-	return fmt.Sprintf("fits none of %d alternatives: %s", len(v.Causes), strings.Join(reasons, "; "))
+	return fmt.Sprintf("matches none of %d alternatives: %s", len(v.Causes), strings.Join(reasons, "; "))
 }
 
 func (r *report) typesOnly(v *violation) bool {

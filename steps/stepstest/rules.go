@@ -216,7 +216,7 @@ func checkArguments(s *suite) {
 			given[i] = '#' // the race detector finds a function that still reads them
 		}
 		if !bytes.Equal(result, before) {
-			s.fail("%s answers a piece of its arguments' memory", name)
+			s.fail("%s returns memory of its arguments", name)
 		}
 		if again, err := s.call(s.t.Context(), name, raw, []byte(args)); err != nil || !json.Valid(again) {
 			s.fail("%s fails when it is called again after its arguments were overwritten: %v", name, err)

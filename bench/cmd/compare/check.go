@@ -23,7 +23,7 @@ func (c *comparison) checked(ctx context.Context, committed, results string) err
 		if round == checkRounds {
 			return fmt.Errorf("%d figures are worse beyond their tolerance:\n%s", len(worse), list)
 		}
-		c.Log("measured again, as it is worse:\n%s", list)
+		c.Log("worse, so measured again:\n%s", list)
 		again := slices.DeleteFunc(slices.Clone(c.sections), func(s section) bool {
 			for name := range worse {
 				if strings.HasPrefix(name, s.name+"/") {

@@ -232,9 +232,11 @@ func fillMillion(b *testing.B, path string) {
 	defer db.Close()
 	for _, query := range []string{
 		`WITH RECURSIVE i(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM i WHERE n < 999999)
-		INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at, expires, steps, calls, reused, writes, took,
+		INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at, expires,
+			steps, calls, reused, writes, took,
 			tokens, kept)
-		SELECT printf('run_%026d', n * 7919 % 1000003), 1, '', 'token:' || (n % 1000), '', CASE WHEN n % 10 = 0 THEN 'chain ' || (n / 10 % 10) ELSE '' END,
+		SELECT printf('run_%026d', n * 7919 % 1000003), 1, '', 'token:' || (n % 1000), '',
+			CASE WHEN n % 10 = 0 THEN 'chain ' || (n / 10 % 10) ELSE '' END,
 			'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
 			CASE WHEN n % 100000 = 100 THEN '["fs.read","rare.call"]' WHEN n % 2 = 0 THEN '["fs.read","fs.list"]' ELSE '["memory.read"]' END, 1790000000000000 + n * 86400,
 			CASE WHEN n % 100000 = 50 THEN 'waiting' WHEN n % 100 = 7 OR n = 100 THEN 'failed' ELSE 'ok' END, '', 1790000000000000 + n * 86400,

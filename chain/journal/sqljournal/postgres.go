@@ -214,7 +214,7 @@ func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
 	case errors.As(err, &newer):
 		return where + " " + newer.clause() + ", or name another database.", mustReopen
 	case code == undefinedTable, code == undefinedSpace:
-		return where + " has lost its tables, which are made again: if this is said again, something removes them.", mustReopen
+		return where + " has lost its tables, which are created again: if this message returns, something removes them.", mustReopen
 	case code == diskFull:
 		return where + " cannot grow, since its disk is full: make room there.", retryNow
 	case code == readOnly:
@@ -222,11 +222,11 @@ func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
 	case code == noPrivilege:
 		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", mustReopen
 	case strings.HasPrefix(code, classAccess):
-		return where + " refuses the login: see to user and password.", retrySoon
+		return where + " refuses the login: check the user and password.", retrySoon
 	case errors.Is(err, errDamaged):
 		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", retryNow
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
-		return where + " does not answer (" + e.scrub(err) + "): see that the server runs and can be reached.", retrySoon
+		return where + " does not answer (" + e.scrub(err) + "): check that the server runs and can be reached.", retrySoon
 	}
 	return where + " refuses the work (" + e.scrub(err) + "): its log says why.", retryNow
 }

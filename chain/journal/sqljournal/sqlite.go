@@ -195,7 +195,7 @@ func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
 		return where + "is damaged, or is not a journal: move it away, and a new one is made.", mustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
-		return where + "cannot be written: see that this user may write to the file and its folder.", mustReopen
+		return where + "cannot be written: check that this user may write to the file and its folder.", mustReopen
 	}
 	return where + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), mustReopen
 }

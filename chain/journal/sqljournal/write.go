@@ -255,7 +255,8 @@ func (b *batch) addSegment(w *journal.Write) {
 	}
 	if s := w.Segment; s != nil && !isWholeRun(w) {
 		b.addStatement(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept)
-			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+` ON CONFLICT (run, lease, first_n) DO NOTHING`, w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), storedResults(w), s.Retained)
+			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+` ON CONFLICT (run, lease, first_n) DO NOTHING`,
+			w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), storedResults(w), s.Retained)
 	}
 	if w.DropResults && !w.Late && !w.New {
 		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,

@@ -54,7 +54,7 @@ func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 	case text == "":
 		return nil, "the URL is missing: write it as https://api.example.com/v1/{city}{?units}"
 	case origin == nil:
-		return nil, "the URL must begin with http:// or https:// and a host without variables, and go on with a / or a ?"
+		return nil, "the URL must begin with http:// or https:// and a host without variables, followed by / or ?"
 	case strings.Contains(expression.ReplaceAllString(text, ""), "#"):
 		return nil, "a fragment, after #, is never sent: leave it out"
 	case notLiteral.MatchString(expression.ReplaceAllString(text, "")) || !utf8.ValidString(text):
@@ -105,14 +105,14 @@ func (t *urlTemplate) parseExpressions(text string) (problem string) {
 		case operator == "?" && (inQuery || after != ""):
 			return "{?x} begins the query and must be the last of the URL: name all its variables in it, as {?x,y}; after a ? write {&x}"
 		case operator == "&" && !inQuery:
-			return "{&x} goes on with a query and needs a ? before it: write {?x}"
+			return "{&x} continues a query and needs a ? before it: write {?x}"
 		case inQuery && (operator == "." || operator == "/" || operator == ";"):
 			return "{" + operator + "x} is for the path: in the query write {&x}"
 		}
 		for spec := range strings.SplitSeq(inside, ",") {
 			match := variableSpec.FindStringSubmatch(spec)
 			if match == nil {
-				return "a variable is a name of letters, digits and _, and a * or a colon and a length after it, where that is meant"
+				return "a variable is a name of letters, digits and _, with an optional * or colon and length after it"
 			}
 			t.addVariable(variable{name: match[1], path: !inQuery && operator != "?", required: operator == "", lists: match[2] == "*"})
 		}
@@ -204,7 +204,7 @@ func climbs(escaped string) bool {
 
 // climbFault returns the fault of a path that climbs. At names an argument that may cause it.
 func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
-	f := fault.New(fault.BadArguments, `a value must not be, or hold between slashes, "." or "..": the URL would be another's`)
+	f := fault.New(fault.BadArguments, `a value must not be "." or "..", nor contain one between slashes: the URL would be another one`)
 	for _, v := range t.variables {
 		if v.path && strings.Contains(args.Get(v.name).String(), ".") {
 			f.At = fault.Key("", v.name)

@@ -292,7 +292,7 @@ func (s *Source) notConnected(ctx context.Context, conn *connection, pending *pe
 		f.Code, f.Message = statusCode(pending.status), f.Message+s.statusText(pending.status)
 	case strings.Contains(err.Error(), "unsupported protocol version") || rpcErr != nil && rpcErr.Code == sdk.CodeUnsupportedProtocolVersion:
 		f.Code = fault.NotSupported
-		f.Message += "it speaks none of the versions of MCP that onecall does (" + strings.Join(protocol.Versions, ", ") +
+		f.Message += "it supports no version of MCP that onecall supports (" + strings.Join(protocol.Versions, ", ") +
 			"): install another release of it"
 	case rpcErr != nil:
 		f.Message += "it refused the connection: " + fault.Clip(s.scrub.clean(rpcErr.Message), maxErrorText)
@@ -356,5 +356,5 @@ func (s *Source) refusalText(status int) string {
 	case applied(status):
 		return text + ": it is not known whether the work of the call was done"
 	}
-	return text + ", and has not taken up the call"
+	return text + ", and did not make the call"
 }

@@ -169,7 +169,7 @@ func (r *serverRequests) reply(key string, response *jsonrpc.Response) {
 	}
 	if len(r.waiting) >= maxReplies {
 		r.closing = true
-		r.conn.tap.giveUp(fault.New(fault.Unavailable, "it asks its client without end, and reads no answers (%d wait): "+
+		r.conn.tap.giveUp(fault.New(fault.Unavailable, "it sends requests to its client and does not read the answers (%d wait): "+
 			"look at what it does", len(r.waiting)))
 		r.conn.cancel()
 		return

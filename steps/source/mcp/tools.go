@@ -55,7 +55,7 @@ func (c *connection) list(ctx context.Context) ([]tool, *fault.Error) {
 		case cursor == "":
 			return s.assignNames(list.tools), nil
 		case cursors[cursor]:
-			s.warnf("its list of tools goes in circles: the pages before the circle are used")
+			s.warnf("its list of tools repeats a page: the pages before the repetition are used")
 			return s.assignNames(list.tools), nil
 		case pages >= maxPages || len(list.tools) >= maxTools || list.bytes > maxListBytes:
 			s.warnf("its list of tools has no end: the first %d are used", len(list.tools))

@@ -147,7 +147,7 @@ func TestAsksWithoutEnd(t *testing.T) {
 	}
 	until(t, s, func() bool {
 		f := s.Status().Error
-		return f != nil && strings.Contains(f.Message, "asks its client without end")
+		return f != nil && strings.Contains(f.Message, "does not read the answers")
 	})
 }
 

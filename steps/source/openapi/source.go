@@ -295,7 +295,7 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 		result.changed = append(result.changed, s.options.Name+"."+warning.function+": "+warning.what)
 	}
 	s.warn("operations that are left out", result.skipped)
-	s.warn("functions whose arguments or results are not checked wholly as the document has it", result.changed)
+	s.warn("functions whose arguments or results are only partly checked against the document", result.changed)
 	return result, nil
 }
 

@@ -45,7 +45,7 @@ func (s *serviceFinder) fault() *fault.Error {
 	switch {
 	case s.withheld > 0 && s.signed == 0:
 		f = fault.New(fault.BadRequest,
-			"%s: only the document says where the service is, and credentials are sent to no such place: set baseUrl (to %s, if that is it)",
+			"%s: credentials are not sent to a host that only the document names: set baseUrl (to %s, if that is correct)",
 			name, origin(s.server))
 	case s.unresolved > 0 && s.resolved == 0 && s.withheld == 0:
 		f = fault.New(fault.BadRequest, "%s: the document names no server that is a whole http(s) URL: set baseUrl to where the service is", name)

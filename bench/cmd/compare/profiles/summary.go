@@ -131,9 +131,9 @@ func readme(all []summary) []byte {
 
 <!-- Made by go -C bench/cmd/compare run ./profiles. -->
 
-What a process with onecall spends while one client has it run a chain again and again over HTTP, on loopback. It is onecall's server as a Go
-program embeds it: without the journal, the log and the limits of "onecall serve". The MCP server behind the dependent calls and the client
-are other processes. Processor and allocations are profiled in runs of their own. One command takes all of them again:
+What a process with onecall spends while one client has it run a chain again and again over HTTP, on loopback. It is onecall's server as
+a Go program embeds it: without the journal, the log and the limits of "onecall serve". The MCP server behind the dependent calls and the
+client are other processes. Processor and allocations are profiled in separate runs. One command takes all of them again:
 
     go -C bench/cmd/compare run ./profiles
 

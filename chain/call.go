@@ -30,7 +30,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 	if p.when != nil {
 		yes, err := p.when.True(ctx, &scope)
 		if err != nil {
-			r.reconcileStep(ctx, p, &s, nil, asFault(err, p.at+"/when"))
+			r.settleStep(ctx, p, &s, nil, asFault(err, p.at+"/when"))
 			return s
 		}
 		if !yes {
@@ -43,14 +43,14 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		return s
 	}
 	raw, f := r.runElement(ctx, p, &scope, &s)
-	r.reconcileStep(ctx, p, &s, raw, f)
+	r.settleStep(ctx, p, &s, raw, f)
 	return s
 }
 
 var null = []byte("null")
 
-// reconcileStep sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
-func (r *run) reconcileStep(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
+// settleStep sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
+func (r *run) settleStep(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
 		if f = r.chargeResult(p, raw); f != nil {
 			raw = nil
@@ -190,10 +190,10 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		s.args = args
 	}
 	wait := p.backoff
-	s.call, s.recalled, s.earlier = nil, false, 0
+	s.call, s.recalled, s.earlierAttempts = nil, false, 0
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
-		for ; attempt+1 < s.earlier; attempt++ {
+		for ; attempt+1 < s.earlierAttempts; attempt++ {
 			wait *= 2
 		}
 		if writes {
@@ -262,7 +262,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	sent, refused := p.fn.Accept(ctx, args)
 	if refused == nil && r.record != nil {
 		if raw, f, known := r.lookUp(ctx, p, sent, scope, s); known {
-			s.recalled = s.earlier == 0
+			s.recalled = s.earlierAttempts == 0
 			return raw, f
 		}
 	}

@@ -50,10 +50,10 @@ func (s *requestState) forWorkers(r *request) bool {
 // the workers would continue it in any case.
 func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	past := s.leasedRun
-	if past == nil || past.HandedOver == 0 || past.Row.Status == journal.OK || s.durable == nil {
+	if past == nil || past.HandedLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
 		return nil
 	}
-	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedOver})
+	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedLease})
 	switch {
 	case err != nil:
 		return s.failureAnswer(ctx, fault.New(fault.Unavailable,

@@ -81,7 +81,7 @@ type stepRun struct {
 	calls           int64
 	reused          int64         // calls that were taken from the journal
 	call            *journal.Call // the last call that the journal has; nil: none
-	earlier         int           // attempts that were made before the run was suspended
+	earlierAttempts int           // attempts that were made before the run was suspended
 	recalled        bool          // the result came from the journal, so a retry makes no sense
 	lastCall        time.Time     // when the last call of this round ended, even before a resume; zero: it made none
 	pending         bool          // in a rehearsal: the step has calls that were not made yet

@@ -40,7 +40,7 @@ func proofOf(j *journal.Journal, past *journal.Past) string {
 // waitingMAC identifies a run and exactly the calls that it waits for. It stays the same until one of them is made or denied. It differs
 // for each use.
 func waitingMAC(j *journal.Journal, use string, past *journal.Past) []byte {
-	texts := [][]byte{[]byte(use), []byte(past.Row.ID), []byte(strconv.Itoa(past.Decided))}
+	texts := [][]byte{[]byte(use), []byte(past.Row.ID), []byte(strconv.Itoa(past.DecisionCount))}
 	for _, name := range past.Waiting.Approvals {
 		texts = append(texts, []byte(name))
 	}

@@ -146,7 +146,7 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 		s.call.Shown = shownArguments(r.record, p.fn, sent)
 		r.record.Prepare(s.call)
 		if raw, f, known := r.recall(ctx, p, s); known {
-			if s.earlier > 0 {
+			if s.earlierAttempts > 0 {
 				s.call.Approval = r.usedApproval(ctx, p, scope, s)
 			}
 			return raw, f, true
@@ -259,7 +259,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		s.call.MatchPrevious(false)
 	}
 	if r.awaitsRetry(p, previous) {
-		s.earlier, s.lastCall = s.call.GoOn(), previous.EndedAt()
+		s.earlierAttempts, s.lastCall = s.call.ContinueAttempts(), previous.EndedAt()
 		f := fault.New(previous.Code, "%s has ended with %s before, and is tried again", p.name(), previous.Code).Under(p.at)
 		f.Outcome = previous.Outcome
 		return nil, f, true

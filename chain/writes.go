@@ -207,11 +207,11 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type writeAt struct {
-		path    []int
-		of      interval
-		fn      string
-		calls   int
-		outcome fault.Outcome
+		path     []int
+		elements interval
+		fn       string
+		calls    int
+		outcome  fault.Outcome
 	}
 	sorted := make([]writeAt, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
@@ -231,7 +231,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	var list []*writeEntry
 	known := map[key]*writeEntry{}
 	for _, w := range sorted {
-		prefix, of, suffix := splitPath(w.path, w.of)
+		prefix, of, suffix := splitPath(w.path, w.elements)
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {

@@ -144,8 +144,8 @@ type runProgress struct {
 	Note      string          `json:"note,omitempty"`
 }
 
-// oneRun describes the progress of one of the caller's runs.
-func (c *call) oneRun(id string) *sdk.CallToolResult {
+// runInfo describes the progress of one of the caller's runs.
+func (c *call) runInfo(id string) *sdk.CallToolResult {
 	r, here := c.toolset.server.runs.of(id, c.caller.ID)
 	if here && r.ended.IsZero() {
 		return c.backgroundRun(&r)

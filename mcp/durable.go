@@ -109,12 +109,12 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 // isAtWorkers reports whether workers have a run of the caller's. It is false if that is not known.
 func (c *call) isAtWorkers(ctx context.Context, run string) bool {
 	past, err := c.now.Engine.PastRun(ctx, run, c.caller)
-	if err != nil || past.HandedOver == 0 {
+	if err != nil || past.HandedLease == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	running, _, err := c.now.Durable.State(ctx, chain.HandedRun{Run: run, Lease: past.HandedOver})
+	running, _, err := c.now.Durable.State(ctx, chain.HandedRun{Run: run, Lease: past.HandedLease})
 	return err == nil && running
 }
 
@@ -157,13 +157,13 @@ type handedRun struct {
 // continued elsewhere since, or if its answer is no longer known or needs more rights than the caller has.
 func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *journal.Past) *handedRun {
 	row := &past.Row
-	if g.Durable == nil || past.HandedOver == 0 {
+	if g.Durable == nil || past.HandedLease == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	hasEnded := row.Status == journal.OK || row.Status == journal.Failed || row.Code != ""
-	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedOver}, row: row, hasEnded: hasEnded}
+	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedLease}, row: row, hasEnded: hasEnded}
 	running, idle, err := g.Durable.State(ctx, r.id)
 	switch {
 	case err != nil && hasEnded:
@@ -175,7 +175,7 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	case running && idle:
 		r.note = "no worker is running: it continues once one starts"
 		return r
-	case running && row.Lease == past.HandedOver:
+	case running && row.Lease == past.HandedLease:
 		r.note = "it waits until a worker takes it"
 		return r
 	case running:

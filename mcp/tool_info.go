@@ -80,7 +80,7 @@ func (c *call) info() *sdk.CallToolResult {
 	}
 	switch {
 	case f.Run != "":
-		return c.oneRun(f.Run)
+		return c.runInfo(f.Run)
 	case f.Runs:
 		return c.runs()
 	}

@@ -227,7 +227,7 @@ func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 			case <-tick.C:
 				activity.RecordHeartbeat(work)
 			case <-asked:
-				if asked = nil; isMeant(context.Cause(ctx)) {
+				if asked = nil; endedByServer(context.Cause(ctx)) {
 					cancel(context.Cause(ctx))
 				}
 			case <-stopping:
@@ -243,8 +243,8 @@ func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	}
 }
 
-// isMeant reports whether the server ended an activity, rather than the SDK because the server does not answer.
-func isMeant(cause error) bool {
+// endedByServer reports whether the server ended an activity, rather than the SDK because the server does not answer.
+func endedByServer(cause error) bool {
 	var (
 		cancelled *temporal.CanceledError
 		missing   *serviceerror.NotFound

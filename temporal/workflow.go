@@ -18,7 +18,7 @@ const (
 
 	chunkTries   = 3                    // workers that may die running a chunk before its chains run one by one
 	itemTries    = 10                   // workers that may die running a single chain before it is parked
-	lookAgain    = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
+	retryWaiting = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
 	endTime      = 20 * time.Second     // for recording in the journal that a batch has ended
 	heartbeat    = 5 * time.Second      // after this time without a sign of life another worker takes over
 	maxChunkTime = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
@@ -86,7 +86,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 	waits := s.Waits
 	s.Waits = nil
 	for _, w := range waits {
-		s.later(ctx, w)
+		s.assignLater(ctx, w)
 	}
 	for s.Next < len(s.Chunks) && ctx.Err() == nil {
 		// When the batch is cancelled, running chunks end by themselves, with answers that say so.
@@ -202,15 +202,15 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 		if w.First, w.Next = began, a.Number+1; w.Pause > 0 {
 			w.Until = workflow.Now(ctx).Add(w.Pause)
 		}
-		s.later(ctx, w)
+		s.assignLater(ctx, w)
 	}
 	return nil
 }
 
-// later assigns a chain again when its pause is over or its approval is decided. The pauses of many chains may end at the same time.
-func (s *state) later(ctx workflow.Context, w wait) {
+// assignLater assigns a chain again when its pause is over or its approval is decided. The pauses of many chains may end at the same time.
+func (s *state) assignLater(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
-	wake, forApproval := lookAgain, 1
+	wake, forApproval := retryWaiting, 1
 	if !w.Until.IsZero() {
 		wake, forApproval = w.Until.Sub(workflow.Now(ctx)), 0
 	}

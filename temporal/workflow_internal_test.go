@@ -245,7 +245,7 @@ func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map
 // TestDecisionHurries: a decision assigns a chain again at once. Without one the chain is assigned again after ten minutes.
 func TestDecisionHurries(t *testing.T) {
 	t.Parallel()
-	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: lookAgain} {
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: retryWaiting} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			t.Parallel()
 			var suite testsuite.WorkflowTestSuite

@@ -72,8 +72,8 @@ func (r *Run) macOf(function string, args []byte) []byte {
 // Previous returns the same call as it was made before the run was resumed, or nil.
 func (c *Call) Previous() *PastCall { return c.previous }
 
-// GoOn makes the next attempt follow those of Previous, and returns their number.
-func (c *Call) GoOn() int {
+// ContinueAttempts makes the next attempt follow those of Previous, and returns their number.
+func (c *Call) ContinueAttempts() int {
 	c.attempts = c.previous.Attempt + 1
 	return c.attempts
 }

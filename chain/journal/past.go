@@ -18,9 +18,9 @@ type Past struct {
 	Chain  []byte  // the last one that was sent, after merging
 	Events []Event // ordered by lease and number
 
-	HandedOver int64  // the lease under which it was last handed to workers; 0: it never was
-	Waiting    *Event // the Waits event, if the run waits for approval; else nil
-	Decided    int    // how often an approval was used or denied
+	HandedLease   int64  // the lease under which it was last handed to workers; 0: it never was
+	Waiting       *Event // the Waits event, if the run waits for approval; else nil
+	DecisionCount int    // how often an approval was used or denied
 
 	calls        map[mac][]*PastCall // by ordinal
 	writes       []*PastCall         // those that write, by their first start
@@ -165,7 +165,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		}
 		for _, name := range e.Approvals {
 			delete(p.approved, name)
-			p.Decided++
+			p.DecisionCount++
 		}
 	case Waits:
 		p.Waiting = e
@@ -176,9 +176,9 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		}
 	case Denied:
 		p.Waiting = nil
-		p.Decided++
+		p.DecisionCount++
 	case Handed:
-		p.HandedOver = leaseOf(e.N)
+		p.HandedLease = leaseOf(e.N)
 	case Ended, Defaulted, Assumed:
 		p.applyToCall(c, e)
 	}
@@ -226,7 +226,7 @@ func (c *PastCall) EndedAt() time.Time {
 
 // IsSuspended reports whether the run was suspended, to be resumed when its pauses are over.
 func (p *Past) IsSuspended() bool {
-	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandedOver != p.LastLease()
+	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandedLease != p.LastLease()
 }
 
 // LastLease returns the lease of the run's last event. Row.Lease may be later, if a process took the lease and recorded nothing.

@@ -120,8 +120,8 @@ func (r *Run) HandOver() (lease int64) {
 // WasSuspended reports whether the run was resumed after it had been suspended; see Past.IsSuspended.
 func (r *Run) WasSuspended() bool { return r.wasSuspended }
 
-// Forgot reports whether the result of a read was not stored, so that a resume reads it again.
-func (r *Run) Forgot() bool {
+// DroppedResult reports whether the result of a read was not stored, so that a resume reads it again.
+func (r *Run) DroppedResult() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.forgot

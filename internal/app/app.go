@@ -148,7 +148,7 @@ func (a *App) load() (*config.File, []*fault.Error) {
 		a.files = fileState{}
 		a.files.add("", path)
 		if f != nil { // both files exist, and one must be removed
-			a.files.add("", config.Beside(path))
+			a.files.add("", config.OtherFile(path))
 		}
 	}
 	cfg, faults := config.Load(a.process.Config)
@@ -175,7 +175,7 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 		return err
 	}
 	if a.Counter, err = budget.NewCounter(config.Or(cfg.Tokens.Encoding, ""), config.Or(cfg.Tokens.Factor, 0)); err != nil {
-		o.faults = append(o.faults, cfg.Under("/tokens", err))
+		o.faults = append(o.faults, cfg.FaultAt("/tokens", err))
 	}
 	o.faults = append(o.faults, a.openSurface(cfg, before)...)
 	if len(o.faults) > 0 {
@@ -228,11 +228,11 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	if err := a.openResults(&c.Results, a.defaultStore()); err != nil {
-		return c.Refused([]*fault.Error{c.Under("/results", err)})
+		return c.Refused([]*fault.Error{c.FaultAt("/results", err)})
 	}
 	runs, err := a.openJournal(&c.Config)
 	if err != nil {
-		return c.Refused([]*fault.Error{c.Under("/journal", err)})
+		return c.Refused([]*fault.Error{c.FaultAt("/journal", err)})
 	}
 	a.Journal = runs
 	a.MaxRequestBytes = int64(config.Or(c.Limits.MaxRequestBytes, chain.DefaultMaxRequestBytes))
@@ -265,7 +265,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		Lite:            config.Or(c.Lite, false),
 	})
 	if err != nil {
-		return c.Refused([]*fault.Error{c.Under("", err)})
+		return c.Refused([]*fault.Error{c.FaultAt("", err)})
 	}
 	return nil
 }

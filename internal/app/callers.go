@@ -14,13 +14,13 @@ func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
 		return nil
 	}
 	if f := a.exposure(&c.Access, before); f != nil && !c.AccessUnknown {
-		faults = append(faults, c.Under("/access", f))
+		faults = append(faults, c.FaultAt("/access", f))
 	}
 	if !c.Access.ByToken() {
 		return faults
 	}
 	for _, f := range a.openCallers(&c.Access) {
-		faults = append(faults, c.Under("/access", f))
+		faults = append(faults, c.FaultAt("/access", f))
 	}
 	return faults
 }
@@ -84,7 +84,7 @@ func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	for i, token := range tokenTable(&c.Access) {
 		for _, f := range token.Unused(names, absent) {
 			f.Message += ", so the token " + token.Name + " may call none by it"
-			unused = append(unused, c.Under(fault.Index("/access/tokens", i)+"/functions", f))
+			unused = append(unused, c.FaultAt(fault.Index("/access/tokens", i)+"/functions", f))
 		}
 	}
 	return unused

@@ -90,7 +90,7 @@ func (r *reloader) report(c *change, took time.Duration) {
 		"needs_restart", c.needRestart, "ms", took.Milliseconds())
 	r.noticef("%s", c.summary(path))
 	for _, at := range c.needRestart {
-		r.app.process.Reporter.Warn(r.app.config.Under(at,
+		r.app.process.Reporter.Warn(r.app.config.FaultAt(at,
 			fault.New(fault.BadRequest, "this change is carried out when the server is started again")))
 	}
 }

@@ -47,13 +47,13 @@ func renameConflicts(c *config.File, embedded []string) (faults []*fault.Error) 
 		other, twice := renamed[folded]
 		switch {
 		case twice:
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two",
+			faults = append(faults, c.FaultAt(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two",
 				fault.Clip(other, 60))))
 		case isEmbedded[folded]:
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name",
+			faults = append(faults, c.FaultAt(at, fault.New(fault.BadRequest, "%s is an embedded function: choose another name",
 				fault.Clip(*rename, 60))))
 		case dotted && source != from && slices.Contains(config.Embedded, strings.ToLower(source)):
-			faults = append(faults, c.Under(at, fault.New(fault.BadRequest,
+			faults = append(faults, c.FaultAt(at, fault.New(fault.BadRequest,
 				"names that begin with %s. are those of embedded functions: choose another", source)))
 		}
 		renamed[folded] = pattern
@@ -111,7 +111,7 @@ func locate(c *config.File, list []locatedSetting, f *fault.Error) (locatedSetti
 	if err != nil || i >= len(list) {
 		return locatedSetting{}, &moved
 	}
-	return list[i], c.Under(list[i].pointer, &moved)
+	return list[i], c.FaultAt(list[i].pointer, &moved)
 }
 
 // locatedSetting is a setting with its JSON Pointer in the configuration.

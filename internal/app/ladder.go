@@ -22,7 +22,7 @@ func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 		Mode: mode, Subject: config.Or(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Partial: p.Replay != "", Log: p.log,
 	})
 	for i, f := range faults {
-		faults[i] = c.Under("/ladder", f)
+		faults[i] = c.FaultAt("/ladder", f)
 	}
 	return made, faults
 }
@@ -74,14 +74,14 @@ func (a *App) brokenRungs() (broken []*fault.Error) {
 	for _, f := range a.ladder.Unresolved(a.Catalog.Registry()) {
 		name := rungName(a.config, f)
 		if steps.Qualified(a.Catalog, name) && steps.Unavailable(a.Catalog, name) == nil || !absent {
-			broken = append(broken, a.config.Under("/ladder", f))
+			broken = append(broken, a.config.FaultAt("/ladder", f))
 		}
 	}
 	if unjudged := a.ladder.Unjudged(a.Catalog.Registry()); len(unjudged) > 0 && len(unjudged) == len(a.config.Ladder.Rungs)-1 {
 		f := fault.New(fault.BadRequest, "no function above the first rung has an argument %.60q: no call would be judged",
 			config.Or(a.config.Ladder.Subject, ""))
 		f.Nearest = unjudged[0].Nearest
-		broken = append(broken, a.config.Under("/ladder", f.Under("/subject")))
+		broken = append(broken, a.config.FaultAt("/ladder", f.Under("/subject")))
 	}
 	return broken
 }

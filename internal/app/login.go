@@ -55,7 +55,7 @@ func accountsOf(config *config.File, name string) ([]Account, error) {
 		}
 		options, err := loginOptions(entry.Source(), &entry.Config)
 		if err != nil {
-			return nil, config.Refused([]*fault.Error{config.Under(fault.Key("/mcpServers", entry.Name)+"/url", err)})
+			return nil, config.Refused([]*fault.Error{config.FaultAt(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}
 		all = append(all, Account{entry.Name, options, secret.New(config.Secrets)})
 	}

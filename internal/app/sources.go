@@ -97,7 +97,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 		list = joined.Unwrap()
 	}
 	for _, err := range list {
-		f := steps.ScrubFault(o.scrubber, o.config.Under(pointer, err))
+		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
 			f.Source, f.Offset = "", 0 // has variables filled in: never shown
 		}
@@ -308,7 +308,7 @@ func (o *sourceOpener) unsetSource(pointer string) steps.Source {
 	if f == nil {
 		return nil
 	}
-	f = o.config.Under("", f) // adds the line
+	f = o.config.FaultAt("", f) // adds the line
 	return absentSource{steps.Status{State: steps.StateFailed, Error: fault.New(f.Code, "%s:%d: %s", o.config.Path, f.Line, f.Message)}}
 }
 

@@ -24,14 +24,14 @@ func (a *App) openSurface(c *config.File, before *App) (faults []*fault.Error) {
 		if _, err := chain.New(&chain.Options{Functions: a.Catalog, Counter: a.Counter, Hoist: []string{name}}); err != nil {
 			at := fault.Index("/hoist", i)
 			reported[at] = true
-			faults = append(faults, c.Under(at, err))
+			faults = append(faults, c.FaultAt(at, err))
 		}
 	}
 	var groupFaults []*fault.Error
 	a.dispatch, groupFaults = groups.New(cfg)
 	for _, f := range groupFaults {
 		if !reported[f.At] {
-			faults = append(faults, c.Under("", f))
+			faults = append(faults, c.FaultAt("", f))
 		}
 	}
 	return append(faults, a.openAccess(c, before)...)
@@ -59,7 +59,7 @@ func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
 	}
 	for _, key := range []string{"/groups", "/autodispatch", "/ungrouped"} {
 		if c.Has(key) {
-			return c.Under(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
+			return c.FaultAt(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
 		}
 	}
 	return nil
@@ -70,7 +70,7 @@ func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
-	return c.Under("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no tokens are counted"))
+	return c.FaultAt("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no tokens are counted"))
 }
 
 // boundsFlatTools reports whether the results of flat tools are bounded.

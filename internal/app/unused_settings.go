@@ -31,13 +31,13 @@ func (a *App) UnusedSettings() []*fault.Error {
 	}
 	unused := append(unusedSettings(a.config, a.settings, names, a.toolsOf, absent), unusedRules(a.config, names, absent)...)
 	for _, f := range a.dispatch.Renamed() {
-		unused = append(unused, a.config.Under("", f))
+		unused = append(unused, a.config.FaultAt("", f))
 	}
 	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
-		unused = append(unused, a.config.Under("", f))
+		unused = append(unused, a.config.FaultAt("", f))
 	}
 	return append(config.InOrder(unused), a.SuspectChains()...)
 }
@@ -72,7 +72,7 @@ func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error)
 	for at, list := range map[string][]string{"/hook/ask": c.Hook.Ask, "/hook/deny": c.Hook.Deny} {
 		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, absent) {
 			f.Message += ", and guards nothing"
-			unused = append(unused, c.Under(at, f))
+			unused = append(unused, c.FaultAt(at, f))
 		}
 	}
 	return unused

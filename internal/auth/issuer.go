@@ -96,8 +96,8 @@ func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*ke
 	return set, nil
 }
 
-// errAnswer is wrapped by the errors of fetches that got an answer, but an unusable one.
-var errAnswer = errors.New("answered")
+// errUnusableAnswer is wrapped by the errors of fetches that got an answer, but an unusable one.
+var errUnusableAnswer = errors.New("answered")
 
 // discover reads the URL of the keys from the issuer's metadata. Metadata that names another issuer is refused (RFC 8414, section
 // 3.3).
@@ -109,7 +109,7 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 			return document, nil
 		}
 		last = err
-		if !errors.Is(err, errAnswer) { // the host is unreachable, and the other URLs are on it too
+		if !errors.Is(err, errUnusableAnswer) { // the host is unreachable, and the other URLs are on it too
 			break
 		}
 	}
@@ -127,16 +127,16 @@ func (i *issuer) discoverAt(ctx context.Context, where string) (string, error) {
 	}
 	switch err := json.Unmarshal(text, &metadata); {
 	case err != nil:
-		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errAnswer, where, err)
+		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errUnusableAnswer, where, err)
 	case metadata.Issuer != i.name:
 		return "", fmt.Errorf("%w: the metadata at %s is that of another issuer than %s: the two must be equal to the letter, "+
 			"a slash at the end included",
-			errAnswer, where, i.name)
+			errUnusableAnswer, where, i.name)
 	case metadata.JWKSURI == "":
-		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errAnswer, where)
+		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errUnusableAnswer, where)
 	}
 	if problem := checkURL(metadata.JWKSURI); problem != "" {
-		return "", fmt.Errorf("%w: the place of the keys, as the metadata at %s has it, %s", errAnswer, where, problem)
+		return "", fmt.Errorf("%w: the place of the keys, as the metadata at %s has it, %s", errUnusableAnswer, where, problem)
 	}
 	return metadata.JWKSURI, nil
 }
@@ -174,14 +174,14 @@ func (i *issuer) fetch(ctx context.Context, where string, limit int64) ([]byte, 
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answers with status %d", errAnswer, where, answer.StatusCode)
+		return nil, fmt.Errorf("%w: %s answers with status %d", errUnusableAnswer, where, answer.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the answer of %s broke off: %w", where, err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errAnswer, where, limit)
+		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errUnusableAnswer, where, limit)
 	}
 	return text, nil
 }

@@ -147,7 +147,7 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 
 func loginStateOf(ctx context.Context, a *app.Account) (loginState, error) {
 	got, err := a.State(ctx)
-	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.Wanted, Issuer: got.Issuer}
+	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.MissingScopes, Issuer: got.Issuer}
 	if got.LoggedIn {
 		state.Store = got.Store
 	}

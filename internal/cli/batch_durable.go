@@ -37,7 +37,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		return err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
+	d := &batchRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
 	d.record.Name, d.record.Scope, d.record.Total = files[0].Name, a.Scope(), len(chains)
 	if d.record.Run, err = a.BeginBatch(ctx, d.id, files[0].Name, len(chains)); err != nil {
 		return app.Failure{Err: err}
@@ -53,7 +53,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 // resumeBatch continues a batch. If the batch is running, it waits for it; otherwise it runs the failed chains again. Then it writes the
 // answers of all chains.
 func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) error {
-	d := &durableRun{cli: c, app: a, store: a.BatchStore(), id: id}
+	d := &batchRun{cli: c, app: a, store: a.BatchStore(), id: id}
 	text, err := d.store.Get(ctx, recordKey(id))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return opErrorf("there is no batch %s, or it is not kept any more", fault.Clip(id, 60))
@@ -91,7 +91,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 }
 
 // again starts a batch that is not running: its last round, if that round may not have begun, or else the failed chains.
-func (d *durableRun) again(ctx context.Context) error {
+func (d *batchRun) again(ctx context.Context) error {
 	last := &d.record.Rounds[len(d.record.Rounds)-1]
 	if last.Progress == nil {
 		p, err := d.engine.Wait(ctx, d.id, nil)
@@ -135,7 +135,7 @@ func (d *durableRun) again(ctx context.Context) error {
 
 // finish records the status of the batch, unless it is a single chain, whose run has a status. A failure of the journal is only reported,
 // because the chains' own runs say what they did.
-func (d *durableRun) finish(ctx context.Context, status journal.Status, code fault.Code) {
+func (d *batchRun) finish(ctx context.Context, status journal.Status, code fault.Code) {
 	if d.record.Run == "" {
 		return
 	}
@@ -146,7 +146,7 @@ func (d *durableRun) finish(ctx context.Context, status journal.Status, code fau
 }
 
 // answer waits for a batch and writes the answers of its chains in order.
-func (d *durableRun) answer(ctx context.Context, out *output) error {
+func (d *batchRun) answer(ctx context.Context, out *output) error {
 	last := &d.record.Rounds[len(d.record.Rounds)-1]
 	if last.Progress == nil {
 		bar := d.newCountBar()
@@ -186,7 +186,7 @@ func (d *durableRun) answer(ctx context.Context, out *output) error {
 }
 
 // each calls handle with the answer of each chain of the batch, in order.
-func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error) error {
+func (d *batchRun) each(ctx context.Context, handle func(*chain.Answer) error) error {
 	return d.latest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
 		if r != nil && r.Answer != nil {
 			return handle(r.ChainAnswer())
@@ -211,7 +211,7 @@ func (d *durableRun) each(ctx context.Context, handle func(*chain.Answer) error)
 }
 
 // mayHaveBegun reports whether a chain began in an earlier round, or may have, so long ago that the journal may not know it any more.
-func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
+func (d *batchRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
 	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
 		return true
 	}
@@ -219,13 +219,13 @@ func (d *durableRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *du
 }
 
 // findRun fails with journal.ErrNotFound if the journal has no run of a chain.
-func (d *durableRun) findRun(ctx context.Context, one *durable.Chain) error {
+func (d *batchRun) findRun(ctx context.Context, one *durable.Chain) error {
 	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
 	return err
 }
 
 // missingFault returns the fault of a chain whose result is not in the store. The journal knows whether the chain was begun.
-func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
+func (d *batchRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
 	switch err := d.findRun(ctx, one); {
 	case errors.Is(err, journal.ErrNotFound):
 		return fault.New(fault.Cancelled, "it was cancelled before a worker began it"), nil
@@ -238,7 +238,7 @@ func (d *durableRun) missingFault(ctx context.Context, one *durable.Chain) (*fau
 
 // latest calls handle for each chain of the batch, in order, with its result in the last round that it was part of. The results of
 // rounds after the first are held in memory.
-func (d *durableRun) latest(ctx context.Context, handle func(chain func() (*durable.Chain, error), r *durable.Result) error) error {
+func (d *batchRun) latest(ctx context.Context, handle func(chain func() (*durable.Chain, error), r *durable.Result) error) error {
 	later := map[int]*durable.Result{}
 	for round := 1; round < len(d.record.Rounds); round++ {
 		err := d.results(ctx, round, func(position, _, _ int, r *durable.Result) error {
@@ -260,7 +260,7 @@ func (d *durableRun) latest(ctx context.Context, handle func(chain func() (*dura
 }
 
 // chain returns a chain of the first round.
-func (d *durableRun) chain(ctx context.Context, chunk, item int) (*durable.Chain, error) {
+func (d *batchRun) chain(ctx context.Context, chunk, item int) (*durable.Chain, error) {
 	if d.chunk != chunk || d.chains == nil {
 		text, err := d.store.Get(ctx, d.batch(0).InputKey(chunk))
 		d.chunk, d.chains = chunk, nil
@@ -276,7 +276,7 @@ func (d *durableRun) chain(ctx context.Context, chunk, item int) (*durable.Chain
 
 // newCountBar returns a function that shows how many chains have ended. It returns nil if there is no terminal, or if the answers go to
 // it.
-func (d *durableRun) newCountBar() func(chain.Progress) {
+func (d *batchRun) newCountBar() func(chain.Progress) {
 	if d.status == nil || d.outTerminal {
 		return nil
 	}
@@ -285,7 +285,7 @@ func (d *durableRun) newCountBar() func(chain.Progress) {
 	}
 }
 
-func (d *durableRun) endCountBar() {
+func (d *batchRun) endCountBar() {
 	if d.status != nil {
 		d.status.hide()
 	}

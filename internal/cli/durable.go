@@ -93,8 +93,8 @@ func (r *batchRound) position(n int) int {
 
 func recordKey(id string) string { return "batch/" + id }
 
-// durableRun is a batch on an engine.
-type durableRun struct {
+// batchRun is a batch on an engine.
+type batchRun struct {
 	*cli
 	app    *app.App
 	engine durable.Engine
@@ -107,10 +107,10 @@ type durableRun struct {
 }
 
 // start stores chains as a round of the batch, and starts the round on the engine.
-func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
+func (d *batchRun) start(ctx context.Context, chains []durable.Chain) error {
 	b := d.batch(len(d.record.Rounds))
 	var positions []int
-	for i, chunk := range cut(chains) {
+	for i, chunk := range chunksOf(chains) {
 		text, err := json.Marshal(chunk)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (d *durableRun) start(ctx context.Context, chains []durable.Chain) error {
 }
 
 // batch returns a round as the engine knows it.
-func (d *durableRun) batch(round int) *durable.Batch {
+func (d *batchRun) batch(round int) *durable.Batch {
 	b := &durable.Batch{ID: d.id, Name: d.record.Name, Parent: d.record.Run, Round: round}
 	if round < len(d.record.Rounds) {
 		b.Chunks = d.record.Rounds[round].Chunks
@@ -142,7 +142,7 @@ func (d *durableRun) batch(round int) *durable.Batch {
 }
 
 // keep stores the record.
-func (d *durableRun) keep(ctx context.Context) error {
+func (d *batchRun) keep(ctx context.Context) error {
 	text, err := json.Marshal(d.record)
 	if err == nil {
 		err = d.store.Put(ctx, recordKey(d.id), text)
@@ -153,8 +153,8 @@ func (d *durableRun) keep(ctx context.Context) error {
 	return nil
 }
 
-// cut divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of them.
-func cut(chains []durable.Chain) (chunks [][]durable.Chain) {
+// chunksOf divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of them.
+func chunksOf(chains []durable.Chain) (chunks [][]durable.Chain) {
 	limit := min(max(len(chains)/100, 1), maxChunk)
 	size := 0
 	for i := range chains {
@@ -169,7 +169,7 @@ func cut(chains []durable.Chain) (chunks [][]durable.Chain) {
 }
 
 // wait waits until the batch has ended, or cancels it if ctx ends first.
-func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (durable.Progress, error) {
+func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durable.Progress, error) {
 	p, err := d.engine.Wait(ctx, d.id, show)
 	if ctx.Err() == nil {
 		return p, err
@@ -192,7 +192,7 @@ func (d *durableRun) wait(ctx context.Context, show func(durable.Progress)) (dur
 }
 
 // results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
-func (d *durableRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
+func (d *batchRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, about := d.batch(round), &d.record.Rounds[round]
 	later, parked := map[int][]durable.Assignment{}, map[durable.ChunkItem]*fault.Error{}
 	for _, next := range about.Progress.Assignments {
@@ -223,7 +223,7 @@ func (d *durableRun) results(ctx context.Context, round int, handle func(positio
 }
 
 // read puts the results of an assignment into list. An assignment that was cut off has no results.
-func (d *durableRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
+func (d *batchRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
 	text, err := d.store.Get(ctx, b.ResultKey(from))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return nil
@@ -263,9 +263,9 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 		return nil, err
 	}
 	defer engine.Close()
-	d := &durableRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
+	d := &batchRun{cli: c, app: a, engine: engine, store: a.BatchStore(), id: durable.NewID()}
 	if key := keyOf(e.Request, ""); key != "" {
-		d.id = durable.IDOf(a.Scope(), key)
+		d.id = durable.SingleIDOf(a.Scope(), key)
 	}
 	d.record.Name, d.record.Scope, d.record.Total = cmp.Or(caller.Chain, e.File.Name), a.Scope(), 1
 	one := durable.Chain{Journal: a.JournalID(), Request: e.Request, Label: caller.Label, Line: e.Line, Name: caller.Chain,
@@ -288,7 +288,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 }
 
 // reporter returns a function that shows progress. It says once that no worker asks for work, and once that chains wait for approval.
-func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) {
+func (d *batchRun) reporter(show func(chain.Progress)) func(durable.Progress) {
 	waited, idle := false, false
 	return func(p durable.Progress) {
 		if p.NoWorkers && !idle {
@@ -307,7 +307,7 @@ func (d *durableRun) reporter(show func(chain.Progress)) func(durable.Progress) 
 }
 
 // workerFlags returns the flags of a worker that takes the chains of this command, with a space before them; "": none.
-func (d *durableRun) workerFlags() string {
+func (d *batchRun) workerFlags() string {
 	if d.engineURL == "" {
 		return d.configFlag()
 	}
@@ -333,6 +333,6 @@ func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) 
 		return false, err
 	}
 	defer engine.Close()
-	batch, position := durable.BatchOf(a.Scope(), past.Row.CallersKey())
+	batch, position := durable.BatchIDOf(a.Scope(), past.Row.CallersKey())
 	return engine.Decided(ctx, batch, position)
 }

@@ -145,7 +145,7 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		if err != nil {
 			return nil, err
 		}
-		if derived, _ := durable.BatchOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
+		if derived, _ := durable.BatchIDOf(a.Scope(), gjson.GetBytes(request, "key").Str); derived != b.ID {
 			r.Approval = false // a decision would not reach this batch; the answer says how to resume the run
 		}
 		return r, nil

@@ -225,7 +225,7 @@ func (srv *clientServer) reasonToStay() string {
 
 // addItself adds onecall to the client's file unless it is already there and correct.
 func (p *Plan) addItself(d *document) error {
-	if !p.starts(d) {
+	if !p.alreadyInstalled(d) {
 		added := d.render(onecallName, p.fields)
 		replaced, err := d.replaceOnecall(added)
 		if err != nil {
@@ -251,8 +251,8 @@ func (d *document) replaceOnecall(added entry) (replaced []entry, err error) {
 	return replaced, d.insert(added)
 }
 
-// starts reports whether the client already starts onecall correctly.
-func (p *Plan) starts(d *document) bool {
+// alreadyInstalled reports whether the client already starts onecall correctly.
+func (p *Plan) alreadyInstalled(d *document) bool {
 	object, err := d.format.json([]byte(d.text))
 	if err != nil {
 		return false

@@ -48,7 +48,7 @@ func (c *Client) sectionsOf(location fileLocation) []section {
 	if location.sections != nil {
 		return location.sections
 	}
-	return append([]section{c.servers}, c.also...)
+	return append([]section{c.servers}, c.moreSections...)
 }
 
 // paths returns the files of a location: none on another system, several only for a pattern with *.

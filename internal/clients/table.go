@@ -11,8 +11,8 @@ type Client struct {
 	project []fileLocation
 	// servers is the location of the servers in its files.
 	servers section
-	// also lists further locations of servers in its files.
-	also []section
+	// moreSections lists further locations of servers in its files.
+	moreSections []section
 
 	// entry makes onecall's entry from a command and its arguments; nil: command and args.
 	entry func(command string, args []string) []field
@@ -80,7 +80,7 @@ var Table = []*Client{
 		},
 	},
 	{
-		ID: "claude-code", Title: "Claude Code", servers: mcpServers, also: []section{projectServers},
+		ID: "claude-code", Title: "Claude Code", servers: mcpServers, moreSections: []section{projectServers},
 		locations: []fileLocation{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
 		project:   []fileLocation{{file: ".mcp.json"}},
 		entry: func(command string, args []string) []field {
@@ -94,7 +94,7 @@ var Table = []*Client{
 		project:   []fileLocation{{folder: ".cursor", file: "mcp.json"}},
 	},
 	{
-		ID: "vscode", Title: "VS Code", servers: vscodeServers, also: []section{mcpServers},
+		ID: "vscode", Title: "VS Code", servers: vscodeServers, moreSections: []section{mcpServers},
 		locations: []fileLocation{
 			{folder: "{settings}/Code/User", file: "mcp.json"},
 			{folder: "{settings}/Code/User", file: "settings.json", old: true, sections: []section{settingsServers, dottedServers}},

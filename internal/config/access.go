@@ -101,9 +101,9 @@ func (d *decoder) checkPatterns(at string, list []string) {
 	}
 }
 
-// hidesAccess reports whether a fault makes the settings of access uncertain: it is about access or the whole file, or it is an unknown
+// obscuresAccess reports whether a fault makes the settings of access uncertain: it is about access or the whole file, or it is an unknown
 // top-level key, which may be a misspelled access.
-func hidesAccess(f *fault.Error) bool {
+func obscuresAccess(f *fault.Error) bool {
 	return f.At == "" || f.At == "/access" || strings.HasPrefix(f.At, "/access/") ||
 		f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
 }

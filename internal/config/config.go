@@ -323,8 +323,8 @@ func FindIn(folder string) (string, *fault.Error) {
 	return paths[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", paths[1])
 }
 
-// Beside returns the path of the other configuration in the folder, which Find reported.
-func Beside(path string) string { return filepath.Join(filepath.Dir(path), "onecall.json") }
+// OtherFile returns the path of the other configuration in the folder, which Find reported.
+func OtherFile(path string) string { return filepath.Join(filepath.Dir(path), "onecall.json") }
 
 func readFile(path string) ([]byte, *fault.Error) {
 	text, err := textfile.Read(path, MaxBytes)
@@ -343,8 +343,8 @@ func (c *File) Has(pointer string) bool {
 	return given
 }
 
-// Under converts an error of a package's options into a fault of the setting at pointer.
-func (c *File) Under(pointer string, err error) *fault.Error {
+// FaultAt converts an error of a package's options into a fault of the setting at pointer.
+func (c *File) FaultAt(pointer string, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if !ok {
 		f = fault.New(fault.BadRequest, "%v", err)

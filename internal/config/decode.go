@@ -43,7 +43,7 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	d.literals = append(d.literals, keysIn(string(text))...)
 	c.Redacted = maskSecrets(text, d.literals)
 	c.Text = maskSecrets(d.redactLines(text), d.literals)
-	c.Unreadable, c.AccessUnknown = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, hidesAccess)
+	c.Unreadable, c.AccessUnknown = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, obscuresAccess)
 	c.Secrets, c.Warnings = d.secrets.list(), InOrder(d.warnings)
 	return InOrder(d.faults)
 }

@@ -44,7 +44,7 @@ type expander struct {
 	*decoder
 	*variables
 	template bool // the texts belong to an endpoint, which reads them again as templates
-	off      bool // the entry is disabled: nothing is expanded, and secrets are only masked
+	disabled bool // the entry is disabled: nothing is expanded, and secrets are only masked
 
 	source string // the pointer of the entry, if it is a source, which may fail alone
 	unset  map[string]*fault.Error
@@ -75,8 +75,8 @@ func (e *expander) object(target reflect.Value, at string) {
 		e.template = true
 		defer func() { e.template = false }()
 	case *MCPServer:
-		e.off, e.source = one.Off(), at
-		defer func() { e.off, e.source = false, "" }()
+		e.disabled, e.source = one.Off(), at
+		defer func() { e.disabled, e.source = false, "" }()
 	case *OpenAPI:
 		e.source = at
 		defer func() { e.source = "" }()
@@ -92,7 +92,7 @@ func (e *expander) object(target reflect.Value, at string) {
 			if value != nil {
 				*value = e.text(*value, pointer, kind, "")
 			}
-			if kind == "url" && !e.off && e.unset[e.source] == nil {
+			if kind == "url" && !e.disabled && e.unset[e.source] == nil {
 				e.checkURL(pointer, value)
 			}
 		case []string:
@@ -159,7 +159,7 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 // returns the string unchanged.
 func (e *expander) text(written, at, kind, name string) string {
 	expanded := expansion{text: written, plain: written}
-	if !e.off {
+	if !e.disabled {
 		var f *fault.Error
 		if expanded, f = e.fill(written); f == nil && e.template {
 			f = templateInValue(expanded, kind)
@@ -177,7 +177,7 @@ func (e *expander) text(written, at, kind, name string) string {
 		}
 	}
 	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
-	if credential && !e.off && !e.byVariable(expanded, at) {
+	if credential && !e.disabled && !e.byVariable(expanded, at) {
 		e.addLiteral(written)
 		return written
 	}
@@ -209,7 +209,7 @@ func (e *expander) collect(written, text, kind, name string) (whole bool) {
 	if kind == "template" {
 		written, text = withoutExpressions(written), withoutExpressions(text)
 	}
-	if !e.off {
+	if !e.disabled {
 		for _, secret := range secretsIn(text) {
 			e.addSecret(secret)
 		}
@@ -226,7 +226,7 @@ func (e *expander) collect(written, text, kind, name string) (whole bool) {
 
 // addSecret adds a value that must not leave onecall.
 func (e *expander) addSecret(value string) {
-	if !e.off {
+	if !e.disabled {
 		e.secrets.add(value)
 	}
 }

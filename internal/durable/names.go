@@ -14,8 +14,8 @@ func NewID() string {
 	return "batch-" + time.Now().UTC().Format("060102150405-") + strings.ToLower(rand.Text()[:12])
 }
 
-// IDOf returns the id of the batch that contains only the chain with this key in a scope of the journal.
-func IDOf(scope, key string) string {
+// SingleIDOf returns the id of the batch that contains only the chain with this key in a scope of the journal.
+func SingleIDOf(scope, key string) string {
 	return "key-" + hashed(scope+"\x00"+key)
 }
 
@@ -25,14 +25,14 @@ func IsID(id string) bool { return strings.HasPrefix(id, "batch-") || strings.Ha
 // RunKey returns the journal key for the run of the chain at a position, unless the chain has its own key.
 func (b *Batch) RunKey(position int) string { return b.ID + "/" + strconv.Itoa(position) }
 
-// BatchOf returns the id of the batch, and the position in it, of the chain with this key in a scope of the journal.
-func BatchOf(scope, key string) (id string, position int) {
+// BatchIDOf returns the id of the batch, and the position in it, of the chain with this key in a scope of the journal.
+func BatchIDOf(scope, key string) (id string, position int) {
 	if id, number, ok := strings.Cut(key, "/"); ok && strings.HasPrefix(id, "batch-") {
 		if n, err := strconv.Atoi(number); err == nil {
 			return id, n
 		}
 	}
-	return IDOf(scope, key), 0
+	return SingleIDOf(scope, key), 0
 }
 
 // QueueOf returns the queue that clients and workers share unless the engine's URL names one. A journal on this machine's disk keeps the

@@ -128,11 +128,11 @@ func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *
 		f.Status, f.Body = answer.StatusCode, bodyForError(answer.Body, sent)
 		return f
 	}
-	return h.lacks(ctx, strings.Fields(clean(challengeParam(challenges, "scope"), sent)))
+	return h.recordMissingScopes(ctx, strings.Fields(clean(challengeParam(challenges, "scope"), sent)))
 }
 
-// lacks records the scopes that a server requires beyond those of the login; the next login requests them.
-func (h *handler) lacks(ctx context.Context, scopes []string) error {
+// recordMissingScopes records the scopes that a server requires beyond those of the login; the next login requests them.
+func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) error {
 	list := strings.Join(scopes, " ")
 	switch {
 	case list == "":
@@ -150,13 +150,13 @@ func (h *handler) lacks(ctx context.Context, scopes []string) error {
 		return err
 	}
 	if r != nil {
-		have := len(r.Wanted)
+		have := len(r.MissingScopes)
 		for _, scope := range scopes {
-			if !slices.Contains(r.Wanted, scope) && len(r.Wanted) < 100 {
-				r.Wanted = append(r.Wanted, scope)
+			if !slices.Contains(r.MissingScopes, scope) && len(r.MissingScopes) < 100 {
+				r.MissingScopes = append(r.MissingScopes, scope)
 			}
 		}
-		if len(r.Wanted) > have {
+		if len(r.MissingScopes) > have {
 			if err := h.save(ctx, r); err != nil {
 				return err
 			}

@@ -54,8 +54,8 @@ func (s *server) scopes(discovered *discovery, before *record) []string {
 		return slices.Clone(s.o.Scopes)
 	}
 	ask := slices.Clone(discovered.scopes)
-	if before != nil && len(before.Wanted) > 0 {
-		ask = append(append(ask, before.Scopes...), before.Wanted...)
+	if before != nil && len(before.MissingScopes) > 0 {
+		ask = append(append(ask, before.Scopes...), before.MissingScopes...)
 	}
 	if slices.Contains(discovered.meta.ScopesSupported, "offline_access") {
 		ask = append(ask, "offline_access")
@@ -107,7 +107,7 @@ func (s *server) registrationError(host string, err error) error {
 		return s.deny("%s does not register onecall (%s %s): register a client there and configure its client ID", host,
 			clean(refused.ErrorCode), clean(refused.ErrorDescription))
 	case answered == 0 || isCoded(err):
-		return trouble("onecall could not be registered at "+host, err)
+		return requestError("onecall could not be registered at "+host, err)
 	case answered >= 500:
 		return fault.New(fault.Unavailable, "%s answers a registration with status %d: try again later", host, answered)
 	default:
@@ -168,7 +168,7 @@ func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool,
 	var refused *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)
 	if !errors.As(err, &refused) {
-		return false, trouble("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
+		return false, requestError("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
 	}
 	if refused.Response != nil && (refused.Response.StatusCode >= 500 || refused.Response.StatusCode == 429) {
 		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: "+

@@ -25,8 +25,8 @@ type record struct {
 	ClientSecret string           `json:"client_secret,omitempty"` // of a registered client only
 	Style        oauth2.AuthStyle `json:"style"`
 
-	Scopes []string `json:"scopes,omitempty"`
-	Wanted []string `json:"wanted,omitempty"` // required by the server since; the next login requests them
+	Scopes        []string `json:"scopes,omitempty"`
+	MissingScopes []string `json:"wanted,omitempty"` // required by the server since; the next login requests them
 
 	Access   string    `json:"access"`
 	Refresh  string    `json:"refresh,omitempty"`

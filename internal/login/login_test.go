@@ -295,14 +295,14 @@ func TestScopes(t *testing.T) {
 	}
 	session, _ := s.session(t)
 	want(t, s.auth, greet(t, session), fault.Denied, "write admin", "onecall auth login hub")
-	if state, _ := Status(t.Context(), s.o); strings.Join(state.Wanted, " ") != "write admin" || !state.LoggedIn {
+	if state, _ := Status(t.Context(), s.o); strings.Join(state.MissingScopes, " ") != "write admin" || !state.LoggedIn {
 		t.Errorf("status %+v", state)
 	}
 	s.login(t)
 	if got := s.auth.lastAsked().Get("scope"); got != "admin offline_access tools write" {
 		t.Errorf("asked for %q after the refusal", got)
 	}
-	if state, _ := Status(t.Context(), s.o); len(state.Wanted) != 0 {
+	if state, _ := Status(t.Context(), s.o); len(state.MissingScopes) != 0 {
 		t.Errorf("status %+v", state)
 	}
 	s.o.Scopes = []string{"tools"}

@@ -23,7 +23,7 @@ func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 		r, _ := result.Val.(*record)
 		return r, result.Err
 	case <-ctx.Done():
-		return nil, trouble("server \""+h.o.Source+"\": its login was not renewed", ctx.Err())
+		return nil, requestError("server \""+h.o.Source+"\": its login was not renewed", ctx.Err())
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 
 // State is what the store knows about a login.
 type State struct {
-	LoggedIn bool      // there is a valid or renewable token
-	Renews   bool      // there is a refresh token
-	Expires  time.Time // end of the access token; zero: unknown
-	Scopes   []string  // of the login
-	Wanted   []string  // required by the server since; the next login requests them
-	Issuer   string    // of the authorization server
-	Store    string    // "keyring" or "file"
+	LoggedIn      bool      // there is a valid or renewable token
+	Renews        bool      // there is a refresh token
+	Expires       time.Time // end of the access token; zero: unknown
+	Scopes        []string  // of the login
+	MissingScopes []string  // required by the server since; the next login requests them
+	Issuer        string    // of the authorization server
+	Store         string    // "keyring" or "file"
 }
 
 // Status reads the stored login. Without one it returns a State with only Store set. Errors: bad_request, and those of the store.
@@ -37,7 +37,7 @@ func Status(ctx context.Context, o *Options) (State, error) {
 	}
 	state.Renews = r.Refresh != ""
 	state.LoggedIn = state.Renews || r.Expires.IsZero() || time.Now().Before(r.Expires)
-	state.Expires, state.Scopes, state.Wanted, state.Issuer = r.Expires, slices.Clone(r.Scopes), slices.Clone(r.Wanted), r.Issuer
+	state.Expires, state.Scopes, state.MissingScopes, state.Issuer = r.Expires, slices.Clone(r.Scopes), slices.Clone(r.MissingScopes), r.Issuer
 	return state, nil
 }
 

@@ -43,9 +43,9 @@ func (t *Telemetry) Wrap(r *steps.Registry) *steps.Registry {
 
 // functionCounter counts the calls of one function. Its series are created by the first call.
 type functionCounter struct {
-	metrics     *metrics
-	spec        *steps.Spec
-	metricsOnce atomic.Pointer[callMetrics]
+	metrics *metrics
+	spec    *steps.Spec
+	created atomic.Pointer[callMetrics]
 }
 
 // callMetrics are the series that each call of a function uses.
@@ -63,7 +63,7 @@ var epoch = time.Now()
 const noSource = "none"
 
 func (f *functionCounter) series() *callMetrics {
-	if known := f.metricsOnce.Load(); known != nil {
+	if known := f.created.Load(); known != nil {
 		return known
 	}
 	m := f.metrics
@@ -71,8 +71,8 @@ func (f *functionCounter) series() *callMetrics {
 	p.ok = m.calls.WithLabelValues(p.source, p.function, ok)
 	p.duration = m.callDuration.WithLabelValues(p.source)
 	p.running = m.callsRunning.WithLabelValues(p.source)
-	f.metricsOnce.CompareAndSwap(nil, p)
-	return f.metricsOnce.Load()
+	f.created.CompareAndSwap(nil, p)
+	return f.created.Load()
 }
 
 func (f *functionCounter) countFailure(code fault.Code) {

@@ -105,12 +105,12 @@ func newPage(d *Dispatcher, h *Help, o *HelpOptions) *page {
 			p.levels = append(p.levels, l)
 		}
 	}
-	p.gather()
+	p.makeUnits()
 	return p
 }
 
-// gather creates the units.
-func (p *page) gather() {
+// makeUnits creates the units.
+func (p *page) makeUnits() {
 	tops := topsOf(p.functions)
 	for i, f := range p.functions {
 		switch {

@@ -100,8 +100,8 @@ func newEntry(text string) (entry, *fault.Error) {
 	return e, nil
 }
 
-// reach returns how many bytes of a function's name, or of its path, the entry covers; 0 if it matches neither.
-func (e *entry) reach(function *steps.Entry) int {
+// covered returns how many bytes of a function's name, or of its path, the entry covers; 0 if it matches neither.
+func (e *entry) covered(function *steps.Entry) int {
 	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
 }
 

@@ -106,12 +106,12 @@ func (o *observation) match(m match) {
 	for _, one := range m.read.members {
 		o.member(m, one)
 	}
-	o.matchUnnamed(m, keyStep, func(n *node) **node { return &n.others })
-	o.matchUnnamed(m, itemStep, func(n *node) **node { return &n.items })
+	o.queueUnnamed(m, keyStep, func(n *node) **node { return &n.others })
+	o.queueUnnamed(m, itemStep, func(n *node) **node { return &n.items })
 }
 
-// matchUnnamed continues with the values of names that are data, or with the elements of an array.
-func (o *observation) matchUnnamed(m match, step string, pick func(*node) **node) {
+// queueUnnamed continues with the values of names that are data, or with the elements of an array.
+func (o *observation) queueUnnamed(m match, step string, pick func(*node) **node) {
 	read := *pick(m.read)
 	if read == nil {
 		return
@@ -179,11 +179,11 @@ func (o *observation) member(m match, read *member) {
 			m.stored.members = append(m.stored.members, &member{name: read.name, node: known, optional: read.optional})
 		case counted:
 		case len(o.pending) < maxPending:
-			m.stored.novel++
+			m.stored.pendingNames++
 		default:
 			m.stored.open = true
 		}
-		if len(m.stored.members)+m.stored.novel > maxMembers { // the new node is now merged into others
+		if len(m.stored.members)+m.stored.pendingNames > maxMembers { // the new node is now merged into others
 			m.stored.toMap()
 			o.changed = true
 		}

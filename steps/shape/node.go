@@ -24,15 +24,15 @@ var typeNames = []string{"null", "boolean", "integer", "number", "string", "arra
 
 // node is the shape of the values at one path.
 type node struct {
-	types   types
-	members []*member // in the order of their first appearance
-	others  *node     // the values of names that are data; nil: there are none
-	items   *node     // of arrays; nil: all were empty
-	open    bool      // an object may have unknown members
-	isMap   bool      // every name of the object is data
-	novel   int       // names seen here but not stored yet
-	objects int       // of one result: the objects seen here
-	data    int       // of one result: the names that are data
+	types        types
+	members      []*member // in the order of their first appearance
+	others       *node     // the values of names that are data; nil: there are none
+	items        *node     // of arrays; nil: all were empty
+	open         bool      // an object may have unknown members
+	isMap        bool      // every name of the object is data
+	pendingNames int       // names seen here but not stored yet
+	objects      int       // of one result: the objects seen here
+	data         int       // of one result: the names that are data
 }
 
 type member struct {
@@ -82,7 +82,7 @@ func (n *node) toMap() {
 func (n *node) union(from *node) {
 	n.types |= from.types
 	n.open = n.open || from.open
-	n.novel = max(n.novel, from.novel)
+	n.pendingNames = max(n.pendingNames, from.pendingNames)
 	n.objects += from.objects
 	n.data += from.data
 	if from.others != nil {
@@ -176,9 +176,9 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 		key("map")
 		dst = append(dst, "true"...)
 	}
-	if forFile && n.novel > 0 {
+	if forFile && n.pendingNames > 0 {
 		key("novel")
-		dst = strconv.AppendInt(dst, int64(n.novel), 10)
+		dst = strconv.AppendInt(dst, int64(n.pendingNames), 10)
 	}
 	return append(dst, '}')
 }
@@ -217,7 +217,7 @@ func (t types) append(dst []byte) []byte {
 
 // parse parses a schema that node.schema wrote for the file. It drops anything else.
 func parse(schema gjson.Result, depth int) *node {
-	n := &node{isMap: schema.Get("map").Bool(), novel: int(schema.Get("novel").Int())}
+	n := &node{isMap: schema.Get("map").Bool(), pendingNames: int(schema.Get("novel").Int())}
 	for _, name := range schema.Get("type").Array() {
 		if i := slices.Index(typeNames, name.Str); i >= 0 {
 			n.types |= 1 << i

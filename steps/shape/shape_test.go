@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// learnt returns a function that has learned from results, each seen by two callers.
-func learnt(results ...string) *function {
+// learned returns a function that has learned from results, each seen by two callers.
+func learned(results ...string) *function {
 	f := newFunction("", []byte("salt"))
 	for _, result := range results {
 		f.observe([]byte(result), "ann")
@@ -42,7 +42,7 @@ func TestShape(t *testing.T) {
 		lines := strings.Split(paragraph, "\n")
 		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "\t") })
 		if len(lines) > 1 {
-			lines = append(lines, "\t"+schemaOf(learnt(lines[1:]...)))
+			lines = append(lines, "\t"+schemaOf(learned(lines[1:]...)))
 		}
 		got = append(got, strings.Join(lines, "\n"))
 	}
@@ -57,7 +57,7 @@ func TestManyNames(t *testing.T) {
 		fmt.Fprintf(&b, `,"%s":1`, word(i))
 	}
 	const want = `{"type":"object","additionalProperties":{"type":"integer"}}`
-	if got := schemaOf(learnt("{" + b.String()[1:] + "}")); got != want {
+	if got := schemaOf(learned("{" + b.String()[1:] + "}")); got != want {
 		t.Errorf("at once: %s", got)
 	}
 	f := newFunction("", []byte("salt"))
@@ -100,7 +100,7 @@ func TestStored(t *testing.T) {
 // TestRare: names that were seen too rarely to be stored are not reported as missing.
 func TestRare(t *testing.T) {
 	t.Parallel()
-	f := learnt(`{"items":[{"id":1}],"map":{"1111":{"a":1}}}`)
+	f := learned(`{"items":[{"id":1}],"map":{"1111":{"a":1}}}`)
 	f.observe([]byte(`{"items":[{"id":1,"note":"x"}],"map":{"2222":{"b":1}},"more":true}`), "ann")
 	path := func(elements ...schema.Element) bool { return f.published.Load().Rare(elements) }
 	each, key := schema.Element{Each: true}, func(name string) schema.Element { return schema.Element{Key: name} }
@@ -127,7 +127,7 @@ func TestFull(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&b, `,"outer_%s":{"inner_%s":{"innermost_%s":"x"}}`, word(i), word(i), word(i))
 	}
-	f := learnt("{" + b.String()[1:] + "}")
+	f := learned("{" + b.String()[1:] + "}")
 	got := string(f.root.schema(nil, true))
 	if len(got) > maxSchema || len(got) < maxSchema/2 {
 		t.Errorf("%d bytes", len(got))
@@ -146,15 +146,15 @@ func TestFull(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"0123456789",`, maxBytes/10) + `0],"total":1}`
-	if got := schemaOf(learnt(large)); strings.Contains(got, "total") || strings.Contains(got, "false") {
+	if got := schemaOf(learned(large)); strings.Contains(got, "total") || strings.Contains(got, "false") {
 		t.Errorf("large: %s", got)
 	}
 	wide := `{"list":[` + strings.Repeat(`{"a":1},`, maxValues) + `{"a":1}],"total":1}`
-	if got := schemaOf(learnt(wide)); !strings.Contains(got, `"a"`) || !strings.HasSuffix(got, `"required":["list"]}`) {
+	if got := schemaOf(learned(wide)); !strings.Contains(got, `"a"`) || !strings.HasSuffix(got, `"required":["list"]}`) {
 		t.Errorf("wide: %s", got)
 	}
 	deep := strings.Repeat(`{"a":[`, 500) + `1` + strings.Repeat(`]}`, 500)
-	if got := schemaOf(learnt(deep)); strings.Count(got, `"a":`) > maxDepth || !strings.Contains(got, `{"type":"object"}`) {
+	if got := schemaOf(learned(deep)); strings.Count(got, `"a":`) > maxDepth || !strings.Contains(got, `{"type":"object"}`) {
 		t.Errorf("deep: %s", got)
 	}
 }

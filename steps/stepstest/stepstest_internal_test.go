@@ -102,7 +102,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return result, err
 			}
 		})},
-		{"a piece of the arguments", "args", "piece", call(func(steps.Call) steps.Call {
+		{"a piece of the arguments", "args", "memory of its arguments", call(func(steps.Call) steps.Call {
 			return func(_ context.Context, args []byte) ([]byte, error) { return args[8:11], nil }
 		})},
 		{"kept arguments", "args", "again", call(func(next steps.Call) steps.Call {

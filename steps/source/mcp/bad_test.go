@@ -57,7 +57,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 		{"at once", nil, steps.StateRetrying, fault.Unavailable, "exit status 4"},
 		{"at once", nil, steps.StateRetrying, fault.Unavailable, "no api key: [redacted]"},
 		{"prints", nil, steps.StateRetrying, fault.Unavailable, "Hello, I am a server"},
-		{"version", nil, steps.StateFailed, fault.NotSupported, "versions of MCP"},
+		{"version", nil, steps.StateFailed, fault.NotSupported, "version of MCP"},
 		{"good", func(o *mcpsource.Options) { o.Command = "onecall-no-such-command" }, steps.StateFailed, fault.BadRequest, "install it"},
 		{"good", func(o *mcpsource.Options) { o.Command = "./onecall-no-such-command" }, steps.StateFailed, fault.BadRequest, "install it"},
 		{"good", func(o *mcpsource.Options) { o.Dir = "/no such dir" }, steps.StateFailed, fault.BadRequest, "correct cwd"},
@@ -147,7 +147,7 @@ func TestUnusualLists(t *testing.T) {
 	}{
 		"twice":   {4, []string{`"a" twice`, "without a name"}},
 		"many":    {10_000, nil},
-		"endless": {4, []string{"circles"}},
+		"endless": {4, []string{"repeats a page"}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ type connection struct {
 
 	serving bool // calls may use it; for the supervisor
 
-	lingering atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
+	lateStreams atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
 
 	calls int       // pending; guarded by source.mu
 	used  time.Time // when the last call ended; guarded by source.mu

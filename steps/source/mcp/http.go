@@ -89,13 +89,13 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		response.Request = request
 		return response, nil
 	}
-	id := t.carried(request, pending)
+	id := t.registerSent(request, pending)
 	// The SDK also uses a call's context to resume its answer and to cancel it. Failures of those requests say nothing about the call.
 	isOurs := id != 0 || pending != nil && pending.stub == nil
 	if isOurs {
 		pending.markSent()
 	}
-	response, err := t.next.RoundTrip(t.dressed(request))
+	response, err := t.next.RoundTrip(t.withHeaders(request))
 	if err != nil {
 		switch {
 		case isOurs:
@@ -144,8 +144,8 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, nil
 }
 
-// carried registers the pending request if the HTTP request carries its JSON-RPC message, and returns its id; else 0.
-func (t *tappedTransport) carried(request *http.Request, pending *pendingRequest) int64 {
+// registerSent registers the pending request if the HTTP request carries its JSON-RPC message, and returns its id; else 0.
+func (t *tappedTransport) registerSent(request *http.Request, pending *pendingRequest) int64 {
 	if pending == nil || pending.stub == nil || request.Method != http.MethodPost {
 		return 0
 	}
@@ -192,8 +192,8 @@ func requestOf(pending *pendingRequest) *pendingRequest {
 	return nil
 }
 
-// dressed returns the request with the configured headers if it goes to the configured host. Headers set by the SDK are kept.
-func (t *tappedTransport) dressed(request *http.Request) *http.Request {
+// withHeaders returns the request with the configured headers if it goes to the configured host. Headers set by the SDK are kept.
+func (t *tappedTransport) withHeaders(request *http.Request) *http.Request {
 	headers := t.source.options.Headers
 	if len(headers) == 0 || request.URL.Scheme != t.scheme || request.URL.Host != t.host {
 		return request

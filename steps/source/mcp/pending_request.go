@@ -236,11 +236,11 @@ const (
 
 // awaitsStreamEnd reports whether a call should wait for the end of its answer's stream.
 func (c *connection) awaitsStreamEnd() bool {
-	before := c.lingering.Load()
+	before := c.lateStreams.Load()
 	if before < maxLingering || before%lingerEvery == 0 {
 		return true
 	}
-	c.lingering.Add(1)
+	c.lateStreams.Add(1)
 	return false
 }
 
@@ -257,8 +257,8 @@ func (c *connection) awaitStreamEnd(pending *pendingRequest) {
 	defer timer.Stop()
 	select {
 	case <-streamEnd:
-		c.lingering.Store(0)
+		c.lateStreams.Store(0)
 	case <-timer.C:
-		c.lingering.Add(1)
+		c.lateStreams.Add(1)
 	}
 }

@@ -113,10 +113,10 @@ func TestStreamsEndAgain(t *testing.T) {
 	for range maxLingering {
 		call()
 	}
-	if got := n.lingering.Load(); got != maxLingering {
+	if got := n.lateStreams.Load(); got != maxLingering {
 		t.Fatalf("%d streams were waited for in vain", got)
 	}
-	for n.lingering.Load() > 0 {
+	for n.lateStreams.Load() > 0 {
 		if call(); calls.Load() > 1000 {
 			t.Fatal("the end of no stream is waited for any more")
 		}

@@ -226,9 +226,9 @@ func (c *connection) readRest(pending *pendingRequest, b *eventBody) {
 		_ = b.advance()
 	}
 	if late.Stop() {
-		c.lingering.Store(0)
+		c.lateStreams.Store(0)
 	} else {
-		c.lingering.Add(1)
+		c.lateStreams.Add(1)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestFeaturesOnEveryTransport(t *testing.T) {
 			}
 			checkMedia(t, s)
 			if name != "http json" { // it has no stream for notifications
-				checkComments(t, s, name != "sse")
+				checkNotifications(t, s, name != "sse")
 			}
 			checkCancel(t, s)
 			checkChangedList(t, s)
@@ -138,8 +138,8 @@ func checkMedia(t *testing.T, s *mcpsource.Source) {
 	}
 }
 
-// checkComments checks that the messages of a call reach its callbacks before it returns.
-func checkComments(t *testing.T, s *mcpsource.Source, ordered bool) {
+// checkNotifications checks that the messages of a call reach its callbacks before it returns.
+func checkNotifications(t *testing.T, s *mcpsource.Source, ordered bool) {
 	t.Helper()
 	var mu sync.Mutex
 	var done []float64

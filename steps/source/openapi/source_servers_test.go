@@ -40,9 +40,9 @@ func TestCredentialsNeedAHome(t *testing.T) {
 		says      string // the fault at /baseUrl; "": none
 	}{
 		{"no credentials", Options{}, "pets.news.get pets.pet.list", ""},
-		{"a key", Options{Auth: key}, "", "set baseUrl (to https://api.example.com, if that is it)"},
+		{"a key", Options{Auth: key}, "", "set baseUrl (to https://api.example.com, if that is correct)"},
 		{"a header", Options{Headers: map[string]string{"x-tenant-key": keyValue}}, "",
-			"set baseUrl (to https://api.example.com, if that is it)"},
+			"set baseUrl (to https://api.example.com, if that is correct)"},
 		{"a harmless header", Options{Headers: map[string]string{"accept-language": "de"}}, "pets.news.get pets.pet.list", ""},
 		{"a key and a base", Options{Auth: key, BaseURL: "https://api.example.com"}, "pets.news.get pets.pet.list", ""},
 	} {

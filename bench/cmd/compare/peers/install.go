@@ -125,8 +125,8 @@ func (s *setup) node(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// nodeItself returns the version of Node.js; "none" if there is none.
-func (s *setup) nodeItself() string {
+// nodeRelease returns the version of Node.js; "none" if there is none.
+func (s *setup) nodeRelease() string {
 	out, err := exec.Command(s.nodeBinary(), "--version").Output()
 	if err != nil {
 		return "none"

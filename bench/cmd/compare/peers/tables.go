@@ -27,7 +27,7 @@ func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
 
 // versions returns the versions of everything that takes part.
 func (s *setup) versions() map[string]string {
-	versions := map[string]string{vmcpPackage: vmcpVersion, "Node.js": s.nodeItself()}
+	versions := map[string]string{vmcpPackage: vmcpVersion, "Node.js": s.nodeRelease()}
 	for _, pkg := range []string{"@cloudflare/codemode", "@ai-sdk/code-mode", "@utcp/code-mode", "miniflare", "isolated-vm"} {
 		versions[pkg] = s.nodeVersion(pkg)
 	}

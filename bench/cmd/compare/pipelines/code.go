@@ -30,8 +30,8 @@ const (
 // limits are the maximum numbers of symbols that a search returns.
 var limits = []int{3, 5, 10}
 
-// asked is the project's own limit for the chain's share of tokens.
-const asked = 0.30
+// maxShare is the project's own limit for the chain's share of tokens.
+const maxShare = 0.30
 
 // codeSearch measures the pipeline search → card → skeleton over source code.
 func codeSearch(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
@@ -85,7 +85,7 @@ func (p *codePipeline) figure() report.Figure {
 		name += fmt.Sprintf("/%d-symbols", p.limit)
 	}
 	value := report.Share(tokens(p.chain), tokens(p.calls))
-	return report.Figure{Name: name, Value: value.Value, Unit: value.Unit, How: value.How, Max: asked, Tolerance: exact,
+	return report.Figure{Name: name, Value: value.Value, Unit: value.Unit, How: value.How, Max: maxShare, Tolerance: exact,
 		Title: fmt.Sprintf("search (up to %d symbols) → card → skeleton, request and answer, lite / three calls", p.limit),
 		Why:   "With so short a page the chain's request, and the skeleton that both ways end with, are a third of all that three calls cost."}
 }

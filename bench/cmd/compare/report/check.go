@@ -44,8 +44,8 @@ func Check(before, now []*Section) (c Comparison) {
 	return c
 }
 
-// lost is the share of its limit by which a goal that was reached may be missed.
-const lost = 0.2
+// goalSlack is the share of its limit by which a goal that was reached may be missed.
+const goalSlack = 0.2
 
 // passed reports whether value is worse than the figure beyond its tolerance; bound is the worst accepted value. If the figure has reached
 // the project's own limit, value may miss that limit only by lost.
@@ -54,13 +54,13 @@ func (f *Figure) passed(value float64) (bound float64, passed bool) {
 	if f.Min != 0 {
 		bound = f.Value * (1 - f.Tolerance)
 		if asked && reached {
-			bound = max(bound, f.Min*(1-lost))
+			bound = max(bound, f.Min*(1-goalSlack))
 		}
 		return bound, value < bound
 	}
 	bound = f.Value * (1 + f.Tolerance)
 	if asked && reached {
-		bound = min(bound, f.Max*(1+lost))
+		bound = min(bound, f.Max*(1+goalSlack))
 	}
 	return bound, value > bound
 }

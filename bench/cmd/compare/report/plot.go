@@ -43,7 +43,7 @@ func (p *Plot) svg() ([]byte, error) {
 	}
 	drawn.Title.Text = p.Title
 	drawn.X.Label.Text, drawn.Y.Label.Text = p.X, p.Y
-	drawn.X.Tick.Marker, drawn.Y.Tick.Marker = spelt{plot.DefaultTicks{}}, spelt{plot.DefaultTicks{}}
+	drawn.X.Tick.Marker, drawn.Y.Tick.Marker = labelTicks{plot.DefaultTicks{}}, labelTicks{plot.DefaultTicks{}}
 	drawn.Legend.Top, drawn.Legend.Padding = true, vg.Millimeter
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{Y: 225}, color.Gray{Y: 225}
@@ -124,7 +124,7 @@ func logarithmic(a *plot.Axis) {
 	if a.Min == a.Max {
 		a.Min, a.Max = a.Min/2, a.Max*2
 	}
-	a.Scale, a.Tick.Marker = plot.LogScale{}, spelt{plot.LogTicks{}}
+	a.Scale, a.Tick.Marker = plot.LogScale{}, labelTicks{plot.LogTicks{}}
 }
 
 // shown returns the points of a line that its axes can show: a logarithmic axis has no place for zero.
@@ -138,11 +138,11 @@ func (p *Plot) shown(l Line) (points plotter.XYs) {
 	return points
 }
 
-// spelt spells the numbers of an axis as the tables do.
-type spelt struct{ plot.Ticker }
+// labelTicks spells the numbers of an axis as the tables do.
+type labelTicks struct{ plot.Ticker }
 
 // Ticks implements plot.Ticker.
-func (s spelt) Ticks(low, high float64) []plot.Tick {
+func (s labelTicks) Ticks(low, high float64) []plot.Tick {
 	ticks := s.Ticker.Ticks(low, high)
 	for i := range ticks {
 		if v, err := strconv.ParseFloat(ticks[i].Label, 64); err == nil {

@@ -34,7 +34,7 @@ func provisioning() (steps []string) {
 
 // lite compares the answers to a hundred provisioning steps.
 func (b *bench) lite(ctx context.Context) error {
-	s, err := b.stocked(ctx)
+	s, err := b.startInventory(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (b *bench) lite(ctx context.Context) error {
 }
 
 // provisionBare makes the calls of provisioning one by one.
-func (s *stock) provisionBare(ctx context.Context, c *counter) error {
+func (s *inventoryServers) provisionBare(ctx context.Context, c *counter) error {
 	ids := map[string]string{}
 	for _, step := range provisioning() {
 		one := gjson.Parse(step)
@@ -93,7 +93,7 @@ func (s *stock) provisionBare(ctx context.Context, c *counter) error {
 
 // large reads five hundred objects in every way that onecall offers.
 func (b *bench) large(ctx context.Context) error {
-	s, err := b.stocked(ctx)
+	s, err := b.startInventory(ctx)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (b *bench) large(ctx context.Context) error {
 
 // write makes sixty objects in one call.
 func (b *bench) write(ctx context.Context) error {
-	s, err := b.stocked(ctx)
+	s, err := b.startInventory(ctx)
 	if err != nil {
 		return err
 	}

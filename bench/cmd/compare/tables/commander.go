@@ -88,7 +88,7 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	bare := &shell{dialog: one, ctx: ctx, count: b.count, project: project}
 	through := &shell{dialog: other, ctx: ctx, count: b.count, project: project}
 	for _, s := range []*shell{bare, through} {
-		if _, err := s.see(ctx, b.count); err != nil {
+		if _, err := s.countListing(ctx, b.count); err != nil {
 			return err
 		}
 	}

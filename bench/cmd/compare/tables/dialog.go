@@ -88,8 +88,8 @@ func (d *dialog) toolList(ctx context.Context) (list string, tools int, err erro
 	}
 }
 
-// see counts what a host shows a model of the server, and returns the number of tools.
-func (d *dialog) see(ctx context.Context, c *counter) (tools int, err error) {
+// countListing counts what a host shows a model of the server, and returns the number of tools.
+func (d *dialog) countListing(ctx context.Context, c *counter) (tools int, err error) {
 	list, tools, err := d.toolList(ctx)
 	if err != nil {
 		return 0, err

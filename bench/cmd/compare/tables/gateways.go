@@ -68,7 +68,7 @@ func (b *bench) gateway(ctx context.Context, name string, s setup, tools int) (l
 		return 0, help, err
 	}
 	defer d.close()
-	n, err := d.see(ctx, b.count)
+	n, err := d.countListing(ctx, b.count)
 	if err != nil {
 		return 0, help, err
 	}

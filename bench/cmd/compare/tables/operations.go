@@ -99,13 +99,13 @@ func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list 
 		return tokens{}, "", err
 	}
 	defer d.close()
-	if err := b.allThere(ctx, d, allOperations); err != nil {
+	if err := b.checkFunctionCount(ctx, d, allOperations); err != nil {
 		return tokens{}, "", err
 	}
 	if list, _, err = d.toolList(ctx); err != nil {
 		return tokens{}, "", err
 	}
-	if _, err := d.see(ctx, b.count); err != nil {
+	if _, err := d.countListing(ctx, b.count); err != nil {
 		return tokens{}, "", err
 	}
 	report, err := s.task(ctx, b, d)

@@ -52,8 +52,8 @@ var queries = []query{
 			s.chain(`{"steps":[{"fn":"read_file","args":{"path":"PROJECT/dist/version.js"}}],"lite":true}`),
 		}
 	}},
-	{name: "files by name", searches: true, bare: matchedBare("schemas"), chains: one(edits("schemas"))},
-	{name: "more files by name", searches: true, bare: matchedBare("capture"), chains: one(edits("capture"))},
+	{name: "files by name", searches: true, bare: matchedBare("schemas"), chains: one(findFiles("schemas"))},
+	{name: "more files by name", searches: true, bare: matchedBare("capture"), chains: one(findFiles("capture"))},
 }
 
 // one returns a task that a single chain does.
@@ -162,8 +162,8 @@ func matchedBare(name string) func(*shell) any {
 	}
 }
 
-// edits returns the chain that finds files by part of their names.
-func edits(name string) string {
+// findFiles returns the chain that finds files by part of their names.
+func findFiles(name string) string {
 	return `{"steps":[{"fn":"start_search","args":{"path":"PROJECT","pattern":"` + name + `","searchType":"files"},
 "select":"split(split($result, 'session: ')[1], '\\n')[0]"},
 {"fn":"get_more_search_results","args":{"sessionId":"$0"},"repeat":{"until":"$result contains 'COMPLETED'","max":200,"delayMs":20}},

@@ -111,11 +111,11 @@ func (b *bench) servers(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	limit, err := d.see(ctx, b.count)
+	limit, err := d.countListing(ctx, b.count)
 	if err != nil {
 		return err
 	}
-	if err := b.allThere(ctx, d, tools); err != nil {
+	if err := b.checkFunctionCount(ctx, d, tools); err != nil {
 		return err
 	}
 	chain := d.spent.list
@@ -147,12 +147,12 @@ func (b *bench) listOf(ctx context.Context, s server) (tokens, tools int, err er
 		return 0, 0, err
 	}
 	defer d.close()
-	tools, err = d.see(ctx, b.count)
+	tools, err = d.countListing(ctx, b.count)
 	return d.spent.list, tools, err
 }
 
-// allThere returns an error unless onecall has at least that many functions.
-func (b *bench) allThere(ctx context.Context, d *dialog, tools int) error {
+// checkFunctionCount returns an error unless onecall has at least that many functions.
+func (b *bench) checkFunctionCount(ctx context.Context, d *dialog, tools int) error {
 	text, err := d.answer(ctx, "info", `{}`)
 	if err != nil {
 		return err

@@ -132,16 +132,16 @@ func listed() string {
 	return strings.Join(all, ",")
 }
 
-// stock is an inventory with onecall in front of it.
-type stock struct {
+// inventoryServers is an inventory with onecall in front of it.
+type inventoryServers struct {
 	*inventory
 	chain, flat *dialog
 	close       func()
 }
 
-// stocked starts an inventory, and onecall in front of it twice: with the surface chain, and flat.
-func (b *bench) stocked(ctx context.Context) (_ *stock, err error) {
-	s := &stock{inventory: &inventory{made: map[string]int{}}}
+// startInventory starts an inventory, and onecall in front of it twice: with the surface chain, and flat.
+func (b *bench) startInventory(ctx context.Context) (_ *inventoryServers, err error) {
+	s := &inventoryServers{inventory: &inventory{made: map[string]int{}}}
 	url, closes, err := service(ctx, s.inventory)
 	if err != nil {
 		return nil, err

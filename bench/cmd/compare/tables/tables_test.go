@@ -74,7 +74,7 @@ func TestDialog(t *testing.T) {
 	if err != nil || tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" {
 		t.Errorf("%s, %d, %v", list, tools, err)
 	}
-	if n, err := d.see(t.Context(), c); err != nil || n != 1 || d.spent.list != c.count(list)+c.count("be brief") {
+	if n, err := d.countListing(t.Context(), c); err != nil || n != 1 || d.spent.list != c.count(list)+c.count("be brief") {
 		t.Errorf("%+v, %v", d.spent, err)
 	}
 	text, err := d.call(t.Context(), c, "echo", `{"text":"three"}`)
@@ -154,7 +154,7 @@ func TestChainsAreJSON(t *testing.T) {
 	if len(steps) != 100 {
 		t.Errorf("%d steps", len(steps))
 	}
-	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), edits("a")}
+	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), findFiles("a")}
 	for _, text := range all {
 		if !gjson.Valid(text) {
 			t.Error(text)

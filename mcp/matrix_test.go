@@ -77,7 +77,7 @@ func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) 
 	m.tried++
 	got, want := send(m.whole), send(m.lacking)
 	m.read(t, what, got)
-	if withoutVolatile(got) != withoutVolatile(want) {
+	if got != want && withoutVolatile(got) != withoutVolatile(want) {
 		t.Errorf("%s is answered\n%s\nand where the hidden functions do not exist\n%s", what, withoutVolatile(got), withoutVolatile(want))
 	}
 }

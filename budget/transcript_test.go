@@ -24,7 +24,7 @@ func TestTranscripts(t *testing.T) {
 	transcript.Each(t, "../testdata/budget/*.txtar", func(t *testing.T, archive *txtar.Archive) {
 		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
 			r := results(t, &budget.ResultsOptions{PageSize: 2})
-			return transcript.Arrow(string(section.Data), func(question string) string {
+			return transcript.Arrow(t, string(section.Data), func(question string) string {
 				if value, how, fetched := strings.Cut(question, " ← "); fetched {
 					return fetchAs(t, r, valueOf(value), how)
 				}

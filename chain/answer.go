@@ -77,7 +77,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	if undoes && b.err != nil && b.err.Code != fault.ResumeConflict {
 		b.undoWrites(ctx)
 	} else {
-		b.settleRun(journal.Failed)
+		b.recordUnfinished(journal.Failed)
 	}
 	b.useLeanForm(ctx)
 	if b.err == nil && s.lite {

@@ -132,7 +132,7 @@ func (s *requestState) backgroundRun(p *plan) BackgroundRun {
 // notBegunAnswer answers for a run that is in the journal and cannot begin.
 func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
 	answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
-	answer.settleRun(journal.Failed)
+	answer.recordUnfinished(journal.Failed)
 	return answer.answer(ctx)
 }
 

@@ -30,7 +30,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 	if p.when != nil {
 		yes, err := p.when.True(ctx, &scope)
 		if err != nil {
-			r.settleStep(ctx, p, &s, nil, asFault(err, p.at+"/when"))
+			r.setStepStatus(ctx, p, &s, nil, asFault(err, p.at+"/when"))
 			return s
 		}
 		if !yes {
@@ -43,14 +43,14 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		return s
 	}
 	raw, f := r.runElement(ctx, p, &scope, &s)
-	r.settleStep(ctx, p, &s, raw, f)
+	r.setStepStatus(ctx, p, &s, raw, f)
 	return s
 }
 
 var null = []byte("null")
 
-// settleStep sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
-func (r *run) settleStep(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
+// setStepStatus sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
+func (r *run) setStepStatus(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
 		if f = r.chargeResult(p, raw); f != nil {
 			raw = nil

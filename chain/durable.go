@@ -50,10 +50,10 @@ func (s *requestState) forWorkers(r *request) bool {
 // the workers would continue it in any case.
 func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	past := s.leasedRun
-	if past == nil || past.HandedLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
+	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
 		return nil
 	}
-	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandedLease})
+	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandoverLease})
 	switch {
 	case err != nil:
 		return s.failureAnswer(ctx, fault.New(fault.Unavailable,
@@ -61,7 +61,7 @@ func (s *requestState) handedBefore(ctx context.Context) *Answer {
 	case !running:
 		return nil
 	case s.resumption.byID:
-		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running it: resume it when it has ended").Under("/resume"))
+		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running this run: resume it when it has ended").Under("/resume"))
 	}
 	s.releaseRun()
 	return startedAnswer(past.Row.ID)

@@ -93,7 +93,7 @@ func TestDurable(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				past, err := e.PastRun(t.Context(), run.Run, c)
-				if err != nil || past.HandedLease != run.Lease || past.Row.Status != journal.OK ||
+				if err != nil || past.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
 					past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
 					t.Errorf("%+v: %v", past, err)
 				}

@@ -69,9 +69,11 @@ func TestLeanBounds(t *testing.T) {
 func TestLeanDeletes(t *testing.T) {
 	t.Parallel()
 	for name, deletes := range map[string]bool{
-		"s.delete_entities": true, "s.deleteRepo": true, "s.repo-delete": true, "s.bulk.Remove": true, "s.file.destroy": true, "s.SQLDelete": true,
+		"s.delete_entities": true, "s.deleteRepo": true, "s.repo-delete": true, "s.bulk.Remove": true, "s.file.destroy": true,
+		"s.SQLDelete":  true,
 		"s.purgeCache": true, "s.drop_table": true, "s.clear": true, "drop": true, "s.item2delete": false, "s.device.delete": true,
-		"s.edit_file": false, "s.start_process": false, "s.undelete": false, "s.restore_deleted": false, "s.delete.undo": false, "delete.put": false,
+		"s.edit_file": false, "s.start_process": false, "s.undelete": false, "s.restore_deleted": false, "s.delete.undo": false,
+		"delete.put":           false,
 		"browser.browser_drop": false, "s.eyedropper": false, "s.isClear": false,
 	} {
 		e := engineOf(t, []steps.Function{answering(steps.Spec{Name: name, Effect: steps.Destroy, EffectDeclared: true})}, chain.Options{}, true)

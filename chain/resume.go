@@ -235,8 +235,8 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	return string(append(text, ']')), f
 }
 
-// settleRun records the end of a failed run, which can be resumed from then on.
-func (b *answerBuilder) settleRun(status journal.Status) {
+// recordUnfinished records the end of a failed run, which can be resumed from then on.
+func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	s := b.requestState
 	if s.record == nil || b.err == nil {
 		return

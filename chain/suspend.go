@@ -17,9 +17,9 @@ const maxDoublings = 20
 // what it has done comes from the journal, so it is not suspended after a failure, which a resume would repeat. A nil *pauses counts
 // nothing.
 type pauses struct {
-	min      time.Duration      // shorter ones are not worth a resume
-	suspend  context.CancelFunc // ends the context of the steps
-	isPinned func() bool        // reports whether the run must not be suspended now
+	min            time.Duration      // shorter ones are not worth a resume
+	suspend        context.CancelFunc // ends the context of the steps
+	mustNotSuspend func() bool        // reports whether the run must not be suspended now
 
 	mu     sync.Mutex
 	atWork int         // goroutines that neither pause nor wait for others, and all else that needs this process
@@ -33,7 +33,7 @@ func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelF
 		return ctx, func() {}
 	}
 	watched, suspend := context.WithCancel(ctx)
-	r.pauses = &pauses{min: r.suspend, suspend: suspend, atWork: 1, isPinned: func() bool {
+	r.pauses = &pauses{min: r.suspend, suspend: suspend, atWork: 1, mustNotSuspend: func() bool {
 		return ctx.Err() != nil || r.exhausted.Load() || r.mustStop() || r.record.DroppedResult()
 	}}
 	return watched, suspend
@@ -62,7 +62,7 @@ func (p *pauses) add(n int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.atWork += n; p.atWork > 0 || len(p.ends) == 0 || !p.until.IsZero() || p.isPinned() {
+	if p.atWork += n; p.atWork > 0 || len(p.ends) == 0 || !p.until.IsZero() || p.mustNotSuspend() {
 		return
 	}
 	if first := slices.MinFunc(p.ends, time.Time.Compare); time.Until(first) >= p.min {
@@ -135,7 +135,7 @@ func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
 func (b *answerBuilder) suspendedAnswer(ctx context.Context) *Answer {
 	b.resumes = b.run.pauses.suspendedUntil()
 	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and goes on when it is resumed", b.resumes.UTC().Format(time.RFC3339)))
-	b.settleRun(journal.Waiting)
+	b.recordUnfinished(journal.Waiting)
 	b.countTokens()
 	return b.answer(ctx)
 }

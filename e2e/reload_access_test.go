@@ -114,8 +114,8 @@ func TestReloadKeepsTheListener(t *testing.T) {
 		{"lite: true\n", "this would admit clients without tokens"},
 		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: this would admit clients without tokens"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave out tokens if no client has one"},
-		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "clients of other machines find the server there"},
-		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: clients of other machines"},
+		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "this setting is for clients on other machines"},
+		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: this setting is for clients"},
 	} {
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)

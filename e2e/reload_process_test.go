@@ -216,7 +216,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	if !has(tokens[1], 1) || !has(tokens[2], 2) {
 		t.Errorf("the smaller bound has room for the newer ones: %s", s.stderr)
 	}
-	const lost = "stored results are lost: the store has changed"
+	const lost = "earlier results cannot be fetched any more: results.store has changed"
 	if strings.Contains(s.stderr.String(), lost) {
 		t.Errorf("the store is the same, and it says: %s", s.stderr)
 	}

@@ -174,7 +174,7 @@ func TestServeElsewhere(t *testing.T) {
 		config := clitest.Write(t, t.TempDir(), "onecall.yaml", text)
 		out, err := clitest.Command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
 		if clitest.ExitCode(err) != "4" || !strings.Contains(string(out),
-			config+pointer+"bad_request: clients on other machines need tokens") {
+			config+pointer+"bad_request: this setting is for clients on other machines, which need tokens") {
 			t.Errorf("%s%v: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {

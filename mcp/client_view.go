@@ -21,7 +21,8 @@ func (t *Tools) Same(as *Tools) bool {
 	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
 }
 
-// clientView is the view of one client, or of all clients without sessions. In sessions of its own, servers may list other tools.
+// clientView is the view of one client, or of all clients without sessions. A client has its own view if servers list
+// other tools in its sessions.
 type clientView struct {
 	toolset     *toolset
 	upstreams   UpstreamSessions

@@ -109,12 +109,12 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 // isAtWorkers reports whether workers have a run of the caller's. It is false if that is not known.
 func (c *call) isAtWorkers(ctx context.Context, run string) bool {
 	past, err := c.now.Engine.PastRun(ctx, run, c.caller)
-	if err != nil || past.HandedLease == 0 {
+	if err != nil || past.HandoverLease == 0 {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	running, _, err := c.now.Durable.State(ctx, chain.HandedRun{Run: run, Lease: past.HandedLease})
+	running, _, err := c.now.Durable.State(ctx, chain.HandedRun{Run: run, Lease: past.HandoverLease})
 	return err == nil && running
 }
 
@@ -157,13 +157,13 @@ type handedRun struct {
 // continued elsewhere since, or if its answer is no longer known or needs more rights than the caller has.
 func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *journal.Past) *handedRun {
 	row := &past.Row
-	if g.Durable == nil || past.HandedLease == 0 {
+	if g.Durable == nil || past.HandoverLease == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	hasEnded := row.Status == journal.OK || row.Status == journal.Failed || row.Code != ""
-	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandedLease}, row: row, hasEnded: hasEnded}
+	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandoverLease}, row: row, hasEnded: hasEnded}
 	running, idle, err := g.Durable.State(ctx, r.id)
 	switch {
 	case err != nil && hasEnded:
@@ -173,9 +173,9 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 		r.note = "its progress is unknown because the workers' engine does not answer: ask again"
 		return r
 	case running && idle:
-		r.note = "no worker is running: it continues once one starts"
+		r.note = "no worker is polling: it continues once one does"
 		return r
-	case running && row.Lease == past.HandedLease:
+	case running && row.Lease == past.HandoverLease:
 		r.note = "it waits until a worker takes it"
 		return r
 	case running:

@@ -142,8 +142,10 @@ func TestMatrixHasAllMethods(t *testing.T) {
 
 // methodNames maps names in the SDK to the methods of the protocol.
 var methodNames = map[string]string{
-	"CallTool": "tools/call", "Complete": "completion/complete", "GetPrompt": "prompts/get", "ListPrompts": "prompts/list", "ListResourceTemplates": "resources/templates/list",
-	"ListResources": "resources/list", "ListTools": "tools/list", "NotifyProgress": "notifications/progress", "Ping": "ping", "ReadResource": "resources/read",
+	"CallTool": "tools/call", "Complete": "completion/complete", "GetPrompt": "prompts/get", "ListPrompts": "prompts/list",
+	"ListResourceTemplates": "resources/templates/list",
+	"ListResources":         "resources/list", "ListTools": "tools/list", "NotifyProgress": "notifications/progress", "Ping": "ping",
+	"ReadResource":    "resources/read",
 	"SetLoggingLevel": "logging/setLevel", "Subscribe": "resources/subscribe", "Unsubscribe": "resources/unsubscribe",
 }
 

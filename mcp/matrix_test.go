@@ -137,7 +137,8 @@ func tryProtocol(t *testing.T, m *matrix, hidden []*matrixFunction, known *matri
 // tryRoutes requests the paths of URLs.
 func tryRoutes(t *testing.T, m *matrix, h *matrixFunction) {
 	for _, route := range []string{
-		"/", "/mcp/FN", "/FN", "/mcp?surface=FN", "/mcp?FN=1", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/.well-known/oauth-protected-resource",
+		"/", "/mcp/FN", "/FN", "/mcp?surface=FN", "/mcp?FN=1", "/metrics", "/healthz", "/readyz", "/debug/pprof/",
+		"/.well-known/oauth-protected-resource",
 		"/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/favicon.ico",
 	} {
 		p := matrixPath{"", route}.filled(h, nil, "", 0)

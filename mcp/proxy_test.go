@@ -21,7 +21,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestPassAsks: an upstream's request during a call reaches the client that made the call, unchanged, and so does the answer the upstream.
+// TestPassAsks: an upstream's request during a call reaches the client that made the call, and its answer reaches
+// the upstream, both unchanged.
 func TestPassAsks(t *testing.T) {
 	t.Parallel()
 	s := inFront(t, newBehind(t, "a", false))

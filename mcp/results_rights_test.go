@@ -21,7 +21,8 @@ func TestResultsOfFormerRights(t *testing.T) {
 		"some": {Tier: steps.TierReadWrite, Functions: "shop.*"}, "other": {Tier: steps.TierReadWrite, Functions: "shop.echo shop.item.*"},
 	}
 	mayHave := map[string]string{
-		"read": "read default", "default": "read default", "write": "read default write some other", "admin": "read default write admin some other", "some": "some", "other": "other",
+		"read": "read default", "default": "read default", "write": "read default write some other",
+		"admin": "read default write admin some other", "some": "some", "other": "other",
 	}
 	s := serve(t, nil)
 	callers := mcptest.Callers{}

@@ -229,7 +229,7 @@ func (p *referenceParser) bracket(s *Segment) (err *fault.Error) {
 	case !p.plain && c == '$':
 		return p.malformed(start, "Brackets cannot contain a reference. %s", computeRemedy)
 	default:
-		return p.malformed(start, "In brackets stands an index, a quoted key, * or **: [0], [-1], [\"key\"], [*].")
+		return p.malformed(start, "Brackets contain an index, a quoted key, * or **: [0], [-1], [\"key\"], [*].")
 	}
 	switch {
 	case err != nil || p.peek() == ']':

@@ -32,7 +32,7 @@ func TestTranscripts(t *testing.T) {
 			if given == nil {
 				t.Fatalf("no kind of section is %q", kind)
 			}
-			return transcript.Arrow(text, func(question string) string { return given(t, question, scopeOf(results...)) })
+			return transcript.Arrow(t, text, func(question string) string { return given(t, question, scopeOf(results...)) })
 		})
 	})
 }

@@ -206,7 +206,7 @@ func TestNoWorker(t *testing.T) {
 	s := newStack(t, "")
 	ids := s.batch(t, "b", 1)
 	c := s.begin(t, "run", "--durable", "b.jsonl")
-	awaitText(t, &c.stderr, regexp.MustCompile("no worker is running"))
+	awaitText(t, &c.stderr, regexp.MustCompile("no worker is polling"))
 	_ = c.cmd.Process.Signal(os.Interrupt)
 	<-c.ended
 	if status := c.cmd.ProcessState.ExitCode(); status != 130 || !strings.Contains(c.stderr.String(), "ends when a worker notices") {

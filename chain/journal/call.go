@@ -170,7 +170,7 @@ func (c *Call) End(e *Event) error {
 	size := len(event.Result) + len(event.Args)
 	if r.storedBytes += size; !r.writes && r.pendingBytes+size > maxPending || r.storedBytes > maxStored {
 		event.Result, event.Args = nil, nil // a resume reads it again
-		r.forgot = true
+		r.droppedResult = true
 	}
 	if event.MAC == nil {
 		event.readArgs = c.Args

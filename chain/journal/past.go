@@ -18,7 +18,7 @@ type Past struct {
 	Chain  []byte  // the last one that was sent, after merging
 	Events []Event // ordered by lease and number
 
-	HandedLease   int64  // the lease under which it was last handed to workers; 0: it never was
+	HandoverLease int64  // the lease under which it was last handed to workers; 0: it never was
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
 
@@ -178,7 +178,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		p.Waiting = nil
 		p.DecisionCount++
 	case Handed:
-		p.HandedLease = leaseOf(e.N)
+		p.HandoverLease = leaseOf(e.N)
 	case Ended, Defaulted, Assumed:
 		p.applyToCall(c, e)
 	}
@@ -226,7 +226,7 @@ func (c *PastCall) EndedAt() time.Time {
 
 // IsSuspended reports whether the run was suspended, to be resumed when its pauses are over.
 func (p *Past) IsSuspended() bool {
-	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandedLease != p.LastLease()
+	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandoverLease != p.LastLease()
 }
 
 // LastLease returns the lease of the run's last event. Row.Lease may be later, if a process took the lease and recorded nothing.

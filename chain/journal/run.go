@@ -68,7 +68,7 @@ type Run struct {
 	accounted     int                    // how many leading writes of past are accounted for
 	hasRow        bool                   // the run has been written
 	endWritten    bool
-	forgot        bool  // the result of a read was not stored
+	droppedResult bool  // the result of a read was not stored
 	wasSuspended  bool  // before it was resumed
 	failure       error // why nothing more can be written
 }
@@ -124,7 +124,7 @@ func (r *Run) WasSuspended() bool { return r.wasSuspended }
 func (r *Run) DroppedResult() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.forgot
+	return r.droppedResult
 }
 
 // Values reports whether arguments and results are stored to be shown.

@@ -23,7 +23,7 @@ func (a *App) Keep() time.Duration { return config.Or(a.config.Journal.Keep, jou
 func (a *App) CheckShared() error {
 	switch {
 	case a.Journal == nil || config.Or(a.config.Journal.Store, "") == "memory":
-		return fault.New(fault.BadRequest, "workers continue each other's runs by their journal, which each must reach: "+
+		return fault.New(fault.BadRequest, "workers continue each other's runs through one journal, which every worker must reach: "+
 			"set journal: {store: postgres://…}, or omit it if all workers are on this machine")
 	case config.Or(a.config.Results.Store, "") == "memory":
 		return fault.New(fault.BadRequest, "workers read chains from the result store and leave answers there: "+

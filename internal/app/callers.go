@@ -51,8 +51,8 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	}
 	if at := c.RemoteSetting(); at != "" {
 		return fault.New(fault.BadRequest,
-			"clients on other machines need tokens: write access.tokens (onecall auth token "+
-				"makes one) or access.jwt, or leave it out").Under(at)
+			"this setting is for clients on other machines, which need tokens: write access.tokens (onecall auth token "+
+				"makes one) or access.jwt, or leave this setting out").Under(at)
 	}
 	if before != nil && before.callers != nil && c.HTTP == nil {
 		return fault.New(fault.BadRequest,

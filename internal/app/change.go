@@ -119,7 +119,7 @@ func (r *reloader) warnLost(before *App) {
 		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(r.app.config.Access.HTTP, steps.TierRead).String())
 	}
 	if r.app.storeIdentity() != before.storeIdentity() {
-		log.Warn("stored results are lost: the store has changed", "at", "/results")
+		log.Warn("earlier results cannot be fetched any more: results.store has changed", "at", "/results")
 	}
 }
 

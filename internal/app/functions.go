@@ -82,7 +82,7 @@ func unusedSettings(c *config.File, settings *steps.Settings, names []string, to
 		case setting.tool == "":
 			unused = append(unused, f)
 		default:
-			f.Message = fmt.Sprintf("%q fits no tool of %s", fault.Clip(setting.tool, 60), setting.source)
+			f.Message = fmt.Sprintf("%q matches no tool of %s", fault.Clip(setting.tool, 60), setting.source)
 			f.Nearest = fault.Nearest(setting.tool, toolsOf(setting.source), 3)
 			unused = append(unused, f)
 		}

@@ -82,7 +82,7 @@ func TestToolNames(t *testing.T) {
 			var unused []string
 			for _, f := range a.UnusedSettings() {
 				unused = append(unused, f.At+" "+strings.Join(f.Nearest, ","))
-				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "fits no tool of s") {
+				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "matches no tool of s") {
 					t.Errorf("%+v", f)
 				}
 			}

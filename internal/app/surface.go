@@ -52,15 +52,19 @@ func surfaceOf(c *config.Config) mcp.Surface {
 	return surface
 }
 
-// ineffectiveGroups returns a warning if dispatchers are configured but the surface has none; otherwise nil.
+// ineffectiveGroups returns a warning if dispatchers, or what becomes of functions without one, are configured for a surface that ignores
+// them; otherwise nil.
 func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
-	if surface == mcp.SurfaceDispatch || surface == mcp.SurfaceHybrid {
+	if surface == mcp.SurfaceDispatch {
 		return nil
 	}
-	for _, key := range []string{"/groups", "/autodispatch", "/ungrouped"} {
-		if c.Has(key) {
+	for _, key := range []string{"/groups", "/autodispatch"} {
+		if c.Has(key) && surface != mcp.SurfaceHybrid {
 			return c.FaultAt(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
 		}
+	}
+	if c.Has("/ungrouped") {
+		return c.FaultAt("/ungrouped", fault.New(fault.BadRequest, "this is for the surface dispatch, not for %s", surface))
 	}
 	return nil
 }
@@ -70,7 +74,7 @@ func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
-	return c.FaultAt("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no tokens are counted"))
+	return c.FaultAt("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no total of a session is kept"))
 }
 
 // boundsFlatTools reports whether the results of flat tools are bounded.

@@ -106,15 +106,15 @@ type loginList struct {
 }
 
 type loginState struct {
-	Source   string     `json:"source"`
-	LoggedIn bool       `json:"loggedIn"`
-	Renews   bool       `json:"renews"`            // without the user
-	Expires  *time.Time `json:"expires,omitempty"` // of the access token
-	Scopes   []string   `json:"scopes,omitempty"`
-	Wanted   []string   `json:"wanted,omitempty"` // scopes that the next login will ask for
-	Issuer   string     `json:"issuer,omitempty"`
-	Store    string     `json:"store,omitempty"`
-	Error    string     `json:"error,omitempty"`
+	Source        string     `json:"source"`
+	LoggedIn      bool       `json:"loggedIn"`
+	Renews        bool       `json:"renews"`            // without the user
+	Expires       *time.Time `json:"expires,omitempty"` // of the access token
+	Scopes        []string   `json:"scopes,omitempty"`
+	MissingScopes []string   `json:"missingScopes,omitempty"` // scopes that the next login will ask for
+	Issuer        string     `json:"issuer,omitempty"`
+	Store         string     `json:"store,omitempty"`
+	Error         string     `json:"error,omitempty"`
 }
 
 func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error {
@@ -147,7 +147,8 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 
 func loginStateOf(ctx context.Context, a *app.Account) (loginState, error) {
 	got, err := a.State(ctx)
-	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes, Wanted: got.MissingScopes, Issuer: got.Issuer}
+	state := loginState{Source: a.Name, LoggedIn: got.LoggedIn, Renews: got.Renews, Scopes: got.Scopes,
+		MissingScopes: got.MissingScopes, Issuer: got.Issuer}
 	if got.LoggedIn {
 		state.Store = got.Store
 	}

@@ -153,7 +153,8 @@ func (d *batchRun) keep(ctx context.Context) error {
 	return nil
 }
 
-// chunksOf divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of them.
+// chunksOf divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of
+// them.
 func chunksOf(chains []durable.Chain) (chunks [][]durable.Chain) {
 	limit := min(max(len(chains)/100, 1), maxChunk)
 	size := 0
@@ -293,7 +294,7 @@ func (d *batchRun) reporter(show func(chain.Progress)) func(durable.Progress) {
 	return func(p durable.Progress) {
 		if p.NoWorkers && !idle {
 			idle = true
-			d.noticef("no worker is running: onecall-temporal worker%s starts one", d.workerFlags())
+			d.noticef("no worker is polling: onecall-temporal worker%s starts one", d.workerFlags())
 		}
 		if p.Waits > 0 && !waited {
 			waited = true

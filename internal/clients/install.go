@@ -214,7 +214,7 @@ func (srv *clientServer) reasonToStay() string {
 	case srv.skip != "" && srv.duplicateOf == nil:
 		return srv.skip
 	case len(srv.unset) > 0:
-		return strings.Join(srv.unset, ", ") + " not set: set and install again"
+		return "set " + strings.Join(srv.unset, ", ") + ", and install again"
 	case srv.ignored != "":
 		return srv.ignored
 	case slices.ContainsFunc(srv.fields, func(f field) bool { return bytes.Contains(f.value, []byte("${workspaceFolder}")) }):

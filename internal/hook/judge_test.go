@@ -47,7 +47,8 @@ func TestFunctions(t *testing.T) {
 		"fs.cat": hook.Allow, "github.get_issue": hook.Ask, "github.list": hook.Ask, "github.delete_repo": hook.Deny,
 		"github.deleteRepo": hook.Deny, "GitHub.delete-repo": hook.Deny, "my_notes.wipe": hook.Deny, "MYNOTES.WIPE": hook.Deny,
 		"delete_repo": hook.Deny, "repo": hook.Deny, "other.delete": hook.Deny, "githubdelete_repo": hook.Deny, "": hook.Deny,
-		"FS.cat": hook.Ask, "http.get": hook.Ask, "deploy": hook.Allow, "Deploy": hook.Deny, "fs.bye": hook.Deny, "FS.Bye": hook.Deny, "chain.report": hook.Allow, "chain.other": hook.Ask,
+		"FS.cat": hook.Ask, "http.get": hook.Ask, "deploy": hook.Allow, "Deploy": hook.Deny, "fs.bye": hook.Deny, "FS.Bye": hook.Deny,
+		"chain.report": hook.Allow, "chain.other": hook.Ask,
 	} {
 		if v := r.Judge(chainOf(t, name)); v.Decision != want || v.Reason == "" {
 			t.Errorf("%q: %+v, want %s", name, v, want)

@@ -76,7 +76,7 @@ func (c *callback) wait(ctx context.Context) (string, error) {
 	case a := <-c.answer:
 		return a.code, a.err
 	case <-ctx.Done():
-		return "", requestError("server \""+c.source+"\": the login was not finished", ctx.Err())
+		return "", codedError("server \""+c.source+"\": the login was not finished", ctx.Err())
 	}
 }
 

@@ -130,7 +130,7 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	request.Header.Set("Accept", "application/json")
 	answer, err := c.Do(request)
 	if err != nil {
-		return nil, requestError(hostOf(from)+" could not be asked", err)
+		return nil, codedError(hostOf(from)+" could not be asked", err)
 	}
 	defer answer.Body.Close()
 	switch {
@@ -144,14 +144,14 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	}
 	document := new(T)
 	if err := json.NewDecoder(answer.Body).Decode(document); err != nil {
-		return nil, requestError("what "+hostOf(from)+" answers is not the JSON that it should be", err)
+		return nil, codedError("what "+hostOf(from)+" answers is not the JSON that it should be", err)
 	}
 	return document, nil
 }
 
-// requestError codes an error of a request: the coded error inside, else timeout, cancelled or unavailable. The message is cleaned and
+// codedError codes an error of a request: the coded error inside, else timeout, cancelled or unavailable. The message is cleaned and
 // contains no secrets.
-func requestError(what string, err error, secrets ...string) *fault.Error {
+func codedError(what string, err error, secrets ...string) *fault.Error {
 	var f *fault.Error
 	switch coded, ok := fault.As(err); {
 	case ok:

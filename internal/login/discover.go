@@ -83,7 +83,7 @@ func (s *server) probe(ctx context.Context) (asks bool, challenges []oauthex.Cha
 	}
 	answer, err := send(http.MethodPost, "", initializeRequest)
 	if err != nil {
-		return false, nil, requestError("server \""+s.o.Source+"\" could not be reached", err)
+		return false, nil, codedError("server \""+s.o.Source+"\" could not be reached", err)
 	}
 	if session := answer.Header.Get("Mcp-Session-Id"); session != "" {
 		_, _ = send(http.MethodDelete, session, "") // the probe has opened it
@@ -151,9 +151,9 @@ func (s *server) authServerMetadata(ctx context.Context, issuer string) (*oauthe
 	meta, err := auth.GetAuthServerMetadata(ctx, strings.TrimSuffix(issuer, "/"), &s.client.Client)
 	switch answered := s.client.guard.status.Load(); {
 	case ctx.Err() != nil:
-		return nil, requestError("the metadata of "+hostOf(issuer)+" was not read", ctx.Err())
+		return nil, codedError("the metadata of "+hostOf(issuer)+" was not read", ctx.Err())
 	case err != nil && (answered == 0 || answered >= 500):
-		return nil, requestError("the metadata of "+hostOf(issuer)+" was not read", err)
+		return nil, codedError("the metadata of "+hostOf(issuer)+" was not read", err)
 	case err != nil:
 		return nil, s.deny("the metadata of its authorization server %s is refused: %s", hostOf(issuer), clean(err.Error()))
 	case meta == nil:

@@ -99,7 +99,7 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 	select {
 	case s.running <- struct{}{}:
 	case <-ctx.Done():
-		return requestError(stuck, ctx.Err())
+		return codedError(stuck, ctx.Err())
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -116,7 +116,7 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 		}
 		return nil
 	case <-ctx.Done():
-		return requestError(stuck, ctx.Err())
+		return codedError(stuck, ctx.Err())
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *server) registrationError(host string, err error) error {
 		return s.deny("%s does not register onecall (%s %s): register a client there and configure its client ID", host,
 			clean(refused.ErrorCode), clean(refused.ErrorDescription))
 	case answered == 0 || isCoded(err):
-		return requestError("onecall could not be registered at "+host, err)
+		return codedError("onecall could not be registered at "+host, err)
 	case answered >= 500:
 		return fault.New(fault.Unavailable, "%s answers a registration with status %d: try again later", host, answered)
 	default:
@@ -168,7 +168,7 @@ func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool,
 	var refused *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)
 	if !errors.As(err, &refused) {
-		return false, requestError("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
+		return false, codedError("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
 	}
 	if refused.Response != nil && (refused.Response.StatusCode >= 500 || refused.Response.StatusCode == 429) {
 		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: "+

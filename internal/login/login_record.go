@@ -26,7 +26,7 @@ type record struct {
 	Style        oauth2.AuthStyle `json:"style"`
 
 	Scopes        []string `json:"scopes,omitempty"`
-	MissingScopes []string `json:"wanted,omitempty"` // required by the server since; the next login requests them
+	MissingScopes []string `json:"missing_scopes,omitempty"` // required by the server since; the next login requests them
 
 	Access   string    `json:"access"`
 	Refresh  string    `json:"refresh,omitempty"`

@@ -23,7 +23,7 @@ func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 		r, _ := result.Val.(*record)
 		return r, result.Err
 	case <-ctx.Done():
-		return nil, requestError("server \""+h.o.Source+"\": its login was not renewed", ctx.Err())
+		return nil, codedError("server \""+h.o.Source+"\": its login was not renewed", ctx.Err())
 	}
 }
 

@@ -67,8 +67,10 @@ func TestCovers(t *testing.T) {
 func TestCanonical(t *testing.T) {
 	t.Parallel()
 	for in, out := range map[string]string{
-		"https://example.com": "https://example.com", "HTTPS://EXAMPLE.com:443/": "https://example.com", "http://localhost:80/Mcp#x": "http://localhost/Mcp",
-		"https://example.com/a/?b=C": "https://example.com/a/?b=C", "https://[::1]:443/a%2Fb": "https://[::1]/a%2Fb", "https://example.com:80": "https://example.com:80",
+		"https://example.com": "https://example.com", "HTTPS://EXAMPLE.com:443/": "https://example.com",
+		"http://localhost:80/Mcp#x":  "http://localhost/Mcp",
+		"https://example.com/a/?b=C": "https://example.com/a/?b=C", "https://[::1]:443/a%2Fb": "https://[::1]/a%2Fb",
+		"https://example.com:80": "https://example.com:80",
 	} {
 		u, err := url.Parse(in)
 		if err != nil {

@@ -66,7 +66,7 @@ func lockFile(ctx context.Context, folder, name string) (unlock func(), err erro
 				l.unlock()
 			}
 		}()
-		return nil, requestError("another process holds the lock of the logins in "+folder, ctx.Err())
+		return nil, codedError("another process holds the lock of the logins in "+folder, ctx.Err())
 	}
 }
 

@@ -64,7 +64,8 @@ func TestDebugLines(t *testing.T) {
 	var got []string
 	for _, one := range b.out.of(t, "step") {
 		got = append(got,
-			one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+one.Get("elements").Raw+" "+one.Get("calls").Raw)
+			one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+
+				one.Get("elements").Raw+" "+one.Get("calls").Raw)
 		if !one.Get("ms").Exists() || one.Get("level").Str != "DEBUG" {
 			t.Error(one.Raw)
 		}

@@ -3,7 +3,6 @@
 package transcript
 
 import (
-	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -19,8 +18,8 @@ var update = flag.Bool("update", false, "write the answers in the files of testd
 // Updating reports whether answers are written instead of compared. A test that handles a difference itself asks for it.
 func Updating() bool { return *update }
 
-// Each runs test for each txtar archive that matches pattern, in parallel subtests with the names of the files. With -update it writes what
-// test has changed in the archive.
+// Each runs test for each txtar archive that matches pattern, in parallel subtests with the names of the files. With -update it then writes
+// what test has changed in the archive, so test must not return before its own subtests have ended.
 func Each(t *testing.T, pattern string, test func(t *testing.T, archive *txtar.Archive)) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -30,10 +29,7 @@ func Each(t *testing.T, pattern string, test func(t *testing.T, archive *txtar.A
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := txtar.Parse(read(t, file))
 			test(t, archive)
 			if *update {
 				write(t, file, txtar.Format(archive))
@@ -42,47 +38,64 @@ func Each(t *testing.T, pattern string, test func(t *testing.T, archive *txtar.A
 	}
 }
 
-// Replay runs replay for each section, in a subtest, and compares the section with what it returns, which is the whole section.
+// Replay runs replay for each section, in a subtest that is not parallel, and compares the section with what it returns, which is the whole
+// section.
 func Replay(t *testing.T, sections []txtar.File, replay func(t *testing.T, section *txtar.File) string) {
 	t.Helper()
+	if len(sections) == 0 {
+		t.Fatal("the archive has no sections to replay")
+	}
 	for i := range sections {
 		section := &sections[i]
 		t.Run(section.Name, func(t *testing.T) {
 			got := replay(t, section)
-			if !*update && got != string(section.Data) {
-				t.Errorf("-update writes what is new (- file, + now):\n%s", difference(string(section.Data), got))
-			}
+			compare(t, section.Name, string(section.Data), got)
 			section.Data = []byte(got)
 		})
 	}
 }
 
-// Lines returns text with a new answer below each line. The lines of an answer begin with a tab, and "" is no answer. Blank lines and those
-// that begin with # are not answered.
-func Lines(text string, answer func(line string) string) string {
+// Lines returns text with a new answer below each line. The lines of an answer begin with a tab. "" is no answer; a newline at the end of an
+// answer does not count. Blank lines and those that begin with # are not answered; a text that has only such lines is an error.
+func Lines(t *testing.T, text string, answer func(line string) string) string {
+	t.Helper()
 	var out strings.Builder
+	questions := 0
 	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "\t") {
 			continue
 		}
-		out.WriteString(line)
-		if line == "\n" || strings.HasPrefix(line, "#") {
+		out.WriteString(line + "\n")
+		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if got := strings.TrimSuffix(answer(strings.TrimSuffix(line, "\n")), "\n"); got != "" {
+		questions++
+		if got := strings.TrimSuffix(answer(line), "\n"); got != "" {
 			out.WriteString("\t" + strings.ReplaceAll(got, "\n", "\n\t") + "\n")
 		}
+	}
+	if questions == 0 {
+		t.Errorf("nothing is asked in %q", text)
 	}
 	return out.String()
 }
 
-// Arrow returns text with a new answer behind the arrow of each line.
-func Arrow(text string, answer func(question string) string) string {
+// Arrow returns text with a new answer, of one line, behind the arrow of each line. A text without lines is an error.
+func Arrow(t *testing.T, text string, answer func(question string) string) string {
+	t.Helper()
 	const arrow = " ⇒ "
+	if text == "" {
+		t.Error("nothing is asked")
+	}
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		question, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), arrow)
-		out.WriteString(question + arrow + answer(question) + "\n")
+		got := answer(question)
+		if strings.Contains(got, "\n") {
+			t.Errorf("%s: the answer has more than one line:\n%s", question, got)
+		}
+		out.WriteString(question + arrow + got + "\n")
 	}
 	return out.String()
 }
@@ -94,19 +107,23 @@ func File(t *testing.T, file string, got []byte) {
 		write(t, file, got)
 		return
 	}
-	if want := read(t, file); !bytes.Equal(want, got) {
-		t.Errorf("%s: -update writes what is new (- file, + now):\n%s", file, difference(string(want), string(got)))
-	}
+	compare(t, file, string(read(t, file)), string(got))
 }
 
 // FileLines compares a file with Lines of it, or writes it with -update.
 func FileLines(t *testing.T, file string, answer func(line string) string) {
 	t.Helper()
-	File(t, file, []byte(Lines(string(read(t, file)), answer)))
+	File(t, file, []byte(Lines(t, string(read(t, file)), answer)))
 }
 
-// difference shows the lines that differ. Characters, which cmp compares in short texts, would hide what the lines say.
-func difference(want, got string) string { return cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")) }
+// compare reports the lines that differ: cmp compares short texts by characters, which would hide what the lines say.
+func compare(t *testing.T, name, want, got string) {
+	t.Helper()
+	if got != want && !*update {
+		t.Errorf("%s differs (- file, + now); go test -update accepts it:\n%s", name,
+			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+	}
+}
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()

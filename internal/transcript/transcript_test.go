@@ -24,7 +24,7 @@ func TestUpdate(t *testing.T) {
 	write(t, file, []byte(archive))
 	run := func(t *testing.T) {
 		Each(t, filepath.Join(dir, "*.txtar"), func(t *testing.T, a *txtar.Archive) {
-			Replay(t, a.Files, func(_ *testing.T, section *txtar.File) string { return Lines(string(section.Data), answer) })
+			Replay(t, a.Files, func(t *testing.T, section *txtar.File) string { return Lines(t, string(section.Data), answer) })
 		})
 		File(t, filepath.Join(dir, "golden"), []byte("whole"))
 	}
@@ -36,32 +36,55 @@ func TestUpdate(t *testing.T) {
 	if got := string(read(t, file)); got != "-- one --\na\n-- two --\n# why\n\nb\n\tnew\n\tand more\n" {
 		t.Errorf("the archive is\n%s", got)
 	}
-	if got := Arrow("a ⇒ 1\nb\n", strings.ToUpper); got != "a ⇒ A\nb ⇒ B\n" {
+	if got := Arrow(t, "a ⇒ 1\nb\n", strings.ToUpper); got != "a ⇒ A\nb ⇒ B\n" {
 		t.Errorf("behind the arrows: %s", got)
 	}
 }
 
-// TestDifference runs itself in another process, where a section and a file differ: each is a failure that shows both.
-func TestDifference(t *testing.T) {
-	if dir := os.Getenv("ONECALL_TRANSCRIPT"); dir != "" {
-		FileLines(t, filepath.Join(dir, "lines"), answer)
-		Replay(t, txtar.Parse([]byte(archive)).Files, func(_ *testing.T, section *txtar.File) string {
-			return Lines(string(section.Data), answer)
-		})
+// TestFailures runs itself in other processes. Each case must fail, and show what its words say.
+func TestFailures(t *testing.T) {
+	cases := map[string]struct {
+		run  func(t *testing.T, dir string)
+		want []string
+	}{
+		"a file differs":    {func(t *testing.T, dir string) { FileLines(t, filepath.Join(dir, "lines"), answer) }, []string{"small", "new", "-update"}},
+		"a file is missing": {func(t *testing.T, dir string) { File(t, filepath.Join(dir, "none"), nil) }, []string{"no such file"}},
+		"no file matches": {func(t *testing.T, dir string) {
+			Each(t, filepath.Join(dir, "*.none"), func(*testing.T, *txtar.Archive) {})
+		}, []string{"no file matches"}},
+		"no section": {func(t *testing.T, dir string) {
+			Each(t, filepath.Join(dir, "lines"), func(t *testing.T, a *txtar.Archive) { Replay(t, a.Files, nil) })
+		}, []string{"no sections"}},
+		"no question": {func(t *testing.T, _ string) { Lines(t, "# why\n\n", answer) }, []string{"nothing is asked"}},
+		"no line":     {func(t *testing.T, _ string) { Arrow(t, "", answer) }, []string{"nothing is asked"}},
+		"two lines":   {func(t *testing.T, _ string) { Arrow(t, "b", answer) }, []string{"more than one line"}},
+		"a section differs": {func(t *testing.T, _ string) {
+			Replay(t, txtar.Parse([]byte(archive)).Files, func(t *testing.T, section *txtar.File) string {
+				return Lines(t, string(section.Data), answer)
+			})
+		}, []string{"old", "new", "/two"}},
+	}
+	const variable = "ONECALL_TRANSCRIPT"
+	if name := os.Getenv(variable); name != "" {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "lines"), []byte("b\n\tsmall\n"))
+		cases[name].run(t, dir)
 		return
 	}
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "lines"), []byte("b\n\tsmall\n"))
-	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDifference$")
-	command.Env = append(os.Environ(), "ONECALL_TRANSCRIPT="+dir)
-	out, err := command.CombinedOutput()
-	for _, want := range []string{"small", "old", "new", "--- FAIL: TestDifference/two", "-update"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%v, and the output has no %q:\n%s", err, want, out)
-		}
-	}
-	if strings.Contains(string(out), "FAIL: TestDifference/one") {
-		t.Errorf("a section that is as it was fails:\n%s", out)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailures$")
+			command.Env = append(os.Environ(), variable+"="+name)
+			out, err := command.CombinedOutput()
+			if err == nil {
+				t.Error("it does not fail")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("the output has no %q:\n%s", want, out)
+				}
+			}
+		})
 	}
 }

@@ -67,7 +67,7 @@ func (d *Dispatch) groupOf(function *steps.Entry) int {
 	var best *entry
 	for i := range d.entries {
 		e := &d.entries[i]
-		if n := e.covered(function); n > 0 && (best == nil || e.moreExact(n, best, reached)) {
+		if n := e.coverage(function); n > 0 && (best == nil || e.moreExact(n, best, reached)) {
 			group, best, reached = e.group, e, n
 		}
 	}

@@ -141,7 +141,7 @@ func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 	var known []string
 	for _, e := range all.All() {
 		for i := range d.entries {
-			used[i] = used[i] || d.entries[i].covered(e) > 0
+			used[i] = used[i] || d.entries[i].coverage(e) > 0
 		}
 		p := parseName(pathOf(e))
 		known = append(known, p.short(), p.source())

@@ -11,18 +11,18 @@ import (
 
 // index finds a dispatcher's functions by resource and action.
 type index struct {
-	functions       []*function
-	folded          []foldedName           // of the functions, in their order
-	longest         int                    // bytes of the longest folded name; a longer path matches no function
-	ends            map[string][]*function // by every suffix of the folded name that starts at a part
-	bySeparatorless map[string][]*function // by the name without separators: in full, without its source, or as shown
+	functions []*function
+	folded    []foldedName           // of the functions, in their order
+	longest   int                    // bytes of the longest folded name; a longer path matches no function
+	ends      map[string][]*function // by every suffix of the folded name that starts at a part
+	byFolded  map[string][]*function // by the name without separators: in full, without its source, or as shown
 }
 
 // foldedName holds the folded names of a function's resource (see foldPath).
 type foldedName struct{ label, short, prefix string }
 
 func newIndex(functions []*function) *index {
-	x := &index{functions: functions, ends: map[string][]*function{}, bySeparatorless: map[string][]*function{}}
+	x := &index{functions: functions, ends: map[string][]*function{}, byFolded: map[string][]*function{}}
 	for _, f := range functions {
 		x.folded = append(x.folded, foldedName{foldPath(f.label), foldPath(f.short()), foldPath(f.prefix)})
 		for _, name := range []string{pathOf(f.entry), f.entry.Spec().Name} {
@@ -38,7 +38,7 @@ func newIndex(functions []*function) *index {
 		for _, path := range []string{f.entry.Spec().Name, dotted(f.short(), f.action), dotted(f.label, f.action)} {
 			if run := steps.FoldName(path); !slices.Contains(seen, run) {
 				seen = append(seen, run)
-				x.bySeparatorless[run] = append(x.bySeparatorless[run], f)
+				x.byFolded[run] = append(x.byFolded[run], f)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (x *index) find(resource, action string) []*function {
 	case len(ends) > 0:
 		return ends
 	case resource == "":
-		return x.bySeparatorless[steps.FoldName(action)]
+		return x.byFolded[steps.FoldName(action)]
 	}
 	return x.findRepeated(resource, action)
 }

@@ -111,7 +111,7 @@ func TestReach(t *testing.T) {
 		if f != nil {
 			t.Fatal(f)
 		}
-		if got := test.name[:e.reachOf(test.name)]; got != test.want {
+		if got := test.name[:e.coverageOf(test.name)]; got != test.want {
 			t.Errorf("%s covers %q of %s, want %q", test.entry, got, test.name, test.want)
 		}
 	}

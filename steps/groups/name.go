@@ -100,14 +100,14 @@ func newEntry(text string) (entry, *fault.Error) {
 	return e, nil
 }
 
-// covered returns how many bytes of a function's name, or of its path, the entry covers; 0 if it matches neither.
-func (e *entry) covered(function *steps.Entry) int {
-	return max(e.reachOf(function.Spec().Name), e.reachOf(pathOf(function)))
+// coverage returns how many bytes of a function's name, or of its path, the entry covers; 0 if it matches neither.
+func (e *entry) coverage(function *steps.Entry) int {
+	return max(e.coverageOf(function.Spec().Name), e.coverageOf(pathOf(function)))
 }
 
-// reachOf returns how many bytes of a name the entry covers, up to the end of the match. The match starts at the beginning of the
+// coverageOf returns how many bytes of a name the entry covers, up to the end of the match. The match starts at the beginning of the
 // name or after its source.
-func (e *entry) reachOf(full string) int {
+func (e *entry) coverageOf(full string) int {
 	reached := e.beginning(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
 		if n := e.beginning(full[dot+1:]); n > 0 && (reached == 0 || dot+1+n < reached) {

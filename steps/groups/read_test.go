@@ -73,7 +73,7 @@ func TestCalls(t *testing.T) {
 		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
 			which, _, _ := strings.Cut(section.Name, "/")
 			d := dispatchers[which](t)
-			return transcript.Lines(string(section.Data), func(call string) string { return meaning(d, call) })
+			return transcript.Lines(t, string(section.Data), func(call string) string { return meaning(d, call) })
 		})
 	})
 }

@@ -16,8 +16,8 @@ type Mode uint8
 // The modes.
 const (
 	Off     Mode = iota // "off": nothing is checked
-	Warn                // the call is made and logged (Options.Log), and its caller is warned (Warn of steps.Callbacks)
-	Enforce             // the call is refused with denied, and the function is not called
+	Warn                // "warn": the call is made and logged (Options.Log), and its caller is warned (Warn of steps.Callbacks)
+	Enforce             // "enforce": the call is refused with denied, and the function is not called
 )
 
 var modeNames = []string{Off: "off", Warn: "warn", Enforce: "enforce"}

@@ -89,7 +89,7 @@ func boundMessage(k jsonschema.ErrorKind) string {
 	case *kind.MaxContains:
 		return fmt.Sprintf("%d elements match the schema of contains, want at most %d", len(k.Got), k.Want)
 	}
-	return "does not fit the schema"
+	return "does not match the schema"
 }
 
 // maxNested bounds how deep choices within choices are described.
@@ -145,7 +145,7 @@ func (r *report) first(v *violation) string {
 	if leaf := r.leaf(v); leaf != v {
 		return r.sentence(leaf)
 	}
-	return "does not fit the schema"
+	return "does not match the schema"
 }
 
 // leaf returns v, or, if v only groups other violations, the first certain violation below it. The order is stable.

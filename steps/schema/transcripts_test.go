@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 			}
 			f := &function{Arguments: arguments}
 			f.output, _ = CompactSchema([]byte(schema))
-			return got + transcript.Lines(questions, func(question string) string { return answer(t, f, question) })
+			return got + transcript.Lines(t, questions, func(question string) string { return answer(t, f, question) })
 		})
 	})
 }
@@ -63,7 +63,7 @@ func answer(t *testing.T, f *function, question string) string {
 	if schema, ok := strings.CutPrefix(question, "type "); ok {
 		defs := gjson.GetBytes(f.output, "$defs").Raw
 		one, _ := entry(`{"properties":{"x":`+schema+`},"required":["x"],"$defs":`+defs+`}`, "")
-		return "" + strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
+		return strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
 	}
 	args, unknown, has := strings.Cut(strings.TrimPrefix(question, "check "), " with ")
 	var unknowns []Unknown

@@ -123,7 +123,7 @@ func (n *node) equal(to *node) bool {
 }
 
 // schema appends the node as a JSON Schema. For the file it includes keywords that only this package reads: "optional",
-// "map", "novel". Otherwise the names that every object has are required.
+// "map", "pending". Otherwise the names that every object has are required.
 func (n *node) schema(dst []byte, forFile bool) []byte {
 	dst = append(dst, '{')
 	known := n.types
@@ -177,7 +177,7 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 		dst = append(dst, "true"...)
 	}
 	if forFile && n.pendingNames > 0 {
-		key("novel")
+		key("pending")
 		dst = strconv.AppendInt(dst, int64(n.pendingNames), 10)
 	}
 	return append(dst, '}')
@@ -217,7 +217,7 @@ func (t types) append(dst []byte) []byte {
 
 // parse parses a schema that node.schema wrote for the file. It drops anything else.
 func parse(schema gjson.Result, depth int) *node {
-	n := &node{isMap: schema.Get("map").Bool(), pendingNames: int(schema.Get("novel").Int())}
+	n := &node{isMap: schema.Get("map").Bool(), pendingNames: int(schema.Get("pending").Int())}
 	for _, name := range schema.Get("type").Array() {
 		if i := slices.Index(typeNames, name.Str); i >= 0 {
 			n.types |= 1 << i

@@ -37,7 +37,7 @@ func TestTranscripts(t *testing.T) {
 	transcript.Each(t, "testdata/calls.txtar", func(t *testing.T, archive *txtar.Archive) {
 		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
 			s, _ := open(t, trees[section.Name])
-			return transcript.Lines(string(section.Data), func(call string) string {
+			return transcript.Lines(t, string(section.Data), func(call string) string {
 				fn, args, _ := strings.Cut(call, " ")
 				result, err := rawCall(t, s, fn, args)
 				if f, ok := fault.As(err); ok {

@@ -356,5 +356,5 @@ func (s *Source) refusalText(status int) string {
 	case applied(status):
 		return text + ": it is not known whether the work of the call was done"
 	}
-	return text + ", and did not make the call"
+	return text + ", and did not carry out the call"
 }

@@ -2,7 +2,6 @@ package mcp_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,11 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/transcript"
 	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
-
-var update = flag.Bool("update", false, "write what is read into testdata")
 
 // pathOf returns a function's path without the source; "": the name is not split.
 func pathOf(fn *steps.Function) string { return strings.TrimPrefix(fn.Path, "net.") }
@@ -42,14 +40,7 @@ func TestToolNames(t *testing.T) {
 		for section := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 			sections = append(sections, readNames(t, section, strings.HasSuffix(file, "readings.txt")))
 		}
-		got := strings.Join(sections, "\n") + "\n"
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		} else if got != string(text) {
-			t.Errorf("names are read otherwise than %s says (-update writes it):\n%s", file, got)
-		}
+		transcript.File(t, file, []byte(strings.Join(sections, "\n")+"\n"))
 		if len(sections) < 10 {
 			t.Errorf("%s has %d sections", file, len(sections))
 		}

@@ -226,18 +226,18 @@ func (r *pendingRequest) beginStream() chan struct{} {
 	return r.streamEnd
 }
 
-// streamEndGrace is how long a call waits for the end of its answer's stream. After maxLingering timeouts in a row only one call
-// in lingerEvery waits: the server keeps its streams open, or the machine was busy.
+// streamEndGrace is how long a call waits for the end of its answer's stream. After maxLateStreams timeouts in a row only one call
+// in lateStreamEvery waits: the server keeps its streams open, or the machine was busy.
 const (
-	streamEndGrace = 5 * time.Millisecond
-	maxLingering   = 3
-	lingerEvery    = 16
+	streamEndGrace  = 5 * time.Millisecond
+	maxLateStreams  = 3
+	lateStreamEvery = 16
 )
 
 // awaitsStreamEnd reports whether a call should wait for the end of its answer's stream.
 func (c *connection) awaitsStreamEnd() bool {
 	before := c.lateStreams.Load()
-	if before < maxLingering || before%lingerEvery == 0 {
+	if before < maxLateStreams || before%lateStreamEvery == 0 {
 		return true
 	}
 	c.lateStreams.Add(1)

@@ -86,7 +86,7 @@ func TestStreamsEndAgain(t *testing.T) {
 		case "tools/list":
 			answer(`{"tools":[{"name":"a"}]}`)
 		case methodCall:
-			if answer(`{"content":[]}`); calls.Add(1) <= maxLingering {
+			if answer(`{"content":[]}`); calls.Add(1) <= maxLateStreams {
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			}
@@ -110,10 +110,10 @@ func TestStreamsEndAgain(t *testing.T) {
 			t.Fatalf("%s, %v", result, err)
 		}
 	}
-	for range maxLingering {
+	for range maxLateStreams {
 		call()
 	}
-	if got := n.lateStreams.Load(); got != maxLingering {
+	if got := n.lateStreams.Load(); got != maxLateStreams {
 		t.Fatalf("%d streams were waited for in vain", got)
 	}
 	for n.lateStreams.Load() > 0 {

@@ -198,7 +198,7 @@ func TestRefusalOfACall(t *testing.T) {
 		301: {fault.SentUnknown, "301"},
 		302: {fault.SentUnknown, "302"},
 		303: {fault.SentUnknown, "303"},
-		404: {fault.NotSent, "it answered Not Found, and did not make the call"},
+		404: {fault.NotSent, "it answered Not Found, and did not carry out the call"},
 		405: {"", "405"},
 		429: {fault.NotSent, "it answered Too Many Requests: call it again later"},
 		500: {fault.SentUnknown, "it answered Internal Server Error" + unknown},

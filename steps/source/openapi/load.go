@@ -199,7 +199,7 @@ func (l *loader) operations(selection *filter) []*operationNode {
 	used := map[string]bool{}
 	chosen := slices.DeleteFunc(all, func(node *operationNode) bool { return !selection.accepts(&node.operationName, used) })
 	for _, pattern := range selection.unused(used) {
-		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q fits no operation", shorten(pattern))})
+		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q matches no operation", shorten(pattern))})
 	}
 	return chosen
 }

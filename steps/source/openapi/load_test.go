@@ -234,7 +234,7 @@ func TestUnusualDocuments(t *testing.T) {
 		"YAML merge": {"openapi: 3.0.0\nx: &p {get: {summary: a}, put: {}}\npaths:\n  /a: {<<: *p, put: {summary: own}}\n  " +
 			"/b: {<<: [*p]}\n", 4, "", ""},
 		"numbers as keys":      {"swagger: 2.0\npaths:\n  /a:\n    get: {responses: {200: {schema: {type: object}}}}\n", 1, "", ""},
-		"pattern fits nothing": {`{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", "fits no operation"},
+		"pattern fits nothing": {`{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", "matches no operation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,7 +88,7 @@ func TestTranscripts(t *testing.T) {
 			c.Secrets = []string{"c0nfigured-t0ken"}
 			r := mustRegistry(t, c, base(t, known[section.Name]...))
 			ctx := t.Context()
-			got := transcript.Lines(calls, func(line string) string {
+			got := transcript.Lines(t, calls, func(line string) string {
 				if strings.HasPrefix(line, "[") {
 					ctx = c.Cursor(t.Context(), strings.Trim(line, "[]"))
 					return ""

@@ -50,8 +50,8 @@ func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.S
 	return nil
 }
 
-// clientCount holds the results for a number of concurrent clients, one for each round.
-type clientCount struct {
+// clientResults holds the results for a number of concurrent clients, one for each round.
+type clientResults struct {
 	clients    int
 	ours, bare []work.LoadResult
 	ourMemory  float64 // of the server, in MB
@@ -59,7 +59,8 @@ type clientCount struct {
 	why        string // why it could not be measured
 }
 
-func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int, rounds int) (all []clientCount, err error) {
+func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int,
+	rounds int) (all []clientResults, err error) {
 	var ours, bare side
 	defer func() { err = errors.Join(err, ours.close(), bare.close()) }()
 	if err := ours.start(ctx, w, version, "chain", tenNoops, "serve"); err != nil {
@@ -71,7 +72,7 @@ func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version s
 	files := work.FileLimit()
 	for _, n := range counts {
 		o.Log("clients, %s: %d", version, n)
-		at := clientCount{clients: n}
+		at := clientResults{clients: n}
 		if files > 0 && n+100 > files {
 			at.why = fmt.Sprintf("a process may have %d files open here", files)
 		} else if err := at.measure(&ours, &bare, rounds); err != nil {
@@ -102,7 +103,7 @@ func (s *side) close() (err error) {
 }
 
 // measure has the clients call both servers in turns.
-func (a *clientCount) measure(ours, bare *side, rounds int) error {
+func (a *clientResults) measure(ours, bare *side, rounds int) error {
 	calls := max(1000, 2*a.clients)
 	for round := range rounds + 1 {
 		r := work.Round{Clients: a.clients, Calls: calls}
@@ -154,7 +155,7 @@ func p50(l work.LoadResult) float64  { return l.P50 }
 func p99(l work.LoadResult) float64  { return l.P99 }
 
 // ratios returns the ratios of the rounds' rates, onecall's to the SDK's.
-func (a *clientCount) ratios() (all []float64) {
+func (a *clientResults) ratios() (all []float64) {
 	for i := range min(len(a.ours), len(a.bare)) {
 		if a.bare[i].Rate > 0 {
 			all = append(all, a.ours[i].Rate/a.bare[i].Rate)
@@ -164,7 +165,7 @@ func (a *clientCount) ratios() (all []float64) {
 }
 
 // failed returns how many calls of each side were not answered correctly, and the texts of their first errors.
-func (a *clientCount) failed() (limit, bare int, first string) {
+func (a *clientResults) failed() (limit, bare int, first string) {
 	for _, l := range a.ours {
 		limit += l.Failed
 		first += l.First
@@ -176,7 +177,7 @@ func (a *clientCount) failed() (limit, bare int, first string) {
 	return limit, bare, first
 }
 
-func clientsTable(title string, all []clientCount) report.Table {
+func clientsTable(title string, all []clientResults) report.Table {
 	t := report.Table{Title: title, Columns: []string{"clients", "chains a second", "SDK's server, calls a second", "chains / calls",
 		"a chain, p50", "p99", "SDK's call, p50", "p99", "memory of onecall", "of the SDK's server", "failed"}}
 	for i := range all {
@@ -211,8 +212,8 @@ func computed(c report.Cell) report.Cell {
 	return c
 }
 
-func clientsPlots(name string, all []clientCount) []report.Plot {
-	line := func(name string, rounds func(*clientCount) []work.LoadResult, of func(work.LoadResult) float64) report.Line {
+func clientsPlots(name string, all []clientResults) []report.Plot {
+	line := func(name string, rounds func(*clientResults) []work.LoadResult, of func(work.LoadResult) float64) report.Line {
 		l := report.Line{Name: name}
 		for i := range all {
 			if v, _, _ := report.Spread(values(rounds(&all[i]), of)); v > 0 {
@@ -221,7 +222,7 @@ func clientsPlots(name string, all []clientCount) []report.Plot {
 		}
 		return l
 	}
-	ours, bare := func(a *clientCount) []work.LoadResult { return a.ours }, func(a *clientCount) []work.LoadResult { return a.bare }
+	ours, bare := func(a *clientResults) []work.LoadResult { return a.ours }, func(a *clientResults) []work.LoadResult { return a.bare }
 	return []report.Plot{
 		{Name: "scale-clients-rate-" + name, Title: "Clients over HTTP, " + name + ": rate", X: "clients", Y: "answers a second",
 			LogX: true, LogY: true, Lines: []report.Line{line("onecall, chains of 10", ours, rate), line("SDK's server, calls", bare, rate)}},
@@ -232,7 +233,7 @@ func clientsPlots(name string, all []clientCount) []report.Plot {
 }
 
 // clientsFigures returns the figures for a thousand clients and more. Both forms have a thousand.
-func clientsFigures(name string, all []clientCount) (figures []report.Figure) {
+func clientsFigures(name string, all []clientResults) (figures []report.Figure) {
 	made, well := 0, 0
 	for i := range all {
 		a := &all[i]

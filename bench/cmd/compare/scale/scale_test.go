@@ -71,7 +71,7 @@ func TestClientsTable(t *testing.T) {
 	round := func(rate float64, failed int) work.LoadResult {
 		return work.LoadResult{Rate: rate, P50: 1, P99: 2, Failed: failed, First: "gone"}
 	}
-	all := []clientCount{
+	all := []clientResults{
 		{clients: 1000, ours: []work.LoadResult{round(50, 1), round(60, 0)}, bare: []work.LoadResult{round(100, 0), round(100, 0)}},
 		{clients: 10_000, why: "too many open files"},
 	}

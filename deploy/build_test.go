@@ -16,45 +16,45 @@ import (
 	"testing"
 )
 
-// TestContainerBinary builds the binaries by the container files' own commands: they must need nothing of the image, and
+// TestContainerBinary builds the binaries with the commands of the container files. The binaries must run without any other file, and
 // onecall must have the flags that it is started with.
 func TestContainerBinary(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("builds a binary for Linux, and runs it")
 	}
-	containerBinary(t, "compose/Containerfile", "onecall-temporal")
-	binary := containerBinary(t, "Containerfile", "onecall")
-	statuses(t, binary)
+	buildBinary(t, "compose/Containerfile", "onecall-temporal")
+	binary := buildBinary(t, "Containerfile", "onecall")
+	checkExitStatuses(t, binary)
 	help, err := exec.Command(binary, "serve", "--help").CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, help)
+		t.Fatalf("serve --help: %v: %s", err, help)
 	}
-	for _, word := range startsBy(t) {
+	for _, word := range startArguments(t) {
 		if strings.HasPrefix(word, "--") && !strings.Contains(string(help), word+" ") {
-			t.Errorf("serve has no %s:\n%s", word, help)
+			t.Errorf("serve has no flag %s:\n%s", word, help)
 		}
 	}
 }
 
-// containerBinary builds what a container file builds, and runs it.
-func containerBinary(t *testing.T, file, name string) (binary string) {
+// buildBinary builds the binary of a container file, and runs it.
+func buildBinary(t *testing.T, file, name string) (binary string) {
 	t.Helper()
 	var build string
-	for _, one := range instructions(t, file) {
-		if one.name == "RUN" && strings.Contains(one.rest, " build ") {
-			build = one.rest
+	for _, inst := range instructions(t, file) {
+		if inst.name == "RUN" && strings.Contains(inst.args, " build ") {
+			build = inst.args
 		}
 	}
 	binary = filepath.Join(t.TempDir(), name)
 	if !strings.Contains(build, "-o /out/"+name+" ") {
-		t.Fatalf("it builds by %q", build)
+		t.Fatalf("%s: the build command is %q, want one with -o /out/%s", file, build, name)
 	}
 	cmd := exec.Command("sh", "-c", strings.Replace(build, "/out/"+name, binary, 1))
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH="+runtime.GOARCH, "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%s: %v: %s", build, err, out)
 	}
 	program, err := elf.Open(binary)
 	if err != nil {
@@ -63,19 +63,19 @@ func containerBinary(t *testing.T, file, name string) (binary string) {
 	defer program.Close()
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
-			t.Errorf("%s is not static: it asks for a loader", name)
+			t.Errorf("%s is not static: it needs a program interpreter", name)
 		}
 	}
 	empty := exec.Command(binary, "call", "--lite", "expr.eval", "expression=40+2")
 	empty.Dir, empty.Env = t.TempDir(), []string{"HOME=/nonexistent"}
 	if out, err := empty.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "42" {
-		t.Errorf("%s without anything around it: %v, %s", name, err, out)
+		t.Errorf("%s call without any other file: %v, %s, want 42", name, err, out)
 	}
 	return binary
 }
 
-// statuses compares the statuses that a server ends with to what the unit makes of them.
-func statuses(t *testing.T, binary string) {
+// checkExitStatuses checks that the unit does not restart a server that cannot start.
+func checkExitStatuses(t *testing.T, binary string) {
 	t.Helper()
 	text, err := os.ReadFile("onecall.service")
 	if err != nil {
@@ -83,7 +83,7 @@ func statuses(t *testing.T, binary string) {
 	}
 	prevent := regexp.MustCompile(`(?m)^RestartPreventExitStatus=(.*)$`).FindStringSubmatch(string(text))
 	if prevent == nil {
-		t.Fatal("the unit restarts what cannot start")
+		t.Fatal("the unit has no RestartPreventExitStatus")
 	}
 	folder := t.TempDir()
 	bad := filepath.Join(folder, "bad.yaml")
@@ -96,13 +96,13 @@ func statuses(t *testing.T, binary string) {
 		cmd.Dir, cmd.Env = folder, []string{"HOME=" + folder}
 		out, _ := cmd.CombinedOutput()
 		if status := strconv.Itoa(cmd.ProcessState.ExitCode()); !slices.Contains(strings.Fields(prevent[1]), status) {
-			t.Errorf("%q ends with %s, after which the unit starts it again: %s", args, status, out)
+			t.Errorf("%q: exit status %s, which RestartPreventExitStatus=%s lacks: %s", args, status, prevent[1], out)
 		}
 	}
 }
 
-// startsBy are the words after the program by which the unit and the container start it.
-func startsBy(t *testing.T) []string {
+// startArguments returns the arguments with which the container and the unit start the program.
+func startArguments(t *testing.T) []string {
 	t.Helper()
 	var words []string
 	if err := json.Unmarshal([]byte(last(instructions(t, "Containerfile"), "CMD")), &words); err != nil {
@@ -114,7 +114,7 @@ func startsBy(t *testing.T) []string {
 	}
 	start := regexp.MustCompile(`(?m)^ExecStart=\S+ (.*)$`).FindStringSubmatch(string(text))
 	if start == nil {
-		t.Fatal("the unit starts nothing")
+		t.Fatal("the unit has no ExecStart with arguments")
 	}
 	return append(words, strings.Fields(start[1])...)
 }

@@ -1,4 +1,4 @@
-// Package deploy holds what runs onecall for others: a unit of systemd and a container file.
+// Package deploy holds the files to deploy onecall: the systemd unit, container files, the plugin and the site.
 package deploy
 
 import (
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// unit is the unit with a program in place of onecall that this machine has.
-func unit(t *testing.T) (path string) {
+// writeUnit writes the unit with the test binary in place of onecall, which may not be installed, and returns its path.
+func writeUnit(t *testing.T) (path string) {
 	t.Helper()
 	text, err := os.ReadFile("onecall.service")
 	if err != nil {
@@ -44,42 +44,42 @@ func analyze(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestUnit: systemd finds nothing wrong with the unit, not even an unknown key.
+// TestUnit checks that systemd reports no fault in the unit, such as an unknown key.
 func TestUnit(t *testing.T) {
 	t.Parallel()
-	out, err := analyze(t, "verify", "--man=no", unit(t))
+	out, err := analyze(t, "verify", "--man=no", writeUnit(t))
 	if err != nil || strings.Contains(out, "onecall.service") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}
 }
 
-// maxExposed is the exposure, from 0 to 10, that systemd may find: a service that needs the network, and starts programs that
-// it does not know, is not below.
-const maxExposed = 2.0
+// maxExposure is the highest accepted exposure level, from 0 to 10. A service that uses the network and starts arbitrary programs
+// cannot have a lower one.
+const maxExposure = 2.0
 
 var exposure = regexp.MustCompile(`Overall exposure level for onecall\.service: ([0-9.]+)`)
 
-// TestUnitIsHardened: systemd's own judgement of what the service may do.
+// TestUnitIsHardened checks the exposure level that systemd computes for the unit.
 func TestUnitIsHardened(t *testing.T) {
 	t.Parallel()
-	out, err := analyze(t, "security", "--offline=yes", "--no-pager", unit(t))
+	out, err := analyze(t, "security", "--offline=yes", "--no-pager", writeUnit(t))
 	if err != nil && strings.Contains(out, "offline") {
-		t.Skip("systemd-analyze of this machine cannot judge a unit that is not installed (it needs version 250): ", out)
+		t.Skip("needs systemd-analyze 250 or newer, which accepts a unit that is not installed: ", out)
 	}
 	match := exposure.FindStringSubmatch(out)
 	if match == nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("systemd-analyze security: %v: %s", err, out)
 	}
 	level, err := strconv.ParseFloat(match[1], 64)
-	if t.Logf("exposure %s", match[1]); err != nil || level > maxExposed {
-		t.Errorf("the exposure is %s, above %v:\n%s", match[1], maxExposed, out)
+	if t.Logf("exposure %s", match[1]); err != nil || level > maxExposure {
+		t.Errorf("the exposure is %s, above %v:\n%s", match[1], maxExposure, out)
 	}
 }
 
-// instruction is one of the container file.
-type instruction struct{ name, rest string }
+// instruction is an instruction of a container file.
+type instruction struct{ name, args string }
 
-// instructions reads a container file as its format says: comments are lines that begin with #, \ joins lines.
+// instructions parses a container file. Lines that begin with # are comments, and a trailing \ joins lines.
 func instructions(t *testing.T, file string) []instruction {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -87,39 +87,39 @@ func instructions(t *testing.T, file string) []instruction {
 		t.Fatal(err)
 	}
 	var list []instruction
-	var whole string
+	var joined string
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		piece, more := strings.CutSuffix(line, `\`)
-		if whole += piece; more {
+		if joined += piece; more {
 			continue
 		}
-		name, rest, _ := strings.Cut(whole, " ")
-		list, whole = append(list, instruction{name, strings.TrimSpace(rest)}), ""
+		name, args, _ := strings.Cut(joined, " ")
+		list, joined = append(list, instruction{name, strings.TrimSpace(args)}), ""
 	}
 	return list
 }
 
-// last gives what the last stage says by an instruction, "" where it says nothing.
-func last(list []instruction, name string) (rest string) {
-	for _, one := range list {
-		switch one.name {
+// last returns the arguments of an instruction in the last stage, the last one if there are several, "" if there is none.
+func last(list []instruction, name string) (args string) {
+	for _, inst := range list {
+		switch inst.name {
 		case "FROM":
-			rest = ""
+			args = ""
 			if name == "FROM" {
-				rest = one.rest
+				args = inst.args
 			}
 		case name:
-			rest = one.rest
+			args = inst.args
 		}
 	}
-	return rest
+	return args
 }
 
-// TestContainer: the images are empty but for what is copied, their user has no rights, and they start what they hold.
+// TestContainer checks that the images hold only the copied files, run as an unprivileged user, and start a program that they hold.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"Containerfile", "compose/Containerfile"} {
@@ -135,39 +135,39 @@ func checkContainer(t *testing.T, list []instruction) {
 	known := []string{"FROM", "ARG", "LABEL", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}
 	stages := map[string]bool{}
 	var copied []string
-	for _, one := range list {
-		if !slices.Contains(known, one.name) {
-			t.Errorf("the instruction %q is not known here", one.name)
+	for _, inst := range list {
+		if !slices.Contains(known, inst.name) {
+			t.Errorf("unknown instruction %q", inst.name)
 		}
-		fields := strings.Fields(one.rest)
-		switch one.name {
+		fields := strings.Fields(inst.args)
+		switch inst.name {
 		case "FROM":
 			copied = nil
 			if n := len(fields); n > 2 && fields[n-2] == "AS" {
 				stages[fields[n-1]] = true
 			}
 		case "COPY":
-			if from, is := strings.CutPrefix(fields[0], "--from="); is && !stages[from] {
-				t.Errorf("there is no stage %s: %s", from, one.rest)
+			if stage, ok := strings.CutPrefix(fields[0], "--from="); ok && !stages[stage] {
+				t.Errorf("COPY from the unknown stage %s: %s", stage, inst.args)
 			}
 			copied = append(copied, fields[len(fields)-1])
 		}
 	}
 	if from := last(list, "FROM"); from != "scratch" {
-		t.Errorf("the image is made from %q", from)
+		t.Errorf("the last stage is built from %q, want scratch", from)
 	}
 	if user := last(list, "USER"); user != "65532:65532" {
-		t.Errorf("it runs as %q: a number tells an orchestrator that it is not root", user)
+		t.Errorf("USER is %q, want 65532:65532: an orchestrator can tell from a number that it is not root", user)
 	}
 	var entry, cmd []string
 	if json.Unmarshal([]byte(last(list, "ENTRYPOINT")), &entry) != nil || json.Unmarshal([]byte(last(list, "CMD")), &cmd) != nil ||
 		len(entry) != 1 || len(cmd) == 0 {
-		t.Fatalf("ENTRYPOINT %q and CMD %q are not lists: there is no shell", last(list, "ENTRYPOINT"), last(list, "CMD"))
+		t.Fatalf("ENTRYPOINT %q and CMD %q: want lists of words, as the image has no shell", last(list, "ENTRYPOINT"), last(list, "CMD"))
 	}
 	if !slices.Contains(copied, entry[0]) {
-		t.Errorf("%s is started, and %q is there", entry[0], copied)
+		t.Errorf("ENTRYPOINT is %s, which is not among the copied files %q", entry[0], copied)
 	}
 	if !slices.Contains(copied, "/etc/ssl/certs/ca-certificates.crt") {
-		t.Error("no certificates are there")
+		t.Errorf("the copied files %q lack the certificates", copied)
 	}
 }

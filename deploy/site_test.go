@@ -12,22 +12,22 @@ import (
 	"testing"
 )
 
-// TestSite builds the site and follows each of its links: the file is there, and so is the place in it. Nothing in a page comes from
-// elsewhere.
+// TestSite builds the site and checks that each link leads to an existing file and anchor, and that pages load nothing from other
+// sites.
 func TestSite(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("hugo"); err != nil {
 		t.Skip("hugo is not installed")
 	}
 	site := t.TempDir()
-	// Its own cache: builds that run side by side share nothing.
+	// Parallel builds must not share a cache.
 	build := exec.Command("hugo", "--source", "site", "--destination", site, "--cacheDir", t.TempDir(), "--panicOnWarning", "--noBuildLock")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("hugo: %v\n%s", err, out)
 	}
 	pages := builtPages(t, site)
 	if len(pages) < 50 {
-		t.Fatalf("%d pages", len(pages))
+		t.Fatalf("%d pages, want at least 50", len(pages))
 	}
 	for _, pattern := range []string{"*.css", "*.js"} {
 		files, err := filepath.Glob(filepath.Join("site", "static", pattern))
@@ -36,23 +36,23 @@ func TestSite(t *testing.T) {
 		}
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "://") {
-				t.Errorf("%s names an address, %v", file, err)
+				t.Errorf("%s contains a URL, or cannot be read: %v", file, err)
 			}
 		}
 	}
 	for name, text := range pages {
 		if strings.Contains(text, "```") {
-			t.Errorf("%s shows a fence as text", name)
+			t.Errorf("%s shows a code fence as text", name)
 		}
 		for _, match := range regexp.MustCompile(`<(\w+)\s[^<>]*?\b(?:href|src)="([^"]*)"`).FindAllStringSubmatch(text, -1) {
-			if problem := followed(match[1], match[2], name, site, pages); problem != "" {
+			if problem := linkProblem(match[1], match[2], name, site, pages); problem != "" {
 				t.Errorf("%s: %s", name, problem)
 			}
 		}
 	}
 }
 
-// builtPages are the texts of all pages, by their paths below the site.
+// builtPages returns the HTML of all pages, by their paths in the site.
 func builtPages(t *testing.T, site string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -70,29 +70,29 @@ func builtPages(t *testing.T, site string) map[string]string {
 	return pages
 }
 
-// followed tells what is wrong with a link of a page, "" if nothing is. element is that which has it.
-func followed(element, link, page, site string, pages map[string]string) (problem string) {
-	to, err := url.Parse(link)
+// linkProblem returns what is wrong with a link of a page, "" if nothing is. element is the HTML element that has the link.
+func linkProblem(element, link, page, site string, pages map[string]string) (problem string) {
+	u, err := url.Parse(link)
 	switch {
 	case err != nil:
 		return err.Error()
-	case to.Scheme == "data", to.Scheme != "" && element == "a":
+	case u.Scheme == "data", u.Scheme != "" && element == "a":
 		return ""
-	case to.Scheme != "" || strings.HasPrefix(link, "/"):
-		return link + " does not begin at the page: the site may stand under any address"
+	case u.Scheme != "" || strings.HasPrefix(link, "/"):
+		return link + " is not relative to the page, but the site may be served under any path"
 	}
 	target := page
-	if to.Path != "" {
-		target = path.Join(path.Dir(page), to.Path)
+	if u.Path != "" {
+		target = path.Join(path.Dir(page), u.Path)
 	}
-	if strings.HasSuffix(to.Path, "/") {
+	if strings.HasSuffix(u.Path, "/") {
 		target = path.Join(target, "index.html")
 	}
 	if _, err := os.Stat(filepath.Join(site, target)); err != nil {
-		return link + " leads nowhere"
+		return link + " leads to a missing file"
 	}
-	if to.Fragment != "" && !strings.Contains(pages[target], `id="`+to.Fragment+`"`) {
-		return link + " leads to a place that is not there"
+	if u.Fragment != "" && !strings.Contains(pages[target], `id="`+u.Fragment+`"`) {
+		return link + " leads to a missing anchor"
 	}
 	return ""
 }

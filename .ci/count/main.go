@@ -39,13 +39,13 @@ func main() {
 	if packages.PrintErrors(loaded) > 0 {
 		os.Exit(1)
 	}
-	lines(loaded)
-	unused(loaded)
-	whiteBox(loaded)
+	printLines(loaded)
+	printUnused(loaded)
+	printWhiteBox(loaded)
 }
 
-// support matches the packages that only tests import.
-var support = regexp.MustCompile(`(^|/)(datasets|e2e|transcript|` +
+// supportPackage matches the packages that only tests import.
+var supportPackage = regexp.MustCompile(`(^|/)(datasets|e2e|transcript|` +
 	`(store|steps|redis|mcp|journal|postgres|poll|port)test)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
@@ -55,7 +55,7 @@ func kindOf(path string, text []byte) string {
 	switch {
 	case strings.HasSuffix(path, "_test.go"):
 		return "tests"
-	case support.MatchString(filepath.ToSlash(filepath.Dir(path))):
+	case supportPackage.MatchString(filepath.ToSlash(filepath.Dir(path))):
 		return "test support"
 	case generated.Match(text):
 		return "generated"
@@ -63,8 +63,8 @@ func kindOf(path string, text []byte) string {
 	return "code"
 }
 
-// lines prints the number of lines of all Go files in the module, whatever their build constraints, without the modules below it.
-func lines(loaded []*packages.Package) {
+// printLines prints the number of lines of all Go files in the module, whatever their build constraints. It skips nested modules.
+func printLines(loaded []*packages.Package) {
 	kinds, byPackage := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		name := entry.Name()
@@ -87,19 +87,19 @@ func lines(loaded []*packages.Package) {
 		log.Fatal(err)
 	}
 	fmt.Println("lines of Go")
-	show(kinds)
+	printCounts(kinds)
 	fmt.Printf("  %7d code and test support\n\nlines of code by package\n", kinds["code"]+kinds["test support"])
-	show(byPackage)
+	printCounts(byPackage)
 }
 
-// isModule reports whether a folder is a module of its own, which no package here can use.
+// isModule reports whether a folder is the root of another module.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil
 }
 
-// show prints numbers, the largest first.
-func show(numbers map[string]int) {
+// printCounts prints numbers, the largest first.
+func printCounts(numbers map[string]int) {
 	keys := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int {
 		if numbers[a] != numbers[b] {
 			return numbers[b] - numbers[a]
@@ -111,14 +111,14 @@ func show(numbers map[string]int) {
 	}
 }
 
-// position returns one name for an object that was loaded several times, with tests and without.
+// position returns the file position of an object. It identifies the object, which is loaded several times: with tests and without.
 func position(fset *token.FileSet, object types.Object) string {
 	return fset.Position(object.Pos()).String()
 }
 
-// unused prints the exported names that no other package of the module uses outside of tests, and that neither docs/library.md
+// printUnused prints the exported names that no other package of the module uses outside of tests, and that neither docs/library.md
 // nor an example shows.
-func unused(loaded []*packages.Package) {
+func printUnused(loaded []*packages.Package) {
 	declared, used := map[string]string{}, map[string]bool{}
 	var examples bytes.Buffer
 	if text, err := os.ReadFile("docs/library.md"); err == nil {
@@ -135,9 +135,9 @@ func unused(loaded []*packages.Package) {
 			continue
 		}
 		for _, object := range exported(p.Types.Scope()) {
-			if at := position(p.Fset, object); !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go") &&
-				!support.MatchString(p.PkgPath) {
-				declared[at] = strings.TrimPrefix(p.PkgPath, module+"/") + "." + describe(object)
+			if pos := position(p.Fset, object); !strings.HasSuffix(p.Fset.Position(object.Pos()).Filename, "_test.go") &&
+				!supportPackage.MatchString(p.PkgPath) {
+				declared[pos] = strings.TrimPrefix(p.PkgPath, module+"/") + "." + describe(object)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func unused(loaded []*packages.Package) {
 			isTest := strings.HasSuffix(p.Fset.Position(id.Pos()).Filename, "_test.go")
 			if object.Pkg() != nil && object.Pkg().Path() != p.PkgPath && !isTest {
 				mark(p.Fset, object)
-				for v := range carried(object) {
+				for v := range signatureVars(object) {
 					for named := range namedIn(v.Type()) {
 						mark(p.Fset, named.Obj())
 					}
@@ -158,9 +158,9 @@ func unused(loaded []*packages.Package) {
 	interfaces := interfaceMethods(loaded)
 	fmt.Println("\nexported names that no other package uses and no example shows")
 	var names []string
-	for at, name := range declared {
+	for pos, name := range declared {
 		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name[strings.LastIndex(name, ".")+1:]) + `\b`)
-		if !used[at] && !interfaces[word.String()] && !word.Match(examples.Bytes()) {
+		if !used[pos] && !interfaces[word.String()] && !word.Match(examples.Bytes()) {
 			names = append(names, name)
 		}
 	}
@@ -171,8 +171,8 @@ func unused(loaded []*packages.Package) {
 	fmt.Printf("  %7d names\n", len(slices.Compact(names)))
 }
 
-// carried yields the variables whose types are used with an object: the parameters and results of a function, or a field itself.
-func carried(object types.Object) iter.Seq[*types.Var] {
+// signatureVars yields the variables whose types are used with an object: the parameters and results of a function, or a field itself.
+func signatureVars(object types.Object) iter.Seq[*types.Var] {
 	return func(yield func(*types.Var) bool) {
 		if field, ok := object.(*types.Var); ok && field.IsField() {
 			yield(field)
@@ -231,7 +231,7 @@ func interfaceMethods(loaded []*packages.Package) map[string]bool {
 	return names
 }
 
-// exported returns the exported names of a package, and the exported methods of its types except those in implied.
+// exported returns the exported names of a package, and the exported methods of its types except externalMethods.
 func exported(scope *types.Scope) (list []types.Object) {
 	for _, name := range scope.Names() {
 		object := scope.Lookup(name)
@@ -244,7 +244,7 @@ func exported(scope *types.Scope) (list []types.Object) {
 			continue
 		}
 		for method := range named.Methods() {
-			if method.Exported() && !implied[method.Name()] {
+			if method.Exported() && !externalMethods[method.Name()] {
 				list = append(list, method)
 			}
 		}
@@ -252,8 +252,8 @@ func exported(scope *types.Scope) (list []types.Object) {
 	return list
 }
 
-// implied are methods that implement interfaces of the standard library, or of libraries that call onecall.
-var implied = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true,
+// externalMethods are methods that implement interfaces of the standard library, or of libraries that call onecall.
+var externalMethods = map[string]bool{"Error": true, "Unwrap": true, "Is": true, "String": true, "Read": true, "Write": true, "Close": true,
 	"RoundTrip": true, "MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true, "LogValue": true,
 	"ServeHTTP": true, "CloseIdleConnections": true}
 
@@ -267,13 +267,13 @@ func describe(object types.Object) string {
 	return object.Name()
 }
 
-// whiteBox prints the number of lines of the test files that use an unexported name declared outside of tests.
-func whiteBox(loaded []*packages.Package) {
+// printWhiteBox prints the number of lines of the test files that use an unexported name declared outside of tests.
+func printWhiteBox(loaded []*packages.Package) {
 	byPackage, total := map[string]int{}, 0
 	for _, p := range loaded {
 		for _, file := range p.Syntax {
 			path := p.Fset.Position(file.Pos()).Filename
-			if !strings.HasSuffix(path, "_test.go") || p.Name == "main" || !usesInside(p, file) {
+			if !strings.HasSuffix(path, "_test.go") || p.Name == "main" || !usesUnexported(p, file) {
 				continue
 			}
 			n := p.Fset.File(file.Pos()).LineCount()
@@ -281,12 +281,12 @@ func whiteBox(loaded []*packages.Package) {
 			total += n
 		}
 	}
-	fmt.Println("\nlines of test files that use unexported names, but for those of main packages")
-	show(byPackage)
-	fmt.Printf("  %7d in all\n", total)
+	fmt.Println("\nlines of test files that use unexported names, except in main packages")
+	printCounts(byPackage)
+	fmt.Printf("  %7d in total\n", total)
 }
 
-func usesInside(p *packages.Package, file *ast.File) (uses bool) {
+func usesUnexported(p *packages.Package, file *ast.File) (uses bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		id, ok := node.(*ast.Ident)
 		if !ok || uses {

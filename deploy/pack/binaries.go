@@ -37,14 +37,14 @@ type metadata struct {
 
 func readDistribution(folder string) (distribution, error) {
 	d := distribution{folder: folder}
-	var about metadata
-	if err := readJSON(filepath.Join(folder, metadataFile), &about); err != nil {
+	var meta metadata
+	if err := readJSON(filepath.Join(folder, metadataFile), &meta); err != nil {
 		return d, err
 	}
-	if about.Version == "" {
+	if meta.Version == "" {
 		return d, fmt.Errorf("%s has no version", filepath.Join(folder, metadataFile))
 	}
-	d.version = about.Version
+	d.version = meta.Version
 	return d, readJSON(filepath.Join(folder, artifactsFile), &d.artifacts)
 }
 
@@ -61,10 +61,10 @@ func (d distribution) program(goos, goarch string) (path string, ok bool) {
 // build builds onecall for this machine, into a folder with the same layout as goreleaser's.
 func build(folder string) error {
 	program := filepath.Join(folder, "onecall"+extension(runtime.GOOS))
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./cmd/onecall")
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
-	compile.Stderr = os.Stderr
-	if err := compile.Run(); err != nil {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./cmd/onecall")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w", err)
 	}
 	if err := writeJSON(filepath.Join(folder, metadataFile), metadata{cli.Release}); err != nil {

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// inBundle lists the programs of the MCP bundle. A host chooses only by operating system: the program for macOS is universal, the one for
-// Windows also runs on arm64, and on Linux a shell script chooses (mcpb/onecall).
-var inBundle = []struct{ goos, goarch, name string }{
+// bundlePrograms lists the programs of the MCP bundle. A host chooses only by operating system: the program for macOS is universal, the one
+// for Windows also runs on arm64, and on Linux a shell script chooses (mcpb/onecall).
+var bundlePrograms = []struct{ goos, goarch, name string }{
 	{"darwin", "all", "onecall-darwin"},
 	{"linux", "amd64", "onecall-linux-amd64"},
 	{"linux", "arm64", "onecall-linux-arm64"},
@@ -27,18 +27,18 @@ func bundle(folder string) error {
 		return err
 	}
 	programs := 0
-	for _, one := range inBundle {
-		program, ok := dist.program(one.goos, one.goarch)
+	for _, p := range bundlePrograms {
+		program, ok := dist.program(p.goos, p.goarch)
 		if !ok {
 			continue
 		}
-		if err := copyFile(filepath.Join(out, "server", one.name), program, executable); err != nil {
+		if err := copyFile(filepath.Join(out, "server", p.name), program, executable); err != nil {
 			return err
 		}
 		programs++
 	}
 	if programs == 0 {
-		return fmt.Errorf("%s names no program", filepath.Join(folder, artifactsFile))
+		return fmt.Errorf("%s lists no program for a bundle", filepath.Join(folder, artifactsFile))
 	}
 	if err := write(filepath.Join(out, "server", "onecall"), dist.template("mcpb/onecall"), executable); err != nil {
 		return err

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 )
 
-func readJSON(file string, into any) error {
+func readJSON(file string, value any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := json.Unmarshal(text, value); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Command pack makes the parts of a release other than archives: manual pages and completions, packages for npm, the MCP bundle and the
+// Command pack makes the parts of a release except its archives: manual pages and completions, packages for npm, the MCP bundle and the
 // entry of the MCP registry. It reads the folder that goreleaser writes (dist), or one that its own build command makes.
 //
 //	go run ./deploy/pack version                prints the version that a release of this source gets
@@ -39,11 +39,11 @@ func run(args []string) error {
 		"registry": {"DIST BUNDLE", func(args []string) error { return registry(args[0], args[1]) }},
 	}
 	if len(args) == 0 {
-		return fmt.Errorf("no command is given: see go doc ./deploy/pack")
+		return fmt.Errorf("no command: see go doc ./deploy/pack")
 	}
 	command, ok := commands[args[0]]
 	if !ok {
-		return fmt.Errorf("%q is not a command: see go doc ./deploy/pack", args[0])
+		return fmt.Errorf("unknown command %q: see go doc ./deploy/pack", args[0])
 	}
 	if want := len(strings.Fields(command.args)); len(args)-1 != want {
 		return fmt.Errorf("usage: go run ./deploy/pack %s %s", args[0], command.args)

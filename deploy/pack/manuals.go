@@ -30,7 +30,7 @@ func manuals(folder string) error {
 	if err := completions(root, filepath.Join(folder, "completions")); err != nil {
 		return err
 	}
-	return unit(filepath.Join(folder, "systemd"))
+	return writeUnit(filepath.Join(folder, "systemd"))
 }
 
 func completions(root *cobra.Command, folder string) error {
@@ -51,8 +51,8 @@ func completions(root *cobra.Command, folder string) error {
 	return nil
 }
 
-// unit writes the systemd unit for a package, which installs the program in another folder than an administrator does.
-func unit(folder string) error {
+// writeUnit writes the systemd unit for packages, which install the program in /usr/bin.
+func writeUnit(folder string) error {
 	text, err := os.ReadFile(filepath.Join("deploy", "onecall.service"))
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 //go:embed npm mcpb server.json
 var templates embed.FS
 
-// target is a platform that onecall is released for, with the names that Go and Node.js use.
-type target struct {
+// platform is an operating system and architecture that onecall is released for, with the names that Go and Node.js use.
+type platform struct {
 	goos, goarch string
 	os, cpu      string
 }
 
-var targets = []target{
+var platforms = []platform{
 	{"linux", "amd64", "linux", "x64"},
 	{"linux", "arm64", "linux", "arm64"},
 	{"darwin", "amd64", "darwin", "x64"},
@@ -41,46 +41,46 @@ func npm(folder string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	var main map[string]any
-	if err := json.Unmarshal([]byte(dist.template("npm/package.json")), &main); err != nil {
+	var mainManifest map[string]any
+	if err := json.Unmarshal([]byte(dist.template("npm/package.json")), &mainManifest); err != nil {
 		return err
 	}
 	optional := map[string]string{}
-	for _, to := range targets {
-		program, ok := dist.program(to.goos, to.goarch)
+	for _, p := range platforms {
+		program, ok := dist.program(p.goos, p.goarch)
 		if !ok {
 			continue
 		}
-		name := fmt.Sprintf("%s-%s-%s", main["name"], to.os, to.cpu)
-		if err := platformPackage(filepath.Join(out, "onecall-"+to.os+"-"+to.cpu), name, program, to, main); err != nil {
+		name := fmt.Sprintf("%s-%s-%s", mainManifest["name"], p.os, p.cpu)
+		if err := platformPackage(filepath.Join(out, "onecall-"+p.os+"-"+p.cpu), name, program, p, mainManifest); err != nil {
 			return err
 		}
 		optional[name] = dist.version
 	}
 	if len(optional) == 0 {
-		return fmt.Errorf("%s names no program", filepath.Join(folder, artifactsFile))
+		return fmt.Errorf("%s lists no program for a package", filepath.Join(folder, artifactsFile))
 	}
-	main["optionalDependencies"] = optional
-	return mainPackage(filepath.Join(out, "onecall"), main, dist)
+	mainManifest["optionalDependencies"] = optional
+	return mainPackage(filepath.Join(out, "onecall"), mainManifest, dist)
 }
 
 // platformPackage writes the package that holds the program for one platform.
-func platformPackage(folder, name, program string, to target, main map[string]any) error {
-	about := map[string]any{"name": name, "os": []string{to.os}, "cpu": []string{to.cpu}, "files": []string{"bin"},
-		"description": "The onecall program for " + to.os + " on " + to.cpu + ". Install " + main["name"].(string) + "."}
-	for _, same := range []string{"version", "license", "homepage", "repository", "bugs", "publishConfig"} {
-		about[same] = main[same]
+func platformPackage(folder, name, program string, p platform, mainManifest map[string]any) error {
+	manifest := map[string]any{"name": name, "os": []string{p.os}, "cpu": []string{p.cpu}, "files": []string{"bin"},
+		"description": "The onecall program for " + p.os + " on " + p.cpu + ". Install " + mainManifest["name"].(string) + "."}
+	for _, key := range []string{"version", "license", "homepage", "repository", "bugs", "publishConfig"} {
+		manifest[key] = mainManifest[key]
 	}
-	if err := copyFile(filepath.Join(folder, "bin", "onecall"+extension(to.goos)), program, executable); err != nil {
+	if err := copyFile(filepath.Join(folder, "bin", "onecall"+extension(p.goos)), program, executable); err != nil {
 		return err
 	}
 	if err := copyFile(filepath.Join(folder, "LICENSE"), "LICENSE", plain); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(folder, "package.json"), about)
+	return writeJSON(filepath.Join(folder, "package.json"), manifest)
 }
 
-func mainPackage(folder string, about map[string]any, dist distribution) error {
+func mainPackage(folder string, manifest map[string]any, dist distribution) error {
 	if err := write(filepath.Join(folder, "bin", "onecall.js"), dist.template("npm/onecall.js"), executable); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func mainPackage(folder string, about map[string]any, dist distribution) error {
 	if err := copyFile(filepath.Join(folder, "LICENSE"), "LICENSE", plain); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(folder, "package.json"), about)
+	return writeJSON(filepath.Join(folder, "package.json"), manifest)
 }
 
 // template returns a file of templates, with this distribution's version filled in.

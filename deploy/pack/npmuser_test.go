@@ -21,37 +21,37 @@ import (
 	"time"
 )
 
-// nodePlatform is this machine in the name of its package.
+// nodePlatform returns this machine as the name of its package has it, "" if there is no such package.
 func nodePlatform() string {
-	for _, to := range targets {
-		if to.goos == runtime.GOOS && to.goarch == runtime.GOARCH {
-			return to.os + "-" + to.cpu
+	for _, p := range platforms {
+		if p.goos == runtime.GOOS && p.goarch == runtime.GOARCH {
+			return p.os + "-" + p.cpu
 		}
 	}
 	return ""
 }
 
-// packRelease packs the packages of a release of which only this machine's program is real, and returns the tarballs by package.
+// packRelease packs the packages of a release and returns the tarballs by package. Only this machine's program is real.
 func packRelease(t *testing.T) (tarballs map[string]string) {
 	t.Helper()
-	dist := distributed(t)
+	dist := newDist(t)
 	built := filepath.Join(dist, "built")
 	if err := build(built); err != nil {
 		t.Fatal(err)
 	}
-	var all, builtin []artifact
-	if err := readJSON(filepath.Join(built, artifactsFile), &builtin); err != nil {
+	var fake, local []artifact
+	if err := readJSON(filepath.Join(built, artifactsFile), &local); err != nil {
 		t.Fatal(err)
 	}
-	if err := readJSON(filepath.Join(dist, artifactsFile), &all); err != nil {
+	if err := readJSON(filepath.Join(dist, artifactsFile), &fake); err != nil {
 		t.Fatal(err)
 	}
-	// Of two programs for a platform, the first is taken.
-	if err := writeJSON(filepath.Join(dist, artifactsFile), append(builtin, all...)); err != nil {
+	// The first program for a platform is used.
+	if err := writeJSON(filepath.Join(dist, artifactsFile), append(local, fake...)); err != nil {
 		t.Fatal(err)
 	}
 	tarballs = map[string]string{}
-	for folder, about := range packages(t, dist) {
+	for folder, manifest := range packages(t, dist) {
 		pack := exec.Command("npm", "pack", "--loglevel=error", "--pack-destination", dist)
 		pack.Dir = filepath.Join(dist, "npm", folder)
 		pack.Env = append(os.Environ(), "HOME="+t.TempDir())
@@ -59,12 +59,12 @@ func packRelease(t *testing.T) (tarballs map[string]string) {
 		if err != nil {
 			t.Fatalf("npm pack: %v", err)
 		}
-		tarballs[about.Name] = filepath.Join(dist, strings.TrimSpace(string(out)))
+		tarballs[manifest.Name] = filepath.Join(dist, strings.TrimSpace(string(out)))
 	}
 	return tarballs
 }
 
-// npmUser is someone with an empty home and a fresh folder, whose npm asks a registry of the test.
+// npmUser runs commands in a new folder, with an empty home and the npm registry of the test.
 type npmUser struct {
 	folder   string
 	env      []string
@@ -83,14 +83,14 @@ func newNPMUser(t *testing.T, tarballs map[string]string) npmUser {
 	}
 	user.env = append(user.env, "HOME="+t.TempDir(), "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "npm_config_registry="+server.URL,
 		"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false")
-	// Without it, npm looks for a project in the folders above.
+	// Without this file, npm looks for a project in the parent folders.
 	if err := write(filepath.Join(user.folder, "package.json"), `{"private": true}`, plain); err != nil {
 		t.Fatal(err)
 	}
 	return user
 }
 
-// command is a command of the user's. It is killed if it takes minutes.
+// command returns a command that is killed after five minutes.
 func (u npmUser) command(t *testing.T, program string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -99,10 +99,10 @@ func (u npmUser) command(t *testing.T, program string, args ...string) *exec.Cmd
 	return command
 }
 
-// npmRegistry answers as a registry of npm that has one version of each package.
+// npmRegistry is an npm registry with one version of each package.
 type npmRegistry struct {
-	abouts   map[string]map[string]any // what package.json says, by package
-	contents map[string][]byte         // by the tarball's name
+	manifests map[string]map[string]any // package.json, by package
+	contents  map[string][]byte         // by the tarball's name
 
 	mu      sync.Mutex
 	fetched map[string]bool // tarballs
@@ -110,7 +110,7 @@ type npmRegistry struct {
 
 func newNPMRegistry(t *testing.T, tarballs map[string]string) *npmRegistry {
 	t.Helper()
-	registry := &npmRegistry{abouts: map[string]map[string]any{}, contents: map[string][]byte{}, fetched: map[string]bool{}}
+	registry := &npmRegistry{manifests: map[string]map[string]any{}, contents: map[string][]byte{}, fetched: map[string]bool{}}
 	for name, tarball := range tarballs {
 		content, err := os.ReadFile(tarball)
 		if err != nil {
@@ -120,13 +120,14 @@ func newNPMRegistry(t *testing.T, tarballs map[string]string) *npmRegistry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var about map[string]any
-		if err := json.Unmarshal(text, &about); err != nil {
+		var manifest map[string]any
+		if err := json.Unmarshal(text, &manifest); err != nil {
 			t.Fatal(err)
 		}
 		sum := sha512.Sum512(content)
-		about["dist"] = map[string]string{"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]), "tarball": filepath.Base(tarball)}
-		registry.abouts[name], registry.contents[filepath.Base(tarball)] = about, content
+		manifest["dist"] = map[string]string{"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
+			"tarball": filepath.Base(tarball)}
+		registry.manifests[name], registry.contents[filepath.Base(tarball)] = manifest, content
 	}
 	return registry
 }
@@ -141,16 +142,16 @@ func (n *npmRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
-	about, ok := n.abouts[name]
+	manifest, ok := n.manifests[name]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	version := maps.Clone(about)
-	dist := maps.Clone(about["dist"].(map[string]string))
+	version := maps.Clone(manifest)
+	dist := maps.Clone(manifest["dist"].(map[string]string))
 	dist["tarball"] = "http://" + r.Host + tarballs + dist["tarball"]
 	version["dist"] = dist
-	number := about["version"].(string)
+	number := manifest["version"].(string)
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": number},
 		"versions": map[string]any{number: version}})
 }

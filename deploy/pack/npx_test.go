@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// TestNPX installs the packed packages as a user does, from a registry and with an empty home, and uses what is installed. The
-// program is built for this machine; the packages of the other platforms hold a text, so that a wrong choice fails.
+// TestNPX installs the packed packages as a user does, from a registry and with an empty home, and runs the program. It is built for this
+// machine. The packages of other platforms hold a text instead, so that choosing one of them fails.
 func TestNPX(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"node", "npm", "npx"} {
@@ -36,13 +36,13 @@ func TestNPX(t *testing.T) {
 
 	t.Run("serve", func(t *testing.T) {
 		client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
-		// The transport takes nothing but JSON-RPC on stdout.
+		// The transport fails on anything but JSON-RPC on stdout.
 		serve := user.command(t, "npx", "-y", "@onecall-mcp/onecall", "serve")
 		var log syncbuf.Buffer
 		serve.Stderr = &log
 		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: serve}, nil)
 		if err != nil {
-			t.Fatalf("%v\n%s", err, log.String())
+			t.Fatalf("connect: %v\n%s", err, log.String())
 		}
 		tools, err := session.ListTools(t.Context(), nil)
 		if err != nil {
@@ -53,25 +53,25 @@ func TestNPX(t *testing.T) {
 			names = append(names, tool.Name)
 		}
 		if !slices.Contains(names, "chain") {
-			t.Errorf("the tools are %q", names)
+			t.Errorf("tools %q, want chain among them", names)
 		}
 		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain",
 			Arguments: map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "40+2"}}}}})
 		if err != nil || result.IsError {
-			t.Errorf("%v, %+v", err, result)
+			t.Errorf("call of chain: %v, %+v", err, result)
 		}
 		if err := session.Close(); err != nil {
-			t.Errorf("it does not end with its client: %v", err)
+			t.Errorf("close of the session: %v", err)
 		}
 	})
 
 	if out, err := user.command(t, "npm", "install", "@onecall-mcp/onecall").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("npm install: %v: %s", err, out)
 	}
 	fetched := user.registry.fetchedTarballs()
 	if want := []string{"onecall-mcp-onecall-1.2.3.tgz", "onecall-mcp-onecall-" + nodePlatform() + "-1.2.3.tgz"}; !slices.Equal(fetched,
 		want) {
-		t.Errorf("npm has fetched %q, want %q", fetched, want)
+		t.Errorf("npm fetched %q, want %q", fetched, want)
 	}
 	launcher := filepath.Join(user.folder, "node_modules", ".bin", "onecall")
 
@@ -79,7 +79,7 @@ func TestNPX(t *testing.T) {
 		check := user.command(t, launcher, "check", "-")
 		check.Stdin = strings.NewReader(`{"steps": [{"fn": "no.such"}]}`)
 		if out, _ := check.Output(); check.ProcessState.ExitCode() != 3 || !json.Valid(out) {
-			t.Errorf("it ends with %d and prints %s", check.ProcessState.ExitCode(), out)
+			t.Errorf("exit status %d, want 3; stdout is %s, want JSON", check.ProcessState.ExitCode(), out)
 		}
 	})
 
@@ -102,7 +102,7 @@ func TestNPX(t *testing.T) {
 			}
 		}
 		if err := serve.Wait(); err != nil {
-			t.Errorf("a service that is terminated has not failed: %v", err)
+			t.Errorf("serve after SIGTERM: %v", err)
 		}
 	})
 
@@ -111,9 +111,9 @@ func TestNPX(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := user.command(t, launcher, "version").CombinedOutput()
-		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) ||
+		if exitErr := (*exec.ExitError)(nil); !errors.As(err, &exitErr) ||
 			!strings.Contains(string(out), "onecall-"+nodePlatform()+" is not installed") {
-			t.Errorf("%v: %s", err, out)
+			t.Errorf("version: %v, want an error that names the missing package: %s", err, out)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli"
 )
 
-// TestMain runs the tests in the repository's root folder, as the command is run.
+// TestMain runs the tests in the repository's root folder, where the command runs.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -34,8 +34,8 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// distributed is a folder as goreleaser leaves it, with texts in place of programs.
-func distributed(t *testing.T) (folder string) {
+// newDist writes a folder like that of goreleaser, with texts in place of programs.
+func newDist(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	list := []artifact{{Type: "Archive", Path: "none", GOOS: "linux", GOARCH: "amd64"}}
@@ -46,8 +46,8 @@ func distributed(t *testing.T) (folder string) {
 		}
 		list = append(list, artifact{binary, path, goos, goarch})
 	}
-	for _, to := range targets {
-		add(to.goos, to.goarch)
+	for _, p := range platforms {
+		add(p.goos, p.goarch)
 	}
 	add("darwin", "all")
 	if err := writeJSON(filepath.Join(folder, artifactsFile), list); err != nil {
@@ -59,26 +59,26 @@ func distributed(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestManuals: each command has a page, and what packages install by name is there under that name.
+// TestManuals checks that each command has a page, and that the files exist that .goreleaser.yaml installs.
 func TestManuals(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "build")
-	for range 2 { // what an earlier run left is gone
+	for range 2 { // the second run replaces the files of the first
 		if err := manuals(folder); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var want []string
-	var name func(*cobra.Command)
-	name = func(command *cobra.Command) {
+	var addPages func(*cobra.Command)
+	addPages = func(command *cobra.Command) {
 		want = append(want, strings.ReplaceAll(command.CommandPath(), " ", "-")+".1")
 		for _, sub := range command.Commands() {
 			if sub.IsAvailableCommand() && !sub.IsAdditionalHelpTopicCommand() {
-				name(sub)
+				addPages(sub)
 			}
 		}
 	}
-	name(cli.Commands(nil))
+	addPages(cli.Commands(nil))
 	slices.Sort(want)
 	var got []string
 	pages, err := os.ReadDir(filepath.Join(folder, "man"))
@@ -88,11 +88,11 @@ func TestManuals(t *testing.T) {
 	for _, page := range pages {
 		got = append(got, page.Name())
 		if text := read(t, folder, "man", page.Name()); !strings.Contains(text, `"onecall `+cli.Release+`"`) {
-			t.Errorf("%s does not say of which version it is", page.Name())
+			t.Errorf("%s lacks the version", page.Name())
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("there are pages %q, want %q", got, want)
+		t.Errorf("pages %q, want %q", got, want)
 	}
 	for _, file := range regexp.MustCompile(`src: build/([^*,]+),`).FindAllStringSubmatch(read(t, ".goreleaser.yaml"), -1) {
 		if read(t, folder, file[1]) == "" {
@@ -101,19 +101,19 @@ func TestManuals(t *testing.T) {
 	}
 	if unit := read(t, folder, "systemd", "onecall.service"); !strings.Contains(unit, "\nExecStart=/usr/bin/onecall serve ") ||
 		strings.Contains(unit, "/usr/local") {
-		t.Errorf("the unit does not start the program of the package:\n%s", unit)
+		t.Errorf("the unit does not start /usr/bin/onecall:\n%s", unit)
 	}
 }
 
-// aboutPackage is what package.json says.
-type aboutPackage struct {
+// packageManifest is the content of package.json.
+type packageManifest struct {
 	Name, Version, License, MCPName string
 	OS, CPU, Files                  []string
 	Bin, Scripts                    map[string]string
 	OptionalDependencies            map[string]string
 }
 
-func packages(t *testing.T, dist string) map[string]aboutPackage {
+func packages(t *testing.T, dist string) map[string]packageManifest {
 	t.Helper()
 	if err := npm(dist); err != nil {
 		t.Fatal(err)
@@ -122,42 +122,43 @@ func packages(t *testing.T, dist string) map[string]aboutPackage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]aboutPackage{}
+	all := map[string]packageManifest{}
 	for _, folder := range folders {
-		var about aboutPackage
-		if err := readJSON(filepath.Join(dist, "npm", folder.Name(), "package.json"), &about); err != nil {
+		var manifest packageManifest
+		if err := readJSON(filepath.Join(dist, "npm", folder.Name(), "package.json"), &manifest); err != nil {
 			t.Fatal(err)
 		}
-		all[folder.Name()] = about
+		all[folder.Name()] = manifest
 	}
 	return all
 }
 
-// TestNPM: the main package depends on the package of each platform, in the same version, and nothing runs when they are installed.
+// TestNPM checks that the main package depends on the package of each platform, in the same version, and that installing them runs
+// nothing.
 func TestNPM(t *testing.T) {
 	t.Parallel()
-	dist := distributed(t)
+	dist := newDist(t)
 	all := packages(t, dist)
-	main := all["onecall"]
-	if len(all) != len(targets)+1 || len(main.OptionalDependencies) != len(targets) {
-		t.Fatalf("there are %d packages, and the main one depends on %v", len(all), main.OptionalDependencies)
+	mainManifest := all["onecall"]
+	if len(all) != len(platforms)+1 || len(mainManifest.OptionalDependencies) != len(platforms) {
+		t.Fatalf("%d packages, want %d; the main one depends on %v", len(all), len(platforms)+1, mainManifest.OptionalDependencies)
 	}
-	for folder, about := range all {
-		if about.Version != "1.2.3" || about.License != "Apache-2.0" || len(about.Scripts) > 0 {
-			t.Errorf("%s: %+v", folder, about)
+	for folder, manifest := range all {
+		if manifest.Version != "1.2.3" || manifest.License != "Apache-2.0" || len(manifest.Scripts) > 0 {
+			t.Errorf("%s: %+v", folder, manifest)
 		}
 		read(t, dist, "npm", folder, "LICENSE")
 	}
-	for _, to := range targets {
-		folder := "onecall-" + to.os + "-" + to.cpu
-		about := all[folder]
-		if !slices.Equal(about.OS, []string{to.os}) || !slices.Equal(about.CPU, []string{to.cpu}) ||
-			main.OptionalDependencies[about.Name] != "1.2.3" {
-			t.Errorf("%s: %+v", folder, about)
+	for _, p := range platforms {
+		folder := "onecall-" + p.os + "-" + p.cpu
+		manifest := all[folder]
+		if !slices.Equal(manifest.OS, []string{p.os}) || !slices.Equal(manifest.CPU, []string{p.cpu}) ||
+			mainManifest.OptionalDependencies[manifest.Name] != "1.2.3" {
+			t.Errorf("%s: %+v", folder, manifest)
 		}
-		program := filepath.Join(dist, "npm", folder, "bin", "onecall"+extension(to.goos))
-		if text := read(t, program); text != "program for "+to.goos+" "+to.goarch {
-			t.Errorf("%s has the %s", folder, text)
+		program := filepath.Join(dist, "npm", folder, "bin", "onecall"+extension(p.goos))
+		if text := read(t, program); text != "program for "+p.goos+" "+p.goarch {
+			t.Errorf("%s contains %q", folder, text)
 		}
 		if info, err := os.Stat(program); err != nil || info.Mode().Perm() != executable {
 			t.Errorf("%s: %v, %v", program, info.Mode(), err)
@@ -175,7 +176,7 @@ func TestNPMOfOnePlatform(t *testing.T) {
 		}
 	}
 	if err := npm(dist); err == nil {
-		t.Error("the program is not there, and its package is made")
+		t.Error("npm made a package without its program")
 	}
 	if err := write(program, "program", executable); err != nil {
 		t.Fatal(err)
@@ -183,26 +184,26 @@ func TestNPMOfOnePlatform(t *testing.T) {
 	all := packages(t, dist)
 	if want := map[string]string{"@onecall-mcp/onecall-linux-arm64": "1.2.3"}; len(all) != 2 ||
 		fmt.Sprint(all["onecall"].OptionalDependencies) != fmt.Sprint(want) {
-		t.Errorf("there are %v", all)
+		t.Errorf("packages %v, want onecall and onecall-linux-arm64", all)
 	}
 }
 
-// TestBundle: what the manifest starts on each system is in the bundle, and can be executed.
+// TestBundle checks that the bundle holds the program that the manifest starts on each system, and that it is executable.
 func TestBundle(t *testing.T) {
 	t.Parallel()
-	dist := distributed(t)
+	dist := newDist(t)
 	if err := bundle(dist); err != nil {
 		t.Fatal(err)
 	}
-	type start struct{ Command string }
+	type systemConfig struct{ Command string }
 	var manifest struct {
 		Version string
 		Server  struct {
 			EntryPoint string `json:"entry_point"`
 			Config     struct {
-				start
+				systemConfig
 				Args      []string
-				Overrides map[string]start `json:"platform_overrides"`
+				Overrides map[string]systemConfig `json:"platform_overrides"`
 			} `json:"mcp_config"`
 		}
 		Compatibility struct{ Platforms []string }
@@ -211,43 +212,43 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if manifest.Version != "1.2.3" {
-		t.Errorf("the version is %q", manifest.Version)
+		t.Errorf("version %q, want 1.2.3", manifest.Version)
 	}
 	config := manifest.Server.Config
-	starts := map[string]string{"linux": config.Command}
-	for system, by := range config.Overrides {
-		starts[system] = by.Command
+	commands := map[string]string{"linux": config.Command}
+	for system, override := range config.Overrides {
+		commands[system] = override.Command
 	}
 	for _, system := range manifest.Compatibility.Platforms {
-		path, ok := strings.CutPrefix(starts[system], "${__dirname}/")
+		path, ok := strings.CutPrefix(commands[system], "${__dirname}/")
 		if !ok {
-			t.Errorf("on %s, %q is started", system, starts[system])
+			t.Errorf("%s: the command is %q, want a path in ${__dirname}", system, commands[system])
 			continue
 		}
 		if info, err := os.Stat(filepath.Join(dist, "mcpb", path)); err != nil || info.Mode().Perm() != executable {
-			t.Errorf("on %s: %v", system, err)
+			t.Errorf("%s: the program is missing or not executable: %v", system, err)
 		}
 	}
 	if text := read(t, dist, "mcpb", "server", "onecall-darwin"); text != "program for darwin all" {
-		t.Errorf("on macOS, the %s is started", text)
+		t.Errorf("the program for macOS contains %q", text)
 	}
 	for _, word := range regexp.MustCompile(`onecall-linux-\w+`).FindAllString(read(t, dist, "mcpb", manifest.Server.EntryPoint), -1) {
 		read(t, dist, "mcpb", "server", word)
 	}
 }
 
-// TestUsage: a command line that is wrong says how it is right, and does nothing.
+// TestUsage checks that a wrong command line is an error.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"publish"}, {"npm"}, {"registry", "dist"}, {"version", "1"},
 		{"npm", filepath.Join(t.TempDir(), "none")}} {
 		if err := run(args); err == nil {
-			t.Errorf("%q is done", args)
+			t.Errorf("%q: no error", args)
 		}
 	}
 }
 
-// TestTemplates: every file that is made from a template is JSON, without a variable left over.
+// TestTemplates checks that templates have no unknown variables, and that JSON templates are valid.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	err := fs.WalkDir(templates, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -258,8 +259,8 @@ func TestTemplates(t *testing.T) {
 		if filepath.Ext(path) == ".json" && !json.Valid([]byte(text)) {
 			t.Errorf("%s is not JSON", path)
 		}
-		if left := regexp.MustCompile(`\$[A-Z]+\b`).FindString(text); left != "" {
-			t.Errorf("%s still has %s", path, left)
+		if unknown := regexp.MustCompile(`\$[A-Z]+\b`).FindString(text); unknown != "" {
+			t.Errorf("%s has the unknown variable %s", path, unknown)
 		}
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// registryModule is the MCP registry, which has the schemas of what it takes.
+// registryModule is the module of the MCP registry, which has the schemas of its entries.
 const registryModule = "github.com/modelcontextprotocol/registry@v1.8.8"
 
 type entry struct {
@@ -28,11 +28,11 @@ type entry struct {
 	}
 }
 
-// TestRegistry: the entry fits the registry's schema, and the rules that the registry has beside it: each package proves that it is
-// ours by the server's name, an image has its version in its name only, and a bundle has a checksum.
+// TestRegistry checks that the entry is valid by the registry's schema and its other rules: each package names the server, which proves its
+// owner, an image has its version in its name only, and a bundle has a checksum.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
-	dist := distributed(t)
+	dist := newDist(t)
 	packed := filepath.Join(dist, "onecall.mcpb")
 	if err := write(packed, "bundle", plain); err != nil {
 		t.Fatal(err)
@@ -46,39 +46,39 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(server.Schema, "/2025-12-11/server.schema.json") {
-		t.Errorf("the registry refuses schemas but that of 2025-12-11, not %s", server.Schema)
+		t.Errorf("the schema is %s, want that of 2025-12-11, which the registry requires", server.Schema)
 	}
 	if server.Version != "1.2.3" || len(server.Packages) != 3 {
-		t.Fatalf("%+v", server)
+		t.Fatalf("got %+v, want the version 1.2.3 and 3 packages", server)
 	}
-	var main struct{ Name, MCPName string }
-	if err := json.Unmarshal([]byte(distribution{}.template("npm/package.json")), &main); err != nil {
+	var npmManifest struct{ Name, MCPName string }
+	if err := json.Unmarshal([]byte(distribution{}.template("npm/package.json")), &npmManifest); err != nil {
 		t.Fatal(err)
 	}
 	label := regexp.MustCompile(`(?m)^LABEL io\.modelcontextprotocol\.server\.name="(.*)"$`).FindStringSubmatch(read(t, "deploy",
 		"Containerfile"))
-	if label == nil || label[1] != server.Name || main.MCPName != server.Name {
-		t.Errorf("the server is %s, the image says %q, the package says %q", server.Name, label, main.MCPName)
+	if label == nil || label[1] != server.Name || npmManifest.MCPName != server.Name {
+		t.Errorf("the server is %s, but the image has %q and the package %q", server.Name, label, npmManifest.MCPName)
 	}
 	for _, p := range server.Packages {
 		var ok bool
 		switch p.RegistryType {
 		case "npm":
-			ok = p.Identifier == main.Name && p.Version == "1.2.3"
+			ok = p.Identifier == npmManifest.Name && p.Version == "1.2.3"
 		case "oci":
 			ok = strings.HasSuffix(p.Identifier, ":1.2.3") && p.Version == ""
 		case "mcpb":
 			ok = p.FileSHA256 == fmt.Sprintf("%x", sha256.Sum256([]byte("bundle"))) && strings.Contains(p.Identifier, "/v1.2.3/")
 		}
 		if !ok {
-			t.Errorf("%+v", p)
+			t.Errorf("wrong package %+v", p)
 		}
 	}
-	validate(t, text)
+	validateEntry(t, text)
 }
 
-// validate holds the entry to the schema that it names.
-func validate(t *testing.T, text string) {
+// validateEntry validates the entry against its schema.
+func validateEntry(t *testing.T, text string) {
 	t.Helper()
 	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
 	if err != nil {
@@ -98,6 +98,6 @@ func validate(t *testing.T, text string) {
 	}
 	value.(map[string]any)["description"] = strings.Repeat("x", 101)
 	if schema.Validate(value) == nil {
-		t.Error("the schema takes anything")
+		t.Error("a description of 101 characters is valid")
 	}
 }

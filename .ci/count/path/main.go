@@ -65,7 +65,7 @@ func must(err error) {
 	}
 }
 
-// block is a place in a file that coverage counts.
+// block is the start of a block of statements that coverage counts.
 type block struct {
 	file         string
 	line, column int
@@ -95,12 +95,12 @@ func counts(work, binary string, calls int) map[block]int {
 	must(server.Process.Signal(syscall.SIGTERM))
 	_ = server.Wait()
 
-	text := filepath.Join(folder, "text")
-	out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+folder, "-o="+text).CombinedOutput()
+	profile := filepath.Join(folder, "text")
+	out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+folder, "-o="+profile).CombinedOutput()
 	if err != nil {
 		log.Fatalf("%v: %s", err, out)
 	}
-	return read(text)
+	return readProfile(profile)
 }
 
 // call makes one call, as a client of MCP 2026-07-28 does.
@@ -119,22 +119,22 @@ func call(address string) {
 	must(err)
 	must(response.Body.Close())
 	if !bytes.Contains(answer, []byte(`\"result\":2`)) {
-		log.Fatalf("the answer is %s", answer)
+		log.Fatalf("got %s, want a chain whose result is 2", answer)
 	}
 }
 
-// read reads a profile: file:line.column,line.column statements count.
-func read(path string) map[block]int {
+// readProfile reads a coverage profile: file:line.column,line.column statements count.
+func readProfile(path string) map[block]int {
 	text, err := os.ReadFile(path)
 	must(err)
 	counts := map[block]int{}
 	for _, m := range regexp.MustCompile(`(?m)^`+module+`/(\S+):(\d+)\.(\d+),\S+ \d+ (\d+)$`).FindAllStringSubmatch(string(text), -1) {
-		counts[block{m[1], number(m[2]), number(m[3])}] += number(m[4])
+		counts[block{m[1], atoi(m[2]), atoi(m[3])}] += atoi(m[4])
 	}
 	return counts
 }
 
-func number(text string) int {
+func atoi(text string) int {
 	n, err := strconv.Atoi(text)
 	must(err)
 	return n
@@ -145,25 +145,25 @@ var parsed = map[string]*ast.File{}
 var files = token.NewFileSet()
 
 // functionAt returns the declared function that contains a block. A function literal belongs to the function around it.
-func functionAt(root string, at block) (pkg, name string) {
-	file := parsed[at.file]
+func functionAt(root string, b block) (pkg, name string) {
+	file := parsed[b.file]
 	if file == nil {
 		var err error
-		file, err = parser.ParseFile(files, filepath.Join(root, at.file), nil, 0)
+		file, err = parser.ParseFile(files, filepath.Join(root, b.file), nil, 0)
 		must(err)
-		parsed[at.file] = file
+		parsed[b.file] = file
 	}
 	for _, declaration := range file.Decls {
 		first, last := files.Position(declaration.Pos()), files.Position(declaration.End())
-		if f, ok := declaration.(*ast.FuncDecl); ok && first.Line <= at.line && at.line <= last.Line {
+		if f, ok := declaration.(*ast.FuncDecl); ok && first.Line <= b.line && b.line <= last.Line {
 			name = f.Name.Name
 			if f.Recv != nil {
-				name = strings.Trim(regexp.MustCompile(`^\*?(\w+).*`).ReplaceAllString(string(receiver(root, at.file, f)), "$1"), "*") + "." + name
+				name = strings.Trim(regexp.MustCompile(`^\*?(\w+).*`).ReplaceAllString(string(receiver(root, b.file, f)), "$1"), "*") + "." + name
 			}
-			return filepath.Dir(at.file), name
+			return filepath.Dir(b.file), name
 		}
 	}
-	return filepath.Dir(at.file), fmt.Sprintf("literal@%s:%d", filepath.Base(at.file), at.line)
+	return filepath.Dir(b.file), fmt.Sprintf("literal@%s:%d", filepath.Base(b.file), b.line)
 }
 
 // receiver returns the text of a method's receiver type.

@@ -52,7 +52,7 @@ func TestAgentPlugin(t *testing.T) {
 		[]string{"version", "description", "author", "homepage", "repository", "license", "keywords", "extensions"})
 	checkMembers(t, "author", manifest["author"].(map[string]any), nil, []string{"name", "email", "url"})
 	if manifest["$schema"] != schemas+"plugin.schema.json" {
-		t.Errorf("the $schema of plugin.json is %v", manifest["$schema"])
+		t.Errorf("the $schema of plugin.json is %v, want %s", manifest["$schema"], schemas+"plugin.schema.json")
 	}
 	name := manifest["name"].(string)
 	if !regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`).MatchString(name) || strings.Contains(name, "--") ||
@@ -63,7 +63,7 @@ func TestAgentPlugin(t *testing.T) {
 	servers := readObject(t, "plugin/mcp.json")
 	checkMembers(t, "mcp.json", servers, []string{"$schema", "mcpServers"}, nil)
 	if servers["$schema"] != schemas+"mcp.schema.json" {
-		t.Errorf("the $schema of mcp.json is %v", servers["$schema"])
+		t.Errorf("the $schema of mcp.json is %v, want %s", servers["$schema"], schemas+"mcp.schema.json")
 	}
 	entry := servers["mcpServers"].(map[string]any)["onecall"].(map[string]any)
 	checkMembers(t, "the server", entry, []string{"type", "command"}, []string{"args", "env", "cwd"})

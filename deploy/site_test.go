@@ -32,7 +32,7 @@ func TestSite(t *testing.T) {
 	for _, pattern := range []string{"*.css", "*.js"} {
 		files, err := filepath.Glob(filepath.Join("site", "static", pattern))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v, %v", pattern, files, err)
+			t.Fatalf("%s matches %v, %v, want a file", pattern, files, err)
 		}
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), "://") {

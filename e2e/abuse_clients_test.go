@@ -20,7 +20,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// cancelCalls checks what a cancelled call ends.
+// cancelCalls checks that a cancelled request ends, and so does its call of a service.
 func cancelCalls(t *testing.T, a *abusedServer) {
 	w := a.stateful
 	ended := make(chan *reply, 1)
@@ -37,12 +37,12 @@ func cancelCalls(t *testing.T, a *abusedServer) {
 	select {
 	case <-ended:
 	case <-time.After(clitest.TooLong):
-		t.Error("the cancelled request has no end")
+		t.Errorf("the cancelled request did not end within %v", clitest.TooLong)
 	}
 }
 
-// dropClients checks that a client's calls end with it. A client without a session cuts its connection. A client with one ends its
-// session: there a cut connection alone is not the end.
+// dropClients checks that a client's calls end when it disconnects. A client without a session closes its connection. A client with a
+// session deletes the session, as a closed connection does not end it.
 func dropClients(t *testing.T, a *abusedServer) {
 	t.Run("stateless", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -105,7 +105,7 @@ func (w *rawClient) postRaw(t *testing.T, body []byte, length int) []byte {
 	return b.Bytes()
 }
 
-// slowWriters start requests and never finish them. Other clients are served meanwhile.
+// slowWriters starts requests and never finishes them. Other clients must be served meanwhile.
 func slowWriters(t *testing.T, a *abusedServer) {
 	for i := range 200 {
 		c := dial(t, a.url)
@@ -117,7 +117,7 @@ func slowWriters(t *testing.T, a *abusedServer) {
 	checkServes(t, a.stateful, a.stateless)
 }
 
-// slowReaders ask for large answers and do not read them. Other clients are served meanwhile.
+// slowReaders asks for large answers and does not read them. Other clients must be served meanwhile.
 func slowReaders(t *testing.T, a *abusedServer) {
 	chain := map[string]any{"name": "chain", "arguments": map[string]any{"budget": map[string]any{"maxTotalTokens": 10000}, "lite": true,
 		"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": `map(1..4000, "ab")`}}}}}
@@ -134,15 +134,15 @@ func slowReaders(t *testing.T, a *abusedServer) {
 	checkServes(t, a.stateful, a.stateless)
 }
 
-// quickSessions opens and closes enough sessions to notice if each leaves something.
+// quickSessions opens and closes enough sessions to notice a leak in each.
 func quickSessions(t *testing.T, a *abusedServer) {
-	var next atomic.Int64
-	var all sync.WaitGroup
+	var opened atomic.Int64
+	var wg sync.WaitGroup
 	const maxSessions = 1000
 	for range 8 {
-		all.Go(func() {
+		wg.Go(func() {
 			w := &rawClient{url: a.url, client: httpClient(t)}
-			for next.Add(1) <= maxSessions {
+			for opened.Add(1) <= maxSessions {
 				if err := errors.Join(w.open(t), w.end()); err != nil {
 					t.Error(err)
 					return
@@ -150,5 +150,5 @@ func quickSessions(t *testing.T, a *abusedServer) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 }

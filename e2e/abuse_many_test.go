@@ -22,7 +22,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// tokenHash returns the hash of a token, as a configuration has it.
+// tokenHash returns the hash of a token for a configuration.
 func tokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
@@ -34,19 +34,19 @@ const (
 	bobsToken = "bobs-token-0123456789abcdef0123456789abcdef"
 )
 
-// callersConfig admits two callers with equal rights, and has room for many sessions.
+// callersConfig returns a configuration that admits two callers with equal rights, and many sessions.
 func callersConfig(t *testing.T) string {
 	return clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("limits: {maxSessions: 80000}\naccess:\n  limits: {calls: 5000}\n"+
 		"  tokens: [{name: ann, sha256: %q}, {name: bob, sha256: %q}]\n", tokenHash(annsToken), tokenHash(bobsToken)))
 }
 
-// TestManyAndLarge runs clients that are too many, too large or too slow. When they are gone, the server uses what it used before.
+// TestManyAndLarge runs too many, too large and too slow clients. Afterwards the server must use about as much as before.
 func TestManyAndLarge(t *testing.T) {
 	t.Parallel()
-	s := serveWatched(t, callersConfig(t))
+	s := serveMeasured(t, callersConfig(t))
 	ann := stateless(t, s.url).with(annsToken)
 	work := func() {
-		for range 50 { // an idle server does not collect garbage either
+		for range 50 { // an idle server would not collect its garbage
 			checkServes(t, ann)
 		}
 	}
@@ -58,32 +58,32 @@ func TestManyAndLarge(t *testing.T) {
 		{"bodies of 100 MB", hugeBodies}, {"bombs", bombs}, {"idle sessions", idleSessions}, {"chains at once", chainsAtOnce},
 		{"slow headers", slowHeaders},
 	}
-	do := func(when string, some []abuse) {
-		for _, one := range some {
-			t.Run(when+one.name, func(t *testing.T) { one.do(t, s) })
+	run := func(prefix string, list []abuse) {
+		for _, a := range list {
+			t.Run(prefix+a.name, func(t *testing.T) { a.do(t, s) })
 			checkServes(t, ann)
 		}
 	}
-	// One-time allocations are done by now. Go keeps the descriptors of the largest number of goroutines, 0.4 KB each.
-	do("first ", abuses[:3])
+	// One-time allocations are done by now. Go retains 0.4 KB for each goroutine at the peak.
+	run("first ", abuses[:3])
 	before := s.measureAtRest(t, work)
-	do("", abuses)
+	run("", abuses)
 	s.waitUntilSettled(t, before, map[string]float64{goroutinesUsed: 10, socketsUsed: 5, heapUsed: 2 * 6 << 20}, work)
 }
 
-// idleSessions opens ten thousand idle sessions of one client, and a few of another, which are served meanwhile.
+// idleSessions opens ten thousand idle sessions of one caller. Some of them and a session of another caller must be served.
 func idleSessions(t *testing.T, s *measuredServer) {
-	many := 10_000
+	count := 10_000
 	if raceEnabled {
-		many = 1000
+		count = 1000
 	}
 	before := s.sample(t)
-	sessions := make([]*rawClient, many)
-	var all sync.WaitGroup
+	sessions := make([]*rawClient, count)
+	var wg sync.WaitGroup
 	for worker := range 8 {
-		all.Go(func() {
+		wg.Go(func() {
 			client := httpClient(t)
-			for i := worker; i < many; i += 8 {
+			for i := worker; i < count; i += 8 {
 				w := (&rawClient{url: s.url, client: client}).with(annsToken)
 				if err := w.open(t); err != nil {
 					t.Errorf("session %d: %v", i, err)
@@ -93,19 +93,19 @@ func idleSessions(t *testing.T, s *measuredServer) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if t.Failed() {
 		return
 	}
 	now := s.sample(t)
-	t.Logf("an idle session takes %.1f KB and %.2f goroutines", (now[memoryUsed]-before[memoryUsed])/float64(many)/1024,
-		(now[goroutinesUsed]-before[goroutinesUsed])/float64(many))
+	t.Logf("an idle session takes %.1f KB and %.2f goroutines", (now[memoryUsed]-before[memoryUsed])/float64(count)/1024,
+		(now[goroutinesUsed]-before[goroutinesUsed])/float64(count))
 	bob := (&rawClient{url: s.url, client: httpClient(t)}).with(bobsToken)
 	bob.begin(t)
-	checkServes(t, bob, sessions[0], sessions[many-1])
+	checkServes(t, bob, sessions[0], sessions[count-1])
 	for worker := range 8 {
-		all.Go(func() {
-			for i := worker; i < many; i += 8 {
+		wg.Go(func() {
+			for i := worker; i < count; i += 8 {
 				if err := sessions[i].end(); err != nil {
 					t.Errorf("session %d: %v", i, err)
 					return
@@ -113,62 +113,62 @@ func idleSessions(t *testing.T, s *measuredServer) {
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	if err := bob.end(); err != nil {
 		t.Error(err)
 	}
 }
 
-// chainsAtOnce runs a thousand chains of clients that leave before any has ended.
+// chainsAtOnce runs a thousand chains of clients that disconnect before any chain has ended.
 func chainsAtOnce(t *testing.T, s *measuredServer) {
-	const many = 1000
+	const count = 1000
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := stateless(t, s.url).with(annsToken)
 	body := w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": map[string]any{"steps": []any{map[string]any{
 		"fn": "expr.eval", "args": map[string]any{"expression": "1"}, "repeat": map[string]any{"until": "$result == 2", "max": 1000,
 			"delayMs": 10_000}}}}})
-	var all sync.WaitGroup
-	for range many {
-		all.Go(func() {
+	var wg sync.WaitGroup
+	for range count {
+		wg.Go(func() {
 			_, err := w.try(t, http.MethodPost, body, func(r *http.Request) { *r = *r.WithContext(ctx) })
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("a chain that waits has ended: %v", err)
+				t.Errorf("a chain that never ends: %v, want context canceled", err)
 			}
 		})
 	}
-	polltest.Until(t, "as many connections as chains", func() bool { return s.sample(t)[socketsUsed] >= many }, s.stderr)
+	polltest.Until(t, "as many connections as chains", func() bool { return s.sample(t)[socketsUsed] >= count }, s.stderr)
 	other := stateless(t, s.url).with(bobsToken)
 	checkServes(t, other)
 	cancel()
-	all.Wait()
+	wg.Wait()
 }
 
-// hugeBodies are refused before they are read, with and without a declared length.
+// hugeBodies sends bodies of 100 MB, with and without a declared length. The server must refuse them without reading them.
 func hugeBodies(t *testing.T, s *measuredServer) {
 	w := stateless(t, s.url).with(annsToken)
-	before, maxBytes := s.sample(t)[memoryUsed], 0.0
-	for _, known := range []bool{true, false} {
+	before, peak := s.sample(t)[memoryUsed], 0.0
+	for _, declared := range []bool{true, false} {
 		for range 5 {
 			r, err := w.try(t, http.MethodPost, nil, func(r *http.Request) {
 				r.Body, r.ContentLength = io.NopCloser(io.LimitReader(endlessBlanks{}, 100<<20)), -1
-				if known {
+				if declared {
 					r.ContentLength = 100 << 20
 				}
 			})
 			if err == nil && r.status != http.StatusRequestEntityTooLarge {
-				t.Errorf("length known %v: %d %.200s", known, r.status, r.body)
+				t.Errorf("length declared %v: status %d, want 413: %.200s", declared, r.status, r.body)
 			}
-			maxBytes = max(maxBytes, s.sample(t)[memoryUsed])
+			peak = max(peak, s.sample(t)[memoryUsed])
 		}
 	}
-	t.Logf("from %.0f MB the server has come to %.0f", before/(1<<20), maxBytes/(1<<20))
-	if maxBytes > before+200<<20 && !raceEnabled {
-		t.Errorf("%.0f MB are used for bodies that are refused", (maxBytes-before)/(1<<20))
+	t.Logf("memory rose from %.0f MB to %.0f MB", before/(1<<20), peak/(1<<20))
+	if peak > before+200<<20 && !raceEnabled {
+		t.Errorf("refused bodies took %.0f MB, want at most 200", (peak-before)/(1<<20))
 	}
 }
 
-// bombs are compressed bodies that would unpack to a large size. They are refused because they are not JSON.
+// bombs sends compressed bodies that would unpack to a large size. The server must refuse them, as they are not JSON.
 func bombs(t *testing.T, s *measuredServer) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
@@ -184,15 +184,15 @@ func bombs(t *testing.T, s *measuredServer) {
 	for _, encoding := range []string{"gzip", "deflate", "br", "zstd", "gzip, gzip", "identity"} {
 		r := w.send(t, http.MethodPost, bomb, func(r *http.Request) { r.Header.Set("Content-Encoding", encoding) })
 		if r.status < 400 || r.status > 499 {
-			t.Errorf("%s: %d %.200s", encoding, r.status, r.body)
+			t.Errorf("encoding %s: status %d, want 4xx: %.200s", encoding, r.status, r.body)
 		}
 	}
-	if more := s.sample(t)[memoryUsed] - before; more > 200<<20 && !raceEnabled {
-		t.Errorf("%.0f MB are used for what is refused", more/(1<<20))
+	if growth := s.sample(t)[memoryUsed] - before; growth > 200<<20 && !raceEnabled {
+		t.Errorf("refused bodies took %.0f MB, want at most 200", growth/(1<<20))
 	}
 }
 
-// slowHeaders opens two hundred connections that send a byte now and then. The server does not wait for them.
+// slowHeaders opens two hundred connections that send a byte now and then. The server must close them.
 func slowHeaders(t *testing.T, s *measuredServer) {
 	connections := make([]net.Conn, 200)
 	for i := range connections {

@@ -27,7 +27,7 @@ type stdioServer struct {
 	out    *bufio.Reader
 	cmd    *exec.Cmd
 	stderr *logTail
-	asked  int
+	checks int
 }
 
 // startStdioServer starts a server on pipes and begins a session. At the end of the test it closes the server's input if the server
@@ -67,14 +67,14 @@ func (p *stdioServer) finish(t *testing.T) {
 	defer watchdog.Stop()
 	_, _ = io.Copy(io.Discard, p.out)
 	if code := clitest.ExitCode(p.cmd.Wait()); code != "0" && code != "130" {
-		t.Errorf("the server ended with %s: %s", code, p.stderr)
+		t.Errorf("exit status %s, want 0 or 130: %s", code, p.stderr)
 	}
 }
 
 func (p *stdioServer) write(t *testing.T, line string) {
 	t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-		t.Fatalf("%v: %s", err, p.stderr)
+		t.Fatalf("write: %v: %s", err, p.stderr)
 	}
 }
 
@@ -85,7 +85,7 @@ func (p *stdioServer) read(t *testing.T) gjson.Result {
 	defer watchdog.Stop()
 	line, err := p.out.ReadString('\n')
 	if err != nil || !gjson.Valid(line) {
-		t.Fatalf("%v: %q: %s", err, line, p.stderr)
+		t.Fatalf("read: %v, %q, want JSON: %s", err, line, p.stderr)
 	}
 	return gjson.Parse(line)
 }
@@ -102,7 +102,7 @@ func (p *stdioServer) readAnswer(t *testing.T, id string) (answer gjson.Result, 
 	}
 }
 
-// chainRequest returns a request that runs a chain.
+// chainRequest returns a request for a chain that evaluates an expression.
 func (p *stdioServer) chainRequest(id, expression string) string {
 	text, err := json.Marshal(map[string]any{"lite": true,
 		"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": expression}}}})
@@ -115,41 +115,42 @@ func (p *stdioServer) chainRequest(id, expression string) string {
 // checkServes runs a chain and returns the messages before its answer.
 func (p *stdioServer) checkServes(t *testing.T) []gjson.Result {
 	t.Helper()
-	p.asked++
-	id := fmt.Sprintf(`"alive %d"`, p.asked)
+	p.checks++
+	id := fmt.Sprintf(`"alive %d"`, p.checks)
 	p.write(t, p.chainRequest(id, "6 * 7"))
 	m, others := p.readAnswer(t, id)
 	if m.Get("result.content.0.text").String() != "42" {
-		t.Fatalf("the server answers %s", m.Raw)
+		t.Fatalf("the server answered %s, want 42", m.Raw)
 	}
 	return others
 }
 
-// TestStdioAbuse writes malformed input to a server. The server keeps serving, and writes nothing but the protocol.
+// TestStdioAbuse writes malformed input to a server. The server must keep serving, and write nothing but the protocol.
 func TestStdioAbuse(t *testing.T) {
 	t.Parallel()
 	config := newSlowService(t).config(t)
 	nested := strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000)
 	for _, c := range []struct{ name, line string }{
-		{"blank", ""}, {"blanks", "  \t "}, {"no JSON", "hello"}, {"half a message", `{"jsonrpc":"2.0","id":1,"method":"tools/list"`},
+		{"blank", ""}, {"blanks", "  \t "}, {"not JSON", "hello"}, {"half a message", `{"jsonrpc":"2.0","id":1,"method":"tools/list"`},
 		{"two messages", `{"jsonrpc":"2.0","id":1,"method":"ping"}{"jsonrpc":"2.0","id":2,"method":"ping"}`},
 		{"null", "null"}, {"number", "7"}, {"empty batch", "[]"}, {"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`}, {"object", "{}"},
-		{"version of JSON-RPC", `{"jsonrpc":"1.0","id":1,"method":"ping"}`}, {"no method", `{"jsonrpc":"2.0","id":1}`},
-		{"method is no text", `{"jsonrpc":"2.0","id":1,"method":7}`},
+		{"wrong version of JSON-RPC", `{"jsonrpc":"1.0","id":1,"method":"ping"}`}, {"no method", `{"jsonrpc":"2.0","id":1}`},
+		{"method is not a string", `{"jsonrpc":"2.0","id":1,"method":7}`},
 		{"unknown method", `{"jsonrpc":"2.0","id":1,"method":"nothing/there"}`},
 		{"unknown tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nothing"}}`},
 		{"params is an array", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}`},
-		{"no UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}"}, {"zero bytes", "\x00\x00"},
+		{"not UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}"}, {"zero bytes", "\x00\x00"},
 		{"stray answer", `{"jsonrpc":"2.0","id":77,"result":{}}`},
 		{"stray error", `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}`},
-		{"cancels nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":999}}`}, {"begins again", initialize},
+		{"cancels an unknown request", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":999}}`},
+		{"initializes twice", initialize},
 		{"float id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`}, {"null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`},
 		{"object id", `{"jsonrpc":"2.0","id":{},"method":"ping"}`},
 		{"big id", `{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"ping"}`},
 		{"deep", nested}, {"deep id", `{"jsonrpc":"2.0","id":` + nested + `,"method":"ping"}`},
 		{"deep params", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":` + nested + `}}`},
 		{"large", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`},
-		{"large and no JSON", strings.Repeat("x", 20<<20)},
+		{"large and not JSON", strings.Repeat("x", 20<<20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,7 +158,7 @@ func TestStdioAbuse(t *testing.T) {
 			p.write(t, c.line)
 			for _, m := range p.checkServes(t) {
 				if id := m.Get("id"); m.Get("result").Exists() && gjson.Get(c.line, "id").Raw != id.Raw {
-					t.Errorf("the answer has another id: %.500s", m.Raw)
+					t.Errorf("the answer has the wrong id: %.500s", m.Raw)
 				}
 				if e := m.Get("error"); e.Exists() && (e.Get("code").Type != gjson.Number || e.Get("message").String() == "") {
 					t.Errorf("an error without code or message: %.500s", m.Raw)
@@ -167,7 +168,7 @@ func TestStdioAbuse(t *testing.T) {
 	}
 }
 
-// TestStdioSlowReader asks for more than pipes hold before it reads anything. Nothing is lost.
+// TestStdioSlowReader sends requests whose answers exceed the pipes' buffers before it reads anything. No answer may be lost.
 func TestStdioSlowReader(t *testing.T) {
 	t.Parallel()
 	p := startStdioServer(t, newSlowService(t).config(t))
@@ -187,7 +188,7 @@ func TestStdioSlowReader(t *testing.T) {
 	for len(seen) < requests {
 		m := p.read(t)
 		if got := gjson.Get(m.Get("result.content.0.text").String(), "#").Int(); got != 3000 {
-			t.Fatalf("%.300s", m.Raw)
+			t.Fatalf("%d elements, want 3000: %.300s", got, m.Raw)
 		}
 		seen[m.Get("id").Raw] = true
 	}
@@ -196,7 +197,7 @@ func TestStdioSlowReader(t *testing.T) {
 	}
 }
 
-// TestStdioCancel checks what a cancelled call ends.
+// TestStdioCancel checks that a cancelled call ends its call of a service, and that the server keeps serving.
 func TestStdioCancel(t *testing.T) {
 	t.Parallel()
 	slow := newSlowService(t)
@@ -218,8 +219,8 @@ func (p *stdioServer) startSlowCall(t *testing.T, slow *slowService) {
 	await(t, slow.arrived, "the call arrives")
 }
 
-// TestStdioEnds ends the client in every possible way during a call. The server and the call end too.
-func TestStdioEnds(t *testing.T) {
+// TestStdioDisconnect disconnects the client in every possible way during a call. The server and the call must end.
+func TestStdioDisconnect(t *testing.T) {
 	t.Parallel()
 	for name, disconnect := range map[string]func(*stdioServer) error{
 		"signal":          func(p *stdioServer) error { return p.cmd.Process.Signal(syscall.SIGTERM) },
@@ -238,10 +239,10 @@ func TestStdioEnds(t *testing.T) {
 			p.wantQuickEnd(t)
 		})
 	}
-	t.Run("input closes while it listens", func(t *testing.T) {
+	t.Run("input closes during a subscription", func(t *testing.T) {
 		t.Parallel()
 		p := startStdioServer(t, newSlowService(t).config(t))
-		p.write(t, `{"jsonrpc":"2.0","id":"ear","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{`+
+		p.write(t, `{"jsonrpc":"2.0","id":"listen","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{`+
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		p.checkServes(t)
 		p.in.Close()
@@ -249,18 +250,18 @@ func TestStdioEnds(t *testing.T) {
 	})
 }
 
-// wantQuickEnd checks that an idle server ends before the time that running calls get.
+// wantQuickEnd checks that the server ends before the grace period for running calls.
 func (p *stdioServer) wantQuickEnd(t *testing.T) {
 	t.Helper()
-	from := time.Now()
+	start := time.Now()
 	watchdog := time.AfterFunc(clitest.TooLong, func() { _ = p.cmd.Process.Kill() })
 	defer watchdog.Stop()
 	_, _ = io.Copy(io.Discard, p.out)
 	code := clitest.ExitCode(p.cmd.Wait())
-	if signalled := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled(); code != "0" && code != "130" && !signalled {
-		t.Errorf("the server ended with %s: %s", code, p.stderr)
+	if signaled := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled(); code != "0" && code != "130" && !signaled {
+		t.Errorf("exit status %s, want 0 or 130: %s", code, p.stderr)
 	}
-	if elapsed := time.Since(from); elapsed > transport.DefaultGrace*9/10 {
-		t.Errorf("the server took %v to end", elapsed)
+	if elapsed := time.Since(start); elapsed > transport.DefaultGrace*9/10 {
+		t.Errorf("the server ended after %v, want less than the grace period %v", elapsed, transport.DefaultGrace)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// slowService answers a request only after its client is gone, and reports both.
+// slowService is an HTTP service that never answers. It reports when a request arrives and when its client disconnects.
 type slowService struct {
 	url            string
 	arrived, ended chan struct{}
@@ -52,12 +52,13 @@ func (s *slowService) chain() map[string]any {
 		"args": map[string]any{"url": s.url}}}}}
 }
 
+// await waits for an event. what describes it.
 func await(t *testing.T, event <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-event:
 	case <-time.After(clitest.TooLong):
-		t.Fatalf("it did not happen: %s", what)
+		t.Fatalf("not within %v: %s", clitest.TooLong, what)
 	}
 }
 
@@ -68,7 +69,7 @@ func checkServes(t testing.TB, clients ...*rawClient) {
 		text, failed := w.tool(t, "chain", map[string]any{"lite": true,
 			"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "6 * 7"}}}})
 		if failed || text != "42" {
-			t.Fatalf("the server answers %s", text)
+			t.Fatalf("the server answered %s, want 42", text)
 		}
 	}
 }
@@ -91,16 +92,16 @@ func wantRefused(t *testing.T, r *reply) {
 		return
 	}
 	if r.status < 400 || r.status > 499 {
-		t.Errorf("it was not refused: %d %.500s", r.status, r.body)
+		t.Errorf("the request was not refused: %d %.500s", r.status, r.body)
 	}
 }
 
-// TestHTTPAbuse sends a server malformed requests. After each it checks that other clients are served, and at the end that nothing
-// still runs for clients that are gone.
+// TestHTTPAbuse sends a server malformed requests. After each case it checks that other clients are served, and at the end that the server
+// has released what it used for the clients.
 func TestHTTPAbuse(t *testing.T) {
 	t.Parallel()
 	slow := newSlowService(t)
-	a := &abusedServer{measuredServer: serveWatched(t, slow.config(t)), slow: slow}
+	a := &abusedServer{measuredServer: serveMeasured(t, slow.config(t)), slow: slow}
 	t.Run("first", func(t *testing.T) { checkServes(t, stateful(t, a.url), stateless(t, a.url)) })
 	before := a.sample(t)
 	t.Run("all", func(t *testing.T) {
@@ -147,7 +148,7 @@ func badBodies(t *testing.T, a *abusedServer) {
 			wantRefused(t, w.send(t, http.MethodPost, []byte(body), nil))
 		})
 	}
-	// A tool refuses wrong arguments in an answer of its own.
+	// A tool refuses wrong arguments with an error in its result.
 	for _, arguments := range []any{7, "x", []any{}, map[string]any{}, map[string]any{"steps": "x"},
 		map[string]any{"steps": []any{}, "nonsense": 1}} {
 		a.both(t, func(t *testing.T, w *rawClient) {
@@ -169,7 +170,7 @@ func badMethods(t *testing.T, a *abusedServer) {
 				w := *a.stateful
 				w.session = session
 				if r := w.send(t, method, nil, nil); r.status < 400 || r.status > 499 {
-					t.Errorf("session %q: %d %s", session, r.status, r.body)
+					t.Errorf("session %q: status %d, want 4xx: %s", session, r.status, r.body)
 				}
 			}
 		})
@@ -179,18 +180,18 @@ func badMethods(t *testing.T, a *abusedServer) {
 			r := w.send(t, http.MethodPost, w.message(t, "1", method, nil), nil)
 			wantRefused(t, r)
 			if code := r.answer().Get("error.code").Int(); w.version == statelessVersion && code != -32601 && code != -32600 {
-				t.Errorf("%s: %d %s", method, r.status, r.body)
+				t.Errorf("%s: want the error -32601 or -32600: %d %s", method, r.status, r.body)
 			}
 		})
 	}
 }
 
-// requestIDs sends ids of every kind. A valid id comes back unchanged; any other is refused or comes back unchanged, but never as
-// another id.
+// requestIDs sends ids of every kind. The answer to a valid id must have that id. Any other request must be refused, or answered with the
+// same id.
 func requestIDs(t *testing.T, a *abusedServer) {
 	for _, c := range []struct {
 		id    string
-		known bool
+		valid bool
 	}{
 		{`1`, true}, {`0`, true}, {`-1`, true}, {`"a"`, true}, {`""`, true}, {`"1"`, true}, {`"tünnel \" \\ \u2028"`, true},
 		{`"` + strings.Repeat("x", 10000) + `"`, true},
@@ -205,7 +206,7 @@ func requestIDs(t *testing.T, a *abusedServer) {
 			switch {
 			case m.Get("result").Exists() && !same:
 				t.Errorf("the answer to %.50s has the id %.50s", c.id, m.Get("id").Raw)
-			case c.known && !m.Get("result").Exists():
+			case c.valid && !m.Get("result").Exists():
 				t.Errorf("the id %.50s is refused: %d %.300s", c.id, r.status, r.body)
 			case !m.Get("result").Exists():
 				wantRefused(t, r)
@@ -252,7 +253,7 @@ func largeBodies(t *testing.T, a *abusedServer) {
 		args := map[string]any{"lite": true, "description": strings.Repeat("x", maxBytes-2000),
 			"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}
 		if text, failed := w.tool(t, "chain", args); failed || text != "1" {
-			t.Errorf("%.300s", text)
+			t.Errorf("a request below the maximum size: %.300s", text)
 		}
 	})
 }
@@ -267,27 +268,27 @@ func (endlessBlanks) Read(p []byte) (int, error) {
 }
 
 func versions(t *testing.T, a *abusedServer) {
-	for asked, given := range map[string][]string{
+	for requested, accepted := range map[string][]string{
 		"2024-11-05": {"2024-11-05", statefulVersion}, "2025-03-26": {"2025-03-26", statefulVersion}, "2025-06-18": {"2025-06-18"},
 		statefulVersion: {statefulVersion},
 		"1999-01-01":    {statefulVersion}, "": {statefulVersion}, "2999-12-31": {statefulVersion, statelessVersion}, "nonsense": {statefulVersion},
 	} {
-		t.Run(asked, func(t *testing.T) {
+		t.Run(requested, func(t *testing.T) {
 			w := &rawClient{url: a.url, client: httpClient(t)}
-			r := w.send(t, http.MethodPost, []byte(strings.Replace(initialize, statefulVersion, asked, 1)), nil)
+			r := w.send(t, http.MethodPost, []byte(strings.Replace(initialize, statefulVersion, requested, 1)), nil)
 			w.version, w.session = statefulVersion, r.header.Get("Mcp-Session-Id")
 			if w.session != "" {
 				t.Cleanup(func() { w.delete(t) })
 			}
 			got := r.answer().Get("result.protocolVersion").String()
-			for _, version := range given {
+			for _, version := range accepted {
 				if got == version {
 					w.version = version
 					return
 				}
 			}
 			if got != "" {
-				t.Errorf("%q was agreed upon, want one of %q", got, given)
+				t.Errorf("negotiated %q, want one of %q", got, accepted)
 			}
 			wantRefused(t, r)
 		})
@@ -314,7 +315,7 @@ func strayMessages(t *testing.T, a *abusedServer) {
 		a.both(t, func(t *testing.T, w *rawClient) {
 			r := w.send(t, http.MethodPost, []byte(body), nil)
 			if r.status >= 500 || r.answer().Get("result").Exists() {
-				t.Errorf("%s: %d %s", body, r.status, r.body)
+				t.Errorf("%s: want no result and no server error: %d %s", body, r.status, r.body)
 			}
 		})
 	}

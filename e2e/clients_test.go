@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// agentWork writes a file with 500 objects, and a configuration with servers that reach it.
+// agentWork writes a file with 500 objects, and a configuration with a server that reads it.
 func agentWork(t *testing.T) (config, file string) {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir()) // the file server compares real paths
@@ -46,7 +46,7 @@ func script(t *testing.T, name string, args ...string) *exec.Cmd {
 	return nodeCommand(t, anyNode(t), append([]string{path}, args...)...)
 }
 
-// nodeCommand returns a command that runs Node in its own home. onecall, for what it starts, is the test binary.
+// nodeCommand returns a command that runs Node in its own home. Processes that it starts run the test binary as onecall.
 func nodeCommand(t *testing.T, node string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*clitest.TooLong)
@@ -59,7 +59,7 @@ func nodeCommand(t *testing.T, node string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestSDKClient runs an agent's work in a client of the official TypeScript SDK, over both transports.
+// TestSDKClient runs a client of the official TypeScript SDK over both transports.
 func TestSDKClient(t *testing.T) {
 	t.Parallel()
 	requireFile(t, "@modelcontextprotocol", "sdk", "package.json")
@@ -67,18 +67,18 @@ func TestSDKClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []string{"http", "stdio"} {
-		t.Run(way, func(t *testing.T) {
+	for _, transport := range []string{"http", "stdio"} {
+		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
 			config, file := agentWork(t)
-			args := []string{way, binary, "serve", "--config", config, file}
-			if way == "http" {
-				args = []string{way, serveHTTP(t, config).url, file}
+			args := []string{transport, binary, "serve", "--config", config, file}
+			if transport == "http" {
+				args = []string{transport, serveHTTP(t, config).url, file}
 			}
 			out, err := script(t, "sdk.mjs", args...).Output()
-			var failed *exec.ExitError
-			if errors.As(err, &failed) {
-				t.Fatalf("%v: %s", err, failed.Stderr)
+			var exitErr *exec.ExitError
+			if errors.As(err, &exitErr) {
+				t.Fatalf("sdk.mjs: %v: %s", err, exitErr.Stderr)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +88,7 @@ func TestSDKClient(t *testing.T) {
 	}
 }
 
-// requireFile skips a test if a file of an npm package is missing.
+// requireFile returns the path of a file of an npm package. It skips the test if the file is missing.
 func requireFile(t *testing.T, path ...string) string {
 	t.Helper()
 	file := filepath.Join(append([]string{npmPackages(t)}, path...)...)
@@ -110,12 +110,12 @@ func TestInspector(t *testing.T) {
 	config, file := agentWork(t)
 	served, node := serveHTTP(t, config), newNode(t)
 	for _, era := range []string{"legacy", "modern"} {
-		for way, target := range map[string][]string{"http": {served.url}, "stdio": {binary, "serve", "--config", config}} {
-			t.Run(era+" "+way, func(t *testing.T) {
+		for transport, target := range map[string][]string{"http": {served.url}, "stdio": {binary, "serve", "--config", config}} {
+			t.Run(era+" "+transport, func(t *testing.T) {
 				t.Parallel()
 				inspect := func(want int, args ...string) (out, stderr []byte) {
 					t.Helper()
-					// The options come first: what follows a command belongs to the command.
+					// Options come first, as arguments after the server's command belong to that command.
 					options := append([]string{inspector, "--cli", "--protocol-era", era, "-e", clitest.AsCommand + "=1", "-e", "GORACE=" +
 						clitest.NoRaceDelay}, args...)
 					return runNode(t, node, want, append(append(options, "--"), target...)...)
@@ -134,7 +134,7 @@ func runNode(t *testing.T, node string, want int, args ...string) (out, stderr [
 	cmd := nodeCommand(t, node, args...)
 	cmd.Stdout, cmd.Stderr = &stdoutText, &stderrText
 	if code := clitest.ExitCode(cmd.Run()); code != fmt.Sprint(want) {
-		t.Fatalf("%q ended with %s, not %d: %s%s", args[1:], code, want, stdoutText.Bytes(), stderrText.Bytes())
+		t.Fatalf("%q: exit status %s, want %d: %s%s", args[1:], code, want, stdoutText.Bytes(), stderrText.Bytes())
 	}
 	return stdoutText.Bytes(), stderrText.Bytes()
 }
@@ -143,32 +143,32 @@ type inspectFunc func(want int, args ...string) (out, stderr []byte)
 
 func inspectTools(t *testing.T, inspect inspectFunc) {
 	t.Helper()
-	out, complaints := inspect(0, "--method", "tools/list", "--strict")
+	out, stderr := inspect(0, "--method", "tools/list", "--strict")
 	var list struct{ Tools []struct{ Name string } }
 	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("tools/list: %v: %s", err, out)
 	}
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)
 	}
 	if got := strings.Join(names, " "); got != "chain info search" {
-		t.Errorf("tools: %s", got)
+		t.Errorf("tools %q, want chain, info and search", got)
 	}
-	for line := range strings.Lines(string(complaints)) {
-		folder, ok := strings.CutPrefix(strings.TrimSpace(line), "Path: ")
-		if ok && folder != "inputSchema.properties.return" || strings.Contains(line, "Error:") { // the returned value may be any JSON
-			t.Errorf("the inspector finds fault with the schemas: %s", complaints)
+	for line := range strings.Lines(string(stderr)) {
+		schemaPath, ok := strings.CutPrefix(strings.TrimSpace(line), "Path: ")
+		if ok && schemaPath != "inputSchema.properties.return" || strings.Contains(line, "Error:") { // the returned value may be any JSON
+			t.Errorf("the inspector reports faults in the schemas: %s", stderr)
 		}
 	}
 }
 
 func inspectChain(t *testing.T, inspect inspectFunc, file string) {
 	t.Helper()
-	const good = 0
+	const success = 0
 	const toolFailed = 5
-	request := func(last string) string {
-		text, err := json.Marshal(map[string]any{"lite": true, "return": last, "steps": []map[string]any{
+	request := func(returned string) string {
+		text, err := json.Marshal(map[string]any{"lite": true, "return": returned, "steps": []map[string]any{
 			{"fn": "files.read_text_file", "args": map[string]string{"path": file}},
 			{"fn": "expr.eval", "args": map[string]any{"expression": "fromJSON(text)", "vars": map[string]string{"text": "$0.content"}}},
 		}})
@@ -181,15 +181,15 @@ func inspectChain(t *testing.T, inspect inspectFunc, file string) {
 		out, _ := inspect(want, "--method", "tools/call", "--tool-name", "chain", "--tool-args-json", request)
 		var result struct{ Content []struct{ Type, Text string } }
 		if err := json.Unmarshal(out, &result); err != nil || len(result.Content) != 1 || result.Content[0].Type != "text" {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("tools/call: %v, %s, want one text", err, out)
 		}
 		return result.Content[0].Text
 	}
-	if got, want := answer(good, request("$1[-1]")), `{"id":499,"kind":"tree","name":"item 499"}`; got != want {
-		t.Errorf("%s, want %s", got, want)
+	if got, want := answer(success, request("$1[-1]")), `{"id":499,"kind":"tree","name":"item 499"}`; got != want {
+		t.Errorf("the chain returned %s, want %s", got, want)
 	}
 	if got := answer(toolFailed, request("$1[0].nam")); !strings.Contains(got, `"code":"reference_missing"`) ||
 		!strings.Contains(got, `"nearest":"name"`) {
-		t.Errorf("a reference that leads nowhere: %s", got)
+		t.Errorf("a reference to a missing key: %s, want reference_missing with the nearest key", got)
 	}
 }

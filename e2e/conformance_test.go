@@ -29,7 +29,7 @@ type suite struct {
 	name      string
 	node      func(*testing.T) string
 	entry     string   // its script below node_modules
-	args      []string // besides those for the server and the output
+	args      []string // in addition to those for the server and the output
 	bare      []string // arguments of the bare server to compare with
 	minPassed int      // number of checks that the bare server is known to pass
 }
@@ -70,12 +70,12 @@ func newNode(t *testing.T) string {
 }
 
 // check is one check of a suite. A scenario may run it several times.
-type check struct{ scenario, id, what string }
+type check struct{ scenario, id, description string }
 
 // checks counts how often each check passed, and holds the messages of those that failed.
 type checks struct {
-	passed map[check]int
-	rows   map[check]string
+	passed   map[check]int
+	failures map[check]string
 }
 
 // total returns the number of passed checks and of scenarios.
@@ -104,11 +104,11 @@ func (s *suite) run(t *testing.T, url string) *checks {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	var failed *exec.ExitError
 	if err := cmd.Run(); err != nil && (!errors.As(err, &failed) || ctx.Err() != nil) {
-		t.Fatalf("%v: %s", err, lastLines(out.String(), 60))
+		t.Fatalf("run of the suite: %v: %s", err, lastLines(out.String(), 60))
 	}
 	recorded, err := readChecks(folder)
 	if err != nil {
-		t.Fatalf("%v: %s", err, lastLines(out.String(), 60))
+		t.Fatalf("results of the suite: %v: %s", err, lastLines(out.String(), 60))
 	}
 	return recorded
 }
@@ -120,8 +120,8 @@ func readChecks(folder string) (*checks, error) {
 	}
 	recorded := &checks{map[check]int{}, map[check]string{}}
 	for _, entry := range entries {
-		name := scenarioFolder.FindStringSubmatch(entry.Name())
-		if name == nil {
+		match := scenarioFolder.FindStringSubmatch(entry.Name())
+		if match == nil {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(folder, entry.Name(), "checks.json"))
@@ -132,41 +132,42 @@ func readChecks(folder string) (*checks, error) {
 		if err := json.Unmarshal(text, &list); err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
 		}
-		for _, one := range list {
-			key := check{name[1], one.ID, one.Description}
-			switch one.Status {
+		for _, result := range list {
+			key := check{match[1], result.ID, result.Description}
+			switch result.Status {
 			case "SUCCESS":
 				recorded.passed[key]++
 			case "INFO":
 			default:
-				recorded.rows[key] = one.Status + ": " + one.ErrorMessage
+				recorded.failures[key] = result.Status + ": " + result.ErrorMessage
 			}
 		}
 	}
 	return recorded, nil
 }
 
-// regressions returns the messages of checks, by "scenario/check", that the bare server passes and onecall does not, and of those
-// that only onecall fails.
+// regressions returns the messages of the checks that onecall fails, by "scenario/check", if the bare server passes them or does not fail
+// them.
 func regressions(bare, ours *checks) map[string][]string {
-	all := map[string][]string{}
+	byKey := map[string][]string{}
 	for key, n := range bare.passed {
 		if ours.passed[key] >= n {
 			continue
 		}
 		// A description may quote the server, so a failed check may have another name.
-		all[key.key()] = append(all[key.key()], fmt.Sprintf("%s: %s", key.what, cmp.Or(ours.rows[key], ours.messages(key.scenario))))
+		message := cmp.Or(ours.failures[key], ours.messages(key.scenario))
+		byKey[key.key()] = append(byKey[key.key()], fmt.Sprintf("%s: %s", key.description, message))
 	}
 	failing := map[string]bool{}
-	for key := range bare.rows {
+	for key := range bare.failures {
 		failing[key.key()] = true
 	}
-	for key, messages := range ours.rows {
-		if id := key.key(); strings.HasPrefix(messages, "FAILURE") && !failing[id] && all[id] == nil {
-			all[id] = []string{fmt.Sprintf("%s: %s", key.what, messages)}
+	for key, messages := range ours.failures {
+		if id := key.key(); strings.HasPrefix(messages, "FAILURE") && !failing[id] && byKey[id] == nil {
+			byKey[id] = []string{fmt.Sprintf("%s: %s", key.description, messages)}
 		}
 	}
-	return all
+	return byKey
 }
 
 // key returns the name of the check in a baseline.
@@ -175,7 +176,7 @@ func (c check) key() string { return c.scenario + "/" + c.id }
 // messages returns the failures of a scenario.
 func (c *checks) messages(scenario string) string {
 	var list []string
-	for key, messages := range c.rows {
+	for key, messages := range c.failures {
 		if key.scenario == scenario {
 			list = append(list, key.id+" "+messages)
 		}
@@ -184,16 +185,16 @@ func (c *checks) messages(scenario string) string {
 	return "not passed; " + strings.Join(list, "; ")
 }
 
-// exception is a reason why a surface need not pass some checks of some suites.
+// exception lists checks of suites that a surface need not pass, and why.
 type exception struct {
-	Cause string              // in words
-	Says  string              // a regular expression that all messages of the failed checks match, if they show the cause
-	Of    map[string][]string // scenarios or checks ("scenario/check"), by suite or "all"
+	Cause   string              // why the checks fail
+	Message string              // a regular expression that all messages of the failed checks match, "" if they do not show the cause
+	Checks  map[string][]string // scenarios or checks ("scenario/check"), by suite or "all"
 }
 
-// baseline is the list of exceptions of a surface, and records which were needed.
+// baseline is the list of exceptions of a surface. It records which were needed.
 type baseline struct {
-	excuses []exception
+	exceptions []exception
 
 	mu     sync.Mutex
 	suites int                        // number of suites that ran
@@ -208,29 +209,29 @@ func readBaseline(t *testing.T, surface string) *baseline {
 		t.Fatal(err)
 	}
 	b := &baseline{known: map[string]map[string]bool{}, needed: map[string]map[string]bool{}}
-	if err := yaml.UnmarshalWithOptions(text, &b.excuses, yaml.Strict()); err != nil {
+	if err := yaml.UnmarshalWithOptions(text, &b.exceptions, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
 // find returns the exception for a check in a suite, and the entries that name it.
-func (b *baseline) find(suite, key string) (known *exception, entries []string) {
+func (b *baseline) find(suite, key string) (e *exception, entries []string) {
 	scenario, _, _ := strings.Cut(key, "/")
-	for i := range b.excuses {
-		for _, of := range []string{suite, "all"} {
-			for _, entry := range b.excuses[i].Of[of] {
+	for i := range b.exceptions {
+		for _, name := range []string{suite, "all"} {
+			for _, entry := range b.exceptions[i].Checks[name] {
 				if entry == key || entry == scenario {
-					known, entries = &b.excuses[i], append(entries, entry)
+					e, entries = &b.exceptions[i], append(entries, entry)
 				}
 			}
 		}
 	}
-	return known, entries
+	return e, entries
 }
 
-// TestConformance runs the official suites against onecall in front of the SDK's server, and against that server alone. What the bare
-// server passes, onecall passes, except for the exceptions of a baseline. ONECALL_TEST_LONG=1 repeats it ten times.
+// TestConformance runs the official suites against onecall in front of the SDK's server, and against that server alone, the bare server.
+// onecall must pass what the bare server passes, except for the exceptions of a baseline. ONECALL_TEST_LONG=1 repeats it ten times.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	packages := npmPackages(t)
@@ -249,7 +250,7 @@ func TestConformance(t *testing.T) {
 			upstream := bareServer(t, s.bare...)
 			bare := s.run(t, upstream)
 			if passed, _ := bare.total(); passed < s.minPassed {
-				t.Fatalf("the bare server passes %d checks, not %d: %v", passed, s.minPassed, bare.rows)
+				t.Fatalf("the bare server passed %d checks, want at least %d: %v", passed, s.minPassed, bare.failures)
 			}
 			for surface, b := range baselines {
 				t.Run(surface, func(t *testing.T) { s.compare(t, upstream, bare, surface, b) })
@@ -270,32 +271,32 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 	for round := range longRounds() {
 		ours := s.run(t, served.url)
 		failed := regressions(bare, ours)
-		if b.hasUnexpected(s.name, failed) { // the suites wait only briefly, and the machine may be busy: only what fails twice has failed
-			again := s.run(t, served.url)
-			maps.DeleteFunc(failed, func(key string, _ []string) bool { return regressions(bare, again)[key] == nil })
+		if b.hasUnexpected(s.name, failed) { // the timeouts of the suites are short for a busy machine: only checks that fail twice count
+			second := s.run(t, served.url)
+			maps.DeleteFunc(failed, func(key string, _ []string) bool { return regressions(bare, second)[key] == nil })
 		}
 		for _, id := range slices.Sorted(maps.Keys(failed)) {
 			messages := strings.Join(failed[id], "\n\t")
-			switch one, _ := b.find(s.name, id); {
-			case one == nil:
+			switch e, _ := b.find(s.name, id); {
+			case e == nil:
 				t.Errorf("%s: %s", id, messages)
-			case !allMatch(t, one.Says, failed[id]):
-				t.Errorf("%s: the cause of the baseline is said otherwise (%s): %s", id, one.Says, messages)
+			case !allMatch(t, e.Message, failed[id]):
+				t.Errorf("%s: the messages do not match %q of the baseline: %s", id, e.Message, messages)
 			}
 		}
 		b.record(s.name, failed, bare, ours)
-		needed, in := ours.total()
-		t.Logf("round %d: %d checks in %d scenarios; the bare server %d in %d", round, needed, in, passed, scenarios)
+		oursPassed, oursScenarios := ours.total()
+		t.Logf("round %d: %d checks passed in %d scenarios; by the bare server %d in %d", round, oursPassed, oursScenarios, passed, scenarios)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.suites++
 }
 
-// hasUnexpected reports whether something failed without an exception.
+// hasUnexpected reports whether a check failed that has no exception.
 func (b *baseline) hasUnexpected(suite string, failed map[string][]string) bool {
 	for key := range failed {
-		if one, _ := b.find(suite, key); one == nil {
+		if e, _ := b.find(suite, key); e == nil {
 			return true
 		}
 	}
@@ -303,16 +304,16 @@ func (b *baseline) hasUnexpected(suite string, failed map[string][]string) bool 
 }
 
 // allMatch reports whether all messages match an expression.
-func allMatch(t *testing.T, expression string, sayings []string) bool {
+func allMatch(t *testing.T, expression string, messages []string) bool {
 	t.Helper()
-	says, err := regexp.Compile(expression)
+	pattern, err := regexp.Compile(expression)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !slices.ContainsFunc(sayings, func(messages string) bool { return !says.MatchString(messages) })
+	return !slices.ContainsFunc(messages, func(message string) bool { return !pattern.MatchString(message) })
 }
 
-// note records the checks of a suite, and the exceptions that were needed.
+// record records the checks of a suite, and the exceptions that were needed.
 func (b *baseline) record(suite string, failed map[string][]string, runs ...*checks) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -323,7 +324,7 @@ func (b *baseline) record(suite string, failed map[string][]string, runs ...*che
 		for key := range run.passed {
 			b.known[suite][key.scenario], b.known[suite][key.key()] = true, true
 		}
-		for key := range run.rows {
+		for key := range run.failures {
 			b.known[suite][key.scenario], b.known[suite][key.key()] = true, true
 		}
 	}
@@ -335,19 +336,20 @@ func (b *baseline) record(suite string, failed map[string][]string, runs ...*che
 	}
 }
 
-// check checks that each exception names something that exists, once, and that it is needed. It can only do so after all suites ran.
+// check checks that exceptions name scenarios and checks that exist, each once, and that they are needed. It does nothing unless all suites
+// ran.
 func (b *baseline) check(t *testing.T) {
 	if b.suites < len(suites()) {
 		return // a suite was skipped or failed
 	}
-	times := map[string]int{}
-	for _, one := range b.excuses {
-		if one.Cause == "" {
-			t.Errorf("no cause is given for %v", one.Of)
+	count := map[string]int{}
+	for _, e := range b.exceptions {
+		if e.Cause == "" {
+			t.Errorf("an exception has no cause: %v", e.Checks)
 		}
-		for suite, entries := range one.Of {
+		for suite, entries := range e.Checks {
 			for _, entry := range entries {
-				if times[suite+" "+entry]++; times[suite+" "+entry] > 1 {
+				if count[suite+" "+entry]++; count[suite+" "+entry] > 1 {
 					t.Errorf("%s: %s occurs twice in the baseline", suite, entry)
 				}
 				b.checkEntry(t, suite, entry)
@@ -358,21 +360,21 @@ func (b *baseline) check(t *testing.T) {
 
 func (b *baseline) checkEntry(t *testing.T, suite, entry string) {
 	t.Helper()
-	in := []string{suite}
+	suiteNames := []string{suite}
 	if suite == "all" {
-		in = slices.Collect(maps.Keys(b.known))
+		suiteNames = slices.Collect(maps.Keys(b.known))
 	}
-	there := false
-	for _, name := range in {
+	exists := false
+	for _, name := range suiteNames {
 		if !b.known[name][entry] {
 			continue
 		}
-		there = true
+		exists = true
 		if !b.needed[name][entry] {
-			t.Errorf("%s: %s passes: take it out of the baseline", name, entry)
+			t.Errorf("%s: %s passes: remove it from the baseline", name, entry)
 		}
 	}
-	if !there {
-		t.Errorf("%s: there is no %s: take it out of the baseline", suite, entry)
+	if !exists {
+		t.Errorf("%s has no %s: remove it from the baseline", suite, entry)
 	}
 }

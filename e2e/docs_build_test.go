@@ -42,6 +42,6 @@ func TestLibrarySnippet(t *testing.T) {
 	build := exec.Command("go", "build", "-o", filepath.Join(folder, "snippet"), "-overlay", overlay, "./cmd/snippet")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, out, program)
+		t.Errorf("go build: %v\n%s\n%s", err, out, program)
 	}
 }

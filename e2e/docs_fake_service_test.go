@@ -18,13 +18,13 @@ import (
 // fakeService serves the operations of an OpenAPI document. An answer has the members that its handler returns, which the document
 // must declare, and empty values for the other members that the document requires.
 type fakeService struct {
-	t       *testing.T
-	mutex   sync.Mutex // held while a handler runs
-	schemas map[string]gjson.Result
-	paths   map[string]gjson.Result
-	base    string // prefix of the document's paths
-	login   string // value of the header Authorization
-	mux     *http.ServeMux
+	t             *testing.T
+	mutex         sync.Mutex // held while a handler runs
+	schemas       map[string]gjson.Result
+	paths         map[string]gjson.Result
+	base          string // prefix of the document's paths
+	authorization string // value of the header Authorization
+	mux           *http.ServeMux
 }
 
 // JSON values that handlers return, and an error of the service.
@@ -40,29 +40,29 @@ type (
 // handlers answer operations, by names such as "GET /items/{id}".
 type handlers = map[string]func(*http.Request) any
 
-// serveFake starts a service with a document, a file in node_modules. login is the expected value of the header Authorization.
-func serveFake(t *testing.T, document, base, login string, all handlers) (url string) {
+// serveFake starts a service with a document, a file in node_modules. authorization is the expected value of the header Authorization.
+func serveFake(t *testing.T, document, base, authorization string, all handlers) (url string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(npmPackages(t), filepath.FromSlash(document)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := gjson.ParseBytes(text)
-	s := &fakeService{t: t, schemas: map[string]gjson.Result{}, paths: whole.Get("paths").Map(), base: base, login: login,
+	root := gjson.ParseBytes(text)
+	s := &fakeService{t: t, schemas: map[string]gjson.Result{}, paths: root.Get("paths").Map(), base: base, authorization: authorization,
 		mux: http.NewServeMux()}
-	for name, schema := range whole.Get("components.schemas").Map() {
+	for name, schema := range root.Get("components.schemas").Map() {
 		s.schemas["#/components/schemas/"+name] = schema
 	}
 	for operation, handler := range all {
-		s.play(operation, handler)
+		s.handle(operation, handler)
 	}
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-// play serves one operation.
-func (s *fakeService) play(operation string, handler func(*http.Request) any) {
+// handle serves one operation.
+func (s *fakeService) handle(operation string, handler func(*http.Request) any) {
 	method, path, _ := strings.Cut(operation, " ")
 	responses := s.paths[path].Get(strings.ToLower(method) + ".responses")
 	status := ""
@@ -72,7 +72,7 @@ func (s *fakeService) play(operation string, handler func(*http.Request) any) {
 		}
 	}
 	if status == "" {
-		s.t.Fatalf("the document has no answer of %s", operation)
+		s.t.Fatalf("the document has no successful response of %s", operation)
 	}
 	code, schema := int(gjson.Parse(status).Int()), responses.Get(status+`.content.application/json.schema`)
 	pattern := method + " " + s.base + path
@@ -82,20 +82,20 @@ func (s *fakeService) play(operation string, handler func(*http.Request) any) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
-		if r.Header.Get("Authorization") != s.login {
+		if r.Header.Get("Authorization") != s.authorization {
 			s.write(w, http.StatusUnauthorized, object{"message": "who are you?"})
 			return
 		}
-		given := handler(r)
-		if no, is := given.(serviceError); is {
-			s.write(w, no.status, no.body)
+		result := handler(r)
+		if failure, ok := result.(serviceError); ok {
+			s.write(w, failure.status, failure.body)
 			return
 		}
 		if !schema.Exists() {
 			w.WriteHeader(code)
 			return
 		}
-		s.write(w, code, s.complete(operation, schema, given))
+		s.write(w, code, s.complete(operation, schema, result))
 	})
 }
 
@@ -107,53 +107,53 @@ func (s *fakeService) write(w http.ResponseWriter, status int, value any) {
 	}
 }
 
-// complete adds the members that a schema requires to a value. at is the value's position.
-func (s *fakeService) complete(at string, schema gjson.Result, given any) any {
+// complete adds the members that a schema requires to a value. path is the value's position.
+func (s *fakeService) complete(path string, schema gjson.Result, value any) any {
 	if schema.Get("$ref").Exists() {
-		return s.complete(at, s.schemas[schema.Get("$ref").String()], given)
+		return s.complete(path, s.schemas[schema.Get("$ref").String()], value)
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
-		for _, one := range schema.Get(word).Array() {
-			if _, is := given.(object); is && one.Get("type").String() == "string" {
+		for _, alternative := range schema.Get(word).Array() {
+			if _, ok := value.(object); ok && alternative.Get("type").String() == "string" {
 				continue
 			}
-			return s.complete(at, one, given)
+			return s.complete(path, alternative, value)
 		}
 	}
-	switch given := given.(type) {
+	switch value := value.(type) {
 	case object:
-		return s.completeObject(at, schema, given)
+		return s.completeObject(path, schema, value)
 	case array:
-		all := array{}
-		for _, element := range given {
-			all = append(all, s.complete(at+"[]", schema.Get("items"), element))
+		list := array{}
+		for _, element := range value {
+			list = append(list, s.complete(path+"[]", schema.Get("items"), element))
 		}
-		return all
+		return list
 	case nil:
-		return s.empty(at, schema)
+		return s.empty(path, schema)
 	}
-	return given
+	return value
 }
 
-func (s *fakeService) completeObject(at string, schema gjson.Result, given object) object {
-	properties, all := schema.Get("properties").Map(), object{}
+func (s *fakeService) completeObject(path string, schema gjson.Result, value object) object {
+	properties, completed := schema.Get("properties").Map(), object{}
 	for _, name := range schema.Get("required").Array() {
-		all[name.String()] = s.complete(at+"."+name.String(), properties[name.String()], given[name.String()])
+		completed[name.String()] = s.complete(path+"."+name.String(), properties[name.String()], value[name.String()])
 	}
-	for name, value := range given {
-		declared, is := properties[name]
-		if !is && !schema.Get("additionalProperties").Exists() {
-			s.t.Errorf("the document does not declare %s.%s", at, name)
+	for name, member := range value {
+		declared, ok := properties[name]
+		if !ok && !schema.Get("additionalProperties").Exists() {
+			s.t.Errorf("the document does not declare %s.%s", path, name)
 		}
-		all[name] = s.complete(at+"."+name, declared, value)
+		completed[name] = s.complete(path+"."+name, declared, member)
 	}
-	return all
+	return completed
 }
 
 // empty returns the smallest value that is valid for a schema.
-func (s *fakeService) empty(at string, schema gjson.Result) any {
-	if first := schema.Get("enum.0"); first.Exists() && !schema.Get("nullable").Bool() {
-		return first.Value()
+func (s *fakeService) empty(path string, schema gjson.Result) any {
+	if enum := schema.Get("enum.0"); enum.Exists() && !schema.Get("nullable").Bool() {
+		return enum.Value()
 	}
 	kind := schema.Get("type").String()
 	switch {
@@ -168,7 +168,7 @@ func (s *fakeService) empty(at string, schema gjson.Result) any {
 	case kind == "array":
 		return array{}
 	case kind == "object":
-		return s.completeObject(at, schema, nil)
+		return s.completeObject(path, schema, nil)
 	}
 	return nil
 }

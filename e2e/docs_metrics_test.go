@@ -31,42 +31,42 @@ func TestMetricsTable(t *testing.T) {
 	}
 	documented := map[string]string{}
 	for _, row := range metricRow.FindAllStringSubmatch(string(document), -1) {
-		if _, twice := documented[row[1]]; twice {
-			t.Errorf("%s is told of twice", row[1])
+		if _, ok := documented[row[1]]; ok {
+			t.Errorf("the table lists %s twice", row[1])
 		}
-		documented[row[1]] = sorted(regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[2], -1))
+		documented[row[1]] = joinSorted(regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[2], -1))
 	}
-	served := metricsOf(t, busyServer(t))
+	served := metricsOf(t, busyMetrics(t))
 	if len(served) < 20 {
-		t.Fatalf("the server answers %d metrics: %v", len(served), served)
+		t.Fatalf("the server has %d metrics, want at least 20: %v", len(served), served)
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		if labels, there := documented[name]; !there || labels != served[name] {
-			t.Errorf("the table shows %s {%s} %v; the server answers {%s}", name, labels, there, served[name])
+		if labels, ok := documented[name]; !ok || labels != served[name] {
+			t.Errorf("%s: labels in the table {%s} (listed: %v), labels of the server {%s}", name, labels, ok, served[name])
 		}
 		delete(documented, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
-		t.Errorf("the table shows %s, which the server does not answer", name)
+		t.Errorf("the table lists %s, which the server does not have", name)
 	}
 }
 
-// busyServer returns the metrics page of a server that did some of everything. Counters with labels appear only after they counted.
-func busyServer(t *testing.T) string {
+// busyMetrics returns the metrics page of a server that has used its features. Counters with labels appear only after they counted.
+func busyMetrics(t *testing.T) string {
 	t.Helper()
 	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", ""), "--metrics", ":0")
 	w := stateful(t, s.url)
 	large := map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}
 	if text, failed := w.tool(t, "chain", map[string]any{"steps": []any{large}}); failed || !strings.Contains(text, "continuation_token") {
-		t.Fatalf("no probe: %s", text)
+		t.Fatalf("the answer to a large result is not a probe: %s", text)
 	}
 	if r := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
 		func(r *http.Request) { r.Host = "evil.example" }); r.status != http.StatusForbidden {
-		t.Fatalf("another host: %d", r.status)
+		t.Fatalf("a request for another host: status %d, want 403", r.status)
 	}
 	code, page := s.statusOf(t, "/metrics", "")
 	if code != http.StatusOK {
-		t.Fatal(code, page)
+		t.Fatalf("/metrics: %d %s", code, page)
 	}
 	return page
 }
@@ -75,17 +75,17 @@ func busyServer(t *testing.T) string {
 func metricsOf(t *testing.T, page string) map[string]string {
 	t.Helper()
 	histogram, labels := map[string]bool{}, map[string]string{}
-	for _, matches := range metricType.FindAllStringSubmatch(page, -1) {
-		histogram[matches[1]] = matches[2] == "histogram"
+	for _, match := range metricType.FindAllStringSubmatch(page, -1) {
+		histogram[match[1]] = match[2] == "histogram"
 	}
 	for _, match := range metricSeries.FindAllStringSubmatch(page, -1) {
 		name := match[1]
 		if !histogram[name] {
 			name += match[2]
 		}
-		labelNames := strings.Split(sorted(labelName.FindAllStringSubmatch(match[3], -1)), " ")
+		labelNames := strings.Split(joinSorted(labelName.FindAllStringSubmatch(match[3], -1)), " ")
 		labelNames = slices.DeleteFunc(labelNames, func(label string) bool { return histogram[name] && label == "le" })
-		if before, there := labels[name]; there && before != strings.Join(labelNames, " ") {
+		if before, ok := labels[name]; ok && before != strings.Join(labelNames, " ") {
 			t.Error(fmt.Errorf("%s has the labels %v and %v", name, before, labelNames))
 		}
 		labels[name] = strings.Join(labelNames, " ")
@@ -93,8 +93,8 @@ func metricsOf(t *testing.T, page string) map[string]string {
 	return labels
 }
 
-// sorted joins the first groups of all matches, sorted.
-func sorted(matches [][]string) string {
+// joinSorted joins the first groups of all matches, sorted.
+func joinSorted(matches [][]string) string {
 	var words []string
 	for _, match := range matches {
 		words = append(words, match[1])

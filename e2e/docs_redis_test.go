@@ -17,7 +17,7 @@ import (
 // redisUser matches the Redis user that docs/operate.md creates for onecall.
 var redisUser = regexp.MustCompile(`(?m)^user (onecall on >(\S+) .*)$`)
 
-// redisRights returns the words of that line, and the user's password.
+// redisRights returns the words of the line that redisUser matches, and the user's password.
 func redisRights(t *testing.T) (words []string, password string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operate.md")
@@ -31,8 +31,8 @@ func redisRights(t *testing.T) (words []string, password string) {
 	return strings.Fields(match[1]), match[2]
 }
 
-// startDocumentRedis starts a Redis with that user and returns its URL. A test fails if the user runs a command that it may not, even
-// if onecall tolerates that.
+// startDocumentRedis starts a Redis with that user and returns its URL. The test fails if Redis denies the user a command, even if onecall
+// tolerates that.
 func startDocumentRedis(t *testing.T) (url string) {
 	t.Helper()
 	words, password := redisRights(t)
@@ -43,8 +43,8 @@ func startDocumentRedis(t *testing.T) (url string) {
 		if err != nil {
 			t.Error(err)
 		}
-		for _, one := range denied {
-			t.Errorf("the document's user may not: %s %s (%s)", one.Reason, one.Object, one.Context)
+		for _, entry := range denied {
+			t.Errorf("Redis denied the document's user a command: %s %s (%s)", entry.Reason, entry.Object, entry.Context)
 		}
 	})
 	return "redis://onecall:" + password + "@" + server.Address()
@@ -52,8 +52,8 @@ func startDocumentRedis(t *testing.T) (url string) {
 
 var calledByScript = regexp.MustCompile(`redis\.p?call\(\s*['"](\w+)['"]`)
 
-// TestShownRights checks that the user may run every command in the scripts, including branches that no test reaches.
-func TestShownRights(t *testing.T) {
+// TestDocumentedRedisRights checks that the user may run every command in the scripts, including branches that no test reaches.
+func TestDocumentedRedisRights(t *testing.T) {
 	t.Parallel()
 	words, _ := redisRights(t)
 	var scripts []string
@@ -78,6 +78,6 @@ func TestShownRights(t *testing.T) {
 		}
 	}
 	if len(commands) < 20 {
-		t.Errorf("%d scripts call %d commands: were they found?", len(scripts), len(commands))
+		t.Errorf("%d scripts call %d commands, want at least 20", len(scripts), len(commands))
 	}
 }

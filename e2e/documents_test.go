@@ -19,7 +19,7 @@ import (
 // documentService is a service that publishes its own OpenAPI document. The document may change or be missing.
 type documentService struct {
 	address string
-	noun    atomic.Value // of the document's one operation; "": there is no document
+	noun    atomic.Value // of the document's one operation; "" if the document is missing
 }
 
 func (d *documentService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +54,8 @@ func (d *documentService) config(t *testing.T, folder string) string {
 	return clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("openapi: {stock: {spec: 'http://%s/openapi.yaml'}}\n", d.address))
 }
 
-// awayService returns a service that does not listen yet.
-func awayService(t *testing.T) *documentService {
+// unstartedService returns a service that does not listen yet.
+func unstartedService(t *testing.T) *documentService {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,33 +70,33 @@ func awayService(t *testing.T) *documentService {
 // TestDocumentByURL checks that commands offer the functions of a document at a URL, and report why there are none.
 func TestDocumentByURL(t *testing.T) {
 	t.Parallel()
-	d, folder := awayService(t), t.TempDir()
+	d, folder := unstartedService(t), t.TempDir()
 	d.config(t, folder)
 	chain := clitest.Write(t, folder, "items.chain.json", `{"steps":[{"fn":"stock.item.list"}],"lite":true}`)
 	tools := func(status string) gjson.Result {
 		t.Helper()
 		text, err := clitest.Command(t, folder, "tools", "--json").Output()
 		if got := clitest.ExitCode(err); got != status {
-			t.Fatalf("status %s, want %s: %v", got, status, err)
+			t.Fatalf("tools: exit status %s, want %s: %v", got, status, err)
 		}
 		return gjson.ParseBytes(text)
 	}
 	source := tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || source.Get("functions").Int() != 0 || source.Get("error").Str == "" {
-		t.Errorf("while it is away: %s", source.Raw)
+		t.Errorf("before the service starts: %s", source.Raw)
 	}
 	if answer, err := clitest.Command(t, folder, "run", chain).Output(); clitest.ExitCode(err) != "5" ||
 		!strings.Contains(string(answer), `"unavailable"`) {
-		t.Errorf("while it is away: %s, %v", answer, err)
+		t.Errorf("run before the service starts: %s, %v", answer, err)
 	}
 	d.listen(t)
 	list := tools("0")
 	if source = list.Get(`sources.#(name=="stock")`); source.Get("state").Str != "ready" || source.Get("functions").Int() != 1 ||
 		source.Get("error").Exists() {
-		t.Errorf("%s", source.Raw)
+		t.Errorf("after the service started: %s", source.Raw)
 	}
 	if !list.Get(`functions.#(name=="stock.item.list")`).Exists() {
-		t.Errorf("%s", list.Get("functions.#.name"))
+		t.Errorf("functions %s, want stock.item.list among them", list.Get("functions.#.name"))
 	}
 	for _, args := range [][]string{{"call", "--lite", "stock.item.list"}, {"run", chain}} {
 		if answer, err := clitest.Command(t, folder, args...).Output(); err != nil || strings.TrimSpace(string(answer)) != `{"path":"/items"}` {
@@ -106,15 +106,15 @@ func TestDocumentByURL(t *testing.T) {
 	d.noun.Store("")
 	source = tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || !strings.Contains(source.Get("error").Str, "404") {
-		t.Errorf("without its document: %s", source.Raw)
+		t.Errorf("without the document: %s", source.Raw)
 	}
 }
 
 // TestServeDocumentByURL checks that a server offers the functions of a document that appears late or changes, also after a reload of
-// the configuration. The functions stay if the document disappears.
+// the configuration. The functions must stay if the document disappears.
 func TestServeDocumentByURL(t *testing.T) {
 	t.Parallel()
-	d := awayService(t)
+	d := unstartedService(t)
 	config := d.config(t, t.TempDir())
 	s := serveHTTP(t, config)
 	w := stateless(t, s.url)
@@ -123,21 +123,21 @@ func TestServeDocumentByURL(t *testing.T) {
 		return !failed && text == fmt.Sprintf(`{"path":"/%ss"}`, noun)
 	}
 	if calls("item") {
-		t.Fatal("a service that is away is called")
+		t.Fatal("stock.item.list succeeded before the service started")
 	}
 	d.listen(t)
-	polltest.Until(t, "the functions come", func() bool { return calls("item") }, s.stderr)
+	polltest.Until(t, "stock.item.list can be called", func() bool { return calls("item") }, s.stderr)
 	d.noun.Store("order")
 	hangUp(t, s.cmd)
-	polltest.Until(t, "the functions of the changed document come", func() bool { return calls("order") && !calls("item") }, s.stderr)
-	clitest.Write(t, strings.TrimSuffix(config, "onecall.yaml"), "onecall.yaml", "surface: nowhere\n") // one that is refused
+	polltest.Until(t, "only stock.order.list can be called", func() bool { return calls("order") && !calls("item") }, s.stderr)
+	clitest.Write(t, strings.TrimSuffix(config, "onecall.yaml"), "onecall.yaml", "surface: nowhere\n") // a faulty configuration
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, wasRefused, 1)
 	d.config(t, strings.TrimSuffix(config, "onecall.yaml"))
 	hangUp(t, s.cmd)
 	d.noun.Store("part")
 	hangUp(t, s.cmd)
-	polltest.Until(t, "the functions of the next document come", func() bool {
+	polltest.Until(t, "stock.part.list can be called", func() bool {
 		hangUp(t, s.cmd)
 		return calls("part")
 	}, s.stderr)
@@ -145,6 +145,6 @@ func TestServeDocumentByURL(t *testing.T) {
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, "cannot be loaded again", 1)
 	if !calls("part") {
-		t.Error("the functions of a document that is gone are gone")
+		t.Error("the function is gone after its document was removed")
 	}
 }

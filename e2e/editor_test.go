@@ -20,41 +20,41 @@ import (
 func TestEditor(t *testing.T) {
 	t.Parallel()
 	packages := npmPackages(t)
-	const chainAt, configAt = `"$schema":"chain.schema.json"`, `"$schema":"config.schema.json"`
+	const chainSchema, configSchema = `"$schema":"chain.schema.json"`, `"$schema":"config.schema.json"`
 	tests := []struct {
 		text        string
 		diagnostics []string // prefixes
 		completions []string // some of them
 		hover       string   // part of it
 	}{
-		{text: `{` + chainAt + `,"steps":[{"id":"a","fn":"fs.cat","args":{"path":"a"}},{"forEach":"$a",` +
+		{text: `{` + chainSchema + `,"steps":[{"id":"a","fn":"fs.cat","args":{"path":"a"}},{"forEach":"$a",` +
 			`"chain":{"steps":[{"expr":"1"}]}}],"return":"$a"}`},
-		{text: `{` + chainAt + `,"█":1}`, diagnostics: []string{`"": Property  is not allowed`},
+		{text: `{` + chainSchema + `,"█":1}`, diagnostics: []string{`"": Property  is not allowed`},
 			completions: []string{"steps", "input", "params", "return", "onError", "budget"}},
-		{text: `{` + chainAt + `,"steps":[{"█":1}]}`, diagnostics: []string{`"": Property  is not allowed`},
+		{text: `{` + chainSchema + `,"steps":[{"█":1}]}`, diagnostics: []string{`"": Property  is not allowed`},
 			completions: []string{"fn", "args", "id", "expr", "when", "forEach", "select", "orElse", "retry", "undo"}},
-		{text: `{` + chainAt + `,"steps":[{"f█n":"fs.cat"}]}`, completions: []string{"fn"}, hover: "The function's name"},
-		{text: `{` + chainAt + `,"steps":[{"forE█ach":"$0","chain":{"steps":[]}}]}`, completions: []string{"forEach"},
+		{text: `{` + chainSchema + `,"steps":[{"f█n":"fs.cat"}]}`, completions: []string{"fn"}, hover: "The function's name"},
+		{text: `{` + chainSchema + `,"steps":[{"forE█ach":"$0","chain":{"steps":[]}}]}`, completions: []string{"forEach"},
 			diagnostics: []string{`[]: Array has too few items`}, hover: "array"},
-		{text: `{` + chainAt + `,"steps":[{"fn":"a"}],"onError":"█"}`, completions: []string{`"stop"`, `"continue"`, `"undo"`},
+		{text: `{` + chainSchema + `,"steps":[{"fn":"a"}],"onError":"█"}`, completions: []string{`"stop"`, `"continue"`, `"undo"`},
 			diagnostics: []string{`"": Value is not accepted`},
 			hover:       "After a failure"},
-		{text: `{` + chainAt + `,"steps":[{"fn":"fs.cat","agrs":{}},{"fn":7},{"id":"9x","expr":"1"}]}`, diagnostics: []string{
+		{text: `{` + chainSchema + `,"steps":[{"fn":"fs.cat","agrs":{}},{"fn":7},{"id":"9x","expr":"1"}]}`, diagnostics: []string{
 			`"agrs": Property agrs is not allowed`, `7: Incorrect type`, `"9x": String does not match`}},
-		{text: `{` + chainAt + `,"steps":[],"budget":{"maxTotalTokens":1}}`,
+		{text: `{` + chainSchema + `,"steps":[],"budget":{"maxTotalTokens":1}}`,
 			diagnostics: []string{`[]: Array has too few items`, `1: Value is below the minimum`}},
-		{text: `{` + configAt + `,"mcpServers":{"a":{"command":"npx","█":1}}}`, diagnostics: []string{`"": Property  is not allowed`},
+		{text: `{` + configSchema + `,"mcpServers":{"a":{"command":"npx","█":1}}}`, diagnostics: []string{`"": Property  is not allowed`},
 			completions: []string{"args", "env", "cwd", "startTimeoutMs"}},
-		{text: `{` + configAt + `,"mcpServer":{}}`, diagnostics: []string{`"mcpServer": Property mcpServer is not allowed`}},
+		{text: `{` + configSchema + `,"mcpServer":{}}`, diagnostics: []string{`"mcpServer": Property mcpServer is not allowed`}},
 	}
-	asked := map[string]any{"schemas": map[string]json.RawMessage{
+	request := map[string]any{"schemas": map[string]json.RawMessage{
 		"file:///example/chain.schema.json": chain.ChainSchema(), "file:///example/config.schema.json": config.Schema()}}
 	var documents []string
 	for i := range tests {
 		documents = append(documents, tests[i].text)
 	}
-	asked["documents"] = documents
-	input, err := json.Marshal(asked)
+	request["documents"] = documents
+	input, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,19 +63,19 @@ func TestEditor(t *testing.T) {
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
 	output, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, stderr.Bytes())
+		t.Fatalf("ask.mjs: %v: %s", err, stderr.Bytes())
 	}
 	var answers []struct {
 		Diagnostics, Completions []string
 		Hover                    string
 	}
 	if err := json.Unmarshal(output, &answers); err != nil || len(answers) != len(tests) {
-		t.Fatalf("%v: %s", err, output)
+		t.Fatalf("ask.mjs: %v, %s, want %d answers", err, output, len(tests))
 	}
 	for i, test := range tests {
 		got := answers[i]
 		if !slices.EqualFunc(got.Diagnostics, test.diagnostics, strings.HasPrefix) {
-			t.Errorf("%s: diagnostics %q", test.text, got.Diagnostics)
+			t.Errorf("%s: diagnostics %q, want the prefixes %q", test.text, got.Diagnostics, test.diagnostics)
 		}
 		for _, want := range test.completions {
 			if !slices.Contains(got.Completions, want) {
@@ -83,7 +83,7 @@ func TestEditor(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got.Hover, test.hover) {
-			t.Errorf("%s: hover %q", test.text, got.Hover)
+			t.Errorf("%s: hover %q, want %q in it", test.text, got.Hover, test.hover)
 		}
 	}
 }

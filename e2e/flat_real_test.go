@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// TestFlatByCapabilities puts server-everything behind a flat surface, whose tools depend on what its client can do: each client sees
-// those that its own session with the server has, and can call what it sees.
+// TestFlatByCapabilities checks the flat surface of server-everything, whose tools depend on its client's capabilities. Each client must
+// see the tools of its own session with the server, and can call them.
 //
 //nolint:staticcheck // servers still sample
 func TestFlatByCapabilities(t *testing.T) {
@@ -54,22 +54,22 @@ func TestFlatByCapabilities(t *testing.T) {
 		return c, names
 	}
 	const needsSampling, needsElicitation = "trigger-sampling-request", "trigger-elicitation-request"
-	bare, plain := tools(&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
-	if slices.Contains(plain, needsSampling) || slices.Contains(plain, needsElicitation) || !slices.Contains(plain, "echo") {
-		t.Errorf("a client that can do nothing sees %v", plain)
+	bare, bareTools := tools(&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+	if slices.Contains(bareTools, needsSampling) || slices.Contains(bareTools, needsElicitation) || !slices.Contains(bareTools, "echo") {
+		t.Errorf("a client without capabilities sees %v", bareTools)
 	}
 	if _, err := bare.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling}); err == nil ||
 		!strings.Contains(err.Error(), "unknown tool") {
-		t.Errorf("it calls what it does not see: %v", err)
+		t.Errorf("call of a tool that it does not see: %v, want unknown tool", err)
 	}
-	able, some := tools(&sdk.ClientOptions{CreateMessageHandler: func(context.Context,
+	sampling, samplingTools := tools(&sdk.ClientOptions{CreateMessageHandler: func(context.Context,
 		*sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
 		return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "sampled it"}}, nil
 	}})
-	if !slices.Contains(some, needsSampling) || slices.Contains(some, needsElicitation) {
-		t.Errorf("a client that samples sees %v", some)
+	if !slices.Contains(samplingTools, needsSampling) || slices.Contains(samplingTools, needsElicitation) {
+		t.Errorf("a client that supports sampling sees %v", samplingTools)
 	}
-	answer, err := able.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling,
+	answer, err := sampling.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling,
 		Arguments: map[string]any{"prompt": "say it", "maxTokens": 10}})
 	if err != nil || answer.IsError || !strings.Contains(answer.Content[0].(*sdk.TextContent).Text, "sampled it") {
 		t.Errorf("sampling: %+v, %v", answer, err)

@@ -17,31 +17,31 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestRecordingOnFullDisk checks that a server still answers if its recording cannot grow. It logs and counts that, and is ready
-// again when a line fits. A run answers and then fails. The file has only whole lines.
+// TestRecordingOnFullDisk checks that a server still answers if its recording cannot grow. It logs and counts the failure, and is ready
+// again when a line fits. A run answers and then fails. The recording has only whole lines.
 func TestRecordingOnFullDisk(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	full := func(args ...string) *exec.Cmd {
+	onFullDisk := func(args ...string) *exec.Cmd {
 		plain := clitest.Command(t, folder, args...)
 		limited := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -f 4; exec "$0" "$@"`, plain.Path}, plain.Args[1:]...)...)
 		limited.Dir, limited.Env = plain.Dir, plain.Env
 		return limited
 	}
-	big := `{"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, #)"}},{"fn":"expr.eval","args":{"expression":"1+1"}}],` +
+	chain := `{"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, #)"}},{"fn":"expr.eval","args":{"expression":"1+1"}}],` +
 		`"return":"$1","lite":true}`
-	clitest.Write(t, folder, "big.chain.json", big)
-	run := full("run", "--record", "run.jsonl", "big.chain.json")
+	clitest.Write(t, folder, "big.chain.json", chain)
+	run := onFullDisk("run", "--record", "run.jsonl", "big.chain.json")
 	var stderr strings.Builder
 	run.Stderr = &stderr
 	out, err := run.Output()
 	if string(out) != "2\n" || clitest.ExitCode(err) != "1" ||
 		!strings.Contains(stderr.String(), "unavailable: run.jsonl does not hold all calls") {
-		t.Errorf("run answered %s, %v, %s", out, err, stderr.String())
+		t.Errorf("run: stdout %s, %v, stderr %s", out, err, stderr.String())
 	}
-	checkLastLine(t, filepath.Join(folder, "run.jsonl"), `{"gap":1}`)
+	checkRecording(t, filepath.Join(folder, "run.jsonl"), `{"gap":1}`)
 
-	serve := full("serve", "--record", "serve.jsonl", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	serve := onFullDisk("serve", "--record", "serve.jsonl", "--metrics", "127.0.0.1:0", "--log-format", "json")
 	in, _ := serve.StdinPipe()
 	answers, _ := serve.StdoutPipe()
 	logged, _ := serve.StderrPipe()
@@ -52,29 +52,29 @@ func TestRecordingOnFullDisk(t *testing.T) {
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
 		`"clientInfo":{"name":"t","version":"1"}}}`)
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	once := `{"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, #)"}}],"return":"$0[1]","lite":true}`
-	fmt.Fprintf(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":%s}}`+"\n", once)
+	bigChain := `{"steps":[{"fn":"expr.eval","args":{"expression":"map(1..3000, #)"}}],"return":"$0[1]","lite":true}`
+	fmt.Fprintf(in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":%s}}`+"\n", bigChain)
 	for lines.Scan() && !strings.Contains(lines.Text(), `"id":2`) { // up to the answer to initialize
 	}
 	if !strings.Contains(lines.Text(), `"text":"2"`) {
-		t.Errorf("the server answered %s", lines.Text())
+		t.Errorf("the server answered %s, want 2", lines.Text())
 	}
-	where := ""
+	address := ""
 	for log.Scan() && !strings.Contains(log.Text(), "the recording cannot be written") {
 		if match := metricsURL.FindString(log.Text()); match != "" {
-			where = match
+			address = match
 		}
 	}
 	if !strings.Contains(log.Text(), "ERROR") {
-		t.Errorf("the log says %s", log.Text())
+		t.Errorf("logged %s, want an ERROR", log.Text())
 	}
-	if page := get(t, where+"/readyz"); strings.Contains(page, "the recording") { // the mark of the gap fits
-		t.Errorf("/readyz says %s", page)
+	if page := get(t, address+"/readyz"); strings.Contains(page, "the recording") { // the line that marks the gap fits
+		t.Errorf("/readyz: %s", page)
 	}
-	if page := get(t, where+"/metrics"); !strings.Contains(page, "onecall_recording_lines_lost_total 1") {
-		t.Errorf("/metrics says %s", page)
+	if page := get(t, address+"/metrics"); !strings.Contains(page, "onecall_recording_lines_lost_total 1") {
+		t.Errorf("/metrics lacks the lost line: %s", page)
 	}
-	// A short line fits again. It is written after the gap.
+	// A short line fits again. It is written after the line that marks the gap.
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"chain",`+
 		`"arguments":{"steps":[{"fn":"expr.eval","args":{"expression":"1+1"}}]}}}`)
 	for lines.Scan() && !strings.Contains(lines.Text(), `"id":3`) { // skip notifications
@@ -85,7 +85,7 @@ func TestRecordingOnFullDisk(t *testing.T) {
 	if err := serve.Wait(); err != nil {
 		t.Errorf("serve: %v", err)
 	}
-	checkLastLine(t, filepath.Join(folder, "serve.jsonl"), `{"gap":1}`)
+	checkRecording(t, filepath.Join(folder, "serve.jsonl"), `{"gap":1}`)
 }
 
 var metricsURL = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
@@ -104,11 +104,11 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// checkLastLine checks that a recording can be read and has a line.
-func checkLastLine(t *testing.T, path, line string) {
+// checkRecording checks that a recording has only whole lines, line among them.
+func checkRecording(t *testing.T, path, line string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(text), line+"\n") || !strings.HasSuffix(string(text), "\n") {
-		t.Errorf("%v, %s holds\n%.3000s", err, path, text)
+		t.Errorf("%s lacks the line %s, or its last line is incomplete: %v\n%.3000s", path, line, err, text)
 	}
 }

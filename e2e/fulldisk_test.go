@@ -13,12 +13,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestFullDisk checks that if a result cannot be stored, the answer says so and shows what it can, no partial file is left, and
-// everything that needs no storage still works. The same holds if there is no folder to write to.
+// TestFullDisk checks that if a result cannot be stored, the answer reports that and has a preview, no partial file is left, and calls that
+// need no storage still work. The same must hold if the folder of results cannot be created.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, folder string) (limit string){
-		"a file may not grow": func(*testing.T, string) string { return "ulimit -f 8; " },
+		"full disk": func(*testing.T, string) string { return "ulimit -f 8; " },
 		"no folder": func(t *testing.T, folder string) string {
 			clitest.Write(t, folder, "onecall", "a file where the folder should be")
 			return ""
@@ -39,7 +39,7 @@ func TestFullDisk(t *testing.T) {
 			answer, code := run("map(1..20000, # * 7919 % 10007)")
 			if answer.Get("error.code").Str != "unavailable" || answer.Get("usage.calls").Int() != 1 ||
 				answer.Get("result.preview").Str == "" || code != "5" {
-				t.Errorf("exit status %s: %s", code, answer.Raw)
+				t.Errorf("exit status %s, want 5 and a preview: %s", code, answer.Raw)
 			}
 			files, err := filepath.Glob(filepath.Join(folder, "onecall", "results", "*"))
 			if err != nil {
@@ -47,11 +47,11 @@ func TestFullDisk(t *testing.T) {
 			}
 			for _, file := range files { // the lock file of the folder is empty
 				if info, err := os.Stat(file); err != nil || info.Size() > 0 {
-					t.Errorf("%s is left: %v, %v", file, info, err)
+					t.Errorf("the file %s is left: %v, %v", file, info, err)
 				}
 			}
 			if answer, code := run("1+1"); answer.Get("result").Int() != 2 || code != "0" {
-				t.Errorf("what needs no room: exit status %s: %s", code, answer.Raw)
+				t.Errorf("1+1: exit status %s, want 0: %s", code, answer.Raw)
 			}
 		})
 	}

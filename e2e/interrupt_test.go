@@ -44,7 +44,7 @@ func TestInterruptedBatch(t *testing.T) {
 			lines := bufio.NewReader(stdout)
 			first, err := lines.ReadString('\n')
 			if err != nil || !strings.HasPrefix(first, `{"chain":"f.jsonl:1","ok":true,"result":2,`) {
-				t.Fatalf("first line %q, %v", first, err)
+				t.Fatalf("first line %q, %v, want the answer of the first chain", first, err)
 			}
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
@@ -57,25 +57,25 @@ func TestInterruptedBatch(t *testing.T) {
 				t.Errorf("exit status %s, want 130; stderr: %s", got, &stderr)
 			}
 			if !bytes.HasPrefix(rest, []byte(`{"chain":"f.jsonl:2","ok":false,"error":{"code":"cancelled"`)) {
-				t.Errorf("the chain under way: %.200s", rest)
+				t.Errorf("the interrupted chain: %.200s, want cancelled", rest)
 			}
 			if !bytes.HasSuffix(rest, []byte("\n")) {
-				t.Errorf("the last line is cut: %q", rest)
+				t.Errorf("the last line is incomplete: %q", rest)
 			}
 			for line := range strings.Lines(string(rest)) {
 				if !json.Valid([]byte(line)) {
-					t.Errorf("not a whole line: %q", line)
+					t.Errorf("not JSON: %q", line)
 				}
 			}
 		})
 	}
 }
 
-func TestInterruptedOut(t *testing.T) {
+func TestInterruptedOutFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out := clitest.Write(t, dir, "out.jsonl", "before\n")
-	// The slow chain's first record shows that it runs.
+	// The first record of the slow chain shows that it runs.
 	clitest.Write(t, dir, "f.jsonl", quickChain+"\n"+slowChain+"\n")
 	cmd := clitest.Command(t, dir, "run", "f.jsonl", "--out", "out.jsonl", "--record", "calls.jsonl")
 	var stderr logTail
@@ -94,11 +94,11 @@ func TestInterruptedOut(t *testing.T) {
 		t.Errorf("exit status %s, want 130", got)
 	}
 	if text, err := os.ReadFile(out); string(text) != "before\n" || err != nil {
-		t.Errorf("the file was touched: %q, %v", text, err)
+		t.Errorf("the output file changed to %q, %v", text, err)
 	}
-	partial, err := os.ReadFile(out + ".partial")
-	if err != nil || !bytes.HasPrefix(partial, []byte(`{"chain":"f.jsonl:1","ok":true`)) || !bytes.HasSuffix(partial, []byte("\n")) {
-		t.Errorf("partial answers: %q, %v", partial, err)
+	answers, err := os.ReadFile(out + ".partial")
+	if err != nil || !bytes.HasPrefix(answers, []byte(`{"chain":"f.jsonl:1","ok":true`)) || !bytes.HasSuffix(answers, []byte("\n")) {
+		t.Errorf("the partial file has %q, %v, want the answer of the first chain", answers, err)
 	}
 	if !strings.Contains(stderr.String(), "out.jsonl.partial") {
 		t.Errorf("stderr does not name the partial file: %s", &stderr)
@@ -117,7 +117,7 @@ func TestInterruptedOut(t *testing.T) {
 func TestInterruptedWhileReading(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// When a named pipe is opened, the command is about to read.
+	// Opening the pipe for writing blocks until the command opens it for reading.
 	fifo := filepath.Join(dir, "pipe.json")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip("needs named pipes: ", err)
@@ -137,10 +137,10 @@ func TestInterruptedWhileReading(t *testing.T) {
 	if got := clitest.ExitCode(cmd.Wait()); got != "130" {
 		t.Errorf("exit status %s, want 130", got)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*out.json*")); len(left) > 0 || err != nil {
-		t.Errorf("half an output is left: %v, %v", left, err)
+	if files, err := filepath.Glob(filepath.Join(dir, "*out.json*")); len(files) > 0 || err != nil {
+		t.Errorf("a partial output is left: %v, %v", files, err)
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".out.json*")); len(left) > 0 || err != nil {
-		t.Errorf("a temporary file is left: %v, %v", left, err)
+	if files, err := filepath.Glob(filepath.Join(dir, ".out.json*")); len(files) > 0 || err != nil {
+		t.Errorf("a temporary file is left: %v, %v", files, err)
 	}
 }

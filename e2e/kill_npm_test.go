@@ -18,43 +18,43 @@ import (
 )
 
 // TestKilledRunsOverServers kills `onecall run` at random points of a chain over the memory and filesystem servers from npm and an
-// OpenAPI service, and resumes it until it is done. Each write happens once, and what answers say about writes is true.
+// OpenAPI service, and resumes it until it is done. Each write must happen once, and answers must report writes correctly.
 func TestKilledRunsOverServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, nil)
-	resumed := 0
-	left := killCount(t, 1, 6)
-	for run := 0; left > 0; run++ {
+	kills := 0
+	remaining := killCount(t, 1, 6)
+	for run := 0; remaining > 0; run++ {
 		p := s.provision(t, 0, fmt.Sprint("run", run))
 		clitest.Write(t, s.folder, "chain.json", p.chain())
 		args := []string{"run", "--config", s.config, filepath.Join(s.folder, "chain.json")}
 		for try := 0; ; try++ {
-			answer, killed := p.attempt(t, args, left > 0)
+			answer, killed := p.attempt(t, args, remaining > 0)
 			if killed {
-				left--
-				resumed++
+				remaining--
+				kills++
 			}
 			p.check(t, answer)
 			if answer.Get("ok").Bool() {
 				break
 			}
 			if try > 100 {
-				t.Fatalf("it does not end: %s", answer.Raw)
+				t.Fatalf("%s did not end after %d attempts: %s", p.name, try, answer.Raw)
 			}
 			args = []string{"run", "--config", s.config, filepath.Join(s.folder, "chain.json")}
 			if answer.Get("error.code").Str == "resume_conflict" {
 				args = []string{"resume", "--config", s.config, answer.Get("resume").Str}
-				for position, what := range p.assume(t, answer) {
-					args = append(args, "--assume", position+"="+what)
+				for position, outcome := range p.assume(t, answer) {
+					args = append(args, "--assume", position+"="+outcome)
 				}
 			}
 		}
 		p.checkFinished(t)
 	}
-	t.Logf("%d kills", resumed)
+	t.Logf("%d kills", kills)
 }
 
-// attempt runs a process, and may kill it while it works.
+// attempt runs a command, and if kill is set kills it while it works. killed reports whether it was killed before it answered.
 func (p *provisionRun) attempt(t *testing.T, args []string, kill bool) (answer gjson.Result, killed bool) {
 	t.Helper()
 	cmd := clitest.Self(t, p.folder, args...)
@@ -71,7 +71,7 @@ func (p *provisionRun) attempt(t *testing.T, args []string, kill bool) (answer g
 		_ = cmd.Wait()
 		close(ended)
 	}()
-	if kill && p.working(t, 1, before, ended) {
+	if kill && p.waitUntilWorking(t, 1, before, ended) {
 		time.Sleep(time.Duration(rand.IntN(100+20*p.answers)) * time.Millisecond) // increasingly late, so that the run ends
 		killed = cmd.Process.Kill() == nil
 	}
@@ -80,12 +80,12 @@ func (p *provisionRun) attempt(t *testing.T, args []string, kill bool) (answer g
 	return gjson.Parse(out.String()), killed && out.Len() == 0
 }
 
-// working waits until calls arrive at the servers. It returns false if their sender has ended or makes no calls.
-func (s *provisionSite) working(t *testing.T, clients int, before int64, ended <-chan struct{}) bool {
+// waitUntilWorking waits until calls arrive at the servers. It returns false if their sender has ended or makes no calls in time.
+func (s *provisionSite) waitUntilWorking(t *testing.T, clients int, before int64, ended <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
 	defer cancel()
 	hasEnded := false
-	works := polltest.Try(ctx, func() bool {
+	arrived := polltest.Try(ctx, func() bool {
 		select {
 		case <-ended:
 			hasEnded = true
@@ -93,8 +93,8 @@ func (s *provisionSite) working(t *testing.T, clients int, before int64, ended <
 		}
 		return hasEnded || s.effects(t, clients) > before
 	})
-	if !works {
-		t.Error("nothing goes on")
+	if !arrived {
+		t.Error("no call arrived in time")
 	}
-	return works && !hasEnded
+	return arrived && !hasEnded
 }

@@ -29,7 +29,7 @@ type replicaPair struct {
 	waitEnded [2]func() // wait until all processes of a replica have ended
 	current   atomic.Pointer[httpServer]
 	runs      atomic.Int64
-	tries     atomic.Int64 // requests that failed
+	failures  atomic.Int64 // failed requests
 }
 
 const pairClients = 2
@@ -58,20 +58,20 @@ func (p *replicaPair) start(t *testing.T, i int) {
 	p.servers[i] = s
 }
 
-// kill kills the replica that clients use while it works. Clients continue with the other, and the killed one is started again.
+// kill kills the replica in use while it works, lets clients continue with the other, and starts the killed one again.
 func (p *replicaPair) kill(t *testing.T, round int) {
 	t.Helper()
 	i := round % 2
-	p.working(t, pairClients, p.effects(t, pairClients), nil)
+	p.waitUntilWorking(t, pairClients, p.effects(t, pairClients), nil)
 	time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
 	_ = p.servers[i].cmd.Process.Kill()
 	<-p.servers[i].ended
-	p.waitEnded[i]() // a call on its way may arrive until then
+	p.waitEnded[i]() // until then, a call that was sent may arrive
 	p.current.Store(p.servers[1-i])
 	p.start(t, i)
 }
 
-// work makes runs of one client, one after another, until stop is closed. It finishes the last one.
+// work makes the runs of a client, one after another, until stop is closed. It finishes the last run.
 func (p *replicaPair) work(t *testing.T, client int, stop <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {
@@ -99,19 +99,19 @@ func (p *replicaPair) finishRun(t *testing.T, run *provisionRun) bool {
 		if err == nil && answer.Get("ok").Bool() {
 			return true
 		}
-		p.tries.Add(1)
+		p.failures.Add(1)
 		last = fmt.Sprint(text, err)
 		request = run.chain()
 		if err == nil {
 			run.check(t, answer)
 		}
 		if answer.Get("error.code").Str == "resume_conflict" {
-			request = fmt.Sprintf(`{"resume":%q,"assume":%s}`, answer.Get("resume").Str, assumption(t, run.assume(t, answer)))
+			request = fmt.Sprintf(`{"resume":%q,"assume":%s}`, answer.Get("resume").Str, assumeJSON(t, run.assume(t, answer)))
 		}
 		return false
 	})
 	if !done {
-		t.Errorf("%s does not end: %s", run.name, last)
+		t.Errorf("%s did not end: %s", run.name, last)
 	}
 	return done
 }
@@ -144,10 +144,10 @@ func (p *replicaPair) killRepeatedly(t *testing.T, n int, kill func(round int)) 
 	}
 	close(stop)
 	clients.Wait()
-	t.Logf("%d runs, %d requests that did not end well", p.runs.Load(), p.tries.Load())
+	t.Logf("%d runs, %d failed requests", p.runs.Load(), p.failures.Load())
 }
 
-// TestKilledReplicas kills the replica in use at random points of chains. The other continues them, and each write happens once.
+// TestKilledReplicas kills the replica in use at random points of chains. The other must continue them, and each write must happen once.
 func TestKilledReplicas(t *testing.T) {
 	t.Parallel()
 	n := killCount(t, 1, 4)
@@ -155,15 +155,15 @@ func TestKilledReplicas(t *testing.T) {
 	p.killRepeatedly(t, n, func(round int) { p.kill(t, round) })
 }
 
-// TestKilledPostgres kills PostgreSQL during runs and starts it again. Each write happens once, what answers say about writes is
-// true, and all runs end.
+// TestKilledPostgres kills PostgreSQL during runs and starts it again. Each write must happen once, answers must report
+// writes correctly, and all runs must end.
 func TestKilledPostgres(t *testing.T) {
 	t.Parallel()
 	n := killCount(t, 1, 3)
 	postgres := postgrestest.Start(t)
 	p := newPair(t, postgres)
 	p.killRepeatedly(t, n, func(round int) {
-		p.working(t, pairClients, p.effects(t, pairClients), nil)
+		p.waitUntilWorking(t, pairClients, p.effects(t, pairClients), nil)
 		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
 		postgres.Stop([]syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL}[round%2])
 		time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)

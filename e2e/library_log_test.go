@@ -20,7 +20,7 @@ import (
 const plantedSecret = "hunter2-hunter2-hunter2"
 
 // TestLibrariesLogNoSecret runs commands against upstreams that send a configured credential in every place that a library may log.
-// No output contains it or a part of it.
+// No output may contain it or its beginning.
 func TestLibrariesLogNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"run", "all.chain.json"}, {"--verbose", "run", "all.chain.json"}, {"tools"}, {"check", "all.chain.json"},
@@ -28,40 +28,40 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 		{"serve", "--log-format", "json", "--log-level", "debug"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
-			dir, message, environment := hostileUpstreams(t)
+			dir, requests, environment := hostileUpstreams(t)
 			cmd := clitest.Command(t, dir, args...)
 			cmd.Env = append(cmd.Env, environment...)
-			var out, logged strings.Builder
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(message), &out, &logged
+			var out, stderr strings.Builder
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(requests), &out, &stderr
 			_ = cmd.Run() // it fails: the upstreams are broken
-			for what, text := range map[string]string{"stdout": out.String(), "stderr": logged.String()} {
+			for what, text := range map[string]string{"stdout": out.String(), "stderr": stderr.String()} {
 				if strings.Contains(text, plantedSecret[:8]) {
-					t.Errorf("%s holds the secret:\n%.2000s", what, text)
+					t.Errorf("%s contains the secret:\n%.2000s", what, text)
 				}
 			}
-			var missing []string // messages of net/http and OpenTelemetry
+			var wantLogged []string // messages of net/http and OpenTelemetry
 			switch args[0] {
 			case "run":
-				missing = []string{"Unsolicited response received on idle HTTP channel"}
+				wantLogged = []string{"Unsolicited response received on idle HTTP channel"}
 			case "serve":
-				missing = []string{"Unsolicited response received on idle HTTP channel", "traces cannot be sent"}
+				wantLogged = []string{"Unsolicited response received on idle HTTP channel", "traces cannot be sent"}
 			}
-			for _, output := range missing {
-				if !strings.Contains(logged.String(), output) {
-					t.Errorf("nobody logged %q, so nothing was tried:\n%.2000s", output, logged.String())
+			for _, want := range wantLogged {
+				if !strings.Contains(stderr.String(), want) {
+					t.Errorf("stderr lacks %q, so the upstreams were not tried:\n%.2000s", want, stderr.String())
 				}
 			}
 		})
 	}
 }
 
-// hostileUpstreams writes a configuration whose upstreams are hostile, and a chain that calls them. message is a client's request to
-// run that chain; environment names a collector of traces and the credential of a service.
-func hostileUpstreams(t *testing.T) (dir, message string, environment []string) {
-	leaked := make(chan struct{}) // the client closed a connection on which it received more than it asked for
-	once := sync.OnceFunc(func() { close(leaked) })
-	read := make(chan struct{}) // the client has read the answer on that connection, which is idle then
-	onceRead := sync.OnceFunc(func() { close(read) })
+// hostileUpstreams writes a configuration whose upstreams are hostile, and a chain that calls them. requests are those of a client that
+// runs the chain. environment has the URL of a trace collector and the credential of a service.
+func hostileUpstreams(t *testing.T) (dir, requests string, environment []string) {
+	leaked := make(chan struct{}) // closed when the client has closed the connection with an unsolicited answer
+	closeLeaked := sync.OnceFunc(func() { close(leaked) })
+	read := make(chan struct{}) // closed when the client has read the answer before, so that the connection is idle
+	closeRead := sync.OnceFunc(func() { close(read) })
 	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeRaw(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", func(c net.Conn) {
 			closed := make(chan struct{})
@@ -75,14 +75,14 @@ func hostileUpstreams(t *testing.T) (dir, message string, environment []string) 
 			}
 			fmt.Fprintf(c, "HTTP/1.1 400 %s\r\n\r\n%s", plantedSecret, strings.Repeat(plantedSecret, 500))
 			<-closed
-			once()
+			closeLeaked()
 		})
 	}))
 	t.Cleanup(idle.Close)
 	hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/wait":
-			onceRead()
+			closeRead()
 			select {
 			case <-leaked:
 			case <-r.Context().Done():
@@ -109,12 +109,12 @@ func hostileUpstreams(t *testing.T) (dir, message string, environment []string) 
 		}
 	}))
 	t.Cleanup(hostile.Close)
-	redis := listenFor(t, func(c net.Conn) {
+	redis := serveTCP(t, func(c net.Conn) {
 		for in := bufio.NewScanner(c); in.Scan(); {
 			fmt.Fprintf(c, "-ERR %s\r\n+%s\r\n", plantedSecret, plantedSecret)
 		}
 	})
-	tls := listenFor(t, func(c net.Conn) { fmt.Fprintf(c, "%s\r\n\r\n", plantedSecret) })
+	tls := serveTCP(t, func(c net.Conn) { fmt.Fprintf(c, "%s\r\n\r\n", plantedSecret) })
 	dir = t.TempDir()
 	clitest.Write(t, dir, "noisy.sh", "echo \"$A_TOKEN\" >&2; echo \"$A_TOKEN\"; exit 1\n")
 	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf(`
@@ -137,30 +137,30 @@ openapi:
 	chain := `{"onError":"continue","budget":{"maxTotalTokens":400},"steps":[` + strings.Join(list, ",") +
 		`,{"fn":"expr.eval","args":{"expression":"1..5000"}}]}`
 	clitest.Write(t, dir, "all.chain.json", chain)
-	message = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+	requests = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":` + chain + `}}` + "\n"
 	environment = []string{"PLANTED=" + plantedSecret, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=" + hostile.URL + "/status",
 		"OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer " + plantedSecret, "OTEL_SERVICE_NAME=" + plantedSecret}
-	return dir, message, environment
+	return dir, requests, environment
 }
 
-// writeRaw writes an answer byte by byte and calls then before it closes the connection.
-func writeRaw(w http.ResponseWriter, answer string, then func(net.Conn)) {
+// writeRaw writes an answer byte by byte, calls after unless it is nil, and closes the connection.
+func writeRaw(w http.ResponseWriter, answer string, after func(net.Conn)) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, answer)
-	if then != nil {
-		then(conn)
+	if after != nil {
+		after(conn)
 	}
 }
 
-// listenFor serves connections until the test ends, and returns the address.
-func listenFor(t *testing.T, serve func(net.Conn)) string {
+// serveTCP serves connections until the test ends, and returns the address.
+func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build e2e && unix
 
-// Package e2e tests onecall as its users meet it: processes of the program, real servers and services, the documents' commands, load,
-// faults and long runs. CONTRIBUTING.md says what it needs.
+// Package e2e tests the whole program in its own processes: with real servers and services, by the commands in the documents, under load,
+// with failures, and over a long time. CONTRIBUTING.md lists what it needs.
 package e2e
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// killCount returns how many times a test kills something: least, or most in CI, or the value of ONECALL_TEST_KILLS.
+// killCount returns how many times a test kills something: the value of ONECALL_TEST_KILLS, inCI in CI, otherwise minimum.
 func killCount(t *testing.T, minimum, inCI int) int {
 	t.Helper()
 	if setting := os.Getenv("ONECALL_TEST_KILLS"); setting != "" {
@@ -37,8 +37,8 @@ func killCount(t *testing.T, minimum, inCI int) int {
 	return minimum
 }
 
-// provisionSite is what runs write to: the memory and filesystem servers from npm, and a service with an OpenAPI document. Each
-// client has its own memory server, because that server loses writes that arrive together.
+// provisionSite has the servers that runs write to: the memory and filesystem servers from npm, and a service with an OpenAPI document.
+// Each client has its own memory server, because that server loses writes that arrive together.
 type provisionSite struct {
 	folder, config string
 	shop           *orderService
@@ -58,7 +58,7 @@ func newSite(t *testing.T, clients int, journal map[string]string) *provisionSit
 	files := npmServers(packages, folder)["files"]
 	servers := map[string]server{"files": files}
 	for c := range clients {
-		// The script logs what reaches the server.
+		// tee logs what reaches the server.
 		script := filepath.Join(packages, "@modelcontextprotocol", "server-memory", "dist", "index.js")
 		line := fmt.Sprintf("tee -a %s | exec node %s", s.memory(c, "log"), script)
 		servers[fmt.Sprint("memory", c)] = server{"sh", []string{"-c", line}, map[string]string{"MEMORY_FILE_PATH": s.memory(c, "jsonl")}}
@@ -76,7 +76,7 @@ func (s *provisionSite) memory(client int, ending string) string {
 	return filepath.Join(s.folder, fmt.Sprintf("memory%d.%s", client, ending))
 }
 
-// effects grows with each call that reaches a memory server or the shop.
+// effects returns a count that grows with each call that reaches a memory server or the shop.
 func (s *provisionSite) effects(t *testing.T, clients int) (n int64) {
 	s.shop.mu.Lock()
 	defer s.shop.mu.Unlock()
@@ -89,21 +89,21 @@ func (s *provisionSite) effects(t *testing.T, clients int) (n int64) {
 	return n
 }
 
-// provisionRun is one run of a client: what it sends, and what it said about calls with an unknown outcome.
+// provisionRun is one run of a client, with what the client assumed about calls with an unknown outcome.
 type provisionRun struct {
 	*provisionSite
-	client  int
-	name    string // of everything that it creates
-	denied  map[string]int
-	answers int
+	client        int
+	name          string         // prefix of everything that it creates
+	assumedUnsent map[string]int // number of times that a call was assumed not to have been sent, by position
+	answers       int
 }
 
-const each = 4 // elements of a step
+const elementsPerStep = 4
 
 func (s *provisionSite) provision(t *testing.T, client int, name string) *provisionRun {
 	t.Helper()
 	clitest.Write(t, s.folder, name+".txt", "END\n")
-	return &provisionRun{provisionSite: s, client: client, name: name, denied: map[string]int{}}
+	return &provisionRun{provisionSite: s, client: client, name: name, assumedUnsent: map[string]int{}}
 }
 
 func (p *provisionRun) chain() string {
@@ -113,42 +113,44 @@ func (p *provisionRun) chain() string {
 {"fn":"files.edit_file","forEach":"1..%[3]d","args":{"path":%[4]q,"edits":[{"oldText":"END","newText":"line ${$item}\nEND"}]}},
 {"fn":"shop.order.create","forEach":"1..%[3]d","concurrency":2,"args":{"sku":"%[1]s-s${$item}"}},
 {"chain":{"steps":[{"fn":"%[2]s.add_observations","args":{"observations":[{"entityName":"%[1]s-e1","contents":["%[1]s-seen"]}]}},
- {"fn":"shop.order.create","args":{"sku":"%[1]s-inner"}}]}}],"return":"done"}`, p.name, memory, each, filepath.Join(p.folder, p.name+".txt"))
+ {"fn":"shop.order.create","args":{"sku":"%[1]s-inner"}}]}}],"return":"done"}`,
+		p.name, memory, elementsPerStep, filepath.Join(p.folder, p.name+".txt"))
 }
 
-// callPositions returns the places of all calls.
+// callPositions returns the positions of all calls.
 func (p *provisionRun) callPositions() (list []string) {
 	for step := range 3 {
-		for i := range each {
+		for i := range elementsPerStep {
 			list = append(list, fmt.Sprintf("%d[%d]", step, i))
 		}
 	}
 	return append(list, "3.0", "3.1")
 }
 
-// applied returns how often the call at a place was applied, and how often it arrived, according to the servers.
+// applied returns how often the call at a position was applied, and how often it arrived, according to the servers.
 func (p *provisionRun) applied(t *testing.T, position string) (applied, arrived int) {
 	t.Helper()
 	var step, i int
 	switch _, err := fmt.Sscanf(position, "%d[%d]", &step, &i); {
 	case position == "3.0":
-		return p.remembered(t, "add_observations", p.name+"-seen")
+		return p.memoryCalls(t, "add_observations", p.name+"-seen")
 	case position == "3.1":
-		n := p.shop.has(p.name + "-inner")
+		n := p.shop.ordersOf(p.name + "-inner")
 		return n, n
 	case err != nil:
-		t.Fatalf("a place %q", position)
+		t.Fatalf("unknown position %q", position)
 	case step == 0:
-		return p.remembered(t, "create_entities", fmt.Sprintf("%s-e%d", p.name, i+1))
+		return p.memoryCalls(t, "create_entities", fmt.Sprintf("%s-e%d", p.name, i+1))
 	case step == 1:
 		n := strings.Count(read(t, filepath.Join(p.folder, p.name+".txt")), fmt.Sprintf("line %d\n", i+1))
 		return n, n
 	}
-	n := p.shop.has(fmt.Sprintf("%s-s%d", p.name, i+1))
+	n := p.shop.ordersOf(fmt.Sprintf("%s-s%d", p.name, i+1))
 	return n, n
 }
 
-func (p *provisionRun) remembered(t *testing.T, tool, text string) (applied, arrived int) {
+// memoryCalls is applied for a call of the memory server.
+func (p *provisionRun) memoryCalls(t *testing.T, tool, text string) (applied, arrived int) {
 	text = `"` + text + `"`
 	for line := range strings.Lines(read(t, p.memory(p.client, "log"))) {
 		if strings.Contains(line, `"`+tool+`"`) && strings.Contains(line, text) {
@@ -168,7 +170,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// check checks that what an answer says about writes is true.
+// check checks the outcomes of writes in an answer.
 func (p *provisionRun) check(t *testing.T, answer gjson.Result) {
 	t.Helper()
 	p.answers++
@@ -180,13 +182,13 @@ func (p *provisionRun) check(t *testing.T, answer gjson.Result) {
 			applied, _ := p.applied(t, position)
 			switch status := e.Get("outcome").Str; {
 			case status == "applied" && applied == 0, (status == "not_sent" || status == "failed") && applied > 0:
-				t.Errorf("%s: %s is told to be %s, and was applied %d times: %s", p.name, position, status, applied, answer.Raw)
+				t.Errorf("%s: %s is reported as %s, but was applied %d times: %s", p.name, position, status, applied, answer.Raw)
 			}
 		}
 	}
 }
 
-// positionsOf returns the places that an entry of writes names.
+// positionsOf returns the positions that an entry of writes names.
 func positionsOf(e gjson.Result) (list []string) {
 	if in := e.Get("in").Str; in != "" {
 		return []string{in}
@@ -209,7 +211,7 @@ func positionsOf(e gjson.Result) (list []string) {
 	return list
 }
 
-// assume returns the field assume for the calls that an answer doubts, according to the servers.
+// assume returns the field assume for the calls whose outcome an answer does not know, according to the servers.
 func (p *provisionRun) assume(t *testing.T, answer gjson.Result) map[string]string {
 	t.Helper()
 	assumed := map[string]string{}
@@ -217,25 +219,26 @@ func (p *provisionRun) assume(t *testing.T, answer gjson.Result) map[string]stri
 		assumed[position.Str] = "applied"
 		if applied, _ := p.applied(t, position.Str); applied == 0 {
 			assumed[position.Str] = "not_sent"
-			p.denied[position.Str]++
+			p.assumedUnsent[position.Str]++
 		}
 	}
 	return assumed
 }
 
-// checkFinished checks that everything was done once.
+// checkFinished checks that each call was applied once.
 func (p *provisionRun) checkFinished(t *testing.T) {
 	t.Helper()
 	for _, position := range p.callPositions() {
-		if applied, arrived := p.applied(t, position); applied != 1 || arrived > 1+p.denied[position] {
-			t.Errorf("%s: %s was applied %d times, arrived %d times, and was said %d times not to have been sent",
-				p.name, position, applied, arrived, p.denied[position])
+		if applied, arrived := p.applied(t, position); applied != 1 || arrived > 1+p.assumedUnsent[position] {
+			t.Errorf("%s: %s was applied %d times, want 1, arrived %d times, and was assumed unsent %d times",
+				p.name, position, applied, arrived, p.assumedUnsent[position])
 		}
 	}
 }
 
-// trackProcessTree makes a command report when it and all processes that it started have ended: through a pipe that they inherit.
-func trackProcessTree(t *testing.T, cmd *exec.Cmd) (start func(), waitEnded func()) {
+// trackProcessTree lets a test wait until a command and all processes that it started have ended. They inherit a pipe, which is closed
+// then. Call started when the command has started.
+func trackProcessTree(t *testing.T, cmd *exec.Cmd) (started func(), waitEnded func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -246,13 +249,13 @@ func trackProcessTree(t *testing.T, cmd *exec.Cmd) (start func(), waitEnded func
 	waitEnded = func() {
 		_ = r.SetReadDeadline(time.Now().Add(clitest.TooLong))
 		if _, err := io.Copy(io.Discard, r); err != nil {
-			t.Errorf("processes of one that was killed do not end: %v", err)
+			t.Errorf("waiting for the processes of a command: %v", err)
 		}
 	}
 	return func() { w.Close() }, waitEnded
 }
 
-func assumption(t *testing.T, assumed map[string]string) string {
+func assumeJSON(t *testing.T, assumed map[string]string) string {
 	t.Helper()
 	text, err := json.Marshal(assumed)
 	if err != nil {

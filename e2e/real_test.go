@@ -29,7 +29,7 @@ type server struct {
 	Env     map[string]string `json:"env,omitempty"`
 }
 
-// npmServers are eight MCP servers of five packages that work on a folder.
+// npmServers returns eight MCP servers from five npm packages, which work on a folder.
 func npmServers(packages, folder string) map[string]server {
 	node := func(env map[string]string, name string, args ...string) server {
 		return server{"node", append([]string{filepath.Join(packages, name, "dist", "index.js")}, args...), env}
@@ -67,21 +67,21 @@ paths:
 
 // warehouse is the service of warehouseDocument. It stores what it gets, byte for byte.
 func warehouse(t *testing.T) *httptest.Server {
-	var made []byte
+	var item []byte
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/items", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		made = body
+		item = body
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"id":7}`)
 	})
 	mux.HandleFunc("GET /api/v1/items/{id}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":%s,"item":%s}`, r.PathValue("id"), made)
+		fmt.Fprintf(w, `{"id":%s,"item":%s}`, r.PathValue("id"), item)
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -107,8 +107,8 @@ func TestRealSources(t *testing.T) {
 	packages := npmPackages(t)
 	folder := t.TempDir()
 	servers := npmServers(packages, folder)
-	for _, further := range []string{"thinking", "memory2", "files2", "everywhere"} {
-		delete(servers, further)
+	for _, name := range []string{"thinking", "memory2", "files2", "everywhere"} {
+		delete(servers, name)
 	}
 	clitest.Write(t, folder, "warehouse.yaml", warehouseDocument)
 	config := writeJSON(t, folder, "onecall.json", map[string]any{
@@ -126,17 +126,17 @@ func TestRealSources(t *testing.T) {
 	for _, fn := range list.Functions {
 		count[fn.Source]++
 		if !strings.HasPrefix(fn.Signature, fn.Name+"(") || fn.Tokens == 0 || fn.Effect == "" || fn.Tier == "" {
-			t.Errorf("%+v", fn)
+			t.Errorf("incomplete function %+v", fn)
 		}
 	}
 	for _, s := range list.Sources {
 		if s.State != "ready" || s.Functions != count[s.Name] {
-			t.Errorf("%+v, %d functions", s, count[s.Name])
+			t.Errorf("source %+v, want it ready, with %d functions", s, count[s.Name])
 		}
 	}
 	for name, minimum := range map[string]int{"github": 1223, "warehouse": 2, "everything": 8, "files": 14, "memory": 9, "commander": 20} {
 		if count[name] < minimum {
-			t.Errorf("%s has %d functions, not %d", name, count[name], minimum)
+			t.Errorf("%s has %d functions, want at least %d", name, count[name], minimum)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func BenchmarkStart(b *testing.B) {
 		}
 		for _, s := range list.Sources {
 			if s.State != "ready" {
-				b.Errorf("%+v", s)
+				b.Errorf("source %+v is not ready", s)
 			}
 		}
 		b.ReportMetric(time.Since(started).Seconds(), "s/start")

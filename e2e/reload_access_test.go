@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// TestReloadTokens checks that a removed token is refused at once and a new one accepted. Clients with other tokens continue.
+// TestReloadTokens checks that a removed token is refused at once and a new one accepted. Other tokens must remain valid.
 func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -37,7 +37,7 @@ func TestReloadTokens(t *testing.T) {
 	want := func(one, two, three int) {
 		t.Helper()
 		if got := [3]int{status(first), status(second), status(third)}; got != [3]int{one, two, three} {
-			t.Errorf("the tokens are answered %v, want %v: %s", got, [3]int{one, two, three}, s.stderr)
+			t.Errorf("statuses %v, want %v: %s", got, [3]int{one, two, three}, s.stderr)
 		}
 	}
 	want(200, 200, 401)
@@ -47,15 +47,15 @@ func TestReloadTokens(t *testing.T) {
 	want(401, 200, 200)
 	if log := s.stderr.String(); !strings.Contains(log, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") ||
 		strings.Contains(log, tokenHash(third)) {
-		t.Errorf("it says %s", log)
+		t.Errorf("the log lacks the changed tokens, or shows a hash: %s", log)
 	}
 }
 
 // startingForever is an entry of mcpServers whose server never finishes starting, and ends with its input.
 const startingForever = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
 
-// TestRightsChangeAtOnce checks that a removed token is refused before new sources of the same change have started. Other clients are
-// served by the old sources until then.
+// TestRightsChangeAtOnce checks that a removed token is refused before new sources of the same change have started. Other clients must be
+// served meanwhile.
 func TestRightsChangeAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -64,21 +64,21 @@ func TestRightsChangeAtOnce(t *testing.T) {
 		return fmt.Sprintf("{name: %s, sha256: %q, tier: admin}", token, tokenHash(token))
 	}
 	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(first)+", "+entry(second)+"]}\n"))
-	one, two := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
-	list := one.message(t, "1", "tools/list", nil)
-	if r := one.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
-		t.Fatalf("with both: %d %s", r.status, r.body)
+	removed, other := stateless(t, s.url).with(first), stateless(t, s.url).with(second)
+	list := removed.message(t, "1", "tools/list", nil)
+	if r := removed.send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
+		t.Fatalf("before the change: status %d, want 200: %s", r.status, r.body)
 	}
 	clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+entry(second)+"]}\n"+startingForever)
 	polltest.Until(t, "the token is refused", func() bool {
-		return one.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized
+		return removed.send(t, http.MethodPost, list, nil).status == http.StatusUnauthorized
 	}, s.stderr)
-	if text, _ := two.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
-		t.Errorf("what was loaded is not served: %s", text)
+	if text, _ := other.tool(t, "info", map[string]any{}); !strings.Contains(text, "mute") {
+		t.Errorf("info lacks the source mute: %s", text)
 	}
 }
 
-// TestHiddenAtOnce checks that a newly hidden function is gone at once, whatever else changes with it.
+// TestHiddenAtOnce checks that a newly hidden function is no longer listed at once, whatever else changes.
 func TestHiddenAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -88,29 +88,29 @@ func TestHiddenAtOnce(t *testing.T) {
 		return strings.Contains(string(w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil).body), "fs_find")
 	}
 	if !listed() {
-		t.Fatalf("it is not there before: %s", s.stderr)
+		t.Fatalf("fs_find is not listed before the change: %s", s.stderr)
 	}
 	clitest.Write(t, folder, "onecall.yaml", "functions: {fs.*: {tier: admin}}\n"+startingForever)
-	polltest.Until(t, "the function is gone", func() bool { return !listed() }, s.stderr)
+	polltest.Until(t, "fs_find is not listed", func() bool { return !listed() }, s.stderr)
 }
 
-// TestReloadKeepsTheListener checks that clients that needed tokens need them until the configuration says otherwise.
-func TestReloadKeepsTheListener(t *testing.T) {
+// TestReloadKeepsTokensRequired checks that a configuration without tokens is refused unless it sets access.http for local clients.
+func TestReloadKeepsTokensRequired(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"
 	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: a, sha256: %q}]}\n", tokenHash(token))))
-	without := stateless(t, s.url)
-	list := without.message(t, "1", "tools/list", nil)
+	anonymous := stateless(t, s.url)
+	list := anonymous.message(t, "1", "tools/list", nil)
 	want := func(text string, statuses ...int) {
 		t.Helper()
-		for i, w := range []*rawClient{without, without.with(token)} {
+		for i, w := range []*rawClient{anonymous, anonymous.with(token)} {
 			if r := w.send(t, http.MethodPost, list, nil); r.status != statuses[i] {
-				t.Errorf("%s\nclient %d is answered %d %s, want %d: %s", text, i, r.status, r.body, statuses[i], s.stderr)
+				t.Errorf("%s\nclient %d: status %d %s, want %d: %s", text, i, r.status, r.body, statuses[i], s.stderr)
 			}
 		}
 	}
-	for n, c := range []struct{ text, says string }{
+	for n, c := range []struct{ text, log string }{
 		{"lite: true\n", "this would admit clients without tokens"},
 		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: this would admit clients without tokens"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave out tokens if no client has one"},
@@ -120,7 +120,7 @@ func TestReloadKeepsTheListener(t *testing.T) {
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)
 		waitForLog(t, s.stderr, wasRefused, n+1)
-		waitForLog(t, s.stderr, c.says, 1)
+		waitForLog(t, s.stderr, c.log, 1)
 		want(c.text, http.StatusUnauthorized, http.StatusOK)
 	}
 	open := "access: {http: read, url: 'http://localhost:8080/mcp', hosts: [127.0.0.1, '[::1]:8080']}\n"
@@ -131,17 +131,17 @@ func TestReloadKeepsTheListener(t *testing.T) {
 	want(open, http.StatusOK, http.StatusOK)
 }
 
-// TestReloadHalfRead checks that if a fault may hide the settings of access, no message is derived from missing settings. Other
+// TestReloadFaultyConfig checks that if a fault may hide the settings of access, no message is derived from missing settings. Other
 // faults are reported together with such messages.
-func TestReloadHalfRead(t *testing.T) {
+func TestReloadFaultyConfig(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const open = "this would admit clients without tokens"
 	good := fmt.Sprintf("access:\n  tokens:\n    - {name: a, sha256: %q}\n", tokenHash("oc_token-of-a-client"))
 	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", good))
 	for n, c := range []struct {
-		text, says string
-		faults     int
+		text, log string
+		faults    int
 	}{
 		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
 		{good + "lite: \xff\n", "not UTF-8", 1},
@@ -157,26 +157,26 @@ func TestReloadHalfRead(t *testing.T) {
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)
 		waitForLog(t, s.stderr, wasRefused, n+1)
-		waitForLog(t, s.stderr, c.says, 1)
+		waitForLog(t, s.stderr, c.log, 1)
 		reported := strings.Count(s.stderr.String(), open) - before
 		lines := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
 		if last := lines[len(lines)-1]; reported != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
-			t.Errorf("%.60q: it says %d times that all may come in: %s", c.text, reported, last)
+			t.Errorf("%.60q: %d messages about open access, want %d of %d faults: %s", c.text, reported, c.faults-1, c.faults, last)
 		}
 	}
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
 	record := filepath.Join(t.TempDir(), "calls.jsonl")
 	out, err := clitest.Command(t, folder, "serve", "--http", "127.0.0.1:0", "--record", record, "--config", config).CombinedOutput()
 	if clitest.ExitCode(err) != "4" || strings.Count(string(out), "onecall.yaml:") != 1 {
-		t.Errorf("at the start: %v %s", err, out)
+		t.Errorf("serve: %v, want exit status 4 and one fault: %s", err, out)
 	}
 	if _, err := os.Stat(record); err == nil {
-		t.Error("for what could not be read a recording was begun")
+		t.Error("serve created a recording although its configuration is faulty")
 	}
 }
 
-// TestReloadBindsResults checks that a token's stored results remain its own as long as its rights are not reduced.
-func TestReloadBindsResults(t *testing.T) {
+// TestReloadResultRights checks that a token can read its stored results unless its rights were reduced since.
+func TestReloadResultRights(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"

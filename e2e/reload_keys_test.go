@@ -23,7 +23,7 @@ import (
 // issuer issues tokens for a test server, which reads its key from a file.
 type issuer struct {
 	private *ecdsa.PrivateKey
-	keys    string // path of the key set
+	keys    string // JSON of the key set
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -56,11 +56,11 @@ func (i *issuer) token(t *testing.T, subject, scope string) string {
 	return token
 }
 
-// TestKeysTakenOutOfTheirFile checks that a token whose key was removed is refused at its next use, and that its running call is
-// cancelled even without one. A reload does both at once, even if it is refused.
-func TestKeysTakenOutOfTheirFile(t *testing.T) {
+// TestRemovedKeys checks that a token whose key was removed is refused at its next use, and that its running call is cancelled even without
+// another use. A reload must do both at once, even if it is refused.
+func TestRemovedKeys(t *testing.T) {
 	t.Parallel()
-	for name, hangsUp := range map[string]bool{"nobody does anything": false, "it is told to load": true} {
+	for name, reload := range map[string]bool{"without reload": false, "reload": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i, slow, folder := newIssuer(t), newSlowService(t), t.TempDir()
@@ -79,21 +79,21 @@ func TestKeysTakenOutOfTheirFile(t *testing.T) {
 				replies <- r
 			}()
 			await(t, slow.arrived, "the call arrives")
-			if hangsUp {
+			if reload {
 				clitest.Write(t, folder, "onecall.yaml", "- no configuration\n")
 			}
 			clitest.Write(t, folder, "keys.json", `{"keys": []}`)
-			if hangsUp {
+			if reload {
 				hangUp(t, s.cmd)
 				waitForLog(t, s.stderr, wasRefused, 1)
 			}
 			await(t, slow.ended, "the call is cancelled")
 			if r := <-replies; r == nil || !strings.Contains(string(r.body), "cancelled") {
-				t.Errorf("it is answered %v", r)
+				t.Errorf("the running call was answered %v, want cancelled", r)
 			}
 			list := w.message(t, "2", "tools/list", nil)
 			if r := w.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized {
-				t.Errorf("the token is answered %d %s", r.status, r.body)
+				t.Errorf("a token with a removed key: status %d, want 401: %s", r.status, r.body)
 			}
 			clitest.Write(t, folder, "keys.json", i.keys)
 			polltest.Until(t, "the token is accepted again", func() bool {
@@ -102,7 +102,7 @@ func TestKeysTakenOutOfTheirFile(t *testing.T) {
 			clitest.Write(t, folder, "keys.json", `{"keys": []}`)
 			time.Sleep(2 * time.Second) // no request arrives for a while
 			if r := w.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized {
-				t.Errorf("the token works once more: %d %s", r.status, r.body)
+				t.Errorf("a token whose key was removed again: status %d, want 401: %s", r.status, r.body)
 			}
 			w = stateless(t, s.url).with(i.token(t, "bob", "other"))
 			clitest.Write(t, folder, "keys.json", i.keys)
@@ -111,7 +111,7 @@ func TestKeysTakenOutOfTheirFile(t *testing.T) {
 			}, s.stderr)
 			waitForLog(t, s.stderr, "reason=scope caller=jwt:bob@", 1)
 			if log := s.stderr.String(); strings.Contains(log, token) || strings.Contains(log, strings.Split(token, ".")[1]) {
-				t.Errorf("it says a token: %s", log)
+				t.Errorf("the log contains a token: %s", log)
 			}
 		})
 	}

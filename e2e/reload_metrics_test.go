@@ -19,26 +19,26 @@ func TestReloadMetrics(t *testing.T) {
 	const good = "budget: {maxTotalTokens: 4000}\n"
 	path := clitest.Write(t, t.TempDir(), "onecall.yaml", good)
 	s := serveHTTP(t, path, "--metrics", "127.0.0.1:0")
-	shows := func(line string) {
+	waitForMetric := func(line string) {
 		t.Helper()
 		polltest.Until(t, line, func() bool {
 			_, page := s.statusOf(t, "/metrics", "")
 			return strings.Contains(page, "\n"+line+"\n")
 		}, s.stderr)
 	}
-	shows(`onecall_config_reloads_total{result="ok"} 1`)
-	for n, spoil := range []func() error{
+	waitForMetric(`onecall_config_reloads_total{result="ok"} 1`)
+	for n, breakConfig := range []func() error{
 		func() error { return os.WriteFile(path, []byte("budget: {maxTotalTokens: lots}\n"), 0o600) },
 		func() error { return os.Remove(path) },
 		func() error { return os.WriteFile(path, []byte(" \n"), 0o600) },
 	} {
-		if err := spoil(); err != nil {
+		if err := breakConfig(); err != nil {
 			t.Fatal(err)
 		}
-		shows("onecall_config_last_reload_successful 0")
+		waitForMetric("onecall_config_last_reload_successful 0")
 		waitForLog(t, s.stderr, `level=ERROR msg="configuration refused" file=`, n+1)
 		clitest.Write(t, filepath.Dir(path), "onecall.yaml", good)
-		shows("onecall_config_last_reload_successful 1")
+		waitForMetric("onecall_config_last_reload_successful 1")
 		waitForLog(t, s.stderr, `level=INFO msg="the served configuration stands" file=`, n+1)
 		waitForLog(t, s.stderr, "onecall.yaml is again what is served", n+1)
 	}

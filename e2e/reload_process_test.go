@@ -27,29 +27,29 @@ func TestReloadsLeakNothing(t *testing.T) {
 	folder := t.TempDir()
 	config := func(n int) string {
 		servers := map[string]any{"stays": upstreamOf(t, folder, "stays")}
-		moves := upstreamOf(t, folder, "moves")
-		moves["env"].(map[string]string)["ROUND"] = strconv.Itoa(n / 10) // a new process in every round would take too long
-		servers["moves"] = moves
+		restarts := upstreamOf(t, folder, "restarts")
+		restarts["env"].(map[string]string)["ROUND"] = strconv.Itoa(n / 10) // a new process in every round would take too long
+		servers["restarts"] = restarts
 		return writeJSON(t, folder, "onecall.json", map[string]any{"mcpServers": servers,
 			"access": map[string]string{"http": "read_write"}, "lite": n%2 == 0, "results": map[string]any{"maxBytes": 1000000 + n%3}})
 	}
 	s := serveHTTP(t, config(0), "--log-level", "warn")
 	w := stateless(t, s.url)
-	ready := func(of *httpServer) {
-		w := stateless(t, of.url)
+	ready := func(server *httpServer) {
+		w := stateless(t, server.url)
 		polltest.Until(t, "the sources are ready", func() bool {
 			inner := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}
 			_, failed := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "stays.chain", "args": inner},
-				map[string]any{"fn": "moves.chain", "args": inner}}})
+				map[string]any{"fn": "restarts.chain", "args": inner}}})
 			return !failed
-		}, of.stderr)
+		}, server.stderr)
 	}
 	reload := func(n int) {
 		config(n)
 		hangUp(t, s.cmd)
 		waitForLog(t, s.stderr, wasLoaded, n)
 	}
-	open := func() int {
+	openFiles := func() int {
 		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 		if err != nil {
 			t.Skip("needs /proc: ", err)
@@ -57,10 +57,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 		return len(files)
 	}
 	ready(s)
-	stays := children(t, s.cmd.Process.Pid)["stays.own.yaml"]
+	staysPID := children(t, s.cmd.Process.Pid)["stays.own.yaml"]
 	reload(1)
 	ready(s)
-	files, processes := open(), len(children(t, s.cmd.Process.Pid))
+	files, processes := openFiles(), len(children(t, s.cmd.Process.Pid))
 	rounds := 100 * longRounds()
 	for n := 2; n <= rounds; n++ {
 		reload(n)
@@ -70,18 +70,18 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 	ready(s)
 	polltest.Until(t, "as many files and processes as before", func() bool {
-		return open() <= files+4 && len(children(t, s.cmd.Process.Pid)) == processes // connections open and close
+		return openFiles() <= files+4 && len(children(t, s.cmd.Process.Pid)) == processes // connections open and close
 	}, s.stderr)
-	if now := children(t, s.cmd.Process.Pid)["stays.own.yaml"]; now != stays {
-		t.Errorf("the server that never changed was started anew: %d, then %d", stays, now)
+	if pid := children(t, s.cmd.Process.Pid)["stays.own.yaml"]; pid != staysPID {
+		t.Errorf("the unchanged upstream was restarted: process %d, then %d", staysPID, pid)
 	}
-	t.Logf("%d files after 1 reload, %d after %d", files, open(), rounds)
+	t.Logf("%d files after 1 reload, %d after %d", files, openFiles(), rounds)
 	after, dump := s.goroutines(t)
 	fresh := serveHTTP(t, config(rounds))
 	ready(fresh)
 	before, _ := fresh.goroutines(t)
-	if t.Logf("%d goroutines after %d reloads, %d of a server without one", after, rounds, before); after > before+12 {
-		t.Errorf("goroutines are left:\n%s", lastLines(dump, 400))
+	if t.Logf("%d goroutines after %d reloads, %d in a new server", after, rounds, before); after > before+12 {
+		t.Errorf("goroutines leaked:\n%s", lastLines(dump, 400))
 	}
 }
 
@@ -105,11 +105,11 @@ func TestReloadNotifies(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	states.next(t, "STOPPING=1")
 	if code := clitest.ExitCode(cmd.Wait()); code != "0" {
-		t.Errorf("it ended with %s: %s", code, log)
+		t.Errorf("exit status %s, want 0: %s", code, log)
 	}
 }
 
-// TestHangupAtStart checks that a hangup before anything is served does not end the server, and is obeyed later.
+// TestHangupAtStart checks that a hangup before the server serves does not end it, and causes a reload later.
 func TestHangupAtStart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -134,7 +134,7 @@ func TestHangupAtStart(t *testing.T) {
 	waitForLog(t, log, "is not a regular file, and cannot be read again", 1)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if code := clitest.ExitCode(cmd.Wait()); code != "0" {
-		t.Errorf("it ended with %s: %s", code, log)
+		t.Errorf("exit status %s, want 0: %s", code, log)
 	}
 }
 
@@ -148,7 +148,7 @@ func fifo(t *testing.T, folder, name string) (path string) {
 	return path
 }
 
-// TestPipesInDocuments checks that a document that is a pipe, or refers to one, delays neither the start nor a change.
+// TestPipesInDocuments checks that a document that is a pipe, or refers to one, delays neither the start nor a reload.
 func TestPipesInDocuments(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -164,30 +164,30 @@ func TestPipesInDocuments(t *testing.T) {
 }
 
 // TestReloadKeepsResults checks that results in memory survive a change of their limits or page size, and a refused change. If they
-// exceed a smaller limit, the oldest are removed. In another store they are not found, which is reported.
+// exceed a smaller limit, the oldest are removed. If the store changes, they are lost, which is logged.
 func TestReloadKeepsResults(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	configured := func(text string) string { return clitest.Write(t, folder, "onecall.yaml", text) }
 	s := serveHTTP(t, configured("lite: true\n"))
 	w := stateless(t, s.url)
-	keep := func(n int) string { // about 500 kB
+	store := func(n int) string { // about 500 kB
 		text, _ := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "expr.eval",
 			"args": map[string]any{"expression": fmt.Sprintf("map(1..70000, # + %d)", 100000*n)}}}})
 		token := gjson.Get(text, "continuation_token").Str
 		if token == "" {
-			t.Fatalf("no token: %s", text)
+			t.Fatalf("no continuation token: %s", text)
 		}
 		return token
 	}
-	has := func(token string, n int) bool {
+	readable := func(token string, n int) bool {
 		text, failed := w.tool(t, "chain", map[string]any{"continuation_token": token, "mode": "query", "query": "$result[0]"})
 		if code := gjson.Get(text, "error.code").Str; failed && code != "token_expired" {
-			t.Fatal(text)
+			t.Fatalf("result %d: %s", n, text)
 		}
 		return !failed && text == fmt.Sprint(100000*n+1)
 	}
-	tokens := []string{keep(0), keep(1), keep(2)}
+	tokens := []string{store(0), store(1), store(2)}
 	loads := 0
 	for _, text := range []string{"maxBytes: 5MB", "ttl: 1h, maxTtl: 2h", "maxBytes: 2MB, pageSize: 5", "ttl: 10m",
 		"store: memory, maxBytes: 3MB"} {
@@ -196,8 +196,8 @@ func TestReloadKeepsResults(t *testing.T) {
 		hangUp(t, s.cmd)
 		waitForLog(t, s.stderr, wasLoaded, loads)
 		for n, token := range tokens {
-			if !has(token, n) {
-				t.Fatalf("after %s result %d is gone: %s", text, n, s.stderr)
+			if !readable(token, n) {
+				t.Fatalf("after %s, result %d is lost: %s", text, n, s.stderr)
 			}
 		}
 	}
@@ -205,31 +205,31 @@ func TestReloadKeepsResults(t *testing.T) {
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, wasRefused, 1)
 	for n, token := range tokens {
-		if !has(token, n) {
-			t.Errorf("after a change that was refused result %d is gone: %s", n, s.stderr)
+		if !readable(token, n) {
+			t.Errorf("after a refused change, result %d is lost: %s", n, s.stderr)
 		}
 	}
 	configured("lite: true\nresults: {maxBytes: 1100KB}\n")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, wasLoaded, loads+1)
-	polltest.Until(t, "the oldest goes", func() bool { return !has(tokens[0], 0) }, s.stderr)
-	if !has(tokens[1], 1) || !has(tokens[2], 2) {
-		t.Errorf("the smaller bound has room for the newer ones: %s", s.stderr)
+	polltest.Until(t, "the oldest result is removed", func() bool { return !readable(tokens[0], 0) }, s.stderr)
+	if !readable(tokens[1], 1) || !readable(tokens[2], 2) {
+		t.Errorf("a newer result is lost although it is within the smaller limit: %s", s.stderr)
 	}
 	const lost = "earlier results cannot be fetched any more: results.store has changed"
 	if strings.Contains(s.stderr.String(), lost) {
-		t.Errorf("the store is the same, and it says: %s", s.stderr)
+		t.Errorf("the log reports lost results although the store did not change: %s", s.stderr)
 	}
 	configured("lite: true\nresults: {store: disk}\n")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, lost, 1)
-	if has(tokens[2], 2) {
-		t.Error("a result that was kept in memory is found on disk")
+	if readable(tokens[2], 2) {
+		t.Error("a result that was stored in memory is found on disk")
 	}
 }
 
-// TestTerminalGoes checks that a server started from a terminal ends with it, although a hangup otherwise means a reload.
-func TestTerminalGoes(t *testing.T) {
+// TestTerminalCloses checks that a server that was started from a terminal ends with it, although a hangup otherwise causes a reload.
+func TestTerminalCloses(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("script"); err != nil || runtime.GOOS != "linux" {
 		t.Skip("needs the script command of Linux for a terminal")
@@ -260,7 +260,7 @@ func TestTerminalGoes(t *testing.T) {
 		return false
 	}
 	if !serves() {
-		t.Fatal("the server is not found")
+		t.Fatal("no process of the server was found")
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -289,13 +289,13 @@ func notifySocket(t *testing.T) *managerSocket {
 	return &managerSocket{path, socket}
 }
 
-// next waits for a state, which must be the next one.
+// next waits for the next notification, and checks it.
 func (n *managerSocket) next(t *testing.T, want string) {
 	t.Helper()
 	_ = n.SetReadDeadline(time.Now().Add(clitest.TooLong))
 	message := make([]byte, 1024)
 	size, err := n.Read(message)
 	if got := string(message[:size]); err != nil || got != want {
-		t.Fatalf("the service manager is told %q, %v, want %q", got, err, want)
+		t.Fatalf("notification %q, %v, want %q", got, err, want)
 	}
 }

@@ -36,7 +36,7 @@ func hangUp(t testing.TB, cmd *exec.Cmd) {
 	}
 }
 
-// upstreamOf returns the entry of a stdio MCP server: onecall itself, with a configuration that is named like it.
+// upstreamOf returns the entry of a stdio MCP server: onecall itself, with the configuration NAME.own.yaml.
 func upstreamOf(t testing.TB, folder, name string) map[string]any {
 	t.Helper()
 	path, err := os.Executable()
@@ -76,8 +76,8 @@ func children(t testing.TB, parent int) map[string]int {
 	return processes
 }
 
-// TestReload follows a server through changes of its configuration. Unchanged sources continue, running calls end as they began, and
-// stored results remain.
+// TestReload changes a server's configuration. Unchanged sources must continue, running calls must end with the old configuration, and
+// stored results must remain.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -94,7 +94,7 @@ func TestReload(t *testing.T) {
 	t.Cleanup(release)
 	settings := map[string]any{
 		"surface": "flat",
-		"mcpServers": map[string]any{"stays": upstreamOf(t, folder, "stays"), "moves": upstreamOf(t, folder, "moves"),
+		"mcpServers": map[string]any{"stays": upstreamOf(t, folder, "stays"), "restarts": upstreamOf(t, folder, "restarts"),
 			"goes": upstreamOf(t, folder, "goes")},
 		"http":      map[string]any{"allow": []string{strings.TrimPrefix(service.URL, "http://")}},
 		"functions": map[string]any{"expr.eval": map[string]any{"defaults": map[string]any{"vars": map[string]any{"x": 1}}}},
@@ -104,7 +104,7 @@ func TestReload(t *testing.T) {
 	waitForLog(t, p.stderr, wasLoaded, 1)
 	p.write(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 	m, _ := p.readAnswer(t, `"list"`)
-	for _, name := range []string{"stays_chain", "moves_chain", "goes_chain"} {
+	for _, name := range []string{"stays_chain", "restarts_chain", "goes_chain"} {
 		if !strings.Contains(m.Raw, name) {
 			t.Fatalf("%s is not listed: %s\n%s", name, m.Get("result.tools.#.name"), p.stderr)
 		}
@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 	m, _ = p.readAnswer(t, `"large"`)
 	token := gjson.Get(m.Get("result.content.0.text").Str, "continuation_token").Str
 	if token == "" {
-		t.Fatalf("no probe: %s", m.Raw)
+		t.Fatalf("the answer to a large result is not a probe: %s", m.Raw)
 	}
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"chain","arguments":{"lite":true,`+
 		`"steps":[{"fn":"http.get","args":{"url":"%[1]s/slow"}},`+
@@ -125,21 +125,21 @@ func TestReload(t *testing.T) {
 
 	servers := settings["mcpServers"].(map[string]any)
 	delete(servers, "goes")
-	servers["moves"].(map[string]any)["env"].(map[string]string)["NEW"] = "a-secret-password"
+	servers["restarts"].(map[string]any)["env"].(map[string]string)["NEW"] = "a-secret-password"
 	servers["comes"] = upstreamOf(t, folder, "comes")
 	delete(settings, "http")
 	settings["functions"] = map[string]any{"expr.eval": map[string]any{"defaults": map[string]any{"vars": map[string]any{"x": 2}}}}
 	writeJSON(t, folder, "onecall.json", settings)
 	waitForLog(t, p.stderr, wasLoaded, 2)
 	_, text, _ := strings.Cut(p.stderr.String(), wasLoaded)
-	for _, want := range []string{"added /mcpServers/comes, /mcpServers/moves/env/NEW;", "removed /http/allow",
-		"changed /functions/expr.eval/defaults", "opened comes, moves", "closed goes, moves", "/mcpServers/moves/env/NEW"} {
+	for _, want := range []string{"added /mcpServers/comes, /mcpServers/restarts/env/NEW;", "removed /http/allow",
+		"changed /functions/expr.eval/defaults", "opened comes, restarts", "closed goes, restarts", "/mcpServers/restarts/env/NEW"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is not told: %s", want, text)
+			t.Errorf("the log lacks %q: %s", want, text)
 		}
 	}
 	if strings.Contains(text, "a-secret-password") {
-		t.Errorf("a secret is told: %s", text)
+		t.Errorf("the log shows a secret: %s", text)
 	}
 
 	var others []gjson.Result
@@ -150,44 +150,44 @@ func TestReload(t *testing.T) {
 		return strings.Contains(m.Raw, "comes_chain") && !strings.Contains(m.Raw, "goes_chain")
 	}, p.stderr)
 	for !strings.Contains(fmt.Sprint(others), "notifications/tools/list_changed") {
-		others = append(others, p.read(t)) // the client is notified of its tools soon
+		others = append(others, p.read(t)) // the list_changed notification may arrive after the answer
 	}
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"fetch","method":"tools/call","params":{"name":"chain",`+
 		`"arguments":{"lite":true,"continuation_token":%q,"mode":"paginated","page":2,"page_size":1}}}`, token))
 	if m, _ = p.readAnswer(t, `"fetch"`); gjson.Get(m.Get("result.content.0.text").Str, "items.0.id").Int() != 2 {
-		t.Errorf("what was kept before: %s", m.Raw)
+		t.Errorf("page 2 of a result stored before the reload: %s", m.Raw)
 	}
 	p.write(t, p.chainRequest(`"new"`, "x"))
 	if m, _ = p.readAnswer(t, `"new"`); m.Get("result.content.0.text").Str != "2" {
-		t.Errorf("a new call: %s", m.Raw)
+		t.Errorf("a new call uses the old default: %s, want 2", m.Raw)
 	}
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"denied","method":"tools/call","params":{"name":"chain",`+
 		`"arguments":{"steps":[{"fn":"http.get","args":{"url":"%s/"}}]}}}`, service.URL))
 	if m, _ = p.readAnswer(t, `"denied"`); gjson.Get(m.Get("result.content.0.text").Str, "error.code").Str != "denied" {
-		t.Errorf("a host that is not allowed any more: %s", m.Raw)
+		t.Errorf("a host that is no longer allowed: %s, want denied", m.Raw)
 	}
 
 	during := children(t, p.cmd.Process.Pid)
 	if during["stays.own.yaml"] != before["stays.own.yaml"] || before["stays.own.yaml"] == 0 {
-		t.Errorf("the server that did not change was started anew: %v, then %v", before, during)
+		t.Errorf("the unchanged upstream was restarted: %v, then %v", before, during)
 	}
 	if during["goes.own.yaml"] == 0 {
-		t.Errorf("the server that a chain still needs was ended: %v", during)
+		t.Errorf("an upstream that a running chain needs has ended: %v", during)
 	}
 	release()
 	m, _ = p.readAnswer(t, `"slow"`)
 	if got := m.Get("result.content.0.text").Str; got != `[201,"ok"]` {
-		t.Errorf("a chain that ran does not end as it began: %s", m.Raw)
+		t.Errorf("the running chain did not use the old configuration: %s, want [201,\"ok\"]", m.Raw)
 	}
-	polltest.Until(t, "the servers that are not used any more end", func() bool {
+	polltest.Until(t, "the upstreams that are no longer used end", func() bool {
 		now := children(t, p.cmd.Process.Pid)
-		return now["goes.own.yaml"] == 0 && now["moves.own.yaml"] != before["moves.own.yaml"] && len(now) == len(before)
+		return now["goes.own.yaml"] == 0 && now["restarts.own.yaml"] != before["restarts.own.yaml"] && len(now) == len(before)
 	}, p.stderr)
 	p.finish(t)
 }
 
-// TestReloadRefused checks that a configuration with faults is reported once, and again on request. It starts nothing, and the old
-// one stays in use.
+// TestReloadRefused checks that a configuration with faults is reported once, and again on request. It must start nothing, and the old
+// one must stay in use.
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -201,34 +201,34 @@ func TestReloadRefused(t *testing.T) {
 	waitForLog(t, p.stderr, wasRefused, 1)
 	waitForLog(t, p.stderr, `onecall.yaml:3:1: unknown_field: unknown key "surfaces"`, 1) // the faults follow on their own lines
 	if log := p.stderr.String(); strings.Contains(log, "hidden-password") {
-		t.Errorf("it says %s", log)
+		t.Errorf("the log shows a secret: %s", log)
 	}
 	if started := children(t, p.cmd.Process.Pid); len(started) > 0 {
-		t.Errorf("a configuration that is refused starts %v", started)
+		t.Errorf("the refused configuration started %v", started)
 	}
 	p.write(t, p.chainRequest(`"old"`, "x"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "1" {
-		t.Errorf("what was served does not go on: %s", m.Raw)
+		t.Errorf("the old configuration is no longer in use: %s", m.Raw)
 	}
 	time.Sleep(3 * time.Second) // nothing must arrive in this time
 	if n := strings.Count(p.stderr.String(), "unknown_field"); n != 1 {
-		t.Errorf("it is told %d times: %s", n, p.stderr)
+		t.Errorf("the fault is logged %d times, want 1: %s", n, p.stderr)
 	}
 	hangUp(t, p.cmd) // a hangup asks for the report again
 	waitForLog(t, p.stderr, wasRefused, 2)
-	for i, lacks := range []struct {
-		do  func()
-		say string
+	for i, test := range []struct {
+		change func()
+		want   string
 	}{
 		{func() { _ = os.Remove(config) }, "onecall.yaml cannot be read"},
 		{func() { clitest.Write(t, folder, "onecall.yaml", " \n") }, "onecall.yaml is empty"},
 		{func() { _ = os.Remove(config); _ = os.Mkdir(config, 0o700) }, "onecall.yaml is not a regular file"},
 	} {
-		lacks.do()
-		waitForLog(t, p.stderr, lacks.say, 1)
+		test.change()
+		waitForLog(t, p.stderr, test.want, 1)
 		if p.checkServes(t); i == 0 {
 			hangUp(t, p.cmd)
-			waitForLog(t, p.stderr, lacks.say, 2)
+			waitForLog(t, p.stderr, test.want, 2)
 		}
 	}
 	_ = os.Remove(config)
@@ -236,7 +236,7 @@ func TestReloadRefused(t *testing.T) {
 	waitForLog(t, p.stderr, wasLoaded, 1)
 	p.write(t, p.chainRequest(`"fixed"`, "x"))
 	if m, _ := p.readAnswer(t, `"fixed"`); m.Get("result.content.0.text").Str != "7" {
-		t.Errorf("it was mended: %s", m.Raw)
+		t.Errorf("the corrected configuration is not in use: %s, want 7", m.Raw)
 	}
 	p.finish(t)
 }
@@ -253,13 +253,13 @@ func TestReloadLadder(t *testing.T) {
 	waitForLog(t, p.stderr, `onecall.yaml:2:57: bad_request: "fs.lits" names no function`, 1)
 	p.write(t, p.chainRequest(`"old"`, "7"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "7" {
-		t.Errorf("what was served does not go on: %s", m.Raw)
+		t.Errorf("the old configuration is no longer in use: %s", m.Raw)
 	}
 	p.finish(t)
 }
 
-// TestReloadDocuments checks that a service's document is loaded again when it, or a file that it refers to, changes. An unusable
-// document leaves the service as it was.
+// TestReloadDocuments checks that a service's document is loaded again when it, or a file that it refers to, changes. A faulty
+// document must leave the service as it was.
 func TestReloadDocuments(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -271,28 +271,28 @@ func TestReloadDocuments(t *testing.T) {
 	document("first words")
 	clitest.Write(t, folder, "parts.yaml", "q: {type: string, description: before}\n")
 	p := startStdioServer(t, clitest.Write(t, folder, "onecall.yaml", "openapi: {api: {spec: api.yaml}}\nsurface: flat\n"))
-	shows := func(what string) bool {
+	lists := func(what string) bool {
 		p.write(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 		m, _ := p.readAnswer(t, `"list"`)
 		return strings.Contains(m.Raw, what)
 	}
-	if !shows("before") || !shows("first words") {
+	if !lists("before") || !lists("first words") {
 		t.Fatalf("the service is not listed: %s", p.stderr)
 	}
 	clitest.Write(t, folder, "parts.yaml", "q: {type: string, description: after}\n")
 	waitForLog(t, p.stderr, wasLoaded, 1)
-	if !shows(`"after"`) || !strings.Contains(p.stderr.String(), "changed /openapi/api/spec; opened api; closed api") {
-		t.Errorf("a file that the document refers to has changed: %s", p.stderr)
+	if !lists(`"after"`) || !strings.Contains(p.stderr.String(), "changed /openapi/api/spec; opened api; closed api") {
+		t.Errorf("a changed file that the document refers to was not loaded: %s", p.stderr)
 	}
 	clitest.Write(t, folder, "api.yaml", "openapi: 3.0.3\npaths: [\n")
 	waitForLog(t, p.stderr, wasRefused, 1)
-	if !shows(`"after"`) {
-		t.Errorf("the service is gone with its document: %s", p.stderr)
+	if !lists(`"after"`) {
+		t.Errorf("a faulty document removed its service: %s", p.stderr)
 	}
 	document("second words")
 	waitForLog(t, p.stderr, wasLoaded, 2)
-	if !shows("second words") {
-		t.Errorf("the document was mended: %s", p.stderr)
+	if !lists("second words") {
+		t.Errorf("the corrected document was not loaded: %s", p.stderr)
 	}
 	p.finish(t)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// roundRobin sends each request to the next server that accepts connections. It reports how many servers it has used.
+// roundRobin sends each request to the next server that accepts connections. sent counts the requests by server.
 type roundRobin struct {
 	url  string
 	next atomic.Int64
@@ -79,9 +79,9 @@ type replicas struct {
 	front         *roundRobin
 }
 
-func newReplicas(t *testing.T, at string) *replicas {
+func newReplicas(t *testing.T, store string) *replicas {
 	t.Helper()
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", at))
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", store))
 	r := &replicas{first: serveHTTP(t, config, "--replica", "first"), second: serveHTTP(t, config, "--replica", "second")}
 	r.front = newRoundRobin(t, r.first.url, r.second.url)
 	return r
@@ -113,13 +113,13 @@ func makeProbe(t *testing.T, w *rawClient) string {
 	text, failed := w.tool(t, "chain", largeChain)
 	token := gjson.Get(text, "continuation_token").Str
 	if failed || token == "" {
-		t.Fatalf("no probe: %s", text)
+		t.Fatalf("the answer to a large result is not a probe: %s", text)
 	}
 	return token
 }
 
-// TestRoundRobin checks that a client without a session does not notice that two servers share its work. Either serves its pages, and
-// if one dies nothing is lost.
+// TestRoundRobin checks that two servers can share the work of a client without a session. Either serves its pages, and if one is killed
+// nothing is lost.
 func TestRoundRobin(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, startDocumentRedis(t))
@@ -131,41 +131,41 @@ func TestRoundRobin(t *testing.T) {
 		}
 	}
 	if a, b := r.front.sent[0].Load(), r.front.sent[1].Load(); a < 5 || b < 5 {
-		t.Errorf("the one has got %d requests, the other %d", a, b)
+		t.Errorf("the servers got %d and %d requests, want at least 5 each", a, b)
 	}
 	_ = r.first.cmd.Process.Signal(syscall.SIGKILL)
 	<-r.first.ended
 	for n := range 6 {
 		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d after the death of one: %s", n+1, text)
+			t.Errorf("page %d after one server was killed: %s", n+1, text)
 		}
 	}
 	checkServes(t, w)
 }
 
-// TestSessionOfAReplica checks that a session id starts with the name of its replica. Another replica answers 404, so the client
-// starts again, and gets pages of results from the first.
-func TestSessionOfAReplica(t *testing.T) {
+// TestReplicaSession checks that a session id starts with the name of its replica. Another replica answers 404, so the client
+// opens a new session, in which it can read the first replica's results.
+func TestReplicaSession(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, startDocumentRedis(t))
 	w := anyClient(t, r.first.url, statefulVersion)
 	if !strings.HasPrefix(w.session, "first-") || len(w.session) < len("first-")+26 {
-		t.Errorf("the session is %q", w.session)
+		t.Errorf("the session id is %q, want first- and 26 characters or more", w.session)
 	}
 	token := makeProbe(t, w)
 	w.url = r.second.url
 	if reply := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil); reply.status != http.StatusNotFound {
-		t.Errorf("another replica: %d %s", reply.status, reply.body)
+		t.Errorf("a session of another replica: status %d, want 404: %s", reply.status, reply.body)
 	}
 	w = anyClient(t, r.second.url, statefulVersion)
 	if text, failed := pageOf(t, w, token, 7); failed || gjson.Get(text, "items.0.id").Int() != 7 || !strings.HasPrefix(w.session, "second-") {
-		t.Errorf("%s: %s", w.session, text)
+		t.Errorf("page 7 in the session %s: %s", w.session, text)
 	}
 }
 
-// TestRedisDies checks that while Redis is down results are unavailable and the rest works. When Redis is back, so are the results,
+// TestRedisRestart checks that while Redis is down results are unavailable and the rest works. When Redis is back, so are the results,
 // without a restart.
-func TestRedisDies(t *testing.T) {
+func TestRedisRestart(t *testing.T) {
 	t.Parallel()
 	const secret = "quite-secret-word"
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--requirepass", secret)
@@ -176,12 +176,12 @@ func TestRedisDies(t *testing.T) {
 	for range 4 { // two requests for each replica
 		if text, failed := pageOf(t, w, token, 3); !failed || gjson.Get(text, "error.code").Str != "unavailable" ||
 			strings.Contains(text, secret) {
-			t.Errorf("a page without Redis: %s", text)
+			t.Errorf("a page without Redis: %s, want unavailable", text)
 		}
 		checkServes(t, session, w)
 	}
 	redis.Restart()
-	polltest.Until(t, "pages come again", func() bool {
+	polltest.Until(t, "pages are available again", func() bool {
 		text, failed := pageOf(t, w, token, 3)
 		return !failed && gjson.Get(text, "items.0.id").Int() == 3
 	})

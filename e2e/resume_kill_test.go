@@ -19,12 +19,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// orderService takes orders and counts them. It leaves some without an answer.
+// orderService takes orders and counts them. Some requests fail after the order was taken.
 type orderService struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	taken  map[string]int
-	orders int // until kill is called
+	orders int // number of orders until kill is called
 	kill   func()
 }
 
@@ -39,10 +39,10 @@ func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if o.orders--; o.orders == 0 {
 		o.kill()
 	}
-	wait, lost := time.Duration(o.random.IntN(8))*time.Millisecond, o.random.IntN(20) == 0
+	wait, fails := time.Duration(o.random.IntN(8))*time.Millisecond, o.random.IntN(20) == 0
 	o.mu.Unlock()
 	time.Sleep(wait)
-	if lost {
+	if fails {
 		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
@@ -50,21 +50,22 @@ func (o *orderService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"order":%q}`, order.Sku)
 }
 
-// killAfter has a process killed when it has made a number of orders, before the last of them is answered. 0: it lives.
+// killAfter makes the service kill a process when it receives a number of orders, before it answers the last one. 0 means never.
 func (o *orderService) killAfter(orders int, p *os.Process) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.orders, o.kill = orders, func() { _ = p.Kill() }
 }
 
-func (o *orderService) has(sku string) int {
+// ordersOf returns how often something was ordered.
+func (o *orderService) ordersOf(sku string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.taken[sku]
 }
 
-// TestKilledRuns kills runs at random points and resumes them until they end. Each order is placed once. If an order's outcome is
-// unknown, the test asks the service.
+// TestKilledRuns kills runs at random points and resumes them until they end. Each order must be placed once. If an order's outcome
+// is unknown, the test gets it from the service.
 func TestKilledRuns(t *testing.T) {
 	t.Parallel()
 	rounds := 3
@@ -101,7 +102,7 @@ func killedRun(t *testing.T, seed uint64) {
 		}
 		var n int
 		if _, err := fmt.Sscanf(position, "1[%d]", &n); err != nil {
-			t.Fatalf("a place %q", position)
+			t.Fatalf("unknown position %q", position)
 		}
 		return fmt.Sprint("s", n+1)
 	}
@@ -123,24 +124,24 @@ func killedRun(t *testing.T, seed uint64) {
 			break
 		}
 		if try > 60 {
-			t.Fatalf("it does not end: %s", out.String())
+			t.Fatalf("the run did not end after %d attempts: %s", try, out.String())
 		}
 		args = []string{"run", "chain.json"}
 		if answer.Get("error.code").Str == "resume_conflict" {
 			args = []string{"resume", answer.Get("resume").Str}
 			for _, position := range answer.Get("error.available").Array() {
-				what := "not_sent"
-				if shop.has(skuOf(position.Str)) > 0 {
-					what = fmt.Sprintf(`{"order":%q}`, skuOf(position.Str))
+				outcome := "not_sent"
+				if shop.ordersOf(skuOf(position.Str)) > 0 {
+					outcome = fmt.Sprintf(`{"order":%q}`, skuOf(position.Str))
 				}
-				args = append(args, "--assume", position.Str+"="+what)
+				args = append(args, "--assume", position.Str+"="+outcome)
 			}
 		}
 	}
 	for i := range count + 2 {
 		sku := skuOf([]string{"0", "2.0", fmt.Sprintf("1[%d]", i-2)}[min(i, 2)])
-		if n := shop.has(sku); n != 1 {
-			t.Errorf("%s was ordered %d times", sku, n)
+		if n := shop.ordersOf(sku); n != 1 {
+			t.Errorf("%s was ordered %d times, want once", sku, n)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // TestRollingRestart restarts two servers that share results, in turn, behind the nginx file of docs/operate.md, while clients make
-// fast and slow calls. No call of a client without a session fails, and clients with a session reconnect after it ended with its
+// fast and slow calls. No call of a client without a session may fail. Clients with a session open a new one after theirs ended with its
 // server.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
@@ -42,32 +42,32 @@ func TestRollingRestart(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		} else {
-			time.Sleep(300 * time.Millisecond) // in which the servers are told to end
+			time.Sleep(300 * time.Millisecond) // so that calls run when servers are terminated
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, "42")
 	}))
 	t.Cleanup(slow.Close)
-	at := redistest.Start(t).URL()
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\nhttp: {allow: [%q]}\n", at,
+	store := redistest.Start(t).URL()
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\nhttp: {allow: [%q]}\n", store,
 		strings.TrimPrefix(slow.URL, "http://")))
 	var servers [2]*httpServer
-	begin := func(i int) {
+	start := func(i int) {
 		servers[i] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--metrics", "127.0.0.1:0", "--replica",
 			[]string{"first", "second"}[i])
-		polltest.Until(t, "it is ready", func() bool {
+		polltest.Until(t, "the server is ready", func() bool {
 			code, _ := servers[i].statusOf(t, "/readyz", "")
 			return code == http.StatusOK
 		})
 	}
-	begin(0)
-	begin(1)
+	start(0)
+	start(1)
 
-	var all sync.WaitGroup
-	var replies, again atomic.Int64
+	var wg sync.WaitGroup
+	var replies, reopened atomic.Int64
 	stop := make(chan struct{})
-	always := func(do func() error) {
-		all.Go(func() {
+	repeat := func(do func() error) {
+		wg.Go(func() {
 			for {
 				select {
 				case <-stop:
@@ -82,7 +82,7 @@ func TestRollingRestart(t *testing.T) {
 			}
 		})
 	}
-	ask := func(w *rawClient, fn string, args map[string]any) error {
+	call := func(w *rawClient, fn string, args map[string]any) error {
 		chain := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": fn, "args": args}}}
 		r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "chain", "arguments": chain}), nil)
 		if err != nil {
@@ -94,70 +94,70 @@ func TestRollingRestart(t *testing.T) {
 		}
 		switch {
 		case w.session != "" && r.status == http.StatusNotFound:
-			again.Add(1)
+			reopened.Add(1)
 			if w.open(t) != nil {
-				w.session = "gone" // the session ended with its server between two requests: try again
+				w.session = "gone" // the server ended while it opened the session: try again
 			}
 			return nil
 		case w.session != "" && strings.Contains(text, "the server is shutting down: nothing of this call was run"):
 			return nil
 		case r.status != http.StatusOK || text != "42":
-			return fmt.Errorf("%s of %q: %d %s", fn, w.version, r.status, r.body)
+			return fmt.Errorf("%s in version %q: status %d, want 200 and 42: %s", fn, w.version, r.status, r.body)
 		}
 		return nil
 	}
-	without := stateless(t, front)
-	always(func() error { return ask(without, "expr.eval", map[string]any{"expression": "6 * 7"}) })
-	always(func() error { return ask(without, "http.get", map[string]any{"url": slow.URL}) })
+	sessionless := stateless(t, front)
+	repeat(func() error { return call(sessionless, "expr.eval", map[string]any{"expression": "6 * 7"}) })
+	repeat(func() error { return call(sessionless, "http.get", map[string]any{"url": slow.URL}) })
 	for range 4 {
-		with := anyClient(t, front, statefulVersion)
-		always(func() error { return ask(with, "expr.eval", map[string]any{"expression": "6 * 7"}) })
+		w := anyClient(t, front, statefulVersion)
+		repeat(func() error { return call(w, "expr.eval", map[string]any{"expression": "6 * 7"}) })
 	}
 	for round := range 4 {
 		i := round % 2
 		direct := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
-		all.Go(func() {
-			if err := ask(direct, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
-				t.Error("a call that runs when its server is ended: ", err)
+		wg.Go(func() {
+			if err := call(direct, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
+				t.Error("a call that ran when its server was terminated: ", err)
 			}
 		})
 		await(t, arrived, "a call runs")
 		if err := servers[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		polltest.Until(t, "nothing begins any more", func() bool {
+		polltest.Until(t, "the server refuses calls", func() bool {
 			r := direct.send(t, http.MethodPost, direct.message(t, `"seven"`, "tools/list", nil), nil)
 			return r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") == "1" && r.answer().Get("id").Str == "seven"
 		})
-		for _, ready := range []string{strings.TrimSuffix(direct.url, "/mcp"), metricsAt.FindStringSubmatch(servers[i].stderr.String())[1]} {
-			if r := (&rawClient{url: ready + "/readyz", client: direct.client}).send(t, http.MethodGet, nil,
+		for _, address := range []string{strings.TrimSuffix(direct.url, "/mcp"), metricsBase.FindStringSubmatch(servers[i].stderr.String())[1]} {
+			if r := (&rawClient{url: address + "/readyz", client: direct.client}).send(t, http.MethodGet, nil,
 				nil); r.status != http.StatusServiceUnavailable {
-				t.Errorf("%s while the server ends: %d %s", ready, r.status, r.body)
+				t.Errorf("%s during the shutdown: status %d, want 503: %s", address, r.status, r.body)
 			}
 		}
 		before := replies.Load()
-		polltest.Until(t, "others go on", func() bool { return replies.Load() > before+5 })
+		polltest.Until(t, "other clients are served", func() bool { return replies.Load() > before+5 })
 		release <- struct{}{}
 		if code := clitest.ExitCode(<-servers[i].ended); code != "0" {
-			t.Errorf("it ended with %s: %s", code, servers[i].stderr)
+			t.Errorf("exit status %s, want 0: %s", code, servers[i].stderr)
 		}
 		if log := sessionEndLine.ReplaceAllString(servers[i].stderr.String(), ""); strings.Contains(log, "level=WARN") ||
 			strings.Contains(log, "level=ERROR") {
-			t.Errorf("its log has: %s", log)
+			t.Errorf("the log has a warning or an error: %s", log)
 		}
-		begin(i)
+		start(i)
 	}
 	close(stop)
-	all.Wait()
-	if replies.Load() < 50 || again.Load() == 0 {
-		t.Errorf("only %d were answered, and %d sessions begun again", replies.Load(), again.Load())
+	wg.Wait()
+	if replies.Load() < 50 || reopened.Load() == 0 {
+		t.Errorf("%d calls were answered, want at least 50; %d sessions were reopened, want at least 1", replies.Load(), reopened.Load())
 	}
-	t.Logf("%d were answered, and %d sessions begun again", replies.Load(), again.Load())
+	t.Logf("%d calls were answered, %d sessions were reopened", replies.Load(), reopened.Load())
 }
 
-// TestKilledInASession kills a server during a call behind that nginx file. The client must not get "session not found" for the call,
-// which would mean that nothing was done. It gets that for its next request.
-func TestKilledInASession(t *testing.T) {
+// TestKillDuringSession kills a server during a call behind the same nginx. The answer to the call must not be "session not found", which
+// would mean that nothing was done. The answer to the next request must be that.
+func TestKillDuringSession(t *testing.T) {
 	t.Parallel()
 	ports := [2]string{porttest.Reserve(t), porttest.Reserve(t)}
 	front := nginx(t, ports)
@@ -189,10 +189,10 @@ func TestKilledInASession(t *testing.T) {
 	}
 	<-servers[name].ended
 	if got := <-status; got != http.StatusBadGateway {
-		t.Errorf("the call that ran: %d", got)
+		t.Errorf("the call that ran: status %d, want 502", got)
 	}
 	if r := w.send(t, http.MethodPost, w.message(t, "2", "tools/list", nil), nil); r.status != http.StatusNotFound {
-		t.Errorf("the next one: %d %s", r.status, r.body)
+		t.Errorf("the next request: status %d, want 404: %s", r.status, r.body)
 	}
 }
 
@@ -217,7 +217,7 @@ func nginx(t *testing.T, ports [2]string) (url string) {
 	}
 	block := regexp.MustCompile("(?s)`nginx.conf`\n\n```text\n(.*?)```").FindSubmatch(text)
 	if block == nil {
-		t.Fatal("docs/operate.md shows no file for nginx")
+		t.Fatal("docs/operate.md has no nginx.conf")
 	}
 	port, folder := porttest.Reserve(t), t.TempDir()
 	file := strings.NewReplacer("listen 443 ssl;", "listen 127.0.0.1:"+port+";", "8080", ports[0], "8081",

@@ -34,7 +34,7 @@ func (b tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// with gives the client a token.
+// with returns a copy of the client that sends a token.
 func (w *rawClient) with(token string) *rawClient {
 	client := *w.client
 	client.Transport = tokenTransport{token, client.Transport}
@@ -53,7 +53,7 @@ func issueToken(t *testing.T, name string) issuedToken {
 		err = json.Unmarshal(out, &token)
 	}
 	if err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("auth token: %v: %s", err, out)
 	}
 	return token
 }
@@ -71,8 +71,8 @@ func visibleFunctions(t *testing.T, w *rawClient, functions ...string) (visible 
 	return visible
 }
 
-// TestServeByToken checks that a token of auth token admits its client with the rights of its entry, and that nobody is admitted
-// without one.
+// TestServeByToken checks that a token of onecall auth token admits its client with the rights of its entry, and that clients without a
+// token are refused.
 func TestServeByToken(t *testing.T) {
 	t.Parallel()
 	reader, admin := issueToken(t, "reader"), issueToken(t, "the admin")
@@ -81,33 +81,33 @@ func TestServeByToken(t *testing.T) {
 			"access:\n  tokens:\n    - {name: reader, sha256: %q, functions: [fs.*, 'expr.*', http.post]}\n    - {name: the admin, "+
 			"sha256: %q, tier: admin}\n", reader.SHA256, admin.SHA256))
 	s := serveHTTP(t, config)
-	without := stateless(t, s.url)
-	list := without.message(t, "1", "tools/list", nil)
-	for name, w := range map[string]*rawClient{"none": without, "guessed": without.with(issueToken(t, "x").Token),
-		"a hash": without.with(admin.SHA256)} {
+	anonymous := stateless(t, s.url)
+	list := anonymous.message(t, "1", "tools/list", nil)
+	for name, w := range map[string]*rawClient{"none": anonymous, "guessed": anonymous.with(issueToken(t, "x").Token),
+		"a hash": anonymous.with(admin.SHA256)} {
 		if r := w.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized ||
 			!strings.HasPrefix(r.header.Get("WWW-Authenticate"), "Bearer") {
-			t.Errorf("%s: %d %v %s", name, r.status, r.header, r.body)
+			t.Errorf("token %s: status %d, want 401: %v %s", name, r.status, r.header, r.body)
 		}
 	}
 	inURL := stateless(t, s.url+"?access_token="+admin.Token)
 	if r := inURL.send(t, http.MethodPost, list, nil); r.status != http.StatusBadRequest || strings.Contains(string(r.body), admin.Token) {
-		t.Errorf("a token in the URL: %d %s", r.status, r.body)
+		t.Errorf("a token in the URL: status %d, want 400 without the token: %s", r.status, r.body)
 	}
 	functions := []string{"fs.find", "fs.list", "expr.eval", "http.get", "text.replace"}
-	if got := visibleFunctions(t, without.with(reader.Token), functions...); !slices.Equal(got, []string{"fs.find"}) {
-		t.Errorf("the reader sees %q", got)
+	if got := visibleFunctions(t, anonymous.with(reader.Token), functions...); !slices.Equal(got, []string{"fs.find"}) {
+		t.Errorf("the reader sees %q, want fs.find", got)
 	}
-	if got := visibleFunctions(t, without.with(admin.Token), functions...); !slices.Equal(got, functions) {
-		t.Errorf("the admin sees %q", got)
+	if got := visibleFunctions(t, anonymous.with(admin.Token), functions...); !slices.Equal(got, functions) {
+		t.Errorf("the admin sees %q, want %q", got, functions)
 	}
 	if log := s.stderr.String(); strings.Contains(log, reader.Token) || strings.Contains(log, admin.Token) {
 		t.Errorf("a token is logged: %s", log)
 	}
 }
 
-// TestServeUnusedAllowed checks that functions that a token allows but that do not exist are reported when the sources are ready.
-func TestServeUnusedAllowed(t *testing.T) {
+// TestServeUnmatchedFunctions checks that patterns of a token that match no function are logged when the sources are ready.
+func TestServeUnmatchedFunctions(t *testing.T) {
 	t.Parallel()
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", "fs: {root: .}\nmcpServers: {gone: {command: no-such-program}}\n"+
 		"access: {tokens: [{name: ci, sha256: "+strings.Repeat("0123456789abcdef", 4)+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
@@ -116,11 +116,11 @@ func TestServeUnusedAllowed(t *testing.T) {
 	waitForLog(t, s.stderr, "/access/tokens/0/functions/1: \"fs.gerp\" matches no function", 1)
 	waitForLog(t, s.stderr, "did you mean fs.grep", 1)
 	if log := s.stderr.String(); strings.Contains(log, "functions/0") || strings.Contains(log, "functions/2") {
-		t.Errorf("more is told: %s", log)
+		t.Errorf("the log reports patterns that match, or whose source is down: %s", log)
 	}
 }
 
-// TestServeNoFiles checks that clients with tokens cannot use the server's working directory unless the configuration names it.
+// TestServeNoFiles checks that clients with tokens cannot use the server's working directory unless the configuration sets fs.root.
 func TestServeNoFiles(t *testing.T) {
 	t.Parallel()
 	issued := issueToken(t, "ci")
@@ -131,12 +131,12 @@ func TestServeNoFiles(t *testing.T) {
 		answer := string(w.send(t, http.MethodPost, w.message(t, "1", "tools/call",
 			map[string]any{"name": "search", "arguments": map[string]any{"query": "read a file"}}), nil).body)
 		if strings.Contains(answer, "fs.cat") != offered || strings.Contains(s.stderr.String(), `level=INFO msg="fs.* is left out: `) == offered {
-			t.Errorf("%s: %s\n%s", text, answer, s.stderr.String())
+			t.Errorf("%s: want fs.cat found %v, logged as left out %v: %s\n%s", text, offered, !offered, answer, s.stderr.String())
 		}
 	}
 }
 
-// TestServeOtherMachines checks that with tokens any address can be served, to clients that use a known host name.
+// TestServeOtherMachines checks that a server with tokens can listen on any address, and serves clients that use a known host name.
 func TestServeOtherMachines(t *testing.T) {
 	t.Parallel()
 	issued := issueToken(t, "ci")
@@ -154,31 +154,31 @@ func TestServeOtherMachines(t *testing.T) {
 		"tools.internal:7001": http.StatusForbidden, "evil.example": http.StatusForbidden, "0.0.0.0:" + u.Port(): http.StatusForbidden} {
 		r := w.send(t, http.MethodPost, list, func(r *http.Request) { r.Host = host })
 		if r.status != want {
-			t.Errorf("the host %q: %d, want %d: %s", host, r.status, want, r.body)
+			t.Errorf("the host %q: status %d, want %d: %s", host, r.status, want, r.body)
 		}
 	}
 	safe := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", "access: {"+entry+", url: 'https://tools.example.com/mcp'}\n"),
 		"--http", "[::]:0")
 	if log := safe.stderr.String(); strings.Contains(log, "TLS") {
-		t.Errorf("with an https URL there is TLS: %s", log)
+		t.Errorf("the log warns of a lack of TLS despite the https URL: %s", log)
 	}
 }
 
-// TestServeElsewhere checks that without tokens the server refuses clients on other machines, whatever their way in.
-func TestServeElsewhere(t *testing.T) {
+// TestServeOtherMachinesNeedTokens checks that a configuration that admits other machines without tokens is refused over HTTP.
+func TestServeOtherMachinesNeedTokens(t *testing.T) {
 	t.Parallel()
-	for text, pointer := range map[string]string{
+	for text, position := range map[string]string{
 		"access: {url: 'https://tools.example.com/mcp'}\n":                ":1:15: ",
 		"access: {hosts: [localhost:80, '192.0.2.7:8080'], http: read}\n": ":1:32: ",
 	} {
 		config := clitest.Write(t, t.TempDir(), "onecall.yaml", text)
 		out, err := clitest.Command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
 		if clitest.ExitCode(err) != "4" || !strings.Contains(string(out),
-			config+pointer+"bad_request: this setting is for clients on other machines, which need tokens") {
-			t.Errorf("%s%v: %s", text, err, out)
+			config+position+"bad_request: this setting is for clients on other machines, which need tokens") {
+			t.Errorf("%s%v, want exit status 4 and the fault: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {
-			t.Errorf("over stdio it means nothing: %v: %s", err, out)
+			t.Errorf("over stdio, %s%v: %s", text, err, out)
 		}
 	}
 }
@@ -221,29 +221,29 @@ func TestServeJWT(t *testing.T) {
 	r := w.send(t, http.MethodPost, list, nil)
 	if want := "https://tools.example.com/.well-known/oauth-protected-resource/mcp"; r.status != http.StatusUnauthorized ||
 		!strings.Contains(r.header.Get("WWW-Authenticate"), want) {
-		t.Errorf("without a token: %d %v", r.status, r.header)
+		t.Errorf("without a token: status %d, want 401 and %s: %v", r.status, want, r.header)
 	}
 	metadata := &rawClient{url: strings.TrimSuffix(s.url, "/mcp") + "/.well-known/oauth-protected-resource/mcp", client: w.client}
 	if got := gjson.ParseBytes(metadata.send(t, http.MethodGet, nil, nil).body); got.Get("resource").String() != audience ||
 		got.Get("authorization_servers.0").String() != issuer || got.Get("scopes_supported.#").Int() != 2 {
-		t.Errorf("the metadata: %s", got.Raw)
+		t.Errorf("wrong metadata: %s", got.Raw)
 	}
 	if got := visibleFunctions(t, w.with(sign(audience, "openid onecall.read")), "fs.find", "fs.list"); !slices.Equal(got,
 		[]string{"fs.find"}) {
-		t.Errorf("the reader sees %q", got)
+		t.Errorf("the reader sees %q, want fs.find", got)
 	}
 	if got := visibleFunctions(t, w.with(sign(audience, "onecall.admin onecall.read")), "fs.find", "fs.list"); len(got) != 2 {
-		t.Errorf("the admin sees %q", got)
+		t.Errorf("the admin sees %q, want both", got)
 	}
 	for token, want := range map[string]int{sign("https://other.example.com", "onecall.read"): http.StatusUnauthorized,
 		sign(audience, "openid"): http.StatusForbidden} {
 		if r := w.with(token).send(t, http.MethodPost, list, nil); r.status != want {
-			t.Errorf("%d %s, want %d", r.status, r.body, want)
+			t.Errorf("status %d %s, want %d", r.status, r.body, want)
 		}
 	}
 }
 
-// TestServeLimits checks that the server has the limits of the configuration.
+// TestServeLimits checks that the server enforces the configuration's limit of sessions, for all callers and for one.
 func TestServeLimits(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -254,12 +254,12 @@ func TestServeLimits(t *testing.T) {
 		first, second := stateless(t, s.url).with(issued.Token), stateless(t, s.url).with(issued.Token)
 		first.begin(t)
 		if err := second.open(t); err == nil {
-			t.Errorf("%s: a second session", name)
+			t.Errorf("%s: a second session was opened despite the limit", name)
 		}
 	}
 }
 
-// TestReloadNeedsTokens checks that while other machines have access, a configuration without tokens does not replace one with them.
+// TestReloadNeedsTokens checks that while other machines have access, a configuration without tokens is refused.
 func TestReloadNeedsTokens(t *testing.T) {
 	t.Parallel()
 	issued, folder := issueToken(t, "ci"), t.TempDir()
@@ -275,12 +275,12 @@ func TestReloadNeedsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without := stateless(t, "http://127.0.0.1:"+u.Port()+u.Path)
-	list := without.message(t, "1", "tools/list", nil)
-	if r := without.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized {
-		t.Errorf("without a token: %d %s", r.status, r.body)
+	anonymous := stateless(t, "http://127.0.0.1:"+u.Port()+u.Path)
+	list := anonymous.message(t, "1", "tools/list", nil)
+	if r := anonymous.send(t, http.MethodPost, list, nil); r.status != http.StatusUnauthorized {
+		t.Errorf("without a token: status %d, want 401: %s", r.status, r.body)
 	}
-	if r := without.with(issued.Token).send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
-		t.Errorf("with the token of the configuration that is served: %d %s", r.status, r.body)
+	if r := anonymous.with(issued.Token).send(t, http.MethodPost, list, nil); r.status != http.StatusOK {
+		t.Errorf("with a token of the served configuration: status %d, want 200: %s", r.status, r.body)
 	}
 }

@@ -35,19 +35,19 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	servers := map[string]server{"everything": npmServers(npmPackages(t), folder)["everything"]}
-	config := func(name string, more map[string]any) string {
-		all := map[string]any{"mcpServers": servers, "access": map[string]string{"http": "read_write"}}
-		for key, value := range more {
-			all[key] = value
+	config := func(name string, extra map[string]any) string {
+		content := map[string]any{"mcpServers": servers, "access": map[string]string{"http": "read_write"}}
+		for key, value := range extra {
+			content[key] = value
 		}
-		return writeJSON(t, folder, name, all)
+		return writeJSON(t, folder, name, content)
 	}
 	plain, flat := config("plain.json", nil), config("flat.json", map[string]any{"surface": "flat"})
-	asks := []string{"trigger-sampling-request", "trigger-elicitation-request", "trigger-url-elicitation"}
+	absentTools := []string{"trigger-sampling-request", "trigger-elicitation-request", "trigger-url-elicitation"}
 	plainTools := []string{"echo", "get-env", "simulate-research-query"}
 	overStdio := func(t *testing.T, config string, args ...string) []string {
 		p := startStdioServer(t, config, args...)
-		return waitForTools(t, plainTools, asks, func() []string {
+		return waitForTools(t, plainTools, absentTools, func() []string {
 			p.write(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 			m, _ := p.readAnswer(t, `"list"`)
 			return toolNames(m.Get("result"))
@@ -55,9 +55,9 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 	}
 	overHTTP := func(t *testing.T, query, config string, args ...string) []string {
 		w := stateful(t, serveHTTP(t, config, args...).url+query)
-		return waitForTools(t, plainTools, asks, func() []string { return toolNames(w.call(t, "tools/list", nil)) })
+		return waitForTools(t, plainTools, absentTools, func() []string { return toolNames(w.call(t, "tools/list", nil)) })
 	}
-	ways := map[string]func(*testing.T) []string{
+	settings := map[string]func(*testing.T) []string{
 		"stdio, configuration": func(t *testing.T) []string { return overStdio(t, flat) },
 		"stdio, flag":          func(t *testing.T) []string { return overStdio(t, plain, "--surface", "flat") },
 		"HTTP, configuration":  func(t *testing.T) []string { return overHTTP(t, "", flat) },
@@ -65,18 +65,18 @@ func TestSurfaceIsOneSetting(t *testing.T) {
 		"HTTP, client":         func(t *testing.T) []string { return overHTTP(t, "?surface=flat", plain) },
 	}
 	lists := map[string][]string{}
-	for way, list := range ways {
-		t.Run(way, func(t *testing.T) { lists[way] = list(t) })
+	for setting, list := range settings {
+		t.Run(setting, func(t *testing.T) { lists[setting] = list(t) })
 	}
-	for way, list := range lists {
+	for setting, list := range lists {
 		if want := lists["stdio, configuration"]; !slices.Equal(list, want) {
-			t.Errorf("%s:\n%q, by the configuration over stdio\n%q", way, list, want)
+			t.Errorf("%s:\n%q, want those of stdio, configuration:\n%q", setting, list, want)
 		}
 	}
 }
 
-// waitForTools lists until some tools are present and others absent. Until its own session with the upstream has started, a client
-// sees the tools for clients that support elicitation.
+// waitForTools lists the tools until those of present are listed and those of absent are not. Until its own session with the upstream has
+// started, a client sees the tools for clients that support elicitation.
 func waitForTools(t *testing.T, present, absent []string, list func() []string) []string {
 	t.Helper()
 	var names []string
@@ -87,28 +87,28 @@ func waitForTools(t *testing.T, present, absent []string, list func() []string) 
 		listed := func(tool string) bool { return slices.Contains(names, tool) }
 		return !slices.ContainsFunc(present, func(tool string) bool { return !listed(tool) }) && !slices.ContainsFunc(absent, listed)
 	}) {
-		t.Fatalf("%q are not all listed, or some of %q are: %q", present, absent, names)
+		t.Fatalf("want all of %q and none of %q, got %q", present, absent, names)
 	}
 	return names
 }
 
-// TestStatelessFlag checks that with --stateless no client gets a session, and all are served.
+// TestStatelessFlag checks that with --stateless clients are served and get no session.
 func TestStatelessFlag(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{}), "--stateless")
 	w := &rawClient{url: s.url, client: httpClient(t)}
 	r := w.send(t, http.MethodPost, []byte(initialize), nil)
 	if got := r.answer().Get("result.protocolVersion").String(); got != statefulVersion {
-		t.Errorf("the version %q: %d %s", got, r.status, r.body)
+		t.Errorf("got the version %q, want %q: %d %s", got, statefulVersion, r.status, r.body)
 	}
 	if id := r.header.Get("Mcp-Session-Id"); id != "" {
-		t.Errorf("it has the session %q", id)
+		t.Errorf("the client got the session %q, want none", id)
 	}
 	w.version = statefulVersion
 	checkServes(t, w, stateless(t, s.url))
 }
 
-// TestKeepAlive checks that a client that answers pings stays, and that after three pings without an answer the server ends.
+// TestKeepAlive checks that the server serves a client that answers pings, and ends after three unanswered pings.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	p := startStdioServer(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{}), "--keep-alive",
@@ -127,13 +127,13 @@ func TestKeepAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pings := strings.Count(string(rest), `"method":"ping"`); pings < 3 {
-		t.Errorf("it ends after %d pings: %s", pings, rest)
+		t.Errorf("the server ended after %d unanswered pings, want 3: %s", pings, rest)
 	}
 	p.finish(t)
 }
 
-// TestSlowReaderIsLetGo checks that the server closes the connection of a client that does not read a large answer.
-func TestSlowReaderIsLetGo(t *testing.T) {
+// TestSlowReaderDisconnected checks that the server closes the connection of a client that does not read a large answer.
+func TestSlowReaderDisconnected(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, writeJSON(t, t.TempDir(), "onecall.json", map[string]any{"budget": map[string]int{"maxTotalTokens": 0}}))
 	w := stateless(t, s.url)
@@ -145,7 +145,7 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	if _, err := c.Write(w.postRaw(t, text, len(text))); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "its connection is closed", func() bool { // which a client that reads nothing sees when it writes
+	polltest.Until(t, "the connection is closed", func() bool { // a client that does not read notices that when it writes
 		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, err := c.Write([]byte("G"))
 		return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)

@@ -33,7 +33,7 @@ func TestHiddenFunctions(t *testing.T) {
 			}
 			stateless(t, s.url).ready(t, 9)
 			if got := s.stderr.String(); strings.Contains(got, "not shown") {
-				t.Errorf("%s", got)
+				t.Errorf("the log reports hidden functions: %s", got)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestNobodyReads checks that a server whose log is not read still answers and ends, and counts the dropped lines in its metrics.
-func TestNobodyReads(t *testing.T) {
+// TestUnreadLog checks that a server whose log is not read still answers and ends, and counts the dropped lines in its metrics.
+func TestUnreadLog(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -39,9 +39,9 @@ func TestNobodyReads(t *testing.T) {
 	_ = write.Close()
 	var line []byte
 	addresses := regexp.MustCompile(`http://\S+(/metrics|/mcp)`)
-	for one := make([]byte, 1); len(addresses.FindAll(line, -1)) < 2 || one[0] != '\n'; line = append(line, one...) {
-		if _, err := read.Read(one); err != nil {
-			t.Fatalf("%v: %s", err, line)
+	for b := make([]byte, 1); len(addresses.FindAll(line, -1)) < 2 || b[0] != '\n'; line = append(line, b...) {
+		if _, err := read.Read(b); err != nil {
+			t.Fatalf("read of the log: %v: %s", err, line)
 		}
 	}
 	urls := map[string]string{}
@@ -65,32 +65,32 @@ func TestNobodyReads(t *testing.T) {
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatal(response.StatusCode, err)
+		t.Fatalf("/metrics: status %d, %v", response.StatusCode, err)
 	}
 	match := regexp.MustCompile(`(?m)^onecall_log_lines_dropped_total ([0-9.e+]+)$`).FindSubmatch(page)
 	if match == nil {
-		t.Fatal("it is not among the metrics")
+		t.Fatal("the metrics lack onecall_log_lines_dropped_total")
 	}
 	if n, err := strconv.ParseFloat(string(match[1]), 64); err != nil || n < 100 {
-		t.Fatalf("%s lines were given up", match[1])
+		t.Fatalf("%s lines were dropped, want at least 100", match[1])
 	}
-	const given = "lines of this log were dropped because it was not read"
+	const notice = "lines of this log were dropped because it was not read"
 	log, closed := &logTail{}, make(chan struct{})
 	go func() {
 		defer close(closed)
 		_, _ = io.Copy(log, read)
 	}()
-	waitForLog(t, log, given, 1) // logging continues by itself
+	waitForLog(t, log, notice, 1) // the log continues when it is read
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case err := <-ended:
 		if code := clitest.ExitCode(err); code != "0" && code != "130" {
-			t.Errorf("it ended with %s", code)
+			t.Errorf("exit status %s, want 0 or 130", code)
 		}
 	case <-time.After(clitest.TooLong):
-		t.Fatal("it does not end")
+		t.Fatal("the server did not end")
 	}
 	<-closed
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // TestMetricsOfAlerts checks that a server with Redis has every metric of the alerting rules, and counts the operations of both
-// stores. When Redis dies it counts and logs that, and callers see no address.
+// stores. When Redis is killed it counts and logs failures, and callers see no address.
 func TestMetricsOfAlerts(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../internal/telemetry/alerts.yaml")
@@ -32,28 +32,28 @@ func TestMetricsOfAlerts(t *testing.T) {
 	w := anyClient(t, s.url, statefulVersion)
 	token := makeProbe(t, w)
 	if text, failed := pageOf(t, w, token, 1); failed {
-		t.Fatal(text)
+		t.Fatalf("page 1: %s", text)
 	}
 	forged := &rawClient{url: s.url, client: httpClient(t)}
 	if r := forged.send(t, http.MethodPost, []byte(`{}`),
 		func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); r.status != http.StatusForbidden {
-		t.Fatalf("%d %s", r.status, r.body)
+		t.Fatalf("a forged origin: status %d, want 403: %s", r.status, r.body)
 	}
 	_, page := s.statusOf(t, "/metrics", "")
 	for _, metric := range regexp.MustCompile(`onecall_\w+`).FindAllString(string(rules), -1) {
 		if !regexp.MustCompile(`(?m)^` + metric + `(_count)?[{ ]`).MatchString(page) {
-			t.Errorf("there is no metric %s", metric)
+			t.Errorf("the metrics lack %s", metric)
 		}
 	}
 	for _, operation := range []string{`code="ok",operation="put",store="results"`, `code="ok",operation="get",store="results"`} {
 		if !strings.Contains(page, "onecall_store_operations_total{"+operation+"}") {
-			t.Errorf("not counted: %s", operation)
+			t.Errorf("the operation is not counted: %s", operation)
 		}
 	}
 	redis.Kill()
 	text, failed := pageOf(t, stateless(t, s.url), token, 2)
 	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, redis.Address()) {
-		t.Errorf("without Redis: %s", text)
+		t.Errorf("a page without Redis: %s, want unavailable", text)
 	}
 	waitForLog(t, s.stderr, `msg="a store failed" store=results`, 1)
 	_, page = s.statusOf(t, "/metrics", "")
@@ -62,20 +62,20 @@ func TestMetricsOfAlerts(t *testing.T) {
 	}
 	if log := s.stderr.String(); !strings.Contains(log, "at "+redis.Address()+" cannot be reached") ||
 		strings.Count(log, `msg="a store failed" store=results`) > 1+int(clitest.TooLong/(10*time.Second)) {
-		t.Errorf("the log does not say why, or too often: %s", log)
+		t.Errorf("the log lacks the reason of the failure, or has too many failures: %s", log)
 	}
 }
 
-// TestStoreIsLookedAt checks that a server with an unusable store starts, and logs the reason before the first request.
-func TestStoreIsLookedAt(t *testing.T) {
+// TestStoreCheckedAtStart checks that a server with an unusable store starts, and logs the reason before the first request.
+func TestStoreCheckedAtStart(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, "--requirepass", "the-right-word")
-	at := "redis://:quite-wrong@" + redis.Address()
-	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", at)))
-	polltest.Until(t, "it is told of", func() bool {
+	store := "redis://:quite-wrong@" + redis.Address()
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", store)))
+	polltest.Until(t, "the failure is logged", func() bool {
 		return regexp.MustCompile(`level=ERROR msg="a store failed" store=results .*refuses the user or the password`).MatchString(s.stderr.String())
 	}, s.stderr)
 	if log := s.stderr.String(); strings.Contains(log, "quite-wrong") {
-		t.Errorf("the log has the password: %s", log)
+		t.Errorf("the log shows the password: %s", log)
 	}
 }

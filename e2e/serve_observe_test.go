@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,14 +18,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-var metricsAt = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
+var metricsBase = regexp.MustCompile(`metrics on (http://[^/\s]+)/metrics`)
 
-// statusOf returns the server's answer at the address of its metrics.
+// statusOf requests a path at the address of the metrics and returns the status and the body. host is the header Host unless it is empty.
 func (s *httpServer) statusOf(t *testing.T, path, host string) (int, string) {
 	t.Helper()
-	match := metricsAt.FindStringSubmatch(s.stderr.String())
+	match := metricsBase.FindStringSubmatch(s.stderr.String())
 	if match == nil {
-		t.Fatalf("it does not say where its metrics are: %s", s.stderr)
+		t.Fatalf("the log lacks the address of the metrics: %s", s.stderr)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, match[1]+path, nil)
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *httpServer) statusOf(t *testing.T, path, host string) (int, string) {
 // waitUntilReady waits until a starting server is ready.
 func (s *httpServer) waitUntilReady(t *testing.T) {
 	t.Helper()
-	polltest.Until(t, "it is ready", func() bool {
+	polltest.Until(t, "the server is ready", func() bool {
 		code, _ := s.statusOf(t, "/readyz", "")
 		return code == http.StatusOK
 	}, s.stderr)
@@ -62,27 +63,28 @@ func TestMetricsAddress(t *testing.T) {
 	s.waitUntilReady(t)
 	for path, want := range map[string]string{"/metrics": "onecall_requests_total{", "/healthz": "ok\n", "/readyz": "ok\n"} {
 		if code, body := s.statusOf(t, path, ""); code != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("%s: status %d, want 200: %s", path, code, body)
 		}
 		if code, body := s.statusOf(t, path, "evil.example"); code != http.StatusForbidden || strings.Contains(body, "onecall_") {
-			t.Errorf("%s of another host: %d %s", path, code, body)
+			t.Errorf("%s for another host: status %d, want 403: %s", path, code, body)
 		}
 	}
 	if code, _ := s.statusOf(t, "/mcp", ""); code != http.StatusNotFound {
-		t.Errorf("/mcp: %d", code)
+		t.Errorf("/mcp at the address of the metrics: status %d, want 404", code)
 	}
 	if code, _ := s.statusOf(t, "/debug/pprof/", ""); code != http.StatusNotFound {
-		t.Errorf("/debug/pprof/: %d", code)
+		t.Errorf("/debug/pprof/: status %d, want 404", code)
 	}
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusNotFound} {
 		main := &rawClient{url: strings.TrimSuffix(s.url, "/mcp") + path, client: httpClient(t)}
 		if r := main.send(t, http.MethodGet, nil, nil); r.status != want {
-			t.Errorf("%s beside /mcp: %d %s", path, r.status, r.body)
+			t.Errorf("%s at the address of /mcp: status %d, want %d: %s", path, r.status, want, r.body)
 		}
 	}
 }
 
-// TestReady checks that sources that are starting are named, without secrets, and that a failed source does not block.
+// TestReady checks that /readyz names what is not ready, without secrets, and that a failed source does not keep the server from being
+// ready.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -106,12 +108,12 @@ func TestReady(t *testing.T) {
 			code, body := s.statusOf(t, "/readyz", "")
 			if test.want == "" && (code != http.StatusOK || body != "ok\n") || test.want != "" &&
 				(code != http.StatusServiceUnavailable || body != test.want) {
-				t.Errorf("%d %s", code, body)
+				t.Errorf("/readyz: %d %q, want %q", code, body, cmp.Or(test.want, "ok\n"))
 			}
 			main := &rawClient{url: strings.TrimSuffix(s.url, "/mcp") + "/readyz", client: httpClient(t)}
 			if r := main.send(t, http.MethodGet, nil, nil); (r.status == http.StatusOK) != (test.want == "") ||
 				strings.Contains(string(r.body), "store") || strings.Contains(string(r.body), "journal") {
-				t.Errorf("beside /mcp: %d %s", r.status, r.body)
+				t.Errorf("/readyz at the address of /mcp: %d %s", r.status, r.body)
 			}
 			if log := s.stderr.String(); strings.Contains(log, "hunter2") {
 				t.Errorf("a password is logged: %s", log)
@@ -120,7 +122,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestLogFormat checks that in JSON every line is a record, including notes and warnings, and that requests are logged with the
+// TestLogFormat checks that in JSON every line is a record, including notices and warnings, and that requests are logged with the
 // chain's id.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
@@ -136,11 +138,11 @@ func TestLogFormat(t *testing.T) {
 	levels := map[string]string{}
 	for line := range strings.Lines(s.stderr.String()) {
 		if !gjson.Valid(line) || !gjson.Get(line, "time").Exists() {
-			t.Errorf("not a record: %s", line)
+			t.Errorf("not a JSON record with a time: %s", line)
 		}
 		levels[gjson.Get(line, "msg").String()] = gjson.Get(line, "level").String()
 		if gjson.Get(line, "kind").Exists() && gjson.Get(line, "chain_id").String() == "" {
-			t.Errorf("without a chain id: %s", line)
+			t.Errorf("a request without the id of its chain: %s", line)
 		}
 	}
 	for text, want := range map[string]string{"listening on": "INFO", "fs.gerp": "WARN"} {
@@ -149,7 +151,7 @@ func TestLogFormat(t *testing.T) {
 			ok = ok || strings.Contains(msg, text) && level == want
 		}
 		if !ok {
-			t.Errorf("no record of the level %s says %q: %v", want, text, levels)
+			t.Errorf("no record of the level %s contains %q: %v", want, text, levels)
 		}
 	}
 	quiet := serveHTTP(t, config, "--log-level", "warn")
@@ -158,7 +160,7 @@ func TestLogFormat(t *testing.T) {
 	}
 	quiet.end(t)
 	if log := quiet.stderr.String(); strings.Contains(log, "level=INFO") {
-		t.Errorf("with --log-level warn: %s", log)
+		t.Errorf("--log-level warn logs INFO: %s", log)
 	}
 }
 
@@ -171,7 +173,7 @@ func TestLogFaults(t *testing.T) {
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if got := clitest.ExitCode(cmd.Run()); got != "4" {
-		t.Errorf("exit status %s: %s", got, &log)
+		t.Errorf("exit status %s, want 4: %s", got, &log)
 	}
 	var got []string
 	for line := range strings.Lines(log.String()) {

@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// startShutdown tells a server to end, and waits until it accepts no new calls.
+// startShutdown terminates a server and waits until it refuses new calls.
 func (p *stdioServer) startShutdown(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -33,13 +33,13 @@ func (p *stdioServer) startShutdown(t *testing.T) {
 			return
 		}
 		if text != "1" {
-			t.Fatalf("a call while the server closes: %s", m.Raw)
+			t.Fatalf("a call during the shutdown: %s", m.Raw)
 		}
 	}
 }
 
-// TestServeLetsCallsEnd checks that calls that run at the first signal end and are answered.
-func TestServeLetsCallsEnd(t *testing.T) {
+// TestServeFinishesCalls checks that calls that run at the first signal are finished and answered.
+func TestServeFinishesCalls(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -56,11 +56,11 @@ func TestServeLetsCallsEnd(t *testing.T) {
 	await(t, arrived, "the call arrives")
 	p.startShutdown(t)
 	waitForLog(t, p.stderr, "interrupt again to stop now", 1)
-	hangUp(t, p.cmd) // a server that is ending ignores it
+	hangUp(t, p.cmd) // ignored during the shutdown
 	close(release)
 	m, _ := p.readAnswer(t, `"slow"`)
 	if got := m.Get("result.content.0.text").String(); got != `{"done":true}` {
-		t.Errorf("the call that ran is answered %s", m.Raw)
+		t.Errorf("the running call was answered %s", m.Raw)
 	}
 	if got := clitest.ExitCode(p.cmd.Wait()); got != "0" {
 		t.Errorf("exit status %s, want 0: %s", got, p.stderr)
@@ -78,7 +78,7 @@ func TestServeStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := clitest.ExitCode(p.cmd.Wait()); got != want {
-			t.Errorf("over stdio %v: status %s, want %s: %s", signal, got, want, p.stderr)
+			t.Errorf("over stdio, %v: exit status %s, want %s: %s", signal, got, want, p.stderr)
 		}
 		s := serveHTTP(t, config)
 		if err := s.cmd.Process.Signal(signal); err != nil {
@@ -87,10 +87,10 @@ func TestServeStatus(t *testing.T) {
 		select {
 		case err := <-s.ended:
 			if got := clitest.ExitCode(err); got != want {
-				t.Errorf("over HTTP %v: status %s, want %s: %s", signal, got, want, s.stderr)
+				t.Errorf("over HTTP, %v: exit status %s, want %s: %s", signal, got, want, s.stderr)
 			}
 		case <-time.After(clitest.TooLong):
-			t.Fatalf("%v does not end the server: %s", signal, s.stderr)
+			t.Fatalf("over HTTP, %v did not end the server: %s", signal, s.stderr)
 		}
 	}
 }
@@ -107,28 +107,28 @@ func TestServeSecondSignal(t *testing.T) {
 	}
 	_ = p.cmd.Wait()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGTERM {
-		t.Errorf("the process ended by %v", p.cmd.ProcessState)
+		t.Errorf("the process ended with %v, want SIGTERM", p.cmd.ProcessState)
 	}
 }
 
-// TestServeWaitsForNoSource checks that a client is served while an upstream never finishes starting.
-func TestServeWaitsForNoSource(t *testing.T) {
+// TestServeBeforeSources checks that clients are served even if an upstream never finishes starting.
+func TestServeBeforeSources(t *testing.T) {
 	t.Parallel()
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", startingForever+"groups: {nothing: [mute]}\nsurface: dispatch\n")
 	p := startStdioServer(t, config)
 	p.write(t, `{"jsonrpc":"2.0","id":"state","method":"tools/call","params":{"name":"info","arguments":{}}}`)
 	m, _ := p.readAnswer(t, `"state"`)
 	if text := m.Get("result.content.0.text").String(); gjson.Get(text, `sources.#(name=="mute").state`).String() != "starting" {
-		t.Errorf("info: %s", m.Raw)
+		t.Errorf("info: %s, want the state starting", m.Raw)
 	}
 	p.checkServes(t)
 	p.finish(t)
 	if strings.Contains(p.stderr.String(), "groups") {
-		t.Errorf("a group is said to fit nothing before its source was there: %s", p.stderr)
+		t.Errorf("the log reports a group without functions before its source has started: %s", p.stderr)
 	}
 }
 
-// TestServeHTTP checks that clients over HTTP have the tier of their transport, and that the address is local.
+// TestServeHTTP checks that clients over HTTP have the tier of access.http, and that the address is local.
 func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml",
@@ -136,7 +136,7 @@ func TestServeHTTP(t *testing.T) {
 	s := serveHTTP(t, config, "--http", ":0")
 	u, err := url.Parse(s.url)
 	if err != nil || u.Hostname() != "127.0.0.1" || u.Path != "/mcp" {
-		t.Fatalf("it listens on %q", s.url)
+		t.Fatalf("the URL is %q, want one on 127.0.0.1", s.url)
 	}
 	sees := func(url, function string) bool {
 		text, failed := stateful(t, url).tool(t, "chain",
@@ -150,11 +150,11 @@ func TestServeHTTP(t *testing.T) {
 				"access: {http: "+tier+"}\nfunctions: {expr.eval: {tier: admin}, fs.list: {tier: read_write}, fs.find: {tier: read}}\n")).url
 		}
 		if got := [3]bool{sees(url, "fs.find"), sees(url, "fs.list"), sees(url, "expr.eval")}; got != want {
-			t.Errorf("the tier %q sees %v, want %v", tier, got, want)
+			t.Errorf("with access.http %q, visible functions %v, want %v", tier, got, want)
 		}
 	}
 	out, err := clitest.Command(t, t.TempDir(), "serve", "--http", u.Host).CombinedOutput()
 	if clitest.ExitCode(err) != "1" || !strings.Contains(string(out), "another program listens on "+u.Host) {
-		t.Errorf("an address that is taken: %v, %s", err, out)
+		t.Errorf("an address in use: %v, want exit status 1: %s", err, out)
 	}
 }

@@ -41,11 +41,11 @@ func waitForLog(t testing.TB, log *logTail, what string, times int) {
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
 	defer cancel()
 	if log.Await(ctx, regexp.MustCompile(regexp.QuoteMeta(what)), times) == nil {
-		t.Fatalf("it does not say %q %d times: %s", what, times, log)
+		t.Fatalf("the log lacks %q, want it %d times: %s", what, times, log)
 	}
 }
 
-// serveHTTP starts a server on a free port. At the end of the test the server is told to end, and must do so.
+// serveHTTP starts a server on a free port. At the end of the test it terminates the server, which must end.
 func serveHTTP(t testing.TB, config string, args ...string) *httpServer {
 	t.Helper()
 	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
@@ -71,12 +71,12 @@ func (s *httpServer) listen(t testing.TB) {
 	t.Cleanup(func() { s.end(t) })
 	match := s.stderr.Await(ctx, listening, 1)
 	if match == nil {
-		t.Fatalf("the server does not tell where it listens: %s", s.stderr)
+		t.Fatalf("the log lacks the address of the server: %s", s.stderr)
 	}
 	s.url = match[1]
 }
 
-// end ends the server as an operator does, unless it has ended.
+// end terminates the server and checks its exit status, unless it has ended.
 func (s *httpServer) end(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
@@ -85,11 +85,11 @@ func (s *httpServer) end(t testing.TB) {
 	select {
 	case err := <-s.ended:
 		if code := clitest.ExitCode(err); code != "0" && code != "130" {
-			t.Errorf("the server ended with %s: %s", code, s.stderr)
+			t.Errorf("exit status %s, want 0 or 130: %s", code, s.stderr)
 		}
 	case <-time.After(clitest.TooLong):
 		_ = s.cmd.Process.Kill()
-		t.Errorf("the server does not end: %s", s.stderr)
+		t.Errorf("the server did not end: %s", s.stderr)
 	}
 }
 
@@ -99,13 +99,13 @@ var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ .*\[`)
 func (s *httpServer) goroutines(t *testing.T) (count int, dump string) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatalf("%v: %s", err, s.stderr)
+		t.Fatalf("SIGQUIT: %v: %s", err, s.stderr)
 	}
 	select {
 	case <-s.ended:
 	case <-time.After(clitest.TooLong):
 		_ = s.cmd.Process.Kill()
-		t.Fatal("the server does not end")
+		t.Fatal("the server did not end")
 	}
 	dump = s.stderr.String()
 	return len(goroutine.FindAllString(dump, -1)), dump
@@ -139,7 +139,7 @@ func bareServer(t *testing.T, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	polltest.Until(t, "the bare server to listen", func() bool {
+	polltest.Until(t, "the bare server listens", func() bool {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			connection.Close()

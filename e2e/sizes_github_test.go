@@ -13,8 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// operation is what an OpenAPI document says about an operation's arguments: their types by name, and which are required. It is read
-// independently of onecall's own reader.
+// operation describes the arguments of an operation in an OpenAPI document: their types by name, and which are required. The test reads
+// them without onecall's code.
 type operation struct {
 	types    map[string][]string
 	required []string
@@ -29,9 +29,9 @@ func operationsBySummary(t *testing.T, path string) map[string]*operation {
 		t.Fatal(err)
 	}
 	d := &operationReader{gjson.ParseBytes(text), map[string]gjson.Result{}}
-	d.document.Get("components").ForEach(func(kind, all gjson.Result) bool { // searching from the beginning each time would take long
+	d.document.Get("components").ForEach(func(kind, all gjson.Result) bool { // searching the document for each reference would take long
 		all.ForEach(func(name, one gjson.Result) bool {
-			d.known["#/components/"+kind.String()+"/"+name.String()] = one
+			d.resolved["#/components/"+kind.String()+"/"+name.String()] = one
 			return true
 		})
 		return true
@@ -54,13 +54,13 @@ func operationsBySummary(t *testing.T, path string) map[string]*operation {
 	return operations
 }
 
-// operation reads one operation; nil if it is left out.
+// operation reads one operation. It returns nil for those that operationsBySummary leaves out.
 func (d *operationReader) operation(o gjson.Result) *operation {
-	one, given, short := &operation{types: map[string][]string{}}, 0, true
+	one, count, namesFit := &operation{types: map[string][]string{}}, 0, true
 	add := func(name string, schema gjson.Result, required bool) {
 		one.types[name] = d.typesOf(schema)
-		given++
-		short = short && len(name) < 57
+		count++
+		namesFit = namesFit && len(name) < 57
 		if required {
 			one.required = append(one.required, name)
 		}
@@ -83,25 +83,25 @@ func (d *operationReader) operation(o gjson.Result) *operation {
 			return true
 		})
 	}
-	if given != len(one.types) || !short {
+	if count != len(one.types) || !namesFit {
 		return nil
 	}
 	return one
 }
 
-// operationReader follows the references of a document, each once.
+// operationReader resolves the references of a document, each once.
 type operationReader struct {
 	document gjson.Result
-	known    map[string]gjson.Result
+	resolved map[string]gjson.Result
 }
 
 func (d *operationReader) deref(v gjson.Result) gjson.Result {
 	for v.Get("$ref").Exists() {
 		ref := v.Get("$ref").String()
-		if _, known := d.known[ref]; !known {
-			d.known[ref] = d.document.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
+		if _, ok := d.resolved[ref]; !ok {
+			d.resolved[ref] = d.document.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
 		}
-		v = d.known[ref]
+		v = d.resolved[ref]
 	}
 	return v
 }
@@ -124,9 +124,9 @@ func (d *operationReader) typesOf(schema gjson.Result) []string {
 func (s *sizes) checkAgainstDocument(w *rawClient, functions gjson.Result, document string) {
 	s.Helper()
 	const samples = 40
-	known := operationsBySummary(s.T, document)
-	summaries := slices.Sorted(maps.Keys(known))
-	slices.SortStableFunc(summaries, func(a, b string) int { return len(known[a].types) - len(known[b].types) })
+	operations := operationsBySummary(s.T, document)
+	summaries := slices.Sorted(maps.Keys(operations))
+	slices.SortStableFunc(summaries, func(a, b string) int { return len(operations[a].types) - len(operations[b].types) })
 	names := map[string]string{}
 	for _, fn := range functions.Array() {
 		names[fn.Get("description").String()] = fn.Get("name").String()
@@ -136,20 +136,20 @@ func (s *sizes) checkAgainstDocument(w *rawClient, functions gjson.Result, docum
 		summary := summaries[i*(len(summaries)-1)/(samples-1)]
 		name := names[summary]
 		if name == "" {
-			continue // it is marked as deprecated, or its summary is cut
+			continue // it is deprecated, or its summary is shortened
 		}
 		text, failed := w.tool(s, "search", map[string]any{"names": []string{name}, "schema": true})
 		schema := gjson.Get(text, "functions.0.inputSchema")
 		if failed || !schema.Exists() {
-			s.Fatalf("%s: %s", name, text)
+			s.Fatalf("search for %s: %s", name, text)
 		}
-		s.compareSchema(name, schema, known[summary])
+		s.compareSchema(name, schema, operations[summary])
 		compared++
-		arguments += len(known[summary].types)
+		arguments += len(operations[summary].types)
 	}
-	s.Logf("%d schemas with %d arguments are as the document has them", compared, arguments)
+	s.Logf("compared %d schemas with %d arguments", compared, arguments)
 	if compared < samples/2 || arguments < samples {
-		s.Errorf("too few to tell")
+		s.Errorf("too few schemas compared: %d, with %d arguments", compared, arguments)
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *sizes) compareSchema(name string, schema gjson.Result, want *operation)
 	if !slices.Equal(got.required, want.required) || !maps.EqualFunc(got.types, want.types, slices.Equal) {
 		a, _ := json.Marshal(map[string]any{"types": got.types, "required": got.required})
 		b, _ := json.Marshal(map[string]any{"types": want.types, "required": want.required})
-		s.Errorf("%s: %s, the document has %s", name, a, b)
+		s.Errorf("%s: search returned %s, the document has %s", name, a, b)
 	}
 }
 
@@ -187,6 +187,6 @@ func (s *sizes) checkGrouped(w *rawClient) {
 		}
 	}
 	if got := slices.Sorted(maps.Keys(groups)); grouped != gitHubOperations || !slices.Equal(got, slices.Sorted(maps.Keys(gitHubGroups))) {
-		s.Errorf("%d operations are in the groups %q", grouped, got)
+		s.Errorf("%d operations in the groups %q, want %d in all groups", grouped, got, gitHubOperations)
 	}
 }

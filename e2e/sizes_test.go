@@ -38,13 +38,13 @@ func newSizes(t *testing.T) *sizes {
 
 func (s *sizes) count(text string) int { return s.counter.Count([]byte(text), -1) }
 
-// checkSize records a size and fails if it exceeds bound.
+// checkSize logs the size of a text, fails the test if it exceeds bound, and returns it.
 func (s *sizes) checkSize(bound int, text, what string) int {
 	s.Helper()
 	n := s.count(text)
 	s.Logf("%5d tokens, %6d bytes (at most %d tokens): %s", n, len(text), bound, what)
 	if n > bound {
-		s.Errorf("%s: %d tokens, more than %d", what, n, bound)
+		s.Errorf("%s: %d tokens, want at most %d", what, n, bound)
 	}
 	return n
 }
@@ -142,12 +142,12 @@ func TestGitHubSize(t *testing.T) {
 	list := w.listed(t)
 	s.checkSize(1700, list, "tools/list, surface dispatch, GitHub in 13 groups")
 	if got := gjson.Get(list, "tools.#").Int(); got != int64(len(gitHubGroups))+3 {
-		t.Errorf("%d tools", got)
+		t.Errorf("%d tools, want %d", got, len(gitHubGroups)+3)
 	}
-	flat := *w
-	flat.url += "?surface=flat"
-	whole := flat.listed(t)
-	n := s.count(whole)
+	flatClient := *w
+	flatClient.url += "?surface=flat"
+	flatList := flatClient.listed(t)
+	n := s.count(flatList)
 	t.Logf("%d tokens: tools/list, surface flat, GitHub: %.0f times dispatch", n, float64(n)/float64(s.count(list)))
 	s.checkGrouped(w)
 	functions := functionsOf(t, served)
@@ -156,11 +156,11 @@ func TestGitHubSize(t *testing.T) {
 		names = append(names, name.String())
 	}
 	if len(names) != gitHubOperations {
-		t.Fatalf("%d functions", len(names))
+		t.Fatalf("%d functions, want %d", len(names), gitHubOperations)
 	}
 	s.checkAgainstDocument(w, functions, requireFile(t, gitHubDocument...))
 	s.signatures(w, names)
-	s.schemas(w, names, gjson.Get(whole, "tools"))
+	s.schemas(w, names, gjson.Get(flatList, "tools"))
 }
 
 // functionsOf returns GitHub's functions as the command line lists them.
@@ -178,20 +178,20 @@ func configOf(served *httpServer) string {
 	return served.cmd.Args[slices.Index(served.cmd.Args, "--config")+1]
 }
 
-// signatures measures what search returns for each function by its name.
+// signatures measures the signatures that search returns for functions by name.
 func (s *sizes) signatures(w *rawClient, names []string) {
 	s.Helper()
 	var bare, described []int
-	for few := range slices.Chunk(names, 5) {
-		text, failed := w.tool(s, "search", map[string]any{"names": few})
+	for chunk := range slices.Chunk(names, 5) {
+		text, failed := w.tool(s, "search", map[string]any{"names": chunk})
 		list := gjson.Get(text, "functions").Array()
-		if failed || len(list) != len(few) {
-			s.Fatalf("%v: %s", few, text)
+		if failed || len(list) != len(chunk) {
+			s.Fatalf("search for %v: %s", chunk, text)
 		}
 		for i, one := range list {
 			signature, _, _ := strings.Cut(one.String(), " // ")
-			if !strings.HasPrefix(signature, few[i]+"(") {
-				s.Fatalf("%s: %s", few[i], one.Raw)
+			if !strings.HasPrefix(signature, chunk[i]+"(") {
+				s.Fatalf("the signature of %s is %s", chunk[i], one.Raw)
 			}
 			bare, described = append(bare, s.count(signature)), append(described, s.count(one.Raw))
 		}
@@ -201,11 +201,11 @@ func (s *sizes) signatures(w *rawClient, names []string) {
 	s.Logf("%5d tokens (at most 120), and with its description %d: the median signature by search; the largest %d and %d",
 		bare[len(bare)/2], described[len(described)/2], bare[len(bare)-1], described[len(described)-1])
 	if described[len(described)/2] > 120 {
-		s.Errorf("the median signature has %d tokens", described[len(described)/2])
+		s.Errorf("the median signature has %d tokens, want at most 120", described[len(described)/2])
 	}
 }
 
-// schemas checks that search returns the schema of each function's flat tool, and prints the cost of both ways.
+// schemas checks that search returns the same schema as the flat tool of each function, and logs the sizes.
 func (s *sizes) schemas(w *rawClient, names []string, flat gjson.Result) {
 	s.Helper()
 	tools := map[string]gjson.Result{}
@@ -213,19 +213,19 @@ func (s *sizes) schemas(w *rawClient, names []string, flat gjson.Result) {
 		tools[tool.Get("name").String()] = tool
 	}
 	var all []int
-	for few := range slices.Chunk(names, 50) {
-		text, failed := w.tool(s, "search", map[string]any{"names": few, "schema": true})
+	for chunk := range slices.Chunk(names, 50) {
+		text, failed := w.tool(s, "search", map[string]any{"names": chunk, "schema": true})
 		list := gjson.Get(text, "functions").Array()
-		if failed || len(list) != len(few) {
-			s.Fatalf("%v: %.1000s", few, text)
+		if failed || len(list) != len(chunk) {
+			s.Fatalf("search for %v: %.1000s", chunk, text)
 		}
 		for i, one := range list {
-			tool, ok := tools[strings.ReplaceAll(few[i], ".", "_")]
-			if !ok && len(few[i]) > 52 {
+			tool, ok := tools[strings.ReplaceAll(chunk[i], ".", "_")]
+			if !ok && len(chunk[i]) > 52 {
 				continue // its tool has a shortened name
 			}
-			if one.Get("name").String() != few[i] || !sameJSON(one.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {
-				s.Errorf("%s: %s, its tool %s", few[i], one.Raw, tool.Raw)
+			if one.Get("name").String() != chunk[i] || !sameJSON(one.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {
+				s.Errorf("%s: search returned %s, the flat tool is %s", chunk[i], one.Raw, tool.Raw)
 			}
 			all = append(all, s.count(one.Get("inputSchema").Raw))
 		}
@@ -233,7 +233,7 @@ func (s *sizes) schemas(w *rawClient, names []string, flat gjson.Result) {
 	slices.Sort(all)
 	s.Logf("%5d tokens: the median input schema by search, the largest %d", all[len(all)/2], all[len(all)-1])
 	if len(all) < len(names)*9/10 {
-		s.Errorf("only %d schemas were compared", len(all))
+		s.Errorf("%d schemas compared, want at least %d", len(all), len(names)*9/10)
 	}
 }
 
@@ -242,8 +242,8 @@ func sameJSON(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// TestFleetSize measures four npm servers behind each surface, and checks that search returns each tool's schema as its server lists
-// it.
+// TestFleetSize measures four npm servers on the surfaces chain and flat, and checks that search returns each tool's schema as its server
+// lists it.
 func TestFleetSize(t *testing.T) {
 	t.Parallel()
 	s := newSizes(t)
@@ -259,9 +259,9 @@ func TestFleetSize(t *testing.T) {
 	w := stateless(t, served.url)
 	w.ready(t, 30)
 	chain := s.checkSize(600, w.listed(t), "tools/list, surface chain, four npm servers")
-	flatMessage := *w
-	flatMessage.url += "?surface=flat"
-	flat := s.count(flatMessage.listed(t))
+	flatClient := *w
+	flatClient.url += "?surface=flat"
+	flat := s.count(flatClient.listed(t))
 	t.Logf("%5d tokens: tools/list, surface flat, four npm servers: %.1f times chain", flat, float64(flat)/float64(chain))
 	bare, tools := 0, 0
 	for name, one := range fleet {
@@ -273,10 +273,10 @@ func TestFleetSize(t *testing.T) {
 			text, failed := w.tool(t, "search", map[string]any{"names": []string{function}, "schema": true})
 			shown := gjson.Get(text, "functions.0")
 			if failed || !sameJSON(shown.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {
-				t.Errorf("%s: %s, its server has %s", function, text, tool.Raw)
+				t.Errorf("%s: search returned %s, the server lists %s", function, text, tool.Raw)
 			}
-			if given := tool.Get("outputSchema").Raw; given != "" && !sameJSON(shown.Get("outputSchema").Raw, given) {
-				t.Errorf("%s: %s, its server has %s", function, text, given)
+			if outputSchema := tool.Get("outputSchema").Raw; outputSchema != "" && !sameJSON(shown.Get("outputSchema").Raw, outputSchema) {
+				t.Errorf("%s: search returned %s, the server lists the output schema %s", function, text, outputSchema)
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func bulkService(t *testing.T) (url, document string) {
 	return server.URL, document
 }
 
-// TestAnswerSizes measures the cost of an answer besides its result: none, a probe, and a short form.
+// TestAnswerSizes measures what an answer has in addition to its result: nothing, a probe, or a lean form.
 func TestAnswerSizes(t *testing.T) {
 	t.Parallel()
 	s := newSizes(t)
@@ -342,14 +342,14 @@ func TestAnswerSizes(t *testing.T) {
 
 	text, failed := w.tool(t, "chain", eval(`{"a": 1.5, "b": ["x", nil, true]}`))
 	if want := `{"a":1.5,"b":["x",null,true]}`; failed || text != want {
-		t.Errorf("%s, want %s and nothing beside it", text, want)
+		t.Errorf("got %s, want only %s", text, want)
 	}
-	t.Logf("%5d tokens: what a lite success has beside its result", s.count(text)-s.count(`{"a":1.5,"b":["x",null,true]}`))
+	t.Logf("%5d tokens: a lite success in addition to its result", s.count(text)-s.count(`{"a":1.5,"b":["x",null,true]}`))
 
 	text, failed = w.tool(t, "chain", eval(`map(1..5000, ({"id": #, "name": "item " + string(#)}))`))
 	preview := gjson.Get(text, "preview")
 	if failed || !strings.HasPrefix(gjson.Get(text, "continuation_token").String(), "oc1_") || preview.Type != gjson.String {
-		t.Fatal(text)
+		t.Fatalf("the answer to a large result is not a probe: %s", text)
 	}
 	s.checkSize(90, strings.Replace(text, preview.Raw, `""`, 1), "a probe without its preview")
 	s.checkSize(200, text, "a probe")
@@ -361,18 +361,18 @@ func TestAnswerSizes(t *testing.T) {
 	request := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": name}}}
 	text, failed = w.tool(t, "chain", request)
 	if failed || gjson.Get(text, "accepted").Int() != 60 {
-		t.Fatal(text)
+		t.Fatalf("a write of 60 objects: %s", text)
 	}
 	lean := s.checkSize(48, text, "the lean answer to a write of 60 objects")
 	request["verify"] = true
 	text, failed = w.tool(t, "chain", request)
 	if failed || gjson.Get(text, "#").Int() != 60 {
-		t.Fatal(text)
+		t.Fatalf("a write of 60 objects with verify: %s", text)
 	}
 	t.Logf("%5d tokens: the same with verify: %d times as much", s.count(text), s.count(text)/lean)
 }
 
-// TestHandbook measures what a client reads before it does anything.
+// TestHandbook measures what a client reads first: the instructions and the tool list.
 func TestHandbook(t *testing.T) {
 	t.Parallel()
 	s := newSizes(t)
@@ -384,12 +384,12 @@ func TestHandbook(t *testing.T) {
 	s.checkSize(120, instructions, "instructions")
 	for _, word := range []string{"`chain`", "`search`", "$0."} {
 		if !strings.Contains(instructions, word) {
-			t.Errorf("the instructions do not tell of %s: %q", word, instructions)
+			t.Errorf("the instructions lack %s: %q", word, instructions)
 		}
 	}
 	tools := gjson.Get(w.listed(t), "tools").Array()
 	if len(tools) != 3 {
-		t.Errorf("%d tools", len(tools))
+		t.Errorf("%d tools, want 3", len(tools))
 	}
 	for _, tool := range tools {
 		bound := map[string]int{"chain": 450, "search": 110, "info": 45}[tool.Get("name").String()]

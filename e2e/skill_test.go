@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// In the skill, a request to chain is in a block or a line, and its answer is in the line behind the block.
+// In the skill, a request to chain is in a block or inline. The line after a block shows the answer.
 var (
 	skillBlock  = regexp.MustCompile("(?s)```json\n(.*?)```\n\n(?:answers `([^\n]*)`\n)?")
 	skillInline = regexp.MustCompile("`(\\{\"(?:resume|continuation_token)\".*?\\})`")
@@ -42,25 +42,25 @@ func TestSkill(t *testing.T) {
 	w.ready(t, 1)
 	run, blocks := "", skillBlock.FindAllStringSubmatch(string(skill), -1)
 	if len(blocks) < 4 {
-		t.Fatalf("%d examples", len(blocks))
+		t.Fatalf("the skill has %d examples, want at least 4", len(blocks))
 	}
 	for _, block := range blocks {
 		text, failed := w.tool(t, "chain", json.RawMessage(strings.Replace(block[1], "run_…", run, 1)))
 		if want := strings.ReplaceAll(regexp.QuoteMeta(block[2]), "…", "(?s:.*?)"); !regexp.MustCompile("^" + want).MatchString(text) {
-			t.Errorf("%s\nanswers %s\nand the skill shows %s", block[1], text, block[2])
+			t.Errorf("%s\nreturned %s\nthe skill shows %s", block[1], text, block[2])
 		}
 		if resumes := strings.Contains(block[1], "run_…"); resumes && (failed || gjson.Get(text, "steps.0.status").Str != "reused") {
-			t.Errorf("the resume answers %s", text)
+			t.Errorf("the resume returned %s, want the first step reused", text)
 		}
 		run = gjson.Get(text, "resume").Str
 	}
 	lines := skillInline.FindAllStringSubmatch(string(skill), -1)
 	if len(lines) < 2 {
-		t.Errorf("%d lines", len(lines))
+		t.Errorf("the skill has %d inline requests, want at least 2", len(lines))
 	}
 	for _, line := range lines { // they use tokens and runs that do not exist here
 		if text, _ := w.tool(t, "chain", json.RawMessage(line[1])); gjson.Get(text, "error.code").Str != "token_expired" {
-			t.Errorf("%s answers %s", line[1], text)
+			t.Errorf("%s returned %s, want token_expired", line[1], text)
 		}
 	}
 }

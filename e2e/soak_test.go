@@ -23,7 +23,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// mortalServerVariable makes the test binary an MCP server on stdio that dies when its tool is told to.
+// mortalServerVariable makes the test binary an MCP server on stdio that exits when its tool is called with die.
 const mortalServerVariable = "ONECALL_TEST_MORTAL"
 
 func init() {
@@ -63,27 +63,27 @@ func soakTime(t *testing.T) time.Duration {
 // soakClients is the number of clients at a time.
 const soakClients = 6
 
-// soak is a server under load from clients that come and go.
+// soak is a server under load from changing clients.
 type soak struct {
 	*measuredServer
 	slow           *slowService
 	kinds          []soakKind
 	done           [16]atomic.Int64 // by kind
-	last           [16]atomic.Value // the last error of each kind
-	cancelledCalls atomic.Int64     // number of cancelled calls
+	lastErr        [16]atomic.Value // the last error of each kind
+	cancelledCalls atomic.Int64
 }
 
-// soakKind is a thing that clients do.
+// soakKind is a kind of request that clients make.
 type soakKind struct {
 	name string
 	do   func(t *testing.T, s *soak, w *rawClient, n int) error
 }
 
-// TestSoak runs clients that do everything for a while. Memory, sockets and goroutines must not grow, and return to their start when
-// the clients are gone.
+// TestSoak runs clients that make requests of every kind for a while. Memory, sockets and goroutines must not grow, and the latter two must
+// return to their start when the clients have ended.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	long := soakTime(t)
+	duration := soakTime(t)
 	folder := t.TempDir()
 	binary, err := os.Executable()
 	if err != nil {
@@ -100,11 +100,11 @@ func TestSoak(t *testing.T) {
 		"mcpServers": servers, "access": map[string]any{"http": "read_write"}, "http": map[string]any{"allow": []string{host}},
 		"results": map[string]any{"ttl": "1s", "maxTtl": "2s", "maxBytes": "1MiB"}, "session": map[string]any{"maxTokens": 1_000_000},
 	})
-	s := &soak{measuredServer: serveWatched(t, config), slow: slow, kinds: allSoakKinds()}
+	s := &soak{measuredServer: serveMeasured(t, config), slow: slow, kinds: allSoakKinds()}
 	checkServes(t, stateless(t, s.url))
-	before := s.warmUp(t, long/4) // after one-time allocations
+	before := s.warmUp(t, duration/4) // after one-time allocations
 	samples := map[string][]float64{}
-	s.runClients(t, long, func(now sample) {
+	s.runClients(t, duration, func(now sample) {
 		for name, value := range now {
 			samples[name] = append(samples[name], value)
 		}
@@ -113,36 +113,36 @@ func TestSoak(t *testing.T) {
 		n := s.done[i].Load()
 		t.Logf("%-12s %8d", kind.name, n)
 		if n == 0 {
-			t.Errorf("%s was not done, or always failed: %v", kind.name, s.last[i].Load())
+			t.Errorf("%s never succeeded: %v", kind.name, s.lastErr[i].Load())
 		}
 	}
-	if long >= time.Minute { // before, caches still fill: only what remains afterwards is judged
-		checkGrowth(t, samples, long)
+	if duration >= time.Minute { // in a shorter soak caches still fill
+		checkGrowth(t, samples, duration)
 	}
 	s.waitUntilSettled(t, before, map[string]float64{goroutinesUsed: 10, socketsUsed: 5}, func() {})
 	checkServes(t, stateful(t, s.url), stateless(t, s.url))
 }
 
-// checkGrowth fails for what grew in the course of a soak by more than it fluctuates.
-func checkGrowth(t *testing.T, samples map[string][]float64, long time.Duration) {
+// checkGrowth fails the test if a metric grew during a soak by more than it fluctuates.
+func checkGrowth(t *testing.T, samples map[string][]float64, duration time.Duration) {
 	t.Helper()
 	for name, values := range samples {
 		l := fitLine(values)
 		growth := l.growth(len(values))
 		t.Logf("%-32s mean %.0f, slope %+.3f%% an hour of the mean, growth %+.0f in %v, noise %.0f, %d samples", name, l.mean,
-			100*growth/l.mean*float64(time.Hour)/float64(long), growth, long, l.noise, len(values))
-		// Fluctuation is not growth. A leak exceeds it, the more the longer the run. A client more or less is not growth either.
+			100*growth/l.mean*float64(time.Hour)/float64(duration), growth, duration, l.noise, len(values))
+		// A leak exceeds the fluctuation, the more the longer the run. The number of clients also varies.
 		maxGrowth := 2*l.noise + 0.1*l.mean
 		if name == goroutinesUsed || name == socketsUsed {
 			maxGrowth += soakClients
 		}
 		if growth > maxGrowth && (name != memoryUsed || !raceEnabled) {
-			t.Errorf("%s grows by %.0f, and its ups and downs are %.0f", name, growth, l.noise)
+			t.Errorf("%s grew by %.0f, with a noise of %.0f", name, growth, l.noise)
 		}
 	}
 }
 
-// silentService answers a request only after its client is gone.
+// silentService starts a service that never answers, and returns its URL.
 func silentService(t *testing.T) (url string) {
 	stop := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -171,12 +171,12 @@ func (s *soak) runClients(t *testing.T, d time.Duration, observe func(sample)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for worker := range soakClients {
-		all.Go(func() {
-			dice := rand.New(rand.NewPCG(uint64(worker), uint64(d)))
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(worker), uint64(d)))
 			for ctx.Err() == nil && !t.Failed() {
-				s.runClient(ctx, t, dice)
+				s.runClient(ctx, t, random)
 			}
 		})
 	}
@@ -189,15 +189,15 @@ func (s *soak) runClients(t *testing.T, d time.Duration, observe func(sample)) {
 		case <-ctx.Done():
 		}
 	}
-	all.Wait()
+	wg.Wait()
 }
 
-// runClient runs one client, with or without a session, that does some things and leaves.
-func (s *soak) runClient(ctx context.Context, t *testing.T, dice *rand.Rand) {
+// runClient runs one client, with or without a session, that makes some requests and disconnects.
+func (s *soak) runClient(ctx context.Context, t *testing.T, random *rand.Rand) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	w := &rawClient{url: s.url, client: &http.Client{Transport: transport, Timeout: clitest.TooLong}, version: statelessVersion}
-	if dice.IntN(2) == 0 {
+	if random.IntN(2) == 0 {
 		if err := w.open(t); err != nil {
 			t.Error(err)
 			return
@@ -208,24 +208,24 @@ func (s *soak) runClient(ctx context.Context, t *testing.T, dice *rand.Rand) {
 			}
 		}()
 	}
-	for n := range 1 + dice.IntN(20) {
+	for n := range 1 + random.IntN(20) {
 		if ctx.Err() != nil {
 			return
 		}
-		i := dice.IntN(len(s.kinds))
+		i := random.IntN(len(s.kinds))
 		if err := s.kinds[i].do(t, s, w, n); err != nil {
-			if !errors.Is(err, errMeanwhile) {
+			if !errors.Is(err, errTransient) {
 				t.Errorf("%s: %v", s.kinds[i].name, err)
 			}
-			s.last[i].Store(err.Error())
+			s.lastErr[i].Store(err.Error())
 			continue
 		}
 		s.done[i].Add(1)
 	}
 }
 
-// errMeanwhile marks an answer that is acceptable while an upstream restarts, or after a page has expired.
-var errMeanwhile = errors.New("it is not there now")
+// errTransient marks an answer that is acceptable while an upstream restarts, or after a page has expired.
+var errTransient = errors.New("temporarily unavailable")
 
 // text calls the chain tool and returns the text of its answer.
 func (s *soak) text(t *testing.T, w *rawClient, request string) (string, error) {
@@ -255,15 +255,15 @@ func wantText(name, request, fragment string) soakKind {
 	}}
 }
 
-// missingText returns err, or an error if a text lacks a part.
+// missingText returns err, or an error if text lacks fragment.
 func missingText(text string, err error, fragment string) error {
 	if err == nil && !strings.Contains(text, fragment) {
-		err = fmt.Errorf("no %s: %.300s", fragment, text)
+		err = fmt.Errorf("the answer lacks %s: %.300s", fragment, text)
 	}
 	return err
 }
 
-// allSoakKinds returns everything that clients do.
+// allSoakKinds returns all kinds of requests that clients make.
 func allSoakKinds() []soakKind {
 	noops := strings.TrimSuffix(strings.Repeat(`{"fn":"expr.eval","args":{"expression":"6 * 7"}},`, 10), ",")
 	return []soakKind{
@@ -295,21 +295,21 @@ func readPages(t *testing.T, s *soak, w *rawClient, n int) error {
 	}
 	token := gjson.Get(text, "continuation_token").Str
 	if token == "" {
-		return fmt.Errorf("no probe: %.300s", text)
+		return fmt.Errorf("the answer to a large result is not a probe: %.300s", text)
 	}
 	text, err = s.text(t, w, fmt.Sprintf(`{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d,"page_size":10}`, token, n+1))
 	switch {
 	case err != nil:
 		return err
 	case gjson.Get(text, "error.code").Str == "token_expired":
-		return errMeanwhile // results live for one second here, and the client was slower
+		return errTransient // results live for one second here, and the client was slower
 	case gjson.Get(text, "items.0.id").Int() != int64(10*n+1):
 		return fmt.Errorf("page %d: %.300s", n+1, text)
 	}
 	return nil
 }
 
-// cancelCall leaves while a chain waits for a slow service.
+// cancelCall disconnects while a chain waits for a slow service.
 func cancelCall(t *testing.T, s *soak, w *rawClient, _ int) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -317,12 +317,12 @@ func cancelCall(t *testing.T, s *soak, w *rawClient, _ int) error {
 	r, err := w.try(t, http.MethodPost, w.message(t, strconv.Quote(id), "tools/call", s.slow.chain()),
 		func(r *http.Request) { *r = *r.WithContext(ctx) })
 	if err == nil {
-		return fmt.Errorf("a call that waits has ended: %d %.300s", r.status, r.body)
+		return fmt.Errorf("a call that never ends was answered: %d %.300s", r.status, r.body)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if w.session != "" { // a client with a session could come back for its answer, so it must cancel
+	if w.session != "" { // a client with a session could still read the answer, so it must cancel the call
 		_, err = w.try(t, http.MethodPost, w.message(t, "", "notifications/cancelled", map[string]any{"requestId": id}), nil)
 		return err
 	}
@@ -337,9 +337,9 @@ func callMortal(t *testing.T, s *soak, w *rawClient, n int) error {
 	case err != nil:
 		return err
 	case code == "unavailable" || code == "timeout" || die && code != "":
-		return errMeanwhile
+		return errTransient
 	case text != `"alive"`:
-		return fmt.Errorf("%.300s", text)
+		return fmt.Errorf("the upstream answered %.300s", text)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ type measuredServer struct {
 
 var metricsAddress = regexp.MustCompile(`metrics on (http://\S+)`)
 
-// serveWatched starts a server with metrics.
-func serveWatched(t testing.TB, config string, args ...string) *measuredServer {
+// serveMeasured starts a server with metrics.
+func serveMeasured(t testing.TB, config string, args ...string) *measuredServer {
 	t.Helper()
 	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
 	s.cmd = clitest.Self(t, t.TempDir(), append([]string{"serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--log-level",
@@ -37,7 +37,7 @@ func serveWatched(t testing.TB, config string, args ...string) *measuredServer {
 	s.listen(t)
 	match := metricsAddress.FindStringSubmatch(s.stderr.String())
 	if match == nil {
-		t.Fatalf("the server does not tell where its metrics are: %s", s.stderr)
+		t.Fatalf("the log lacks the address of the metrics: %s", s.stderr)
 	}
 	return &measuredServer{s, match[1], httpClient(t)}
 }
@@ -49,10 +49,10 @@ type sample map[string]float64
 const (
 	goroutinesUsed = "go_goroutines"
 	socketsUsed    = "process_open_fds"
-	heapUsed       = "go_memstats_next_gc_bytes" // twice what the last collection left, without garbage since then
+	heapUsed       = "go_memstats_next_gc_bytes" // about twice what was live at the last collection, without later garbage
 	memoryUsed     = "process_resident_memory_bytes"
 
-	collections = "go_gc_duration_seconds_count" // so far
+	collections = "go_gc_duration_seconds_count" // number of garbage collections
 )
 
 // sample returns what the server uses now.
@@ -66,7 +66,7 @@ func (w *measuredServer) metric(t testing.TB, names ...string) sample {
 	t.Helper()
 	response, err := w.client.Get(w.metrics)
 	if err != nil {
-		t.Fatalf("%v: %s", err, w.stderr)
+		t.Fatalf("get the metrics: %v: %s", err, w.stderr)
 	}
 	defer response.Body.Close()
 	s := sample{}
@@ -80,28 +80,27 @@ func (w *measuredServer) metric(t testing.TB, names ...string) sample {
 		}
 	}
 	if _, err := io.Copy(io.Discard, response.Body); err != nil || lines.Err() != nil || len(s) != len(names) {
-		t.Fatalf("the metrics lack what is looked at: %v, %v, %v", s, err, lines.Err())
+		t.Fatalf("got the metrics %v, want %q: %v, %v", s, names, err, lines.Err())
 	}
 	return s
 }
 
-// measureAtRest makes the server work until its garbage is collected, which is when two more collections do not shrink the heap. It
-// returns what the server uses then.
+// measureAtRest calls work until two garbage collections do not shrink the server's heap, and returns what the server uses then.
 func (w *measuredServer) measureAtRest(t *testing.T, work func()) sample {
 	t.Helper()
 	minimum := w.metric(t, heapUsed, collections)
-	for same, began := 0, time.Now(); same < 2; {
+	for unchanged, start := 0, time.Now(); unchanged < 2; {
 		work()
 		now := w.metric(t, heapUsed, collections)
 		switch {
 		case now[heapUsed] < minimum[heapUsed]*0.99:
-			minimum, same = now, 0
+			minimum, unchanged = now, 0
 		case now[collections] > minimum[collections]:
 			minimum[collections] = now[collections]
-			same++
+			unchanged++
 		}
-		if time.Since(began) > clitest.TooLong {
-			t.Fatalf("the heap does not come to rest: %v", now)
+		if time.Since(start) > clitest.TooLong {
+			t.Fatalf("the heap still shrinks: %v", now)
 		}
 	}
 	now := w.sample(t)
@@ -109,32 +108,32 @@ func (w *measuredServer) measureAtRest(t *testing.T, work func()) sample {
 	return now
 }
 
-// waitUntilSettled waits until the server uses about as much as before. It gives the server some work meanwhile.
-func (w *measuredServer) waitUntilSettled(t *testing.T, before sample, more map[string]float64, work func()) {
+// waitUntilSettled calls work until each metric in allowed exceeds its value in before by at most its value in allowed.
+func (w *measuredServer) waitUntilSettled(t *testing.T, before sample, allowed map[string]float64, work func()) {
 	t.Helper()
 	var now sample
-	late := func(name string) bool { return now[name] > before[name]+more[name] }
-	left := ""
+	exceeds := func(name string) bool { return now[name] > before[name]+allowed[name] }
+	exceeded := ""
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
 	defer cancel()
 	if polltest.Try(ctx, func() bool {
 		work()
-		now, left = w.sample(t), ""
-		for name := range more {
-			if late(name) {
-				left = name
+		now, exceeded = w.sample(t), ""
+		for name := range allowed {
+			if exceeds(name) {
+				exceeded = name
 			}
 		}
-		return left == ""
+		return exceeded == ""
 	}) {
 		t.Logf("before %v, after %v", before, now)
 		return
 	}
 	dump := ""
-	if left != heapUsed {
+	if exceeded != heapUsed {
 		_, dump = w.goroutines(t)
 	}
-	t.Fatalf("%s does not come back to %.0f: it is %.0f\n%s", left, before[left], now[left], lastLines(dump, 400))
+	t.Fatalf("%s did not return to %.0f: it is %.0f\n%s", exceeded, before[exceeded], now[exceeded], lastLines(dump, 400))
 }
 
 // line is the least-squares line through values in the order of time.
@@ -152,13 +151,13 @@ func fitLine(values []float64) (l line) {
 	for _, v := range values {
 		l.mean += v / n
 	}
-	up, across := 0.0, 0.0
+	sumXY, sumXX := 0.0, 0.0
 	for i, v := range values {
 		x := float64(i) - middle
-		up += x * (v - l.mean)
-		across += x * x
+		sumXY += x * (v - l.mean)
+		sumXX += x * x
 	}
-	l.slope = up / across
+	l.slope = sumXY / sumXX
 	sum := 0.0
 	for i, v := range values {
 		d := v - l.mean - l.slope*(float64(i)-middle)
@@ -175,9 +174,9 @@ func TestFitLine(t *testing.T) {
 	t.Parallel()
 	rising := fitLine([]float64{1, 2, 3, 4, 5})
 	if rising.mean != 3 || math.Abs(rising.slope-1) > 1e-9 || rising.noise > 1e-9 || math.Abs(rising.growth(5)-4) > 1e-9 {
-		t.Errorf("%+v", rising)
+		t.Errorf("rising values: %+v", rising)
 	}
 	if flat := fitLine([]float64{1, 3, 1, 3, 1}); flat.slope != 0 || flat.noise < 0.9 {
-		t.Errorf("%+v", flat)
+		t.Errorf("fluctuating values: %+v", flat)
 	}
 }

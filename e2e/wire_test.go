@@ -19,12 +19,12 @@ const (
 	statelessVersion = "2026-07-28"
 )
 
-// rawClient speaks the protocol over HTTP byte by byte, including requests that no client library would send.
+// rawClient is an HTTP client of MCP that can send requests that no client library would send.
 type rawClient struct {
 	url     string
 	client  *http.Client
 	version string
-	session string // "": none
+	session string // "" if there is none
 }
 
 // reply is the server's response to one request.
@@ -113,7 +113,7 @@ func messagesOf(h http.Header, body []byte) []gjson.Result {
 	return all
 }
 
-// message returns a request as a client writes it. A stateless one also describes the client.
+// message returns a request, or a notification if id is empty. A stateless request also describes the client.
 func (w *rawClient) message(t testing.TB, id, method string, params map[string]any) []byte {
 	t.Helper()
 	if params == nil {

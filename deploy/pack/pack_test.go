@@ -145,7 +145,7 @@ func TestNPM(t *testing.T) {
 	}
 	for folder, manifest := range all {
 		if manifest.Version != "1.2.3" || manifest.License != "Apache-2.0" || len(manifest.Scripts) > 0 {
-			t.Errorf("%s: %+v", folder, manifest)
+			t.Errorf("%s: want the version 1.2.3, the license Apache-2.0 and no scripts: %+v", folder, manifest)
 		}
 		read(t, dist, "npm", folder, "LICENSE")
 	}
@@ -154,7 +154,7 @@ func TestNPM(t *testing.T) {
 		manifest := all[folder]
 		if !slices.Equal(manifest.OS, []string{p.os}) || !slices.Equal(manifest.CPU, []string{p.cpu}) ||
 			mainManifest.OptionalDependencies[manifest.Name] != "1.2.3" {
-			t.Errorf("%s: %+v", folder, manifest)
+			t.Errorf("%s: want the os %s, the cpu %s and a dependency on it: %+v", folder, p.os, p.cpu, manifest)
 		}
 		program := filepath.Join(dist, "npm", folder, "bin", "onecall"+extension(p.goos))
 		if text := read(t, program); text != "program for "+p.goos+" "+p.goarch {

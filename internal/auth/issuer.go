@@ -65,8 +65,8 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 
 // load fetches the keys.
 func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
-	where := i.fixed
-	if where == "" {
+	address := i.fixed
+	if address == "" {
 		if i.keysURL == "" || time.Since(i.discoveredAt) >= discoverEvery {
 			discovered, err := i.discover(ctx)
 			if err != nil {
@@ -74,9 +74,9 @@ func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 			}
 			i.keysURL, i.discoveredAt = discovered, time.Now()
 		}
-		where = i.keysURL
+		address = i.keysURL
 	}
-	set, err := i.fetchKeys(ctx, where, have)
+	set, err := i.fetchKeys(ctx, address, have)
 	if err != nil {
 		i.keysURL = "" // the keys may have moved
 		return nil, err
@@ -84,14 +84,14 @@ func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 	return set, nil
 }
 
-func (i *issuer) fetchKeys(ctx context.Context, where string, have *keySet) (*keySet, error) {
-	text, err := i.fetch(ctx, where, maxKeysBytes)
+func (i *issuer) fetchKeys(ctx context.Context, address string, have *keySet) (*keySet, error) {
+	text, err := i.fetch(ctx, address, maxKeysBytes)
 	if err != nil {
 		return nil, err
 	}
 	set, err := readKeys(text, i.accepted, have)
 	if err != nil {
-		return nil, fmt.Errorf("the keys at %s cannot be used: %w", withoutQuery(where), err)
+		return nil, fmt.Errorf("the keys at %s cannot be used: %w", withoutQuery(address), err)
 	}
 	return set, nil
 }
@@ -103,8 +103,8 @@ var errUnusableAnswer = errors.New("answered")
 // 3.3).
 func (i *issuer) discover(ctx context.Context) (string, error) {
 	var last error
-	for _, where := range wellKnown(i.name) {
-		document, err := i.discoverAt(ctx, where)
+	for _, address := range wellKnown(i.name) {
+		document, err := i.discoverAt(ctx, address)
 		if err == nil {
 			return document, nil
 		}
@@ -116,8 +116,8 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 	return "", last
 }
 
-func (i *issuer) discoverAt(ctx context.Context, where string) (string, error) {
-	text, err := i.fetch(ctx, where, maxMetadata)
+func (i *issuer) discoverAt(ctx context.Context, address string) (string, error) {
+	text, err := i.fetch(ctx, address, maxMetadata)
 	if err != nil {
 		return "", err
 	}
@@ -127,16 +127,16 @@ func (i *issuer) discoverAt(ctx context.Context, where string) (string, error) {
 	}
 	switch err := json.Unmarshal(text, &metadata); {
 	case err != nil:
-		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errUnusableAnswer, where, err)
+		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errUnusableAnswer, address, err)
 	case metadata.Issuer != i.name:
 		return "", fmt.Errorf("%w: the metadata at %s is that of another issuer than %s: the two must be equal to the letter, "+
 			"a slash at the end included",
-			errUnusableAnswer, where, i.name)
+			errUnusableAnswer, address, i.name)
 	case metadata.JWKSURI == "":
-		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errUnusableAnswer, where)
+		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errUnusableAnswer, address)
 	}
 	if problem := checkURL(metadata.JWKSURI); problem != "" {
-		return "", fmt.Errorf("%w: the place of the keys, as the metadata at %s has it, %s", errUnusableAnswer, where, problem)
+		return "", fmt.Errorf("%w: the place of the keys, as the metadata at %s has it, %s", errUnusableAnswer, address, problem)
 	}
 	return metadata.JWKSURI, nil
 }
@@ -156,38 +156,38 @@ func wellKnown(name string) []string {
 }
 
 // fetch reads a document of at most limit bytes.
-func (i *issuer) fetch(ctx context.Context, where string, limit int64) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+func (i *issuer) fetch(ctx context.Context, address string, limit int64) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("Accept", "application/json, application/jwk-set+json")
 	request.Header.Set("User-Agent", "onecall")
 	answer, err := i.client.Do(request)
-	where = withoutQuery(where)
+	address = withoutQuery(address)
 	if err != nil {
 		var with *url.Error
 		if errors.As(err, &with) { // its message shows the whole URL
 			err = with.Err
 		}
-		return nil, fmt.Errorf("%s could not be read: %w", where, err)
+		return nil, fmt.Errorf("%s could not be read: %w", address, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answers with status %d", errUnusableAnswer, where, answer.StatusCode)
+		return nil, fmt.Errorf("%w: %s answers with status %d", errUnusableAnswer, address, answer.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the answer of %s broke off: %w", where, err)
+		return nil, fmt.Errorf("the answer of %s broke off: %w", address, err)
 	case int64(len(text)) > limit:
-		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errUnusableAnswer, where, limit)
+		return nil, fmt.Errorf("%w: the answer of %s is longer than %d bytes", errUnusableAnswer, address, limit)
 	}
 	return text, nil
 }
 
 // withoutQuery returns a URL without its query, which may contain a secret.
-func withoutQuery(where string) string {
-	where, _, _ = strings.Cut(where, "?")
-	return where
+func withoutQuery(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	return address
 }

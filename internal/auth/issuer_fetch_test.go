@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func TestTheFetchIsBounded(t *testing.T) {
+func TestFetchLimits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer func(s *authServer) http.HandlerFunc
@@ -54,7 +54,7 @@ func TestTheFetchIsBounded(t *testing.T) {
 				t.Errorf("%v: %v, want %q", err, inner(err), test.why)
 			}
 			if strings.Contains(inner(err).Error(), "SECRET") {
-				t.Errorf("the query is shown: %v", inner(err))
+				t.Errorf("the error shows the query: %v", inner(err))
 			}
 		})
 	}
@@ -62,6 +62,6 @@ func TestTheFetchIsBounded(t *testing.T) {
 	s.answer("/more", jwks(rsaPair.jwk(nil)))
 	s.handle("/keys", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/more", http.StatusFound) })
 	if _, err := table(t, s.URL, s.URL+"/keys").Verify(t.Context(), rsaPair.plain(s.URL)); err != nil {
-		t.Error("a redirect on the same host:", inner(err))
+		t.Error("keys behind a redirect on the same host:", inner(err))
 	}
 }

@@ -28,13 +28,13 @@ import (
 
 // The limits that the package holds to.
 const (
-	checkFileEvery = time.Second
-	minFileAge     = 5 * time.Second
-	fetchEvery     = 5 * time.Minute
-	fetchApart     = 10 * time.Second
-	fetchTimeout   = 10 * time.Second
-	tooOld         = time.Hour
-	leeway         = time.Minute
+	checkFileEvery   = time.Second
+	minFileAge       = 5 * time.Second
+	fetchEvery       = 5 * time.Minute
+	minFetchInterval = 10 * time.Second
+	fetchTimeout     = 10 * time.Second
+	tooOld           = time.Hour
+	leeway           = time.Minute
 
 	maxToken     = 16 << 10
 	maxName      = 100
@@ -237,7 +237,7 @@ func TestDiscovery(t *testing.T) {
 	t.Parallel()
 	const oauth, openid = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
 	for name, test := range map[string]struct {
-		path, at, issuer, keys string // what the metadata at a path says; "": the correct value
+		path, at, issuer, keys string // the contents of the metadata at a path; "": the correct value
 		bad                    bool
 	}{
 		"RFC 8414":                   {at: oauth},
@@ -260,18 +260,18 @@ func TestDiscovery(t *testing.T) {
 			s := newAuthServer(t, rsaPair.jwk(nil))
 			s.answer(oauth, "")
 			issuer, keys := s.URL+test.path, s.URL+"/keys"
-			says := issuer
+			stated := issuer
 			switch test.issuer {
 			case "":
 			case "-":
-				says = s.URL
+				stated = s.URL
 			default:
-				says = test.issuer
+				stated = test.issuer
 			}
 			if test.keys != "" {
 				keys = test.keys
 			}
-			s.answer(test.at, fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, says, keys))
+			s.answer(test.at, fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, stated, keys))
 			caller, err := table(t, issuer, "").Verify(t.Context(), rsaPair.plain(issuer))
 			switch {
 			case test.bad && fault.CodeOf(err) != fault.Unavailable:
@@ -291,8 +291,8 @@ func inner(err error) error {
 	return err
 }
 
-// TestASilentIssuer: an issuer that does not answer delays neither the start nor a caller beyond its context, and leaves nothing behind.
-func TestASilentIssuer(t *testing.T) {
+// TestSilentIssuer: an issuer that does not answer delays neither the start nor a caller beyond its context, and leaves nothing behind.
+func TestSilentIssuer(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t)
 	arrived := make(chan struct{}, 10)
@@ -303,7 +303,7 @@ func TestASilentIssuer(t *testing.T) {
 	known := table(t, s.URL, s.URL+"/keys", func(o *auth.Options) { o.Tokens = []auth.Token{{Name: "ci", SHA256: hashOf("secret")}} })
 	<-arrived
 	if _, err := known.Verify(t.Context(), "secret"); err != nil {
-		t.Error("a token of the table:", err)
+		t.Error("a token of the table while the issuer is silent:", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -317,9 +317,9 @@ func TestASilentIssuer(t *testing.T) {
 	}
 	known.Close()
 	if _, err := known.Verify(t.Context(), rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Unavailable {
-		t.Error("closed:", err)
+		t.Error("after Close:", err)
 	}
 	if _, err := known.Verify(t.Context(), "secret"); err != nil {
-		t.Error("a token of the table, closed:", err)
+		t.Error("a token of the table after Close:", err)
 	}
 }

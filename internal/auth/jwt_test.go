@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// refused checks that an error is the denied error of all refused tokens, has the reason why, and shows nothing of the token.
-func refused(t *testing.T, name, token string, err error, why string) {
+// wantRefused checks that an error is the denied error of all refused tokens, has the reason why, and shows nothing of the token.
+func wantRefused(t *testing.T, name, token string, err error, why string) {
 	t.Helper()
 	f, ok := fault.As(err)
 	if !ok || !isInvalid(err) || !strings.Contains(fmt.Sprint(f.Err), why) {
@@ -29,7 +29,7 @@ func refused(t *testing.T, name, token string, err error, why string) {
 		return
 	}
 	if f.Message != "the bearer token is not accepted: it is unknown, expired, or meant for another server" {
-		t.Errorf("%s: the message tells why: %s", name, f.Message)
+		t.Errorf("%s: the message gives a reason: %s", name, f.Message)
 	}
 	for segment := range strings.SplitSeq(token, ".") {
 		if decoded, _ := base64.RawURLEncoding.DecodeString(segment); len(segment) > 8 &&
@@ -108,7 +108,7 @@ func TestClaims(t *testing.T) {
 		token := rsaPair.token(rsaPair.header(), goodClaims(s.URL, test.more))
 		switch caller, err := known.Verify(t.Context(), token); {
 		case test.why != "":
-			refused(t, name, token, err, test.why)
+			wantRefused(t, name, token, err, test.why)
 		case err != nil:
 			t.Errorf("%s: %v", name, inner(err))
 		case caller.Tier != steps.TierRead || caller.Functions != "" || !strings.HasPrefix(caller.ID, "jwt:"):
@@ -133,7 +133,7 @@ func TestClaims(t *testing.T) {
 	} {
 		token := rsaPair.token(rsaPair.header(), claims)
 		_, err := known.Verify(t.Context(), token)
-		refused(t, name, token, err, "JWT")
+		wantRefused(t, name, token, err, "JWT")
 	}
 }
 
@@ -167,7 +167,7 @@ func TestScopes(t *testing.T) {
 	token := edPair.token(edPair.header(), goodClaims(s.URL, map[string]any{"scope": ""}))
 	forged := token[:len(token)-8] + "AAAAAAAA"
 	_, err := known.Verify(t.Context(), forged)
-	refused(t, "forged, without scope", forged, err, "signature")
+	wantRefused(t, "forged, without scope", forged, err, "signature")
 }
 
 func TestSignatures(t *testing.T) {
@@ -186,17 +186,17 @@ func TestSignatures(t *testing.T) {
 		segments := strings.Split(token, ".")
 		forged := segments[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(goodClaims(s.URL, map[string]any{"sub": "bob"}))) + "." + segments[2]
 		_, err := known.Verify(t.Context(), forged)
-		refused(t, name+", other claims", forged, err, "wrong signature")
+		wantRefused(t, name+", other claims", forged, err, "wrong signature")
 		for _, signature := range []string{"", "AAAA", segments[2][:len(segments[2])-4], segments[2] + "AAAA"} {
 			forged := segments[0] + "." + segments[1] + "." + signature
 			_, err := known.Verify(t.Context(), forged)
-			refused(t, name+", another signature", forged, err, "")
+			wantRefused(t, name+", another signature", forged, err, "")
 		}
 	}
 	zero := ecPair.token(ecPair.header(), goodClaims(s.URL, nil))
 	zero = zero[:strings.LastIndex(zero, ".")+1] + b64(make([]byte, 64)) // CVE-2022-21449
 	_, err := known.Verify(t.Context(), zero)
-	refused(t, "a signature of zeros", zero, err, "wrong signature")
+	wantRefused(t, "a signature of zeros", zero, err, "wrong signature")
 }
 
 // TestForgedHeaders: a token's own header cannot choose how the token is verified.
@@ -261,7 +261,7 @@ func TestForgedHeaders(t *testing.T) {
 	}
 	for name, test := range tests {
 		_, err := known.Verify(t.Context(), test.token)
-		refused(t, name, test.token, err, test.why)
+		wantRefused(t, name, test.token, err, test.why)
 	}
 	for _, typ := range []string{"", "JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt"} {
 		if _, err := known.Verify(t.Context(), rsaPair.token(fmt.Sprintf(`{"alg":"RS256","kid":"rsa","typ":%q}`, typ), claims)); err != nil {
@@ -269,7 +269,7 @@ func TestForgedHeaders(t *testing.T) {
 		}
 	}
 	if n := s.fetched.Load(); n > 2 {
-		t.Errorf("forged tokens made %d fetches", n)
+		t.Errorf("forged tokens caused %d fetches, want at most 2", n)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestKeyIDs(t *testing.T) {
 	}
 	several := newAuthServer(t, rsaPair.jwk(nil), rsaOther.jwk(nil))
 	_, err := table(t, several.URL, "").Verify(t.Context(), nameless(several))
-	refused(t, "no kid, several keys", "", err, "has not")
+	wantRefused(t, "no kid, several keys", "", err, "has not")
 	same := newAuthServer(t, rsaOther.jwk(map[string]any{"kid": "rsa"}), rsaPair.jwk(nil))
 	if _, err := table(t, same.URL, "").Verify(t.Context(), rsaPair.plain(same.URL)); err != nil {
 		t.Error("two keys of the same kid:", inner(err))
@@ -310,9 +310,9 @@ func TestLogsShowNoToken(t *testing.T) {
 	}
 }
 
-// TestTheIssuerBelongsToTheCaller: two issuers may use the same subject, but their callers differ, and neither issuer can forge the
+// TestCallerIDContainsIssuer: two issuers may use the same subject, but their callers differ, and neither issuer can forge the
 // other's caller.
-func TestTheIssuerBelongsToTheCaller(t *testing.T) {
+func TestCallerIDContainsIssuer(t *testing.T) {
 	t.Parallel()
 	ids := map[string]string{}
 	for _, issuer := range []*authServer{newAuthServer(t, rsaPair.jwk(nil)), newAuthServer(t, rsaPair.jwk(nil))} {
@@ -324,7 +324,7 @@ func TestTheIssuerBelongsToTheCaller(t *testing.T) {
 				t.Fatal(inner(err))
 			}
 			if other := ids[caller.ID]; other != "" || caller.ID != "jwt:"+subject+"@"+hash {
-				t.Errorf("%s of %s is %q, as is %s", subject, issuer.URL, caller.ID, other)
+				t.Errorf("the caller of %s of %s is %q; other with this id: %q", subject, issuer.URL, caller.ID, other)
 			}
 			ids[caller.ID] = subject + " of " + issuer.URL
 		}

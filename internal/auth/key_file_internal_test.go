@@ -15,20 +15,20 @@ import (
 // slowFile returns a key ring for a file that load reads.
 func slowFile(t *testing.T, log *bytes.Buffer, load func() (*keySet, error)) *keyring {
 	r := &keyring{load: func(context.Context, *keySet) (*keySet, error) { return load() },
-		every: checkFileEvery, apart: checkFileEvery, isFile: true, log: slog.New(slog.NewTextHandler(log, nil))}
+		every: checkFileEvery, minInterval: checkFileEvery, isFile: true, log: slog.New(slog.NewTextHandler(log, nil))}
 	r.ctx, r.cancel = context.WithCancel(t.Context())
 	t.Cleanup(r.close)
 	return r
 }
 
-// TestManyLookOnce: concurrent callers share one check of the file, and wait for it.
-func TestManyLookOnce(t *testing.T) {
+// TestConcurrentFileChecks: concurrent callers share one check of the file, and wait for it.
+func TestConcurrentFileChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var looks, old atomic.Int32
+		var reads, old atomic.Int32
 		set := &keySet{}
 		r := slowFile(t, new(bytes.Buffer), func() (*keySet, error) {
-			looks.Add(1)
+			reads.Add(1)
 			time.Sleep(refreshTimeout / 2)
 			return set, nil
 		})
@@ -42,14 +42,14 @@ func TestManyLookOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if looks.Load() != 1 || old.Load() != 0 {
-			t.Errorf("%d looks, %d of 50 have old keys", looks.Load(), old.Load())
+		if reads.Load() != 1 || old.Load() != 0 {
+			t.Errorf("the file was read %d times, want 1; %d of 50 callers got old keys", reads.Load(), old.Load())
 		}
 	})
 }
 
-// TestAFileThatHangs: a file that hangs delays each caller once and briefly. Known keys stay available.
-func TestAFileThatHangs(t *testing.T) {
+// TestHangingFile: a file that hangs delays each caller once and briefly. Known keys stay available.
+func TestHangingFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -63,19 +63,19 @@ func TestAFileThatHangs(t *testing.T) {
 		began := time.Now()
 		for range 10 {
 			if r.current() != before {
-				t.Error("the known keys are gone")
+				t.Error("the known keys are not returned while the file hangs")
 			}
 		}
 		if waited := time.Since(began); waited != refreshTimeout {
-			t.Errorf("ten have waited %v, want %v", waited, refreshTimeout)
+			t.Errorf("ten callers waited %v in all, want %v", waited, refreshTimeout)
 		}
 		if n := strings.Count(log.String(), "could not be read in time"); n != 1 {
-			t.Errorf("it is told %d times:\n%s", n, log.String())
+			t.Errorf("the delay is logged %d times, want 1:\n%s", n, log.String())
 		}
 		close(hung)
 		synctest.Wait()
 		if r.current() != after {
-			t.Error("once it is read, it is not used")
+			t.Error("the new keys are not used after the file was read")
 		}
 	})
 }

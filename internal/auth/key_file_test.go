@@ -28,8 +28,8 @@ func keyFileOf(t *testing.T, text string) (name string, write func(string)) {
 	return name, write
 }
 
-// filed runs a test in fake time with a table whose keys are in a file.
-func filed(t *testing.T, name string, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
+// withKeyFile runs a test in fake time with a table whose keys are in a file.
+func withKeyFile(t *testing.T, name string, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
 	change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,16 +53,16 @@ func TestRewrittenInPlace(t *testing.T) {
 	name, write := keyFileOf(t, one)
 	synctest.Test(t, func(t *testing.T) {
 		tick := time.Now()
-		dated := func() {
+		setModTime := func() {
 			if err := os.Chtimes(name, tick, tick); err != nil {
 				t.Fatal(err)
 			}
 		}
-		dated()
+		setModTime()
 		known := table(t, "ours", name)
 		defer known.Close()
 		write(other)
-		dated()
+		setModTime()
 		time.Sleep(checkFileEvery)
 		for p, want := range map[*testKey]fault.Code{rsaPair: fault.Denied, ecPair: ""} {
 			if _, err := known.Verify(t.Context(), p.plain("ours")); fault.CodeOf(err) != want {
@@ -73,51 +73,51 @@ func TestRewrittenInPlace(t *testing.T) {
 		known.RefreshKeys(true)
 		before := known.KeysVersion()
 		write(one)
-		dated()
+		setModTime()
 		if known.RefreshKeys(true); known.KeysVersion() != before {
-			t.Error("one that has not changed for a while is read each time")
+			t.Error("a file with the same old modification time was read again")
 		}
 	})
 }
 
-// TestLook: a change of the keys is noticed without a token, from a file at once, and from a URL when it has been fetched.
-func TestLook(t *testing.T) {
+// TestRefreshKeys: a change of the keys is noticed without a token, from a file at once, and from a URL when it has been fetched.
+func TestRefreshKeys(t *testing.T) {
 	t.Parallel()
 	name, write := keyFileOf(t, jwks(rsaPair.jwk(nil)))
-	filed(t, name, func(t *testing.T, known *auth.Table, _ func(*testKey) fault.Code) {
+	withKeyFile(t, name, func(t *testing.T, known *auth.Table, _ func(*testKey) fault.Code) {
 		before := known.KeysVersion()
 		known.RefreshKeys(true)
 		if known.KeysVersion() != before {
-			t.Error("nothing has changed")
+			t.Error("the keys' version changed although the file did not")
 		}
 		write(jwks(ecPair.jwk(nil)))
 		if known.RefreshKeys(false); known.KeysVersion() != before {
-			t.Error("it was looked at within its second")
+			t.Error("the file was read again within checkFileEvery")
 		}
 		if known.RefreshKeys(true); known.KeysVersion() == before {
-			t.Error("it was to be looked at now")
+			t.Error("a forced refresh did not read the changed file")
 		}
 		before = known.KeysVersion()
 		write(`{"keys":[]}`)
 		time.Sleep(checkFileEvery)
 		if known.RefreshKeys(false); known.KeysVersion() == before {
-			t.Error("its second is over")
+			t.Error("the changed file was not read after checkFileEvery")
 		}
 	})
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
-	bubble(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
+	withKeyServer(t, s, func(t *testing.T, known *auth.Table, check func(*testKey) fault.Code) {
 		_ = check(rsaPair)
 		before := known.KeysVersion()
 		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
 		known.RefreshKeys(false)
 		synctest.Wait()
 		if known.KeysVersion() != before || s.count() != 1 {
-			t.Error("what is not old is not fetched:", s.count())
+			t.Error("recent keys were fetched again; fetches:", s.count())
 		}
 		known.RefreshKeys(true)
 		synctest.Wait()
 		if known.KeysVersion() == before || s.count() != 2 {
-			t.Error("it was to be fetched now:", s.count())
+			t.Error("a forced refresh did not fetch the new keys; fetches:", s.count())
 		}
 		before = known.KeysVersion()
 		s.set(func(s *keyServer) { s.keys = `{"keys":[]}` })
@@ -125,16 +125,16 @@ func TestLook(t *testing.T) {
 		known.RefreshKeys(false)
 		synctest.Wait()
 		if known.KeysVersion() == before {
-			t.Error("what is old is fetched")
+			t.Error("old keys were not fetched again")
 		}
 	})
 	if none := table(t, "ours", name, func(o *auth.Options) { o.JWT = nil }); none.KeysVersion() != 0 {
-		t.Error("there are no keys")
+		t.Error("a table without JWTs has a version of keys")
 	}
 }
 
-// TestHold: Reverify accepts a token that has expired, but not one that is invalid otherwise.
-func TestHold(t *testing.T) {
+// TestReverify: Reverify accepts a token that has expired, but not one that is invalid otherwise.
+func TestReverify(t *testing.T) {
 	t.Parallel()
 	s := &keyServer{keys: jwks(rsaPair.jwk(nil))}
 	synctest.Test(t, func(t *testing.T) {
@@ -156,10 +156,10 @@ func TestHold(t *testing.T) {
 		at = now.Add(24 * time.Hour)
 		for _, known := range []*auth.Table{known, fresh} {
 			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
-				t.Errorf("it has expired: %v", err)
+				t.Errorf("Verify of an expired token: %v, want denied", err)
 			}
 			if caller, err := known.Reverify(t.Context(), token); err != nil || caller.ID != first.ID || caller.Rights != first.Rights {
-				t.Errorf("it is held: %+v, %v", caller, inner(err))
+				t.Errorf("Reverify of an expired token: %+v, %v, want the same caller", caller, inner(err))
 			}
 		}
 		for name, bad := range map[string]string{
@@ -170,20 +170,20 @@ func TestHold(t *testing.T) {
 			"junk":              "junk",
 		} {
 			if _, err := known.Reverify(t.Context(), bad); fault.CodeOf(err) != fault.Denied {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("Reverify, %s: %v, want denied", name, err)
 			}
 		}
 		s.set(func(s *keyServer) { s.keys = jwks(ecPair.jwk(nil)) })
 		known.RefreshKeys(true)
 		synctest.Wait()
 		if _, err := known.Reverify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
-			t.Errorf("its key is taken back: %v", err)
+			t.Errorf("Reverify after its key was revoked: %v, want denied", err)
 		}
 	})
 }
 
-// TestWhose: an error names the caller of a refused token only if the issuer has signed the token.
-func TestWhose(t *testing.T) {
+// TestRefusedCallerID: an error names the caller of a refused token only if the issuer has signed the token.
+func TestRefusedCallerID(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))
 	known := table(t, s.URL, "")
@@ -193,7 +193,7 @@ func TestWhose(t *testing.T) {
 	}
 	type m = map[string]any
 	old, ann := m{"exp": now.Add(-time.Hour).Unix(), "iat": nil}, caller.ID
-	for name, test := range map[string]struct{ token, whose string }{
+	for name, test := range map[string]struct{ token, id string }{
 		"no scope":               {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ann},
 		"expired":                {rsaPair.token(rsaPair.header(), goodClaims(s.URL, old)), ann},
 		"expired, forged":        {rsaOther.token(rsaPair.header(), goodClaims(s.URL, old)), ""},
@@ -204,16 +204,16 @@ func TestWhose(t *testing.T) {
 		"junk":                   {"junk", ""},
 	} {
 		_, err := known.Verify(t.Context(), test.token)
-		whose := ""
+		id := ""
 		var holder interface {
 			error
 			CallerID() string
 		}
 		if errors.As(err, &holder) {
-			whose = holder.CallerID()
+			id = holder.CallerID()
 		}
-		if fault.CodeOf(err) != fault.Denied || whose != test.whose {
-			t.Errorf("%s: %v of %q, want %q", name, err, whose, test.whose)
+		if fault.CodeOf(err) != fault.Denied || id != test.id {
+			t.Errorf("%s: %v with caller %q, want %q", name, err, id, test.id)
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 const (
 	// fetchEvery is the age at which keys are fetched again in the background. A revoked key may be accepted for that long.
 	fetchEvery = 5 * time.Minute
-	// fetchApart is the minimum time between two fetches, so that tokens with unknown keys do not cause requests to the issuer.
+	// minFetchInterval is the minimum time between two fetches, so that tokens with unknown keys do not cause requests to the issuer.
 	// A new key may stay unknown for that long after its first token.
-	fetchApart = 10 * time.Second
+	minFetchInterval = 10 * time.Second
 	// fetchTimeout bounds a fetch, metadata included.
 	fetchTimeout = 10 * time.Second
 	// refreshTimeout bounds how long a request waits for a key file to be read, so that a hanging file system does not delay callers longer.
@@ -35,11 +35,11 @@ const (
 // behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys are kept
 // until a load replaces them, so an unreachable issuer does not lock out callers.
 type keyring struct {
-	load         func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
-	every, apart time.Duration
-	isFile       bool // loads are fast, so callers wait for them
-	log          *slog.Logger
-	changes      atomic.Uint64 // number of changes of the keys, including the first load
+	load               func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
+	every, minInterval time.Duration
+	isFile             bool // loads are fast, so callers wait for them
+	log                *slog.Logger
+	changes            atomic.Uint64 // number of changes of the keys, including the first load
 
 	ctx    context.Context // of loads; ends with close
 	cancel context.CancelFunc
@@ -75,19 +75,19 @@ func (k *Keys) Close() error {
 
 // newKeyring returns the keys of an issuer. It reads a file at once, but not a URL. Its fault belongs to /jwt/keys.
 func newKeyring(o *Options, accepted []jose.SignatureAlgorithm) (*keyring, *fault.Error) {
-	r := &keyring{every: fetchEvery, apart: fetchApart, log: o.Log}
+	r := &keyring{every: fetchEvery, minInterval: minFetchInterval, log: o.Log}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	switch where := o.JWT.Keys; {
-	case strings.Contains(where, "://"):
-		if problem := checkURL(where); problem != "" {
+	switch location := o.JWT.Keys; {
+	case strings.Contains(location, "://"):
+		if problem := checkURL(location); problem != "" {
 			return nil, fault.New(fault.BadRequest, "the address of the issuer's keys %s", problem)
 		}
 		fallthrough
-	case where == "":
+	case location == "":
 		r.load = newIssuer(o, accepted).load
 	default:
-		file := &keyFile{name: where, accepted: accepted}
-		r.load, r.every, r.apart, r.isFile = file.load, checkFileEvery, checkFileEvery, true
+		file := &keyFile{name: location, accepted: accepted}
+		r.load, r.every, r.minInterval, r.isFile = file.load, checkFileEvery, checkFileEvery, true
 		set, err := r.attempt(r.ctx, nil)
 		if err != nil {
 			f := fault.New(fault.BadRequest, "the file of the issuer's keys cannot be used: %s. It must be a JSON Web Key Set with public keys", err)
@@ -184,7 +184,7 @@ func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 		defer r.mu.Unlock()
 		return r.keys, nil
 	}
-	r.start(r.apart)
+	r.start(r.minInterval)
 	r.mu.Unlock()
 	if err := r.wait(ctx); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (r *keyring) pause() time.Duration {
 	if r.failed == 0 {
 		return r.every
 	}
-	return min(time.Second<<min(r.failed-1, 10), r.apart)
+	return min(time.Second<<min(r.failed-1, 10), r.minInterval)
 }
 
 // start starts a load, unless one is running or the last one ended less than pause ago. The caller holds r.mu.

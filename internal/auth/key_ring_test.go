@@ -71,9 +71,9 @@ func (s *keyServer) count() int {
 	return s.fetched
 }
 
-// bubble runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and returns the code of
-// the error.
-func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
+// withKeyServer runs a test in fake time with a table whose keys come from a key server. check verifies a token of a key, and returns the
+// error's code.
+func withKeyServer(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Table, check func(p *testKey) fault.Code),
 	change ...func(*auth.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +86,8 @@ func bubble(t *testing.T, s *keyServer, test func(t *testing.T, known *auth.Tabl
 	})
 }
 
-// TestTheClockJumps gives the table a clock other than that of the fetches.
-func TestTheClockJumps(t *testing.T) {
+// TestClockJumps gives the table a clock other than that of the fetches.
+func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, rsaPair.jwk(nil))
 	var clock atomic.Int64
@@ -99,7 +99,7 @@ func TestTheClockJumps(t *testing.T) {
 	}{{0, true}, {-time.Hour, false}, {0, true}, {59 * time.Minute, true}, {2 * time.Hour, false}, {24 * 365 * time.Hour, false}, {0, true}} {
 		clock.Store(int64(jump.by))
 		if _, err := known.Verify(t.Context(), token); (err == nil) != jump.accepted {
-			t.Errorf("%v: %v", jump.by, inner(err))
+			t.Errorf("clock at %v: %v, want accepted %t", jump.by, inner(err), jump.accepted)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/auth"
 )
 
-// TestKeysThatCannotBeUsed: unusable keys are left out, and the others stay.
-func TestKeysThatCannotBeUsed(t *testing.T) {
+// TestUnusableKeys: unusable keys are left out, and the others stay.
+func TestUnusableKeys(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
 	bad := []m{
@@ -22,7 +22,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	for i := range bad {
 		write(jwks(bad[i]))
 		if _, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}}); len(faults) != 1 {
-			t.Errorf("%v is accepted", bad[i])
+			t.Errorf("the key is accepted: %v", bad[i])
 		}
 	}
 	write(jwks(append(bad, ecPair.jwk(m{"key_ops": []string{"verify"}, "use": nil, "alg": nil}))...))

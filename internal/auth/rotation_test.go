@@ -135,7 +135,7 @@ func (r *rotation) write(t *testing.T, text string, rename bool) {
 
 func (r *rotation) check(t *testing.T, name string) string {
 	if r.known == nil {
-		r.known = table(t, r.issuer, r.file, r.log.hears, func(o *auth.Options) {
+		r.known = table(t, r.issuer, r.file, r.log.setIn, func(o *auth.Options) {
 			if r.file == "" {
 				o.Client = &http.Client{Transport: &r.server}
 			}

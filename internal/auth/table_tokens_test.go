@@ -32,7 +32,7 @@ func TestTokens(t *testing.T) {
 	caller, _ := known.Verify(t.Context(), "one")
 	caller.Tier = steps.TierAdmin
 	if again, _ := known.Verify(t.Context(), "one"); again.Tier != steps.TierRead {
-		t.Error("who changes its caller changes the table")
+		t.Error("changing a returned caller changed the table")
 	}
 	messages := map[string]bool{}
 	for _, token := range []string{"", "three", "One", "one ", hashOf("one"), strings.Repeat("x", maxToken+1), "a.b.c",
@@ -49,7 +49,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if len(messages) != 1 {
-		t.Errorf("messages tell tokens apart: %v", messages)
+		t.Errorf("the messages of refused tokens differ: %v", messages)
 	}
 	if issuers := known.Issuers(); issuers != nil {
 		t.Error(issuers)
@@ -101,7 +101,7 @@ func TestTokenFaults(t *testing.T) {
 			continue
 		}
 		if strings.Contains(faults[0].Message, "s3cr3t") || strings.Contains(faults[0].Message, good) {
-			t.Errorf("%s: the message shows it: %v", name, faults[0])
+			t.Errorf("%s: the message shows the hash: %v", name, faults[0])
 		}
 	}
 	_, faults := auth.New(&auth.Options{Tokens: []auth.Token{{}, {}}, JWT: &auth.JWT{}})

@@ -49,7 +49,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 		}
 		return nil, f
 	}
-	by, err := v.checkSignature(ctx, signed)
+	keys, err := v.checkSignature(ctx, signed)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 		denied.Err = &callerRefusal{steps.ErrScope, func() string { return caller.ID }}
 		return nil, denied
 	}
-	v.cache.Add(hash, &verifiedToken{caller: *caller, validFrom: from, keys: by})
+	v.cache.Add(hash, &verifiedToken{caller: *caller, validFrom: from, keys: keys})
 	return caller, nil
 }
 

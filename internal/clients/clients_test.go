@@ -36,12 +36,12 @@ func TestWriteNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := WriteNew(path, []byte("y")); err == nil || !os.IsExist(err) {
-		t.Errorf("overwriting: %v", err)
+		t.Errorf("WriteNew of a file that exists: %v, want an exists error", err)
 	}
 	text, err := os.ReadFile(path)
 	info, failed := os.Stat(path)
 	entries, _ := os.ReadDir(folder)
 	if err != nil || failed != nil || !bytes.Equal(text, []byte("x")) || info.Mode().Perm()&^fs.FileMode(0o600) != 0 || len(entries) != 1 {
-		t.Errorf("%q, %v, %d files", text, info.Mode(), len(entries))
+		t.Errorf("got text %q, mode %v, %d files; want \"x\", at most 0600, one file", text, info.Mode(), len(entries))
 	}
 }

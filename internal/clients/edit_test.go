@@ -49,7 +49,7 @@ func TestEdit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(d.bytes()); got != test.after {
-				t.Errorf("%q\ngives\n%q\nwant\n%q", test.before, got, test.after)
+				t.Errorf("inserting into %q:\ngot  %q\nwant %q", test.before, got, test.after)
 			}
 		})
 	}
@@ -73,10 +73,10 @@ func TestEditRefuses(t *testing.T) {
 	} {
 		d := openDocument(formatOf(test.path), []string{"s"}, []byte(test.text))
 		if _, err := d.remove("gone"); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q: %v", test.text, err)
+			t.Errorf("removing from %q: %v, want %q", test.text, err, test.want)
 		}
 		if string(d.bytes()) != test.text {
-			t.Errorf("%q became %q", test.text, d.bytes())
+			t.Errorf("a refused edit changed %q to %q", test.text, d.bytes())
 		}
 	}
 }
@@ -106,7 +106,7 @@ func FuzzEdit(f *testing.F) {
 		}
 		if d.insert(d.render("onecall", []field{value("cmd", "x")})) == nil {
 			if got, _ := d.format.json([]byte(d.text)); gjson.GetBytes(got, "s.onecall.cmd").String() != "x" {
-				t.Errorf("%q became %q", text, d.text)
+				t.Errorf("inserting into %q gives %q, which lacks the new entry", text, d.text)
 			}
 			if _, err := d.remove("onecall"); err != nil {
 				return // refused
@@ -119,17 +119,17 @@ func FuzzEdit(f *testing.F) {
 		}
 		got, err := d.format.json([]byte(d.text))
 		if err != nil {
-			t.Fatalf("%q became %q: %v", text, d.text, err)
+			t.Fatalf("editing %q gives %q, which does not parse: %v", text, d.text, err)
 		}
 		for name, member := range ordered(gjson.GetBytes(object, "s")) {
-			if again := last(gjson.GetBytes(got, "s"), name); again.Raw == "" || !sameJSON(again.Raw, member.Raw) {
-				t.Errorf("%s of %q is not in %q", name, text, d.text)
+			if restored := lastMember(gjson.GetBytes(got, "s"), name); restored.Raw == "" || !sameJSON(restored.Raw, member.Raw) {
+				t.Errorf("entry %s of %q is missing or changed in %q", name, text, d.text)
 			}
 		}
 	})
 }
 
-func last(object gjson.Result, name string) (value gjson.Result) {
+func lastMember(object gjson.Result, name string) (value gjson.Result) {
 	for key, member := range ordered(object) {
 		if key == name {
 			value = member

@@ -14,7 +14,7 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../../testdata/clients/imports/*.txtar")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no homes: %v", err)
+		t.Fatalf("no test files: %v", err)
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestImport(t *testing.T) {
 				return value, ok
 			}}
 			if out := environment["OUT"]; out != "" {
-				im.out = l.in(out)
+				im.out = l.homePath(out)
 			}
 			for _, file := range l.machine.clientFiles() {
 				_ = im.read(file)
@@ -44,7 +44,7 @@ func TestImport(t *testing.T) {
 			var servers strings.Builder
 			for _, s := range c.MCPServers {
 				one := s.Config
-				fmt.Fprintf(&servers, "%s: %s, off %t, args %q, env %q, headers %q, excluded %q\n", s.Name, *either(one.Command, one.URL), one.Off(),
+				fmt.Fprintf(&servers, "%s: %s, off %t, args %q, env %q, headers %q, excluded %q\n", s.Name, *firstSet(one.Command, one.URL), one.Off(),
 					one.Args, one.Env, one.Headers, one.ExcludeTools)
 				if one.Cwd != nil {
 					fmt.Fprintf(&servers, "  in %s\n", *one.Cwd)
@@ -53,7 +53,7 @@ func TestImport(t *testing.T) {
 			report := string(im.Report(text, "onecall.yaml"))
 			for _, word := range []string{"literal-secret", "tok-0123456789", "hidden", "filled-in", "elsewhere:"} {
 				if strings.Contains(report, word) {
-					t.Errorf("%s is shown:\n%s", word, report)
+					t.Errorf("the report shows %s:\n%s", word, report)
 				}
 			}
 			l.golden(t, "init/report", report)
@@ -63,7 +63,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-func either(a, b *string) *string {
+func firstSet(a, b *string) *string {
 	if a != nil {
 		return a
 	}

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestFilesOfClients(t *testing.T) {
+func TestClientFiles(t *testing.T) {
 	t.Parallel()
 	none := func(string) string { return "" }
 	tests := []struct {
@@ -44,14 +44,14 @@ func TestFilesOfClients(t *testing.T) {
 		}
 		for _, want := range test.want {
 			if !slices.Contains(got, want) {
-				t.Errorf("%s: %s is not looked at: %q", test.m.system, want, got)
+				t.Errorf("%s: clientFiles lacks %s: %q", test.m.system, want, got)
 			}
 		}
 	}
 }
 
-// TestOnecallItself: onecall is recognized by its command or by the package that is run, and by no other argument.
-func TestOnecallItself(t *testing.T) {
+// TestRecognizesOnecall: onecall is recognized by its command or by the package that is run, and by no other argument.
+func TestRecognizesOnecall(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]bool{
 		`{"command": "onecall"}`: true, `{"command": "C:\\x\\OneCall.exe", "args": ["serve"]}`: true,
@@ -107,7 +107,7 @@ func TestImportRoundTrip(t *testing.T) {
 		}
 		if got.Name != im.servers[0].name || *got.Config.Command != command || len(args) > 0 && !slices.Equal(got.Config.Args, args) ||
 			len(env) > 0 && !reflect.DeepEqual(got.Config.Env, env) {
-			rt.Fatalf("%s\n%s\ngives %+v", object, im.Document(), got)
+			rt.Fatalf("%s\nimported as\n%s\nloads as %+v", object, im.Document(), got)
 		}
 	})
 }

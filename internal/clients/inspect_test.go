@@ -9,8 +9,8 @@ import (
 // TestInspect: in each client's layout, its servers are found, and onecall after it is installed.
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	layouts(t, func(t *testing.T, l *layout) {
-		of := func() (seen []FileState) {
+	eachLayout(t, func(t *testing.T, l *layout) {
+		states := func() (seen []FileState) {
 			for _, one := range l.machine.inspect() {
 				if one.Client == l.client && !one.Project {
 					seen = append(seen, one)
@@ -18,14 +18,14 @@ func TestInspect(t *testing.T) {
 			}
 			return seen
 		}
-		beside := 0
-		for _, one := range of() {
-			if beside += len(one.Others); one.Problem != "" || len(one.Starts) > 0 {
-				t.Errorf("before: %+v", one)
+		others := 0
+		for _, one := range states() {
+			if others += len(one.Others); one.Problem != "" || len(one.Starts) > 0 {
+				t.Errorf("before the installation: %+v, want no problem and no onecall", one)
 			}
 		}
-		if empty := l.machine.system == "windows" && l.client.ID != "claude-desktop"; (beside == 0) != empty {
-			t.Errorf("%d servers are seen", beside)
+		if empty := l.machine.system == "windows" && l.client.ID != "claude-desktop"; (others == 0) != empty {
+			t.Errorf("%d other servers before the installation, want none: %t", others, empty)
 		}
 		configuration := filepath.Join(l.machine.home, "onecall.yaml")
 		plan, err := l.machine.install(l.client, configuration, "/usr/local/bin/onecall", func(string) (string, bool) { return "value", true })
@@ -36,13 +36,13 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Start{Name: "onecall", Command: "/usr/local/bin/onecall", Serves: true, Configuration: configuration}
-		after := of()
+		after := states()
 		i := slices.IndexFunc(after, func(s FileState) bool { return slices.Contains(s.Starts, want) })
 		if i < 0 || after[i].Problem != "" || after[i].File != plan.file {
-			t.Fatalf("after: %+v", after)
+			t.Fatalf("after the installation: %+v, want one entry of onecall", after)
 		}
-		if left := len(after[i].Others); beside > 0 && left >= beside {
-			t.Errorf("%d servers are beside onecall, as before", left)
+		if left := len(after[i].Others); others > 0 && left >= others {
+			t.Errorf("%d other servers after the installation, want fewer than %d", left, others)
 		}
 	})
 }

@@ -5,27 +5,27 @@ import (
 	"testing"
 )
 
-// TestInstallsAtOnce: of several installations that write the configuration at the same time, one succeeds, and the others report what
+// TestConcurrentInstalls: of several installations that write the configuration at the same time, one succeeds, and the others report what
 // happened.
-func TestInstallsAtOnce(t *testing.T) {
+func TestConcurrentInstalls(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		l := home(t, "cursor")
-		seed(t, l.in(".cursor/mcp.json"), `{"mcpServers": {"a": {"command": "a"}}}`)
+		l := newLayout(t, "cursor")
+		seed(t, l.homePath(".cursor/mcp.json"), `{"mcpServers": {"a": {"command": "a"}}}`)
 		plans, failed := []*Plan{l.plan(t), l.plan(t), l.plan(t)}, make(chan error, 3)
 		for _, p := range plans {
 			go func() { failed <- p.Apply(t.Context()) }()
 		}
-		done := 0
+		succeeded := 0
 		for range plans {
 			if err := <-failed; err == nil {
-				done++
+				succeeded++
 			} else if !strings.Contains(err.Error(), "has changed in the meantime: run this again") {
 				t.Error(err)
 			}
 		}
-		if done == 0 {
-			t.Error("none was installed")
+		if succeeded == 0 {
+			t.Error("all concurrent installations failed")
 		}
 	}
 }

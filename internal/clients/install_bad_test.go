@@ -12,21 +12,21 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// home returns a layout with an empty home, for a client.
-func home(t *testing.T, id string) *layout {
+// newLayout returns a layout with an empty home, for a client.
+func newLayout(t *testing.T, id string) *layout {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "home")
 	return &layout{machine: &machine{system: "linux", home: folder, getenv: noVariable}, client: Find(id)}
 }
 
-func (l *layout) in(name string) string { return filepath.Join(l.machine.home, name) }
+func (l *layout) homePath(name string) string { return filepath.Join(l.machine.home, name) }
 
-// refused plans an installation, and carries it out if it can be planned. Either must fail with a coded error that says want, and no
+// wantRefused plans an installation, and carries it out if it can be planned. Either must fail with a coded error that says want, and no
 // file may change.
-func (l *layout) refused(t *testing.T, want string) {
+func (l *layout) wantRefused(t *testing.T, want string) {
 	t.Helper()
 	before := l.files(t)
-	p, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "/usr/local/bin/onecall", os.LookupEnv)
+	p, err := l.machine.install(l.client, l.homePath("onecall/onecall.yaml"), "/usr/local/bin/onecall", os.LookupEnv)
 	if err == nil {
 		err = p.Apply(t.Context())
 	}
@@ -36,7 +36,7 @@ func (l *layout) refused(t *testing.T, want string) {
 	after := l.files(t)
 	for name, text := range before {
 		if after[name] != text {
-			t.Errorf("%s became %q", name, after[name])
+			t.Errorf("a refused installation changed %s to %q", name, after[name])
 		}
 	}
 }
@@ -60,16 +60,16 @@ func TestInstallRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := home(t, test.id)
-			seed(t, l.in(test.path), test.text)
+			l := newLayout(t, test.id)
+			seed(t, l.homePath(test.path), test.text)
 			if test.id == "claude-desktop" {
 				l.machine.system = "windows"
-				seed(t, l.in("AppData/Local/Packages/Claude_b/x"), "")
+				seed(t, l.homePath("AppData/Local/Packages/Claude_b/x"), "")
 			}
 			if name == "configuration" {
-				seed(t, l.in(".cursor/mcp.json"), `{}`)
+				seed(t, l.homePath(".cursor/mcp.json"), `{}`)
 			}
-			l.refused(t, test.want)
+			l.wantRefused(t, test.want)
 		})
 	}
 }
@@ -78,10 +78,10 @@ func TestInstallRefuses(t *testing.T) {
 func TestInstallThroughLink(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("links need rights there")
+		t.Skip("symlinks need privileges on Windows")
 	}
-	l := home(t, "cursor")
-	symlink, target := l.in(".cursor/mcp.json"), l.in("dotfiles/mcp.json")
+	l := newLayout(t, "cursor")
+	symlink, target := l.homePath(".cursor/mcp.json"), l.homePath("dotfiles/mcp.json")
 	const before = `{"mcpServers": {"a": {"command": "a"}}}`
 	seed(t, target, before)
 	if err := errors.Join(os.Chmod(target, 0o640), os.Mkdir(filepath.Dir(symlink), 0o700), os.Symlink(target, symlink)); err != nil {
@@ -103,7 +103,7 @@ func TestInstallThroughLink(t *testing.T) {
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.machine.install(l.client, l.in("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil ||
+	if _, err := l.machine.install(l.client, l.homePath("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil ||
 		!strings.Contains(err.Error(), "is a link to a file that is not there") {
 		t.Error(err)
 	}
@@ -111,13 +111,13 @@ func TestInstallThroughLink(t *testing.T) {
 
 func TestInstallReadOnly(t *testing.T) {
 	t.Parallel()
-	l := home(t, "cursor")
-	path := l.in(".cursor/mcp.json")
+	l := newLayout(t, "cursor")
+	path := l.homePath(".cursor/mcp.json")
 	seed(t, path, `{}`)
 	if err := os.Chmod(path, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	l.refused(t, "mcp.json is read-only: make it writable")
+	l.wantRefused(t, "mcp.json is read-only: make it writable")
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +135,8 @@ func TestInstallReadOnly(t *testing.T) {
 	}
 }
 
-// TestInstallMeanwhile: if a file is changed while the user is asked, it is not overwritten, and nothing else is written.
-func TestInstallMeanwhile(t *testing.T) {
+// TestInstallAfterChange: if a file is changed while the user is asked, it is not overwritten, and nothing else is written.
+func TestInstallAfterChange(t *testing.T) {
 	t.Parallel()
 	const client, configuration, server = ".cursor/mcp.json", "onecall/onecall.yaml", `{"mcpServers": {"a": {"command": "a"}}}`
 	for name, test := range map[string]struct{ before, changed, text string }{
@@ -150,18 +150,18 @@ func TestInstallMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := home(t, "cursor")
-			seed(t, l.in(client), server)
+			l := newLayout(t, "cursor")
+			seed(t, l.homePath(client), server)
 			if test.before != "" {
-				seed(t, l.in(configuration), test.before)
+				seed(t, l.homePath(configuration), test.before)
 			}
 			p := l.plan(t)
 			if test.text == "remove" {
-				if err := os.Remove(l.in(test.changed)); err != nil {
+				if err := os.Remove(l.homePath(test.changed)); err != nil {
 					t.Fatal(err)
 				}
 			} else {
-				seed(t, l.in(test.changed), test.text)
+				seed(t, l.homePath(test.changed), test.text)
 			}
 			before := l.files(t)
 			err := p.Apply(t.Context())
@@ -169,10 +169,10 @@ func TestInstallMeanwhile(t *testing.T) {
 				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			} else if _, coded := fault.As(err); !coded {
-				t.Errorf("%v has no code", err)
+				t.Errorf("the error has no code: %v", err)
 			}
 			if after := l.files(t); !maps.Equal(before, after) {
-				t.Errorf("%q became %q", before, after)
+				t.Errorf("a failed installation changed %q to %q", before, after)
 			}
 		})
 	}
@@ -181,11 +181,11 @@ func TestInstallMeanwhile(t *testing.T) {
 // TestInstallFails: an installation that cannot write the configuration leaves nothing to remove.
 func TestInstallFails(t *testing.T) {
 	t.Parallel()
-	l := home(t, "cursor")
-	path := l.in(".cursor/mcp.json")
+	l := newLayout(t, "cursor")
+	path := l.homePath(".cursor/mcp.json")
 	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
 	long := strings.Repeat("x", 240) + ".yaml" // the name of a temporary file beside it is too long
-	p, err := l.machine.install(l.client, l.in("onecall/"+long), "/usr/local/bin/onecall", os.LookupEnv)
+	p, err := l.machine.install(l.client, l.homePath("onecall/"+long), "/usr/local/bin/onecall", os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestInstallFails(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(recordPath(path)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the record: %v", err)
+		t.Errorf("a failed installation left its record: %v", err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "nothing to do: Cursor has no onecall") {
 		t.Error(err)
@@ -203,8 +203,8 @@ func TestInstallFails(t *testing.T) {
 // TestConfigurationBackup: each text of the configuration that an installation changes is kept beside it, once, and stays.
 func TestConfigurationBackup(t *testing.T) {
 	t.Parallel()
-	l := home(t, "cursor")
-	path, configuration := l.in(".cursor/mcp.json"), l.in("onecall/onecall.yaml")
+	l := newLayout(t, "cursor")
+	path, configuration := l.homePath(".cursor/mcp.json"), l.homePath("onecall/onecall.yaml")
 	seed(t, configuration, "surface: flat\n")
 	if err := os.Chmod(configuration, 0o644); err != nil {
 		t.Fatal(err)
@@ -221,28 +221,28 @@ func TestConfigurationBackup(t *testing.T) {
 	apply(t, l.uninstall(t))
 	files := l.files(t)
 	if got := files["onecall/onecall.yaml.before-onecall"]; got != "surface: flat\n" {
-		t.Errorf("the backup is %q", got)
+		t.Errorf("the first backup is %q, want the original text", got)
 	}
 	if got := files["onecall/onecall.yaml.before-onecall-2"]; got != between || !strings.Contains(got, "command: a") {
-		t.Errorf("the second backup is %q", got)
+		t.Errorf("the second backup is %q, want the text between the installations", got)
 	}
 	if _, more := files["onecall/onecall.yaml.before-onecall-3"]; more {
-		t.Error("a text has two backups")
+		t.Error("a third backup exists")
 	}
 	info, err := os.Stat(configuration + ".before-onecall")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("the backup has mode %v", info.Mode())
+		t.Errorf("the backup has mode %v, want 0600", info.Mode())
 	}
 }
 
 // TestInstallWithoutFile: a file that onecall made is removed with it.
 func TestInstallWithoutFile(t *testing.T) {
 	t.Parallel()
-	l := home(t, "windsurf")
-	seed(t, l.in(".codeium/windsurf/x"), "")
+	l := newLayout(t, "windsurf")
+	seed(t, l.homePath(".codeium/windsurf/x"), "")
 	p := l.plan(t)
 	apply(t, p)
 	if text := string(readText(t, p.file)); !strings.Contains(text, "/usr/local/bin/onecall") {
@@ -269,11 +269,11 @@ func TestInstallBesideServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := home(t, "cursor")
-			seed(t, l.in(name), before)
-			seed(t, l.in(".cursor/mcp.json"),
+			l := newLayout(t, "cursor")
+			seed(t, l.homePath(name), before)
+			seed(t, l.homePath(".cursor/mcp.json"),
 				`{"mcpServers": {"same": {"args": ["a"], "command": "x"}, "other": {"command": "y", "env": {"A_TOKEN": "literal-secret"}}, "off": {"command": "off"}}}`)
-			p, err := l.machine.install(l.client, l.in(name), "/usr/local/bin/onecall", os.LookupEnv)
+			p, err := l.machine.install(l.client, l.homePath(name), "/usr/local/bin/onecall", os.LookupEnv)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,10 +285,10 @@ func TestInstallBesideServers(t *testing.T) {
 				}
 			}
 			if strings.Contains(report, "literal-secret") || strings.Contains(report, "# mine") {
-				t.Errorf("the report shows too much:\n%s", report)
+				t.Errorf("the report shows a secret or a comment:\n%s", report)
 			}
 			apply(t, p)
-			text := readText(t, l.in(name))
+			text := readText(t, l.homePath(name))
 			c, faults := parseIn(nil, name, string(text))
 			if len(faults) > 0 || len(c.MCPServers) != 5 || *c.MCPServers[3].Config.Command != "y" {
 				t.Errorf("%v\n%s", faults, text)
@@ -305,8 +305,8 @@ func TestInstallBesideServers(t *testing.T) {
 // TestUninstallKeeps: an entry that the user has since written under the name of a moved server stays.
 func TestUninstallKeeps(t *testing.T) {
 	t.Parallel()
-	l := home(t, "cursor")
-	path := l.in(".cursor/mcp.json")
+	l := newLayout(t, "cursor")
+	path := l.homePath(".cursor/mcp.json")
 	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"a\"}, \"b\": {\"command\": \"b\"}}}")
 	apply(t, l.plan(t))
 	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"new\"}}}")
@@ -340,13 +340,13 @@ func TestTarget(t *testing.T) {
 		"two":                    {[]string{a + inside + file, b + inside + file}, ""},
 		"two fresh":              {[]string{a + "x", b + "x"}, ""}, "one of two": {[]string{a + "x", b + inside + file}, b + inside + file},
 	} {
-		l := home(t, "claude-desktop")
+		l := newLayout(t, "claude-desktop")
 		l.machine.system = "windows"
 		for _, path := range test.present {
-			seed(t, l.in(path), "{}")
+			seed(t, l.homePath(path), "{}")
 		}
 		got, err := l.machine.target(l.client)
-		if want := l.in(test.want); test.want != "" && got != want || (test.want == "") != (err != nil) {
+		if want := l.homePath(test.want); test.want != "" && got != want || (test.want == "") != (err != nil) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}
@@ -368,8 +368,8 @@ func TestInstallByClientCommand(t *testing.T) {
 		"nothing": {`true`, before},
 	} {
 		t.Run(name, func(t *testing.T) { // not in parallel: a script that is written while another process starts is busy
-			l := home(t, "claude-code")
-			path, program := l.in(".claude.json"), l.in("bin/claude")
+			l := newLayout(t, "claude-code")
+			path, program := l.homePath(".claude.json"), l.homePath("bin/claude")
 			seed(t, path, before)
 			seed(t, program, "#!/bin/sh\nshift\n"+strings.ReplaceAll(test.script, "$FILE", path)+"\n")
 			if err := os.Chmod(program, 0o700); err != nil {

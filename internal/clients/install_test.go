@@ -62,16 +62,16 @@ func (l *layout) files(t *testing.T) map[string]string {
 // TestLayoutsAreInstalled installs onecall in each layout and removes it: each file is then as before, byte for byte.
 func TestLayoutsAreInstalled(t *testing.T) {
 	t.Parallel()
-	layouts(t, func(t *testing.T, l *layout) {
+	eachLayout(t, func(t *testing.T, l *layout) {
 		before := l.files(t)
 		p := l.plan(t)
 		report := string(p.Report())
 		if strings.Contains(report, "literal-secret") {
-			t.Errorf("a secret is shown:\n%s", report)
+			t.Errorf("the report shows a secret:\n%s", report)
 		}
 		l.golden(t, "install/report", report)
 		if after := l.files(t); len(after) != len(before) {
-			t.Errorf("a plan wrote %d files", len(after)-len(before))
+			t.Errorf("planning wrote %d files, want 0", len(after)-len(before))
 		}
 		apply(t, p)
 		text, err := os.ReadFile(p.file)
@@ -82,7 +82,7 @@ func TestLayoutsAreInstalled(t *testing.T) {
 		configuration := l.files(t)["onecall/onecall.yaml"]
 		l.golden(t, "install/onecall.yaml", configuration)
 		if again := l.plan(t); !again.Empty() {
-			t.Errorf("a second installation would change something:\n%s", again.Report())
+			t.Errorf("a second installation has changes, want none:\n%s", again.Report())
 		}
 
 		apply(t, l.uninstall(t))
@@ -90,12 +90,12 @@ func TestLayoutsAreInstalled(t *testing.T) {
 		delete(after, "onecall/onecall.yaml")
 		for name, text := range before {
 			if after[name] != text {
-				t.Errorf("%s was\n%s\nand is\n%s", name, text, after[name])
+				t.Errorf("%s is not restored: it was\n%s\ngot\n%s", name, text, after[name])
 			}
 			delete(after, name)
 		}
 		for name := range after {
-			t.Errorf("%s is left", name)
+			t.Errorf("%s is left after the uninstallation", name)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestLayoutsAreInstalled(t *testing.T) {
 // the former entries are restored, and the user's change stays.
 func TestLayoutsWithLaterEdits(t *testing.T) {
 	t.Parallel()
-	layouts(t, func(t *testing.T, l *layout) {
+	eachLayout(t, func(t *testing.T, l *layout) {
 		p := l.plan(t)
 		before := entriesOf(t, p.file, l.client)
 		apply(t, p)
@@ -117,10 +117,10 @@ func TestLayoutsWithLaterEdits(t *testing.T) {
 
 		apply(t, l.plan(t))
 		if now := entriesOf(t, p.file, l.client); now["later"] != "" || now["onecall"] == "" {
-			t.Errorf("the later server did not move: %v", now)
+			t.Errorf("the client's file still has the later server, or lacks onecall: %v", now)
 		}
 		if text := l.files(t)["onecall/onecall.yaml"]; !strings.Contains(text, "\n  later:\n") {
-			t.Errorf("the later server did not arrive:\n%s", text)
+			t.Errorf("the configuration lacks the later server:\n%s", text)
 		}
 		if gjson.Valid(before["later"]) { // JSON: a change of something else
 			seed(t, p.file, strings.Replace(string(readText(t, p.file)), "{", "{\"ofTheUser\": 1.10,", 1))
@@ -129,11 +129,11 @@ func TestLayoutsWithLaterEdits(t *testing.T) {
 		now := entriesOf(t, p.file, l.client)
 		for name, text := range before {
 			if !sameJSON(now[name], text) {
-				t.Errorf("%s was %s and is %s", name, text, now[name])
+				t.Errorf("entry %s is not restored: it was %s, got %s", name, text, now[name])
 			}
 		}
 		if len(now) != len(before) {
-			t.Errorf("there are %d servers, want %d", len(now), len(before))
+			t.Errorf("%d servers after the uninstallation, want %d", len(now), len(before))
 		}
 		if text := string(readText(t, p.file)); formatOf(p.file) == jsonFormat && !strings.Contains(text, `"ofTheUser": 1.10`) {
 			t.Errorf("the user's change is lost:\n%s", text)

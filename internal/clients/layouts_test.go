@@ -20,11 +20,11 @@ type layout struct {
 	client  *Client
 }
 
-// layouts runs a test for each layout, in a home of its own.
-func layouts(t *testing.T, test func(t *testing.T, l *layout)) {
+// eachLayout runs a test for each layout, in a home of its own.
+func eachLayout(t *testing.T, test func(t *testing.T, l *layout)) {
 	paths, err := filepath.Glob("../../testdata/clients/*.txtar")
 	if err != nil || len(paths) < len(Table) {
-		t.Fatalf("%d layouts, %v", len(paths), err)
+		t.Fatalf("%d layouts, want at least one a client: %v", len(paths), err)
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
@@ -99,7 +99,7 @@ func (l *layout) golden(t *testing.T, name, got string) {
 // TestLayoutsAreRead reads each client's files as they are on its system.
 func TestLayoutsAreRead(t *testing.T) {
 	t.Parallel()
-	layouts(t, func(t *testing.T, l *layout) {
+	eachLayout(t, func(t *testing.T, l *layout) {
 		im := &Import{project: l.machine.project, out: l.machine.project, lookup: func(string) (string, bool) { return "set-for-the-test", true }}
 		for _, file := range l.machine.clientFiles() {
 			_ = im.read(file)

@@ -27,7 +27,7 @@ func TestFindConfig(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		if got, f := Find(""); got != want || f != nil {
-			t.Errorf("found %q, %v; want %q", got, f, want)
+			t.Errorf("Find: %q, %v; want %q", got, f, want)
 		}
 	}
 	expect("")
@@ -45,13 +45,13 @@ func TestFindConfig(t *testing.T) {
 	writeFile(t, dir, "onecall.json", `{"fs":{"root":"sub"}}`)
 	expect("onecall.json")
 	if c, faults := Load(filepath.Join(dir, "onecall.json")); len(faults) > 0 || *c.FS.Root != filepath.Join(dir, "sub") {
-		t.Errorf("the root is relative to the file: %+v, %v", c.FS, faults)
+		t.Errorf("fs.root is not resolved against the file's folder: %+v, %v", c.FS, faults)
 	}
 	writeFile(t, dir, "onecall.yaml", "")
 	if _, f := Find(""); f == nil || f.Code != fault.BadRequest {
-		t.Errorf("two configurations: %v", f)
+		t.Errorf("Find with two configurations: %v, want bad_request", f)
 	}
 	if got, f := Find("x.yaml"); got != "x.yaml" || f != nil {
-		t.Errorf("named: %q, %v", got, f)
+		t.Errorf("Find of a named file: %q, %v", got, f)
 	}
 }

@@ -54,7 +54,7 @@ func TestMask(t *testing.T) {
 		`url: redis://me:abc@h/0`:                  `url: redis://me:***@h/0`,
 	} {
 		if got := string(maskSecrets([]byte(text), nil)); got != want {
-			t.Errorf("%s\nis %s\nnot %s", text, got, want)
+			t.Errorf("masking %s:\ngot  %s\nwant %s", text, got, want)
 		}
 	}
 	if got := string(maskSecrets([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
@@ -99,7 +99,7 @@ func TestMaskedLines(t *testing.T) {
 	} {
 		for _, name := range []string{"onecall.yaml", "onecall.json"} {
 			if shown := linesOfFaults(t, name, text); strings.Contains(shown, "hidden-1") || shown == "" {
-				t.Errorf("%s\nis shown as\n%s", text, shown)
+				t.Errorf("%s\nshows a secret or nothing:\n%s", text, shown)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestMaskedLines(t *testing.T) {
 		server + "args: [\"-y\", '${NOPE}'], env: {A: b c, D: 'x'}, start: y}": "args: [\"**\", '${NOPE}'], env: {A: ***, D: '*'}, start: y}",
 	} {
 		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {
-			t.Errorf("%s\nis shown as\n%s", text, shown)
+			t.Errorf("%s\nis shown as\n%s\nwhich lacks\n%s", text, shown, want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestSecretParts(t *testing.T) {
 			if collected := strings.Join(c.Secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") &&
 				!strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||
 				off != "" && collected != "" || strings.Contains(collected, "visible") {
-				t.Errorf("%s\nsecrets %q", text, c.Secrets)
+				t.Errorf("%s\nhas the secrets %q", text, c.Secrets)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ mcpServers:
 `)
 	for _, plain := range []string{"8080:80", "@scope/visible-1", "visible-2", "a-path-of-words-only", "${TOKEN}", "${NONE_SUCH}"} {
 		if !strings.Contains(string(c.Redacted), plain) {
-			t.Errorf("%s is not shown:\n%s", plain, c.Redacted)
+			t.Errorf("the redacted text lacks %s:\n%s", plain, c.Redacted)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestStoresNotShown(t *testing.T) {
 				text := fmt.Sprintf(key, written)
 				shown := linesOfFaults(t, name, text)
 				if strings.Contains(shown, "hidden-1") || strings.Contains(shown, "usr-name") || shown == "" {
-					t.Errorf("%s\nis shown as\n%s", text, shown)
+					t.Errorf("%s\nshows a secret or nothing:\n%s", text, shown)
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func TestStoresNotShown(t *testing.T) {
 		"results: {store: disk, ttl: 5}":    "results: {store: disk, ttl: 5}",
 	} {
 		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {
-			t.Errorf("%s\nis shown as\n%s", text, shown)
+			t.Errorf("%s\nis shown as\n%s\nwhich lacks\n%s", text, shown, want)
 		}
 	}
 }

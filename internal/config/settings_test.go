@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDifference: settings that are added, removed or changed are reported by pointer, without values.
-func TestDifference(t *testing.T) {
+// TestCompare: settings that are added, removed or changed are reported by pointer, without values.
+func TestCompare(t *testing.T) {
 	t.Parallel()
 	read := func(text string) *File {
 		c, faults := Parse("onecall.yaml", []byte(text), func(string) (string, bool) { return "a-secret-word", true })
@@ -40,13 +40,13 @@ func TestDifference(t *testing.T) {
 	} {
 		got := Compare(read(c.before).Settings, read(c.after).Settings)
 		if !slices.Equal(got.Added, c.added) || !slices.Equal(got.Removed, c.removed) || !slices.Equal(got.Changed, c.changed) {
-			t.Errorf("%s\nto %s\nis %q", c.before, c.after, got)
+			t.Errorf("comparing %s\nwith %s:\ngot %q", c.before, c.after, got)
 		}
 	}
 }
 
-// TestSettingsAreBounded: aliases that repeat aliases are followed only up to the maximum number of values.
-func TestSettingsAreBounded(t *testing.T) {
+// TestSettingsLimit: aliases that repeat aliases are followed only up to the maximum number of values.
+func TestSettingsLimit(t *testing.T) {
 	t.Parallel()
 	bomb := "x0: &a0 {k: v}\n"
 	for i := range 30 {
@@ -55,11 +55,11 @@ func TestSettingsAreBounded(t *testing.T) {
 	for _, text := range []string{bomb, "hoist: &h [*h]\n", "functions: &f {a: *f}\n"} {
 		c, _ := Parse("onecall.yaml", []byte(text), nil)
 		if len(c.Settings) > 2*maxValues {
-			t.Errorf("%.40q has %d settings", text, len(c.Settings))
+			t.Errorf("%.40q has %d settings, want at most %d", text, len(c.Settings), 2*maxValues)
 		}
 		for at := range c.Settings {
 			if strings.Count(at, "/") > maxDepth+1 {
-				t.Fatalf("%.40q is followed to %.80s", text, at)
+				t.Fatalf("%.40q has a setting deeper than maxDepth: %.80s", text, at)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestTranscripts(t *testing.T) {
 		transcript.Replay(t, archive.Files[1:], func(t *testing.T, section *txtar.File) string {
 			var out strings.Builder
 			for _, one := range configurations(string(section.Data)) {
-				out.WriteString(one.text + outcome(t, environment, section.Name, one.text))
+				out.WriteString(one.text + decodeResult(t, environment, section.Name, one.text))
 			}
 			return out.String()
 		})
@@ -47,18 +47,18 @@ func TestTranscripts(t *testing.T) {
 }
 
 // configuration is a configuration in a section: its text and the result.
-type configuration struct{ text, outcome string }
+type configuration struct{ text, decodeResult string }
 
 func configurations(section string) (list []configuration) {
 	ended := true
 	for line := range strings.Lines(section) {
-		outcome := strings.HasPrefix(line, "<")
-		if ended && !outcome {
+		decodeResult := strings.HasPrefix(line, "<")
+		if ended && !decodeResult {
 			list = append(list, configuration{})
 		}
-		ended = outcome
-		if one := &list[len(list)-1]; outcome {
-			one.outcome += line
+		ended = decodeResult
+		if one := &list[len(list)-1]; decodeResult {
+			one.decodeResult += line
 		} else {
 			one.text += line
 		}
@@ -70,8 +70,8 @@ func configurations(section string) (list []configuration) {
 var hidden = []string{"plain-secret", "in-secret", "plain1", "hidden", "usr-name", "tok-0123456789", "oc_d2hv", "IHRoaXMg", "literal-",
 	"header-value", "disabled-secret", "query-secret"}
 
-// outcome returns the result of a configuration, in lines.
-func outcome(t *testing.T, environment map[string]string, name, text string) string {
+// decodeResult returns the result of a configuration, in lines.
+func decodeResult(t *testing.T, environment map[string]string, name, text string) string {
 	t.Helper()
 	c, faults := decodeIn(environment, "/etc/onecall/"+name, text)
 	var out []string
@@ -96,7 +96,7 @@ func outcome(t *testing.T, environment map[string]string, name, text string) str
 	}
 	for _, word := range hidden {
 		if all := strings.Join(out, "\n") + string(c.Text); strings.Contains(all, word) {
-			t.Errorf("%s\nshows a secret:\n%s", text, all)
+			t.Errorf("%s\nis reported with a secret:\n%s", text, all)
 		}
 	}
 	if len(faults) == 0 {

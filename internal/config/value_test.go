@@ -18,7 +18,7 @@ func TestParseSize(t *testing.T) {
 	}
 	for _, text := range []string{"", "5", "-1B", "1.5MB", "1mb", "1TB", "1 MB ", "9223372036854775808B", "8589934592GiB", "B"} {
 		if got, ok := parseSize(text); ok {
-			t.Errorf("%q is accepted as %d", text, got)
+			t.Errorf("%q is accepted as %d, want refused", text, got)
 		}
 	}
 }
@@ -50,13 +50,13 @@ func TestConfigJSON(t *testing.T) {
 		if len(faults) != 1 || faults[0].Line != 1 || !strings.HasPrefix(faults[0].At, "/http/endpoints/e/body") {
 			t.Errorf("%s: %v", written, faults)
 		} else if got := string(c.HTTP.Endpoints[0].Config.Body); got != "null" {
-			t.Errorf("%s is %s", written, got)
+			t.Errorf("%s is %s, want null", written, got)
 		}
 	}
 	c, faults := decodeConfig("onecall.json",
 		`{"http": {"endpoints": {"e": {"url": "x", "body": {"b": 18446744073709551616, "a": 1.50, "c": "x\u00e9\/\ud83d\ude00", "b2": 1E5}}}}}`)
 	if len(faults) > 0 || string(c.HTTP.Endpoints[0].Config.Body) != `{"b":18446744073709551616,"a":1.50,"c":"xé/😀","b2":1E5}` {
-		t.Errorf("JSON: %s, %v", c.HTTP.Endpoints[0].Config.Body, faults)
+		t.Errorf("body from JSON: %s, %v", c.HTTP.Endpoints[0].Config.Body, faults)
 	}
 }
 
@@ -71,19 +71,19 @@ func TestRepeatedAliases(t *testing.T) {
 	}
 	_, faults := decodeConfig("onecall.yaml", b.String())
 	if len(faults) != 1 || faults[0].Code != fault.LimitExceeded {
-		t.Errorf("faults %v", faults)
+		t.Errorf("aliases of aliases: faults %v, want one limit_exceeded", faults)
 	}
 	text := "mcpServers:\n  a: {command: x, args: &l [" + strings.Repeat("x,", 5000) + "x]}\n"
 	for i := range 100 {
 		text += "  s" + strings.Repeat("x", i+1) + ": {command: x, args: *l}\n"
 	}
 	if _, faults := decodeConfig("onecall.yaml", text); len(faults) != 1 || faults[0].Code != fault.LimitExceeded {
-		t.Errorf("lists: %d faults", len(faults))
+		t.Errorf("a repeated long list: %d faults, want one limit_exceeded", len(faults))
 	}
 }
 
-// TestOddTexts checks texts that a transcript cannot hold.
-func TestOddTexts(t *testing.T) {
+// TestUnusualTexts checks texts that a transcript cannot hold.
+func TestUnusualTexts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":         {"", ""},

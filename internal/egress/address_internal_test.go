@@ -147,19 +147,19 @@ func TestRebinding(t *testing.T) {
 			_, err = client.Do(request)
 			f, ok := fault.As(err)
 			if !ok || f.Code != fault.Denied || !strings.Contains(f.Message, "not public") {
-				t.Errorf("%s, %s: %v", name, u, err)
+				t.Errorf("%s, %s: %v, want denied", name, u, err)
 			}
 			if ok && strings.Contains(f.Message, "169.254") {
-				t.Errorf("%s: the message tells where the name leads: %v", u, err)
+				t.Errorf("%s: the message shows the resolved address: %v", u, err)
 			}
 		}
 	}
 	if private.Load() != 0 || lookups.Load() == 0 {
-		t.Errorf("%d requests arrived, %d names were looked up", private.Load(), lookups.Load())
+		t.Errorf("%d requests arrived, want 0; %d names were looked up, want some", private.Load(), lookups.Load())
 	}
 	response, err := listed.Client(&TransportOptions{Dialer: dialer}).Get("http://own.intern:" + port + "/private")
 	if err != nil {
-		t.Fatalf("a host that is named exactly may be private: %v", err)
+		t.Fatalf("a private host that the list names exactly: %v", err)
 	}
 	_ = response.Body.Close()
 }

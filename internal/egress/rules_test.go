@@ -68,7 +68,7 @@ func TestBadEntries(t *testing.T) {
 	}
 	rules, faults := Parse(entries)
 	if len(faults) != len(badEntries) {
-		t.Fatalf("%d faults for %d bad entries: %v", len(faults), len(badEntries), faults)
+		t.Fatalf("got %d faults for %d bad entries: %v", len(faults), len(badEntries), faults)
 	}
 	for i, f := range faults {
 		if f.Code != fault.BadRequest || f.At != fault.Index("", 2*i+1) {
@@ -76,11 +76,11 @@ func TestBadEntries(t *testing.T) {
 		}
 	}
 	if err := rules.Check(address(t, "https://fine.example")); err != nil {
-		t.Errorf("the good entries do not count: %v", err)
+		t.Errorf("a valid entry between bad ones does not allow its host: %v", err)
 	}
 }
 
-func TestEntriesHideWhatMayBeSecret(t *testing.T) {
+func TestFaultsHideSecrets(t *testing.T) {
 	t.Parallel()
 	_, faults := Parse([]string{"https://me:topsecret@example.com", "example.com?key=topsecret", strings.Repeat("x", 100_000) + "*"})
 	for _, f := range faults {
@@ -89,7 +89,7 @@ func TestEntriesHideWhatMayBeSecret(t *testing.T) {
 		}
 	}
 	if len(faults) != 3 {
-		t.Errorf("%d faults", len(faults))
+		t.Errorf("got %d faults, want 3", len(faults))
 	}
 }
 
@@ -102,7 +102,7 @@ func address(t *testing.T, text string) *url.URL {
 	return u
 }
 
-func TestNothingIsAllowedByDefault(t *testing.T) {
+func TestDefaultDeniesAll(t *testing.T) {
 	t.Parallel()
 	for _, r := range []*Rules{nil, {}} {
 		if err := r.Check(address(t, "https://example.com/path?x=1")); fault.CodeOf(err) != fault.Denied ||
@@ -167,11 +167,11 @@ func FuzzRules(f *testing.F) {
 			return
 		}
 		if err := rules.Check(u); err == nil && len(faults) > 0 {
-			t.Fatalf("%q is no entry and allows %q", entry, text)
+			t.Fatalf("the invalid entry %q allows %q", entry, text)
 		}
 		byName, err := new(Rules).Naming(text)
 		if (err == nil) != (byName.Check(u) == nil) {
-			t.Fatalf("%q named: %v, checked: %v", text, err, byName.Check(u))
+			t.Fatalf("%q: Naming returns %v, Check of the new rules %v", text, err, byName.Check(u))
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func allowing(t *testing.T, urls ...string) *Rules {
+func rulesFor(t *testing.T, urls ...string) *Rules {
 	t.Helper()
 	rules, err := new(Rules).Naming(urls...)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:9")
 	t.Setenv("http_proxy", "http://127.0.0.1:9")
 	if Open().connections(&TransportOptions{}).Proxy != nil {
-		t.Fatal("the transport asks for a proxy")
+		t.Fatal("the transport has a proxy, want none")
 	}
 }
 
@@ -88,14 +88,14 @@ func TestCertificates(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				if test.want != "" {
-					t.Error("the request was sent")
+					t.Error("the request was sent to a server with a bad certificate")
 				}
 			}))
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{test.of}}
 			server.StartTLS()
 			defer server.Close()
-			client := allowing(t, server.URL).Client(&TransportOptions{Roots: roots})
+			client := rulesFor(t, server.URL).Client(&TransportOptions{Roots: roots})
 			response, err := client.Post(server.URL+"/?token=topsecret", "text/plain", strings.NewReader("x"))
 			if test.want == "" {
 				if err != nil {
@@ -113,12 +113,12 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPWhereHTTPSWasAskedFor(t *testing.T) {
+func TestPlainHTTPServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	secure := strings.Replace(server.URL, "http:", "https:", 1)
-	_, err := allowing(t, secure).Client(nil).Get(secure)
+	_, err := rulesFor(t, secure).Client(nil).Get(secure)
 	if f, ok := fault.As(err); !ok || f.Code != fault.Unavailable || !strings.Contains(f.Message, "plain HTTP") {
 		t.Errorf("got %v", err)
 	}
@@ -129,14 +129,14 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTransportGuardsByItself(t *testing.T) {
+func TestTransportChecksRules(t *testing.T) {
 	t.Parallel()
 	var sent *http.Request
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
 		sent = r
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
 	})
-	transport := allowing(t, "https://a.example").Transport(&TransportOptions{Base: base})
+	transport := rulesFor(t, "https://a.example").Transport(&TransportOptions{Base: base})
 	body := &closeRecorder{Reader: strings.NewReader("x")}
 	request := httptest.NewRequest(http.MethodPost, "https://b.example/?token=topsecret", body)
 	if _, err := transport.RoundTrip(request); fault.CodeOf(err) != fault.Denied || sent != nil || !body.closed ||
@@ -151,7 +151,7 @@ func TestTransportGuardsByItself(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if sent.URL.Host != "a.example" || sent.Host != "" || request.URL.Host != "A.example:443" || request.Host != "elsewhere.example" {
-		t.Errorf("sent to %q with the host %q; the request is now %q, %q", sent.URL.Host, sent.Host, request.URL.Host, request.Host)
+		t.Errorf("sent to %q with the host %q; the caller's request became %q, %q", sent.URL.Host, sent.Host, request.URL.Host, request.Host)
 	}
 }
 
@@ -162,8 +162,8 @@ type closeRecorder struct {
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
-// TestCredentialsOnAnotherSpelling: a redirect to another spelling of the same host is not a redirect to another host.
-func TestCredentialsOnAnotherSpelling(t *testing.T) {
+// TestRedirectToOtherSpelling: a redirect to another spelling of the same host is not a redirect to another host.
+func TestRedirectToOtherSpelling(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -184,13 +184,13 @@ func TestCredentialsOnAnotherSpelling(t *testing.T) {
 	request.RequestURI = ""
 	request.Header.Set("Authorization", "Bearer x")
 	request.Header.Set("X-Api-Key", " and y")
-	response, err := allowing(t, "https://a.example", "https://b.example").Client(&TransportOptions{Base: base}).Do(request)
+	response, err := rulesFor(t, "https://a.example", "https://b.example").Client(&TransportOptions{Base: base}).Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = response.Body.Close()
 	if strings.Join(seen, "|") != "Bearer x and y|Bearer x and y|" {
-		t.Errorf("Authorization was %q", seen)
+		t.Errorf("credentials sent: %q, want them for a.example only", seen)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestFailure(t *testing.T) {
 	})
 	request := httptest.NewRequest(http.MethodPost, "https://a.example/", strings.NewReader("x"))
 	request.RequestURI = ""
-	_, err := allowing(t, "https://a.example").Client(&TransportOptions{Base: base}).Do(request)
+	_, err := rulesFor(t, "https://a.example").Client(&TransportOptions{Base: base}).Do(request)
 	if f := Failure(request, err); f.Outcome != fault.SentUnknown {
 		t.Errorf("after a redirect: %v, %q", f, f.Outcome)
 	}

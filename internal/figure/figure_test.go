@@ -13,7 +13,7 @@ func TestText(t *testing.T) {
 		0.851: "0.85", 0.0123: "0.012", 0.00001: "0.000010", 1.284: "1.28", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", -0.5: "-0.50",
 	} {
 		if got := figure.Text(v); got != want {
-			t.Errorf("%v is spelt %q, want %q", v, got, want)
+			t.Errorf("Text(%v) = %q, want %q", v, got, want)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestAgainst(t *testing.T) {
 		{0.103, 0.1, "0.103"}, {0.1, 0.1, "0.10"}, {0.094, 0.1, "0.094"}, {1.0004, 1, "1.0004"}, {600.4, 600, "600.4"}, {1e-9 + 1, 1, "1.00000"}, {0.3, 0, "0.30"},
 	} {
 		if got := figure.Against(c.v, c.bound); got != c.want {
-			t.Errorf("%v against %v is spelt %q, want %q", c.v, c.bound, got, c.want)
+			t.Errorf("Against(%v, %v) = %q, want %q", c.v, c.bound, got, c.want)
 		}
 	}
 }

@@ -39,6 +39,6 @@ func BenchmarkFileSet(b *testing.B) {
 		}
 	}
 	if got, err := s.Get(b.Context(), "key"); err != nil || !bytes.Equal(got, value) {
-		b.Fatal("lost", err)
+		b.Fatal("the stored value was lost:", err)
 	}
 }

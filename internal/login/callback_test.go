@@ -35,7 +35,7 @@ func TestCallback(t *testing.T) {
 		}
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusMethodNotAllowed {
-			t.Errorf("a POST has the status %d", answer.StatusCode)
+			t.Errorf("a POST gets status %d, want 405", answer.StatusCode)
 		}
 		before := b.before
 		b.before = nil
@@ -51,7 +51,7 @@ func TestCallback(t *testing.T) {
 	for _, p := range b.pages {
 		statuses = append(statuses, p.status)
 		if !strings.Contains(p.header.Get("Content-Security-Policy"), "default-src 'none'") || strings.Contains(p.text, "<script") {
-			t.Errorf("page %+v", p)
+			t.Errorf("the page has a script or lacks its policy: %+v", p)
 		}
 	}
 	wanted := []int{400, 400, 400, 400, 404, 404, 200, 410}
@@ -65,7 +65,7 @@ func TestCallback(t *testing.T) {
 	}
 	if connection, err := net.Dial("tcp", host); err == nil {
 		connection.Close()
-		t.Error("the redirect is still open")
+		t.Error("the callback still listens after the login")
 	}
 }
 
@@ -79,18 +79,18 @@ func TestCallbackEscapes(t *testing.T) {
 	}
 	b := &browser{}
 	err := Login(t.Context(), s.o, b)
-	want(t, s.auth, err, fault.Denied, "did not let you in")
+	wantError(t, s.auth, err, fault.Denied, "did not let you in")
 	if len(err.Error()) > 400 || strings.ContainsAny(err.Error(), "\x1b\n") {
-		t.Errorf("error %q", err)
+		t.Errorf("the error is too long or not printable: %q", err)
 	}
 	if len(b.pages) != 1 || b.pages[0].status != 400 || strings.Contains(b.pages[0].text, "<script") ||
 		!strings.Contains(b.pages[0].text, "&lt;script&gt;") {
-		t.Errorf("pages %+v", b.pages)
+		t.Errorf("pages %+v, want one escaped page with status 400", b.pages)
 	}
 }
 
-// newTee reads a request's body and puts it back.
-func newTee(r *http.Request) []byte {
+// readBody reads a request's body and puts it back.
+func readBody(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	return body

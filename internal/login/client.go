@@ -71,11 +71,11 @@ func (t *resourceTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.resource != "" {
 		form.Set("resource", t.resource)
 	}
-	again := r.Clone(r.Context())
+	clone := r.Clone(r.Context())
 	text := form.Encode()
-	again.Body, again.ContentLength, again.GetBody = io.NopCloser(strings.NewReader(text)), int64(len(text)), nil
-	again.Header.Set("Accept", "application/json")
-	return t.next.RoundTrip(again)
+	clone.Body, clone.ContentLength, clone.GetBody = io.NopCloser(strings.NewReader(text)), int64(len(text)), nil
+	clone.Header.Set("Accept", "application/json")
+	return t.next.RoundTrip(clone)
 }
 
 // guard checks the address of each request and bounds each response body.

@@ -24,7 +24,7 @@ type discovery struct {
 
 // discover asks the MCP server for its authorization server, and that for its endpoints.
 func (s *server) discover(ctx context.Context) (*discovery, error) {
-	asks, challenges, err := s.probe(ctx)
+	loginRequired, challenges, err := s.probe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *server) discover(ctx context.Context) (*discovery, error) {
 		if len(document.AuthorizationServers) > 0 {
 			issuer = document.AuthorizationServers[0]
 		}
-	case asks:
+	case loginRequired:
 		issuer = origin(s.endpoint) // as in the specification of 2025-03-26, which some servers still follow
 	case s.o.AuthServer == "":
 		return nil, fault.New(fault.BadRequest, "server %q does not ask for a login, and names no authorization server: "+
@@ -64,7 +64,7 @@ const initializeRequest = `{"jsonrpc":"2.0","id":1,"method":"initialize",` +
 	`"params":{"protocolVersion":"` + protocol.Stateful + `","capabilities":{},"clientInfo":{"name":"onecall","version":"0"}}}`
 
 // probe sends a request without a token, and returns whether the server requires a login, with its challenges.
-func (s *server) probe(ctx context.Context) (asks bool, challenges []oauthex.Challenge, err error) {
+func (s *server) probe(ctx context.Context) (loginRequired bool, challenges []oauthex.Challenge, err error) {
 	send := func(method, session, body string) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, method, s.endpoint, strings.NewReader(body))
 		if err != nil {

@@ -36,7 +36,7 @@ func (s *loginFixture) login(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := Login(ctx, s.o, b); err != nil {
-		t.Fatal(err, b.notices)
+		t.Fatalf("login: %v; notices %q", err, b.notices)
 	}
 }
 
@@ -48,11 +48,11 @@ func loggedIn(t *testing.T) *loginFixture {
 	return s
 }
 
-// is fails the test unless there is a login, or none, as loggedIn says.
-func (s *loginFixture) is(t *testing.T, loggedIn bool) {
+// checkLoggedIn fails the test unless Status reports loggedIn.
+func (s *loginFixture) checkLoggedIn(t *testing.T, loggedIn bool) {
 	t.Helper()
 	if state, err := Status(t.Context(), s.o); err != nil || state.LoggedIn != loggedIn {
-		t.Errorf("status %+v, %v", state, err)
+		t.Errorf("Status: %+v, %v, want logged in %t", state, err, loggedIn)
 	}
 }
 
@@ -76,8 +76,8 @@ func newHandler(t *testing.T, o *Options) *handler {
 	return h.(*handler)
 }
 
-// change edits the stored login.
-func (s *loginFixture) change(t *testing.T, edit func(*record)) *record {
+// editLogin edits the stored login.
+func (s *loginFixture) editLogin(t *testing.T, edit func(*record)) *record {
 	t.Helper()
 	server, err := newServer(s.o)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *loginFixture) change(t *testing.T, edit func(*record)) *record {
 	}
 	r, err := server.load(t.Context())
 	if err != nil || r == nil {
-		t.Fatal("no login is stored: ", err)
+		t.Fatal("no stored login: ", err)
 	}
 	edit(r)
 	if err := server.save(t.Context(), r); err != nil {
@@ -94,13 +94,13 @@ func (s *loginFixture) change(t *testing.T, edit func(*record)) *record {
 	return r
 }
 
-// ended makes a login look as it does an hour after its token was issued.
-func ended(r *record) {
+// expire makes a login look as it does an hour after its token was issued.
+func expire(r *record) {
 	r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(-time.Second)
 }
 
-// old makes a login look as it does some minutes after its token was issued.
-func old(r *record) { r.Obtained = time.Now().Add(-10 * time.Minute) }
+// backdate makes a login look as it does some minutes after its token was issued.
+func backdate(r *record) { r.Obtained = time.Now().Add(-10 * time.Minute) }
 
 // connect opens an MCP session with a fresh handler.
 func (s *loginFixture) connect(t *testing.T) (*sdk.ClientSession, *handler, error) {
@@ -119,10 +119,10 @@ type browser struct {
 	refuse  bool
 	before  func(callback *url.URL) // sees the redirect before it is followed
 	notices []string
-	pages   []page200
+	pages   []sentPage
 }
 
-type page200 struct {
+type sentPage struct {
 	status int
 	text   string
 	header http.Header
@@ -154,7 +154,7 @@ func (b *browser) Open(address string) error {
 func (b *browser) visit(address string) {
 	answer, err := http.Get(address)
 	if err != nil {
-		b.pages = append(b.pages, page200{text: err.Error()})
+		b.pages = append(b.pages, sentPage{text: err.Error()})
 		return
 	}
 	defer answer.Body.Close()
@@ -162,7 +162,7 @@ func (b *browser) visit(address string) {
 	buffer := make([]byte, 64<<10)
 	n, _ := answer.Body.Read(buffer)
 	text.Write(buffer[:n])
-	b.pages = append(b.pages, page200{answer.StatusCode, text.String(), answer.Header})
+	b.pages = append(b.pages, sentPage{answer.StatusCode, text.String(), answer.Header})
 }
 
 func freePort(t *testing.T) int {

@@ -35,9 +35,9 @@ func TestLoginRefuses(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		spoil func(*set)
-		code  fault.Code
-		says  string
+		spoil   func(*set)
+		code    fault.Code
+		message string
 	}{
 		"no S256":                {meta("code_challenge_methods_supported", []string{"plain"}), fault.Denied, "S256"},
 		"no PKCE":                {meta("code_challenge_methods_supported", nil), fault.Denied, "PKCE"},
@@ -107,11 +107,11 @@ func TestLoginRefuses(t *testing.T) {
 			test.spoil(s)
 			b := &browser{}
 			err := Login(t.Context(), s.o, b)
-			want(t, s.auth, err, test.code, test.says)
+			wantError(t, s.auth, err, test.code, test.message)
 			if strings.Contains(err.Error(), "hidden") || strings.ContainsAny(err.Error(), "\r\n") {
-				t.Errorf("error %q", err)
+				t.Errorf("the error has a secret or a line break: %q", err)
 			}
-			s.is(t, false)
+			s.checkLoggedIn(t, false)
 		})
 	}
 }
@@ -172,7 +172,7 @@ func TestLoginWorks(t *testing.T) {
 			}
 		},
 		"client document unread": func(_ *testing.T, s *loginFixture) { s.o.ClientID = "https://example.com/onecall.json" },
-		"no refresh":             func(_ *testing.T, s *loginFixture) { s.auth.noRenew = true },
+		"no refresh":             func(_ *testing.T, s *loginFixture) { s.auth.noRefresh = true },
 		"no expiry":              func(_ *testing.T, s *loginFixture) { s.auth.lifetime = -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,16 +185,16 @@ func TestLoginWorks(t *testing.T) {
 			if err := greet(t, session); err != nil {
 				t.Fatal(err)
 			}
-			if s.auth.noRenew {
+			if s.auth.noRefresh {
 				return
 			}
-			h.setCurrent(s.change(t, old))
+			h.setCurrent(s.editLogin(t, backdate))
 			s.auth.forgetAccess()
 			if err := greet(t, session); err != nil || s.auth.count() != 1 {
-				t.Errorf("renewing: %v, %d renewals", err, s.auth.count())
+				t.Errorf("call with a forgotten token: %v, %d renewals, want 1", err, s.auth.count())
 			}
 			if err := Logout(t.Context(), s.o); err != nil || len(s.auth.revoked) != 2 {
-				t.Errorf("logout: %v, %q", err, s.auth.revoked)
+				t.Errorf("logout: %v, revoked %q, want two tokens", err, s.auth.revoked)
 			}
 		})
 	}
@@ -209,11 +209,11 @@ func TestLoginPortInUse(t *testing.T) {
 	defer l.Close()
 	s := newLoginFixture(t)
 	s.o.RedirectPort = l.Addr().(*net.TCPAddr).Port
-	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, strconv.Itoa(s.o.RedirectPort))
+	wantError(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, strconv.Itoa(s.o.RedirectPort))
 }
 
 // A remote server must not direct a login to this machine. A transport that knows its name plays the server.
-func TestLoginNotToThisMachine(t *testing.T) {
+func TestRemoteServerNamesLoopback(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	s.o.ServerURL = "https://tools.example/mcp"
@@ -229,9 +229,9 @@ func TestLoginNotToThisMachine(t *testing.T) {
 		}
 		return w.Result(), nil
 	})}
-	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Denied, "this machine")
+	wantError(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Denied, "this machine")
 	s.o.AuthServer = "https://localhost"
-	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Denied, "this machine")
+	wantError(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Denied, "this machine")
 }
 
 // A redirect of the metadata is followed only to allowed addresses.
@@ -244,47 +244,47 @@ func TestMetadataRedirects(t *testing.T) {
 		s.tools.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 		s.tools.mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 		s.tools.mux.HandleFunc("/here", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, s.tools.metadata) })
-		want(t, s.auth, Login(t.Context(), s.o, &browser{}), code)
+		wantError(t, s.auth, Login(t.Context(), s.o, &browser{}), code)
 	}
 }
 
-func TestLoginIsGivenUp(t *testing.T) {
+func TestLoginCancelled(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &idleUser{opened: cancel}
-	want(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "not finished")
+	wantError(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "not finished")
 	if !strings.Contains(strings.Join(b.notices, "\n"), s.auth.URL+"/authorize?") {
-		t.Errorf("the address was not shown: %q", b.notices)
+		t.Errorf("the notices lack the address: %q", b.notices)
 	}
 	redirect, _ := url.Parse(b.address)
 	if _, err := net.DialTimeout("tcp", mustParse(t, redirect.Query().Get("redirect_uri")).Host, time.Second); err == nil {
-		t.Error("the redirect is still open")
+		t.Error("the callback still listens after the login was cancelled")
 	}
 	slow := newLoginFixture(t)
 	slow.tools.around = func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			newTee(r) // a server notices that its client has left only after it has read the request
+			readBody(r) // a server notices that its client has left only after it has read the request
 			<-r.Context().Done()
 		})
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	want(t, slow.auth, Login(ctx, slow.o, &browser{}), fault.Timeout, "in time")
+	wantError(t, slow.auth, Login(ctx, slow.o, &browser{}), fault.Timeout, "in time")
 }
 
 // The requested scopes: those that the server names, only the configured ones, or also those that a call lacked.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
-	if got := s.auth.lastAsked(); got.Get("scope") != "offline_access tools" || got.Get("prompt") != "consent" ||
+	if got := s.auth.lastRequest(); got.Get("scope") != "offline_access tools" || got.Get("prompt") != "consent" ||
 		got.Get("resource") != s.tools.URL+"/mcp" {
-		t.Errorf("asked for %v", got)
+		t.Errorf("the login requested %v", got)
 	}
 	s.tools.around = func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var call struct{ Method string }
-			body := newTee(r)
+			body := readBody(r)
 			if json.Unmarshal(body, &call); call.Method == "tools/call" {
 				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write admin"`)
 				w.WriteHeader(http.StatusForbidden)
@@ -294,24 +294,24 @@ func TestScopes(t *testing.T) {
 		})
 	}
 	session, _ := s.session(t)
-	want(t, s.auth, greet(t, session), fault.Denied, "write admin", "onecall auth login hub")
+	wantError(t, s.auth, greet(t, session), fault.Denied, "write admin", "onecall auth login hub")
 	if state, _ := Status(t.Context(), s.o); strings.Join(state.MissingScopes, " ") != "write admin" || !state.LoggedIn {
 		t.Errorf("status %+v", state)
 	}
 	s.login(t)
-	if got := s.auth.lastAsked().Get("scope"); got != "admin offline_access tools write" {
-		t.Errorf("asked for %q after the refusal", got)
+	if got := s.auth.lastRequest().Get("scope"); got != "admin offline_access tools write" {
+		t.Errorf("the login after the refusal requested %q", got)
 	}
 	if state, _ := Status(t.Context(), s.o); len(state.MissingScopes) != 0 {
 		t.Errorf("status %+v", state)
 	}
 	s.o.Scopes = []string{"tools"}
 	s.login(t)
-	if got := s.auth.lastAsked().Get("scope"); got != "tools" {
-		t.Errorf("asked for %q, configured is tools", got)
+	if got := s.auth.lastRequest().Get("scope"); got != "tools" {
+		t.Errorf("the login requested %q, want the configured tools", got)
 	}
 	session, _ = s.session(t)
-	want(t, s.auth, greet(t, session), fault.Denied, "write admin", "in the configuration")
+	wantError(t, s.auth, greet(t, session), fault.Denied, "write admin", "in the configuration")
 }
 
 // Any other 403 is the server's own decision, and is shown.
@@ -330,9 +330,9 @@ func TestForbidden(t *testing.T) {
 			})
 		}
 		_, _, err := s.connect(t)
-		want(t, s.auth, err, fault.Denied, "403")
+		wantError(t, s.auth, err, fault.Denied, "403")
 		if f, _ := fault.As(err); f.Status != 403 || string(f.Body) != shown {
-			t.Errorf("status %d, body %q", f.Status, f.Body)
+			t.Errorf("status %d, body %q, want 403, %q", f.Status, f.Body, shown)
 		}
 	}
 }

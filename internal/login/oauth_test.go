@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// want fails unless err has the code and its message all the words, and none of the secrets.
-func want(t *testing.T, a *authServer, err error, code fault.Code, segments ...string) {
+// wantError fails unless err has the code and its message all the words, and none of the secrets.
+func wantError(t *testing.T, a *authServer, err error, code fault.Code, segments ...string) {
 	t.Helper()
 	if fault.CodeOf(err) != code {
 		t.Fatalf("error %v, want the code %s", err, code)
@@ -31,7 +31,7 @@ func want(t *testing.T, a *authServer, err error, code fault.Code, segments ...s
 	}
 	for _, segment := range segments {
 		if !strings.Contains(err.Error(), segment) {
-			t.Errorf("error %q does not say %q", err, segment)
+			t.Errorf("error %q lacks %q", err, segment)
 		}
 	}
 	if a != nil {
@@ -47,8 +47,8 @@ func TestEndToEnd(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	_, _, err := s.connect(t)
-	want(t, s.auth, err, fault.Denied, "onecall auth login hub")
-	s.is(t, false)
+	wantError(t, s.auth, err, fault.Denied, "onecall auth login hub")
+	s.checkLoggedIn(t, false)
 
 	s.login(t)
 	session, h := s.session(t)
@@ -58,29 +58,29 @@ func TestEndToEnd(t *testing.T) {
 	state, err := Status(t.Context(), s.o)
 	if err != nil || !state.LoggedIn || !state.Renews || state.Store != "file" || state.Issuer != s.auth.URL ||
 		strings.Join(state.Scopes, " ") != "offline_access tools" || time.Until(state.Expires) < 50*time.Minute {
-		t.Fatalf("status after the login: %+v, %v", state, err)
+		t.Fatalf("Status after the login: %+v, %v", state, err)
 	}
 
-	h.setCurrent(s.change(t, ended)) // the token ends
+	h.setCurrent(s.editLogin(t, expire)) // the token ends
 	if err := greet(t, session); err != nil || s.auth.count() != 1 {
-		t.Fatalf("after the token's end: %v, %d renewals", err, s.auth.count())
+		t.Fatalf("call with an expired token: %v, %d renewals, want 1", err, s.auth.count())
 	}
-	h.setCurrent(s.change(t, old)) // the server forgets it before its end
+	h.setCurrent(s.editLogin(t, backdate)) // the server forgets it before its end
 	s.auth.forgetAccess()
 	if err := greet(t, session); err != nil || s.auth.count() != 2 {
-		t.Fatalf("after the server forgot: %v, %d renewals", err, s.auth.count())
+		t.Fatalf("call with a token that the server forgot: %v, %d renewals, want 2", err, s.auth.count())
 	}
 
 	if err := Logout(t.Context(), s.o); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(s.auth.revoked, " "); got != "refresh_token access_token" {
-		t.Errorf("revoked: %q", got)
+		t.Errorf("revoked %q, want both tokens", got)
 	}
-	want(t, s.auth, greet(t, session), fault.Denied, "onecall auth login hub")
-	s.is(t, false)
+	wantError(t, s.auth, greet(t, session), fault.Denied, "onecall auth login hub")
+	s.checkLoggedIn(t, false)
 	if err := Logout(t.Context(), s.o); err != nil {
-		t.Errorf("a second logout: %v", err)
+		t.Errorf("second logout: %v", err)
 	}
 
 	s.login(t) // by another process: the open session uses its token
@@ -90,23 +90,23 @@ func TestEndToEnd(t *testing.T) {
 }
 
 // With a broken store, a server that asks for no login still works with a handler. For one that asks, the error names the store.
-func TestStoreIsBroken(t *testing.T) {
+func TestBrokenStore(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	s.o.Store = &brokenStore{Store: s.o.Store, get: true, set: true}
-	want(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, "broken")
+	wantError(t, s.auth, Login(t.Context(), s.o, &browser{}), fault.Unavailable, "broken")
 	_, _, err := s.connect(t)
-	want(t, s.auth, err, fault.Unavailable, "broken")
+	wantError(t, s.auth, err, fault.Unavailable, "broken")
 	s.tools.around = func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "" {
-				t.Error("a token was sent")
+				t.Error("a token was sent without a usable store")
 			}
 			w.WriteHeader(http.StatusTeapot)
 		})
 	}
 	if _, _, err = s.connect(t); err == nil || !strings.Contains(err.Error(), "teapot") {
-		t.Errorf("error %v", err)
+		t.Errorf("connect: %v, want the server's status", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestBoundLogin(t *testing.T) {
 			change(s.o)
 			state, err := Status(t.Context(), s.o)
 			if err != nil || state.LoggedIn != (name == "same url") {
-				t.Errorf("status %+v, %v", state, err)
+				t.Errorf("Status: %+v, %v", state, err)
 			}
 		})
 	}
@@ -158,14 +158,14 @@ func TestOptions(t *testing.T) {
 			o := good
 			test.change(&o)
 			_, err := Handler(&o)
-			want(t, nil, err, test.code)
+			wantError(t, nil, err, test.code)
 			if err != nil && strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %q shows the URL's password", err)
 			}
 		})
 	}
 	_, err := Handler(nil)
-	want(t, nil, err, fault.BadRequest)
+	wantError(t, nil, err, fault.BadRequest)
 }
 
 // brokenStore fails on demand.
@@ -193,7 +193,7 @@ func (b *brokenStore) Set(ctx context.Context, key string, value []byte) error {
 	return b.Store.Set(ctx, key, value)
 }
 
-func (b *brokenStore) broken(get, set bool) {
+func (b *brokenStore) setBroken(get, set bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.get, b.set = get, set

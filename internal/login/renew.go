@@ -132,10 +132,10 @@ func (h *handler) saveLate() {
 	}
 	defer unlock()
 	h.mu.Lock()
-	mine := h.current
+	current := h.current
 	h.mu.Unlock()
 	r, err := h.latest(ctx)
-	if err != nil || r == mine && h.save(ctx, r) != nil {
+	if err != nil || r == current && h.save(ctx, r) != nil {
 		return
 	}
 	h.mu.Lock()

@@ -35,7 +35,7 @@ func TestRenewOnce(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
 	for round := 1; round <= 3; round++ {
-		s.change(t, ended)
+		s.editLogin(t, expire)
 		var handlers []*handler
 		for range 4 {
 			handlers = append(handlers, newHandler(t, s.o))
@@ -53,11 +53,11 @@ func TestRenewOnce(t *testing.T) {
 		wait.Wait()
 		for _, one := range got {
 			if one == "" || one != got[0] {
-				t.Fatalf("round %d: several tokens were given", round)
+				t.Fatalf("round %d: the callers got different tokens", round)
 			}
 		}
 		if n := s.auth.count(); n != round {
-			t.Fatalf("%d renewals after %d rounds", n, round)
+			t.Fatalf("%d renewals after %d rounds, want one a round", n, round)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "logins", "logins.json")
 	s.o.Store = newFile(file)
 	s.login(t)
-	s.change(t, ended)
+	s.editLogin(t, expire)
 	var wait sync.WaitGroup
 	got := make([]string, 4)
 	for i := range got {
@@ -78,7 +78,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 			c.Env = append(os.Environ(), "ONECALL_OAUTH_CHILD=renew", "ONECALL_OAUTH_URL="+s.o.ServerURL, "ONECALL_OAUTH_FILE="+file)
 			out, err := c.Output()
 			if err != nil {
-				t.Errorf("a process failed: %v", err)
+				t.Errorf("renewal in a process: %v", err)
 			}
 			got[i] = string(out)
 		})
@@ -86,11 +86,11 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 	wait.Wait()
 	for _, one := range got {
 		if one == "" || one != got[0] {
-			t.Errorf("tokens %q", got)
+			t.Errorf("the processes got different tokens: %q", got)
 		}
 	}
 	if n := s.auth.count(); n != 1 {
-		t.Errorf("%d renewals", n)
+		t.Errorf("%d renewals, want 1", n)
 	}
 	if _, _, err := token(t, s.o, nil); err != nil {
 		t.Error(err)
@@ -106,9 +106,9 @@ func TestRenewFails(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		spoil func(*loginFixture)
-		code  fault.Code
-		says  string
+		spoil   func(*loginFixture)
+		code    fault.Code
+		message string
 	}{
 		"dead":      {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_grant") }), fault.Denied, "onecall auth login hub"},
 		"client":    {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_client") }), fault.Denied, "onecall auth login hub"},
@@ -123,15 +123,15 @@ func TestRenewFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := loggedIn(t)
-			s.change(t, ended)
+			s.editLogin(t, expire)
 			secrets := s.auth.secrets()
 			test.spoil(s)
 			_, _, err := token(t, s.o, nil)
-			want(t, s.auth, err, test.code, test.says)
+			wantError(t, s.auth, err, test.code, test.message)
 			if len(secrets) < 2 {
-				t.Error("there is nothing to keep secret")
+				t.Error("the test has fewer than two secrets to look for")
 			}
-			s.is(t, true)
+			s.checkLoggedIn(t, true)
 		})
 	}
 }
@@ -140,17 +140,17 @@ func TestRenewFails(t *testing.T) {
 func TestRenewEarly(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
-	r := s.change(t, func(r *record) {
+	r := s.editLogin(t, func(r *record) {
 		r.Obtained, r.Expires = time.Now().Add(-time.Hour), time.Now().Add(20*time.Second)
 	})
 	s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true }
 	got, h, err := token(t, s.o, nil)
 	if err != nil || got != r.Access {
-		t.Errorf("%v", err)
+		t.Errorf("token while the server is unavailable: %v, want the old one", err)
 	}
 	s.auth.token = nil
 	if got, _, err = token(t, s.o, h); err != nil || got == r.Access {
-		t.Errorf("not renewed: %v", err)
+		t.Errorf("the token was not renewed when the server answered again: %v", err)
 	}
 }
 
@@ -158,14 +158,14 @@ func TestRenewEarly(t *testing.T) {
 func TestNoRefreshToken(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
-	s.auth.noRenew = true
+	s.auth.noRefresh = true
 	s.login(t)
 	if _, _, err := token(t, s.o, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.change(t, ended)
+	s.editLogin(t, expire)
 	_, _, err := token(t, s.o, nil)
-	want(t, s.auth, err, fault.Denied, "no means to renew", "onecall auth login hub")
+	wantError(t, s.auth, err, fault.Denied, "no means to renew", "onecall auth login hub")
 	if state, _ := Status(t.Context(), s.o); state.LoggedIn || state.Renews {
 		t.Errorf("status %+v", state)
 	}
@@ -175,68 +175,68 @@ func TestNoRefreshToken(t *testing.T) {
 func TestStoredRefreshToken(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
-	s.auth.keep = true
+	s.auth.keepRefresh = true
 	s.login(t)
 	for range 3 {
-		s.change(t, ended)
+		s.editLogin(t, expire)
 		if _, _, err := token(t, s.o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if s.auth.count() != 3 {
-		t.Errorf("%d renewals", s.auth.count())
+		t.Errorf("%d renewals, want 3", s.auth.count())
 	}
 }
 
 // If a server refuses a token that was just issued, no more tokens are requested.
-func TestRefusedAtOnce(t *testing.T) {
+func TestNewTokenRefused(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
 	s.auth.forgetAccess()
 	for range 3 {
 		_, _, err := s.connect(t)
-		want(t, s.auth, err, fault.Denied, "does not accept the token")
+		wantError(t, s.auth, err, fault.Denied, "does not accept the token")
 	}
 	if n := s.auth.count(); n != 0 {
-		t.Errorf("%d renewals", n)
+		t.Errorf("%d renewals, want 0", n)
 	}
 }
 
 // A renewed login that cannot be stored is not lost: it is used, renewed again, and stored when the store works again.
-func TestStoreDoesNotTake(t *testing.T) {
+func TestUnsavedRenewal(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	b := &brokenStore{Store: s.o.Store}
 	s.o.Store = b
 	s.login(t)
-	s.change(t, ended)
-	b.broken(false, true)
+	s.editLogin(t, expire)
+	b.setBroken(false, true)
 	_, h, err := token(t, s.o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.mu.Lock()
-	ended(h.current) // it is the one that waits to be stored as well
+	expire(h.current) // it is the one that waits to be stored as well
 	h.mu.Unlock()
 	got, _, err := token(t, s.o, h)
 	if err != nil || s.auth.count() != 2 {
-		t.Fatalf("%v, %d renewals", err, s.auth.count())
+		t.Fatalf("token with an unsaved login: %v, %d renewals, want 2", err, s.auth.count())
 	}
-	b.broken(false, false)
+	b.setBroken(false, false)
 	h.mu.Lock()
 	h.saveAgain = time.Now().Add(-time.Second)
 	h.mu.Unlock()
 	if again, _, err := token(t, s.o, h); err != nil || again != got {
-		t.Fatal("another token: ", err)
+		t.Fatal("the unsaved token is not used again: ", err)
 	}
 	<-h.flight.DoChan("save", func() (any, error) { h.saveLate(); return nil, nil })
 	if stored, _, err := token(t, s.o, nil); err != nil || stored != got {
-		t.Fatalf("what was stored is not the last login: %v", err)
+		t.Fatalf("the stored login is not the last one: %v", err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.saveAgain.IsZero() {
-		t.Error("it is still to be stored")
+		t.Error("saveAgain is set after the login was stored")
 	}
 }
 
@@ -247,32 +247,32 @@ func TestLogoutForgetsUnsaved(t *testing.T) {
 	b := &brokenStore{Store: s.o.Store}
 	s.o.Store = b
 	s.login(t)
-	s.change(t, ended)
-	b.broken(false, true)
+	s.editLogin(t, expire)
+	b.setBroken(false, true)
 	_, h, err := token(t, s.o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.broken(false, false)
+	b.setBroken(false, false)
 	if err := Logout(t.Context(), s.o); err != nil {
 		t.Fatal(err)
 	}
 	h.saveLate()
-	s.is(t, false)
+	s.checkLoggedIn(t, false)
 }
 
 // Another machine that shares the folder may renew first, because its locks do not work here.
-func TestOvertaken(t *testing.T) {
+func TestRenewedElsewhere(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
-	s.change(t, ended)
+	s.editLogin(t, expire)
 	s.auth.token = func(w http.ResponseWriter, _ *http.Request) bool {
-		s.change(t, func(r *record) { r.Access, r.Obtained, r.Expires = "winner", time.Now(), time.Now().Add(time.Hour) })
+		s.editLogin(t, func(r *record) { r.Access, r.Obtained, r.Expires = "winner", time.Now(), time.Now().Add(time.Hour) })
 		oauthError(w, "invalid_grant")
 		return true
 	}
 	if got, _, err := token(t, s.o, nil); err != nil || got != "winner" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("token %q, %v, want that of the other machine", got, err)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestOvertaken(t *testing.T) {
 func TestRenewOutlivesCaller(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
-	r := s.change(t, ended)
+	r := s.editLogin(t, expire)
 	begun, proceed := make(chan struct{}), make(chan struct{})
 	s.auth.token = func(http.ResponseWriter, *http.Request) bool { close(begun); <-proceed; return false }
 	h := newHandler(t, s.o)
@@ -288,21 +288,21 @@ func TestRenewOutlivesCaller(t *testing.T) {
 	tokens, _ := h.TokenSource(ctx)
 	go func() { <-begun; cancel() }()
 	_, err := tokens.Token()
-	want(t, s.auth, err, fault.Cancelled)
+	wantError(t, s.auth, err, fault.Cancelled)
 	close(proceed)
 	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewLocked(t.Context(), r.Access) })
 	if n := s.auth.count(); n != 1 {
-		t.Errorf("%d renewals", n)
+		t.Errorf("%d renewals, want 1", n)
 	}
 	if stored, _, err := token(t, s.o, nil); err != nil || stored == r.Access {
-		t.Errorf("the new token was lost: %v", err)
+		t.Errorf("the new token was not stored: %v", err)
 	}
 }
 
 func TestLogoutUnconfirmed(t *testing.T) {
 	t.Parallel()
 	s := loggedIn(t)
-	s.auth.revoking = 503
-	want(t, s.auth, Logout(t.Context(), s.o), fault.Unavailable, "deleted here", "did not confirm")
-	s.is(t, false)
+	s.auth.revokeStatus = 503
+	wantError(t, s.auth, Logout(t.Context(), s.o), fault.Unavailable, "deleted here", "did not confirm")
+	s.checkLoggedIn(t, false)
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestRefused(t *testing.T) {
+func TestCheckURLText(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string][2]bool{ // for a remote server, for one on this machine
 		"https://example.com/a?b=c":     {true, true},
@@ -38,7 +38,7 @@ func TestRefused(t *testing.T) {
 		"http://127.0.0.1.example.com/": {false, false},
 	} {
 		if got := [2]bool{checkURLText(address, false) == "", checkURLText(address, true) == ""}; got != ok {
-			t.Errorf("%q is accepted %v, want %v", address, got, ok)
+			t.Errorf("%q: accepted (remote, local) %v, want %v", address, got, ok)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestCovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if covers(resource, u) != ok {
-			t.Errorf("%q covers: %v, want %v", resource, !ok, ok)
+			t.Errorf("covers(%q) = %v, want %v", resource, !ok, ok)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestCanonical(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := canonical(u); got != out {
-			t.Errorf("%q becomes %q, want %q", in, got, out)
+			t.Errorf("canonical(%q) = %q, want %q", in, got, out)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestKey(t *testing.T) {
 		for _, endpoint := range []string{"https://example.com", "https://example.com/a"} {
 			key := (&server{o: Options{Source: source}, endpoint: endpoint}).key()
 			if seen[key] != "" || strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || len(key) > 100 {
-				t.Errorf("%q has the key %q, as %q", source, key, seen[key])
+				t.Errorf("%q has the key %q, which is not valid or that of %q", source, key, seen[key])
 			}
 			seen[key] = source
 		}
@@ -104,7 +104,7 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message, secret string) {
 		got := clean(message, secret)
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 201 || strings.ContainsAny(got, "\r\n\t\x00\x1b") {
-			t.Errorf("%q", got)
+			t.Errorf("clean returns %q", got)
 		}
 		if secret != "" && strings.Contains(message, secret) && got != clean(message, message) {
 			t.Errorf("%q repeats the secret %q", got, secret)
@@ -130,7 +130,7 @@ func FuzzDiscovery(f *testing.F) {
 		}
 		u, err := url.Parse(resource)
 		if err != nil || !strings.EqualFold(u.Hostname(), "example.com") || u.Scheme != "https" {
-			t.Errorf("%q covers the endpoint", resource)
+			t.Errorf("covers(%q) = true, want false", resource)
 		}
 	})
 }

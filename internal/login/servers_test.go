@@ -31,20 +31,20 @@ type authServer struct {
 	access   map[string]*testAccount // by token
 	refresh  map[string]*testAccount
 	spent    map[string]*testAccount // refresh tokens that were used
-	asked    []url.Values            // the authorization requests
+	requests []url.Values            // the authorization requests
 	renewals int
 	revoked  []string
 
 	// The ways in which it misbehaves. They are set before it is used.
-	metadata func(map[string]any)
-	answer   func(url.Values)                              // changes the parameters of the redirect
-	token    func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the token endpoint
-	register func(http.ResponseWriter, *http.Request) bool
-	noRenew  bool
-	keep     bool // refresh tokens do not rotate
-	lifetime int  // seconds; 0: an hour, -1: not said
-	basic    bool // registered clients get a secret, for the header
-	revoking int  // status of the revocation endpoint; 0: 200
+	metadata     func(map[string]any)
+	answer       func(url.Values)                              // changes the parameters of the redirect
+	token        func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the token endpoint
+	register     func(http.ResponseWriter, *http.Request) bool
+	noRefresh    bool
+	keepRefresh  bool // refresh tokens do not rotate
+	lifetime     int  // seconds; 0: an hour, -1: not sent
+	basic        bool // registered clients get a secret, for the header
+	revokeStatus int  // status of the revocation endpoint; 0: 200
 }
 
 type testClient struct{ secret, redirect string }
@@ -116,7 +116,7 @@ func (a *authServer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := r.URL.Query()
-	a.asked = append(a.asked, q)
+	a.requests = append(a.requests, q)
 	c, known := a.clients[q.Get("client_id")]
 	if !known || c.redirect != "" && c.redirect != q.Get("redirect_uri") || q.Get("response_type") != "code" ||
 		q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || q.Get("resource") == "" {
@@ -138,7 +138,7 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.ParseForm() != nil || !a.known(r) {
+	if r.ParseForm() != nil || !a.authenticate(r) {
 		reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
 		return
 	}
@@ -166,7 +166,7 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		a.renewals++
-		if !a.keep {
+		if !a.keepRefresh {
 			delete(a.refresh, old)
 			a.spent[old] = account
 		}
@@ -177,8 +177,8 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, a.grant(account, r.PostForm.Get("grant_type") == "authorization_code"))
 }
 
-// known authenticates the client.
-func (a *authServer) known(r *http.Request) bool {
+// authenticate reports whether the client's credentials are valid.
+func (a *authServer) authenticate(r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if !ok {
 		id, secret = r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
@@ -198,10 +198,10 @@ func (a *authServer) grant(account *testAccount, first bool) map[string]any {
 	default:
 		got["expires_in"] = a.lifetime
 	}
-	if !a.noRenew && (first || !a.keep) {
-		again := "refresh-" + random()
-		a.refresh[again] = account
-		got["refresh_token"] = again
+	if !a.noRefresh && (first || !a.keepRefresh) {
+		refresh := "refresh-" + random()
+		a.refresh[refresh] = account
+		got["refresh_token"] = refresh
 	}
 	return got
 }
@@ -209,11 +209,11 @@ func (a *authServer) grant(account *testAccount, first bool) map[string]any {
 func (a *authServer) serveRevoke(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.revoking != 0 {
-		w.WriteHeader(a.revoking)
+	if a.revokeStatus != 0 {
+		w.WriteHeader(a.revokeStatus)
 		return
 	}
-	if r.ParseForm() != nil || !a.known(r) {
+	if r.ParseForm() != nil || !a.authenticate(r) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -236,10 +236,10 @@ func (a *authServer) count() int {
 	return a.renewals
 }
 
-func (a *authServer) lastAsked() url.Values {
+func (a *authServer) lastRequest() url.Values {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.asked[len(a.asked)-1]
+	return a.requests[len(a.requests)-1]
 }
 
 // secrets returns all texts that must never be shown.

@@ -23,7 +23,7 @@ func greet(t *testing.T, session *sdk.ClientSession) error {
 	t.Helper()
 	got, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "greet"})
 	if err == nil && (len(got.Content) != 1 || got.Content[0].(*sdk.TextContent).Text != "hello") {
-		t.Errorf("the tool answers %v", got)
+		t.Errorf("the tool answers %v, want hello", got)
 	}
 	return err
 }

@@ -28,10 +28,10 @@ func checkStore(ctx context.Context, s Store) error {
 		}
 	}
 	if got, err := s.Get(ctx, "other"); err != nil || got != nil {
-		return fmt.Errorf("get what is not there: %q, %w", got, err)
+		return fmt.Errorf("get a missing key: %q, %w", got, err)
 	}
 	if err := s.Set(ctx, "key", make([]byte, maxValue+1)); fault.CodeOf(err) != fault.LimitExceeded {
-		return fmt.Errorf("set too much: %w", err)
+		return fmt.Errorf("set too long a value: %w", err)
 	}
 	for range 2 {
 		if err := s.Delete(ctx, "key"); err != nil {
@@ -50,11 +50,11 @@ func checkStore(ctx context.Context, s Store) error {
 	if _, err := s.Lock(short, "key"); fault.CodeOf(err) != fault.Timeout {
 		return fmt.Errorf("lock twice: %w", err)
 	}
-	other, err := s.Lock(ctx, "other key")
+	unlockOther, err := s.Lock(ctx, "other key")
 	if err != nil {
 		return fmt.Errorf("lock another: %w", err)
 	}
-	other()
+	unlockOther()
 	unlock()
 	if unlock, err = s.Lock(ctx, "key"); err != nil {
 		return fmt.Errorf("lock again: %w", err)
@@ -131,7 +131,7 @@ func TestStoreModel(t *testing.T) {
 }
 
 // Concurrent writers lose nothing, and readers never see half a value.
-func TestStoresAtOnce(t *testing.T) {
+func TestConcurrentStores(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logins.json")
 	keyring, folder := &memoryKeyring{}, t.TempDir()
@@ -151,7 +151,7 @@ func TestStoresAtOnce(t *testing.T) {
 							t.Error(err)
 						}
 						if got, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, value) {
-							t.Errorf("%d bytes, %v", len(got), err)
+							t.Errorf("get: %d bytes of %d, %v", len(got), len(value), err)
 						}
 					}
 				})
@@ -164,7 +164,7 @@ func TestStoresAtOnce(t *testing.T) {
 func TestFileIsPrivate(t *testing.T) {
 	t.Parallel()
 	if !hasModes {
-		t.Skip("permission bits mean nothing here")
+		t.Skip("the system has no permission bits")
 	}
 	folder := filepath.Join(t.TempDir(), "new", "logins")
 	path := filepath.Join(folder, "logins.json")
@@ -173,20 +173,20 @@ func TestFileIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file: %v, %v", info.Mode(), err)
+		t.Errorf("the file has mode %v, want 0600: %v", info.Mode(), err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder: %v, %v", info.Mode(), err)
+		t.Errorf("the folder has mode %v, want 0700: %v", info.Mode(), err)
 	}
-	check := func(code fault.Code, says string) {
+	check := func(code fault.Code, message string) {
 		t.Helper()
 		_, get := s.Get(t.Context(), "key")
 		set := s.Set(t.Context(), "key", []byte("other"))
-		if code == fault.Denied && strings.Contains(says, "700") {
+		if code == fault.Denied && strings.Contains(message, "700") {
 			get = set // reading does not check the folder
 		}
-		want(t, nil, get, code, says)
-		want(t, nil, set, code, says)
+		wantError(t, nil, get, code, message)
+		wantError(t, nil, set, code, message)
 	}
 	_ = os.Chmod(path, 0o640)
 	check(fault.Denied, "chmod 600 "+path)
@@ -208,13 +208,13 @@ func TestFileIsPrivate(t *testing.T) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
-			t.Errorf("%s was left behind", e.Name())
+			t.Errorf("the temporary file %s is left", e.Name())
 		}
 	}
 }
 
 // A login that another program stored is reported, not misread.
-func TestStoredByAnother(t *testing.T) {
+func TestUnknownRecord(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	server, err := newServer(s.o)
@@ -226,7 +226,7 @@ func TestStoredByAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Status(t.Context(), s.o)
-		want(t, nil, err, fault.Denied, "another version", "onecall auth login hub")
+		wantError(t, nil, err, fault.Denied, "another version", "onecall auth login hub")
 	}
 	s.login(t)
 }

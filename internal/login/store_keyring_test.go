@@ -12,14 +12,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func TestKeyringIsStuck(t *testing.T) {
+func TestHangingKeyring(t *testing.T) {
 	t.Parallel()
 	keyring := &memoryKeyring{hang: make(chan struct{})}
 	s := newKeyring(keyring, "onecall", t.TempDir())
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		_, err := s.Get(ctx, "key")
-		want(t, nil, err, fault.Timeout, "does not answer")
+		wantError(t, nil, err, fault.Timeout, "does not answer")
 		cancel()
 	}
 	close(keyring.hang)
@@ -29,7 +29,7 @@ func TestKeyringIsStuck(t *testing.T) {
 }
 
 // The choice is made once, by the first login, and does not change when the keyring does.
-func TestAutoStays(t *testing.T) {
+func TestAutoKeepsChoice(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "logins")
 	keyring := &memoryKeyring{}
@@ -38,7 +38,7 @@ func TestAutoStays(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := os.Stat(folder); err == nil {
-		t.Error("reading made the folder")
+		t.Error("Get created the folder")
 	}
 	if err := s.Set(t.Context(), "key", []byte("value")); err != nil || s.Kind() != "keyring" || keyring.size() != 1 {
 		t.Fatalf("%v, %s, %d entries", err, s.Kind(), keyring.size())
@@ -46,12 +46,12 @@ func TestAutoStays(t *testing.T) {
 	keyring.err = fmt.Errorf("locked")
 	again := newAuto(keyring, folder)
 	_, err := again.Get(t.Context(), "key")
-	want(t, nil, err, fault.Unavailable, "locked")
-	want(t, nil, again.Set(t.Context(), "key", []byte("other")), fault.Unavailable, "locked")
+	wantError(t, nil, err, fault.Unavailable, "locked")
+	wantError(t, nil, again.Set(t.Context(), "key", []byte("other")), fault.Unavailable, "locked")
 
 	_ = os.WriteFile(filepath.Join(folder, "store"), []byte("cloud"), 0o600)
 	_, err = again.Get(t.Context(), "key")
-	want(t, nil, err, fault.Denied, "keyring or file")
+	wantError(t, nil, err, fault.Denied, "keyring or file")
 
 	_ = os.Remove(filepath.Join(folder, "store"))
 	if err := again.Set(t.Context(), "key", []byte("other")); err != nil || again.Kind() != "file" {
@@ -63,8 +63,8 @@ func TestAutoStays(t *testing.T) {
 	}
 }
 
-// TestKeyringTooShort: a login that the keyring cannot hold is kept in the file, for as long as it is too long.
-func TestKeyringTooShort(t *testing.T) {
+// TestValueTooLongForKeyring: a login that the keyring cannot hold is kept in the file, for as long as it is too long.
+func TestValueTooLongForKeyring(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte("a"), 3000)
 	keyring := &memoryKeyring{maximum: 2560}
@@ -75,7 +75,7 @@ func TestKeyringTooShort(t *testing.T) {
 			t.Fatal(err, s.Kind())
 		}
 		if got, err := newAuto(keyring, folder).Get(t.Context(), "key"); err != nil || !bytes.Equal(got, value) {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("get: %d bytes of %d, %v", len(got), len(value), err)
 		}
 	}
 	if keyring.size() != 0 {
@@ -85,6 +85,6 @@ func TestKeyringTooShort(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
-		t.Errorf("after it was deleted: %d bytes, %v", len(got), err)
+		t.Errorf("get after delete: %d bytes, %v, want none", len(got), err)
 	}
 }

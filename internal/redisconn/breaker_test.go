@@ -23,13 +23,13 @@ func TestBreaker(t *testing.T) {
 			waits := b.openError(true) == nil
 			err := b.run(func() error { ran = true; return answer })
 			if !waits || !ran || !errors.Is(err, answer) {
-				t.Fatalf("it may wait: %t, it ran: %t: %v, want %v", waits, ran, err, answer)
+				t.Fatalf("allowed to wait: %t, ran: %t, want both; got %v, want %v", waits, ran, err, answer)
 			}
 		}
 		fails := func() {
 			t.Helper()
-			if err := b.run(func() error { t.Error("it ran"); return nil }); !errors.Is(err, late) {
-				t.Fatalf("%v, want the error of the one that was late", err)
+			if err := b.run(func() error { t.Error("an operation ran while the breaker was open"); return nil }); !errors.Is(err, late) {
+				t.Fatalf("got %v, want the error of the operation that timed out", err)
 			}
 		}
 		answers := []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed}
@@ -42,11 +42,11 @@ func TestBreaker(t *testing.T) {
 			fails()
 			time.Sleep(retryAfter)
 			if fails(); !errors.Is(b.openError(true), late) {
-				t.Error("an operation waits for a connection")
+				t.Error("an operation may wait for a connection while the breaker is open")
 			}
 			time.Sleep(time.Nanosecond)
 			if !errors.Is(b.openError(false), late) {
-				t.Error("a long operation tries the server")
+				t.Error("a long operation may try the server while the breaker is open")
 			}
 			err := b.run(func() error {
 				fails()
@@ -55,20 +55,20 @@ func TestBreaker(t *testing.T) {
 				return late
 			})
 			if !errors.Is(err, late) {
-				t.Errorf("the one that tries: %v", err)
+				t.Errorf("the trial returned %v, want its own error", err)
 			}
 		}
 		time.Sleep(retryAfter + 1)
 		for _, err := range left { // the caller left before an answer, so the next one tries
 			passes(err)
 			if !errors.Is(b.openError(false), late) {
-				t.Errorf("%v says that the server answers", err)
+				t.Errorf("%v closed the breaker", err)
 			}
 		}
 		passes(answers[1])
 		for range 2 {
 			if err := b.openError(false); err != nil {
-				t.Errorf("a server that answers is still tried: %v", err)
+				t.Errorf("the breaker is still open after an answer: %v", err)
 			}
 			passes(nil)
 		}

@@ -62,7 +62,7 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	if c := open(t, redisconn.Options{URL: "redis://h", Prefix: "p:"}); c.Key("k") != "p:k" {
-		t.Errorf("a key is %q", c.Key("k"))
+		t.Errorf("the key is %q, want p:k", c.Key("k"))
 	}
 }
 
@@ -93,9 +93,9 @@ func TestErrors(t *testing.T) {
 			!strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
 			t.Errorf("%s: %v (%s), want unavailable: %s", name, err, cause(err), test.words)
 		case test.words != "" && err.Error() != "unavailable: The larder cannot be reached now: try again in a few seconds.":
-			t.Errorf("%s: callers are told %q", name, err)
+			t.Errorf("%s: the message for callers is %q", name, err)
 		case err != nil && strings.Contains(fmt.Sprintf("%+v %s", err, cause(err)), "s3cr3t"):
-			t.Errorf("%s tells a secret: %v", name, err)
+			t.Errorf("%s: the error shows a secret: %v", name, err)
 		}
 	}
 }
@@ -104,9 +104,9 @@ func TestErrors(t *testing.T) {
 func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
 
 // An operation that the server refuses is not repeated: only one whose connection the server had closed is.
-func TestAskedOnce(t *testing.T) {
+func TestRefusalIsNotRetried(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
+	var pings atomic.Int32
 	loading := redistest.NewProxy(t, func(c net.Conn) {
 		buffer := make([]byte, 1<<10)
 		for {
@@ -114,7 +114,7 @@ func TestAskedOnce(t *testing.T) {
 			if err != nil {
 				return
 			}
-			asked.Add(int32(strings.Count(strings.ToLower(string(buffer[:n])), "ping")))
+			pings.Add(int32(strings.Count(strings.ToLower(string(buffer[:n])), "ping")))
 			if _, err := io.WriteString(c, "-LOADING s3cr3t\r\n"); err != nil {
 				return
 			}
@@ -124,14 +124,14 @@ func TestAskedOnce(t *testing.T) {
 	if err := ping(t.Context(), c); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
 		t.Errorf("%v: %s", err, cause(err))
 	}
-	if n := asked.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
+	if n := pings.Load(); n != 1 {
+		t.Errorf("the server got %d pings, want 1", n)
 	}
 }
 
 // An operation does not fail because of the pool's closed connections, however many there are. It fails if the server closes every
 // connection.
-func TestAskedAgain(t *testing.T) {
+func TestClosedConnectionsAreRetried(t *testing.T) {
 	t.Parallel()
 	c := open(t, redisconn.Options{URL: "redis://h"})
 	for closed, want := range map[int]fault.Code{32: "", 33: fault.Unavailable} {
@@ -143,7 +143,7 @@ func TestAskedAgain(t *testing.T) {
 			return nil
 		})
 		if fault.CodeOf(err) != want || n != 33 {
-			t.Errorf("of %d: %v after %d", closed, err, n)
+			t.Errorf("with %d closed connections: %v after %d attempts, want 33", closed, err, n)
 		}
 	}
 }
@@ -160,10 +160,10 @@ func TestTransaction(t *testing.T) {
 		})
 	}, func() {})
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), "lacks a command") {
-		t.Errorf("%v, want that a command is lacking", err)
+		t.Errorf("got %v, want the error of the unknown command", err)
 	}
 	if n := server.Client(t).Exists(t.Context(), "k").Val(); n != 0 {
-		t.Error("half of it was done")
+		t.Error("a command of the failed transaction was run")
 	}
 }
 
@@ -186,17 +186,17 @@ func TestBounds(t *testing.T) {
 		err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
 		switch took := time.Since(began); {
 		case test.name == "" && err != nil:
-			t.Errorf("within %v: %v (%s)", test.longest, err, cause(err))
+			t.Errorf("with LongTimeout %v: %v (%s)", test.longest, err, cause(err))
 		case test.name == "" && took < 2*time.Second:
-			t.Errorf("it took %v: the test proves nothing", took)
+			t.Errorf("the read took %v, want longer than Timeout", took)
 		case test.name != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+test.name)):
-			t.Errorf("%v: %s, want that it names %s", err, cause(err), test.name)
+			t.Errorf("got %v (%s), want the timeout %s named", err, cause(err), test.name)
 		}
 	}
 }
 
 // A caller returns when its context ends. Close ends operations in progress, and nothing runs after it.
-func TestLeaveAndClose(t *testing.T) {
+func TestCancelAndClose(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +208,7 @@ func TestLeaveAndClose(t *testing.T) {
 	})
 	c := open(t, redisconn.Options{URL: "redis://" + hanging.Address(), Timeout: time.Hour})
 	if err := ping(ctx, c); !errors.Is(err, context.Canceled) {
-		t.Errorf("Ping: %v, want what ended its context", err)
+		t.Errorf("Ping: %v, want the error of its context", err)
 	}
 	var all sync.WaitGroup
 	var running atomic.Int32
@@ -220,14 +220,14 @@ func TestLeaveAndClose(t *testing.T) {
 				return s.Ping(ctx).Err()
 			}, func() {})
 			if !errors.Is(err, redisconn.ErrClosed) {
-				t.Errorf("an operation under way: %v, want ErrClosed", err)
+				t.Errorf("an operation in progress: %v, want ErrClosed", err)
 			}
 		})
 	}
 	polltest.Until(t, "connections", func() bool { return connected.Load() > 5 })
 	c.Close()
 	if n := running.Load(); n != 0 {
-		t.Errorf("%d operations go on after Close", n)
+		t.Errorf("%d operations still run after Close", n)
 	}
 	all.Wait()
 	c.Close()

@@ -21,51 +21,52 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestHangs: of all operations that wait for a server that hangs, only those with a connection reach it. The others, and new ones, fail
-// when the first do, except for occasional trials. When the server answers again it is used again.
+// TestHangs: if a server hangs, only operations that have a connection reach it. The others fail when the first ones time out, and later
+// ones fail at once, except for occasional trials. When the server answers again, it is used again.
 func TestHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	const patience, connections = time.Second, 32
 	c := open(t, redisconn.Options{URL: server.TCP(), Timeout: patience})
-	var asked atomic.Int32
-	get := func(ctx context.Context, s *redis.Client) error {
-		asked.Add(1)
+	var reached atomic.Int32
+	set := func(ctx context.Context, s *redis.Client) error {
+		reached.Add(1)
 		return s.Set(ctx, "k", "v", 0).Err()
 	}
 	long := func(ctx context.Context, operation func(context.Context, *redis.Client) error) error {
 		return c.Do(ctx, operation, func() {})
 	}
-	if err := c.DoShort(t.Context(), get); err != nil {
+	if err := c.DoShort(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	server.Hang()
-	for name, do := range map[string]func(context.Context, func(context.Context, *redis.Client) error) error{"Do": long, "Brief": c.DoShort} {
-		asked.Store(0)
+	for name, do := range map[string]func(context.Context, func(context.Context, *redis.Client) error) error{
+		"Do": long, "DoShort": c.DoShort} {
+		reached.Store(0)
 		var users sync.WaitGroup
 		for range 100 {
 			users.Go(func() {
-				if err := do(t.Context(), get); fault.CodeOf(err) != fault.Unavailable {
+				if err := do(t.Context(), set); fault.CodeOf(err) != fault.Unavailable {
 					t.Errorf("%s: %v", name, err)
 				}
 			})
 		}
 		users.Wait()
-		if n := asked.Load(); n > 2*connections {
-			t.Errorf("%s: %d of 100 asked a server that hangs", name, n)
+		if n := reached.Load(); n > 2*connections {
+			t.Errorf("%s: %d of 100 operations reached the server that hangs, want at most %d", name, n, 2*connections)
 		}
-		asked.Store(0)
+		reached.Store(0)
 		for range 100 {
-			if err := do(t.Context(), get); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 1s") {
+			if err := do(t.Context(), set); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 1s") {
 				t.Errorf("%s: %v (%s)", name, err, cause(err))
 			}
 		}
-		if n := asked.Load(); n > connections {
-			t.Errorf("%s: %d of 100 that came later asked it", name, n)
+		if n := reached.Load(); n > connections {
+			t.Errorf("%s: %d of 100 later operations reached the server, want at most %d", name, n, connections)
 		}
 	}
-	server.Go()
-	polltest.Until(t, "the server to be used again", func() bool { return long(t.Context(), get) == nil })
+	server.Resume()
+	polltest.Until(t, "the server is used again", func() bool { return long(t.Context(), set) == nil })
 }
 
 // TestTrialIsShort: a long operation never tries whether a server answers again, so it keeps no other waiting.
@@ -80,9 +81,9 @@ func TestTrialIsShort(t *testing.T) {
 	small := func(ctx context.Context, s *redis.Client) error { return s.Set(ctx, "small", "v", 0).Err() }
 	server.Hang()
 	if err := c.DoShort(t.Context(), small); fault.CodeOf(err) != fault.Unavailable {
-		t.Fatalf("a server that hangs: %v", err)
+		t.Fatalf("operation on a server that hangs: %v, want unavailable", err)
 	}
-	server.Go()
+	server.Resume()
 	read := make(chan error, 1)
 	go func() {
 		var err error
@@ -92,10 +93,10 @@ func TestTrialIsShort(t *testing.T) {
 			return err == nil
 		})
 	}()
-	polltest.Until(t, "the large value", func() bool { return len(gate.Reached) > 0 })
+	polltest.Until(t, "the read reaches the gate", func() bool { return len(gate.Reached) > 0 })
 	for range 10 {
 		if err := c.DoShort(t.Context(), small); err != nil {
-			t.Errorf("while a long operation goes on: %v (%s)", err, cause(err))
+			t.Errorf("a short operation during a long one: %v (%s)", err, cause(err))
 		}
 	}
 	gate.Open()
@@ -109,7 +110,7 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	silent := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	left, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	ping := func(ctx context.Context, s *redis.Client) error { return s.Ping(ctx).Err() }
 	for name, test := range map[string]struct {
@@ -118,29 +119,29 @@ func TestEnded(t *testing.T) {
 		prepare   func(t *testing.T, c *redisconn.Client)
 		operation func(context.Context, *redis.Client) error
 	}{
-		"done":        {operation: ping},
-		"panic":       {operation: func(context.Context, *redis.Client) error { panic("oh") }},
-		"unreachable": {operation: ping, url: "redis://127.0.0.1:" + porttest.Reserve(t)},
-		"left before": {operation: ping, ctx: left},
-		"closed":      {operation: ping, prepare: func(_ *testing.T, c *redisconn.Client) { c.Close() }},
+		"done":             {operation: ping},
+		"panic":            {operation: func(context.Context, *redis.Client) error { panic("oh") }},
+		"unreachable":      {operation: ping, url: "redis://127.0.0.1:" + porttest.Reserve(t)},
+		"cancelled before": {operation: ping, ctx: cancelled},
+		"closed":           {operation: ping, prepare: func(_ *testing.T, c *redisconn.Client) { c.Close() }},
 		"silent": {operation: ping, url: "redis://" + silent.Address(), prepare: func(t *testing.T, c *redisconn.Client) {
 			if err := c.DoShort(t.Context(), ping); err == nil {
-				t.Error("it is not silent")
+				t.Error("DoShort of a silent server returned no error")
 			}
 		}},
-		"no place": {operation: ping, prepare: func(t *testing.T, c *redisconn.Client) {
-			var there sync.WaitGroup
+		"all connections busy": {operation: ping, prepare: func(t *testing.T, c *redisconn.Client) {
+			var connected sync.WaitGroup
 			for range 32 {
-				there.Add(1)
+				connected.Add(1)
 				go func() {
 					_ = c.Do(t.Context(), func(context.Context, *redis.Client) error {
-						there.Done()
+						connected.Done()
 						<-t.Context().Done()
 						return nil
 					}, func() {})
 				}()
 			}
-			there.Wait()
+			connected.Wait()
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,35 +158,35 @@ func TestEnded(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			reported := 0
-			if err := c.Do(ctx, test.operation, func() { reported++ }); (err == nil) != (name == "done") {
+			calls := 0
+			if err := c.Do(ctx, test.operation, func() { calls++ }); (err == nil) != (name == "done") {
 				t.Error(err)
 			}
-			if reported != 1 {
-				t.Errorf("told %d times", reported)
+			if calls != 1 {
+				t.Errorf("ended was called %d times, want 1", calls)
 			}
 		})
 	}
-	t.Run("left", func(t *testing.T) {
+	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
 		c := open(t, redisconn.Options{URL: server.TCP(), Timeout: usual})
 		ctx, cancel := context.WithCancel(t.Context())
-		goOn, logged := make(chan struct{}), make(chan struct{})
+		proceed, ended := make(chan struct{}), make(chan struct{})
 		err := c.Do(ctx, func(context.Context, *redis.Client) error {
 			cancel()
-			<-goOn
+			<-proceed
 			return nil
-		}, func() { close(logged) })
+		}, func() { close(ended) })
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		select {
-		case <-logged:
-			t.Error("it has not ended")
+		case <-ended:
+			t.Error("ended was called before the operation returned")
 		default:
 		}
-		close(goOn)
-		<-logged
+		close(proceed)
+		<-ended
 	})
 }
 

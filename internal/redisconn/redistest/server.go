@@ -94,11 +94,11 @@ func (s *Server) Kill() {
 	}
 }
 
-// Hang stops the server until Go. The system still accepts connections, but nothing answers them.
+// Hang stops the server until Resume. The system still accepts connections, but nothing answers them.
 func (s *Server) Hang() { s.signal("-STOP") }
 
-// Go resumes the server after Hang.
-func (s *Server) Go() { s.signal("-CONT") }
+// Resume resumes the server after Hang.
+func (s *Server) Resume() { s.signal("-CONT") }
 
 func (s *Server) signal(which string) {
 	s.tb.Helper()

@@ -90,8 +90,8 @@ func checkName(name string) *fault.Error {
 func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 	decoded, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(decoded) != len(hash) {
-		return hash, fault.New(fault.BadRequest, "sha256 must be the SHA-256 of the token's text: 64 hex digits. What stands here is not shown, "+
-			"for it may be the token itself: if it is, it belongs elsewhere")
+		return hash, fault.New(fault.BadRequest, "sha256 must be the SHA-256 of the token's text: 64 hex digits. The value is not shown, "+
+			"because it may be the token itself, which does not belong in the configuration")
 	}
 	copy(hash[:], decoded)
 	if hash == sha256.Sum256(nil) || hash == sha256.Sum256([]byte("\n")) {

@@ -97,8 +97,8 @@ func zedForm(server gjson.Result) ([]field, string) {
 	}
 	fields := renameFields(server, map[string]string{"source": "", "settings": ""})
 	for i := len(fields) - 1; i >= 0; i-- { // until 2025, command was an object of path, args and env
-		if of := gjson.ParseBytes(fields[i].value); fields[i].key == "command" && of.IsObject() {
-			fields = append(fields[:i:i], append(renameFields(of, map[string]string{"path": "command"}), fields[i+1:]...)...)
+		if command := gjson.ParseBytes(fields[i].value); fields[i].key == "command" && command.IsObject() {
+			fields = append(fields[:i:i], append(renameFields(command, map[string]string{"path": "command"}), fields[i+1:]...)...)
 		}
 	}
 	return fields, ""

@@ -167,11 +167,11 @@ func (p *Plan) readConfiguration() error {
 // checkConfiguration reports what is wrong with a text of the configuration.
 func (p *Plan) checkConfiguration(text []byte) error {
 	if _, faults := config.Parse(p.config, text, p.im.lookup); len(faults) > 0 {
-		where := p.config
+		position := p.config
 		if f := faults[0]; f.Line > 0 {
-			where = fmt.Sprintf("%s, line %d, column %d,", where, f.Line, f.Column)
+			position = fmt.Sprintf("%s, line %d, column %d,", position, f.Line, f.Column)
 		}
-		return fault.New(fault.BadRequest, "%s does not load: %s: correct it first; nothing was changed", where, faults[0].Message)
+		return fault.New(fault.BadRequest, "%s does not load: %s: correct it first; nothing was changed", position, faults[0].Message)
 	}
 	return nil
 }
@@ -183,11 +183,11 @@ func (p *Plan) selectServers() error {
 	if err != nil {
 		return fault.New(fault.BadRequest, "%s: %v", p.file, err)
 	}
-	known := len(p.im.servers)
+	configured := len(p.im.servers)
 	file := &clientFile{client: p.client.Title, path: p.file, sections: []section{p.client.servers}}
 	p.im.readSection(file, gjson.ParseBytes(object), p.client.servers)
 	p.im.assignNames()
-	for _, srv := range p.im.servers[known:] {
+	for _, srv := range p.im.servers[configured:] {
 		if srv.original == onecallName && srv.isOnecall {
 			continue
 		}
@@ -239,8 +239,8 @@ func (p *Plan) addItself(d *document) error {
 
 // replaceOnecall inserts onecall's entry, replacing an existing one.
 func (d *document) replaceOnecall(added entry) (replaced []entry, err error) {
-	_, there, err := d.dataWithout(d.text, added.Name)
-	if err == nil && there {
+	_, exists, err := d.dataWithout(d.text, added.Name)
+	if err == nil && exists {
 		var old entry
 		old, err = d.remove(added.Name)
 		replaced = append(replaced, old)

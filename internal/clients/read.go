@@ -326,8 +326,8 @@ func (srv *clientServer) same(other *clientServer) bool {
 		if written, ok := m["type"]; ok {
 			kind = strings.Trim(written, `"`)
 		}
-		if meant := config.Transport(kind); meant != "" {
-			kind = meant
+		if transport := config.Transport(kind); transport != "" {
+			kind = transport
 		}
 		m["type"] = kind
 		return m

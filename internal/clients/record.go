@@ -82,7 +82,7 @@ func backUp(file string, text []byte) (string, error) {
 	backup := file + ".before-onecall"
 	err := WriteNew(backup, text)
 	for n := 2; errors.Is(err, fs.ErrExist); n++ { // from an earlier installation
-		if there, failed := os.ReadFile(backup); failed == nil && bytes.Equal(there, text) {
+		if existing, readErr := os.ReadFile(backup); readErr == nil && bytes.Equal(existing, text) {
 			return filepath.Base(backup), nil
 		}
 		backup = fmt.Sprintf("%s.before-onecall-%d", file, n)

@@ -82,7 +82,7 @@ func (p *Plan) restoreEntries() error {
 		p.removed = append(p.removed, taken)
 	}
 	for _, one := range p.record.Taken {
-		if _, there, err := d.dataWithout(d.text, one.Name); err == nil && there {
+		if _, exists, err := d.dataWithout(d.text, one.Name); err == nil && exists {
 			p.warnings = append(p.warnings, one.Name+" is there again, and stays as it is")
 			continue
 		}

@@ -110,7 +110,7 @@ func obscuresAccess(f *fault.Error) bool {
 
 // checkEmpty reports a key that is given without a value.
 func (d *decoder) checkEmpty(at, why string, given bool) {
-	if _, there := d.positions[at]; !there || given || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+	if _, exists := d.positions[at]; !exists || given || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
 	}
 	d.faultAt(at, fault.BadRequest, "%s", why)

@@ -198,14 +198,14 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 		kind, subject = "http", "a url"
 	}
 	if s.Type != nil {
-		meant := Transport(*s.Type)
+		transport := Transport(*s.Type)
 		switch {
-		case meant == "":
+		case transport == "":
 			d.unknownWord(at+"/type", *s.Type, []string{"stdio", "http", "sse"})
-		case (meant == "stdio") != (kind == "stdio"):
+		case (transport == "stdio") != (kind == "stdio"):
 			d.faultAt(at+"/type", fault.BadRequest, "%s does not go with %s", *s.Type, subject)
 		default:
-			kind = meant
+			kind = transport
 		}
 	}
 	s.Type = &kind

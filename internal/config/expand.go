@@ -192,7 +192,7 @@ func (e *expander) text(written, at, kind, name string) string {
 			e.addLiteral(one.fallback)
 		}
 	}
-	if whole := e.collect(written, expanded.text, kind, name); whole && !(e.template && refersToInput(expanded.text)) {
+	if collected := e.collect(written, expanded.text, kind, name); collected && !(e.template && refersToInput(expanded.text)) {
 		e.addSecret(expanded.text)
 	}
 	return expanded.text

@@ -11,11 +11,11 @@ import (
 // two digits.
 func Text(v float64) string { return text(v, 0) }
 
-// Against spells a number that is compared with a bound. It uses more digits if rounding would make an unequal number look equal to the
+// Against spells a number that is compared with a bound. It uses extra digits if rounding would make an unequal number look equal to the
 // bound.
 func Against(v, bound float64) string {
-	for more := range 3 {
-		number := text(v, more)
+	for extra := range 3 {
+		number := text(v, extra)
 		if rounded, err := strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64); err != nil || rounded != bound || v == bound {
 			return number
 		}
@@ -23,10 +23,10 @@ func Against(v, bound float64) string {
 	return text(v, 3)
 }
 
-// text is Text with more digits, except for a whole number.
-func text(v float64, more int) string {
+// text is Text with extra decimals, except for a whole number.
+func text(v float64, extra int) string {
 	magnitude := math.Abs(v)
-	decimals := more
+	decimals := extra
 	switch {
 	case v == math.Trunc(v):
 		decimals = 0

@@ -47,11 +47,11 @@ func commands(under *cobra.Command) (all []*cobra.Command) {
 }
 
 func writeCommand(b *strings.Builder, c *cobra.Command) {
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
 	}
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```text\n%s\n", c.CommandPath(), escapeMarkdown(about), c.UseLine())
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```text\n%s\n", c.CommandPath(), escapeMarkdown(text), c.UseLine())
 	if flags := c.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
 		b.WriteString("\n" + flags.FlagUsages())
 	}

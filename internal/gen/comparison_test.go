@@ -25,12 +25,12 @@ func TestResultTable(t *testing.T) {
 	}
 	const want = "| | first | second |\n|---|---|---|\n| one | 5,155 | – |\n| two | 1.25 × | 0.50 ms |\n"
 	if got := table.markdown(); got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if _, err := readTable(root, "some", "Space"); err == nil || !strings.Contains(err.Error(), `no table "Space"`) {
-		t.Errorf("a table that is not there: %v", err)
+		t.Errorf("reading a missing table: %v", err)
 	}
 	if text, err := readComments(root, "some", "onecall is"); err != nil || text != "- **onecall is** slow: so\n" {
-		t.Errorf("notes: %q, %v", text, err)
+		t.Errorf("readComments: %q, %v", text, err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNoDifference checks that the generated files are up to date.
-func TestNoDifference(t *testing.T) {
+// TestUpToDate checks that the generated files are up to date.
+func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
 	files, err := generate(root)
@@ -20,7 +20,7 @@ func TestNoDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("%s is not what is generated: run go generate ./...", name)
+			t.Errorf("%s is out of date: run go generate ./...", name)
 		}
 	}
 }

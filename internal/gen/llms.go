@@ -49,10 +49,10 @@ func llms(root string, generated map[string][]byte) ([]byte, error) {
 			if generated[name] != nil {
 				text = generated[name]
 			}
-			title, says := titleAndSummary(text)
+			title, summary := titleAndSummary(text)
 			fmt.Fprintf(&b, "- [%s](%s%s)", title, rawURL, name)
-			if says != "" {
-				fmt.Fprintf(&b, ": %s", says)
+			if summary != "" {
+				fmt.Fprintf(&b, ": %s", summary)
 			}
 			b.WriteByte('\n')
 		}

@@ -29,7 +29,7 @@ func TestQuotes(t *testing.T) {
 			got = []byte(err.Error())
 		}
 		if !strings.Contains(string(got), want) {
-			t.Errorf("%s became %s, want %s", page, got, want)
+			t.Errorf("%s: got %s, want %s", page, got, want)
 		}
 	}
 }

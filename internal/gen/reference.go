@@ -26,11 +26,11 @@ func codesReference() []byte {
 		"over HTTP that is not a tool result;\n*again*: the same request may succeed when it is sent again.\n\n" +
 		"| code | exit | HTTP | again | meaning |\n|---|---|---|---|---|\n")
 	for _, code := range fault.Codes() {
-		again := ""
+		retryable := ""
 		if code.Retryable() {
-			again = "yes"
+			retryable = "yes"
 		}
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %d | %s | %s |\n", code, code, code.Exit(), code.HTTP(), again, code.Help())
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %d | %d | %s | %s |\n", code, code, code.Exit(), code.HTTP(), retryable, code.Help())
 	}
 	b.WriteString("\n## Causes and remedies\n\n" +
 		"The message of an error names the cause at hand. These are the usual ones, the most frequent first.\n")

@@ -20,8 +20,8 @@ func schemaReference(title, intro string, text []byte) []byte {
 	p.root.Get("$defs").ForEach(func(name, def gjson.Result) bool {
 		if def.Get("properties").Exists() {
 			fmt.Fprintf(&p.b, "\n## %s\n\n", name.Str)
-			if says := def.Get("description").Str; says != "" {
-				p.b.WriteString(says + "\n\n")
+			if description := def.Get("description").Str; description != "" {
+				p.b.WriteString(description + "\n\n")
 			}
 			p.b.WriteString(tableHead)
 			p.members("", def)
@@ -75,8 +75,8 @@ func (p *page) row(name string, schema gjson.Result, required bool) {
 	if d := schema.Get("default"); d.Exists() && d.Raw != "[]" && d.Raw != "{}" {
 		standard = "`" + d.String() + "`"
 	}
-	says := strings.ReplaceAll(schema.Get("description").Str, "|", `\|`)
-	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, standard, says)
+	description := strings.ReplaceAll(schema.Get("description").Str, "|", `\|`)
+	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, standard, description)
 }
 
 // value describes the values that a schema allows. null is left out: it always means that the key is absent.
@@ -97,35 +97,35 @@ func (p *page) value(schema gjson.Result) string {
 	if constant := schema.Get("const"); constant.Exists() {
 		return "`" + constant.String() + "`"
 	}
-	var says []string
+	var phrases []string
 	for _, word := range schema.Get("enum").Array() {
 		if word.Type != gjson.Null {
-			says = append(says, "`"+word.String()+"`")
+			phrases = append(phrases, "`"+word.String()+"`")
 		}
 	}
 	for _, kind := range schema.Get("type").Array() {
 		if kind.Str != "null" {
-			says = append(says, kinds[kind.Str])
+			phrases = append(phrases, kinds[kind.Str])
 		}
 	}
-	if items := schema.Get("items"); items.Exists() && slices.Contains(says, kinds["array"]) {
-		if of := p.value(items); of != "" {
-			says = append(says, "of "+of)
+	if items := schema.Get("items"); items.Exists() && slices.Contains(phrases, kinds["array"]) {
+		if elements := p.value(items); elements != "" {
+			phrases = append(phrases, "of "+elements)
 		}
 	}
 	if maxLength := schema.Get("maxLength"); maxLength.Exists() {
-		says = append(says, "at most "+maxLength.Raw+" characters")
+		phrases = append(phrases, "at most "+maxLength.Raw+" characters")
 	}
 	switch minimum, maximum := schema.Get("minimum"), schema.Get("maximum"); {
 	case minimum.Exists() && maximum.Exists():
-		says = append(says, minimum.Raw+" to "+maximum.Raw)
+		phrases = append(phrases, minimum.Raw+" to "+maximum.Raw)
 	case minimum.Exists():
-		says = append(says, "from "+minimum.Raw)
+		phrases = append(phrases, "from "+minimum.Raw)
 	}
 	if !slices.ContainsFunc(schema.Get("@keys").Array(), func(key gjson.Result) bool { return key.Str != "description" }) {
-		says = append(says, "anything")
+		phrases = append(phrases, "anything")
 	}
-	return strings.ReplaceAll(strings.Join(says, ", "), ", of ", " of ")
+	return strings.ReplaceAll(strings.Join(phrases, ", "), ", of ", " of ")
 }
 
 // kinds are the types of JSON Schema in words.

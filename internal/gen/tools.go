@@ -67,18 +67,18 @@ func toolTexts(chain, mcp structs, g *guide) object {
 func toolSchema(s structs, o *structType) object {
 	var properties object
 	for _, f := range o.fields {
-		says, listed := f.tag.Lookup("tool")
-		if !listed || slices.ContainsFunc(properties, func(m member) bool { return m.name == f.name }) {
+		text, ok := f.tag.Lookup("tool")
+		if !ok || slices.ContainsFunc(properties, func(m member) bool { return m.name == f.name }) {
 			continue
 		}
 		inner, list := s.innerStruct(&f)
 		switch {
 		case inner == nil:
-			properties = append(properties, member{f.name, leafSchema(&f, says)})
+			properties = append(properties, member{f.name, leafSchema(&f, text)})
 		case list:
-			properties = append(properties, member{f.name, withDescription(object{{"type", "array"}, {"items", toolSchema(s, inner)}}, says)})
+			properties = append(properties, member{f.name, withDescription(object{{"type", "array"}, {"items", toolSchema(s, inner)}}, text)})
 		default:
-			properties = append(properties, member{f.name, withDescription(toolSchema(s, inner), says)})
+			properties = append(properties, member{f.name, withDescription(toolSchema(s, inner), text)})
 		}
 	}
 	schema := object{{"type", "object"}}
@@ -88,21 +88,21 @@ func toolSchema(s structs, o *structType) object {
 	return schema
 }
 
-func withDescription(schema object, says string) object {
-	if says != "" {
-		schema = append(schema, member{"description", says})
+func withDescription(schema object, text string) object {
+	if text != "" {
+		schema = append(schema, member{"description", text})
 	}
 	return schema
 }
 
 // leafSchema returns the schema of a field that holds no struct. A field that takes anything has the schema {}: some clients do not
 // know true, which jsonschema writes.
-func leafSchema(f *field, says string) any {
+func leafSchema(f *field, text string) any {
 	p := typeSchema(f)
 	if p.Types != nil {
 		p.Type, p.Types = p.Types[0], nil
 	}
-	p.Description, p.Minimum = says, nil
+	p.Description, p.Minimum = text, nil
 	if reflect.DeepEqual(p, &jsonschema.Schema{}) {
 		return object{}
 	}
@@ -113,20 +113,20 @@ func leafSchema(f *field, says string) any {
 func manual(s structs, o *structType) object {
 	var m object
 	for _, f := range o.fields {
-		says, other := f.tag.Lookup("manual")
-		if !other {
-			says = f.doc
+		text, ok := f.tag.Lookup("manual")
+		if !ok {
+			text = f.doc
 		}
-		if says == "-" {
+		if text == "-" {
 			continue
 		}
 		if inner, list := s.innerStruct(&f); inner != nil && !list {
-			says = fieldsOf(inner) + ": " + says
+			text = fieldsOf(inner) + ": " + text
 			for _, inner := range manual(s, inner) {
-				says += " " + inner.name + ": " + inner.value.(string)
+				text += " " + inner.name + ": " + inner.value.(string)
 			}
 		}
-		m = append(m, member{f.name, says})
+		m = append(m, member{f.name, text})
 	}
 	return m
 }

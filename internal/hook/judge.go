@@ -29,12 +29,12 @@ func (r *Rules) Judge(call []byte) Verdict {
 	if json.Unmarshal(call, &fields) != nil || json.Unmarshal(fields["tool_name"], &name) != nil || name == "" {
 		return Verdict{Deny, "the hook got no call that it can read"}
 	}
-	whole, ours := strings.CutPrefix(name, "mcp__")
-	if !ours { // not of an MCP server
+	rest, ok := strings.CutPrefix(name, "mcp__")
+	if !ok { // not of an MCP server
 		return Verdict{}
 	}
 	input := fields["tool_input"]
-	_, tool, _ := strings.Cut(whole, "__") // after the server's name: mcp__onecall__chain
+	_, tool, _ := strings.Cut(rest, "__") // after the server's name: mcp__onecall__chain
 	if slices.Contains(builtinTools, tool) {
 		return r.judgeBuiltin(tool, input)
 	}

@@ -62,7 +62,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	if v := rules("*", "", "").Judge(chainOf(t, "cat")); v.Decision != hook.Allow {
-		t.Errorf("where nothing is guarded, a short name: %+v", v)
+		t.Errorf("without rules that ask or deny, a short name: %+v, want allow", v)
 	}
 }
 
@@ -90,13 +90,13 @@ func TestNested(t *testing.T) {
 			"mcp__my__onecall__chain"} {
 			v := r.Judge(callOf(t, tool, chain))
 			if v.Decision != hook.Deny || !strings.Contains(v.Reason, "github.delete_repo: the rule github.delete_* denies it") {
-				t.Errorf("%s by %s: %+v", name, tool, v)
+				t.Errorf("%s to %s: %+v, want denied with the rule", name, tool, v)
 			}
 		}
 	}
 	v := r.Judge(callOf(t, "mcp__onecall__chain", `{"steps":[`+harmless+`,{"chain":{"steps":[`+harmless+`,{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}}]}`))
 	if want := "step 1.1 names github.delete_repo: the rule github.delete_* denies it"; v.Reason != want {
-		t.Errorf("%s", v.Reason)
+		t.Errorf("the reason is %q, want %q", v.Reason, want)
 	}
 }
 
@@ -142,20 +142,20 @@ func TestChains(t *testing.T) {
 		}
 	}
 	if v := r.Judge(callOf(t, "Bash", `{"command":"ls"}`)); v.Decision != "" {
-		t.Errorf("another host's tool: %+v", v)
+		t.Errorf("a tool that is not onecall's: %+v, want no decision", v)
 	}
 	free := rules("*", "", "")
 	for _, input := range []string{`{"resume":"run_1"}`, `{"steps":[{"fn":"chain.report"}]}`} {
 		if v := free.Judge(callOf(t, "mcp__onecall__chain", input)); v.Decision != hook.Allow {
-			t.Errorf("where all is allowed, %s: %+v", input, v)
+			t.Errorf("with all allowed, %s: %+v, want allow", input, v)
 		}
 	}
 	if v := free.Judge(callOf(t, "mcp__onecall__repos", `{"action":"delete"}`)); v.Decision != hook.Allow {
-		t.Errorf("where all is allowed, a dispatcher: %+v", v)
+		t.Errorf("with all allowed, a dispatcher: %+v, want allow", v)
 	}
-	for _, unread := range []string{``, `{`, `[]`, `null`, `{"tool_name":1}`, `{"tool_input":{}}`} {
-		if v := free.Judge([]byte(unread)); v.Decision != hook.Deny {
-			t.Errorf("%s: %+v", unread, v)
+	for _, call := range []string{``, `{`, `[]`, `null`, `{"tool_name":1}`, `{"tool_input":{}}`} {
+		if v := free.Judge([]byte(call)); v.Decision != hook.Deny {
+			t.Errorf("%s: %+v, want deny", call, v)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		v := r.Judge(callOf(t, tool, input))
 		if (v.Decision == hook.Ask || v.Decision == hook.Deny) && v.Reason == "" {
-			t.Errorf("%s without a reason", v.Decision)
+			t.Errorf("decision %s has no reason", v.Decision)
 		}
 		if tool != "mcp__onecall__chain" {
 			return

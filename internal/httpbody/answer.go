@@ -35,9 +35,9 @@ func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
 }
 
 // Value returns a body as a JSON value: null if it is empty, a JSON object or array compacted, other text as a string, and
-// {binary, type, size} for anything else. With typed, a JSON content type means JSON of any kind, and promised is false if
-// the body is not; without typed, promised is true.
-func Value(header http.Header, data []byte, typed bool) (value []byte, promised bool) {
+// {binary, type, size} for anything else. With typed, a JSON content type means JSON of any kind, and ok is false if
+// the body is not; without typed, ok is true.
+func Value(header http.Header, data []byte, typed bool) (value []byte, ok bool) {
 	if len(data) == 0 {
 		return []byte("null"), true
 	}
@@ -85,7 +85,7 @@ func Refusal(request *http.Request, response *http.Response, typed bool) *fault.
 	}
 	// A body that breaks off does not hide the status; one extra byte shows that the body continues.
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1))
-	if value, promised := Value(response.Header, data, typed); promised && len(data) <= maxErrorBody {
+	if value, ok := Value(response.Header, data, typed); ok && len(data) <= maxErrorBody {
 		f.Body = value
 	} else {
 		f.Body = Excerpt(response.Header, data)

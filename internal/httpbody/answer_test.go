@@ -39,7 +39,7 @@ func TestValue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		contentType, encoding, body string
-		plain, typed                string // "": not what was promised
+		plain, typed                string // "": no valid JSON
 	}{
 		{"application/json", "", `{"a": 1.10}`, `{"a":1.10}`, `{"a":1.10}`},
 		{"application/json", "", `7`, `"7"`, `7`},
@@ -72,18 +72,18 @@ func FuzzValue(f *testing.F) {
 	f.Add("text/html; charset=gbk", []byte("\xff\xfe<"), true)
 	f.Fuzz(func(t *testing.T, contentType string, data []byte, typed bool) {
 		header := http.Header{"Content-Type": {contentType}}
-		value, promised := Value(header, data, typed)
-		if !promised {
+		value, ok := Value(header, data, typed)
+		if !ok {
 			value = Excerpt(header, data)
 			if !typed {
-				t.Fatal("nothing was promised")
+				t.Fatal("Value without typed reports no value")
 			}
 		}
 		if value != nil && (!json.Valid(value) || !utf8.Valid(value)) {
-			t.Fatalf("%q", value)
+			t.Fatalf("the value is not valid JSON: %q", value)
 		}
-		if promised && bytes.ContainsAny(value, "\n\r") {
-			t.Fatalf("more than one line: %q", value)
+		if ok && bytes.ContainsAny(value, "\n\r") {
+			t.Fatalf("the value has more than one line: %q", value)
 		}
 	})
 }

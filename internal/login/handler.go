@@ -54,7 +54,7 @@ type source struct {
 
 // Token implements oauth2.TokenSource; nil without an error: no login.
 func (t *source) Token() (*oauth2.Token, error) {
-	r := t.h.known(t.ctx)
+	r := t.h.currentLogin(t.ctx)
 	if r == nil {
 		return nil, nil
 	}
@@ -71,9 +71,9 @@ func (t *source) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: r.Access, TokenType: "Bearer", Expiry: r.Expires}, nil
 }
 
-// known returns the login as this process knows it; it reads the store only the first time. A store that cannot be read counts as
+// currentLogin returns the login as this process knows it; it reads the store only the first time. A store that cannot be read counts as
 // no login, because servers without logins must still work; Authorize reads it again and reports the error.
-func (h *handler) known(ctx context.Context) *record {
+func (h *handler) currentLogin(ctx context.Context) *record {
 	h.mu.Lock()
 	loaded := h.loaded
 	h.mu.Unlock()

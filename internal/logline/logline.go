@@ -40,9 +40,9 @@ func New(w io.Writer, o *Options) *Log {
 		return l
 	}
 	l.Handler = slog.NewJSONHandler(to, options)
-	every := *options
-	every.Level = slog.LevelDebug
-	l.Messages = &lines{slog.NewJSONHandler(to, &every)}
+	messageOptions := *options
+	messageOptions.Level = slog.LevelDebug
+	l.Messages = &lines{slog.NewJSONHandler(to, &messageOptions)}
 	return l
 }
 

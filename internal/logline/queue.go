@@ -83,8 +83,8 @@ func (q *Queue) Write(lines []byte) (int, error) {
 func (q *Queue) run() {
 	defer close(q.ended)
 	for {
-		batch, more := q.takeBatch()
-		if !more {
+		batch, ok := q.takeBatch()
+		if !ok {
 			return
 		}
 		for _, lines := range batch {

@@ -39,36 +39,36 @@ func TestQueue(t *testing.T) {
 		}
 		capacity := maxWaiting / length
 		if n := q.Dropped(); n != lines-capacity {
-			t.Errorf("%d were given up, want %d", n, lines-capacity)
+			t.Errorf("%d lines were dropped, want %d", n, lines-capacity)
 		}
 		close(g.open)
 		synctest.Wait()
 		got := strings.Split(strings.TrimSpace(g.String()), "\n")
 		if len(got) != capacity+1 ||
 			!strings.Contains(got[capacity], fmt.Sprintf("level=WARN msg=\"lines of this log were dropped because it was not read\" lines=%d", lines-capacity)) {
-			t.Fatalf("%d lines, the last is %s", len(got), got[len(got)-1])
+			t.Fatalf("got %d lines, want %d and the warning; the last is %s", len(got), capacity, got[len(got)-1])
 		}
 		for i, line := range got[:capacity] {
 			if !strings.HasPrefix(line, fmt.Sprintf("%05dx", i)) {
-				t.Fatalf("line %d is %.10s", i, line)
+				t.Fatalf("line %d begins with %.10s, want %05dx", i, line, i)
 			}
 		}
 		fmt.Fprintln(q, strings.Repeat("y", 2*maxWaiting)) // a line alone may have any length
 		fmt.Fprintln(q, "last")
 		q.Close()
 		if text := g.String(); strings.Count(text, "y") < 2*maxWaiting || !strings.HasSuffix(text, "last\n") && q.Dropped() == lines-capacity {
-			t.Errorf("after Close: …%s", text[len(text)-10:])
+			t.Errorf("Close lost a line: the log ends with %s", text[len(text)-10:])
 		}
 		fmt.Fprintln(q, "after")
 		if text := g.String(); !strings.HasSuffix(text, "after\n") {
-			t.Errorf("after Close: …%s", text[len(text)-10:])
+			t.Errorf("a line after Close is lost: the log ends with %s", text[len(text)-10:])
 		}
 		q.Close()
 	})
 }
 
-// TestQueueAtTheEnd: Close waits a second for a reader that does not read, and no longer.
-func TestQueueAtTheEnd(t *testing.T) {
+// TestQueueCloseTimeout: Close waits a second for a reader that does not read, and no longer.
+func TestQueueCloseTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -77,10 +77,10 @@ func TestQueueAtTheEnd(t *testing.T) {
 		began := time.Now()
 		q.Close()
 		if took := time.Since(began); took != closeTime {
-			t.Errorf("it took %v", took)
+			t.Errorf("Close took %v, want %v", took, closeTime)
 		}
 		if n, err := fmt.Fprintln(q, "one more"); n != 9 || err != nil || q.Dropped() != 1 {
-			t.Error(n, err, q.Dropped())
+			t.Errorf("write after Close: %d, %v; %d dropped, want 1", n, err, q.Dropped())
 		}
 		close(g.open)
 	})

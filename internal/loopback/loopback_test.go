@@ -12,7 +12,7 @@ func TestIs(t *testing.T) {
 		"127.0.0.1:80": false, "example.com": false, "127.1": false,
 	} {
 		if Is(host) != want {
-			t.Errorf("%q: want %t", host, want)
+			t.Errorf("Is(%q) = %t, want %t", host, !want, want)
 		}
 	}
 }

@@ -12,12 +12,12 @@ func TestReserve(t *testing.T) {
 	t.Parallel()
 	port, other := porttest.Reserve(t), porttest.Reserve(t)
 	if port == other {
-		t.Errorf("%s was given out twice", port)
+		t.Errorf("Reserve returned port %s twice", port)
 	}
 	address := net.JoinHostPort("127.0.0.1", port)
 	for range 3 {
 		if c, err := net.Dial("tcp", address); err == nil {
-			t.Error("somebody listens")
+			t.Error("a program listens on the reserved port")
 			_ = c.Close()
 		}
 		l, err := net.Listen("tcp", address)

@@ -16,10 +16,10 @@ func Arguments(schema []byte) func(args []byte, hide func(value []byte) []byte) 
 // arguments and their members with names of secrets, except for numbers and booleans. It returns a copy in which hide, given the JSON of
 // each secret, provides the replacement; without secrets it returns args.
 func Redaction(schema []byte) func(args []byte, hide func(value []byte) []byte) []byte {
-	known := declared(schema)
+	isSecret := declared(schema)
 	return func(args []byte, hide func(value []byte) []byte) []byte {
 		r := redaction{args: args, hide: hide}
-		r.members(gjson.ParseBytes(args), known, 0)
+		r.members(gjson.ParseBytes(args), isSecret, 0)
 		if r.next == 0 {
 			return args
 		}
@@ -37,11 +37,11 @@ type redaction struct {
 // maxDepth is the depth from which nested values are hidden as a whole.
 const maxDepth = 100
 
-// members hides the secrets in an object or array. known reports for some members of an object whether they are secret.
-func (r *redaction) members(value gjson.Result, known map[string]bool, depth int) {
+// members hides the secrets in an object or array. isSecret reports for some members of an object whether they are secret.
+func (r *redaction) members(value gjson.Result, isSecret map[string]bool, depth int) {
 	isObject := value.IsObject()
 	value.ForEach(func(name, member gjson.Result) bool {
-		secret, isKnown := known[name.Str]
+		secret, isKnown := isSecret[name.Str]
 		if !isKnown {
 			secret = isObject && (member.Type == gjson.String || member.Type == gjson.JSON) && Argument(name.Str)
 		}
@@ -59,12 +59,12 @@ func (r *redaction) members(value gjson.Result, known map[string]bool, depth int
 
 // declared reports for each top-level property of a schema whether it is secret.
 func declared(schema []byte) map[string]bool {
-	known := map[string]bool{}
+	isSecret := map[string]bool{}
 	gjson.GetBytes(schema, "properties").ForEach(func(name, property gjson.Result) bool {
 		kind := property.Get("type").Str
 		marked := property.Get("format").Str == "password" || Argument(name.Str)
-		known[name.Str] = marked && kind != "boolean" && kind != "integer" && kind != "number"
+		isSecret[name.Str] = marked && kind != "boolean" && kind != "integer" && kind != "number"
 		return true
 	})
-	return known
+	return isSecret
 }

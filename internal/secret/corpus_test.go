@@ -41,7 +41,7 @@ func TestCorpusOfResults(t *testing.T) {
 	s := New(configured)
 	for name, value := range corpus(t) {
 		if got := s.JSON(value); !bytes.Equal(got, value) {
-			t.Errorf("%s became %s", name, got)
+			t.Errorf("%s was changed to %s", name, got)
 		}
 		index := 0
 		for start, end := range rawjson.Scalars(value) {
@@ -54,11 +54,11 @@ func TestCorpusOfResults(t *testing.T) {
 			got := s.JSON(slices.Concat(value[:start], text, value[end:]))
 			shown := gjson.ParseBytes(got[start : len(got)-(len(value)-end)]).Str
 			if !bytes.HasPrefix(got, value[:start]) || !bytes.HasSuffix(got, value[end:]) || shown != "é [redacted], [redacted]!" {
-				t.Fatalf("%s, %q at byte %d: %q", name, planted, start, shown)
+				t.Fatalf("%s with %q at byte %d: the string is %q", name, planted, start, shown)
 			}
 		}
 		if index < 20 {
-			t.Errorf("%s has %d strings", name, index)
+			t.Errorf("%s has %d strings, want at least 20", name, index)
 		}
 	}
 }
@@ -77,12 +77,12 @@ func TestCorpusOfArguments(t *testing.T) {
 		hidden := namesOf(value)
 		if name == "filesystem.json" { // its only name of a secret is inside a text
 			if len(hidden) > 0 {
-				t.Errorf("%s: %q are hidden", name, hidden)
+				t.Errorf("%s: hidden %q, want none", name, hidden)
 			}
 			hidden = namesOf([]byte(gjson.GetBytes(value, "content.1.text").Str))
 		}
 		if !slices.Equal(hidden, want[name]) {
-			t.Errorf("%s: %q are hidden, want %q", name, hidden, want[name])
+			t.Errorf("%s: hidden %q, want %q", name, hidden, want[name])
 		}
 	}
 }

@@ -11,7 +11,7 @@ func TestNames(t *testing.T) {
 		"clientKeyData",
 		"CLIENT_KEY", "SSHKey", "RSAKey", "sshKeys", "encryption_key", "appKey", "licenseKey", "APIKeys", "userPIN"} {
 		if !Name(name) || !Argument(name) {
-			t.Errorf("%s is no secret: %t %t", name, Name(name), Argument(name))
+			t.Errorf("%s: Name %t, Argument %t, want both true", name, Name(name), Argument(name))
 		}
 	}
 	for _, name := range []string{"", "MONKEY", "PATH", "AUTHOR", "KEYCLOAK_HOST", "TOKEN_FILE", "AUTH_MODE", "SSH_AUTH_SOCK",
@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 		"max_tokens",
 		"maxTotalTokens", "publicKey", "ssh_public_key"} {
 		if Name(name) || Argument(name) {
-			t.Errorf("%s is a secret: %t %t", name, Name(name), Argument(name))
+			t.Errorf("%s: Name %t, Argument %t, want both false", name, Name(name), Argument(name))
 		}
 	}
 	for _, name := range []string{"SSHPASS", "FTPPASS", "DBPASS", "DBPWD", "DB_CRED", "PRIVATE_PEM", "TS_AUTHKEY", "Authentication",
@@ -30,7 +30,7 @@ func TestNames(t *testing.T) {
 		"keys",
 		"issueKey", "projectKey", "sort_key", "OPENAI_KEY"} {
 		if !Name(name) || Argument(name) {
-			t.Errorf("%s is a secret of configurations alone: %t %t", name, Name(name), Argument(name))
+			t.Errorf("%s: Name %t, Argument %t, want only Name true", name, Name(name), Argument(name))
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestVariable(t *testing.T) {
 		{"MODE", "a-very-long-word-indeed", false},
 	} {
 		if got := Variable(test.name, test.value); got != test.want {
-			t.Errorf("%s=%s: %t", test.name, test.value, got)
+			t.Errorf("Variable(%s, %s) = %t", test.name, test.value, got)
 		}
 	}
 }

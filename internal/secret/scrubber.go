@@ -48,14 +48,14 @@ func New(secrets []string) *Scrubber {
 
 // With returns a scrubber that also looks for these secrets. It encodes only these; s does not change.
 func (s *Scrubber) With(secrets []string) *Scrubber {
-	more := New(secrets)
+	added := New(secrets)
 	switch {
 	case s == nil:
-		return more
-	case more == nil:
+		return added
+	case added == nil:
 		return s
 	}
-	return &Scrubber{needles: longestFirst(slices.Concat(s.needles, more.needles)), numbers: slices.Concat(s.numbers, more.numbers)}
+	return &Scrubber{needles: longestFirst(slices.Concat(s.needles, added.needles)), numbers: slices.Concat(s.numbers, added.numbers)}
 }
 
 // longestFirst sorts texts by length and removes duplicates.

@@ -24,7 +24,7 @@ func TestScrubJSON(t *testing.T) {
 		{`"short"`, `"short"`},
 	} {
 		if got := string(s.JSON([]byte(test.value))); got != test.want {
-			t.Errorf("%s gives %s, want %s", test.value, got, test.want)
+			t.Errorf("scrubbing %s: got %s, want %s", test.value, got, test.want)
 		}
 	}
 	for _, before := range []string{"", "u", "us", "user:", "user7:"} {
@@ -32,13 +32,13 @@ func TestScrubJSON(t *testing.T) {
 			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 				text := encoding.EncodeToString([]byte(before + "12345678" + after))
 				if got := s.Text("Basic " + text); !strings.Contains(got, "[redacted]") {
-					t.Errorf("%q before and %q after: %s", before, after, got)
+					t.Errorf("the secret between %q and %q is not redacted: %s", before, after, got)
 				}
 			}
 		}
 	}
 	if New([]string{"short"}) != nil || string((*Scrubber)(nil).JSON([]byte(`"x"`))) != `"x"` {
-		t.Error("there is nothing to look for")
+		t.Error("a scrubber without secrets is not nil, or changes text")
 	}
 }
 
@@ -49,13 +49,13 @@ func TestWith(t *testing.T) {
 	more := local.With([]string{"0-12345678-9", "87654321"})
 	const text = `{"a":"0-12345678-9","b":12345678,"c":87654321}`
 	if got := string(more.JSON([]byte(text))); got != `{"a":"[redacted]","b":"[redacted]","c":"[redacted]"}` {
-		t.Errorf("with more: %s", got)
+		t.Errorf("the scrubber with more secrets gives %s", got)
 	}
 	if got := string(local.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
-		t.Errorf("its own: %s", got)
+		t.Errorf("the former scrubber gives %s", got)
 	}
 	if local.With([]string{"short"}) != local || (*Scrubber)(nil).With(nil) != nil || (*Scrubber)(nil).With([]string{"12345678"}) == nil {
-		t.Error("with nothing more, or of nothing")
+		t.Error("With without secrets, or of a nil scrubber, returns the wrong scrubber")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestScrubbedIsJSON(t *testing.T) {
 		}
 		for key, list := range decoded {
 			if strings.Contains(key, hidden) || strings.Contains(list[0].(string), hidden) {
-				t.Fatalf("%s holds %q", got, hidden)
+				t.Fatalf("%s contains %q", got, hidden)
 			}
 		}
 	})

@@ -22,19 +22,19 @@ func TestAwait(t *testing.T) {
 		for _, piece := range []string{"port 1\n", "por", "t 22", "\nport 3\n"} {
 			synctest.Wait()
 			if len(got) > 0 {
-				t.Fatalf("it is there before %q", piece)
+				t.Fatalf("Await returned before %q was written", piece)
 			}
 			_, _ = io.WriteString(&b, piece)
 		}
 		for range 2 {
 			if match := <-got; len(match) != 2 || match[1] != "22" {
-				t.Errorf("%q", match)
+				t.Errorf("Await returned %q, want port 22", match)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if match := b.Await(ctx, regexp.MustCompile("port 4"), 1); match != nil {
-			t.Errorf("%q", match)
+			t.Errorf("Await with an ended context returned %q, want nil", match)
 		}
 	})
 }

@@ -16,18 +16,18 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := Read(path, 100); err != nil || string(WithoutMark(text)) != "12345" {
-		t.Errorf("read %q, %v", text, err)
+		t.Errorf("Read: %q, %v", text, err)
 	}
 	if text, err := Read(path, 4); err != nil || len(text) != 5 {
-		t.Errorf("of a long file: %d bytes, %v", len(text), err)
+		t.Errorf("Read of a long file: %d bytes, %v, want 5", len(text), err)
 	}
 	if _, err := Read(folder, 4); err == nil || err.Error() != "it is a folder" {
-		t.Errorf("a folder: %v", err)
+		t.Errorf("Read of a folder: %v", err)
 	}
 	_, err := Read(filepath.Join(folder, "none"), 4)
 	var path2 *fs.PathError
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(Cause(err), &path2) {
-		t.Errorf("a missing file: %v, cause %v", err, Cause(err))
+		t.Errorf("Read of a missing file: %v, cause %v", err, Cause(err))
 	}
 }
 
@@ -35,7 +35,7 @@ func TestOffset(t *testing.T) {
 	t.Parallel()
 	for column, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 3, 4: 4, 9: 4} {
 		if got := Offset("aéb", column); got != want {
-			t.Errorf("column %d: %d, want %d", column, got, want)
+			t.Errorf("Offset of column %d is %d, want %d", column, got, want)
 		}
 	}
 }

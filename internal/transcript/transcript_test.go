@@ -37,7 +37,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("the archive is\n%s", got)
 	}
 	if got := Arrow(t, "a ⇒ 1\nb\n", strings.ToUpper); got != "a ⇒ A\nb ⇒ B\n" {
-		t.Errorf("behind the arrows: %s", got)
+		t.Errorf("Arrow returns %s", got)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestFailures(t *testing.T) {
 			command.Env = append(os.Environ(), variable+"="+name)
 			out, err := command.CombinedOutput()
 			if err == nil {
-				t.Error("it does not fail")
+				t.Error("the process passed, want a failure")
 			}
 			for _, want := range c.want {
 				if !strings.Contains(string(out), want) {

@@ -14,7 +14,7 @@ func TestCommand(t *testing.T) {
 	c := New("a <title>", 10)
 	c.Command("run it", "1/2 busy\r\x1b[K\x1b[1;31mno\x1b[0m & why\nabcdefghijklm\n")
 	if got, want := c.Text(), "$ run it\nno & why\nabcdefghij\nklm\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the text is %q, want %q", got, want)
 	}
 	svg := string(c.SVG())
 	if !strings.Contains(svg, `<tspan class="b red" style="--t:`) ||

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// TestNoDifference checks that the generated files are up to date.
-func TestNoDifference(t *testing.T) {
+// TestUpToDate checks that the generated files are up to date.
+func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	files, err := generate(t.Context(), root)
@@ -22,7 +22,7 @@ func TestNoDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("%s is not what is generated: run go generate ./...", name)
+			t.Errorf("%s is out of date: run go generate ./...", name)
 		}
 	}
 }
@@ -39,6 +39,6 @@ func TestSkillSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := counter.Count(skill, -1); n >= 1500 {
-		t.Errorf("the skill has %d tokens, not less than 1500", n)
+		t.Errorf("the skill has %d tokens, want fewer than 1500", n)
 	}
 }

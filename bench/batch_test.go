@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// BenchmarkBatch runs 10,000 small replayed chains, two at a time. Asked: 50,000 steps a second, memory flat.
+// BenchmarkBatch runs 10,000 small replayed chains, two at a time. Target: 50,000 steps a second, memory flat.
 func BenchmarkBatch(b *testing.B) {
 	const chains, stepsOfEach, jobs = 10_000, 5, 2
 	var tape bytes.Buffer

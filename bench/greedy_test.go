@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 )
 
-// BenchmarkGreedy is a chain of one caller, light or of some 30 ms of work, alone and while other callers each run 16 chains of
+// BenchmarkGreedy runs a chain of one caller, light or of some 30 ms of work, alone and while other callers each run 16 chains of
 // 16 large expressions at once.
 func BenchmarkGreedy(b *testing.B) {
 	for _, work := range []struct{ name, expression, want string }{
@@ -26,7 +26,7 @@ func BenchmarkGreedy(b *testing.B) {
 	} {
 		for _, greedy := range []int{0, 1, 8} {
 			b.Run(work.name+"/greedy="+strconv.Itoa(greedy), func(b *testing.B) {
-				e, stop := besideGreedy(b, greedy)
+				e, stop := newBusyEngine(b, greedy)
 				defer stop()
 				request := fmt.Appendf(nil, `{"steps":[{"fn":"expr.eval","args":{"expression":%q}}],"lite":true}`, work.expression)
 				var took []time.Duration
@@ -51,8 +51,8 @@ func BenchmarkGreedy(b *testing.B) {
 	}
 }
 
-// besideGreedy is an engine that greedy callers keep at work until stop is called.
-func besideGreedy(b *testing.B, callers int) (e *chain.Engine, stop func()) {
+// newBusyEngine returns an engine that greedy callers keep busy until stop is called.
+func newBusyEngine(b *testing.B, callers int) (e *chain.Engine, stop func()) {
 	registry, faults := steps.NewRegistry(exprs.New().Functions(), nil)
 	if faults != nil {
 		b.Fatal(faults)
@@ -62,7 +62,7 @@ func besideGreedy(b *testing.B, callers int) (e *chain.Engine, stop func()) {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	request := largeOnes()
+	request := largeChain()
 	var running, starting sync.WaitGroup
 	for i := range callers {
 		starting.Add(1)
@@ -76,15 +76,15 @@ func besideGreedy(b *testing.B, callers int) (e *chain.Engine, stop func()) {
 			})
 		}
 	}
-	starting.Wait() // until each of them has had one answer
+	starting.Wait() // until each has got one answer
 	return e, func() {
 		cancel()
 		running.Wait()
 	}
 }
 
-// largeOnes is a chain of 16 large expressions.
-func largeOnes() []byte {
+// largeChain returns a chain of 16 large expressions.
+func largeChain() []byte {
 	var all []string
 	for i := range 16 {
 		all = append(all, fmt.Sprintf(`{"fn":"expr.eval","args":{"expression":"len(filter(1..900000, # %% 7 == %d))"}}`, i%7))

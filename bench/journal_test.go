@@ -22,8 +22,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// inSQLite is a journal in a file of the benchmark's.
-func inSQLite(b *testing.B) *journal.Journal {
+// newSQLiteJournal returns a journal in a temporary file.
+func newSQLiteJournal(b *testing.B) *journal.Journal {
 	driver, err := sqljournal.OpenSQLite(filepath.Join(b.TempDir(), "journal.db"), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -42,14 +42,14 @@ func BenchmarkJournal(b *testing.B) {
 	request := []byte(`{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, 10), ",") + `]}`)
 	b.Run("reads/process", func(b *testing.B) {
 		run := func(j *journal.Journal) func() {
-			e := journaled(b, j, nothing())
+			e := newEngineWithJournal(b, j, nothing())
 			return func() {
 				if a := e.Run(b.Context(), request, nil); string(a.JSON) != `{"ok":1}` {
 					b.Fatalf("%s", a.JSON)
 				}
 			}
 		}
-		j := inSQLite(b)
+		j := newSQLiteJournal(b)
 		compareJournal(b, 3000, j, run(nil), run(j))
 	})
 	b.Run("reads/http", func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkJournal(b *testing.B) {
 				}
 			}
 		}
-		j := inSQLite(b)
+		j := newSQLiteJournal(b)
 		compareJournal(b, 1000, j, call(nil), call(j))
 	})
 	b.Run("resume", benchmarkResume)
@@ -79,7 +79,7 @@ func BenchmarkJournal(b *testing.B) {
 func compareJournal(b *testing.B, n int, j *journal.Journal, without, with func()) {
 	const rounds = 15
 	measure := func(call func()) (p50, all, cpu float64) {
-		runtime.GC() // what the one has left is not the other's to clean up
+		runtime.GC() // garbage of the other side must not count
 		before := cpuTime(b)
 		took := make([]time.Duration, n)
 		for i := range took {
@@ -88,7 +88,7 @@ func compareJournal(b *testing.B, n int, j *journal.Journal, without, with func(
 			took[i] = time.Since(began)
 			all += float64(took[i])
 		}
-		if _, err := j.List(b.Context(), &journal.Filter{Limit: 1}); err != nil { // it writes what waits
+		if _, err := j.List(b.Context(), &journal.Filter{Limit: 1}); err != nil { // flushes pending writes
 			b.Fatal(err)
 		}
 		cpu = float64(cpuTime(b) - before)
@@ -116,7 +116,7 @@ func compareJournal(b *testing.B, n int, j *journal.Journal, without, with func(
 	}
 }
 
-func journaled(b *testing.B, j *journal.Journal, functions ...steps.Function) *chain.Engine {
+func newEngineWithJournal(b *testing.B, j *journal.Journal, functions ...steps.Function) *chain.Engine {
 	registry, err := steps.NewRegistry(functions, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -137,7 +137,7 @@ func benchmarkResume(b *testing.B) {
 		}
 		return []byte(`{"ok":1}`), nil
 	}}
-	engine := journaled(b, inSQLite(b), nothing(), last)
+	engine := newEngineWithJournal(b, newSQLiteJournal(b), nothing(), last)
 	var list []string
 	for range 99 {
 		list = append(list, `{"fn":"bench.noop"}`)

@@ -28,13 +28,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxBeside is what a chain may take with something beside it, of what it takes without, before something is certainly wrong:
-// 1.05 is asked, of which a busy machine is far off.
-const maxBeside = 1.25
+// maxExtraRatio is the ratio of a chain's time with an extra to its time without above which something is certainly wrong. The target is
+// 1.05, which a busy machine misses by far.
+const maxExtraRatio = 1.25
 
-// beside compares a server that does more with one that does not, under the load of a few clients. It is the processor's time
-// that is compared, the clients' included, as far as they go by turns: other processes of the machine take the time of the clock.
-func beside(b *testing.B, without, with func(version string) load.Target) {
+// benchmarkExtra compares a server with an extra to one without, under the load of a few clients. It compares processor time, including
+// that of the clients, because other processes of the machine affect wall time.
+func benchmarkExtra(b *testing.B, without, with func(version string) load.Target) {
 	const clients, rounds, calls = 8, 15, 400
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
 		b.Run(version, func(b *testing.B) {
@@ -44,8 +44,8 @@ func beside(b *testing.B, without, with func(version string) load.Target) {
 				ratio := compareCPU(b, rounds, calls, off.arm(clients), on.arm(clients))
 				b.ReportMetric(ratio, "cpu-ratio")
 				b.ReportMetric(wall, "ratio")
-				if ratio > maxBeside {
-					b.Errorf("a chain takes %.2f times what it takes without", ratio)
+				if ratio > maxExtraRatio {
+					b.Errorf("a chain takes %.2f times its time without, want at most %.2f", ratio, maxExtraRatio)
 				}
 			}
 		})
@@ -56,7 +56,7 @@ func beside(b *testing.B, without, with func(version string) load.Target) {
 func compareCPU(b *testing.B, rounds, n int, baseline, measured arm) float64 {
 	b.Helper()
 	used := func(a arm) float64 {
-		runtime.GC() // what the one has left is not the other's to clean up
+		runtime.GC() // garbage of the other arm must not count
 		before := cpuTime(b)
 		a(b, n)
 		return float64(cpuTime(b) - before)
@@ -98,7 +98,7 @@ func BenchmarkRights(b *testing.B) {
 	}
 	b.Cleanup(table.Close)
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, callers: table})
-	beside(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
+	benchmarkExtra(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
 		target := chainLoad(on, version)
 		target.Token = tokenOf(500)
 		return target
@@ -116,13 +116,13 @@ func BenchmarkMetrics(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = t.Close(context.Background()) })
 	on := serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}, observer: t, wrap: t.Wrap})
-	beside(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
+	benchmarkExtra(b, func(version string) load.Target { return chainLoad(off, version) }, func(version string) load.Target {
 		return chainLoad(on,
 			version)
 	})
 }
 
-// BenchmarkProbeStores is what it takes to answer a large result with a probe, kept on the real Redis and in memory.
+// BenchmarkProbeStores measures what it takes to answer a large result with a probe, kept on the real Redis and in memory.
 func BenchmarkProbeStores(b *testing.B) {
 	const rounds, probes = 11, 100
 	large := steps.Function{
@@ -166,7 +166,7 @@ func BenchmarkProbeStores(b *testing.B) {
 		answer := e.Run(b.Context(), []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), nil)
 		took := time.Since(began)
 		if gjson.GetBytes(answer.JSON, "continuation_token").Str == "" {
-			b.Fatalf("no probe: %s", answer.JSON)
+			b.Fatalf("the answer is not a probe: %s", answer.JSON)
 		}
 		return took
 	}
@@ -186,8 +186,8 @@ func BenchmarkProbeStores(b *testing.B) {
 		slices.Sort(medians[1])
 		b.ReportMetric(medians[0][rounds/2], "memory-p50-µs")
 		b.ReportMetric(medians[1][rounds/2], "redis-p50-µs")
-		if more := medians[1][rounds/2] - medians[0][rounds/2]; more > 3000 { // 1 ms is asked
-			b.Errorf("a probe kept on Redis takes %.0f µs more", more)
+		if extra := medians[1][rounds/2] - medians[0][rounds/2]; extra > 3000 { // the target is 1 ms
+			b.Errorf("a probe stored in Redis takes %.0f µs more than in memory, want at most 3000", extra)
 		}
 	}
 }

@@ -26,10 +26,10 @@ import (
 // loadedServer has the clients of a server under load.
 type loadedServer struct{ *load.Clients }
 
-// noHurry is longer than a busy machine takes for anything here.
-const noHurry = 10 * time.Minute
+// longTimeout is longer than anything here takes on a busy machine.
+const longTimeout = 10 * time.Minute
 
-// newLoaded opens what clients need.
+// newLoaded opens clients of a target.
 func newLoaded(tb testing.TB, target load.Target, clients int) loadedServer {
 	tb.Helper()
 	all, err := load.Open(context.Background(), target, clients)
@@ -40,7 +40,7 @@ func newLoaded(tb testing.TB, target load.Target, clients int) loadedServer {
 	return loadedServer{all}
 }
 
-// run has clients make calls, n in all. It gives how long each took.
+// run makes n calls from clients and returns their times.
 func (l loadedServer) run(tb testing.TB, clients, n int) []time.Duration {
 	tb.Helper()
 	took, failed, err := l.Run(context.Background(), clients, n)
@@ -50,12 +50,12 @@ func (l loadedServer) run(tb testing.TB, clients, n int) []time.Duration {
 	return took
 }
 
-// arm makes an arm of it for compare.
+// arm returns an arm for compare.
 func (l loadedServer) arm(clients int) arm {
 	return func(b *testing.B, n int) { l.run(b, clients, n) }
 }
 
-// serverOptions says what onecall over HTTP does besides answering.
+// serverOptions configure a server of onecall over HTTP.
 type serverOptions struct {
 	functions []steps.Function
 	callers   transport.Callers
@@ -66,7 +66,7 @@ type serverOptions struct {
 	probe     int // tokens above which a result is a probe
 }
 
-// serveLoad serves functions without any bound of sessions and calls; it gives the URL.
+// serveLoad serves functions without limits of sessions and calls, and returns the URL.
 func serveLoad(tb testing.TB, s *serverOptions) string {
 	tb.Helper()
 	options := &steps.CatalogOptions{}
@@ -84,7 +84,7 @@ func serveLoad(tb testing.TB, s *serverOptions) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: noHurry,
+	engine, err := chain.New(&chain.Options{Functions: catalog, Counter: counter, MaxTotalTokens: 10_000, MaxDuration: longTimeout,
 		Results: s.results, Journal: s.journal, ProbeAbove: s.probe, Observer: s.observer})
 	if err != nil {
 		tb.Fatal(err)
@@ -139,27 +139,26 @@ func chainLoad(url, version string) load.Target {
 	return load.Target{URL: url, Version: version, Tool: "chain", Args: tenNoops, Want: `{"ok":1}`}
 }
 
-// TestThousandChains has a thousand chains under way at the same moment, more than once: none is lost, and each gets its own
-// answer.
+// TestThousandChains runs a thousand chains at the same time, more than once: none is lost, and each gets its own answer.
 func TestThousandChains(t *testing.T) {
 	if raceEnabled {
-		t.Skip("beside other tests the race detector makes it so slow that what bounds a request ends some: it is run without")
+		t.Skip("with the race detector some requests time out; run it without")
 	}
 	const chains = 1000
 	var mu sync.Mutex
-	arrived, open := 0, make(chan struct{})
+	arrived, gate := 0, make(chan struct{})
 	together := steps.Function{
-		Spec: steps.Spec{Name: "bench.together", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`), Timeout: noHurry},
+		Spec: steps.Spec{Name: "bench.together", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`), Timeout: longTimeout},
 		Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 			mu.Lock()
-			gate := open
+			opened := gate
 			if arrived++; arrived == chains {
-				arrived, open = 0, make(chan struct{})
-				close(gate)
+				arrived, gate = 0, make(chan struct{})
+				close(opened)
 			}
 			mu.Unlock()
 			select {
-			case <-gate:
+			case <-opened:
 				return []byte(`{"ok":1}`), nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -176,12 +175,12 @@ func TestThousandChains(t *testing.T) {
 	}
 }
 
-// minRate is what the chains a second may be of the bare calls a second before something is certainly wrong: 0.6 is asked,
-// of which a busy machine is far off.
+// minRate is the ratio of chains per second to bare calls per second below which something is certainly wrong. The target is 0.6, which a
+// busy machine misses by far.
 const minRate = 0.4
 
 // BenchmarkLoad compares a thousand clients that run chains of ten no-ops with as many that call a tool of the SDK's bare
-// server which does nothing, and looks at how long chains take at half that load.
+// server which does nothing, and measures the times of chains at half that load.
 func BenchmarkLoad(b *testing.B) {
 	const clients, rounds, calls = 1000, 11, 1500
 	bare, chained := bareServers(b), serveLoad(b, &serverOptions{functions: []steps.Function{nothing()}})
@@ -190,10 +189,10 @@ func BenchmarkLoad(b *testing.B) {
 			chains := newLoaded(b, chainLoad(chained, version), clients)
 			tools := newLoaded(b, load.Target{URL: bare[version], Version: version, Tool: "noop", Args: `{}`, Want: `{"ok":1}`}, clients)
 			for b.Loop() {
-				ratio := compare(b, rounds, calls, chains.arm(clients), tools.arm(clients)) // of the times: of the rates it is the inverse
+				ratio := compare(b, rounds, calls, chains.arm(clients), tools.arm(clients)) // of the times; the ratio of the rates is the inverse
 				b.ReportMetric(ratio, "rate-ratio")
 				if ratio < minRate {
-					b.Errorf("%.2f chains in the time of a call", ratio)
+					b.Errorf("%.2f chains in the time of a call, want at least %.2f", ratio, minRate)
 				}
 				var tails []float64
 				for range rounds {

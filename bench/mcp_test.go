@@ -105,7 +105,7 @@ func (d *transportCase) engine(b *testing.B) *chain.Engine {
 		b.Fatal(err)
 	}
 	if functions := steps.Await(b.Context(), catalog, nil); functions.Len() != 2 {
-		b.Fatalf("%d functions: %+v", functions.Len(), source.Status())
+		b.Fatalf("%d functions, want 2: %+v", functions.Len(), source.Status())
 	}
 	engine, err := chain.New(&chain.Options{Functions: catalog})
 	if err != nil {
@@ -129,7 +129,7 @@ func callTool(b *testing.B, session *sdk.ClientSession, tool string, n int) int 
 
 func runLite(b *testing.B, engine *chain.Engine, request []byte, want string) {
 	if a := engine.Run(b.Context(), request, nil); string(a.JSON) != want {
-		b.Fatalf("%s, want %s", a.JSON, want)
+		b.Fatalf("answered %s, want %s", a.JSON, want)
 	}
 }
 

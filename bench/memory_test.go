@@ -39,11 +39,11 @@ func TestMain(m *testing.M) {
 
 const largeItems = 1_000_000 // of about 50 bytes each
 
-// TestPagingMemory holds a result of 50 MB and pages through it in a process of its own, whose peak memory must stay
-// below 2.5 times the result.
+// TestPagingMemory stores a result of 50 MB and pages through it in a separate process, whose peak memory must stay below 2.5 times the
+// result.
 func TestPagingMemory(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("no /proc here to read the peak memory from")
+		t.Skip("the system has no /proc, from which the peak memory is read")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -60,9 +60,9 @@ func TestPagingMemory(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	ratio := float64(peak) / float64(size)
-	t.Logf("%d MB held and paged, peak %d MB, ratio %.2f", size>>20, peak>>20, ratio)
+	t.Logf("%d MB stored and paged, peak %d MB, ratio %.2f", size>>20, peak>>20, ratio)
 	if !raceEnabled && ratio > 2.5 {
-		t.Errorf("peak memory is %.2f times the result", ratio)
+		t.Errorf("peak memory is %.2f times the result, want at most 2.5", ratio)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRealChains(t *testing.T) {
 				calls += int(gjson.GetBytes(c.Steps, "#").Int())
 			}
 			if len(chains) != want.chains || calls != want.calls {
-				t.Errorf("%d chains of %d calls, want %v", len(chains), calls, want)
+				t.Errorf("%d chains with %d calls, want %v", len(chains), calls, want)
 			}
 		})
 	}
@@ -50,7 +50,7 @@ func TestRealChains(t *testing.T) {
 func readChains(t *testing.T, path string) []realChain {
 	list, err := datasets.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the data sets are not here (%s)", path)
+		t.Skipf("no data sets: %s does not exist", path)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -92,11 +92,11 @@ func (c realChain) run(t *testing.T) {
 	request := fmt.Appendf(nil, `{"name":%q,"lite":true,"steps":%s}`, c.ID, c.Steps)
 	answer := engine.Run(cassette.Cursor(context.Background(), c.ID), request, nil)
 	if !answer.OK {
-		t.Errorf("%s: %s", c.ID, answer.JSON)
+		t.Errorf("%s failed: %s", c.ID, answer.JSON)
 		return
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%s: the calls were\n%s\nwant\n%s", c.ID, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("%s: got the calls\n%s\nwant\n%s", c.ID, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	final := calls[len(calls)-1].Result
 	if canonical(t, answer.JSON) != canonical(t, final) {

@@ -28,15 +28,15 @@ type fixedSource []steps.Function
 func (f fixedSource) Functions() []steps.Function { return f }
 func (f fixedSource) Close() error                { return nil }
 
-// onecallServer serves functions as onecall does, over HTTP; it gives the URL.
+// onecallServer serves functions as onecall does, over HTTP, and returns the URL.
 func onecallServer(tb testing.TB, functions ...steps.Function) string {
 	tb.Helper()
 	return serveLoad(tb, &serverOptions{functions: functions})
 }
 
-// most is what a ratio may be before something is certainly wrong, by the number of steps: asked are 1.25 and 1.5, of which
-// a busy machine is far off.
-var maximum = map[int]float64{1: 1.7, 10: 2.4}
+// maxRatio is the ratio above which something is certainly wrong, by the number of steps. The targets are 1.25 and 1.5, which a busy
+// machine misses by far.
+var maxRatio = map[int]float64{1: 1.7, 10: 2.4}
 
 // BenchmarkServer compares a chain over Streamable HTTP with a bare tool call of the SDK's server that does the same
 // nothing, both called with the SDK's client.
@@ -84,13 +84,13 @@ func compareServers(b *testing.B, bareURL, chainURL, version string, steps int) 
 					b.Fatal(err)
 				}
 				if text := result.Content[0].(*sdk.TextContent).Text; result.IsError || text != `{"ok":1}` {
-					b.Fatalf("%s answers %s", tool, text)
+					b.Fatalf("%s answers %s, want {\"ok\":1}", tool, text)
 				}
 			}
 		}
 	}
 	request := `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"fn":"bench.noop"},`, steps), ",") + `]}`
-	if ratio := compare(b, 15, 300, call(open(bareURL), "noop", `{}`), call(open(chainURL), "chain", request)); ratio > maximum[steps] {
-		b.Errorf("a chain of %d takes %.2f times a bare call", steps, ratio)
+	if ratio := compare(b, 15, 300, call(open(bareURL), "noop", `{}`), call(open(chainURL), "chain", request)); ratio > maxRatio[steps] {
+		b.Errorf("a chain of %d takes %.2f times a bare call, want at most %.2f", steps, ratio, maxRatio[steps])
 	}
 }

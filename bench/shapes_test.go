@@ -20,9 +20,9 @@ import (
 
 // shapeFigures count what shapes that were learnt from half of the chains find in the other half.
 type shapeFigures struct {
-	chains, falsely int // chains as they are, and those of them that are warned of
-	edits, hits     int // misspelt members, and those that are warned of with the right name as the nearest
-	unknown         int // edits of members of functions of whose results too few were seen for a shape
+	chains, warned int // correct chains, and those of them that have warnings
+	edits, hits    int // misspelt members, and those with a warning that names the right one as the nearest
+	unknown        int // edits for functions with too few results for a shape
 }
 
 // TestSeenShapes takes the output schemas away: shapes are learnt from the recorded results of every other chain, and in the
@@ -30,7 +30,7 @@ type shapeFigures struct {
 // with the right name as the nearest, and chains as they are get no warning.
 func TestSeenShapes(t *testing.T) {
 	t.Parallel()
-	for file, limit := range map[string]struct{ hits, unknown, falsely int }{ // percent
+	for file, limit := range map[string]struct{ hits, unknown, warned int }{ // percent
 		"nestful_math": {96, 3, 0}, "taubench": {91, 2, 0}, "bfcl_base": {62, 25, 0}, "bfcl_long_context": {62, 26, 0},
 	} {
 		t.Run(file, func(t *testing.T) {
@@ -50,19 +50,19 @@ func TestSeenShapes(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d of %d misspelt members found before the run (%d of functions without a shape), %d of %d chains as they are warned of",
-				sum.hits, sum.edits, sum.unknown, sum.falsely, sum.chains)
+			t.Logf("%d of %d misspelt members found before the run (%d of functions without a shape); %d of %d correct chains have warnings",
+				sum.hits, sum.edits, sum.unknown, sum.warned, sum.chains)
 			if sum.edits == 0 || sum.hits*100 < limit.hits*sum.edits || sum.unknown*100 > limit.unknown*sum.edits ||
-				sum.falsely*100 > limit.falsely*sum.chains {
-				t.Errorf("less than %d %% found, more than %d %% without a shape, or more than %d %% warned of", limit.hits, limit.unknown,
-					limit.falsely)
+				sum.warned*100 > limit.warned*sum.chains {
+				t.Errorf("want at least %d %% found, at most %d %% without a shape, and at most %d %% of correct chains with warnings",
+					limit.hits, limit.unknown, limit.warned)
 			}
 		})
 	}
 }
 
-// seen gives the functions of a chain, which answer from its recording and have the shapes of a store.
-func (c realChain) seen(t *testing.T, store *shape.Store) (*steps.Registry, *replay.Cassette) {
+// withShapes returns the functions of a chain, which answer from its recording and have the shapes of a store.
+func (c realChain) withShapes(t *testing.T, store *shape.Store) (*steps.Registry, *replay.Cassette) {
 	t.Helper()
 	none, err := steps.NewRegistry(nil, nil)
 	if err != nil {
@@ -92,9 +92,9 @@ func (c realChain) answer(ctx context.Context, t *testing.T, registry *steps.Reg
 // learn runs the chain, so that a store learns from its results.
 func (c realChain) learn(t *testing.T, store *shape.Store) {
 	t.Helper()
-	registry, cassette := c.seen(t, store)
+	registry, cassette := c.withShapes(t, store)
 	if answer := c.answer(cassette.Cursor(context.Background(), c.ID), t, registry, c.Steps, false); !answer.OK {
-		t.Errorf("%s: %s", c.ID, answer.JSON)
+		t.Errorf("%s failed: %s", c.ID, answer.JSON)
 	}
 }
 
@@ -106,11 +106,11 @@ var (
 // misspell checks the chain as it is, and with each member of its references misspelt.
 func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures) {
 	t.Helper()
-	registry, _ := c.seen(t, store)
+	registry, _ := c.withShapes(t, store)
 	sum.chains++
 	if answer := c.answer(context.Background(), t, registry, c.Steps, true); !answer.OK || len(answer.Warnings) > 0 {
-		t.Logf("%s: %v", c.ID, answer.Warnings)
-		sum.falsely++
+		t.Logf("%s has warnings: %v", c.ID, answer.Warnings)
+		sum.warned++
 	}
 	var written []struct{ Fn string }
 	if err := json.Unmarshal(c.Steps, &written); err != nil {

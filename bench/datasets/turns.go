@@ -40,7 +40,7 @@ func (c *Chain) Parts() ([]*Chain, error) {
 	}
 	starts := []int{0}
 	for i := range written {
-		if start := starts[len(starts)-1]; i > start && c.chosen(written[i].Args, start, i) {
+		if start := starts[len(starts)-1]; i > start && c.isChosen(written[i].Args, start, i) {
 			starts = append(starts, i)
 		}
 	}
@@ -103,27 +103,27 @@ func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Ch
 	return t, err
 }
 
-// chosen reports whether a value refers to something that was chosen from the result of one of the steps from start to end.
-func (c *Chain) chosen(value any, start, end int) bool {
+// isChosen reports whether a value refers to something that was chosen from the result of one of the steps from start to end.
+func (c *Chain) isChosen(value any, start, end int) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, member := range v {
-			if c.chosen(member, start, end) {
+			if c.isChosen(member, start, end) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(v, func(element any) bool { return c.chosen(element, start, end) })
+		return slices.ContainsFunc(v, func(element any) bool { return c.isChosen(element, start, end) })
 	case string:
-		if step, path, ok := referred(v); ok && step >= start && step < end {
-			return chosenFrom(c.result(step), path)
+		if step, path, ok := parseReference(v); ok && step >= start && step < end {
+			return isChoice(c.result(step), path)
 		}
 	}
 	return false
 }
 
-// chosenFrom reports whether a path names one entry of a list with several, or a member by a key that is the value at the end of the path.
-func chosenFrom(result []byte, path string) bool {
+// isChoice reports whether a path names one entry of a list with several, or a member by a key that is the value at the end of the path.
+func isChoice(result []byte, path string) bool {
 	at := gjson.ParseBytes(result)
 	var keys []string
 	for _, segment := range segments.FindAllStringSubmatch(path, -1) {
@@ -145,13 +145,14 @@ func chosenFrom(result []byte, path string) bool {
 }
 
 var (
-	ofStep   = regexp.MustCompile(`^\$(\d+)(.*)$`)
-	segments = regexp.MustCompile(`\.([^.\[]+)|\[\d+\]`)
+	stepReference = regexp.MustCompile(`^\$(\d+)(.*)$`)
+	segments      = regexp.MustCompile(`\.([^.\[]+)|\[\d+\]`)
 )
 
-// referred returns the number of the step that a text refers to, and the path in its result; ok is false if the text is no such reference.
-func referred(text string) (step int, path string, ok bool) {
-	match := ofStep.FindStringSubmatch(text)
+// parseReference returns the number of the step that a text refers to, and the path in its result; ok is false if the text is no such
+// reference.
+func parseReference(text string) (step int, path string, ok bool) {
+	match := stepReference.FindStringSubmatch(text)
 	if match == nil {
 		return 0, "", false
 	}
@@ -185,7 +186,7 @@ func within(value, literal any, first int, earlier map[int]bool) any {
 		}
 		return all
 	case string:
-		switch step, path, ok := referred(v); {
+		switch step, path, ok := parseReference(v); {
 		case !ok:
 			return v
 		case step < first:

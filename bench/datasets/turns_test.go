@@ -19,7 +19,7 @@ func TestTurns(t *testing.T) {
 	}
 	turns, err := c.Turns()
 	if err != nil || len(turns) != 2 {
-		t.Fatalf("%d turns, %v", len(turns), err)
+		t.Fatalf("got %d turns, %v, want 2", len(turns), err)
 	}
 	for i, want := range []struct {
 		id, steps string
@@ -29,15 +29,15 @@ func TestTurns(t *testing.T) {
 		{"talk, from step 2", `[{"fn":"c","args":{"x":[10000000000000000001,{"y":[2]}],"z":"a <b>"}},{"fn":"d","args":{"x":"$0.m[0]"}}]`, nil},
 	} {
 		if got := turns[i]; got.ID != want.id || string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
-			t.Errorf("%s: %s, returns %v", got.ID, got.Steps, got.Return)
+			t.Errorf("got %s: %s, returns %v", got.ID, got.Steps, got.Return)
 		}
 		if calls, err := turns[i].Calls(); err != nil || len(calls) != 2 {
-			t.Errorf("%s: %d calls, %v", want.id, len(calls), err)
+			t.Errorf("%s: %d calls, %v, want 2", want.id, len(calls), err)
 		}
 	}
 	one := &datasets.Chain{ID: "one", Steps: json.RawMessage(`[{"fn":"a"},{"fn":"b"}]`), Turn: []int{3, 3}}
 	if turns, err := one.Turns(); err != nil || len(turns) != 1 || turns[0] != one {
-		t.Errorf("%v, %v", turns, err)
+		t.Errorf("one turn: got %v, %v, want the chain itself", turns, err)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestParts(t *testing.T) {
 	}
 	chains, err := c.Parts()
 	if err != nil || len(chains) != 3 {
-		t.Fatalf("%d parts, %v", len(chains), err)
+		t.Fatalf("got %d parts, %v, want 3", len(chains), err)
 	}
 	for i, want := range []struct {
 		steps    string
@@ -66,14 +66,14 @@ func TestParts(t *testing.T) {
 		{`[{"fn":"buy","args":{"ids":["b7"],"user":"u"}}]`, nil},
 	} {
 		if got := chains[i]; string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
-			t.Errorf("%s, returns %v", got.Steps, got.Return)
+			t.Errorf("part %d: got %s, returns %v", i, got.Steps, got.Return)
 		}
 	}
 	c.Return = []int{0, 3, 4} // a later turn needs these
 	if chains, err = c.Parts(); err != nil || !slices.Equal(chains[1].Return, []int{0, 1}) || chains[2].Return != nil {
-		t.Errorf("%v", err)
+		t.Errorf("the parts do not return the results that a later turn needs: %v", err)
 	}
 	if alone, err := chains[0].Parts(); err != nil || len(alone) != 1 || alone[0] != chains[0] {
-		t.Errorf("%v, %v", alone, err)
+		t.Errorf("one part: got %v, %v, want the chain itself", alone, err)
 	}
 }

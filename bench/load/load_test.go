@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
-// served is a server of version whose tool answers well but for every tenth call.
-func served(t *testing.T, version string) Target {
+// serve serves a tool that answers every tenth call wrongly.
+func serve(t *testing.T, version string) Target {
 	server := sdk.NewServer(&sdk.Implementation{Name: "load", Version: "1"}, nil)
 	var calls atomic.Int64
 	noop := &sdk.Tool{Name: "noop", InputSchema: json.RawMessage(`{"type":"object"}`)}
@@ -49,44 +49,44 @@ func TestRun(t *testing.T) {
 	for _, version := range []string{WithSessions, WithoutSessions} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			clients := open(t, served(t, version), 3)
+			clients := open(t, serve(t, version), 3)
 			if err := clients.Grow(t.Context(), 5); err != nil || clients.Len() != 5 {
 				t.Fatal(clients.Len(), err)
 			}
 			took, failed, err := clients.Run(t.Context(), 5, 100)
 			if len(took) != 90 || failed != 10 || err == nil || !strings.Contains(err.Error(), `{\"ok\":2}`) {
-				t.Errorf("%d well, %d not: %v", len(took), failed, err)
+				t.Errorf("%d calls succeeded, %d failed, want 90 and 10: %v", len(took), failed, err)
 			}
 			list, err := clients.Request(t.Context(), "tools/list", "")
 			if err != nil || !strings.Contains(string(list), `"name":"noop"`) {
-				t.Errorf("%s, %v", list, err)
+				t.Errorf("tools/list: %s, %v", list, err)
 			}
 			if err := clients.End(t.Context()); err != nil || clients.Len() != 0 {
-				t.Errorf("%d clients after the end: %v", clients.Len(), err)
+				t.Errorf("%d clients after End, want 0: %v", clients.Len(), err)
 			}
 		})
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
-	target := served(t, WithoutSessions)
+	target := serve(t, WithoutSessions)
 	clients := open(t, target, 2)
-	there, err := url.Parse(target.URL)
+	original, err := url.Parse(target.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.URL = strings.Replace(target.URL, there.Host, "127.0.0.1:"+porttest.Reserve(t), 1)
+	target.URL = strings.Replace(target.URL, original.Host, "127.0.0.1:"+porttest.Reserve(t), 1)
 	if c, err := Open(t.Context(), target, 1); err == nil {
 		c.Close()
-		t.Error("no error without a server")
+		t.Error("Open without a server returned no error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if took, _, err := clients.Run(ctx, 2, 10); len(took) > 0 || err == nil {
-		t.Errorf("%d calls after the end: %v", len(took), err)
+		t.Errorf("%d calls succeeded with an ended context: %v", len(took), err)
 	}
 	if err := clients.Grow(ctx, 3); err == nil || clients.Len() != 2 {
-		t.Errorf("%d clients, %v", clients.Len(), err)
+		t.Errorf("Grow with an ended context: %d clients, want 2; %v", clients.Len(), err)
 	}
 }

@@ -24,7 +24,7 @@ func (c *comparison) checked(ctx context.Context, committed, results string) err
 			return fmt.Errorf("%d figures are worse beyond their tolerance:\n%s", len(worse), list)
 		}
 		c.Log("worse, so measured again:\n%s", list)
-		again := slices.DeleteFunc(slices.Clone(c.sections), func(s section) bool {
+		rerun := slices.DeleteFunc(slices.Clone(c.sections), func(s section) bool {
 			for name := range worse {
 				if strings.HasPrefix(name, s.name+"/") {
 					return false
@@ -32,7 +32,7 @@ func (c *comparison) checked(ctx context.Context, committed, results string) err
 			}
 			return true
 		})
-		if err := c.measure(ctx, again, results); err != nil {
+		if err := c.measure(ctx, rerun, results); err != nil {
 			return err
 		}
 		before := worse

@@ -133,9 +133,9 @@ func parse(args []string) (*comparison, error) {
 			return nil, err
 		}
 	}
-	switch beside := filepath.Join(c.Root, "../shared/data"); {
-	case c.Data == "" && hasData(beside):
-		c.Data = beside
+	switch sibling := filepath.Join(c.Root, "../shared/data"); {
+	case c.Data == "" && hasData(sibling):
+		c.Data = sibling
 	case c.Data != "" && !hasData(c.Data):
 		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data,
 			strings.Join(datasets.Files(), ", "))

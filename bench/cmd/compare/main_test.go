@@ -25,10 +25,10 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(page, report.Markdown(all, "results/")) {
-		t.Errorf("bench/RESULTS.md is not what the files say: run %s -render", report.Command)
+		t.Errorf("bench/RESULTS.md is out of date: run %s -render", report.Command)
 	}
 	if bytes.Contains(page, []byte("**no** |")) {
-		t.Error("bench/RESULTS.md has a figure that is not reached, without a reason: give it a Why")
+		t.Error("a figure in bench/RESULTS.md misses its target without a reason: give it a Why")
 	}
 	for _, s := range all {
 		for _, p := range s.Plots {
@@ -47,7 +47,7 @@ func TestFlags(t *testing.T) {
 		"peers":          "unexpected argument",
 		"-data nowhere":  "-data nowhere: none of nestful_math.jsonl, taubench.jsonl",
 		"-data .":        "-data .: none of",
-		// A file stands where the results are to be written.
+		// A file has the name of the folder for the results.
 		"-only scale -out main.go": "main.go: not a directory",
 	} {
 		if err := compare(t.Context(), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
@@ -59,11 +59,11 @@ func TestFlags(t *testing.T) {
 func TestSelectSections(t *testing.T) {
 	t.Parallel()
 	if some, err := selectSections("tasks, scale"); err != nil || strings.Join(names(some), " ") != "tasks scale" {
-		t.Errorf("%v, %v", names(some), err)
+		t.Errorf("selectSections: %v, %v", names(some), err)
 	}
 }
 
-// TestChecked has a section in which another figure is worse each time: none of them stays so.
+// TestChecked measures a section in which a different figure is worse each time, so that none counts as worse.
 func TestChecked(t *testing.T) {
 	t.Parallel()
 	committed, results := t.TempDir(), t.TempDir()
@@ -100,12 +100,12 @@ func TestChecked(t *testing.T) {
 		}
 		err := c.checked(t.Context(), committed, results)
 		if next != len(test.runs) || (test.wrong == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
-			t.Errorf("%v: %d measurements, %v", test.runs, next, err)
+			t.Errorf("%v: %d measurements, %v, want %q", test.runs, next, err, test.wrong)
 		}
 	}
 }
 
-// TestWorse has files of results on both sides: one figure is worse, one is measured in the long form only, and then none is compared.
+// TestWorse compares files of results: with a figure that is worse, with one that only the long form measures, and without figures.
 func TestWorse(t *testing.T) {
 	t.Parallel()
 	var logged strings.Builder
@@ -123,19 +123,19 @@ func TestWorse(t *testing.T) {
 	}
 	before := write(figure("one", 1), figure("memory/vmcp", 1))
 	if _, err := c.worse(before, write(figure("one", 1))); err == nil || !strings.HasSuffix(err.Error(), "not measured: peers/memory/vmcp") {
-		t.Errorf("a figure that has vanished: %v", err)
+		t.Errorf("worse with a missing figure: %v", err)
 	}
 	logged.Reset()
 	c.Short = true
 	worse, err := c.worse(before, write(figure("one", 2)))
 	if err != nil || len(worse) != 1 || !strings.HasPrefix(worse["peers/one"], "peers/one") {
-		t.Errorf("%q, %v", worse, err)
+		t.Errorf("worse returns %q, %v, want peers/one", worse, err)
 	}
 	if want := "1 of 2 figures compared with those of bench/results\nnot measured in this form: peers/memory/vmcp\n"; logged.String() != want {
-		t.Errorf("said %q, want %q", logged.String(), want)
+		t.Errorf("logged %q, want %q", logged.String(), want)
 	}
 	if _, err := c.worse(before, write()); err == nil || err.Error() != "no figure was compared" {
-		t.Errorf("nothing to compare: %v", err)
+		t.Errorf("worse without figures: %v", err)
 	}
 }
 

@@ -32,9 +32,9 @@ func install(ctx context.Context, o *report.Options, s *report.Section, folderNa
 	for _, name := range packages {
 		needed[name] = tested.Dependencies[name]
 	}
-	if there := os.Getenv("ONECALL_TEST_NPM"); there != "" {
+	if testFolder := os.Getenv("ONECALL_TEST_NPM"); testFolder != "" {
 		maps.Copy(s.Versions, needed)
-		return there, nil
+		return testFolder, nil
 	}
 	if text, err = json.MarshalIndent(map[string]any{"private": true, "dependencies": needed}, "", "\t"); err != nil {
 		return "", err

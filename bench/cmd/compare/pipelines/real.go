@@ -24,19 +24,19 @@ var titles = map[string]string{
 	"nestful_math": "NESTFUL", "taubench": "tau-bench", "bfcl_base": "BFCL base", "bfcl_long_context": "BFCL long context",
 }
 
-// modelMillis are the times of a model's round trip for which times are reported.
+// modelMillis are the assumed durations of a model's round trip, in milliseconds.
 var modelMillis = []float64{0, 100, 1000, 3000}
 
 // dataSet holds the costs of the chains of one data set, or of all.
 type dataSet struct {
-	title              string
-	tasks              int        // dialogs count as one
-	calls, chain       tally.Side // the chain lite
-	sideBySide         int        // minimum number of round trips of calls
-	fullAnswer         int        // tokens of the chains' answers that are not lite
-	program            int        // tokens of the programs
-	programCall        int        // tokens of the calls that send them
-	callTimes, chTimes []float64  // milliseconds of all chains, by round
+	title                 string
+	tasks                 int        // dialogs count as one
+	calls, chain          tally.Side // the chains are lite
+	sideBySide            int        // minimum number of round trips of calls
+	fullAnswer            int        // tokens of the chains' answers without lite
+	program               int        // tokens of the programs
+	programCall           int        // tokens of the calls that send them
+	callTimes, chainTimes []float64  // milliseconds for all calls and for all chains, by round
 }
 
 // realChains measures the data sets, if they are here.
@@ -47,7 +47,7 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 		chains, err := datasets.Read(filepath.Join(o.Data, name+".jsonl"))
 		if errors.Is(err, fs.ErrNotExist) {
 			s.Comments = append(s.Comments, "The data set "+titles[name]+" is not on this machine, and not measured.")
-			o.Log("   not there, and left out: %s.jsonl", name)
+			o.Log("   missing, so not measured: %s.jsonl", name)
 			continue
 		}
 		if err != nil {
@@ -79,15 +79,16 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 var realComments = []string{
 	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. " +
 		"The references were put in afterwards, where an argument equals a value of an earlier result.",
-	"A chain ends where a model must read before it can write the next step. BFCL's tasks are dialogs: a chain is sent for each turn of the " +
-		"user. And where a step names an entry of a list of several, or a member by a key that is the value itself, it was chosen: a chain is " +
-		"sent up to there, and another from there on. Most of tau-bench's tasks choose so. A chain returns the whole results that later ones " +
-		"need, and these have the values literally. Calls side by side wait only for the results that they use, whatever chooses among them.",
-	"Each replayed chain is checked: it makes the recorded calls, and answers the recorded last value. The data sets come without their " +
-		"tool lists, so these tokens are without those.",
-	"A program is TypeScript for a code mode, made mechanically from the chain: a line a step. It returns the last result, as a lite chain " +
-		"does. It is counted as text alone, which some hosts take, and in the arguments of a tool, as the chain is. As text alone it is " +
-		"shorter than the chain; both are longer than the calls where results are short.",
+	"A chain ends where a model must read a result before it can write the next step. BFCL's tasks are dialogs, with a chain for each " +
+		"turn of the user. A chain also ends before a step that names one of several entries of a list, or a member by a key that is the " +
+		"value itself, because the model chose that entry or member; most of tau-bench's tasks have such steps. A chain returns the whole " +
+		"results that later chains need, and those contain the values literally. Calls side by side wait only for the results that they " +
+		"use, even if the model had to choose from a result.",
+	"Each replayed chain is checked: it makes the recorded calls, and returns the last recorded value. The data sets have no tool " +
+		"lists, so the tokens of tool lists are not included.",
+	"A program is TypeScript for a code mode, generated from the chain with a line for each step. It returns the last result, as a " +
+		"lite chain does. It is counted as text alone, which some hosts accept, and in the arguments of a tool, as the chain is. As text " +
+		"alone it is shorter than the chain; both are longer than the calls where results are short.",
 	"The calls are answered from memory, so times at 0 ms are the engine's own work: to compile, check and run a chain costs more than to " +
 		"ask the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
 }
@@ -109,7 +110,7 @@ func (d *dataSet) add(more *dataSet) {
 	d.fullAnswer += more.fullAnswer
 	d.program += more.program
 	d.programCall += more.programCall
-	d.callTimes, d.chTimes = plus(d.callTimes, more.callTimes), plus(d.chTimes, more.chTimes)
+	d.callTimes, d.chainTimes = plus(d.callTimes, more.callTimes), plus(d.chainTimes, more.chainTimes)
 }
 
 // plus adds two lists, number by number.
@@ -123,7 +124,7 @@ func plus(a, b []float64) []float64 {
 
 // measureSet counts and times the chains of a data set.
 func measureSet(ctx context.Context, counter budget.Counter, chains []*datasets.Chain, rounds int) (*dataSet, error) {
-	d := &dataSet{tasks: len(chains), callTimes: make([]float64, rounds), chTimes: make([]float64, rounds)}
+	d := &dataSet{tasks: len(chains), callTimes: make([]float64, rounds), chainTimes: make([]float64, rounds)}
 	for _, c := range chains {
 		turns, err := c.Turns()
 		if err != nil {
@@ -131,13 +132,13 @@ func measureSet(ctx context.Context, counter budget.Counter, chains []*datasets.
 		}
 		for _, turn := range turns {
 			d.sideBySide += sideBySide(turn.Steps)
-			segments, err := turn.Parts()
+			parts, err := turn.Parts()
 			if err != nil {
 				return nil, err
 			}
-			for _, segment := range segments {
-				if err := d.measure(ctx, counter, segment, rounds); err != nil {
-					return nil, fmt.Errorf("%s: %w", segment.ID, err)
+			for _, part := range parts {
+				if err := d.measure(ctx, counter, part, rounds); err != nil {
+					return nil, fmt.Errorf("%s: %w", part.ID, err)
 				}
 			}
 		}
@@ -186,8 +187,8 @@ func (t *sentChain) request(fields string) []byte {
 	return fmt.Appendf(nil, `{"steps":%s%s}`, t.Steps, fields)
 }
 
-// wanted returns the answer that the chain must give.
-func (t *sentChain) wanted() []byte {
+// wantAnswer returns the answer that the chain must give.
+func (t *sentChain) wantAnswer() []byte {
 	if len(t.Return) == 0 {
 		return rawjson.AppendCompact(nil, t.calls[len(t.calls)-1].Result)
 	}
@@ -201,7 +202,7 @@ func (t *sentChain) wanted() []byte {
 	return append(text, ']')
 }
 
-// run runs the chain.
+// run runs the chain as request writes it. It is an error if the chain fails.
 func (t *sentChain) run(ctx context.Context, request []byte) (*chain.Answer, error) {
 	answer := t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil)
 	if !answer.OK {
@@ -221,7 +222,7 @@ func (t *sentChain) count(ctx context.Context, counter budget.Counter, d *dataSe
 	if err != nil {
 		return err
 	}
-	if want := t.wanted(); !bytes.Equal(want, answer.JSON) {
+	if want := t.wantAnswer(); !bytes.Equal(want, answer.JSON) {
 		return fmt.Errorf("answered %s, want %s", answer.JSON, want)
 	}
 	text := program(t.Steps, t.Return)
@@ -237,7 +238,7 @@ func (t *sentChain) count(ctx context.Context, counter budget.Counter, d *dataSe
 	return nil
 }
 
-// time times the calls once, and then the chain.
+// time measures the calls and then the chain, each once, and adds the times to a round.
 func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
 	began := time.Now()
 	cursor := t.player.Cassette.Cursor(ctx, "")
@@ -253,7 +254,7 @@ func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
 	d.callTimes[round] += millis(time.Since(began))
 	began = time.Now()
 	_, err := t.run(ctx, t.request(`,"lite":true`))
-	d.chTimes[round] += millis(time.Since(began))
+	d.chainTimes[round] += millis(time.Since(began))
 	return err
 }
 

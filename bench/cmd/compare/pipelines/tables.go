@@ -39,7 +39,7 @@ func (d *dataSet) ways() []way {
 	return []way{
 		{"calls one by one", d.calls.RoundTrips, d.callTimes},
 		{"calls side by side, at least", d.sideBySide, d.callTimes},
-		{"chains", d.chain.RoundTrips, d.chTimes},
+		{"chains", d.chain.RoundTrips, d.chainTimes},
 	}
 }
 

@@ -54,12 +54,12 @@ func workloads() []workload {
 	}
 }
 
-var eras = []struct{ name, version string }{{"sessions", load.WithSessions}, {"stateless", load.WithoutSessions}}
+var protocols = []struct{ name, version string }{{"sessions", load.WithSessions}, {"stateless", load.WithoutSessions}}
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("profiles", flag.ContinueOnError)
 	root := flags.String("root", "../../..", "the `folder` of the repository")
-	long := flags.Duration("time", 10*time.Second, "how long each is under load")
+	duration := flags.Duration("time", 10*time.Second, "how long each chain runs under load")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -78,12 +78,12 @@ func run(ctx context.Context, args []string) error {
 	}
 	var all []summary
 	for _, l := range workloads() {
-		for _, era := range eras {
-			name := l.name + "-" + era.name
+		for _, protocol := range protocols {
+			name := l.name + "-" + protocol.name
 			fmt.Fprintln(os.Stderr, name)
 			for _, kind := range kinds { // each in a run of its own: one profile would affect the other
 				file := filepath.Join(temp, name+"-"+kind.name+".prof")
-				chains, err := runProfiled(ctx, w, l, era.version, *long, "-"+kind.name+"profile", file)
+				chains, err := runProfiled(ctx, w, l, protocol.version, *duration, "-"+kind.name+"profile", file)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string) error {
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				s.title, s.chains = fmt.Sprintf("%s, %s (%s), %s", l.title, era.name, era.version, kind.title), chains
+				s.title, s.chains = fmt.Sprintf("%s, %s (%s), %s", l.title, protocol.name, protocol.version, kind.title), chains
 				all = append(all, s)
 			}
 		}
@@ -100,16 +100,16 @@ func run(ctx context.Context, args []string) error {
 }
 
 // runProfiled profiles onecall while one client runs chains, and returns the number of chains.
-func runProfiled(ctx context.Context, w *work.Worker, l workload, version string, long time.Duration, profile ...string) (
+func runProfiled(ctx context.Context, w *work.Worker, l workload, version string, duration time.Duration, profileFlags ...string) (
 	chains int, err error,
 ) {
-	limit := long + 2*time.Minute
+	limit := duration + 2*time.Minute
 	up, err := w.Serve(ctx, limit, "upstream")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, up.Close()) }()
-	server, err := w.Serve(ctx, limit, append([]string{"serve", "-upstream", up.URL(version), "-version", version}, profile...)...)
+	server, err := w.Serve(ctx, limit, append([]string{"serve", "-upstream", up.URL(version), "-version", version}, profileFlags...)...)
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +120,7 @@ func runProfiled(ctx context.Context, w *work.Worker, l workload, version string
 		return 0, err
 	}
 	defer clients.Close()
-	for began := time.Now(); time.Since(began) < long; {
+	for began := time.Now(); time.Since(began) < duration; {
 		took, _, err := clients.Run(ctx, 1, 100)
 		if err != nil {
 			return chains, err
@@ -135,8 +135,8 @@ type kind struct{ name, title, sample string }
 
 var kinds = []kind{{"cpu", "processor", "cpu"}, {"alloc", "bytes allocated", "alloc_space"}}
 
-// machine matches the lines of a pprof report that name the program's file and the time.
-var machine = regexp.MustCompile(`(?m)^(File|Build ID|Time): .*\n`)
+// volatileLines matches the lines of a pprof report that name the program's file and the time.
+var volatileLines = regexp.MustCompile(`(?m)^(File|Build ID|Time): .*\n`)
 
 // write writes pprof's report of a profile, and returns its summary.
 func write(ctx context.Context, to, name string, k kind, file string) (summary, error) {
@@ -145,7 +145,7 @@ func write(ctx context.Context, to, name string, k kind, file string) (summary, 
 	if err != nil {
 		return summary{}, err
 	}
-	text = machine.ReplaceAllString(text, "")
+	text = volatileLines.ReplaceAllString(text, "")
 	path := name + "-" + k.name + ".txt"
 	if err := os.WriteFile(filepath.Join(to, path), []byte(text), 0o644); err != nil {
 		return summary{}, err

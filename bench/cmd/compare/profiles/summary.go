@@ -11,14 +11,14 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// summary divides a profile among the components whose code caused the use.
+// summary holds each component's share of a profile.
 type summary struct {
 	title, path string
 	chains      int
 	unit        string // of total: "nanoseconds" or "bytes"
 	total       float64
 	components  map[string]float64 // shares of the total
-	heaviest    []weight           // the functions that samples are charged to, the heaviest first
+	heaviest    []weight           // functions with the largest shares, in descending order
 }
 
 type weight struct {
@@ -61,9 +61,9 @@ func componentOf(stack []string) (name, function string) {
 	}
 	for _, frame := range stack {
 		frame = strings.TrimPrefix(frame, modulePrefix)
-		for _, o := range components {
-			if slices.ContainsFunc(o.prefixes, func(prefix string) bool { return strings.HasPrefix(frame, prefix) }) {
-				return o.name, strings.TrimPrefix(frame, "github.com/modelcontextprotocol/")
+		for _, c := range components {
+			if slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(frame, prefix) }) {
+				return c.name, strings.TrimPrefix(frame, "github.com/modelcontextprotocol/")
 			}
 		}
 	}
@@ -131,31 +131,31 @@ func readme(all []summary) []byte {
 
 <!-- Made by go -C bench/cmd/compare run ./profiles. -->
 
-What a process with onecall spends while one client has it run a chain again and again over HTTP, on loopback. It is onecall's server as
-a Go program embeds it: without the journal, the log and the limits of "onecall serve". The MCP server behind the dependent calls and the
-client are other processes. Processor and allocations are profiled in separate runs. One command takes all of them again:
+What a process with onecall spends while one client calls the same chain repeatedly over HTTP, on loopback. The process embeds onecall's
+server as a Go program does: without the journal, the log and the limits of "onecall serve". The client and the MCP server behind the
+dependent calls are other processes. Processor and allocations are profiled in separate runs. This command takes all profiles again:
 
     go -C bench/cmd/compare run ./profiles
 
-A sample is charged to the innermost owner in its stack: what the SDK asks of its JSON library or of the runtime is the SDK's.
+A sample is charged to the innermost component in its stack: work that the SDK causes in its JSON library or in the runtime is the SDK's.
 
-| profile | a chain |`)
+| profile | per chain |`)
 	names := []string{collector, scheduler}
-	for _, o := range components {
-		names = append(names, o.name)
+	for _, c := range components {
+		names = append(names, c.name)
 	}
 	for _, name := range names {
 		b.WriteString(" " + name + " |")
 	}
 	b.WriteString("\n" + strings.Repeat("|---", len(names)+2) + "|\n")
 	for _, s := range all {
-		fmt.Fprintf(&b, "| [%s](%s) | %s |", s.title, s.path, s.each())
+		fmt.Fprintf(&b, "| [%s](%s) | %s |", s.title, s.path, s.perChain())
 		for _, name := range names {
 			fmt.Fprintf(&b, " %.0f %% |", 100*s.components[name])
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\nThe functions that most is charged to, with what they ask of others:\n\n")
+	b.WriteString("\nThe most expensive functions, including what they call:\n\n")
 	for _, s := range all {
 		fmt.Fprintf(&b, "- %s: ", s.title)
 		for i, w := range s.heaviest {
@@ -169,8 +169,8 @@ A sample is charged to the innermost owner in its stack: what the SDK asks of it
 	return b.Bytes()
 }
 
-// each returns what one chain takes.
-func (s *summary) each() string {
+// perChain returns the cost of one chain.
+func (s *summary) perChain() string {
 	one := s.total / float64(max(1, s.chains))
 	if s.unit == "bytes" {
 		return fmt.Sprintf("%.0f KB", one/1024)

@@ -19,7 +19,7 @@ func TestComponentOf(t *testing.T) {
 		{"github.com/onecall-mcp/onecall/steps/source/mcp.call", "onecall's MCP client", "steps/source/mcp.call"},
 	} {
 		if component, function := componentOf(strings.Fields(c.stack)); component != c.component || function != c.function {
-			t.Errorf("%s: %s, %s", c.stack, component, function)
+			t.Errorf("%s: got %s, %s, want %s, %s", c.stack, component, function, c.component, c.function)
 		}
 	}
 }
@@ -52,16 +52,16 @@ func TestSummarize(t *testing.T) {
 	}
 	s.title, s.chains = "10 no-ops", 2
 	if text := string(readme([]summary{s})); !strings.Contains(text, "| [10 no-ops](cpu.txt) | 2 µs | 0 % | 25 % | 75 % |") {
-		t.Error(text)
+		t.Errorf("the page lacks the row of the profile:\n%s", text)
 	}
 	if _, err := summarize(file, "", "alloc_space"); err == nil {
-		t.Error("no error without such samples")
+		t.Error("summarize returned no error for missing samples")
 	}
 	write(0, 0)
 	if _, err := summarize(file, "", "cpu"); err == nil {
-		t.Error("no error of an empty profile")
+		t.Error("summarize returned no error for an empty profile")
 	}
 	if _, err := summarize(filepath.Join(t.TempDir(), "none"), "", "cpu"); err == nil {
-		t.Error("no error without a file")
+		t.Error("summarize returned no error for a missing file")
 	}
 }

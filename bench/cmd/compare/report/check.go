@@ -17,10 +17,10 @@ type Comparison struct {
 // Check compares figures that have a tolerance with those that were measured before. Less is better, unless a figure has a minimum.
 func Check(before, now []*Section) (c Comparison) {
 	c.Worse = map[string]string{}
-	fresh := map[string]Figure{}
+	current := map[string]Figure{}
 	for _, s := range now {
 		for _, f := range s.Figures {
-			fresh[s.Name+"/"+f.Name] = f
+			current[s.Name+"/"+f.Name] = f
 		}
 	}
 	for _, s := range before {
@@ -29,7 +29,7 @@ func Check(before, now []*Section) (c Comparison) {
 				continue
 			}
 			name := s.Name + "/" + was.Name
-			f, ok := fresh[name]
+			f, ok := current[name]
 			if !ok {
 				c.Missing = append(c.Missing, name)
 				continue
@@ -44,29 +44,29 @@ func Check(before, now []*Section) (c Comparison) {
 	return c
 }
 
-// goalSlack is the share of its limit by which a goal that was reached may be missed.
+// goalSlack is the share of its limit by which a goal that was met may be missed.
 const goalSlack = 0.2
 
-// passed reports whether value is worse than the figure beyond its tolerance; bound is the worst accepted value. If the figure has reached
-// the project's own limit, value may miss that limit only by lost.
+// passed reports whether value is worse than the figure beyond its tolerance; bound is the worst accepted value. If the figure has met the
+// project's own limit, value may miss that limit only by goalSlack.
 func (f *Figure) passed(value float64) (bound float64, passed bool) {
-	reached, asked := f.reached()
+	met, hasTarget := f.met()
 	if f.Min != 0 {
 		bound = f.Value * (1 - f.Tolerance)
-		if asked && reached {
+		if hasTarget && met {
 			bound = max(bound, f.Min*(1-goalSlack))
 		}
 		return bound, value < bound
 	}
 	bound = f.Value * (1 + f.Tolerance)
-	if asked && reached {
+	if hasTarget && met {
 		bound = min(bound, f.Max*(1+goalSlack))
 	}
 	return bound, value > bound
 }
 
-// reached reports whether the figure meets the project's own limit; asked reports whether there is one.
-func (f *Figure) reached() (reached, asked bool) {
+// met reports whether the figure meets the project's own limit; hasTarget reports whether there is one.
+func (f *Figure) met() (met, hasTarget bool) {
 	return (f.Max == 0 || f.Value <= f.Max) && (f.Min == 0 || f.Value >= f.Min), f.Max != 0 || f.Min != 0
 }
 

@@ -46,20 +46,20 @@ func (d *document) head(sections []*Section) {
 	d.line("onecall against what its users would pick instead, side by side on one machine. One command measures it again, the recorded")
 	d.line("chains only where their [data sets](README.md#the-data-sets) are:\n")
 	d.line("    %s\n", Command)
-	d.line("Numbers are medians; ● is measured, ○ is computed from what was measured. In parentheses stand the 10th and the 90th")
-	d.line("percentile. Tokens are those of o200k_base. [How it is measured](README.md#the-comparison).\n")
-	where := map[string][]string{}
+	d.line("Numbers are medians; ● is measured, ○ is computed from what was measured. The 10th and the 90th percentile are in")
+	d.line("parentheses. Tokens are those of o200k_base. [How it is measured](README.md#the-comparison).\n")
+	titles := map[string][]string{}
 	for _, s := range sections {
-		where[s.when()] = append(where[s.when()], s.Title)
+		titles[s.when()] = append(titles[s.when()], s.Title)
 	}
-	for _, when := range slices.Sorted(maps.Keys(where)) {
-		if len(where) == 1 {
+	for _, when := range slices.Sorted(maps.Keys(titles)) {
+		if len(titles) == 1 {
 			d.line("Measured on %s.\n", when)
 			break
 		}
-		d.line("- %s: measured on %s", strings.Join(where[when], ", "), when)
+		d.line("- %s: measured on %s", strings.Join(titles[when], ", "), when)
 	}
-	if len(where) > 1 {
+	if len(titles) > 1 {
 		d.line("")
 	}
 }
@@ -75,28 +75,28 @@ func (d *document) targets(sections []*Section) {
 	var rows [][]string
 	for _, s := range sections {
 		for _, f := range s.Figures {
-			reached, asked := f.reached()
-			if !asked {
+			met, hasTarget := f.met()
+			if !hasTarget {
 				continue
 			}
 			answer := "yes"
 			switch {
 			case f.near():
 				answer = "within the noise"
-			case !reached:
+			case !met:
 				answer = strings.TrimSuffix("**no**: "+f.Why, ": ")
 			}
-			rows = append(rows, []string{f.Title, f.text(), f.asked(), answer, "`" + s.Name + "/" + f.Name + "`"})
+			rows = append(rows, []string{f.Title, f.text(), f.target(), answer, "`" + s.Name + "/" + f.Name + "`"})
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
 	d.line("## Goals\n")
-	d.line("This is what the project asks of itself. Where it is not reached, the reason stands beside it. " +
-		"\"Within the noise\" means that what is\nasked lies within the 95 %% confidence interval of the median, taken from the two " +
-		"percentiles as if the rounds were normally distributed.\n")
-	d.table([]string{"", "value", "asked", "reached", "figure"}, rows)
+	d.line("These are the project's own targets. The row of a target that is not met gives the reason. \"Within the noise\" means that the\n" +
+		"target lies within the 95 %% confidence interval of the median, taken from the two percentiles as if the rounds were " +
+		"normally distributed.\n")
+	d.table([]string{"", "value", "target", "met", "figure"}, rows)
 }
 
 // text returns the figure's value with its spread, unit and mark.
@@ -113,8 +113,8 @@ func spread(low, high float64) string {
 	return fmt.Sprintf(" (%s to %s)", figure.Text(low), figure.Text(high))
 }
 
-// asked returns the project's own limits for the figure.
-func (f *Figure) asked() string {
+// target returns the project's own limits for the figure.
+func (f *Figure) target() string {
 	var pieces []string
 	if f.Max != 0 {
 		pieces = append(pieces, "at most "+number(f.Max, f.Unit))

@@ -57,7 +57,7 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the page is not %s: look at it with go test -update\n%s", golden, got)
+		t.Errorf("the page differs from %s: update it with go test -update\n%s", golden, got)
 	}
 }
 
@@ -75,12 +75,12 @@ func TestMachines(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, "The machine was busy"); n != 1 {
-		t.Errorf("%d sections were measured on a busy machine, want one", n)
+		t.Errorf("%d sections have the warning of a busy machine, want 1", n)
 	}
 	one.Command += report.ShortFlag
 	if short := string(report.Markdown([]*report.Section{one}, "")); strings.Contains(page, "not comparable") ||
 		!strings.Contains(short, "not comparable") {
-		t.Error("only the short form has times that are not comparable")
+		t.Error("\"not comparable\" must appear for the short form only")
 	}
 }
 
@@ -93,26 +93,26 @@ func TestFiles(t *testing.T) {
 	}
 	all, err := report.ReadAll(folder, []string{"absent", "small"})
 	if err != nil || len(all) != 1 {
-		t.Fatalf("read %d sections: %v", len(all), err)
+		t.Fatalf("read %d sections, want 1: %v", len(all), err)
 	}
 	if want := report.Markdown([]*report.Section{s}, ""); !bytes.Equal(report.Markdown(all, ""), want) {
-		t.Error("what was written is not what is read")
+		t.Error("the sections that were read differ from those written")
 	}
 	if err := all[0].WritePlots(folder); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(filepath.Join(folder, "small-things.svg"))
 	if err != nil || !bytes.Contains(svg, []byte("How small")) || !bytes.Contains(svg, []byte("1,000")) {
-		t.Errorf("the plot is %.300s: %v", svg, err)
+		t.Errorf("the plot lacks its title or axis: %.300s: %v", svg, err)
 	}
 	if svg, err = os.ReadFile(filepath.Join(folder, "small-bars.svg")); err != nil || !bytes.Contains(svg, []byte("other arm")) {
-		t.Errorf("the plot of bars is %.300s: %v", svg, err)
+		t.Errorf("the plot of bars lacks an arm: %.300s: %v", svg, err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "small.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := report.ReadAll(folder, []string{"small"}); err == nil || !strings.Contains(err.Error(), "small.json") {
-		t.Errorf("a broken file is %v", err)
+		t.Errorf("reading a broken file: %v", err)
 	}
 }
 
@@ -160,11 +160,11 @@ func TestCheck(t *testing.T) {
 	now.Figures = now.Figures[:1]
 	c := report.Check([]*report.Section{small()}, []*report.Section{now})
 	if c.Compared != 1 || len(c.Worse) > 0 || !slices.Equal(c.Missing, []string{"small/rate", "small/tokens"}) {
-		t.Errorf("figures that were not measured: %+v", c)
+		t.Errorf("missing figures: %+v", c)
 	}
 }
 
-// TestLostGoal misses a goal that was reached by a quarter, which is within the tolerance of the figure itself.
+// TestLostGoal checks that a goal that was met and is now missed by 25 % counts as worse, although the figure's own tolerance is 50 %.
 func TestLostGoal(t *testing.T) {
 	t.Parallel()
 	was := &report.Section{Name: "made", Figures: []report.Figure{
@@ -174,7 +174,7 @@ func TestLostGoal(t *testing.T) {
 		{Name: "never", Value: 1.25}}}
 	c := report.Check([]*report.Section{was}, []*report.Section{now})
 	if len(c.Worse) != 2 || c.Worse["made/time"] == "" || c.Worse["made/rate"] == "" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want made/time and made/rate worse", c)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestSpread(t *testing.T) {
 		median, low, high := report.Spread(test.values)
 		for i, got := range []float64{median, low, high} {
 			if d := got - test.want[i]; d > 1e-9 || d < -1e-9 {
-				t.Errorf("%v: %v %v %v, want %v", test.values, median, low, high, test.want)
+				t.Errorf("Spread(%v) = %v, %v, %v, want %v", test.values, median, low, high, test.want)
 			}
 		}
 	}

@@ -58,8 +58,8 @@ func (a *arm) startProcess(ctx context.Context, s *setup, url, protocol string) 
 	return nil
 }
 
-// remember records what the arm's processes have used, at the end.
-func (a *arm) remember() {
+// recordUsage records what the arm's processes have used, at the end.
+func (a *arm) recordUsage() {
 	if a.process == nil || a.fault != "" {
 		return
 	}

@@ -44,7 +44,7 @@ var (
 
 // figures returns onecall's ratios. The ratio of memory is only in the long form, because memory grows with the work. A figure against the
 // fastest peer is left out unless all peers were measured: without the fastest, it would mean something else.
-func (e *era) figures(short bool) []report.Figure {
+func (e *protocolRun) figures(short bool) []report.Figure {
 	suffix := ""
 	if e.protocol == withSessions {
 		suffix = "/sessions"
@@ -108,7 +108,7 @@ func tokenFigures(ours *arm, counter budget.Counter) []report.Figure {
 	}
 }
 
-func (e *era) arm(key string) *arm {
+func (e *protocolRun) arm(key string) *arm {
 	for _, a := range e.arms {
 		if a.key == key {
 			return a
@@ -118,7 +118,7 @@ func (e *era) arm(key string) *arm {
 }
 
 // fastest returns the peer with the lowest median time at a work; nil if onecall or a peer that can do the work was not measured.
-func (e *era) fastest(key string) (fastest *arm) {
+func (e *protocolRun) fastest(key string) (fastest *arm) {
 	w := workByKey(key)
 	var minimum float64
 	for _, a := range e.arms {

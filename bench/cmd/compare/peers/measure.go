@@ -50,12 +50,12 @@ func measure(ctx context.Context, arms []*arm, p plan) error {
 	return nil
 }
 
-// block repeats w on the arm for long, at least once. Errors count even while warming up.
-func (a *arm) block(ctx context.Context, w *work, long time.Duration, count bool) {
+// block repeats w on the arm for a duration, at least once. Errors count even while warming up.
+func (a *arm) block(ctx context.Context, w *work, duration time.Duration, count bool) {
 	r := a.results[w.key]
 	before, clientBefore := a.usage()
 	began := time.Now()
-	took := a.repeat(ctx, w, long)
+	took := a.repeat(ctx, w, duration)
 	elapsed := time.Since(began)
 	after, clientAfter := a.usage()
 	if !count || len(took) == 0 {
@@ -69,10 +69,10 @@ func (a *arm) block(ctx context.Context, w *work, long time.Duration, count bool
 }
 
 // repeat has all clients of w repeat it, each as soon as it has the answer, and returns the time of each repetition in milliseconds.
-func (a *arm) repeat(ctx context.Context, w *work, long time.Duration) (took []float64) {
+func (a *arm) repeat(ctx context.Context, w *work, duration time.Duration) (took []float64) {
 	var mu sync.Mutex
 	r := a.results[w.key]
-	end := time.Now().Add(long)
+	end := time.Now().Add(duration)
 	var all sync.WaitGroup
 	for client := range max(1, w.clients) {
 		all.Go(func() {

@@ -29,26 +29,26 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	if o.Short {
 		p = plan{rounds: 10, block: 30 * time.Millisecond}
 	}
-	var eras []era
+	var runs []protocolRun
 	for _, protocol := range []string{stateless, withSessions} {
 		o.Log("measuring with an upstream of %s", protocol)
-		arms, err := s.measureEra(ctx, protocol, faults, p)
+		arms, err := s.measureProtocol(ctx, protocol, faults, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", protocol, err)
 		}
-		eras = append(eras, era{protocol, arms})
+		runs = append(runs, protocolRun{protocol, arms})
 	}
 	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		return nil, err
 	}
-	section := s.section(eras, counter)
+	section := s.section(runs, counter)
 	section.Machine = machine
 	return section, nil
 }
 
-// era holds what was measured with one kind of upstream.
-type era struct {
+// protocolRun holds what was measured with one kind of upstream.
+type protocolRun struct {
 	protocol string
 	arms     []*arm
 }
@@ -75,8 +75,8 @@ func (s *setup) install(ctx context.Context) (faults map[string]string, err erro
 	return faults, ctx.Err()
 }
 
-// measureEra measures all arms in front of one upstream.
-func (s *setup) measureEra(ctx context.Context, protocol string, faults map[string]string, p plan) ([]*arm, error) {
+// measureProtocol measures all arms in front of one upstream.
+func (s *setup) measureProtocol(ctx context.Context, protocol string, faults map[string]string, p plan) ([]*arm, error) {
 	upstream, url, err := s.startUpstream(ctx, protocol)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *setup) measureEra(ctx context.Context, protocol string, faults map[stri
 			a.fault = "does not start: " + oneLine(err)
 			s.Log("%s %s", a.name, a.fault)
 			a.close()
-			if a.must {
+			if a.required {
 				return nil, fmt.Errorf("%s %s", a.name, a.fault)
 			}
 		}
@@ -108,7 +108,7 @@ func (s *setup) measureEra(ctx context.Context, protocol string, faults map[stri
 	}
 	for _, a := range arms {
 		for i := range works {
-			if !a.must || !a.can(&works[i]) {
+			if !a.required || !a.can(&works[i]) {
 				continue
 			}
 			if r, why := a.result(&works[i]); r == nil {
@@ -117,7 +117,7 @@ func (s *setup) measureEra(ctx context.Context, protocol string, faults map[stri
 				return nil, fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
 			}
 		}
-		a.remember()
+		a.recordUsage()
 	}
 	return arms, nil
 }

@@ -16,10 +16,10 @@ import (
 func TestRatios(t *testing.T) {
 	t.Parallel()
 	if got := quantile([]float64{9, 1, 5}, 0.5); got != 5 {
-		t.Errorf("the median: %v", got)
+		t.Errorf("quantile returns %v, want 5", got)
 	}
 	if got := ratios([]float64{1, 6, 9}, []float64{2, 2}); !slices.Equal(got, []float64{0.5, 3}) {
-		t.Errorf("ratios: %v", got)
+		t.Errorf("ratios returns %v, want [0.5 3]", got)
 	}
 }
 
@@ -27,7 +27,7 @@ func TestRound(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[float64]float64{0: 0, 0.012345: 0.0123, 1.2345: 1.23, 12.345: 12.3, 123.45: 123, 12345: 12300} {
 		if got := round(v); got != want {
-			t.Errorf("%v becomes %v, want %v", v, got, want)
+			t.Errorf("round(%v) = %v, want %v", v, got, want)
 		}
 	}
 }
@@ -37,10 +37,10 @@ func TestPrograms(t *testing.T) {
 	program := workByKey("dependent3").programs[javascript]
 	const function = "async () => {\n  let n = 0\n  for (let i = 0; i < 3; i++) n = (await codemode.bench_next({n})).n\n  return n\n}"
 	if got := cloudflareProgram(program); got != function {
-		t.Errorf("Cloudflare: %s", got)
+		t.Errorf("cloudflareProgram returns %s", got)
 	}
 	if got := utcpProgram(program); got != "let n = 0\nfor (let i = 0; i < 3; i++) n = (m.bench_next({n})).n\nreturn n" {
-		t.Errorf("UTCP: %s", got)
+		t.Errorf("utcpProgram returns %s", got)
 	}
 	for _, w := range works {
 		for _, p := range peers {
@@ -50,18 +50,18 @@ func TestPrograms(t *testing.T) {
 			}
 			text := string(a.callText(&w))
 			if p.language != oneByOne && strings.Contains(text, "%") {
-				t.Errorf("%s, %s: %s", w.key, p.key, text)
+				t.Errorf("%s, %s: the program has an unused %%: %s", w.key, p.key, text)
 			}
 			for line := range strings.Lines(text) {
 				if !json.Valid([]byte(line)) || !strings.HasPrefix(line, `{"name":`) {
-					t.Errorf("%s, %s is no call: %s", w.key, p.key, line)
+					t.Errorf("%s, %s: a line is not a call: %s", w.key, p.key, line)
 				}
 			}
 		}
 	}
 }
 
-// bareArm is an arm without processes, and a work that it does by f.
+// bareArm returns an arm without processes, and a work that it does with f.
 func bareArm(clients int, f func(context.Context, *sdk.ClientSession) (any, error)) (*arm, *work) {
 	w := &work{key: "test", want: "1", clients: clients, bare: f}
 	sessions := make([]*sdk.ClientSession, max(1, clients))
@@ -77,15 +77,15 @@ func TestBlock(t *testing.T) {
 	})
 	a.block(t.Context(), w, 0, false)
 	if r := a.results["test"]; calls.Load() != 4 || len(r.took) != 0 {
-		t.Errorf("to warm up: %d calls, %+v", calls.Load(), r)
+		t.Errorf("warming up: %d calls, want 4, and %+v, want no results", calls.Load(), r)
 	}
 	a.block(t.Context(), w, 0, true)
 	if r := a.results["test"]; len(r.took) != 4 || len(r.medians) != 1 || len(r.rates) != 1 || r.errors != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want 4 times, a median and a rate", r)
 	}
 }
 
-// TestWrongAnswers has an arm that answers wrongly, which is told and not asked forever.
+// TestWrongAnswers: an arm that answers wrongly is reported, and gets no more work after maxErrors.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]func(context.Context, *sdk.ClientSession) (any, error){
@@ -96,14 +96,14 @@ func TestWrongAnswers(t *testing.T) {
 		a.block(t.Context(), w, time.Hour, true)
 		r, why := a.result(w)
 		if r != nil || why != "failed: "+want || a.results["test"].errors != maxErrors {
-			t.Errorf("%+v, %s", a.results["test"], why)
+			t.Errorf("got %+v, %s, want the failure after %d errors", a.results["test"], why, maxErrors)
 		}
 	}
 }
 
-// measuredEra has arms that took so many milliseconds at all works; 0 is not measured.
-func measuredEra(protocol string, took map[string]int) *era {
-	e := &era{protocol: protocol}
+// measuredRun returns a run whose arms took that many milliseconds at all works; 0: not measured.
+func measuredRun(protocol string, took map[string]int) *protocolRun {
+	e := &protocolRun{protocol: protocol}
 	for _, p := range peers {
 		a := &arm{peer: p, results: map[string]*result{}}
 		for i := range works {
@@ -119,7 +119,7 @@ func measuredEra(protocol string, took map[string]int) *era {
 
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	e := measuredEra(withSessions, map[string]int{"bare": 10, "onecall": 5, "vmcp": 20, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
+	e := measuredRun(withSessions, map[string]int{"bare": 10, "onecall": 5, "vmcp": 20, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
 	got := map[string]float64{}
 	for _, f := range e.figures(false) {
 		got[f.Name] = f.Value
@@ -133,27 +133,27 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	if warnings := e.notFirst(); len(warnings) != 0 {
-		t.Errorf("onecall is first: %v", warnings)
+		t.Errorf("warnings although onecall is first: %v", warnings)
 	}
 }
 
-// TestFiguresWithoutAnotherProgram has no figure against the fastest peer when the fastest may be missing.
-func TestFiguresWithoutAnotherProgram(t *testing.T) {
+// TestFiguresWithoutPeer: if a peer is missing, there is no figure against the fastest peer, which the missing one may be.
+func TestFiguresWithoutPeer(t *testing.T) {
 	t.Parallel()
-	e := measuredEra(stateless, map[string]int{"bare": 4, "onecall": 5, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
+	e := measuredRun(stateless, map[string]int{"bare": 4, "onecall": 5, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
 	var names []string
 	for _, f := range e.figures(false) {
 		names = append(names, f.Name)
 	}
 	if !slices.Equal(names, []string{"dependent10/bare", "noop10/fastest-peer", "empty/cloudflare", "dependent10/cloudflare"}) {
-		t.Errorf("%v", names)
+		t.Errorf("figures %v", names)
 	}
 	if warnings := e.notFirst(); len(warnings) == 0 || !strings.Contains(warnings[0], "bare SDK client takes 0.80 of its time") {
-		t.Errorf("the bare client is first: %v", warnings)
+		t.Errorf("warnings lack that the bare client is first: %v", warnings)
 	}
 	times := e.times()
 	if cells := times.Rows[2].Cells; cells[0].Text != "–" || times.Rows[1].Cells[0].Value != 5 {
-		t.Errorf("%+v", times.Rows)
+		t.Errorf("times %+v", times.Rows)
 	}
 }
 
@@ -168,16 +168,16 @@ func TestTaskTables(t *testing.T) {
 	section := tasksSection(m, 7, func(string) string { return "1" })
 	task, failure, times := section.Tables[0], section.Tables[1], section.Tables[2]
 	if c := task.Rows[0].Cells; c[0].Text != "failed: no server" || c[4].Text != "–" {
-		t.Errorf("an arm that failed: %+v", c)
+		t.Errorf("cells of a failed arm: %+v", c)
 	}
 	if c := task.Rows[1].Cells[0]; c.Value != 561 || c.Unit != "tokens" {
-		t.Errorf("tokens: %+v", c)
+		t.Errorf("cell of tokens: %+v", c)
 	}
 	if c := task.Rows[2].Cells[0]; c.Text != "failed: not measured" {
-		t.Errorf("an arm that is missing: %+v", c)
+		t.Errorf("cell of a missing arm: %+v", c)
 	}
 	if c := failure.Rows[1].Cells; c[0].Text != "yes" || c[2].Text != "by place: 0-4" || c[3].Text != "0 of 5" {
-		t.Errorf("a failure: %+v", c)
+		t.Errorf("cells of a failure: %+v", c)
 	}
 	values := map[string]float64{}
 	for _, f := range section.Figures {

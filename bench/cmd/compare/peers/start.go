@@ -26,7 +26,7 @@ type peer struct {
 	write      func(string) string // turns a program into what a model writes for this peer; nil: unchanged
 	start      startFunction       // nil: the clients call the upstream
 	noBuiltins bool                // it has only the functions of servers
-	must       bool                // without it there is nothing to compare with
+	required   bool                // without it there is nothing to compare with
 }
 
 // startFunction starts a peer in front of the upstream at a URL, and returns its process and its own URL.
@@ -34,8 +34,8 @@ type startFunction func(s *setup, ctx context.Context, upstream string) (*proc.P
 
 // peers lists the peers in the order of the tables.
 var peers = []peer{
-	{key: "bare", name: "bare SDK client", language: oneByOne, must: true},
-	{key: "onecall", name: "onecall", language: chainJSON, tool: "chain", start: (*setup).startOnecall, must: true},
+	{key: "bare", name: "bare SDK client", language: oneByOne, required: true},
+	{key: "onecall", name: "onecall", language: chainJSON, tool: "chain", start: (*setup).startOnecall, required: true},
 	{key: "vmcp", name: "ToolHive vMCP", language: starlark, tool: "execute_tool_script", argument: "script", noBuiltins: true,
 		start: (*setup).startVMCP},
 	{key: "cloudflare", name: "Cloudflare code mode", npm: "@cloudflare/codemode", language: javascript, tool: "code", argument: "code",

@@ -7,21 +7,21 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// section returns the section with the results of the eras.
-func (s *setup) section(eras []era, counter budget.Counter) *report.Section {
+// section returns the section with the results of the runs.
+func (s *setup) section(runs []protocolRun, counter budget.Counter) *report.Section {
 	section := &report.Section{
 		Name: "peers", Title: "Beside what users would pick instead", Question: question,
 		Command: "go -C bench/cmd/compare run . -only peers", Versions: s.versions(),
 		Corpus: []string{corpus}, Comments: slices.Clone(comments),
 	}
-	for _, e := range eras {
+	for _, e := range runs {
 		section.Tables = append(section.Tables, e.times(), e.details(), e.processes())
 		section.Figures = append(section.Figures, e.figures(s.Short)...)
 		section.Comments = slices.Concat(section.Comments, faultComments(&e), e.notFirst())
 	}
-	section.Tables = append(section.Tables, tokenTable(eras[0].arms, counter))
-	section.Plots = []report.Plot{plotOf(eras, "dependent10")}
-	section.Figures = append(section.Figures, tokenFigures(eras[0].arm("onecall"), counter)...)
+	section.Tables = append(section.Tables, tokenTable(runs[0].arms, counter))
+	section.Plots = []report.Plot{plotOf(runs, "dependent10")}
+	section.Figures = append(section.Figures, tokenFigures(runs[0].arm("onecall"), counter)...)
 	return section
 }
 
@@ -35,8 +35,8 @@ func (s *setup) versions() map[string]string {
 	return versions
 }
 
-// upstreamKind describes the upstream of an era in the titles.
-func (e *era) upstreamKind() string {
+// upstreamKind describes the upstream of a run in the titles.
+func (e *protocolRun) upstreamKind() string {
 	if e.protocol == withSessions {
 		return "with sessions (" + withSessions + ")"
 	}
@@ -44,7 +44,7 @@ func (e *era) upstreamKind() string {
 }
 
 // times returns the table with the median time of each arm at each work.
-func (e *era) times() report.Table {
+func (e *protocolRun) times() report.Table {
 	t := report.Table{Title: "Median time, upstream " + e.upstreamKind(), Columns: []string{""}}
 	for _, w := range works {
 		t.Columns = append(t.Columns, w.title)
@@ -68,7 +68,7 @@ func (e *era) times() report.Table {
 }
 
 // details returns the table with a row for each work and arm.
-func (e *era) details() report.Table {
+func (e *protocolRun) details() report.Table {
 	t := report.Table{
 		Title:   "In detail, upstream " + e.upstreamKind(),
 		Columns: []string{"", "p50", "p90", "p99", "a second", "CPU of the arm", "CPU of the client", "times", "errors"},
@@ -105,13 +105,13 @@ func (e *era) details() report.Table {
 	return t
 }
 
-// plotOf returns the plot with a bar for each arm's median time at a work, in each era.
-func plotOf(eras []era, key string) report.Plot {
+// plotOf returns the plot with a bar for each arm's median time at a work, in each run.
+func plotOf(runs []protocolRun, key string) report.Plot {
 	p := report.Plot{Name: "peers-" + key, Title: workByKey(key).title + " over HTTP, median time", X: "ms"}
 	for _, peer := range peers {
 		p.Bars = append(p.Bars, peer.name)
 	}
-	for _, e := range eras {
+	for _, e := range runs {
 		line := report.Line{Name: e.upstreamKind()}
 		for i, a := range e.arms {
 			if r, _ := a.result(workByKey(key)); r != nil {
@@ -124,7 +124,7 @@ func plotOf(eras []era, key string) report.Plot {
 }
 
 // processes returns the table of what belongs to an arm as a whole.
-func (e *era) processes() report.Table {
+func (e *protocolRun) processes() report.Table {
 	t := report.Table{
 		Title:   "Processes, upstream " + e.upstreamKind(),
 		Columns: []string{"", "client's protocol", "resident memory at the end", "of it pages of files", "at most", "processes", "remark"},

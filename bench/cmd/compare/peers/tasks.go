@@ -207,8 +207,8 @@ func (a *armTasks) failureCells() []report.Cell {
 	if f.Fault != "" {
 		return failed(f.Fault)
 	}
-	says := func(does bool) report.Cell {
-		if does {
+	yesNo := func(value bool) report.Cell {
+		if value {
 			return report.Cell{Text: "yes"}
 		}
 		return report.Cell{Text: "no"}
@@ -217,8 +217,8 @@ func (a *armTasks) failureCells() []report.Cell {
 	if a.Mistake.Fault != "" {
 		noticed = failed(a.Mistake.Fault)[0]
 	}
-	again := report.Cell{Text: fmt.Sprintf("%d of %d", f.WrittenAgain, f.Files)}
-	return []report.Cell{says(!f.OK), says(f.SaysWhere), {Text: f.SaysWhatWasWritten}, again, noticed}
+	writtenAgain := report.Cell{Text: fmt.Sprintf("%d of %d", f.WrittenAgain, f.Files)}
+	return []report.Cell{yesNo(!f.OK), yesNo(f.SaysWhere), {Text: f.SaysWhatWasWritten}, writtenAgain, noticed}
 }
 
 func (a *armTasks) timeCells(bare *armTasks) []report.Cell {

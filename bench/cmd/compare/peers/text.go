@@ -55,7 +55,7 @@ var reasons = map[string]string{
 }
 
 // notFirst says at which works another arm was faster than onecall, and why.
-func (e *era) notFirst() (warnings []string) {
+func (e *protocolRun) notFirst() (warnings []string) {
 	for i := range works {
 		w := &works[i]
 		ours := e.arm("onecall").medians(w.key)
@@ -75,7 +75,7 @@ func (e *era) notFirst() (warnings []string) {
 }
 
 // faultComments says which arms were not measured or ended badly.
-func faultComments(e *era) (warnings []string) {
+func faultComments(e *protocolRun) (warnings []string) {
 	for _, a := range e.arms {
 		if a.fault != "" {
 			warnings = append(warnings, fmt.Sprintf("%s (%s): %s", a.name, e.upstreamKind(), a.fault))

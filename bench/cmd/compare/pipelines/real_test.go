@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// measured is what is measured of a data set where the others are not there.
-func measured(t *testing.T, name, data string) (*report.Section, error) {
+// measureData measures one data set while the others are missing.
+func measureData(t *testing.T, name, data string) (*report.Section, error) {
 	t.Helper()
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(data), 0o644); err != nil {
@@ -28,28 +28,28 @@ func measured(t *testing.T, name, data string) (*report.Section, error) {
 
 func TestRealChains(t *testing.T) {
 	t.Parallel()
-	s, err := measured(t, "nestful_math", `{"id":"one","steps":[{"fn":"add","args":{"a":1,"b":2}},{"fn":"add","args":{"a":3,"b":4}},`+
+	s, err := measureData(t, "nestful_math", `{"id":"one","steps":[{"fn":"add","args":{"a":1,"b":2}},{"fn":"add","args":{"a":3,"b":4}},`+
 		`{"fn":"times","args":{"a":"$0.result","b":"$1.result"}}],"intermediate":[3,7,21]}`+"\n"+
 		`{"id":"two","steps":[{"fn":"add","args":{"a":1,"b":2}}],"intermediate":[3]}`+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Tables) != 3 || len(s.Comments) != 3+len(realComments) || len(s.Figures) != 0 {
-		t.Fatalf("%d tables, %d figures, notes %q", len(s.Tables), len(s.Figures), s.Comments)
+		t.Fatalf("got %d tables, %d figures, comments %q", len(s.Tables), len(s.Figures), s.Comments)
 	}
 	var got []float64
 	for _, c := range s.Tables[0].Rows[1].Cells {
 		got = append(got, c.Value)
 	}
 	if want := []float64{2, 4, 3, 2}; !slices.Equal(got, want) { // chains; round trips of calls, of calls side by side, of chains
-		t.Errorf("the round trips are %v, want %v", got, want)
+		t.Errorf("round trips: got %v, want %v", got, want)
 	}
 	if err := s.Write(t.TempDir()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestRealChainsAreChecked refuses a chain that makes another call than was recorded, and lines that are no recorded chain.
+// TestRealChainsAreChecked: a chain that makes a call that was not recorded is an error, and so is a line that is not a recorded chain.
 func TestRealChainsAreChecked(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -59,8 +59,8 @@ func TestRealChainsAreChecked(t *testing.T) {
 		`{"id":"none","steps":[]}`: "none: 0 steps",
 		`not JSON`:                 "taubench.jsonl",
 	} {
-		if _, err := measured(t, "taubench", line); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the error is %v, want %s", line, err, want)
+		if _, err := measureData(t, "taubench", line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %s", line, err, want)
 		}
 	}
 }

@@ -21,12 +21,12 @@ import (
 
 // brokenChain is a chain with one wrong step: its folder is misspelled.
 type brokenChain struct {
-	title       string
-	name        string // of its figures
-	steps       []map[string]any
-	wrong       int // the step that is wrong
-	right       map[string]any
-	files, made int // files that exist afterwards, and calls of a run without an error
+	title            string
+	name             string // of its figures
+	steps            []map[string]any
+	wrong            int // the step that is wrong
+	right            map[string]any
+	files, wantCalls int // files that exist afterwards, and calls of a run without an error
 }
 
 const filesystem = "@modelcontextprotocol/server-filesystem"
@@ -47,22 +47,22 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 		Columns: []string{"way to the end", "round trips", "written", "read", "calls made", "writes made twice"}}
 	for _, b := range []*brokenChain{hostFiles(), manySteps()} {
 		r := &repair{brokenChain: b, server: server, counter: counter}
-		resumed, again, single, err := r.measure(ctx)
+		resumed, restarted, single, err := r.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.title, err)
 		}
 		for _, w := range []struct {
 			name string
 			cost *repairCost
-		}{{"chain, then resume", resumed}, {"chain, then the whole corrected chain", again}, {"calls one by one", single}} {
+		}{{"chain, then resume", resumed}, {"chain, then the whole corrected chain", restarted}, {"calls one by one", single}} {
 			c := w.cost
 			t.Rows = append(t.Rows, report.Counts(b.title+": "+w.name, c.RoundTrips, c.Written, c.Read, c.calls, c.twice))
 		}
 		s.Figures = append(s.Figures,
 			report.CountFigure(b.name+"/resume/tokens", b.title+", failed and resumed: tokens read and written", tokens(resumed.Side), 0.1),
-			report.CountFigure(b.name+"/again/tokens", b.title+", failed and started again: tokens read and written", tokens(again.Side), 0),
+			report.CountFigure(b.name+"/again/tokens", b.title+", failed and started again: tokens read and written", tokens(restarted.Side), 0),
 			report.CountFigure(b.name+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls, exact),
-			report.CountFigure(b.name+"/again/calls", b.title+", failed and started again: calls made", again.calls, 0))
+			report.CountFigure(b.name+"/again/calls", b.title+", failed and started again: calls made", restarted.calls, 0))
 	}
 	s.Tables = append(s.Tables, t)
 	s.Comments = append(s.Comments, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what "+
@@ -75,7 +75,7 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 func hostFiles() *brokenChain {
 	index := map[string]any{"id": "all", "fn": "files.write_file", "args": map[string]any{"path": "lists/all.txt", "content": "10 hosts\n"}}
 	conf := map[string]any{"path": "conf/${$item.name}.conf", "content": "address ${$item.ip}\nrole ${$item.role}\n"}
-	b := &brokenChain{title: "Files of ten hosts, 4 steps", name: "repair/hosts", right: index, wrong: 3, files: 11, made: 12}
+	b := &brokenChain{title: "Files of ten hosts, 4 steps", name: "repair/hosts", right: index, wrong: 3, files: 11, wantCalls: 12}
 	b.steps = []map[string]any{
 		{"fn": "files.read_text_file", "args": map[string]any{"path": "hosts.json"}},
 		{"id": "hosts", "expr": "fromJSON($0.content)"},
@@ -87,7 +87,7 @@ func hostFiles() *brokenChain {
 
 // manySteps returns a chain that writes thirty files, one in each step.
 func manySteps() *brokenChain {
-	b := &brokenChain{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, made: 30}
+	b := &brokenChain{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, wantCalls: 30}
 	for i := range 30 {
 		args := map[string]any{"path": fmt.Sprintf("lists/part-%d.txt", i), "content": fmt.Sprintf("part %d of 30\n", i)}
 		step := map[string]any{"fn": "files.write_file", "args": args}
@@ -143,12 +143,12 @@ type repair struct {
 }
 
 // measure repairs the chain both ways, and counts what single calls would have cost.
-func (r *repair) measure(ctx context.Context) (resumed, again, single *repairCost, err error) {
+func (r *repair) measure(ctx context.Context) (resumed, restarted, single *repairCost, err error) {
 	corrected, err := r.chain(true)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	resumed, err = r.mend(ctx, func(run string) ([]byte, error) {
+	resumed, err = r.failAndRepair(ctx, func(run string) ([]byte, error) {
 		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.wrongID(): r.right}, "lite": true})
 	})
 	if err != nil {
@@ -156,15 +156,15 @@ func (r *repair) measure(ctx context.Context) (resumed, again, single *repairCos
 	}
 	// A model that makes the same calls one by one sees the failure and continues.
 	single = &repairCost{Side: tally.Calls(r.counter, r.scrubbed()), calls: len(r.calls)}
-	again, err = r.mend(ctx, func(string) ([]byte, error) { return corrected, nil })
-	if err == nil && single.calls != r.made+1 {
-		err = fmt.Errorf("the resumed chain made %d calls, want %d", single.calls, r.made+1)
+	restarted, err = r.failAndRepair(ctx, func(string) ([]byte, error) { return corrected, nil })
+	if err == nil && single.calls != r.wantCalls+1 {
+		err = fmt.Errorf("the resumed chain made %d calls, want %d", single.calls, r.wantCalls+1)
 	}
-	return resumed, again, single, err
+	return resumed, restarted, single, err
 }
 
-// mend runs the broken chain in a new folder, then the request that repairs it.
-func (r *repair) mend(ctx context.Context, request func(run string) ([]byte, error)) (cost *repairCost, err error) {
+// failAndRepair runs the broken chain in a new folder, then the request that repairs it.
+func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]byte, error)) (cost *repairCost, err error) {
 	if r.folder, err = os.MkdirTemp("", "onecall-repair-"); err != nil {
 		return nil, err
 	}
@@ -186,15 +186,15 @@ func (r *repair) mend(ctx context.Context, request func(run string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	mended := r.app.Run(ctx, second, nil)
-	if !mended.OK {
-		return nil, fmt.Errorf("the repaired chain answered %s", mended.JSON)
+	repaired := r.app.Run(ctx, second, nil)
+	if !repaired.OK {
+		return nil, fmt.Errorf("the repaired chain answered %s", repaired.JSON)
 	}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	cost = &repairCost{Side: tally.Chain(r.counter, first, r.scrub(failed.JSON)), calls: len(r.calls)}
-	cost.Add(tally.Chain(r.counter, second, r.scrub(mended.JSON)))
+	cost.Add(tally.Chain(r.counter, second, r.scrub(repaired.JSON)))
 	written := map[string]bool{}
 	for i, call := range r.calls {
 		if text := string(call.Args); call.Function == "files.write_file" && !r.failed[i] {

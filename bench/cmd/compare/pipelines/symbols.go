@@ -122,9 +122,9 @@ func linkCalls(all []*symbol) {
 	for _, s := range all {
 		var calls []string
 		for _, name := range s.Calls {
-			if of := byName[name]; len(of) == 1 && of[0] != s {
-				calls = append(calls, of[0].Name)
-				of[0].CalledBy = append(of[0].CalledBy, s.Name)
+			if named := byName[name]; len(named) == 1 && named[0] != s {
+				calls = append(calls, named[0].Name)
+				named[0].CalledBy = append(named[0].CalledBy, s.Name)
 			}
 		}
 		s.Calls = calls

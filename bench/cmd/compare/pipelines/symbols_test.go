@@ -43,11 +43,11 @@ func price(string) int { return 1 }
 	matches, total := search(all, "total", 1)
 	first := match{"shop.go#Total", "Total", "function", "shop.go", 5, "func Total(c *Cart) int", "Total adds up a cart."}
 	if total != 2 || len(matches) != 1 || matches[0] != first {
-		t.Errorf("found %+v of %d", matches, total)
+		t.Errorf("search returns %+v of %d, want %+v of 2", matches, total, first)
 	}
 	s := all[1]
 	if s.Name != "Total" || strings.Join(s.Calls, " ") != "price" || strings.Join(s.CalledBy, " ") != "Cart.Totals" {
-		t.Errorf("the card is %+v", s)
+		t.Errorf("the symbol is %+v, want Total, which calls price and is called by Cart.Totals", s)
 	}
 	const want = `func Total(c *Cart) int {
 	…
@@ -63,6 +63,6 @@ func price(string) int { return 1 }
 		t.Errorf("the skeleton is\n%s\nwant\n%s", got, want)
 	}
 	if got := longestWord("Server.AddHTTPMiddleware"); got != "HTTPMiddleware" {
-		t.Errorf("the longest word is %q", got)
+		t.Errorf("longestWord returns %q, want HTTPMiddleware", got)
 	}
 }

@@ -14,7 +14,7 @@ return await tools["my-tool"]({"a b": [r0.items[2].id, null], c: r0.variants["11
 return await tools.b({x: r0, price: "$ 5"});`,
 	} {
 		if got := program([]byte(steps), nil); got != want {
-			t.Errorf("%s\nis\n%s\nwant\n%s", steps, got, want)
+			t.Errorf("program of %s:\ngot\n%s\nwant\n%s", steps, got, want)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestSideBySide(t *testing.T) {
 		`[{"fn":"a"},{"fn":"b","args":{"x":"$0.y"}},{"fn":"c","args":{"x":"$0.y","z":"$1"}}]`:   3,
 	} {
 		if got := sideBySide([]byte(steps)); got != want {
-			t.Errorf("%s needs %d round trips, want %d", steps, got, want)
+			t.Errorf("sideBySide(%s) = %d, want %d", steps, got, want)
 		}
 	}
 }

@@ -19,8 +19,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b[max(0, len(b)-t.keep):]...)
-	if more := len(t.text) - t.keep; more > 0 {
-		t.text = append(t.text[:0], t.text[more:]...)
+	if excess := len(t.text) - t.keep; excess > 0 {
+		t.text = append(t.text[:0], t.text[excess:]...)
 	}
 	return len(b), nil
 }

@@ -21,7 +21,7 @@ import (
 // helperVariable names the environment variable that turns the test binary into a helper process.
 const helperVariable = "ONECALL_COMPARE_PEER"
 
-// peers are programs that behave as some do.
+// peers are helper programs, each with a behavior of real ones.
 var peers = map[string]func(){
 	"fine":  func() { fmt.Println("listening on http://127.0.0.1:1234/mcp") },
 	"fails": func() { fmt.Fprintln(os.Stderr, "no such option"); os.Exit(3) },
@@ -81,7 +81,7 @@ func helper(name string) *exec.Cmd {
 	return cmd
 }
 
-// short has no test wait long for what does not end by itself.
+// short limits the wait for processes that do not end by themselves.
 var short = &Options{Limit: time.Minute, Grace: 500 * time.Millisecond}
 
 var ready = regexp.MustCompile(`ready`)
@@ -106,17 +106,17 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	out, err := Run(t.Context(), helper("fine"), short)
 	if err != nil || out != "listening on http://127.0.0.1:1234/mcp\n" {
-		t.Errorf("%q, %v", out, err)
+		t.Errorf("Run: %q, %v", out, err)
 	}
 	if _, err := Run(t.Context(), helper("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
-		t.Errorf("a program that fails: %v", err)
+		t.Errorf("Run of a program that fails: %v", err)
 	}
 	if _, err := Run(t.Context(), exec.Command("./no-such-program"), short); err == nil {
-		t.Error("no error without a program")
+		t.Error("Run of a missing program returned no error")
 	}
 	_, err = Run(t.Context(), helper("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "still running after 300ms") {
-		t.Errorf("a program that hangs: %v", err)
+		t.Errorf("Run of a program that hangs: %v", err)
 	}
 }
 
@@ -124,11 +124,11 @@ func TestAwait(t *testing.T) {
 	t.Parallel()
 	p := start(t.Context(), t, "fine", short)
 	if url, err := p.Await(regexp.MustCompile(`listening on (\S+)`), time.Minute); err != nil || url != "http://127.0.0.1:1234/mcp" {
-		t.Errorf("%q, %v", url, err)
+		t.Errorf("Await: %q, %v", url, err)
 	}
 	_, err := p.Await(regexp.MustCompile(`never`), time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "ended before it was ready: listening") {
-		t.Errorf("a program that has ended: %v", err)
+		t.Errorf("Await of a program that has ended: %v", err)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -136,7 +136,7 @@ func TestAwait(t *testing.T) {
 	hangs := start(t.Context(), t, "hangs", short)
 	_, err = hangs.Await(regexp.MustCompile(`never`), 50*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "not ready after 50ms") {
-		t.Errorf("a program that does not get ready: %v", err)
+		t.Errorf("Await of a program that does not become ready: %v", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {
-		t.Errorf("a program that was closed: %v", err)
+		t.Errorf("Close: %v", err)
 	}
 	assertEnded(t, p)
 }
@@ -174,7 +174,7 @@ func TestCancel(t *testing.T) {
 	cancel()
 	<-p.Done()
 	if err := p.Close(); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Close after the context ended: %v", err)
 	}
 	assertEnded(t, p)
 }
@@ -186,13 +186,13 @@ func TestGarbage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.Await(ready, 100*time.Millisecond); err == nil || len(err.Error()) > 1000 || !utf8.ValidString(err.Error()) {
-		t.Errorf("%q", err)
+		t.Errorf("the error is too long, not UTF-8, or missing: %q", err)
 	}
 	if out := p.Output(); !strings.Contains(out, ".[2J{{{") || strings.ContainsAny(out, "\x00\x1b") || !utf8.ValidString(out) {
-		t.Errorf("%q", out)
+		t.Errorf("the output has control characters, or lacks text: %q", out)
 	}
 	if len(p.out.String()) > 1000 {
-		t.Errorf("%d bytes are kept", len(p.out.String()))
+		t.Errorf("%d bytes of output are kept, want at most 1000", len(p.out.String()))
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -213,7 +213,7 @@ func TestLeavesAChild(t *testing.T) {
 	if _, err := fmt.Sscan(after, &child); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "the child is gone", func() bool {
+	polltest.Until(t, "the child has ended", func() bool {
 		_, alive := readStat(fmt.Sprint(child))
 		return !alive
 	})
@@ -230,11 +230,11 @@ func TestUsage(t *testing.T) {
 	}
 	u, err := p.Usage()
 	if err != nil || u.CPU < 10*time.Millisecond || u.Resident < 1<<20 || u.Peak < u.Resident/2 || u.Files < 3 || u.Processes != 1 {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("Usage: %+v, %v", u, err)
 	}
 	p.Close()
 	if u, err := p.Usage(); err == nil {
-		t.Errorf("%+v of a process that has ended", u)
+		t.Errorf("Usage of a process that has ended: %+v, want an error", u)
 	}
 }
 
@@ -243,11 +243,11 @@ func TestParseStat(t *testing.T) {
 	line := "42 (a) b) S 1 40 40 0 -1 4194560 600 0 0 0 7 3 20 10 20 0 5 0 100 200 300"
 	s, state, err := parseStat("42", line)
 	if err != nil || state != "S" || s.group != 40 || s.process != 100*time.Millisecond || s.children != 300*time.Millisecond {
-		t.Errorf("%+v, %s, %v", s, state, err)
+		t.Errorf("parseStat: %+v, %s, %v", s, state, err)
 	}
 	for _, bad := range []string{"", "42 (a", "42 (a) S 1 2", strings.Replace(line, "7 3", "7 x", 1)} {
 		if _, _, err := parseStat("42", bad); err == nil {
-			t.Errorf("no error for %q", bad)
+			t.Errorf("parseStat(%q) returned no error", bad)
 		}
 	}
 }
@@ -256,9 +256,9 @@ func TestScrub(t *testing.T) {
 	t.Setenv("HOME", "/home/somebody")
 	t.Setenv("TMPDIR", "/var/tmp/here/")
 	if got := Scrub("/home/somebody/x: \x1b[1m/var/tmp/here/y\n"); got != "~/x: .[1m$TMP/y\n" {
-		t.Errorf("%q", got)
+		t.Errorf("Scrub returns %q", got)
 	}
 	if got := lastBytes("aéé", 3); got != "…é" {
-		t.Errorf("%q", got)
+		t.Errorf("lastBytes returns %q", got)
 	}
 }

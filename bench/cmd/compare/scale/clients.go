@@ -72,13 +72,13 @@ func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version s
 	files := work.FileLimit()
 	for _, n := range counts {
 		o.Log("clients, %s: %d", version, n)
-		at := clientResults{clients: n}
+		count := clientResults{clients: n}
 		if files > 0 && n+100 > files {
-			at.why = fmt.Sprintf("a process may have %d files open here", files)
-		} else if err := at.measure(&ours, &bare, rounds); err != nil {
+			count.why = fmt.Sprintf("a process may have %d files open here", files)
+		} else if err := count.measure(&ours, &bare, rounds); err != nil {
 			return nil, err
 		}
-		all = append(all, at)
+		all = append(all, count)
 	}
 	return all, nil
 }
@@ -132,20 +132,20 @@ func (a *clientResults) measure(ours, bare *side, rounds int) error {
 		}
 	}
 	for _, s := range []struct {
-		of *side
-		to *float64
+		side   *side
+		memory *float64
 	}{{ours, &a.ourMemory}, {bare, &a.bareMemory}} {
-		if u, err := s.of.server.Usage(); err == nil {
-			*s.to = float64(u.Resident) / (1 << 20)
+		if u, err := s.side.server.Usage(); err == nil {
+			*s.memory = float64(u.Resident) / (1 << 20)
 		}
 	}
 	return nil
 }
 
 // values returns one number of each round.
-func values(rounds []work.LoadResult, of func(work.LoadResult) float64) (all []float64) {
+func values(rounds []work.LoadResult, metric func(work.LoadResult) float64) (all []float64) {
 	for _, r := range rounds {
-		all = append(all, of(r))
+		all = append(all, metric(r))
 	}
 	return all
 }
@@ -165,16 +165,16 @@ func (a *clientResults) ratios() (all []float64) {
 }
 
 // failed returns how many calls of each side were not answered correctly, and the texts of their first errors.
-func (a *clientResults) failed() (limit, bare int, first string) {
+func (a *clientResults) failed() (ours, bare int, first string) {
 	for _, l := range a.ours {
-		limit += l.Failed
+		ours += l.Failed
 		first += l.First
 	}
 	for _, l := range a.bare {
 		bare += l.Failed
 		first += l.First
 	}
-	return limit, bare, first
+	return ours, bare, first
 }
 
 func clientsTable(title string, all []clientResults) report.Table {
@@ -191,10 +191,10 @@ func clientsTable(title string, all []clientResults) report.Table {
 			t.Rows = append(t.Rows, row)
 			continue
 		}
-		limit, bare, first := a.failed()
-		failed := report.Count(limit+bare, "")
-		if limit+bare > 0 {
-			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", limit, bare, first)}
+		ours, bare, first := a.failed()
+		failed := report.Count(ours+bare, "")
+		if ours+bare > 0 {
+			failed = report.Cell{Text: fmt.Sprintf("%d chains, %d calls: %.200s", ours, bare, first)}
 		}
 		row.Cells = []report.Cell{
 			report.Of(values(a.ours, rate), "/s"), report.Of(values(a.bare, rate), "/s"), computed(report.Of(a.ratios(), "×")),
@@ -213,10 +213,10 @@ func computed(c report.Cell) report.Cell {
 }
 
 func clientsPlots(name string, all []clientResults) []report.Plot {
-	line := func(name string, rounds func(*clientResults) []work.LoadResult, of func(work.LoadResult) float64) report.Line {
+	line := func(name string, rounds func(*clientResults) []work.LoadResult, metric func(work.LoadResult) float64) report.Line {
 		l := report.Line{Name: name}
 		for i := range all {
-			if v, _, _ := report.Spread(values(rounds(&all[i]), of)); v > 0 {
+			if v, _, _ := report.Spread(values(rounds(&all[i]), metric)); v > 0 {
 				l.Points = append(l.Points, [2]float64{float64(all[i].clients), v})
 			}
 		}
@@ -234,12 +234,12 @@ func clientsPlots(name string, all []clientResults) []report.Plot {
 
 // clientsFigures returns the figures for a thousand clients and more. Both forms have a thousand.
 func clientsFigures(name string, all []clientResults) (figures []report.Figure) {
-	made, well := 0, 0
+	sent, failed := 0, 0
 	for i := range all {
 		a := &all[i]
-		limit, _, _ := a.failed()
-		made += len(a.ours) * max(1000, 2*a.clients)
-		well -= limit
+		ours, _, _ := a.failed()
+		sent += len(a.ours) * max(1000, 2*a.clients)
+		failed += ours
 		if median, _, _ := report.Spread(a.ratios()); a.clients >= 1000 && median > 0 {
 			figures = append(figures, report.Figure{
 				Name:  fmt.Sprintf("clients%d/%s", a.clients, name),
@@ -248,12 +248,12 @@ func clientsFigures(name string, all []clientResults) (figures []report.Figure) 
 			})
 		}
 	}
-	if made == 0 {
+	if sent == 0 {
 		return figures
 	}
 	return append(figures, report.Figure{
 		Name: "answered/" + name, Title: "chains that were answered well, of all that clients sent, " + name,
-		Value: 100 * float64(made+well) / float64(made), Unit: "%", How: report.Measured, Min: 100, Tolerance: 1e-9,
+		Value: 100 * float64(sent-failed) / float64(sent), Unit: "%", How: report.Measured, Min: 100, Tolerance: 1e-9,
 	})
 }
 

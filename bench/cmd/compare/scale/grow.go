@@ -84,12 +84,12 @@ func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options
 	s.Tables = append(s.Tables, g.table(sizes, all, failed))
 	s.Plots = append(s.Plots, g.plots(sizes, all)...)
 	for _, f := range g.linear {
-		if figure, ok := f.of(all); ok {
+		if figure, ok := f.figure(all); ok {
 			s.Figures = append(s.Figures, figure)
 		}
 	}
 	for _, v := range g.values {
-		if figure, ok := v.of(all); ok {
+		if figure, ok := v.figure(all); ok {
 			s.Figures = append(s.Figures, figure)
 		}
 	}
@@ -173,8 +173,8 @@ func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 		if !ok {
 			i = len(plots)
 			at[c.plot] = i
-			_, what, _ := strings.Cut(c.plot, "-")
-			plots = append(plots, report.Plot{Name: "scale-" + c.plot, Title: g.title + ": " + what, X: g.x, Y: c.y, LogX: true, LogY: true})
+			_, topic, _ := strings.Cut(c.plot, "-")
+			plots = append(plots, report.Plot{Name: "scale-" + c.plot, Title: g.title + ": " + topic, X: g.x, Y: c.y, LogX: true, LogY: true})
 		}
 		line := report.Line{Name: c.title}
 		for _, size := range sizes {
@@ -187,8 +187,8 @@ func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 	return plots
 }
 
-// of returns the figure, if both sizes were measured.
-func (f *linear) of(all samplesBySize) (report.Figure, bool) {
+// figure returns the figure, if both sizes were measured.
+func (f *linear) figure(all samplesBySize) (report.Figure, bool) {
 	from, to := all[f.from][f.sample], all[f.to][f.sample]
 	if len(from) == 0 || len(to) == 0 {
 		return report.Figure{}, false
@@ -200,16 +200,16 @@ func (f *linear) of(all samplesBySize) (report.Figure, bool) {
 	}, true
 }
 
-// of returns the figure, if it was measured.
-func (v *value) of(all samplesBySize) (report.Figure, bool) {
+// figure returns the figure, if it was measured.
+func (v *value) figure(all samplesBySize) (report.Figure, bool) {
 	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max, Tolerance: v.tolerance}
 	f.Value, _, _ = report.Spread(all[v.size][v.sample])
 	if v.over != "" {
-		under, _, _ := report.Spread(all[v.size][v.over])
-		if under == 0 {
+		base, _, _ := report.Spread(all[v.size][v.over])
+		if base == 0 {
 			return f, false
 		}
-		f.Value, f.Unit, f.How = f.Value/under, "×", report.Computed
+		f.Value, f.Unit, f.How = f.Value/base, "×", report.Computed
 	}
 	return f, f.Value != 0
 }

@@ -81,7 +81,7 @@ var growths = []growth{{
 		{title: "bare function calls", sample: "bare-ms", unit: "ms", plot: "steps-time"},
 		{title: "a step", sample: "chain-ms", unit: "µs", factor: 1000, each: true},
 		{title: "answer, lite", sample: "lite-tokens", unit: "tokens", plot: "steps-tokens", y: "tokens"},
-		{title: "with steps and usage", sample: "told-tokens", unit: "tokens", plot: "steps-tokens", cut: true},
+		{title: "with steps and usage", sample: "full-tokens", unit: "tokens", plot: "steps-tokens", cut: true},
 	},
 	linear: []linear{{"steps-time", "time of a step with a reference to the one before", "chain-ms", 100, 1000}},
 }, {

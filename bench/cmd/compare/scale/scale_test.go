@@ -26,43 +26,43 @@ func TestGrowth(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if cells := table.Rows[1].Cells; cells[0].Text != "it hangs" || cells[1].Text != "–" {
-		t.Errorf("a size that failed: %+v", cells)
+		t.Errorf("cells of a failed size: %+v", cells)
 	}
 	if cells := table.Rows[2].Cells; table.Rows[2].Name != "1,000" || cells[0].Low != 0 || cells[2].Text != "–" {
 		t.Errorf("%+v", cells)
 	}
 	if last := table.Rows[3]; last.Name != "power of growth from 10 to 1,000" {
-		t.Errorf("%+v", last)
+		t.Errorf("last row %+v", last)
 	}
 	powers := g.powers(10, 1000, all).Cells
 	if got := powers[0]; math.Abs(got.Value-2) > 1e-9 || got.How != report.Computed {
-		t.Errorf("the power is %+v, want 2", got)
+		t.Errorf("the power of growth is %+v, want 2", got)
 	}
 	if powers[2].Text != "–" {
-		t.Errorf("a power of nothing: %+v", powers[2])
+		t.Errorf("the power of an unmeasured column: %+v, want –", powers[2])
 	}
 	plots := g.plots([]int{10, 1000}, all)
 	if len(plots) != 1 || len(plots[0].Lines) != 2 || len(plots[0].Lines[0].Points) != 2 || len(plots[0].Lines[1].Points) != 1 {
-		t.Errorf("%+v", plots)
+		t.Errorf("plots %+v", plots)
 	}
 }
 
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	all := samplesBySize{10: {"ms": {1}, "bare": {4}}, 100: {"ms": {50, 20, 90}}}
-	f, ok := (&linear{"a", "time", "ms", 10, 100}).of(all)
+	f, ok := (&linear{"a", "time", "ms", 10, 100}).figure(all)
 	if !ok || f.Value != 2 || f.Title != "time, of 100 / of 10" {
 		t.Errorf("%+v", f)
 	}
-	if _, ok := (&linear{"a", "time", "ms", 10, 1000}).of(all); ok {
-		t.Error("a figure of what was not measured")
+	if _, ok := (&linear{"a", "time", "ms", 10, 1000}).figure(all); ok {
+		t.Error("a size that was not measured has a figure")
 	}
-	f, ok = (&value{name: "b", sample: "ms", over: "bare", size: 10}).of(all)
+	f, ok = (&value{name: "b", sample: "ms", over: "bare", size: 10}).figure(all)
 	if !ok || f.Value != 0.25 || f.How != report.Computed {
 		t.Errorf("%+v", f)
 	}
-	if _, ok := (&value{name: "b", sample: "ms", over: "bare", size: 100}).of(all); ok {
-		t.Error("a ratio to nothing")
+	if _, ok := (&value{name: "b", sample: "ms", over: "bare", size: 100}).figure(all); ok {
+		t.Error("a ratio to a missing sample has a figure")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestClientsTable(t *testing.T) {
 	}
 	figures := clientsFigures("sessions", all)
 	if len(figures) != 2 || figures[0].Name != "clients1000/sessions" || figures[0].Value != 0.55 || figures[1].Value != 99.975 {
-		t.Errorf("%+v", figures)
+		t.Errorf("figures %+v", figures)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestFit(t *testing.T) {
 	}
 	for _, points := range [][][2]float64{nil, {{1, 1}}, {{1, 1}, {1, 2}}, {{1, 0}, {2, 0}}} {
 		if g := fit(points).growth(); g != 0 {
-			t.Errorf("%v grow by %v", points, g)
+			t.Errorf("growth of %v: %v, want 0", points, g)
 		}
 	}
 }
@@ -111,11 +111,11 @@ func TestSoakTime(t *testing.T) {
 	}{{"", "2m0s", false}, {"1h", "1h0m0s", false}, {"1s", "", true}, {"long", "", true}} {
 		t.Setenv(soakVariable, c.text)
 		if got, err := soakTime(&report.Options{}); (err != nil) != c.err || err == nil && got.String() != c.want {
-			t.Errorf("%q: %v, %v", c.text, got, err)
+			t.Errorf("soakTime with %q: %v, %v, want %s", c.text, got, err, c.want)
 		}
 	}
 	t.Setenv(soakVariable, "")
 	if got, err := soakTime(&report.Options{Short: true}); got != 0 || err != nil {
-		t.Error(got, err)
+		t.Errorf("soakTime of the short form: %v, %v, want 0", got, err)
 	}
 }

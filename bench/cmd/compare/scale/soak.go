@@ -33,18 +33,18 @@ const (
 // soak has clients connect, do something of each kind and leave, for a while, and watches what the server uses. The first fifth of the
 // time does not count, because the server then makes what it makes only once.
 func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
-	long, err := soakTime(o)
-	if err != nil || long == 0 {
+	duration, err := soakTime(o)
+	if err != nil || duration == 0 {
 		return err
 	}
-	o.Log("soak: %v", long)
-	server, err := w.Serve(ctx, 2*long+time.Minute, "serve")
+	o.Log("soak: %v", duration)
+	server, err := w.Serve(ctx, 2*duration+time.Minute, "serve")
 	if err != nil {
 		return err
 	}
 	defer server.Close()
 	began, visits := time.Now(), &visits{server: server}
-	limited, cancel := context.WithTimeout(ctx, long+long/4)
+	limited, cancel := context.WithTimeout(ctx, duration+duration/4)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range soakClients {
@@ -52,7 +52,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 			ticker := time.NewTicker(soakInterval)
 			defer ticker.Stop()
 			for n := i; limited.Err() == nil; n++ {
-				visits.one(limited, n)
+				visits.run(limited, n)
 				select {
 				case <-ticker.C:
 				case <-limited.Done():
@@ -60,19 +60,19 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 			}
 		})
 	}
-	lines, err := watch(limited, server, began, long)
+	lines, err := watch(limited, server, began, duration)
 	cancel()
 	all.Wait()
 	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
-	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", long, number(int(visits.done.Load())),
+	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", duration, number(int(visits.done.Load())),
 		soakClients, soakInterval)
 	s.Tables = append(s.Tables, soakTable(title, lines))
-	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + long.String() + ", each of its mean", X: "minutes",
+	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + duration.String() + ", each of its mean", X: "minutes",
 		Y: "of the mean", Lines: shares(lines)})
 	s.Figures = append(s.Figures, report.Figure{
-		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", long),
+		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", duration),
 		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed,
 	})
 	if n := visits.failed.Load(); n > 0 {
@@ -83,11 +83,11 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 
 func soakTime(o *report.Options) (time.Duration, error) {
 	if text := os.Getenv(soakVariable); text != "" {
-		long, err := time.ParseDuration(text)
-		if err != nil || long < 10*time.Second {
+		duration, err := time.ParseDuration(text)
+		if err != nil || duration < 10*time.Second {
 			return 0, fmt.Errorf("%s is %q: want a time of at least 10s, such as 1h", soakVariable, text)
 		}
-		return long, nil
+		return duration, nil
 	}
 	if o.Short {
 		return 0, nil
@@ -95,11 +95,11 @@ func soakTime(o *report.Options) (time.Duration, error) {
 	return 2 * time.Minute, nil
 }
 
-// watch samples what the server uses. It begins after a quarter of long, when the server has made what it makes only once, and returns
+// watch samples what the server uses. It begins after a quarter of duration, when the server has completed its one-time work, and returns
 // lines over the minutes since then.
-func watch(ctx context.Context, server *work.Server, began time.Time, long time.Duration) ([]report.Line, error) {
+func watch(ctx context.Context, server *work.Server, began time.Time, duration time.Duration) ([]report.Line, error) {
 	lines := []report.Line{{Name: "live heap, MB"}, {Name: "goroutines"}, {Name: "open files"}, {Name: "resident memory, MB"}}
-	tick := time.NewTicker(long / 100)
+	tick := time.NewTicker(duration / 100)
 	defer tick.Stop()
 	for {
 		select {
@@ -109,14 +109,14 @@ func watch(ctx context.Context, server *work.Server, began time.Time, long time.
 			return nil, fmt.Errorf("the server ended: %w: %s", server.Close(), server.Output())
 		case <-tick.C:
 		}
-		if time.Since(began) < long/4 {
+		if time.Since(began) < duration/4 {
 			continue
 		}
 		u, err := stats(server.Stats)
 		if err != nil {
 			return nil, err
 		}
-		at := (time.Since(began) - long/4).Minutes()
+		at := (time.Since(began) - duration/4).Minutes()
 		for i, v := range []float64{float64(u.Heap) / (1 << 20), float64(u.Goroutines), float64(u.Files), float64(u.Resident) / (1 << 20)} {
 			lines[i].Points = append(lines[i].Points, [2]float64{at, v})
 		}
@@ -203,8 +203,8 @@ type visits struct {
 	first        error
 }
 
-// one makes the n-th visit. Visits with a session and without take turns.
-func (v *visits) one(ctx context.Context, n int) {
+// run makes the n-th visit. Visits with a session and without take turns.
+func (v *visits) run(ctx context.Context, n int) {
 	version := []string{load.WithSessions, load.WithoutSessions}[n%2]
 	target := load.Target{URL: v.server.URL(version), Version: version, Tool: "chain", Args: tenNoops, Want: nothing, Timeout: time.Minute}
 	clients, err := load.Open(ctx, target, 1)

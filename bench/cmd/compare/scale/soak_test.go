@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 )
 
-// TestVisits has one client with a session and one without do all that they do in a soak, and reads what the server uses.
+// TestVisits makes a visit with a session and one without, as a soak does, and reads what the server uses.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -32,12 +32,12 @@ func TestVisits(t *testing.T) {
 	}
 	v := &visits{server: server}
 	for n := range 2 {
-		v.one(t.Context(), n)
+		v.run(t.Context(), n)
 	}
 	if v.done.Load() != 2 || v.failed.Load() != 0 {
-		t.Errorf("%d visits, %d failed: %v", v.done.Load(), v.failed.Load(), v.first)
+		t.Errorf("%d visits, want 2; %d failed: %v", v.done.Load(), v.failed.Load(), v.first)
 	}
 	if u, err := stats(server.Stats); err != nil || u.Goroutines < 2 {
-		t.Errorf("%+v, %v", u, err)
+		t.Errorf("stats: %+v, %v", u, err)
 	}
 }

@@ -17,16 +17,16 @@ const inventoryCorpus = "(c), (d), (e): an inventory of sites, racks and devices
 // provisioning returns a hundred steps. Each makes an object that refers to one of the level above: a site, 3 racks, 12 devices, 36
 // interfaces, 48 cables.
 func provisioning() (steps []string) {
-	var of [5][]string // ids of steps, by kind
+	var ids [5][]string // ids of steps, by kind
 	for level, count := range []int{1, 3, 12, 36, 48} {
 		for i := range count {
 			kind, id := kinds[level], fmt.Sprintf("%s%d", kinds[level].name[:1], i)
 			parent := ""
 			if level > 0 {
-				parent = fmt.Sprintf(`,%q:"$%s.id"`, kind.parent, of[level-1][i%len(of[level-1])])
+				parent = fmt.Sprintf(`,%q:"$%s.id"`, kind.parent, ids[level-1][i%len(ids[level-1])])
 			}
 			steps = append(steps, fmt.Sprintf(`{"id":%q,"fn":"inventory.%s.create","args":{"name":"%s-%d"%s}}`, id, kind.name, kind.name, i, parent))
-			of[level] = append(of[level], id)
+			ids[level] = append(ids[level], id)
 		}
 	}
 	return steps
@@ -139,14 +139,14 @@ func (b *bench) large(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	whole := s.flat.spent.read
-	rows := []report.Row{row("the full result", tokensOf(whole), words("–"))}
+	flatRead := s.flat.spent.read
+	rows := []report.Row{row("the full result", tokensOf(flatRead), words("–"))}
 	for i, name := range []string{"a probe", "a page of 20", "two fields of each, by `filtered`",
 		"the names of the 10 offline ones, by `query`"} {
-		rows = append(rows, row(name, tokensOf(read[i]), report.Share(read[i], whole)))
+		rows = append(rows, row(name, tokensOf(read[i]), report.Share(read[i], flatRead)))
 	}
 	b.table("(d) Five hundred objects: what is read", []string{"", "read", "of the full result"}, rows...)
-	b.tokenFigure("large/probe-query", "the 10 of 500 objects that are offline: probe and query / the full result", read[0]+read[3], whole, 0)
+	b.tokenFigure("large/probe-query", "the 10 of 500 objects that are offline: probe and query / the full result", read[0]+read[3], flatRead, 0)
 	b.countFigure("large/probe", "probe of 500 objects", read[0])
 	return nil
 }

@@ -32,7 +32,7 @@ type tokens struct {
 	calls   int
 }
 
-func (t tokens) all() int { return t.list + t.written + t.read }
+func (t tokens) total() int { return t.list + t.written + t.read }
 
 // readyWithin bounds the time that a server takes to initialize and to list its tools, answerWithin that of a call.
 const (

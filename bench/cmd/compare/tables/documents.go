@@ -21,8 +21,8 @@ import (
 const (
 	gitHubOperations = 1223
 	drawnDocuments   = 12
-	ofEach           = 62
-	allOperations    = gitHubOperations + drawnDocuments*ofEach // 1,967
+	perDocument      = 62
+	allOperations    = gitHubOperations + drawnDocuments*perDocument // 1,967
 )
 
 // methods are the methods of operations.
@@ -57,8 +57,8 @@ func (b *bench) draw() ([]document, error) {
 		if err != nil {
 			return nil, err
 		}
-		short, enough := cut(text, ofEach)
-		if !enough || gjson.GetBytes(text, "info.title").Str == "GitHub v3 REST API" {
+		short, ok := cut(text, perDocument)
+		if !ok || gjson.GetBytes(text, "info.title").Str == "GitHub v3 REST API" {
 			continue
 		}
 		d := document{name: fmt.Sprintf("%s%d", slug(gjson.GetBytes(text, "info.title").Str), len(drawn)+1)}
@@ -69,11 +69,11 @@ func (b *bench) draw() ([]document, error) {
 			return drawn, nil
 		}
 	}
-	return nil, fmt.Errorf("only %d documents have %d operations", len(drawn), ofEach)
+	return nil, fmt.Errorf("only %d documents have %d operations", len(drawn), perDocument)
 }
 
 // cut keeps the first operations of a document, by path and method, and reports whether the document has that many.
-func cut(text []byte, operations int) (short []byte, enough bool) {
+func cut(text []byte, operations int) (short []byte, ok bool) {
 	var all map[string]json.RawMessage
 	var paths map[string]map[string]json.RawMessage
 	if json.Unmarshal(text, &all) != nil || json.Unmarshal(all["paths"], &paths) != nil {
@@ -135,11 +135,11 @@ func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, closes, err := service(ctx, gitHub(text))
+	url, stop, err := service(ctx, gitHub(text))
 	if err != nil {
 		return nil, err
 	}
-	a.close = closes
+	a.close = stop
 	a.sources, a.groups = map[string]any{"github": map[string]string{"spec": path, "baseUrl": url}}, map[string][]string{"github": {"github"}}
 	for _, d := range a.drawn {
 		a.sources[d.name] = map[string]string{"spec": d.path, "baseUrl": url}
@@ -159,8 +159,8 @@ var gitHubAnswers = map[string]string{
 func gitHub(text []byte) http.Handler {
 	examples := gjson.GetBytes(text, "components.examples")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, known := gitHubAnswers[r.URL.Path]
-		if !known {
+		name, ok := gitHubAnswers[r.URL.Path]
+		if !ok {
 			http.NotFound(w, r)
 			return
 		}

@@ -41,14 +41,14 @@ const healthDocument = `{"openapi":"3.0.3","info":{"title":"Health","version":"1
 
 // health asks eight services for their health, of which it wants five of fifty fields.
 func (b *bench) health(ctx context.Context) error {
-	url, closes, err := service(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url, stop, err := service(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(healthOf(strings.Split(r.URL.Path, "/")[1])) // a client that has left needs no answer
 	}))
 	if err != nil {
 		return err
 	}
-	defer closes()
+	defer stop()
 	spec, err := b.file("health.json", []byte(healthDocument))
 	if err != nil {
 		return err

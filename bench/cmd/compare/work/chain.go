@@ -20,7 +20,7 @@ func bare(ctx context.Context, times int) error {
 	return nil
 }
 
-// dependentSteps returns a chain in which each step refers to the one before.
+// dependentSteps returns a chain in which run step refers to the one before.
 func dependentSteps(count int, lite bool) []byte {
 	b := fmt.Appendf(nil, `{"lite":%t,"steps":[{"fn":"bench.noop","args":%s}`, lite, args)
 	for i := range count - 1 {
@@ -48,7 +48,7 @@ func chainOfSteps(ctx context.Context, count, rounds int, s Samples) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tokens("told-tokens", text); err != nil {
+	if err := s.tokens("full-tokens", text); err != nil {
 		return err
 	}
 	const want = `{"id":"a-1","value":7}`
@@ -84,8 +84,8 @@ func elements(ctx context.Context, count, rounds int, s Samples) error {
 	}
 	request := fmt.Appendf(nil, `{"lite":true,"return":"$0[-1].value","steps":[`+
 		`{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}]}`, count)
-	each := func() error { _, err := answer(ctx, engine, request, "7"); return err }
-	if err := each(); err != nil {
+	run := func() error { _, err := answer(ctx, engine, request, "7"); return err }
+	if err := run(); err != nil {
 		return err
 	}
 	s.peak("peak-mb")
@@ -95,7 +95,7 @@ func elements(ctx context.Context, count, rounds int, s Samples) error {
 			return err
 		}
 		runtime.GC()
-		if err := s.timed("chain-ms", each); err != nil {
+		if err := s.timed("chain-ms", run); err != nil {
 			return err
 		}
 	}

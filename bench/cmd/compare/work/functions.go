@@ -83,7 +83,7 @@ func ready(ctx context.Context, all []steps.Function) error {
 	}
 	defer catalog.Close()
 	if n := steps.Await(ctx, catalog, nil).Len(); n != len(all) {
-		return fmt.Errorf("%d functions are there", n)
+		return fmt.Errorf("%d functions can be called", n)
 	}
 	return nil
 }

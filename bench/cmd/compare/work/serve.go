@@ -140,15 +140,15 @@ func upstream(ctx context.Context, out io.Writer) error {
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf(`{"n":%d}`, args.N+1)}}}, nil
 	})
-	ways := http.NewServeMux()
+	mux := http.NewServeMux()
 	get := func(*http.Request) *sdk.Server { return server }
-	ways.Handle("/sessions", sdk.NewStreamableHTTPHandler(get, nil))
-	ways.Handle("/stateless", sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true}))
+	mux.Handle("/sessions", sdk.NewStreamableHTTPHandler(get, nil))
+	mux.Handle("/stateless", sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: ways}
+	web := &http.Server{Handler: mux}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()
 	context.AfterFunc(ctx, func() { web.Close() })

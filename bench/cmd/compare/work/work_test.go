@@ -19,7 +19,7 @@ func TestMeasurements(t *testing.T) {
 		want []string // samples
 	}{
 		"functions": {"250", []string{"ready-ms", "bare-ready-ms", "search-ms", "chain-ms", "list-tokens", "bare-list-tokens", "memory-mb"}},
-		"steps":     {"12", []string{"chain-ms", "bare-ms", "lite-tokens", "told-tokens"}},
+		"steps":     {"12", []string{"chain-ms", "bare-ms", "lite-tokens", "full-tokens"}},
 		"elements":  {"120", []string{"chain-ms", "bare-ms"}},
 		"bytes":     {"100000", []string{"pass-ms", "probe-ms", "page-ms", "bare-ms", "size-mb"}},
 	} {
@@ -35,20 +35,20 @@ func TestMeasurements(t *testing.T) {
 			}
 			for _, sample := range c.want {
 				if n := len(samples[sample]); n == 0 || strings.HasSuffix(sample, "e-ms") && n != 2 {
-					t.Errorf("%d of %s", n, sample)
+					t.Errorf("%d samples of %s", n, sample)
 				}
 			}
 		})
 	}
 	for _, bad := range [][]string{nil, {"dance"}, {"steps", "10"}, {"steps", "ten", "1"}, {"load"}, {"load", "{"}, {"serve", "-dance"}} {
 		if err := Main(t.Context(), bad, strings.NewReader(""), io.Discard); err == nil {
-			t.Errorf("no error for %v", bad)
+			t.Errorf("Main(%v) returned no error", bad)
 		}
 	}
 }
 
-// serving runs a server until the test ends.
-func serving(t *testing.T, args ...string) *Server {
+// startServer runs a server until the test ends.
+func startServer(t *testing.T, args ...string) *Server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()
@@ -71,13 +71,13 @@ func serving(t *testing.T, args ...string) *Server {
 	return s
 }
 
-// TestServers has clients call both servers in both eras: the SDK's, and onecall with a chain over the SDK's tools.
+// TestServers calls both servers with both versions of MCP: the SDK's, and onecall with a chain of the SDK's tools.
 func TestServers(t *testing.T) {
 	t.Parallel()
-	bare := serving(t, "upstream")
+	bare := startServer(t, "upstream")
 	dependent := `{"lite":true,"steps":[{"fn":"up.next","args":{"n":0}},{"fn":"up.next","args":{"n":"$0.n"}}]}`
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
-		server := serving(t, "serve", "-upstream", bare.URL(version), "-version", version)
+		server := startServer(t, "serve", "-upstream", bare.URL(version), "-version", version)
 		for _, target := range []load.Target{
 			{URL: server.URL(version), Tool: "chain", Args: dependent, Want: `{"n":2}`},
 			{URL: bare.URL(version), Tool: "next", Args: `{"n":1}`, Want: `{"n":2}`},
@@ -96,17 +96,17 @@ func TestServers(t *testing.T) {
 			for range 2 {
 				var l LoadResult
 				if err := answers.Decode(&l); err != nil || l.Failed > 0 || l.Rate <= 0 || l.P50 <= 0 || l.P99 < l.P50 {
-					t.Errorf("%s: %+v, %v", target.Tool, l, err)
+					t.Errorf("round of %s: %+v, %v", target.Tool, l, err)
 				}
 			}
 		}
 	}
 }
 
-// TestWrongAnswers are counted, and told.
+// TestWrongAnswers: wrong answers are counted and reported.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
-	bare := serving(t, "upstream")
+	bare := startServer(t, "upstream")
 	target := load.Target{URL: bare.Stateless, Version: load.WithoutSessions, Tool: "next", Args: `{"n":1}`, Want: `{"n":3}`}
 	clients, err := load.Open(t.Context(), target, 0)
 	if err != nil {
@@ -115,6 +115,6 @@ func TestWrongAnswers(t *testing.T) {
 	defer clients.Close()
 	l := loadRound(t.Context(), clients, Round{Clients: 2, Calls: 5})
 	if l.Failed != 5 || !strings.Contains(l.First, `{\"n\":2}`) || l.P50 != 0 {
-		t.Errorf("%+v", l)
+		t.Errorf("got %+v, want 5 failed calls with the first error", l)
 	}
 }

@@ -129,14 +129,14 @@ func (i *issuer) discoverAt(ctx context.Context, address string) (string, error)
 	case err != nil:
 		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errUnusableAnswer, address, err)
 	case metadata.Issuer != i.name:
-		return "", fmt.Errorf("%w: the metadata at %s is that of another issuer than %s: the two must be equal to the letter, "+
-			"a slash at the end included",
+		return "", fmt.Errorf("%w: the metadata at %s names another issuer than %s: the two must be identical, "+
+			"including a slash at the end",
 			errUnusableAnswer, address, i.name)
 	case metadata.JWKSURI == "":
-		return "", fmt.Errorf("%w: the metadata at %s does not tell where the keys are (jwks_uri)", errUnusableAnswer, address)
+		return "", fmt.Errorf("%w: the metadata at %s has no URL of the keys (jwks_uri)", errUnusableAnswer, address)
 	}
 	if problem := checkURL(metadata.JWKSURI); problem != "" {
-		return "", fmt.Errorf("%w: the place of the keys, as the metadata at %s has it, %s", errUnusableAnswer, address, problem)
+		return "", fmt.Errorf("%w: the URL of the keys (jwks_uri) in the metadata at %s %s", errUnusableAnswer, address, problem)
 	}
 	return metadata.JWKSURI, nil
 }

@@ -66,8 +66,8 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 		add("/audience", fault.New(fault.BadRequest, "the audience %s: write what the issuer puts into aud for this server", problem))
 	}
 	if len(o.JWT.Scopes) == 0 {
-		add("/scopes", fault.New(fault.BadRequest, "no scope gives a tier, so that no token could do anything: "+
-			"name at least one, such as onecall.read: read"))
+		add("/scopes", fault.New(fault.BadRequest, "no scope gives a tier, so no token would have rights: "+
+			"add at least one, such as onecall.read: read"))
 	}
 	for _, scope := range slices.Sorted(maps.Keys(o.JWT.Scopes)) {
 		tier := o.JWT.Scopes[scope]
@@ -92,10 +92,10 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 
 func checkIssuer(o *JWT) *fault.Error {
 	if problem := checkText(o.Issuer); problem != "" {
-		return fault.New(fault.BadRequest, "the issuer %s: write what its tokens have as iss, to the letter", problem)
+		return fault.New(fault.BadRequest, "the issuer %s: write exactly what its tokens have as iss", problem)
 	}
 	if problem := checkIssuerURL(o.Issuer); problem != "" && o.Keys == "" {
-		return fault.New(fault.BadRequest, "the issuer %s, so that its keys cannot be found from it: write its URL, or name its keys", problem)
+		return fault.New(fault.BadRequest, "the issuer %s, so its keys cannot be found from it: write its URL, or set keys", problem)
 	}
 	return nil
 }

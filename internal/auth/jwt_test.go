@@ -219,19 +219,19 @@ func TestForgedHeaders(t *testing.T) {
 		"no alg":           {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
 		"alg of a number":  {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
 		"shared key":       {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
-		"algorithm of EC":  {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }), "has not"},
+		"algorithm of EC":  {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }), "does not have"},
 		"alg twice":        {rsaPair.token(`{"alg":"RS256","alg":"RS256","kid":"rsa"}`, claims), "malformed"},
 		"header in a list": {rsaPair.token(`[{"alg":"RS256","kid":"rsa"}]`, claims), "malformed"},
 		"own key":          {rsaOther.token(`{"alg":"RS256","kid":"rsa","jwk":`+evil+`}`, claims), "wrong signature"},
 		"own key, no kid":  {rsaOther.token(`{"alg":"RS256","jwk":`+evil+`}`, claims), "wrong signature"},
 		"own key's place":  {rsaOther.token(`{"alg":"RS256","kid":"rsa","jku":"`+s.URL+`/evil","x5u":"`+s.URL+`/evil"}`, claims), "wrong signature"},
-		"kid of a path":    {rsaOther.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, claims), "has not"},
+		"kid of a path":    {rsaOther.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, claims), "does not have"},
 		"kid of SQL":       {rsaOther.token(`{"alg":"RS256","kid":"x' UNION SELECT 'k"}`, claims), "kid"},
-		"kid of a URL":     {rsaOther.token(`{"alg":"RS256","kid":"`+s.URL+`/evil"}`, claims), "has not"},
+		"kid of a URL":     {rsaOther.token(`{"alg":"RS256","kid":"`+s.URL+`/evil"}`, claims), "does not have"},
 		"kid very long":    {rsaOther.token(`{"alg":"RS256","kid":"`+strings.Repeat("k", maxKeyID+1)+`"}`, claims), "kid"},
 		"kid with a zero":  {rsaOther.token(`{"alg":"RS256","kid":"rsa\u0000"}`, claims), "kid"},
-		"kid of another":   {rsaPair.token(`{"alg":"RS256","kid":"ec"}`, claims), "has not"},
-		"kid in capitals":  {rsaPair.token(`{"alg":"RS256","kid":"RSA"}`, claims), "has not"},
+		"kid of another":   {rsaPair.token(`{"alg":"RS256","kid":"ec"}`, claims), "does not have"},
+		"kid in capitals":  {rsaPair.token(`{"alg":"RS256","kid":"RSA"}`, claims), "does not have"},
 		"crit":             {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":["exp"],"exp":1}`, claims), "crit"},
 		"crit of nothing":  {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":[]}`, claims), "crit"},
 		"b64":              {rsaPair.token(`{"alg":"RS256","kid":"rsa","b64":false,"crit":["b64"]}`, claims), ""},
@@ -283,7 +283,7 @@ func TestKeyIDs(t *testing.T) {
 	}
 	several := newAuthServer(t, rsaPair.jwk(nil), rsaOther.jwk(nil))
 	_, err := table(t, several.URL, "").Verify(t.Context(), nameless(several))
-	wantRefused(t, "no kid, several keys", "", err, "has not")
+	wantRefused(t, "no kid, several keys", "", err, "does not have")
 	same := newAuthServer(t, rsaOther.jwk(map[string]any{"kid": "rsa"}), rsaPair.jwk(nil))
 	if _, err := table(t, same.URL, "").Verify(t.Context(), rsaPair.plain(same.URL)); err != nil {
 		t.Error("two keys of the same kid:", inner(err))

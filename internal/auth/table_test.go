@@ -41,8 +41,8 @@ func TestJWTFaults(t *testing.T) {
 		"scope of two words": {func(j *auth.JWT) { j.Scopes = map[string]steps.Tier{"a b": steps.TierRead} }, "/jwt/scopes/a b"},
 		"scope's tier":       {func(j *auth.JWT) { j.Scopes = map[string]steps.Tier{"a": steps.TierAdmin + 1} }, "/jwt/scopes/a"},
 		"keys plain http":    {func(j *auth.JWT) { j.Keys = "http://id.example.com/keys" }, "/jwt/keys"},
-		"keys elsewhere":     {func(j *auth.JWT) { j.Keys = "file:///keys" }, "/jwt/keys"},
-		"keys not there":     {func(j *auth.JWT) { j.Keys = t.TempDir() + "/keys" }, "/jwt/keys"},
+		"keys by file URL":   {func(j *auth.JWT) { j.Keys = "file:///keys" }, "/jwt/keys"},
+		"keys missing":       {func(j *auth.JWT) { j.Keys = t.TempDir() + "/keys" }, "/jwt/keys"},
 		"keys a folder":      {func(j *auth.JWT) { j.Keys = t.TempDir() }, "/jwt/keys"},
 		"keys a device":      {func(j *auth.JWT) { j.Keys = "/dev/null" }, "/jwt/keys"},
 	} {

@@ -114,7 +114,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	}
 	for _, name := range []jose.HeaderKey{"crit", "b64", "cty", "zip"} {
 		if _, ok := header.ExtraHeaders[name]; ok {
-			return nil, refuse("a JWT whose header asks for what access tokens do not have (" + string(name) + ")")
+			return nil, refuse("a JWT whose header has a parameter that access tokens must not have (" + string(name) + ")")
 		}
 	}
 	return signed, nil
@@ -227,7 +227,7 @@ func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSigna
 				return set, nil
 			}
 		}
-		wrong := refuse("a JWT signed with a key that the issuer has not")
+		wrong := refuse("a JWT signed with a key that the issuer does not have")
 		if len(matching) > 0 {
 			wrong = refuse("a JWT with a wrong signature")
 		}

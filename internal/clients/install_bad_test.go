@@ -146,7 +146,7 @@ func TestInstallAfterChange(t *testing.T) {
 		"empty configuration":   {"", configuration, ""},
 		"configuration removed": {"surface: flat\n", configuration, "remove"},
 		// Nothing would be added to it, and the server would be lost.
-		"known server gone": {"mcpServers: {a: {command: a}}\n", configuration, "surface: flat\n"},
+		"known server removed": {"mcpServers: {a: {command: a}}\n", configuration, "surface: flat\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +184,7 @@ func TestInstallFails(t *testing.T) {
 	l := newLayout(t, "cursor")
 	path := l.homePath(".cursor/mcp.json")
 	seed(t, path, `{"mcpServers": {"a": {"command": "a"}}}`)
-	long := strings.Repeat("x", 240) + ".yaml" // the name of a temporary file beside it is too long
+	long := strings.Repeat("x", 240) + ".yaml" // the name of a temporary file next to it is too long
 	p, err := l.machine.install(l.client, l.homePath("onecall/"+long), "/usr/local/bin/onecall", os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -258,9 +258,9 @@ func TestInstallWithoutFile(t *testing.T) {
 	}
 }
 
-// TestInstallBesideServers: the configuration keeps what it has, and its comments. A server that it already has is not added; another
+// TestInstallIntoConfiguration: the configuration keeps what it has, and its comments. A server that it already has is not added; another
 // server with the same name gets a new name.
-func TestInstallBesideServers(t *testing.T) {
+func TestInstallIntoConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]string{
 		"onecall.yaml": "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n  other:\n    command: x\n  off: {command: off, " +
@@ -311,7 +311,7 @@ func TestUninstallKeeps(t *testing.T) {
 	apply(t, l.plan(t))
 	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"new\"}}}")
 	p := l.uninstall(t)
-	if report := string(p.Report()); !strings.Contains(report, "a is there again, and stays as it is") ||
+	if report := string(p.Report()); !strings.Contains(report, "a exists again, and is left unchanged") ||
 		!strings.Contains(report, "mcp.json.before-onecall too") {
 		t.Error(report)
 	}

@@ -22,7 +22,7 @@ func (p *Plan) CheckReaders() error {
 	case errors.Is(err, fs.ErrNotExist), runtime.GOOS == "windows": // permission bits mean nothing there
 		return nil
 	case err != nil:
-		return fault.New(fault.BadRequest, "%s cannot be looked at: %v; nothing was changed", p.config, err)
+		return fault.New(fault.BadRequest, "%s cannot be read: %v; nothing was changed", p.config, err)
 	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	}

@@ -83,7 +83,7 @@ func (p *Plan) restoreEntries() error {
 	}
 	for _, one := range p.record.Taken {
 		if _, exists, err := d.dataWithout(d.text, one.Name); err == nil && exists {
-			p.warnings = append(p.warnings, one.Name+" is there again, and stays as it is")
+			p.warnings = append(p.warnings, one.Name+" exists again, and is left unchanged")
 			continue
 		}
 		if err := d.insert(one); err != nil {

@@ -320,7 +320,7 @@ func FindIn(folder string) (string, *fault.Error) {
 	case 1:
 		return paths[0], nil
 	}
-	return paths[0], fault.New(fault.BadRequest, "beside it is %s: keep one of the two, or name one by --config", paths[1])
+	return paths[0], fault.New(fault.BadRequest, "there is a second configuration, %s: keep one of the two, or name one by --config", paths[1])
 }
 
 // OtherFile returns the path of the other configuration in the folder, which Find reported.

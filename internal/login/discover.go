@@ -44,7 +44,7 @@ func (s *server) discover(ctx context.Context) (*discovery, error) {
 		issuer = origin(s.endpoint) // as in the specification of 2025-03-26, which some servers still follow
 	case s.o.AuthServer == "":
 		return nil, fault.New(fault.BadRequest, "server %q does not ask for a login, and names no authorization server: "+
-			"nothing is to be done", s.o.Source)
+			"there is nothing to log in to", s.o.Source)
 	}
 	if scopes := challengeParam(challenges, "scope"); scopes != "" {
 		p.scopes = strings.Fields(scopes)

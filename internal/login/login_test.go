@@ -53,12 +53,12 @@ func TestLoginRefuses(t *testing.T) {
 		"no metadata": {func(s *set) { s.tools.metadata.AuthorizationServers = []string{s.tools.URL} },
 			fault.Denied, "no metadata"},
 		"metadata of another server": {func(s *set) { s.tools.metadata.Resource = "https://example.com/mcp" }, fault.Denied, "another server"},
-		"metadata names nobody":      {func(s *set) { s.tools.metadata.AuthorizationServers = nil }, fault.Denied, "no authorization server"},
+		"no authorization server":    {func(s *set) { s.tools.metadata.AuthorizationServers = nil }, fault.Denied, "no authorization server"},
 		"auth server http": {func(s *set) { s.tools.metadata.AuthorizationServers = []string{"http://example.com"} },
 			fault.Denied, "https"},
-		"auth server away": {func(s *set) { s.auth.Close() }, fault.Unavailable, "not read"},
-		"tool server away": {func(s *set) { s.tools.Close() }, fault.Unavailable, "could not be reached"},
-		"metadata elsewhere": {func(s *set) { s.tools.around = challenge(`Bearer resource_metadata="http://example.com/meta"`) },
+		"auth server unreachable": {func(s *set) { s.auth.Close() }, fault.Unavailable, "not read"},
+		"tool server unreachable": {func(s *set) { s.tools.Close() }, fault.Unavailable, "could not be reached"},
+		"metadata on plain http": {func(s *set) { s.tools.around = challenge(`Bearer resource_metadata="http://example.com/meta"`) },
 			fault.Denied, "metadata is refused"},
 		"no login asked for": {func(s *set) {
 			s.tools.around = func(http.Handler) http.Handler { return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) }

@@ -110,12 +110,12 @@ func TestRenewFails(t *testing.T) {
 		code    fault.Code
 		message string
 	}{
-		"dead":      {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_grant") }), fault.Denied, "onecall auth login hub"},
-		"client":    {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_client") }), fault.Denied, "onecall auth login hub"},
-		"scope":     {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_scope") }), fault.Denied, "invalid_scope"},
-		"down":      {answers(func(w http.ResponseWriter) { w.WriteHeader(502) }), fault.Unavailable, "502"},
-		"too often": {answers(func(w http.ResponseWriter) { w.WriteHeader(429) }), fault.Unavailable, "429"},
-		"away":      {func(s *loginFixture) { s.auth.Close() }, fault.Unavailable, "no token came"},
+		"dead":        {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_grant") }), fault.Denied, "onecall auth login hub"},
+		"client":      {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_client") }), fault.Denied, "onecall auth login hub"},
+		"scope":       {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_scope") }), fault.Denied, "invalid_scope"},
+		"down":        {answers(func(w http.ResponseWriter) { w.WriteHeader(502) }), fault.Unavailable, "502"},
+		"too often":   {answers(func(w http.ResponseWriter) { w.WriteHeader(429) }), fault.Unavailable, "429"},
+		"unreachable": {func(s *loginFixture) { s.auth.Close() }, fault.Unavailable, "no token came"},
 		"other": {answers(func(w http.ResponseWriter) {
 			reply(w, 200, map[string]string{"access_token": "a", "token_type": "mac"})
 		}), fault.Denied, "bearer"},

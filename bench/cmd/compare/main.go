@@ -137,7 +137,7 @@ func parse(args []string) (*comparison, error) {
 	case c.Data == "" && hasData(sibling):
 		c.Data = sibling
 	case c.Data != "" && !hasData(c.Data):
-		return nil, fmt.Errorf("-data %s: none of %s is there (folders count from bench/cmd/compare)", c.Data,
+		return nil, fmt.Errorf("-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
 			strings.Join(datasets.Files(), ", "))
 	}
 	c.sections, err = selectSections(c.only)
@@ -153,7 +153,7 @@ func selectSections(list string) ([]section, error) {
 	for _, name := range strings.Split(list, ",") {
 		i := slices.IndexFunc(sections, func(s section) bool { return s.name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no section %q: there are %s", name, strings.Join(names(sections), ", "))
+			return nil, fmt.Errorf("unknown section %q: use %s", name, strings.Join(names(sections), ", "))
 		}
 		some = append(some, sections[i])
 	}
@@ -181,7 +181,7 @@ func (c *comparison) ready(results string) error {
 	if npm {
 		for _, program := range []string{"node", "npm"} {
 			if _, err := exec.LookPath(program); err != nil {
-				return fmt.Errorf("%s is not installed; without it there is only -only scale: %w", program, err)
+				return fmt.Errorf("%s is not installed; without it, only -only scale works: %w", program, err)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (c *comparison) ready(results string) error {
 		strings.Join(names(c.sections), ", "), minutes)
 	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
 	if c.Data == "" {
-		c.Log("no data sets: the recorded chains are left out (bench/README.md tells where these are from)")
+		c.Log("no data sets: the recorded chains are left out (their sources are in bench/README.md)")
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c *comparison) write(results, page, plots string) error {
 	}
 	for _, name := range names(sections) {
 		if !slices.ContainsFunc(all, func(s *report.Section) bool { return s.Name == name }) {
-			c.Log("the page is without the section %s: there is no %s.json", name, name)
+			c.Log("the page lacks the section %s: %s.json does not exist", name, name)
 		}
 	}
 	for _, s := range all {

@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"-only nothing":  `there is no section "nothing"`,
+		"-only nothing":  `unknown section "nothing"`,
 		"-render -check": "give one of them",
 		"peers":          "unexpected argument",
 		"-data nowhere":  "-data nowhere: none of nestful_math.jsonl, taubench.jsonl",

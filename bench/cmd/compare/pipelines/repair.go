@@ -251,7 +251,7 @@ func (r *repair) check() error {
 		n += len(files)
 	}
 	if n != r.files {
-		return fmt.Errorf("%d files are there, want %d", n, r.files)
+		return fmt.Errorf("%d files exist, want %d", n, r.files)
 	}
 	return nil
 }

@@ -240,14 +240,14 @@ func visit(ctx context.Context, c *load.Clients) error {
 	token := probe.Get("continuation_token").Str
 	page, err := chain(ctx, fmt.Sprintf(`{"lite":true,"mode":"paginated","page":3,"continuation_token":%q}`, token))
 	if err == nil && page.Get("items.#").Int() != 20 {
-		err = fmt.Errorf("a page is answered %.300s", page.Raw)
+		err = fmt.Errorf("a page is answered with %.300s", page.Raw)
 	}
 	if err != nil {
 		return err
 	}
 	fault, err := chain(ctx, `{"steps":[{"fn":"bench.nop"}]}`)
 	if err == nil && fault.Get("error.code").Str != "compile" {
-		err = fmt.Errorf("a function that is not there is answered %.300s", fault.Raw)
+		err = fmt.Errorf("a call of a missing function is answered with %.300s", fault.Raw)
 	}
 	if err != nil {
 		return err

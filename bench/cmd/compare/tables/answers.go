@@ -146,7 +146,8 @@ func (b *bench) large(ctx context.Context) error {
 		rows = append(rows, row(name, tokensOf(read[i]), report.Share(read[i], flatRead)))
 	}
 	b.table("(d) Five hundred objects: what is read", []string{"", "read", "of the full result"}, rows...)
-	b.tokenFigure("large/probe-query", "the 10 of 500 objects that are offline: probe and query / the full result", read[0]+read[3], flatRead, 0)
+	b.tokenFigure("large/probe-query", "the 10 of 500 objects that are offline: probe and query / the full result", read[0]+read[3],
+		flatRead, 0)
 	b.countFigure("large/probe", "probe of 500 objects", read[0])
 	return nil
 }

@@ -214,12 +214,13 @@ func TestForgedHeaders(t *testing.T) {
 	der := must(x509.MarshalPKIXPublicKey(public))
 	evil := string(must(json.Marshal(rsaOther.jwk(map[string]any{"kid": "rsa"}))))
 	tests := map[string]struct{ token, why string }{
-		"none":             {unsigned(`{"alg":"none"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"None":             {unsigned(`{"alg":"None","kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"no alg":           {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"alg of a number":  {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"shared key":       {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
-		"algorithm of EC":  {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }), "does not have"},
+		"none":            {unsigned(`{"alg":"none"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"None":            {unsigned(`{"alg":"None","kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"no alg":          {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"alg of a number": {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"shared key":      {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
+		"algorithm of EC": {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }),
+			"does not have"},
 		"alg twice":        {rsaPair.token(`{"alg":"RS256","alg":"RS256","kid":"rsa"}`, claims), "malformed"},
 		"header in a list": {rsaPair.token(`[{"alg":"RS256","kid":"rsa"}]`, claims), "malformed"},
 		"own key":          {rsaOther.token(`{"alg":"RS256","kid":"rsa","jwk":`+evil+`}`, claims), "wrong signature"},

@@ -61,21 +61,21 @@ func TestCallAnswers(t *testing.T) {
 				}
 				f, _ := fault.As(err)
 				if !strings.Contains(f.Message, test.message) || strings.Contains(f.Message, "secret") || strings.Contains(f.Message, "goroutine") {
-					t.Errorf("the message is %q", f.Message)
+					t.Errorf("got message %q, want %q in it and no secret", f.Message, test.message)
 				}
 				if len(f.Message) > maxErrorText+100 {
-					t.Errorf("the message has %d bytes", len(f.Message))
+					t.Errorf("the message has %d bytes, want at most %d", len(f.Message), maxErrorText+100)
 				}
 				if test.name == "panic" && (!strings.Contains(f.Err.Error(), "secret value") || !strings.Contains(f.Err.Error(),
 					"call_internal_test.go")) {
-					t.Errorf("the cause tells nothing: %v", f.Err)
+					t.Errorf("the cause lacks the panic's value or its stack: %v", f.Err)
 				}
 			}
 		})
 	}
 }
 
-func TestCallEnds(t *testing.T) {
+func TestCallReturnsInTime(t *testing.T) {
 	t.Parallel()
 	heeds := func(ctx context.Context, _ []byte) ([]byte, error) {
 		<-ctx.Done()
@@ -138,7 +138,7 @@ func TestCallEnds(t *testing.T) {
 }
 
 // Outcomes are not mixed up between abandoned calls and concurrent calls.
-func TestCallsSideBySide(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := calling(t, "", nil, func(_ context.Context, args []byte) ([]byte, error) {
@@ -165,7 +165,7 @@ func TestCallsSideBySide(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := wrong.Load(); n != 0 {
-			t.Errorf("%d calls got something else", n)
+			t.Errorf("%d calls got the answer of another call", n)
 		}
 	})
 }

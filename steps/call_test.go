@@ -37,7 +37,7 @@ func TestCallArguments(t *testing.T) {
 		})
 	for want, args := range map[string]string{`"{'n':1}"`: `{"n":1}`, `"{'n':12345678901234567890}"`: ` { "n" : 12345678901234567890 } `} {
 		if got, err := e.Call(t.Context(), []byte(args)); err != nil || string(got) != want {
-			t.Errorf("%s: %s, %v", args, got, err)
+			t.Errorf("%s: got %s, %v, want %s", args, got, err, want)
 		}
 	}
 	called.Store(0)
@@ -47,25 +47,25 @@ func TestCallArguments(t *testing.T) {
 		_, err := e.Call(t.Context(), []byte(args))
 		f, _ := fault.As(err)
 		if f == nil || f.Code != fault.BadArguments || f.At != at || !strings.HasPrefix(f.Message, "test.call: ") {
-			t.Errorf("%.40s: %+v", args, f)
+			t.Errorf("%.40s: got %+v, want bad_arguments at %q", args, f, at)
 		}
 	}
 	if called.Load() != 0 {
-		t.Error("the function was called with arguments that do not fit")
+		t.Error("the function was called with invalid arguments")
 	}
-	without := calling(t, "", nil, echo)
-	if got, err := without.Call(t.Context(), nil); err != nil || string(got) != "{}" {
-		t.Errorf("no arguments: %s, %v", got, err)
+	noInput := calling(t, "", nil, echo)
+	if got, err := noInput.Call(t.Context(), nil); err != nil || string(got) != "{}" {
+		t.Errorf("call without arguments: got %s, %v, want {}", got, err)
 	}
-	if _, err := without.Call(t.Context(), []byte("[]")); fault.CodeOf(err) != fault.BadArguments {
-		t.Errorf("a list as arguments: %v", err)
+	if _, err := noInput.Call(t.Context(), []byte("[]")); fault.CodeOf(err) != fault.BadArguments {
+		t.Errorf("call with a list: got %v, want bad_arguments", err)
 	}
 }
 
 func TestCallWithEndedContext(t *testing.T) {
 	t.Parallel()
 	e := calling(t, "", nil, func(context.Context, []byte) ([]byte, error) {
-		t.Error("the function is called")
+		t.Error("the function was called although the context had ended")
 		return []byte("1"), nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestCallWithEndedContext(t *testing.T) {
 }
 
 // A function that ends its goroutine does not hang the call. A panic of a wrapper counts as a panic of the call.
-func TestCallsThatEndUnusually(t *testing.T) {
+func TestCallGoexitAndPanic(t *testing.T) {
 	t.Parallel()
 	e := calling(t, "", nil, func(context.Context, []byte) ([]byte, error) {
 		runtime.Goexit()
@@ -86,13 +86,13 @@ func TestCallsThatEndUnusually(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r := registry(t, functions("a.b")...).Wrap(func(*Spec, Call) Call {
-		return func(context.Context, []byte) ([]byte, error) { panic("in the wrapping") }
+		return func(context.Context, []byte) ([]byte, error) { panic("in the wrapper") }
 	}).Wrap(func(_ *Spec, next Call) Call { return next })
 	if _, err := r.All()[0].Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
 		t.Errorf("got %v", err)
 	}
-	silent := registry(t, functions("a.b")...).Wrap(func(*Spec, Call) Call { return answering("", nil) })
-	if _, err := silent.All()[0].Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
+	empty := registry(t, functions("a.b")...).Wrap(func(*Spec, Call) Call { return answering("", nil) })
+	if _, err := empty.All()[0].Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
 		t.Errorf("got %v", err)
 	}
 }
@@ -104,9 +104,9 @@ func TestPromptFunctions(t *testing.T) {
 		text, _, _ := strings.Cut(string(debug.Stack()), " [")
 		return text
 	}
-	var called string
+	var ranOn string
 	call := func(context.Context, []byte) ([]byte, error) {
-		called = goroutine()
+		ranOn = goroutine()
 		return []byte(`1`), nil
 	}
 	r, err := NewRegistry([]Function{{Spec: Spec{Name: "a.prompt"}, Call: call, Prompt: true}, {Spec: Spec{Name: "a.other"}, Call: call}}, nil)
@@ -115,8 +115,8 @@ func TestPromptFunctions(t *testing.T) {
 	}
 	for name, prompt := range map[string]bool{"a.prompt": true, "a.other": false} {
 		entry, _ := r.Resolve(name)
-		if _, err := entry.Call(t.Context(), nil); err != nil || (called == goroutine()) != prompt {
-			t.Errorf("%s was called on %s, its caller is %s: %v", name, called, goroutine(), err)
+		if _, err := entry.Call(t.Context(), nil); err != nil || (ranOn == goroutine()) != prompt {
+			t.Errorf("%s ran on %s, its caller on %s: %v", name, ranOn, goroutine(), err)
 		}
 	}
 }

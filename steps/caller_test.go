@@ -48,7 +48,7 @@ func TestAllows(t *testing.T) {
 	} {
 		r := steps.Rights{Tier: test.tier, Functions: test.functions}
 		if got := r.Allows(&test.spec); got != test.want {
-			t.Errorf("%v of %q with tier %v: %t", r, test.spec.Name, test.spec.MinimumTier(), got)
+			t.Errorf("%v allows %q with tier %v: got %t", r, test.spec.Name, test.spec.MinimumTier(), got)
 		}
 	}
 }
@@ -56,10 +56,10 @@ func TestAllows(t *testing.T) {
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	if all, faults := steps.Patterns(nil); all != "" || len(faults) > 0 {
-		t.Errorf("%q, %v", all, faults)
+		t.Errorf("Patterns(nil) = %q, %v", all, faults)
 	}
 	if two, faults := steps.Patterns([]string{"b.*", "a"}); two != "b.* a" || len(faults) > 0 {
-		t.Errorf("%q, %v", two, faults)
+		t.Errorf("got %q, %v, want \"b.* a\"", two, faults)
 	}
 	if _, faults := steps.Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
 		t.Error(faults)
@@ -70,7 +70,7 @@ func TestPatterns(t *testing.T) {
 		positions = append(positions, f.At)
 	}
 	if want := []string{"/1", "/2", "/3", "/4", "/5"}; !slices.Equal(positions, want) {
-		t.Errorf("%q", positions)
+		t.Errorf("faults at %q, want %q", positions, want)
 	}
 }
 

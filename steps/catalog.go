@@ -66,7 +66,7 @@ func (m *member) stateChanged() bool {
 	changed := state != m.state
 	m.state = state
 	switch {
-	case isStable(state):
+	case hasKnownFunctions(state):
 		m.downSince = time.Time{}
 	case m.downSince.IsZero():
 		m.downSince = time.Now()
@@ -147,7 +147,7 @@ func (c *Catalog) Starting() <-chan struct{} {
 	return nil
 }
 
-func isStable(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
+func hasKnownFunctions(s State) bool { return s == StateReady || s == StateIdle || s == StateDisabled }
 
 // Registry implements Provider. If several sources offer a name, the source that was added first has it. The functions of the
 // others are left out with a warning.
@@ -278,7 +278,7 @@ func (c *Catalog) status(m *member) Status {
 	}
 	status := m.live.Status()
 	status.Error = ScrubFault(c.options.Scrubber, status.Error)
-	if isStable(status.State) {
+	if hasKnownFunctions(status.State) {
 		status.Since = time.Time{}
 	} else if status.Since.IsZero() {
 		status.Since = m.downSince

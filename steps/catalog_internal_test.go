@@ -15,19 +15,19 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) { wraps++; return r, nil }}, a, b)
 	first := c.Registry()
 	if got := names(first); got != "a.one" {
-		t.Fatalf("%s", got)
+		t.Fatalf("got functions %s", got)
 	}
 	if c.Registry() != first || wraps != 2 {
-		t.Errorf("nothing changed, and there is a new registry (%d wraps)", wraps)
+		t.Errorf("the registry was built again without a change (%d wraps)", wraps)
 	}
 	one, _ := first.Resolve("a.one")
 	starting := c.Starting()
 	if starting == nil {
-		t.Fatal("b is starting")
+		t.Fatal("Starting is nil although b is starting")
 	}
 	for name, want := range map[string]bool{"b.two": true, "B_two": true, "a.nothing": false, "nothing": true, "c.nothing": true} {
 		if Pending(c, name) != want || Pending(NewView(c, func(*Spec) bool { return true }), name) != want {
-			t.Errorf("%s may come: %v", name, !want)
+			t.Errorf("Pending(%q) = %v", name, !want)
 		}
 	}
 	if f := Unavailable(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
@@ -36,21 +36,21 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	b.become(StateReady, nil, "two", "three")
 	<-starting
 	if c.Starting() != nil || Unavailable(c, "b.two") != nil {
-		t.Error("b is not starting any more")
+		t.Error("b still counts as starting or unavailable")
 	}
 	second := c.Registry()
 	if got := names(second); got != "a.one b.three b.two" {
-		t.Errorf("%s", got)
+		t.Errorf("got functions %s", got)
 	}
-	if again, _ := second.Resolve("a.one"); again.compiledFunction != one.compiledFunction {
-		t.Error("what had not changed was compiled anew")
+	if compiled, _ := second.Resolve("a.one"); compiled.compiledFunction != one.compiledFunction {
+		t.Error("an unchanged function was compiled again")
 	}
 	if names(first) != "a.one" {
-		t.Error("a registry changed")
+		t.Error("an earlier registry changed")
 	}
 	b.become(StateRetrying, fault.New(fault.Unavailable, "exit status 1"), "two")
 	if got := names(c.Registry()); got != "a.one b.two" {
-		t.Errorf("%s", got)
+		t.Errorf("got functions %s", got)
 	}
 	if f := Unavailable(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
 		t.Errorf("%v", f)
@@ -67,7 +67,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	}
 	for range 2 {
 		if err := c.Close(); err != nil || a.closed != 1 || b.closed != 1 {
-			t.Errorf("%v, closed %d and %d times", err, a.closed, b.closed)
+			t.Errorf("Close: %v; closed a %d and b %d times, want once each", err, a.closed, b.closed)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func newCatalog(t *testing.T, o *CatalogOptions, sources ...*fake) (*Catalog, *[
 	return c, &warnings
 }
 
-func TestCatalogNamesThatClash(t *testing.T) {
+func TestCatalogNameClash(t *testing.T) {
 	t.Parallel()
 	a := &fake{name: "a", tools: []string{"one", "same", "same", "bad name"}}
 	b := &fake{name: "b", tools: []string{"two", "hidden"}}
@@ -95,11 +95,11 @@ func TestCatalogNamesThatClash(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	if len(*warnings) != 3 {
-		t.Errorf("%q", *warnings)
+		t.Errorf("got warnings %q, want 3", *warnings)
 	}
 	b.become(StateReady, nil, "two", "hidden")
 	if c.Registry(); len(*warnings) != 3 {
-		t.Errorf("told again: %q", *warnings)
+		t.Errorf("warned again: %q", *warnings)
 	}
 	// The name moves to the other source when its function disappears, and back to the first when it returns.
 	a.become(StateReady, nil)
@@ -111,11 +111,11 @@ func TestCatalogNamesThatClash(t *testing.T) {
 		t.Errorf("%s, %v", names(c.Registry()), infos)
 	}
 	if err := c.Add("A", a); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("two sources of one name: %v", err)
+		t.Errorf("Add of a second source named A: got %v, want bad_request", err)
 	}
 }
 
-func TestCatalogSettles(t *testing.T) {
+func TestAwaitAllSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sources []*fake
@@ -132,7 +132,7 @@ func TestCatalogSettles(t *testing.T) {
 			synctest.Wait()
 			select {
 			case <-returned:
-				t.Fatalf("settled while %d sources are starting", len(sources)-i)
+				t.Fatalf("Await returned while %d sources were starting", len(sources)-i)
 			default:
 			}
 			s.become([]State{StateReady, StateFailed, StateIdle}[i], nil)
@@ -143,13 +143,13 @@ func TestCatalogSettles(t *testing.T) {
 		cancel()
 		Await(cancelled, c, nil)
 		if got := Await(t.Context(), c, func(*Registry) bool { return true }); got != c.Registry() {
-			t.Error("not the registry of the moment")
+			t.Error("Await did not return the current registry")
 		}
 	})
 }
 
-// TestAwaitMissesNothing: the result includes a source that becomes ready while enough runs.
-func TestAwaitMissesNothing(t *testing.T) {
+// TestAwaitIncludesLateSource: the result includes a source that becomes ready while the done callback runs.
+func TestAwaitIncludesLateSource(t *testing.T) {
 	t.Parallel()
 	late, never := &fake{name: "late", status: Status{State: StateStarting}}, &fake{name: "never", status: Status{State: StateStarting}}
 	c, _ := newCatalog(t, nil, late, never)
@@ -158,7 +158,7 @@ func TestAwaitMissesNothing(t *testing.T) {
 		return now.HasName("late.one") || !Pending(c, "late.one")
 	})
 	if !got.HasName("late.one") {
-		t.Errorf("only %q", names(got))
+		t.Errorf("late.one is missing: got %q", names(got))
 	}
 }
 
@@ -185,6 +185,6 @@ func TestCatalogUnderLoad(t *testing.T) {
 	}
 	work.Wait()
 	if got := c.Registry().Len(); got != 8 {
-		t.Errorf("%d functions: %s", got, names(c.Registry()))
+		t.Errorf("got %d functions, want 8: %s", got, names(c.Registry()))
 	}
 }

@@ -101,7 +101,7 @@ func markErrors(source string, call Call) Call {
 func (s SourceInfo) withoutCause() SourceInfo {
 	s.hideCause = true
 	switch {
-	case isStable(s.State): // a warning about functions that are left out is for operators
+	case hasKnownFunctions(s.State): // a warning about functions that are left out is for operators
 		s.Error = nil
 	case s.Error != nil:
 		s.Error = causeHidden(s.Name, s.Error, "; "+inLog)

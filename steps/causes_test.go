@@ -12,10 +12,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// away is a live source whose only function fails once goOn receives a value.
+// away is a live source whose only function fails once release receives a value.
 type away struct {
 	status  steps.Status
-	goOn    chan struct{}
+	release chan struct{}
 	failure *fault.Error
 	changed func()
 }
@@ -24,24 +24,24 @@ func (a *away) Functions() []steps.Function {
 	return []steps.Function{{
 		Spec: steps.Spec{Name: "away.read", Effect: steps.Read, EffectDeclared: true, CacheTTL: time.Hour},
 		Call: func(context.Context, []byte) ([]byte, error) {
-			<-a.goOn
+			<-a.release
 			return nil, a.failure
 		},
 	}}
 }
 
-func (a *away) Close() error          { return nil }
-func (a *away) Watch(changed func())  { a.changed = changed }
-func (a *away) Status() steps.Status  { return a.status }
-func (a *away) become(s steps.Status) { a.status = s; a.changed() }
-func everything(*steps.Spec) bool     { return true }
-func holds(f error, word string) bool { return f != nil && strings.Contains(f.Error(), word) }
+func (a *away) Close() error             { return nil }
+func (a *away) Watch(changed func())     { a.changed = changed }
+func (a *away) Status() steps.Status     { return a.status }
+func (a *away) become(s steps.Status)    { a.status = s; a.changed() }
+func everything(*steps.Spec) bool        { return true }
+func contains(f error, word string) bool { return f != nil && strings.Contains(f.Error(), word) }
 func unreachable(why string) *fault.Error {
 	return fault.New(fault.Unavailable, "cannot start /opt/%s", why)
 }
 
-// TestCallersShareACall: if callers wait for the same call, each reads only the cause that it may know, whichever came first.
-func TestCallersShareACall(t *testing.T) {
+// TestSharedCallHidesCause: if callers wait for the same call, each reads only the cause that it may know, whichever came first.
+func TestSharedCallHidesCause(t *testing.T) {
 	t.Parallel()
 	for _, hidingFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCallersShareACall(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer catalog.Close()
-			source := &away{status: steps.Status{State: steps.StateReady}, goOn: make(chan struct{}), failure: unreachable("secret")}
+			source := &away{status: steps.Status{State: steps.StateReady}, release: make(chan struct{}), failure: unreachable("secret")}
 			if err := catalog.Add("away", source); err != nil {
 				t.Fatal(err)
 			}
@@ -79,14 +79,14 @@ func TestCallersShareACall(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
-			source.goOn <- struct{}{} // only once: both callers wait for one call
+			source.release <- struct{}{} // only once: both callers wait for one call
 			first, second := <-errs[false], <-errs[true]
-			if !holds(first, "secret") || holds(second, "secret") || !holds(second, "the source \"away\" is unavailable") ||
+			if !contains(first, "secret") || contains(second, "secret") || !contains(second, "the source \"away\" is unavailable") ||
 				fault.CodeOf(second) != fault.Unavailable {
-				t.Errorf("hiding first %v: told %v, the other %v", hidingFirst, first, second)
+				t.Errorf("hiding first %t: with causes got %v, without got %v", hidingFirst, first, second)
 			}
 			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
-				t.Errorf("logged %q", logged)
+				t.Errorf("got log %q", logged)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestViewWithoutCauses(t *testing.T) {
 		hiding := view.WithoutCauses()
 		if view.Registry() != hiding.Registry() || steps.Unavailable(view, "away.x") != nil ||
 			steps.Unavailable(hiding, "away.x") != nil || !view.Sources()[0].Since.IsZero() {
-			t.Errorf("there is something wrong with a source that is there: %+v", hiding.Sources()[0])
+			t.Errorf("a ready source counts as unavailable: %+v", hiding.Sources()[0])
 		}
 		time.Sleep(time.Hour)
 		deadline := time.Now()
@@ -117,36 +117,36 @@ func TestViewWithoutCauses(t *testing.T) {
 		view.Registry()
 		time.Sleep(time.Hour)
 		for i := range 3 { // the state stays the same
-			if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || holds(one.Error, "secret") ||
-				!holds(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
-				t.Errorf("%d: since %v, %v", i, one.Since, one.Error)
+			if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || contains(one.Error, "secret") ||
+				!contains(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
+				t.Errorf("%d: without causes: since %v, %v", i, one.Since, one.Error)
 			}
-			if one := view.Sources()[0]; !one.Since.Equal(deadline) || !holds(one.Error, "secret") {
-				t.Errorf("%d: told since %v, %v", i, one.Since, one.Error)
+			if one := view.Sources()[0]; !one.Since.Equal(deadline) || !contains(one.Error, "secret") {
+				t.Errorf("%d: with causes: since %v, %v", i, one.Since, one.Error)
 			}
-			if f := steps.Unavailable(hiding, "away.x"); holds(f, "secret") || !holds(f, `the source "away" is retrying`) ||
-				!holds(f, "; the operator's log has the cause") {
-				t.Errorf("%d: %v", i, f)
+			if f := steps.Unavailable(hiding, "away.x"); contains(f, "secret") || !contains(f, `the source "away" is retrying`) ||
+				!contains(f, "; the operator's log has the cause") {
+				t.Errorf("%d: the fault without causes is %v", i, f)
 			}
-			if f := steps.Unavailable(view, "away.x"); !holds(f, `the source "away" is retrying: cannot start /opt/`) {
-				t.Errorf("%d: told %v", i, f)
+			if f := steps.Unavailable(view, "away.x"); !contains(f, `the source "away" is retrying: cannot start /opt/`) {
+				t.Errorf("%d: the fault with causes is %v", i, f)
 			}
 			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})
 			time.Sleep(time.Minute)
 		}
 		source.become(steps.Status{State: steps.StateReady})
 		if one := hiding.Sources()[0]; one.Error != nil || !one.Since.IsZero() {
-			t.Errorf("it is back: %+v", one)
+			t.Errorf("a source that is ready again has an error: %+v", one)
 		}
 		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: deadline})
-		if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || !holds(one.Error, "the source \"away\" is unavailable") {
-			t.Errorf("failed: since %v, %v", one.Since, one.Error)
+		if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || !contains(one.Error, "the source \"away\" is unavailable") {
+			t.Errorf("failed source: since %v, %v", one.Since, one.Error)
 		}
 	})
 }
 
-// TestWithoutCauseWhereACallEnded: the reason why a chain has ended is not hidden.
-func TestWithoutCauseWhereACallEnded(t *testing.T) {
+// TestHideCauseOfEndedCall: the reason why a chain has ended is not hidden.
+func TestHideCauseOfEndedCall(t *testing.T) {
 	t.Parallel()
 	ourFault := fault.New(fault.Timeout, "the chain's time of 5 ms is over")
 	ended, cancel := context.WithCancelCause(steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) {}))
@@ -156,17 +156,17 @@ func TestWithoutCauseWhereACallEnded(t *testing.T) {
 	if got := steps.HideCause(ended, "away", &given); got.Message != ourFault.Message {
 		t.Errorf("%v", got)
 	}
-	if got := steps.HideCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); holds(got, "secret") ||
+	if got := steps.HideCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); contains(got, "secret") ||
 		got.Code != fault.Timeout {
 		t.Errorf("%v", got)
 	}
-	if got := steps.HideCause(t.Context(), "away", unreachable("secret")); !holds(got, "secret") {
-		t.Errorf("a caller that is told causes: %v", got)
+	if got := steps.HideCause(t.Context(), "away", unreachable("secret")); !contains(got, "secret") {
+		t.Errorf("the cause is hidden from a caller that may read it: %v", got)
 	}
 }
 
-// TestWithoutCauseOfTime: a source's timeout is reported and logged, but its text is hidden.
-func TestWithoutCauseOfTime(t *testing.T) {
+// TestHideCauseOfTimeout: a source's timeout is reported and logged, but its text is hidden.
+func TestHideCauseOfTimeout(t *testing.T) {
 	t.Parallel()
 	logged := 0
 	hiding := steps.WithoutCauses(t.Context(), func(context.Context, string, *fault.Error) { logged++ })
@@ -174,17 +174,17 @@ func TestWithoutCauseOfTime(t *testing.T) {
 		f := fault.New(fault.Timeout, "secret.internal had not answered")
 		f.Outcome = outcome
 		got := steps.HideCause(hiding, "away", f)
-		if holds(got, "secret") || !holds(got, "the source \"away\" did not answer in time") || !holds(got, "; the operator's log") ||
-			holds(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
+		if contains(got, "secret") || !contains(got, "the source \"away\" did not answer in time") || !contains(got, "; the operator's log") ||
+			contains(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
 			got.Code != fault.Timeout || got.Outcome != outcome || logged != 1 {
-			t.Errorf("%q: %v, logged %d", outcome, got, logged)
+			t.Errorf("outcome %q: got %v, logged %d times", outcome, got, logged)
 		}
 		logged = 0
 	}
-	over, cancel := context.WithTimeout(hiding, 0)
+	expired, cancel := context.WithTimeout(hiding, 0)
 	defer cancel()
-	got := steps.HideCause(over, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
-	if holds(got, "secret") || holds(got, "log") || !holds(got, "the source \"away\" did not answer in time") || logged > 0 {
-		t.Errorf("the call's own time: %v, logged %d", got, logged)
+	got := steps.HideCause(expired, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
+	if contains(got, "secret") || contains(got, "log") || !contains(got, "the source \"away\" did not answer in time") || logged > 0 {
+		t.Errorf("the call's own timeout: got %v, logged %d times", got, logged)
 	}
 }

@@ -7,6 +7,6 @@ func TestSpecSchemas(t *testing.T) {
 	t.Parallel()
 	e, _ := entry(t, " {\n \"type\" : \"object\" } ", `{"type":`)
 	if got := string(e.Spec().Input); got != `{"type":"object"}` || e.Spec().Output != nil {
-		t.Errorf("input %s, output %s", got, e.Spec().Output)
+		t.Errorf("got input %s, output %s, want a plain object and none", got, e.Spec().Output)
 	}
 }

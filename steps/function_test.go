@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func TestWords(t *testing.T) {
+func TestParseEffectAndTier(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]steps.Effect{"write": steps.Write, "read": steps.Read, "destroy": steps.Destroy} {
 		got, err := steps.ParseEffect(word)
@@ -25,16 +25,16 @@ func TestWords(t *testing.T) {
 	for _, word := range []string{"", "Read", "none", "readwrite", "write "} {
 		_, err := steps.ParseEffect(word)
 		if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || len(f.Available) != 3 {
-			t.Errorf("ParseEffect(%q) fails with %v", word, err)
+			t.Errorf("ParseEffect(%q) = %v, want bad_request with 3 choices", word, err)
 		}
 		_, err = steps.ParseTier(word)
 		if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || len(f.Available) != 3 {
-			t.Errorf("ParseTier(%q) fails with %v", word, err)
+			t.Errorf("ParseTier(%q) = %v, want bad_request with 3 choices", word, err)
 		}
 	}
 	var zero steps.Effect
 	if zero != steps.Write || steps.Effect(9).String() != "write" || steps.Tier(9).String() != "admin" {
-		t.Error("what is not known must count as the most dangerous")
+		t.Error("an unknown effect or tier is not treated as the most dangerous")
 	}
 }
 
@@ -65,6 +65,6 @@ func TestSpec(t *testing.T) {
 		}
 	}
 	if steps.TierRead >= steps.TierReadWrite || steps.TierReadWrite >= steps.TierAdmin {
-		t.Error("tiers are not in order")
+		t.Error("the tiers are not in ascending order")
 	}
 }

@@ -39,38 +39,38 @@ func TestExponentialValidation(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if faults := e.Check([]byte(nested(40)), []schema.Unknown{{At: "/x"}}); faults != nil {
-				t.Errorf("the check of a plan finds %v", faults)
+				t.Errorf("Check reports %v, want nothing", faults)
 			}
 			args := `{"text":"` + strings.Repeat("x", 1<<20) + `","a":` + nested(40) + `}` // its size allows much work
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
 			if _, err := e.Call(ctx, []byte(args)); fault.CodeOf(err) != fault.Timeout {
-				t.Errorf("with a deadline: %v", err)
+				t.Errorf("call with a deadline: got %v, want timeout", err)
 			}
 			// The stopped validation does not affect the next call.
 			if _, err := e.Call(t.Context(), []byte(`{"a":{},"x":1}`)); fault.CodeOf(err) == fault.LimitExceeded {
-				t.Errorf("a small call: %v", err)
+				t.Errorf("a small call after a stopped validation: %v", err)
 			}
 		})
 	}
 }
 
 // Arguments and results may be nested up to their limits, and no deeper.
-func TestDepths(t *testing.T) {
+func TestMaxDepth(t *testing.T) {
 	t.Parallel()
 	for depth, want := range map[int]fault.Code{schema.MaxArgumentsDepth: "", schema.MaxArgumentsDepth + 1: fault.BadArguments} {
 		e := calling(t, `{"type":"object"}`, nil, answering(`1`, nil))
 		if _, err := e.Call(t.Context(), []byte(nested(depth))); fault.CodeOf(err) != want {
-			t.Errorf("arguments %d deep: %v", depth, err)
+			t.Errorf("call with arguments %d deep: got %v, want %q", depth, err, want)
 		}
 		if faults := e.Check([]byte(nested(depth)), nil); (len(faults) > 0) != (want != "") {
-			t.Errorf("arguments %d deep: %v", depth, faults)
+			t.Errorf("Check of arguments %d deep: got %v", depth, faults)
 		}
 	}
 	for depth, want := range map[int]fault.Code{schema.MaxResultDepth: "", schema.MaxResultDepth + 1: fault.Internal} {
 		e := calling(t, "", nil, answering(nested(depth), nil))
 		if _, err := e.Call(t.Context(), nil); fault.CodeOf(err) != want {
-			t.Errorf("a result %d deep: %v", depth, err)
+			t.Errorf("call with a result %d deep: got %v, want %q", depth, err, want)
 		}
 	}
 }

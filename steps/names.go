@@ -10,9 +10,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxName bounds a function's name in bytes, maxListed the candidates that the fault of an ambiguous name lists, and maxNearest the
-// suggestions. Those are chosen from the maxAlike names that look most alike.
-const maxName, maxListed, maxNearest, maxAlike = 256, 20, 3, 100
+const (
+	maxName    = 256 // bytes of a function's name
+	maxListed  = 20  // candidates that the fault of an ambiguous name lists
+	maxNearest = 3   // suggestions
+	maxAlike   = 100 // names from which the suggestions are chosen
+)
 
 // separators are the characters that resolution ignores.
 const separators = "._-/"
@@ -45,7 +48,7 @@ const (
 type index struct {
 	names    []string // sorted
 	exact    map[string]int32
-	byFolded func() map[string][]spelling // by folded spelling; computed at the first inexact name
+	byFolded func() map[string][]spelling // by folded spelling; computed on the first lookup that has no exact match
 	sources  func() map[string][]int32    // the positions of a source's names, by folded source
 }
 

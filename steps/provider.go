@@ -62,7 +62,7 @@ func beginsWith(name, source string) bool {
 func Unavailable(p Provider, name string) *fault.Error {
 	_, candidates := sourcesOf(p, name)
 	for _, source := range candidates {
-		if !isStable(source.State) {
+		if !hasKnownFunctions(source.State) {
 			return source.unavailable()
 		}
 	}
@@ -73,7 +73,7 @@ func Unavailable(p Provider, name string) *fault.Error {
 func AbsentSources(p Provider) (names []string) {
 	all, _ := sourcesOf(p, "")
 	for _, source := range all {
-		if !isStable(source.State) {
+		if !hasKnownFunctions(source.State) {
 			names = append(names, source.Name)
 		}
 	}
@@ -99,16 +99,16 @@ func Qualified(p Provider, name string) bool {
 	return len(candidates) > 0
 }
 
-// Await returns the functions once enough accepts them, no source is starting any more, or ctx is done. enough is called
+// Await returns the functions once done accepts them, no source is starting any more, or ctx is done. The callback is called
 // for each new registry; nil waits for all sources.
-func Await(ctx context.Context, p Provider, enough func(*Registry) bool) *Registry {
+func Await(ctx context.Context, p Provider, done func(*Registry) bool) *Registry {
 	for {
 		starting := p.Starting() // before the functions are read, so that no change is missed
 		registry := p.Registry()
 		if starting == nil {
 			return registry
 		}
-		if enough != nil && enough(registry) {
+		if done != nil && done(registry) {
 			return p.Registry() // a source may have become ready after the last registry was read
 		}
 		select {

@@ -30,7 +30,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("unknown", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := r.Resolve("source1.resurce_4321.action"); err == nil {
-				b.Fatal("found")
+				b.Fatal("an unknown name resolves")
 			}
 		}
 	})
@@ -50,7 +50,7 @@ func BenchmarkResolve(b *testing.B) {
 	})
 }
 
-func TestRegistryRefuses(t *testing.T) {
+func TestRegistryRejects(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]Function{
 		"twice":         functions("a.b", "c.d", "a.b"),
@@ -67,10 +67,10 @@ func TestRegistryRefuses(t *testing.T) {
 	for name, fns := range tests {
 		r, err := NewRegistry(fns, nil)
 		if fault.CodeOf(err) != fault.BadRequest || r != nil {
-			t.Errorf("%s: %v, %v", name, r, err)
+			t.Errorf("NewRegistry accepts %s: %v, %v", name, r, err)
 		}
 	}
 	if _, err := registry(t, functions("a.b")...).With(functions("a.b")...); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("With accepts a name that is there: %v", err)
+		t.Errorf("With of an existing name: got %v, want bad_request", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestResolve(t *testing.T) {
 	_, err := r.Resolve("fs.grp")
 	if f, _ := fault.As(err); len(f.Nearest) == 0 || f.Nearest[0] != "fs.grep" || len(f.Nearest) > 3 ||
 		!strings.Contains(f.Message, "fs.grep") {
-		t.Errorf("the nearest name is missing: %+v", f)
+		t.Errorf("the fault does not suggest fs.grep first: %+v", f)
 	}
 }
 
@@ -107,13 +107,13 @@ func TestResolveRanks(t *testing.T) {
 	}
 }
 
-func TestRegistryWarnsOfTwins(t *testing.T) {
+func TestRegistryWarnsOfSimilarNames(t *testing.T) {
 	t.Parallel()
 	var warnings []string
 	o := &RegistryOptions{Warn: func(f *fault.Error) { warnings = append(warnings, f.Message) }}
 	r, err := NewRegistry(functions("a.getUser", "a.get_user"), o)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "a.getUser and a.get_user") {
-		t.Fatalf("%v, %q", err, warnings)
+		t.Fatalf("got %v, warnings %q, want one that names both functions", err, warnings)
 	}
 	for _, name := range []string{"a.getUser", "a.get_user"} {
 		if got, err := r.Resolve(name); err != nil || got.Spec().Name != name {
@@ -125,19 +125,19 @@ func TestRegistryWarnsOfTwins(t *testing.T) {
 	}
 }
 
-func TestViewsWrappingsAndMore(t *testing.T) {
+func TestViewWrapAndWith(t *testing.T) {
 	t.Parallel()
 	all := registry(t, functions("fs.cat", "fs.grep", "net.get")...)
-	only := all.View(func(s *Spec) bool { return s.Source() == "fs" })
+	view := all.View(func(s *Spec) bool { return s.Source() == "fs" })
 	var wrapped []string
-	logged := only.Wrap(func(s *Spec, next Call) Call {
+	logged := view.Wrap(func(s *Spec, next Call) Call {
 		wrapped = append(wrapped, s.Name)
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			result, err := next(ctx, args)
 			return append([]byte(`["`+s.Name+`",`), append(result, ']')...), err
 		}
 	})
-	more, err := logged.With(functions("net.get", "zip.pack")...)
+	extended, err := logged.With(functions("net.get", "zip.pack")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,20 +147,20 @@ func TestViewsWrappingsAndMore(t *testing.T) {
 			names = append(names, e.Spec().Name)
 		}
 		if len(names) != r.Len() {
-			t.Errorf("Len is %d, there are %d", r.Len(), len(names))
+			t.Errorf("Len is %d, want %d", r.Len(), len(names))
 		}
 		return strings.Join(names, " ")
 	}
-	for want, r := range map[string]*Registry{"fs.cat fs.grep net.get": all, "fs.cat fs.grep": only, "fs.cat fs.grep net.get zip.pack": more} {
+	for want, r := range map[string]*Registry{"fs.cat fs.grep net.get": all, "fs.cat fs.grep": view, "fs.cat fs.grep net.get zip.pack": extended} {
 		if got := names(r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	if !slices.Equal(wrapped, []string{"fs.cat", "fs.grep"}) {
-		t.Errorf("wrapped %v", wrapped)
+		t.Errorf("wrapped %v, want the functions of the view", wrapped)
 	}
 	for name, want := range map[string]string{"cat": `["fs.cat",{"a":1}]`, "net.get": `{"a":1}`} {
-		e, err := more.Resolve(name)
+		e, err := extended.Resolve(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,16 +170,16 @@ func TestViewsWrappingsAndMore(t *testing.T) {
 	}
 	if e, _ := all.Resolve("cat"); e != nil {
 		if got, err := e.Call(t.Context(), []byte(`{}`)); err != nil || string(got) != `{}` {
-			t.Errorf("the registry that was wrapped has changed: %s, %v", got, err)
+			t.Errorf("Wrap changed its receiver: got %s, %v", got, err)
 		}
 	}
-	if _, err := only.Resolve("net.get"); fault.CodeOf(err) != fault.UnknownFunction {
+	if _, err := view.Resolve("net.get"); fault.CodeOf(err) != fault.UnknownFunction {
 		t.Errorf("a hidden function resolves: %v", err)
 	}
 	if empty, err := NewRegistry(nil, nil); err != nil || empty.Len() != 0 {
-		t.Errorf("an empty registry: %v, %v", empty, err)
+		t.Errorf("NewRegistry(nil) = %v, %v", empty, err)
 	} else if _, err := empty.Resolve("a"); fault.CodeOf(err) != fault.UnknownFunction {
-		t.Errorf("a name resolves to nothing: %v", err)
+		t.Errorf("Resolve in an empty registry: got %v, want unknown_function", err)
 	}
 }
 
@@ -255,18 +255,18 @@ func FuzzResolveName(f *testing.F) {
 func TestReplaceAndObserve(t *testing.T) {
 	t.Parallel()
 	fn := Function{Spec: Spec{Name: "a.b", Input: []byte(`{"required":["x"]}`)}, Call: func(context.Context, []byte) ([]byte, error) {
-		t.Error("the function is called")
+		t.Error("the replaced function was called")
 		return nil, nil
 	}}
 	r, err := NewRegistry([]Function{fn}, &RegistryOptions{MaxResultBytes: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var heard []string
-	hear := func(_ context.Context, spec *Spec, args, result []byte, err error) {
-		heard = append(heard, fmt.Sprintf("%s %s %s %s", spec.Name, args, result, fault.CodeOf(err)))
+	var observed []string
+	observe := func(_ context.Context, spec *Spec, args, result []byte, err error) {
+		observed = append(observed, fmt.Sprintf("%s %s %s %s", spec.Name, args, result, fault.CodeOf(err)))
 	}
-	r = r.Observe(hear).Replace(func(*Spec) Call {
+	r = r.Observe(observe).Replace(func(*Spec) Call {
 		return func(_ context.Context, args []byte) ([]byte, error) {
 			switch {
 			case bytes.Contains(args, []byte("panic")):
@@ -276,7 +276,7 @@ func TestReplaceAndObserve(t *testing.T) {
 			}
 			return []byte(`{ "y" : 1 }`), nil
 		}
-	}).Observe(hear)
+	}).Observe(observe)
 	e := r.All()[0]
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -284,21 +284,21 @@ func TestReplaceAndObserve(t *testing.T) {
 		`{"x": 1}`: `a.b {"x":1} {"y":1} `, `{"x":"panic"}`: `a.b {"x":"panic"}  internal`,
 		`{"x":"long"}`: `a.b {"x":"long"}  limit_exceeded`, `{}`: "",
 	} {
-		heard = nil
+		observed = nil
 		result, err := e.Call(t.Context(), []byte(args))
 		if want == "" {
-			if heard != nil || fault.CodeOf(err) != fault.BadArguments {
-				t.Errorf("%s: heard %q, got %v", args, heard, err)
+			if observed != nil || fault.CodeOf(err) != fault.BadArguments {
+				t.Errorf("%s: observed %q, got %v", args, observed, err)
 			}
 			continue
 		}
-		if !slices.Equal(heard, []string{want, want}) || !strings.HasSuffix(want, fmt.Sprintf("%s %s", result, fault.CodeOf(err))) {
-			t.Errorf("%s: heard %q, the caller got %s, %v", args, heard, result, err)
+		if !slices.Equal(observed, []string{want, want}) || !strings.HasSuffix(want, fmt.Sprintf("%s %s", result, fault.CodeOf(err))) {
+			t.Errorf("%s: observed %q, the caller got %s, %v", args, observed, result, err)
 		}
 	}
-	heard = nil
-	if _, err := e.Call(ended, []byte(`{"x":1}`)); fault.CodeOf(err) != fault.Cancelled || heard != nil {
-		t.Errorf("ended before: heard %q, got %v", heard, err)
+	observed = nil
+	if _, err := e.Call(ended, []byte(`{"x":1}`)); fault.CodeOf(err) != fault.Cancelled || observed != nil {
+		t.Errorf("call with an ended context: observed %q, got %v", observed, err)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestHides(t *testing.T) {
 	view := registry(t, functions("fs.cat", "fs.grep", "net.get")...).View(func(s *Spec) bool { return s.Name != "fs.grep" })
 	for name, want := range map[string]bool{"fs.grep": true, "fsGrep": true, "FS_GREP": true, "grep": false, "fs.cat": false, "none": false} {
 		if got := view.Hides(name); got != want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("Hides(%q) = %t", name, got)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestUnseenIsWalkedOnce: a path that was found in a shape is not looked up again until the shape changes.
-func TestUnseenIsWalkedOnce(t *testing.T) {
+// TestUnseenPathIsCached: a path that was found in a shape is not looked up again until the shape changes.
+func TestUnseenPathIsCached(t *testing.T) {
 	call := func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }
 	r, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "a.b"}, Call: call}}, nil)
 	if err != nil {
@@ -30,10 +30,10 @@ func TestUnseenIsWalkedOnce(t *testing.T) {
 			t.Fatal(f)
 		}
 	}); n > 0 {
-		t.Errorf("%v allocations for a path that was walked", n)
+		t.Errorf("UnseenPath allocates %v times for a path that it has already walked", n)
 	}
 	seen = shape(`{"type":"object","properties":{"key":{"type":"integer"}},"additionalProperties":false}`)
 	if e.UnseenPath(id) == nil {
-		t.Error("the types of an earlier shape")
+		t.Error("UnseenPath uses the types of an earlier shape")
 	}
 }

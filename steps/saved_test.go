@@ -78,21 +78,21 @@ func TestChainsOfViews(t *testing.T) {
 	view := r.View(func(s *steps.Spec) bool { return s.Name != "a.guess" })
 	for name, has := range map[string]bool{"chain.reads": true, "chain.both": false} {
 		if view.Has(name) != has {
-			t.Errorf("%s: %v", name, !has)
+			t.Errorf("Has(%q) = %v", name, !has)
 		}
 	}
 	if view.Len() != len(view.All()) {
-		t.Errorf("%d of %d", view.Len(), len(view.All()))
+		t.Errorf("Len is %d, want %d", view.Len(), len(view.All()))
 	}
 	_, err := view.Resolve("round")
 	if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, "in a cycle: chain.round → chain.round") {
-		t.Errorf("round: %v", err)
+		t.Errorf("chain.round: got %v, want a cycle", err)
 	}
 	if _, err := r.Resolve("chain.lost"); err == nil || !strings.Contains(err.Error(), `cannot be used: there is no function "a.gone"`) {
-		t.Errorf("lost: %v", err)
+		t.Errorf("chain.lost: got %v, want that a.gone is missing", err)
 	}
 	if _, err := view.Resolve("chain.lost"); err == nil || strings.Contains(err.Error(), "gone") { // a.gone may be hidden
-		t.Errorf("lost in a view: %v", err)
+		t.Errorf("chain.lost in a view: got %v, want a fault without a.gone", err)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestBrokenChains(t *testing.T) {
 	for name, why := range map[string]string{"x": "cycle", "y": "cycle", "z": "cycle", "near": "cycle", "deep9": "nest deeper than 8",
 		"back": "name a function"} {
 		if !strings.Contains(broken["chain."+name], why) {
-			t.Errorf("%s: %q", name, broken["chain."+name])
+			t.Errorf("chain.%s: got %q, want %q", name, broken["chain."+name], why)
 		}
 	}
 	if len(broken) != 6 || !r.Has("chain.good") || !r.Has("chain.deep8") {
-		t.Errorf("%v", broken)
+		t.Errorf("broken chains: got %v, want 6", broken)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestChainNames(t *testing.T) {
 	r, _ := linkedRegistry(t, chainOf("read", "a.write"), chainOf("tidy", "a.write"))
 	for short, want := range map[string]string{"read": "a.read", "tidy": "chain.tidy", "chain.read": "chain.read", "chainRead": "chain.read"} {
 		if e, err := r.Resolve(short); err != nil || e.Spec().Name != want {
-			t.Errorf("%s: %v", short, err)
+			t.Errorf("Resolve(%q): got %v, %v, want %s", short, e, err, want)
 		}
 	}
 	names := []string{}

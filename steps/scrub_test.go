@@ -39,14 +39,14 @@ func TestScrubbedCalls(t *testing.T) {
 	})
 	got, err := entry.Call(ctx, []byte(`{"s":"hunter2hunter"}`))
 	if err != nil || string(got) != `{"s":"[redacted]"}` || string(entry.Shown([]byte(`{"s":"hunter2hunter"}`))) != `{"s":"[redacted]"}` {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("the result is not redacted: %s, %v", got, err)
 	}
 	_, err = entry.Call(ctx, []byte(`{"fail":true}`))
 	if f, _ := fault.As(err); f == nil || f.Message != "401 for [redacted]" || string(f.Body) != `{"token":"[redacted]"}` {
-		t.Errorf("%v", err)
+		t.Errorf("the error is not redacted: %v", err)
 	}
 	if all := strings.Join(reports, " "); len(reports) != 6 || strings.Contains(all, hidden) {
-		t.Errorf("told %s", all)
+		t.Errorf("got reports %s, want 6 without the secret", all)
 	}
 }
 
@@ -69,6 +69,6 @@ func TestSecretDefaults(t *testing.T) {
 		t.Error(shown)
 	}
 	if _, err := entry.Call(t.Context(), nil); err != nil || string(called) != `{"key":"`+hidden+`"}` {
-		t.Errorf("the call had %s, %v", called, err)
+		t.Errorf("the call got arguments %s, %v", called, err)
 	}
 }

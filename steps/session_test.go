@@ -11,29 +11,29 @@ import (
 func TestSession(t *testing.T) {
 	t.Parallel()
 	if steps.SessionOf(t.Context()) != nil {
-		t.Error("a context has a session of itself")
+		t.Error("SessionOf returns a session for a context without one")
 	}
 	s := &steps.Session{}
 	ctx, cancel := context.WithCancel(steps.WithSession(t.Context(), s))
 	defer cancel()
 	if steps.SessionOf(ctx) != s {
-		t.Error("the session is lost")
+		t.Error("SessionOf does not return the session")
 	}
 	type key struct{ n int }
-	made := map[int]int{} // guarded by the session
+	created := map[int]int{} // guarded by the session
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
 			n := i % 4
-			if got := s.Value(key{n}, func() any { made[n]++; return n }); got != n {
-				t.Errorf("%d: %v", n, got)
+			if got := s.Value(key{n}, func() any { created[n]++; return n }); got != n {
+				t.Errorf("got value %v, want %d", got, n)
 			}
 		})
 	}
 	all.Wait()
-	for n, times := range made {
+	for n, times := range created {
 		if times != 1 {
-			t.Errorf("%d was made %d times", n, times)
+			t.Errorf("value %d was created %d times, want 1", n, times)
 		}
 	}
 }

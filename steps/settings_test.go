@@ -99,7 +99,7 @@ func TestCommonAliases(t *testing.T) {
 	} {
 		fn, _ := s.Apply(Function{Spec: Spec{Name: test.name, Input: test.input}})
 		if !maps.Equal(fn.Aliases, test.want) || (fn.Aliases == nil) != (test.want == nil) {
-			t.Errorf("%s with %s: %v, want %v", test.name, test.input, fn.Aliases, test.want)
+			t.Errorf("%s with %s: aliases %v, want %v", test.name, test.input, fn.Aliases, test.want)
 		}
 	}
 }
@@ -125,11 +125,11 @@ func TestSettingsFaults(t *testing.T) {
 		}
 	}
 	if len(faults) != 6 {
-		t.Errorf("%d faults: %v", len(faults), faults)
+		t.Errorf("got %d faults, want 6: %v", len(faults), faults)
 	}
 }
 
-func TestSettingsThatFitNothing(t *testing.T) {
+func TestUnusedSettings(t *testing.T) {
 	t.Parallel()
 	s := mustSettings(t, Setting{Pattern: "fs.*"}, Setting{Pattern: "gihtub.issue.list"})
 	s.Apply(Function{Spec: Spec{Name: "fs.grep"}})
@@ -199,29 +199,29 @@ func TestAliasesAndDefaults(t *testing.T) {
 	// If both names are given, nothing is dropped silently.
 	_, err = entry.Call(t.Context(), []byte(`{"repo_id":"a","repoId":"b"}`))
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
-		t.Errorf("both names: %v", err)
+		t.Errorf("call with both names: got %v, want a fault at /repo_id", err)
 	}
 	// A fault's position uses the caller's name for the argument, and so does the position of an unknown value.
 	_, err = entry.Call(t.Context(), []byte(`{"repo_id":7}`))
 	if f, _ := fault.As(err); f == nil || f.At != "/repo_id" {
-		t.Errorf("a wrong type: %v", err)
+		t.Errorf("call with a wrong type: got %v, want a fault at /repo_id", err)
 	}
 	if faults := entry.Check([]byte(`{"repo_id":null}`), []schema.Unknown{{At: "/repo_id"}}); len(faults) > 0 {
-		t.Errorf("a hole: %v", faults)
+		t.Errorf("Check of an unknown value reports %v", faults)
 	}
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
-		t.Errorf("the signature is %s", entry.Signature())
+		t.Errorf("got signature %s, want %s", entry.Signature(), want)
 	}
-	var suspect []string
+	var warnings []string
 	_, err = NewRegistry([]Function{{Spec: Spec{
 		Name: "a.b", Input: json.RawMessage(`{"type":"object","required":["m"],"properties":{"n":{"type":"integer"},"m":{}}}`),
 		Aliases: map[string]string{"x": "nn"}, Defaults: json.RawMessage(`{"n":"no number"}`),
-	}, Call: echo}}, &RegistryOptions{Warn: func(f *fault.Error) { suspect = append(suspect, f.Message) }})
-	if err != nil || len(suspect) != 2 || !strings.Contains(suspect[0], `"nn"`) || !strings.Contains(suspect[1], "/n") {
-		t.Errorf("%v, %q", err, suspect)
+	}, Call: echo}}, &RegistryOptions{Warn: func(f *fault.Error) { warnings = append(warnings, f.Message) }})
+	if err != nil || len(warnings) != 2 || !strings.Contains(warnings[0], `"nn"`) || !strings.Contains(warnings[1], "/n") {
+		t.Errorf("got %v, warnings %q, want 2", err, warnings)
 	}
 	if _, err := NewRegistry([]Function{{Spec: Spec{Name: "a.b", Defaults: json.RawMessage(`[]`)}, Call: echo}},
 		nil); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("defaults that are no object: %v", err)
+		t.Errorf("defaults that are no object: got %v, want bad_request", err)
 	}
 }

@@ -40,8 +40,8 @@ func catalogOf(t *testing.T, settings ...Setting) *Catalog {
 	return c
 }
 
-// TestNarrowSources: a view does not reveal a source whose functions are all hidden, or that settings place above the caller's tier.
-func TestNarrowSources(t *testing.T) {
+// TestViewHidesSources: a view does not reveal a source whose functions are all hidden, or that settings place above the caller's tier.
+func TestViewHidesSources(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, Setting{Pattern: "above.*", Tier: ptr(TierAdmin)}, Setting{Pattern: "gone.*", Hide: ptr(true)})
 	for name, source := range map[string]*downSource{
@@ -61,11 +61,11 @@ func TestNarrowSources(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"hidden.a": false, "hidden.b": false, "above.a": false, "gone.a": false, "open.a": true} {
 		if f := Unavailable(view, name); (f != nil) != want {
-			t.Errorf("%s: %v", name, f)
+			t.Errorf("Unavailable(%q) = %v", name, f)
 		}
 	}
 	if len(AbsentSources(c)) != 4 || Unavailable(c, "above.a") == nil {
-		t.Errorf("the catalog itself tells of %v", AbsentSources(c))
+		t.Errorf("the catalog reports absent sources %v, want 4", AbsentSources(c))
 	}
 }
 
@@ -90,7 +90,7 @@ func TestHasAll(t *testing.T) {
 		view := NewView(catalogOf(t, test.settings...), func(s *Spec) bool { return s.MinimumTier() <= test.tier })
 		for source, want := range test.has {
 			if view.HasAll(source) != want {
-				t.Errorf("%s has all of %s: %v", test.tier, source, !want)
+				t.Errorf("view of tier %s: HasAll(%q) = %v", test.tier, source, !want)
 			}
 		}
 	}
@@ -103,11 +103,11 @@ func TestViewStarting(t *testing.T) {
 	if err := c.Add("above", &downSource{nil, StateStarting}); err != nil {
 		t.Fatal(err)
 	}
-	for tier, knows := range map[Tier]bool{TierRead: false, TierAdmin: true} {
+	for tier, visible := range map[Tier]bool{TierRead: false, TierAdmin: true} {
 		view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
 		if got := []bool{view.Starting() != nil, Pending(view, "above.a"), Pending(view, "b"), Qualified(view, "above.a")}; !slices.Equal(got,
-			[]bool{knows, knows, knows, knows}) {
-			t.Errorf("%s: %v", tier, got)
+			[]bool{visible, visible, visible, visible}) {
+			t.Errorf("tier %s: got %v, want all %t", tier, got, visible)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestViewWrapAndWith(t *testing.T) {
 			return append([]byte(`["`+s.Name+`",`), append(result, ']')...), err
 		}
 	})
-	extended, err := logged.With(functions("net.get", "zip.pack")...)
+	full, err := logged.With(functions("net.get", "zip.pack")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestViewWrapAndWith(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	for want, r := range map[string]*Registry{"fs.cat fs.grep net.get": all, "fs.cat fs.grep": view, "fs.cat fs.grep net.get zip.pack": extended} {
+	for want, r := range map[string]*Registry{"fs.cat fs.grep net.get": all, "fs.cat fs.grep": view, "fs.cat fs.grep net.get zip.pack": full} {
 		if got := names(r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -160,7 +160,7 @@ func TestViewWrapAndWith(t *testing.T) {
 		t.Errorf("wrapped %v, want the functions of the view", wrapped)
 	}
 	for name, want := range map[string]string{"cat": `["fs.cat",{"a":1}]`, "net.get": `{"a":1}`} {
-		e, err := extended.Resolve(name)
+		e, err := full.Resolve(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func BenchmarkMiss(b *testing.B) {
 		}
 	}
 	if want := min(i, 100); c.stored.Len() != want {
-		b.Fatalf("%d answers are kept after %d calls", c.stored.Len(), i)
+		b.Fatalf("%d answers are stored after %d calls, want %d", c.stored.Len(), i, want)
 	}
 }
 
@@ -101,14 +101,14 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	if c.stored.Len() != 10_000 {
-		b.Fatalf("%d answers are kept", c.stored.Len())
+		b.Fatalf("%d answers are stored, want 10000", c.stored.Len())
 	}
 }
 
 // TestHitAllocations: a hit allocates nothing.
 func TestHitAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector lets pools drop what they hold: run without -race")
+		t.Skip("the race detector empties pools: run without -race")
 	}
 	fn, _ := answering(time.Hour)
 	get := raw(New(nil), fn)
@@ -121,6 +121,6 @@ func TestHitAllocations(t *testing.T) {
 	}
 	once()
 	if n := testing.AllocsPerRun(1000, once); n != 0 {
-		t.Errorf("a hit allocates %v times", n)
+		t.Errorf("a hit allocates %v times, want 0", n)
 	}
 }

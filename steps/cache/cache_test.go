@@ -80,13 +80,13 @@ func TestWhatIsCached(t *testing.T) {
 			call(t, r, test.fn, "{}")
 			call(t, r, test.fn, "{}")
 			if cached := calls.Load() == 1; cached != test.cached {
-				t.Errorf("called %d times", calls.Load())
+				t.Errorf("called %d times, want cached %t", calls.Load(), test.cached)
 			}
 		})
 	}
 }
 
-func TestHitIsTheWholeAnswerAndCounted(t *testing.T) {
+func TestHitIsCompleteAndCounted(t *testing.T) {
 	t.Parallel()
 	const answer = `{"z":1.50,"a":"\u0041","n":12345678901234567890}`
 	fn, _ := counted("s.get")
@@ -96,7 +96,7 @@ func TestHitIsTheWholeAnswerAndCounted(t *testing.T) {
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { cached++ }})
 	for i := range 3 {
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != answer || cached != i {
-			t.Errorf("call %d gives %s, %v; %d were cached", i, got, err, cached)
+			t.Errorf("call %d: got %s, %v, %d of them cached", i, got, err, cached)
 		}
 	}
 }
@@ -116,6 +116,6 @@ func TestCachedAnswerIsACopy(t *testing.T) {
 	}
 	hit, err := entry.Call(t.Context(), []byte("{}"))
 	if err != nil || string(hit) != `"abc"` || cap(hit) != len(hit) {
-		t.Errorf("%s with room for %d more, %v", hit, cap(hit)-len(hit), err)
+		t.Errorf("got %s with spare capacity %d, %v, want \"abc\" without any", hit, cap(hit)-len(hit), err)
 	}
 }

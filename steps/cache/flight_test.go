@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// taking is like counted, but each call takes d, and ended receives the error of its context.
-func taking(name string, d time.Duration) (fn steps.Function, calls *atomic.Int64, ended *error) {
+// slowFunction is like counted, but each call takes d, and ended receives the error of its context.
+func slowFunction(name string, d time.Duration) (fn steps.Function, calls *atomic.Int64, ended *error) {
 	fn, calls = counted(name)
 	inner := fn.Call
 	ended = new(error)
@@ -39,29 +39,29 @@ type caller struct {
 	cached         bool
 }
 
-func (who caller) call(t *testing.T, r *steps.Registry, i int) {
+func (client caller) call(t *testing.T, r *steps.Registry, i int) {
 	begun := time.Now()
-	time.Sleep(who.after)
+	time.Sleep(client.after)
 	cached := false
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if who.timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, who.timeout)
+	if client.timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, client.timeout)
 		defer cancel()
 	}
 	got, err := tryCall(steps.WithCallbacks(ctx, &steps.Callbacks{Cached: func() { cached = true }}), r, "s.get", "{}")
 	if err != nil {
 		got = string(fault.CodeOf(err))
 	}
-	if at := time.Since(begun); got != who.want || at != who.at || cached != who.cached {
-		t.Errorf("caller %d gets %s after %v, cached %t; want %s after %v, %t", i, got, at, cached, who.want, who.at, who.cached)
+	if at := time.Since(begun); got != client.want || at != client.at || cached != client.cached {
+		t.Errorf("caller %d gets %s after %v, cached %t; want %s after %v, %t", i, got, at, cached, client.want, client.at, client.cached)
 	}
 }
 
-func TestNotJoinedWhereOff(t *testing.T) {
+func TestUncachedCallsAreNotJoined(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fn, calls, _ := taking("s.get", time.Second)
+		fn, calls, _ := slowFunction("s.get", time.Second)
 		fn.CacheTTL = 0
 		r := wrapped(t, New(nil), fn)
 		var all sync.WaitGroup
@@ -70,7 +70,7 @@ func TestNotJoinedWhereOff(t *testing.T) {
 		}
 		all.Wait()
 		if calls.Load() != 10 {
-			t.Errorf("%d calls", calls.Load())
+			t.Errorf("%d calls, want 10", calls.Load())
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestDeadlineIsTheLatest(t *testing.T) {
 	})
 }
 
-func TestCallbacksAreTheFirstCallers(t *testing.T) {
+func TestCallbacksOfFirstCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, _ := counted("s.get")
@@ -129,7 +129,7 @@ func TestCallbacksAreTheFirstCallers(t *testing.T) {
 			return []byte("1"), nil
 		}
 		r := wrapped(t, New(nil), fn)
-		var heard [2]atomic.Int64
+		var callbacks [2]atomic.Int64
 		var all sync.WaitGroup
 		for i := range 2 {
 			all.Go(func() {
@@ -137,15 +137,15 @@ func TestCallbacksAreTheFirstCallers(t *testing.T) {
 				defer cancel()
 				left := false
 				var local context.Context
-				listen := func(ctx context.Context) {
+				record := func(ctx context.Context) {
 					if left || ctx.Err() != nil || ctx != local {
-						t.Error("told of after it has left")
+						t.Error("a callback ran after its caller had left, or with another context")
 					}
-					heard[i].Add(1)
+					callbacks[i].Add(1)
 				}
 				ctx = steps.WithCallbacks(ctx, &steps.Callbacks{
-					Progress: func(ctx context.Context, _, _ float64, _ string) { listen(ctx) },
-					Log:      func(ctx context.Context, _, _ string, _ []byte) { listen(ctx) },
+					Progress: func(ctx context.Context, _, _ float64, _ string) { record(ctx) },
+					Log:      func(ctx context.Context, _, _ string, _ []byte) { record(ctx) },
 				})
 				local = ctx
 				time.Sleep(time.Duration(i) * time.Millisecond)
@@ -157,8 +157,8 @@ func TestCallbacksAreTheFirstCallers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if heard[0].Load() != 4 || heard[1].Load() != 0 {
-			t.Errorf("the first heard %d, the second %d", heard[0].Load(), heard[1].Load())
+		if callbacks[0].Load() != 4 || callbacks[1].Load() != 0 {
+			t.Errorf("got %d callbacks for the first caller and %d for the second, want 4 and 0", callbacks[0].Load(), callbacks[1].Load())
 		}
 	})
 }

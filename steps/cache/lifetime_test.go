@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// holds checks the invariants of a cache's tables.
-func holds(t testing.TB, c *Cache) {
+// checkInvariants checks the invariants of a cache's tables.
+func checkInvariants(t testing.TB, c *Cache) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,7 +25,7 @@ func holds(t testing.TB, c *Cache) {
 		for r := range s.reads {
 			reads++
 			if r.source != s {
-				t.Errorf("a read of %s is misplaced", name)
+				t.Errorf("a read of %s belongs to another source", name)
 			}
 			if r.flight == nil {
 				bytes += size(len(r.answer))
@@ -33,10 +33,10 @@ func holds(t testing.TB, c *Cache) {
 		}
 	}
 	if reads != len(c.flights)+c.stored.Len() {
-		t.Errorf("%d reads, %d run and %d are kept", reads, len(c.flights), c.stored.Len())
+		t.Errorf("%d reads, but %d are running and %d stored", reads, len(c.flights), c.stored.Len())
 	}
 	if bytes != c.bytes || bytes > c.options.MaxBytes || c.stored.Len() > c.options.MaxEntries {
-		t.Errorf("%d bytes are kept, counted as %d, in %d answers", bytes, c.bytes, c.stored.Len())
+		t.Errorf("%d bytes are stored in %d answers, but counted as %d", bytes, c.stored.Len(), c.bytes)
 	}
 }
 
@@ -64,9 +64,9 @@ func TestSameCall(t *testing.T) {
 			r := wrapped(t, c, fn)
 			first, second := call(t, r, "s.get", test.first), call(t, r, "s.get", test.second)
 			if same := first == second && calls.Load() == 1; same != test.same {
-				t.Errorf("answers %s and %s after %d calls", first, second, calls.Load())
+				t.Errorf("answers %s and %s after %d calls, want one call: %t", first, second, calls.Load(), test.same)
 			}
-			holds(t, c)
+			checkInvariants(t, c)
 		})
 	}
 }
@@ -87,7 +87,7 @@ func TestErrorsAreNotCached(t *testing.T) {
 	if _, err := tryCall(t.Context(), r, "s.get", "{}"); fault.CodeOf(err) != fault.FunctionFailed {
 		t.Error(err)
 	}
-	holds(t, c)
+	checkInvariants(t, c)
 	if got := call(t, r, "s.get", "{}"); got != `{"n":2}` {
 		t.Error(got)
 	}
@@ -109,7 +109,7 @@ func TestTimeToLive(t *testing.T) {
 		time.Sleep(minute - 1)
 		call(t, r, "s.get", "{}")
 		if calls.Load() != 1 {
-			t.Error("the answer expired early")
+			t.Error("the answer expired too early")
 		}
 		time.Sleep(time.Nanosecond)
 		call(t, r, "s.get", "{}")
@@ -120,13 +120,13 @@ func TestTimeToLive(t *testing.T) {
 		call(t, r, "s.slow", "{}")
 		call(t, r, "s.slow", "{}")
 		if slowCalls.Load() != 2 {
-			t.Errorf("slow was called %d times", slowCalls.Load())
+			t.Errorf("slow was called %d times, want 2", slowCalls.Load())
 		}
 		time.Sleep(3 * sweepEvery)
 		synctest.Wait()
-		holds(t, c)
+		checkInvariants(t, c)
 		if c.stored.Len() != 0 || c.sweeper != nil || len(c.sources["s"].reads) != 0 {
-			t.Errorf("%d answers are left after they expired", c.stored.Len())
+			t.Errorf("%d answers are stored after they expired, or the sweeper still runs", c.stored.Len())
 		}
 	})
 }
@@ -144,11 +144,11 @@ func TestFreshByBothClocks(t *testing.T) {
 		{wall.Add(minute - 1), true}, {wall.Add(minute), false}, {wall.Add(-1), false},
 	} {
 		if got := r.fresh(test.now, time.Hour); got != test.want {
-			t.Errorf("after %v: %t", test.now.Sub(begun), got)
+			t.Errorf("fresh after %v: got %t, want %t", test.now.Sub(begun), got, test.want)
 		}
 	}
 	if r.fresh(begun.Add(time.Second), time.Second) {
-		t.Error("a shorter time to live does not count")
+		t.Error("fresh ignores a shorter time to live")
 	}
 }
 
@@ -175,9 +175,9 @@ func TestNewSnapshot(t *testing.T) {
 			test.change(&fn.Spec)
 			call(t, wrapped(t, c, fn), "s.get", "{}")
 			if cached := calls.Load() == 1; cached != test.cached {
-				t.Errorf("called %d times", calls.Load())
+				t.Errorf("called %d times, want cached %t", calls.Load(), test.cached)
 			}
-			holds(t, c)
+			checkInvariants(t, c)
 		})
 	}
 }
@@ -197,7 +197,7 @@ func TestFlush(t *testing.T) {
 		if got := fmt.Sprint(aCalls.Load(), bCalls.Load()); got != test.want {
 			t.Errorf("Flush(%q): %s calls, want %s", test.flush, got, test.want)
 		}
-		holds(t, c)
+		checkInvariants(t, c)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestBounds(t *testing.T) {
 			r := wrapped(t, c, fn)
 			for _, i := range []int{1, 2, 3, 4, 1, 5, 1, 2} { // 5 replaces 2, because 1 was used again
 				call(t, r, "s.get", fmt.Sprintf(`{"i":%d}`, i))
-				holds(t, c)
+				checkInvariants(t, c)
 			}
 			if got := strings.Join(asked, ""); got != `{"i":1}{"i":2}{"i":3}{"i":4}{"i":5}{"i":2}` {
 				t.Error(got)

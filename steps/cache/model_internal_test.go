@@ -19,12 +19,12 @@ func TestStress(t *testing.T) {
 	t.Parallel()
 	const resources, workers, rounds = 3, 8, 1500
 	var stored, written [resources]atomic.Int64
-	var made, cached atomic.Int64
+	var called, cached atomic.Int64
 	var fns []steps.Function
 	for i := range resources {
 		fns = append(fns, steps.Function{Spec: steps.Spec{Name: fmt.Sprintf("s.r%d.get", i), Effect: steps.Read, CacheTTL: time.Hour},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
-				made.Add(1)
+				called.Add(1)
 				before := rand.IntN(2) == 0
 				n := stored[i].Load()
 				for range rand.IntN(20) {
@@ -69,13 +69,13 @@ func TestStress(t *testing.T) {
 		got, err := tryCall(ctx, r, fmt.Sprintf("s.r%d.get", i), "{}")
 		if err != nil {
 			if fault.CodeOf(err) != fault.Cancelled || ctx.Err() == nil {
-				t.Errorf("%v, and the own context: %v", err, ctx.Err())
+				t.Errorf("got %v, while the caller's context has %v", err, ctx.Err())
 			}
 			return
 		}
 		var n int64
 		if _, err := fmt.Sscan(got, &n); err != nil || n < minimum {
-			t.Errorf("a read gives %s, %v; a write had returned with %d", got, err, minimum)
+			t.Errorf("a read gives %s, %v after a write returned %d", got, err, minimum)
 		}
 	}
 	var all sync.WaitGroup
@@ -87,8 +87,8 @@ func TestStress(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if made.Load() == 0 || cached.Load() == 0 {
-		t.Errorf("%d calls were made, %d answered from the cache", made.Load(), cached.Load())
+	if called.Load() == 0 || cached.Load() == 0 {
+		t.Errorf("%d calls were made and %d answered from the cache, want some of both", called.Load(), cached.Load())
 	}
 	for range 1000 { // cancelled flights end soon
 		c.mu.Lock()
@@ -99,6 +99,6 @@ func TestStress(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	holds(t, c)
-	t.Logf("%d calls made, %d answered from the cache", made.Load(), cached.Load())
+	checkInvariants(t, c)
+	t.Logf("%d calls made, %d answered from the cache", called.Load(), cached.Load())
 }

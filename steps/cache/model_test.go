@@ -83,6 +83,6 @@ func TestModel(t *testing.T) {
 		}
 	})
 	if cached.Load() == 0 {
-		t.Error("nothing was answered from the cache")
+		t.Error("no call was answered from the cache")
 	}
 }

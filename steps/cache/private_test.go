@@ -9,23 +9,23 @@ import (
 // Private calls are neither answered from the cache nor stored in it; calls of other sources are.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
-	mine, calls := counted("My-Files.get")
+	fn, calls := counted("My-Files.get")
 	other, _ := counted("b.get")
-	r := wrapped(t, New(nil), mine, other)
+	r := wrapped(t, New(nil), fn, other)
 	private := steps.Private(t.Context(), "my_files")
 	if got := call(t, r, "My-Files.get", `{}`); got != `{"n":1}` {
-		t.Errorf("first %s", got)
+		t.Errorf("first call: got %s", got)
 	}
 	for i, want := range []string{`{"n":2}`, `{"n":3}`} {
 		if got, err := tryCall(private, r, "My-Files.get", `{}`); got != want || err != nil {
-			t.Errorf("private %d: %s, %v", i, got, err)
+			t.Errorf("private call %d: got %s, %v, want %s", i, got, err, want)
 		}
 	}
 	if got := call(t, r, "My-Files.get", `{}`); got != `{"n":1}` || calls.Load() != 3 {
-		t.Errorf("afterwards %s", got)
+		t.Errorf("call after private calls: got %s after %d calls, want the first answer and 3", got, calls.Load())
 	}
 	call(t, r, "b.get", `{}`)
 	if got, err := tryCall(private, r, "b.get", `{}`); got != `{"n":1}` || err != nil {
-		t.Errorf("of another source: %s, %v", got, err)
+		t.Errorf("private call of another source: got %s, %v, want the cached answer", got, err)
 	}
 }

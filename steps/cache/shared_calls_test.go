@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-func TestSideBySide(t *testing.T) {
+func TestConcurrentCallers(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	for name, test := range map[string]struct {
@@ -44,28 +44,28 @@ func TestSideBySide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				fn, calls, ended := taking("s.get", 10*time.Second)
+				fn, calls, ended := slowFunction("s.get", 10*time.Second)
 				c := New(nil)
 				r := wrapped(t, c, fn)
 				var all sync.WaitGroup
-				for i, who := range test.callers {
-					all.Go(func() { who.call(t, r, i) })
+				for i, client := range test.callers {
+					all.Go(func() { client.call(t, r, i) })
 				}
 				all.Wait()
 				synctest.Wait()
 				if calls.Load() != test.calls || !errors.Is(*ended, test.ended) {
-					t.Errorf("%d calls, the last context ended with %v", calls.Load(), *ended)
+					t.Errorf("%d calls, the last context ended with %v; want %d and %v", calls.Load(), *ended, test.calls, test.ended)
 				}
-				holds(t, c)
+				checkInvariants(t, c)
 				if len(c.flights) != 0 {
-					t.Error("a flight is left")
+					t.Error("a flight remains after all callers have returned")
 				}
 			})
 		})
 	}
 }
 
-func TestErrorIsGivenToAll(t *testing.T) {
+func TestErrorReachesAllCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, calls := counted("s.get")
@@ -79,7 +79,7 @@ func TestErrorIsGivenToAll(t *testing.T) {
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
-				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { t.Error("an error is counted as cached") }})
+				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { t.Error("an error counts as cached") }})
 				if _, err := tryCall(ctx, r, "s.get", "{}"); fault.CodeOf(err) != fault.Denied {
 					t.Error(err)
 				}
@@ -89,7 +89,7 @@ func TestErrorIsGivenToAll(t *testing.T) {
 		if calls.Load() != 1 {
 			t.Errorf("%d calls", calls.Load())
 		}
-		holds(t, c)
+		checkInvariants(t, c)
 	})
 }
 
@@ -124,16 +124,16 @@ func TestBrokenCall(t *testing.T) {
 				all.Wait()
 				_, err = tryCall(t.Context(), r, "s.set", "{}")
 				if fault.CodeOf(err) != fault.Internal || !c.sources["s"].isWritten(time.Now()) {
-					t.Errorf("%v, and reads are kept", err)
+					t.Errorf("after a broken write: got %v, want internal, and reads uncached", err)
 				}
-				holds(t, c)
+				checkInvariants(t, c)
 			})
 		})
 	}
 }
 
 // An answer that refers to one caller's result store is not shared.
-func TestStoredValueIsPersonal(t *testing.T) {
+func TestPersonalAnswerIsNotShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, calls := counted("s.get")
@@ -157,11 +157,11 @@ func TestStoredValueIsPersonal(t *testing.T) {
 				result := fmt.Sprint("token", i)
 				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{
 					Keep:   func(context.Context, []byte) (string, error) { return result, nil },
-					Cached: func() { t.Error("a personal answer is counted as cached") },
+					Cached: func() { t.Error("a personal answer counts as cached") },
 				})
 				for range 2 {
 					if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"`+result+`"` {
-						t.Errorf("%s gets %s, %v", result, got, err)
+						t.Errorf("caller %s gets %s, %v", result, got, err)
 					}
 				}
 			})
@@ -178,14 +178,14 @@ func TestStoredValueIsPersonal(t *testing.T) {
 		}
 		ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) { return "own", nil }})
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"own"` {
-			t.Errorf("with a store: %s, %v", got, err)
+			t.Errorf("caller with a store: got %s, %v, want its own token", got, err)
 		}
-		holds(t, c)
+		checkInvariants(t, c)
 	})
 }
 
 // An answer that exists counts, even if the caller's context has ended.
-func TestAnswerBeatsTheEnd(t *testing.T) {
+func TestAnswerWinsOverEndedContext(t *testing.T) {
 	t.Parallel()
 	c := New(nil)
 	f := newFlight(&cachedRead{})

@@ -13,12 +13,12 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestTouches: a write empties its own source, whatever it was renamed to, and a write without a source empties all sources.
-func TestTouches(t *testing.T) {
+// TestWriteInvalidates: a write empties its own source, whatever it was renamed to, and a write without a source empties all sources.
+func TestWriteInvalidates(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		write, read string
-		touched     bool
+		invalidated bool
 	}{
 		{"n.device.update", "n.device.list", true},
 		{"n.device.update", "n.site.get", true},
@@ -35,23 +35,23 @@ func TestTouches(t *testing.T) {
 			call(t, r, test.read, "{}")
 			_, _ = tryCall(t.Context(), r, test.write, "{}")
 			call(t, r, test.read, "{}")
-			if touched := calls.Load() == 2; touched != test.touched {
-				t.Errorf("%s touches %s: %t", test.write, test.read, touched)
+			if invalidated := calls.Load() == 2; invalidated != test.invalidated {
+				t.Errorf("%s invalidates %s: got %t", test.write, test.read, invalidated)
 			}
-			holds(t, c)
+			checkInvariants(t, c)
 		}
 	}
 }
 
 // A read that is running when a write begins may have seen the state before the write.
-func TestReadThatRunsWhenAWriteComes(t *testing.T) {
+func TestReadRunningDuringWrite(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		write   string
-		touched bool
+		write       string
+		invalidated bool
 	}{{"s.set", true}, {"o.set", false}} {
 		synctest.Test(t, func(t *testing.T) {
-			fn, calls, _ := taking("s.a.get", 10*time.Second)
+			fn, calls, _ := slowFunction("s.a.get", 10*time.Second)
 			c := New(nil)
 			r := wrapped(t, c, fn, writer(test.write, nil))
 			var all sync.WaitGroup
@@ -59,12 +59,12 @@ func TestReadThatRunsWhenAWriteComes(t *testing.T) {
 				all.Go(func() {
 					time.Sleep(after)
 					if got := call(t, r, "s.a.get", "{}"); got != want {
-						t.Errorf("%s: begun after %v: %s, want %s", test.write, after, got, want)
+						t.Errorf("%s: read after %v: got %s, want %s", test.write, after, got, want)
 					}
 				})
 			}
 			second := `{"n":1}`
-			if test.touched {
+			if test.invalidated {
 				second = `{"n":2}`
 			}
 			read(0, `{"n":1}`)
@@ -75,33 +75,33 @@ func TestReadThatRunsWhenAWriteComes(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			call(t, r, test.write, "{}")
 			all.Wait()
-			if touched := calls.Load() == 2; touched != test.touched {
-				t.Errorf("%s: %d calls", test.write, calls.Load())
+			if invalidated := calls.Load() == 2; invalidated != test.invalidated {
+				t.Errorf("%s: %d calls, want invalidated %t", test.write, calls.Load(), test.invalidated)
 			}
-			holds(t, c)
+			checkInvariants(t, c)
 		})
 	}
 }
 
 // While a write runs its effect is unknown: reads pass through and are not stored.
-func TestReadsWhileAWriteRuns(t *testing.T) {
+func TestReadsDuringWrite(t *testing.T) {
 	t.Parallel()
-	for name, otherTouched := range map[string]bool{"s.a.set": false, "set": true} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); readsWhileAWriteRuns(t, name, otherTouched) })
+	for name, otherInvalidated := range map[string]bool{"s.a.set": false, "set": true} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); readsDuringWrite(t, name, otherInvalidated) })
 	}
 }
 
-func readsWhileAWriteRuns(t *testing.T, name string, otherTouched bool) {
+func readsDuringWrite(t *testing.T, name string, otherInvalidated bool) {
 	synctest.Test(t, func(t *testing.T) {
-		touched, touchedCalls, _ := taking("s.a.get", time.Second)
-		other, otherCalls, _ := taking("o.b.get", time.Second)
+		invalidated, invalidatedCalls, _ := slowFunction("s.a.get", time.Second)
+		other, otherCalls, _ := slowFunction("o.b.get", time.Second)
 		write := writer(name, nil)
 		write.Call = func(context.Context, []byte) ([]byte, error) {
 			time.Sleep(10 * time.Second)
 			return []byte("1"), nil
 		}
 		c := New(nil)
-		r := wrapped(t, c, touched, other, write)
+		r := wrapped(t, c, invalidated, other, write)
 		var all sync.WaitGroup
 		all.Go(func() { call(t, r, name, "{}") })
 		time.Sleep(time.Nanosecond)
@@ -113,22 +113,22 @@ func readsWhileAWriteRuns(t *testing.T, name string, otherTouched bool) {
 		}
 		all.Wait()
 		others := int64(1)
-		if otherTouched {
+		if otherInvalidated {
 			others = 3
 		}
-		if touchedCalls.Load() != 6 || otherCalls.Load() != others {
-			t.Errorf("%d calls of the read that is touched, %d of the other", touchedCalls.Load(), otherCalls.Load())
+		if invalidatedCalls.Load() != 6 || otherCalls.Load() != others {
+			t.Errorf("%d calls of the invalidated read and %d of the other, want 6 and %d", invalidatedCalls.Load(), otherCalls.Load(), others)
 		}
 		call(t, r, "s.a.get", "{}")
 		call(t, r, "s.a.get", "{}")
-		if touchedCalls.Load() != 7 || c.sources["s"].isWritten(time.Now()) || c.sources[""] != nil && c.sources[""].isWritten(time.Now()) {
-			t.Errorf("after the write: %d calls", touchedCalls.Load())
+		if invalidatedCalls.Load() != 7 || c.sources["s"].isWritten(time.Now()) || c.sources[""] != nil && c.sources[""].isWritten(time.Now()) {
+			t.Errorf("after the write: %d calls, want 7 and no mark of the write", invalidatedCalls.Load())
 		}
-		holds(t, c)
+		checkInvariants(t, c)
 	})
 }
 
-func TestBrokenWriteSettles(t *testing.T) {
+func TestUncertainWrite(t *testing.T) {
 	t.Parallel()
 	unknown := fault.New(fault.FunctionFailed, "lost")
 	unknown.Outcome = fault.SentUnknown
@@ -139,8 +139,8 @@ func TestBrokenWriteSettles(t *testing.T) {
 	refused := fault.New(fault.FunctionFailed, "409")
 	refused.Status = 409
 	for name, test := range map[string]struct {
-		err     error
-		settles bool
+		err       error
+		uncertain bool
 	}{
 		"done": {nil, false}, "failed": {errors.New("no"), false}, "unknown": {unknown, true}, "not sent": {unsent, false},
 		"gateway": {gateway, true}, "refused": {refused, false}, "timeout": {fault.New(fault.Timeout, "late"), true},
@@ -160,16 +160,16 @@ func TestBrokenWriteSettles(t *testing.T) {
 					time.Sleep(uncertainTime / 30)
 				}
 				want := int64(1)
-				if test.settles {
+				if test.uncertain {
 					want = 30
 				}
 				if calls.Load() != want || otherCalls.Load() != 1 {
-					t.Errorf("%d calls while it settles, %d of another source", calls.Load(), otherCalls.Load())
+					t.Errorf("%d calls while the write is uncertain and %d of another source, want %d and 1", calls.Load(), otherCalls.Load(), want)
 				}
 				call(t, r, "s.a.get", "{}")
 				call(t, r, "s.a.get", "{}")
-				if test.settles && calls.Load() != 31 || c.sources["s"].isWritten(time.Now()) {
-					t.Errorf("%d calls after it has settled", calls.Load())
+				if test.uncertain && calls.Load() != 31 || c.sources["s"].isWritten(time.Now()) {
+					t.Errorf("%d calls after the uncertain time, want 31", calls.Load())
 				}
 			})
 		})

@@ -39,11 +39,11 @@ func TestDescription(t *testing.T) {
 	schema := gjson.ParseBytes(d.InputSchema())
 	for _, keyword := range []string{"oneOf", "anyOf", "allOf", "required", "additionalProperties"} {
 		if schema.Get(keyword).Exists() {
-			t.Errorf("the root has %s", keyword)
+			t.Errorf("the root of the input schema has %s", keyword)
 		}
 	}
 	if schema.Get("type").Str != "object" {
-		t.Error("the root is no object")
+		t.Error("the root of the input schema is not an object")
 	}
 }
 
@@ -75,13 +75,13 @@ func TestArrangements(t *testing.T) {
 		}
 		for _, d := range a.Dispatchers {
 			if tools[d.Name] || !toolName.MatchString(d.Name) {
-				rt.Fatalf("a dispatcher is called %s", d.Name)
+				rt.Fatalf("the dispatcher name %s is taken or invalid", d.Name)
 			}
 			tools[d.Name] = true
 			for _, f := range d.functions {
 				seen[f.entry.Spec().Name]++
 				if a.DispatcherOf(f.entry.Spec().Name) != d {
-					rt.Fatalf("the owner of %s is another", f.entry.Spec().Name)
+					rt.Fatalf("DispatcherOf(%q) is another dispatcher", f.entry.Spec().Name)
 				}
 				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": callText(f)})
 				if got, faults := d.Read(call); len(faults) > 0 || got.Entry != f.entry {
@@ -91,25 +91,25 @@ func TestArrangements(t *testing.T) {
 			answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
 			minimum, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens})
 			if !json.Valid(answer) || len(answer) > max(limit, len(minimum)) {
-				rt.Fatalf("help within %d: %d %s", limit, len(answer), answer)
+				rt.Fatalf("help with limit %d has %d bytes: %s", limit, len(answer), answer)
 			}
 			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))
 			leaks := string(answer) + strings.Join(given, " ") + d.Description(limit, bytesAsTokens) + d.Name + strings.Join(faults[0].Available,
 				" ") + strings.Join(faults[0].Nearest, " ")
 			if strings.Contains(strings.ReplaceAll(leaks, `"qqz"`, ""), "qq") || strings.Contains(leaks, "hidden") {
-				rt.Fatalf("tells of what is not in the view: %s", leaks)
+				rt.Fatalf("a text names a function outside the view: %s", leaks)
 			}
 			if duplicates := duplicateKeys(answer); duplicates != "" {
-				rt.Fatalf("%s twice in %s", duplicates, answer)
+				rt.Fatalf("help repeats a key: %s: %s", duplicates, answer)
 			}
 		}
 		for _, name := range names {
 			if seen[name] != 1 {
-				rt.Fatalf("%s is in %d places", name, seen[name])
+				rt.Fatalf("%s is listed %d times, want 1", name, seen[name])
 			}
 		}
 		if len(seen) != len(names) {
-			rt.Fatalf("%d functions of %d", len(seen), len(names))
+			rt.Fatalf("%d functions are listed, want %d", len(seen), len(names))
 		}
 	})
 }

@@ -93,7 +93,7 @@ func TestConfigurationFaults(t *testing.T) {
 		t.Errorf("faults at %q,\nwant %q", got, want)
 	}
 	if d, faults := New(nil); len(faults) > 0 || len(d.Arrange(registry(t, "a.b")).Rest) != 1 {
-		t.Error("no configuration: all functions are in the rest")
+		t.Error("without a configuration, a function is missing in the rest")
 	}
 }
 

@@ -60,7 +60,7 @@ func checkNames(t interface{ Fatalf(string, ...any) }, names map[string]string, 
 	used := map[string]bool{"chain": true, "search": true, "info": true}
 	for function, name := range names {
 		if used[name] || !toolName.MatchString(name) {
-			t.Fatalf("%s is %q: taken or unfit", function, name)
+			t.Fatalf("the name of %s is taken or invalid: %q", function, name)
 		}
 		used[name] = true
 	}
@@ -78,7 +78,7 @@ func TestFlatNamesProperties(t *testing.T) {
 		names := rapid.SliceOfNDistinct(name, 1, 15, rapid.ID).Draw(rt, "names")
 		var specs []steps.Spec
 		for _, name := range names {
-			if _, tail, _ := strings.Cut(name, "."); rapid.Bool().Draw(rt, "of a server") {
+			if _, tail, _ := strings.Cut(name, "."); rapid.Bool().Draw(rt, "has a tool name") {
 				specs = append(specs, tool(name, tail))
 			} else {
 				specs = append(specs, spec(name, ""))
@@ -102,7 +102,7 @@ func TestFlatNamesProperties(t *testing.T) {
 		for function, name := range FlatNames(entries[:len(entries)/2], reserved) {
 			_, tail, _ := strings.Cut(function, ".")
 			if claims[tail] == 1 && claims[sanitize(function)] == 1 && name != got[function] {
-				rt.Fatalf("%s was %s and is %s", function, got[function], name)
+				rt.Fatalf("%s is named %s, and with fewer functions %s", function, got[function], name)
 			}
 		}
 	})

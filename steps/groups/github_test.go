@@ -12,7 +12,7 @@ func TestGitHubSizes(t *testing.T) {
 	view, count := github(t), counter(t)
 	a := mustNew(t, &Config{Groups: githubGroups}).Arrange(view)
 	if len(a.Dispatchers) != 13 || len(a.Rest) != 0 {
-		t.Fatalf("%d dispatchers, %d functions left", len(a.Dispatchers), len(a.Rest))
+		t.Fatalf("got %d dispatchers and %d functions in the rest, want 13 and 0", len(a.Dispatchers), len(a.Rest))
 	}
 	list, wide, helps := 0, 0, 0
 	for _, d := range a.Dispatchers {
@@ -20,7 +20,7 @@ func TestGitHubSizes(t *testing.T) {
 		wide += count(encode(d, 40, count))
 		answer, given := d.Help(nil, &HelpOptions{Limit: 2000, Count: count})
 		if count(answer) > 2000 || !json.Valid(answer) {
-			t.Errorf("help of %s has %d tokens", d.Name, count(answer))
+			t.Errorf("help of %s has %d tokens, want at most 2000 of valid JSON", d.Name, count(answer))
 		}
 		helps += count(answer)
 		t.Logf("%-10s %3d functions: %2d tokens; help %4d with %3d signatures", d.Name, len(d.functions), count(encode(d, 24, count)),
@@ -28,7 +28,7 @@ func TestGitHubSizes(t *testing.T) {
 	}
 	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)
 	if list > 1060 { // with the fields of a fetch; with chain, search and info, which have about 600, it is below 1,700
-		t.Errorf("the dispatchers have %d tokens", list)
+		t.Errorf("the dispatchers have %d tokens, want at most 1060", list)
 	}
 	var lines []int
 	for _, d := range a.Dispatchers {
@@ -38,14 +38,14 @@ func TestGitHubSizes(t *testing.T) {
 		}
 	}
 	slices.Sort(lines)
-	t.Logf("a function's line in help: median %d tokens, most %d", lines[len(lines)/2], lines[len(lines)-1])
+	t.Logf("a function's line in help: median %d tokens, maximum %d", lines[len(lines)/2], lines[len(lines)-1])
 	if median := lines[len(lines)/2]; median > 120 {
-		t.Errorf("the median line has %d tokens", median)
+		t.Errorf("the median line has %d tokens, want at most 120", median)
 	}
 }
 
-// TestGitHubIsReachable calls every operation as help shows it, and gets its complete schema.
-func TestGitHubIsReachable(t *testing.T) {
+// TestGitHubCallsAndSchemas calls every operation as help shows it, and gets its complete schema.
+func TestGitHubCallsAndSchemas(t *testing.T) {
 	t.Parallel()
 	view := github(t)
 	for name, c := range map[string]*Config{"groups": {Groups: githubGroups}, "resources": {Autodispatch: true}} {
@@ -72,10 +72,10 @@ func TestGitHubIsReachable(t *testing.T) {
 		}
 		t.Logf("%s: %d dispatchers", name, len(a.Dispatchers))
 		if len(a.Dispatchers) > 100 {
-			t.Errorf("%s: %d dispatchers", name, len(a.Dispatchers))
+			t.Errorf("%s: %d dispatchers, want at most 100", name, len(a.Dispatchers))
 		}
 		if called != view.Len() {
-			t.Errorf("%s: %d of %d functions", name, called, view.Len())
+			t.Errorf("%s: %d functions were called, want %d", name, called, view.Len())
 		}
 	}
 }

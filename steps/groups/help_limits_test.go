@@ -41,11 +41,11 @@ func TestHelpAtEveryLimit(t *testing.T) {
 	for limit := range 900 {
 		answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
 		if f := duplicateKeys(answer); f != "" {
-			t.Fatalf("limit %d: %s: %s", limit, f, answer)
+			t.Fatalf("limit %d: help repeats a key: %s: %s", limit, f, answer)
 		}
 		seen[string(answer)] = true
 		if len(answer) > max(limit, 40) {
-			t.Errorf("limit %d: %d %s", limit, len(answer), answer)
+			t.Errorf("limit %d: help has %d bytes: %s", limit, len(answer), answer)
 		}
 		reported := int(gjson.GetBytes(answer, "more_resources").Int())
 		counted := 0
@@ -56,19 +56,19 @@ func TestHelpAtEveryLimit(t *testing.T) {
 			return true
 		})
 		if counted == 0 && reported != 7 || reported > 7 {
-			t.Errorf("limit %d: %d of 7 resources: %s", limit, reported, answer)
+			t.Errorf("limit %d: %d resources are listed or counted, want 7: %s", limit, reported, answer)
 		}
 		if signs := strings.Count(string(answer), "(…)"); counted == 0 && limit > 400 && len(given) != signs {
-			t.Errorf("limit %d: %d given, %d signatures", limit, len(given), signs)
+			t.Errorf("limit %d: %d signatures are reported as given, help has %d", limit, len(given), signs)
 		}
 	}
 	if len(seen) < 15 {
-		t.Errorf("only %d answers", len(seen))
+		t.Errorf("only %d different answers, want at least 15", len(seen))
 	}
 }
 
-// TestNarrowerCallsAreWhole: a call that help or a fault shows works as written, however long its names are.
-func TestNarrowerCallsAreWhole(t *testing.T) {
+// TestSuggestedCallsAreComplete: a call that help or a fault shows works as written, however long its names are.
+func TestSuggestedCallsAreComplete(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("thing_", 20)
 	names := []string{"s." + long + ".list", "s." + long + ".get", "s.x.list"}
@@ -91,7 +91,7 @@ func TestNarrowerCallsAreWhole(t *testing.T) {
 		}
 	}
 	if len(calls) < 3 {
-		t.Errorf("no more than %v", calls)
+		t.Errorf("got calls %v, want at least 3", calls)
 	}
 }
 

@@ -17,7 +17,7 @@ func helpOf(t *testing.T, d *Dispatcher, call string, o HelpOptions) (string, []
 	t.Helper()
 	r, faults := d.Read([]byte(call))
 	if len(faults) > 0 || r.Help == nil {
-		t.Fatalf("%s is no call for help: %+v %v", call, r, faults)
+		t.Fatalf("%s is not read as a call for help: %+v %v", call, r, faults)
 	}
 	if o.Limit == 0 {
 		o.Limit = 1 << 20
@@ -46,14 +46,14 @@ func network(t testing.TB) *Dispatcher {
 		Resources: []string{"net"}}}}).Arrange(view).Dispatchers[0]
 }
 
-func TestHelpIsTaughtOnce(t *testing.T) {
+func TestHelpGivesSignaturesOnce(t *testing.T) {
 	t.Parallel()
 	d := network(t)
 	taught := map[string]bool{}
 	o := HelpOptions{Taught: func(name string) bool { return taught[name] }}
 	_, given := helpOf(t, d, `{"resource":"rack"}`, o)
 	if !slices.Equal(given, []string{"net.rack.help", "net.rack.list"}) {
-		t.Errorf("given %q", given)
+		t.Errorf("got signatures of %q", given)
 	}
 	for _, name := range given {
 		taught[name] = true
@@ -73,7 +73,7 @@ func TestHelpIsTaughtOnce(t *testing.T) {
 	}
 }
 
-func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
+func TestHelpShortensOneResourceByAction(t *testing.T) {
 	t.Parallel()
 	var specs []steps.Spec
 	for i := range 40 {
@@ -82,7 +82,7 @@ func TestHelpOfOneResourceGivesWayByActions(t *testing.T) {
 	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registryOf(t, specs...)).Dispatchers[0]
 	got, given := helpOf(t, d, `{}`, HelpOptions{Limit: 600})
 	if len(got) > 600 || !strings.Contains(got, `"files":["tool_00",`) || !strings.Contains(got, `,"tool_39"]`) || len(given) != 0 {
-		t.Errorf("got %d %s, given %d", len(got), got, len(given))
+		t.Errorf("got %d bytes: %s, with %d signatures", len(got), got, len(given))
 	}
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 1000})
 	if len(got) > 1000 || strings.Count(got, `"(path?: string)"`) < 10 || !strings.Contains(got, `"tool_00":null`) ||
@@ -116,6 +116,6 @@ func TestHelpShowsShapes(t *testing.T) {
 		}
 	}
 	if answer, _ := helpOf(t, d, `{"action":"help"}`, HelpOptions{Limit: 90}); strings.Contains(answer, "seen") {
-		t.Errorf("what does not fit is shown: %s", answer)
+		t.Errorf("help shows a result shape beyond its limit: %s", answer)
 	}
 }

@@ -139,7 +139,7 @@ func TestAutodispatch(t *testing.T) {
 	expect(t, contents(hidden.Arrange(view)), "dcim: /alone cable/list x/help")
 	a := hidden.Arrange(view)
 	if a.DispatcherOf("netbox.cable.list") != a.Dispatchers[0] || a.DispatcherOf("netbox.rack.list") != nil {
-		t.Error("the owner is the dispatcher that calls a function")
+		t.Error("DispatcherOf does not return the dispatcher that calls a function")
 	}
 }
 

@@ -105,7 +105,7 @@ func TestRenamed(t *testing.T) {
 		t.Errorf("tools %q, want %q", names, want)
 	}
 	if want := []string{"/groups/sdl.query", "/groups/with space", "/groups/" + long}; !slices.Equal(at, want) {
-		t.Errorf("told at %q, want %q", at, want)
+		t.Errorf("faults at %q, want %q", at, want)
 	}
 	for _, pair := range [][2]string{{"sdl.query", "sdl_query"}, {"a b", "a.b"}} {
 		_, faults := New(&Config{Groups: []Group{{Name: pair[0], Resources: []string{"a"}}, {Name: pair[1], Resources: []string{"b"}}}})

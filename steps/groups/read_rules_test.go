@@ -18,11 +18,11 @@ func TestSuggestions(t *testing.T) {
 	_, faults := d.Read([]byte(`{"action":"read_fil"}`))
 	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) ||
 		!slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
-		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+		t.Errorf("got nearest %v, available %v", f.Nearest, f.Available)
 	}
 	_, faults = lab(t).Read([]byte(`{"action":"lst"}`))
 	if f := faults[0]; !slices.Contains(f.Available, "device_type") || f.Nearest[0] != "list" {
-		t.Errorf("got %v, of %v", f.Nearest, f.Available)
+		t.Errorf("got nearest %v, available %v", f.Nearest, f.Available)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestHugePaths(t *testing.T) {
 			}
 		})
 		if allocated > functions/4 {
-			t.Errorf("%.40s: %.0f allocations", call, allocated)
+			t.Errorf("%.40s: %.0f allocations, want at most %d", call, allocated, functions/4)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func FuzzRead(f *testing.F) {
 		checkRequest(t, d, call, r, faults)
 		if r != nil && r.Help != nil {
 			if answer, _ := d.Help(r.Help, &HelpOptions{Limit: 100, Count: count}); !json.Valid(answer) {
-				t.Fatalf("%s: help is %s", call, answer)
+				t.Fatalf("%s: help is not JSON: %s", call, answer)
 			}
 		}
 	})

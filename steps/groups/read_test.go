@@ -138,33 +138,33 @@ func TestBadCalls(t *testing.T) {
 // checkRequest checks a request against the written rules for resource and action.
 func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []byte, r *Request, faults []*fault.Error) {
 	if (r == nil) != (len(faults) > 0) {
-		t.Fatalf("%s: a request and faults", call)
+		t.Fatalf("%s: Read returns both a request and faults, or neither", call)
 	}
 	for _, f := range faults {
 		if !slices.Contains(fault.Codes(), f.Code) || f.Message == "" || f.At != "" && f.At[0] != '/' {
-			t.Fatalf("%s: %+v", call, f)
+			t.Fatalf("%s: invalid fault %+v", call, f)
 		}
 	}
 	if r == nil {
 		return
 	}
 	set := 0
-	for _, is := range []bool{r.Help != nil, r.Fetch != nil, r.Entry != nil} {
-		if is {
+	for _, present := range []bool{r.Help != nil, r.Fetch != nil, r.Entry != nil} {
+		if present {
 			set++
 		}
 	}
 	if set != 1 {
-		t.Fatalf("%s: %+v", call, r)
+		t.Fatalf("%s: want exactly one of help, fetch and entry: %+v", call, r)
 	}
 	if r.Fetch != nil && !json.Valid(r.Fetch) {
-		t.Fatalf("%s: the fetch is %s", call, r.Fetch)
+		t.Fatalf("%s: the fetch is not JSON: %s", call, r.Fetch)
 	}
 	if r.Entry == nil {
 		return
 	}
 	if !gjson.ValidBytes(r.Args) || r.Args[0] != '{' {
-		t.Fatalf("%s: the arguments are %s", call, r.Args)
+		t.Fatalf("%s: the arguments are not an object: %s", call, r.Args)
 	}
 	var hint struct{ Resource, Action string }
 	var raw map[string]json.RawMessage
@@ -183,15 +183,15 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	if hint.Resource != "" {
 		path = hint.Resource + "." + hint.Action
 	}
-	end := strings.HasSuffix("."+fold(name), "."+fold(path))
-	run := hint.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
-	twice := false // the action repeats the resource, and skips no part of the name between them
+	isSuffix := strings.HasSuffix("."+fold(name), "."+fold(path))
+	isFoldedSuffix := hint.Resource == "" && strings.HasSuffix(steps.FoldName(name), steps.FoldName(path))
+	repeatsResource := false // the action repeats the resource, and skips no part of the name between them
 	if dot := strings.LastIndexByte(name, '.'); dot >= 0 && hint.Resource != "" && strings.HasSuffix("."+fold(name), "."+fold(hint.Action)) {
 		resource := hint.Action[:max(0, strings.LastIndexByte(hint.Action, '.'))]
-		twice = resource != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(hint.Resource)) ||
+		repeatsResource = resource != "" && (strings.HasSuffix("."+fold(name[:dot]), "."+fold(hint.Resource)) ||
 			strings.Contains("."+fold(resource)+".", "."+fold(hint.Resource)+"."))
 	}
-	if !end && !run && !twice {
-		t.Fatalf("%s calls %s", call, name)
+	if !isSuffix && !isFoldedSuffix && !repeatsResource {
+		t.Fatalf("%s calls %s, which no rule allows", call, name)
 	}
 }

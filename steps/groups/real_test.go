@@ -18,7 +18,7 @@ import (
 func github(tb testing.TB) *steps.Registry {
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
-		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder in which `npm install --ignore-scripts @octokit/openapi` was run")
+		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder after `npm install --ignore-scripts @octokit/openapi`")
 	}
 	document := filepath.Join(folder, "node_modules/@octokit/openapi/generated/api.github.com.json")
 	if _, err := os.Stat(document); err != nil {

@@ -14,13 +14,13 @@ import (
 
 var code = []string{"symbol.search", "symbol.getCard", "code.skeleton", "code.hotPath", "code.needWindow"}
 
-// world has five functions; each but the search takes a symbolId, and the search returns its query.
-type world struct {
+// backend has five functions; each but the search takes a symbolId, and the search returns its query.
+type backend struct {
 	calls atomic.Int64
 	fail  *fault.Error // what calls answer
 }
 
-func (w *world) functions() []steps.Function {
+func (w *backend) functions() []steps.Function {
 	var list []steps.Function
 	for _, name := range code {
 		input := `{"type":"object","properties":{"symbolId":{},"other":{}}}`
@@ -41,7 +41,7 @@ func (w *world) functions() []steps.Function {
 	return append(list, steps.Function{Spec: steps.Spec{Name: "other.free", Effect: steps.Read}, Call: list[0].Call, Prompt: true})
 }
 
-func (w *world) registry(t testing.TB) *steps.Registry {
+func (w *backend) registry(t testing.TB) *steps.Registry {
 	r, err := steps.NewRegistry(w.functions(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,17 +90,17 @@ func TestClimb(t *testing.T) {
 	query := func(result string) string { return `{"query":` + result + `}` }
 	type step struct{ fn, args, first string } // first: the rung that the refusal names; "": not refused
 	for name, list := range map[string][]step{
-		"nothing known":           {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
-		"one rung may be skipped": {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
-		"two may not":             {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
-		"down again":              {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
-		"each subject by itself":  {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
-		"the search finds": {{code[0], query(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""},
+		"unknown subject":              {{code[2], a, code[1]}, {code[3], a, code[1]}, {code[4], a, code[1]}, {code[1], a, ""}},
+		"one rung may be skipped":      {{code[1], a, ""}, {code[3], a, ""}, {code[4], a, ""}},
+		"two rungs may not be skipped": {{code[1], a, ""}, {code[4], a, code[2]}, {code[2], a, ""}, {code[4], a, ""}},
+		"a lower rung afterwards":      {{code[1], a, ""}, {code[3], a, ""}, {code[1], a, ""}, {code[4], a, ""}},
+		"subjects are separate":        {{code[1], a, ""}, {code[2], b, code[1]}, {code[2], a, ""}},
+		"search result": {{code[0], query(`[{"symbolId":"a"},{"at":{"symbol_id":"b"}}]`), ""}, {code[2], a, ""}, {code[2], b, ""},
 			{code[3], `{"symbolId":"c"}`, code[1]}},
-		"the search finds a list": {{code[0], query(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""},
+		"search result with a list": {{code[0], query(`{"SymbolID":["a",null,["x"],{"y":1}]}`), ""}, {code[2], a, ""},
 			{code[2], `{"symbolId":[["x"],{"y":1}]}`, ""}, {code[2], b, code[1]}},
-		"not what a text mentions": {{code[0], query(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
-		"a result of a higher one": {{code[1], `{"symbolId":"a","other":{"symbolId":"b"}}`, ""}, {code[2], b, code[1]}},
+		"a mention in a text does not count":         {{code[0], query(`"\"symbolId\":\"a\""`), ""}, {code[2], a, code[1]}},
+		"the result of a higher rung does not count": {{code[1], `{"symbolId":"a","other":{"symbolId":"b"}}`, ""}, {code[2], b, code[1]}},
 		"several subjects": {{code[1], a, ""}, {code[2], `{"symbolId":["a","b"]}`, code[1]}, {code[1], `{"symbolId":["a","b"]}`, ""},
 			{code[2], `{"symbolId":["b","a"]}`, ""}},
 		"no subject": {{code[4], `{}`, ""}, {code[4], `{"symbolId":null}`, ""}, {code[4], `{"symbolId":""}`, ""},
@@ -109,17 +109,17 @@ func TestClimb(t *testing.T) {
 			{code[2], `{"symbolId":12345678901234567891}`, code[1]}},
 		"spellings of a number": {{code[1], `{"symbolId":1.50e1}`, ""}, {code[2], `{"symbolId":15}`, ""},
 			{code[2], `{"symbolId":15.5}`, code[1]}},
-		"a word is no text": {{code[1], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":true}`, ""},
+		"true is not text": {{code[1], `{"symbolId":true}`, ""}, {code[2], `{"symbolId":true}`, ""},
 			{code[2], `{"symbolId":"true"}`, code[1]}},
 		"objects": {{code[1], `{"symbolId":{"x":1,"y":2}}`, ""}, {code[2], `{"symbolId":{"y":2,"x":1}}`, ""},
 			{code[2], `{"symbolId":{"x":2,"y":1}}`, code[1]}},
-		"escapes":          {{code[1], `{"symbolId":"\u0061"}`, ""}, {code[2], a, ""}},
-		"another spelling": {{code[2], `{"symbol_id":"a"}`, code[1]}},
-		"on no rung":       {{"other.free", a, ""}, {code[2], a, code[1]}},
+		"escapes":                 {{code[1], `{"symbolId":"\u0061"}`, ""}, {code[2], a, ""}},
+		"another spelling":        {{code[2], `{"symbol_id":"a"}`, code[1]}},
+		"function without a rung": {{"other.free", a, ""}, {code[2], a, code[1]}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{}
+			w := &backend{}
 			r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
 			ctx := session(t)
 			for i, s := range list {
@@ -127,13 +127,13 @@ func TestClimb(t *testing.T) {
 				f := call(ctx, t, r, s.fn, s.args)
 				switch {
 				case s.first == "" && f != nil:
-					t.Fatalf("call %d is refused: %v", i, f)
+					t.Fatalf("call %d was denied: %v", i, f)
 				case s.first == "":
 				case f == nil || f.Code != fault.Denied || !strings.Contains(f.Message, "call "+s.first+" first") ||
 					!strings.HasPrefix(f.At, "/symbolId"):
-					t.Fatalf("call %d: %v", i, f)
+					t.Fatalf("call %d: got %v, want denied with the advice %s", i, f, s.first)
 				case w.calls.Load() != before:
-					t.Fatalf("call %d reached the function", i)
+					t.Fatalf("denied call %d reached the function", i)
 				}
 			}
 		})
@@ -142,39 +142,39 @@ func TestClimb(t *testing.T) {
 
 func TestPositionAndAvailable(t *testing.T) {
 	t.Parallel()
-	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t))
 	ctx := session(t)
 	call(ctx, t, r, code[1], `{"symbolId":["a","b"]}`)
 	f := call(ctx, t, r, code[4], `{"other":1,"symbolId":["a","b","secret value"]}`)
 	if f == nil || f.At != "/symbolId/2" || !slices.Equal(f.Available, code[:2]) {
-		t.Fatalf("%+v", f)
+		t.Fatalf("got %+v, want a fault at /symbolId/2", f)
 	}
 	if strings.Contains(f.Message, "secret") {
 		t.Errorf("the message shows the subject: %s", f.Message)
 	}
 }
 
-// TestWhatCounts: a call counts once its function has answered.
-func TestWhatCounts(t *testing.T) {
+// TestFailuresThatCount: a call counts once its function has answered.
+func TestFailuresThatCount(t *testing.T) {
 	t.Parallel()
-	for code0, counts := range map[fault.Code]bool{fault.FunctionFailed: true, fault.Unavailable: false, fault.Timeout: false,
+	for failure, counts := range map[fault.Code]bool{fault.FunctionFailed: true, fault.Unavailable: false, fault.Timeout: false,
 		fault.Denied: false, fault.Internal: false} {
-		w := &world{fail: fault.New(code0, "no")}
+		w := &backend{fail: fault.New(failure, "no")}
 		r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
 		ctx := session(t)
-		if f := call(ctx, t, r, code[1], `{"symbolId":"a"}`); f == nil || f.Code != code0 {
+		if f := call(ctx, t, r, code[1], `{"symbolId":"a"}`); f == nil || f.Code != failure {
 			t.Fatal(f)
 		}
 		w.fail = nil
 		if f := call(ctx, t, r, code[2], `{"symbolId":"a"}`); (f == nil) != counts {
-			t.Errorf("after %s: %v", code0, f)
+			t.Errorf("a call after %s: got %v, want allowed %t", failure, f, counts)
 		}
 	}
 }
 
 func TestWarn(t *testing.T) {
 	t.Parallel()
-	w := &world{}
+	w := &backend{}
 	r := newLadder(t, Options{Mode: Warn}).Wrap(w.registry(t))
 	var warned []*fault.Error
 	ctx := steps.WithCallbacks(session(t), &steps.Callbacks{Warn: func(f *fault.Error) { warned = append(warned, f) }})
@@ -188,54 +188,54 @@ func TestWarn(t *testing.T) {
 	}
 	if len(warned) != 1 || warned[0].Code != fault.BadRequest || warned[0].At != "/symbolId" ||
 		!strings.Contains(warned[0].Message, code[1]) || w.calls.Load() != 3 {
-		t.Errorf("%d calls, warned %v", w.calls.Load(), warned)
+		t.Errorf("%d calls with warnings %v, want 3 with one", w.calls.Load(), warned)
 	}
 }
 
 // TestView: a function that a caller does not have is not required of it and not named.
 func TestView(t *testing.T) {
 	t.Parallel()
-	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t))
 	without := func(hidden ...string) (context.Context, *steps.Registry) {
 		view := r.View(func(s *steps.Spec) bool { return !slices.Contains(hidden, s.Name) })
 		return steps.WithCallbacks(session(t), &steps.Callbacks{Functions: view}), view
 	}
 	ctx, view := without(code[1])
 	if f := call(ctx, t, view, code[2], `{"symbolId":"a"}`); f != nil {
-		t.Errorf("it skips one that the caller has: %v", f)
+		t.Errorf("a call that skips only a hidden rung was denied: %v", f)
 	}
 	ctx, view = without(code[1])
 	f := call(ctx, t, view, code[4], `{"symbolId":"a"}`)
 	if f == nil || !strings.Contains(f.Message, "call "+code[2]+" first") ||
 		strings.Contains(f.Message+strings.Join(f.Available, " "), "getCard") {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v, want advice without the hidden function", f)
 	}
 }
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
-	one, two := session(t), session(t)
-	call(one, t, r, code[1], `{"symbolId":"a"}`)
-	if f := call(one, t, r, code[2], `{"symbolId":"a"}`); f != nil {
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t))
+	first, second := session(t), session(t)
+	call(first, t, r, code[1], `{"symbolId":"a"}`)
+	if f := call(first, t, r, code[2], `{"symbolId":"a"}`); f != nil {
 		t.Error(f)
 	}
-	for name, ctx := range map[string]context.Context{"another session": two, "none": t.Context()} {
+	for name, ctx := range map[string]context.Context{"another session": second, "none": t.Context()} {
 		if f := call(ctx, t, r, code[2], `{"symbolId":"a"}`); f == nil {
-			t.Errorf("%s knows what the first has called", name)
+			t.Errorf("%s shares what the first session reached", name)
 		}
 	}
 	// Another ladder does not share what was reached, but the same ladder made again does.
-	if f := call(one, t, newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t)), code[2], `{"symbolId":"a"}`); f != nil {
-		t.Errorf("the same ladder made again does not know what was reached: %v", f)
+	if f := call(first, t, newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t)), code[2], `{"symbolId":"a"}`); f != nil {
+		t.Errorf("an equal ladder does not know what the session reached: %v", f)
 	}
 	swapped := []string{code[0], code[1], code[3], code[2], code[4]}
 	for name, o := range map[string]Options{"rungs": {Mode: Enforce, Rungs: swapped}, "subject": {Mode: Enforce, Subject: "other"}} {
 		ctx := session(t)
 		call(ctx, t, r, code[1], `{"symbolId":"a","other":"a"}`)
-		if f := call(ctx, t, newLadder(t, o).Wrap((&world{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil ||
+		if f := call(ctx, t, newLadder(t, o).Wrap((&backend{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil ||
 			!strings.Contains(f.Message, "call "+code[1]) {
-			t.Errorf("a ladder of other %s goes on with what was reached on the old one: %v", name, f)
+			t.Errorf("a ladder with other %s uses what was reached on the first: %v", name, f)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestSessions(t *testing.T) {
 func TestVariantRungs(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce})
-	all := (&world{}).registry(t)
+	all := (&backend{}).registry(t)
 	shared := l.Wrap(all)
 	variant := l.Wrap(all.View(func(s *steps.Spec) bool { return s.Name == code[1] || s.Name == "other.free" }))
 	for i, name := range append(slices.Clone(code), "other.free") {
@@ -256,15 +256,15 @@ func TestVariantRungs(t *testing.T) {
 			t.Errorf("%s is not on rung %d of the shared registry", name, want)
 		}
 		if entry, err := variant.Resolve(name); err == nil && entry.Rung() != want {
-			t.Errorf("%s is on rung %d of the variant", name, entry.Rung())
+			t.Errorf("%s is on rung %d of the variant, want %d", name, entry.Rung(), want)
 		}
 	}
 	if view := shared.View(func(*steps.Spec) bool { return true }); view.All()[0].Rung() != shared.All()[0].Rung() {
-		t.Error("a view loses the rungs")
+		t.Error("a view does not keep the rungs of its registry")
 	}
 	other := newLadder(t, Options{Mode: Enforce, Rungs: code[2:]}).Wrap(shared)
 	if entry, err := other.Resolve(code[0]); err != nil || entry.Rung() != -1 {
-		t.Error("the rungs of a ladder within count")
+		t.Error("the wrapped ladder's rungs are used")
 	}
 }
 
@@ -272,7 +272,7 @@ func TestVariantRungs(t *testing.T) {
 func TestRefusedWriteIsNotSent(t *testing.T) {
 	t.Parallel()
 	for effect, want := range map[steps.Effect]fault.Outcome{steps.Read: "", steps.Write: fault.NotSent, steps.Destroy: fault.NotSent} {
-		functions := (&world{}).functions()
+		functions := (&backend{}).functions()
 		functions[4].Effect = effect
 		r, err := steps.NewRegistry(functions, nil)
 		if err != nil {
@@ -288,15 +288,15 @@ func TestRefusedWriteIsNotSent(t *testing.T) {
 // TestOff: a ladder that is off leaves the registry unchanged.
 func TestOff(t *testing.T) {
 	t.Parallel()
-	r := (&world{}).registry(t)
+	r := (&backend{}).registry(t)
 	l, _ := New(&Options{Subject: "x", Rungs: code})
 	if l != nil || l.Wrap(r) != r || l.Unresolved(r) != nil || l.Unjudged(r) != nil || r.All()[0].Rung() != -1 {
-		t.Error("there is something left of it")
+		t.Error("a ladder that is off still changes something")
 	}
 }
 
 func BenchmarkCall(b *testing.B) {
-	w := &world{}
+	w := &backend{}
 	r := w.registry(b)
 	args := `{"symbolId":"github.com/onecall-mcp/onecall/steps.Registry.Resolve"}`
 	for name, r := range map[string]*steps.Registry{"off": r, "enforce": newLadder(b, Options{Mode: Enforce}).Wrap(r)} {

@@ -17,7 +17,7 @@ import (
 // advises is never refused itself.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	whole := (&world{}).registry(t)
+	whole := (&backend{}).registry(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		rungs := rapid.Permutation(code).Draw(rt, "rungs")[:rapid.IntRange(2, len(code)).Draw(rt, "number")]
 		hidden := rapid.SliceOfNDistinct(rapid.SampledFrom(code), 0, len(code)-1, rapid.ID[string]).Draw(rt, "hidden")
@@ -48,9 +48,9 @@ func TestModel(t *testing.T) {
 				}
 				maximum = max(maximum, skipped)
 			}
-			refused := maximum > 1 && name != "symbol.search" // a call of the search has no subject
-			if (f != nil) != refused {
-				rt.Fatalf("%s for %v, %v reached, %v hidden: %v", name, ids, reached, hidden, f)
+			denied := maximum > 1 && name != "symbol.search" // a call of the search has no subject
+			if (f != nil) != denied {
+				rt.Fatalf("%s for %v: got %v, want denied %t (reached %v, hidden %v)", name, ids, f, denied, reached, hidden)
 			}
 			if f == nil && rung >= 0 {
 				for _, id := range ids {
@@ -71,15 +71,15 @@ func TestModel(t *testing.T) {
 			advice, _, _ = strings.Cut(advice, " first")
 			index := 0
 			if _, err := fmt.Sscanf(f.At, "/symbolId/%d", &index); err != nil || !slices.Contains(f.Available, advice) {
-				rt.Fatalf("%+v", f)
+				rt.Fatalf("the fault has no position, or advises an unlisted function: %+v", f)
 			}
 			for _, name := range f.Available {
 				if slices.Contains(hidden, name) {
-					rt.Fatalf("it names %s, which is hidden", name)
+					rt.Fatalf("the fault names %s, which is hidden", name)
 				}
 			}
 			if f := step(advice, ids[index:index+1]); f != nil {
-				rt.Fatalf("the advised call is refused: %v", f)
+				rt.Fatalf("the advised call was denied: %v", f)
 			}
 		}
 	})

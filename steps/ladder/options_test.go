@@ -61,7 +61,7 @@ func numbers(n int) string {
 
 func TestUnresolved(t *testing.T) {
 	t.Parallel()
-	r := (&world{}).registry(t)
+	r := (&backend{}).registry(t)
 	for _, mode := range []Mode{Warn, Enforce} {
 		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id",
 			Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
@@ -90,15 +90,15 @@ func TestUnresolved(t *testing.T) {
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce, Rungs: []string{"SEARCH", "get_card", "CODE-SKELETON", "code/hotPath", "needWindow"}})
-	r := l.Wrap((&world{}).registry(t))
+	r := l.Wrap((&backend{}).registry(t))
 	for i, name := range code {
 		if entry, err := r.Resolve(name); err != nil || entry.Rung() != i {
-			t.Errorf("%s is not rung %d", name, i)
+			t.Errorf("%s is not on rung %d", name, i)
 		}
 	}
 	if f := call(session(t), t, r, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied ||
 		!strings.Contains(f.Message, "call symbol.getCard first") {
-		t.Errorf("%v", f)
+		t.Errorf("got %v, want denied with the advice symbol.getCard", f)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestMissingRung(t *testing.T) {
 		"partial":  {Options{Mode: Enforce, Partial: true}, "", ""},
 	} {
 		test.o.Rungs = rungs
-		w := &world{}
+		w := &backend{}
 		r := newLadder(t, test.o).Wrap(w.registry(t))
 		ctx := session(t)
 		expect := func(function string, want fault.Code) {
@@ -129,7 +129,7 @@ func TestMissingRung(t *testing.T) {
 				t.Errorf("%s: %s answers %v, want %q", name, function, f, want)
 			}
 			if f != nil && strings.Contains(f.Message+fmt.Sprint(f.Available), "late") {
-				t.Errorf("%s: the caller is told of a function that may be none of its own: %v", name, f)
+				t.Errorf("%s: the fault names a function that the caller may not have: %v", name, f)
 			}
 		}
 		expect(code[3], test.first)
@@ -141,8 +141,8 @@ func TestMissingRung(t *testing.T) {
 	}
 	// Functions that appear later become the rungs.
 	l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})
-	before := l.Wrap((&world{}).registry(t))
-	more := (&world{}).functions()
+	before := l.Wrap((&backend{}).registry(t))
+	more := (&backend{}).functions()
 	for i := range more[1:3] {
 		more[1+i].Name = rungs[1+i]
 	}
@@ -154,7 +154,7 @@ func TestMissingRung(t *testing.T) {
 	ctx := session(t)
 	call(ctx, t, before, code[0], `{"query":{"symbolId":"a"}}`)
 	if f := call(ctx, t, after, code[3], `{"symbolId":"a"}`); f == nil || f.Code != fault.Denied || !slices.Equal(f.Available, rungs[1:3]) {
-		t.Errorf("%v", f)
+		t.Errorf("got %v, want a fault of the missing rung", f)
 	}
 	if f := call(ctx, t, after, rungs[2], `{"symbolId":"a"}`); f != nil {
 		t.Error(f)

@@ -15,7 +15,7 @@ import (
 // TestWithoutASession: the message explains how calls count for a client without a session.
 func TestWithoutASession(t *testing.T) {
 	t.Parallel()
-	r := newLadder(t, Options{Mode: Enforce}).Wrap((&world{}).registry(t))
+	r := newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t))
 	for name, test := range map[string]struct {
 		ctx  context.Context
 		ends string
@@ -48,13 +48,13 @@ func TestLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			r := newLadder(t, Options{Mode: mode, Log: slog.New(slog.NewJSONHandler(&log, nil))}).Wrap((&world{}).registry(t))
+			r := newLadder(t, Options{Mode: mode, Log: slog.New(slog.NewJSONHandler(&log, nil))}).Wrap((&backend{}).registry(t))
 			ctx := steps.WithCallbacks(session(t), test.callbacks)
 			for _, name := range []string{code[1], code[4], code[4]} {
 				call(ctx, t, r, name, `{"symbolId":"a secret subject"}`)
 			}
 			if n := strings.Count(log.String(), "\n"); n != test.lines || strings.Contains(log.String(), "secret") {
-				t.Fatalf("%d lines: %s", n, &log)
+				t.Fatalf("got %d lines, want %d without the secret: %s", n, test.lines, &log)
 			}
 			if test.lines == 0 {
 				return

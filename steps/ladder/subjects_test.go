@@ -13,30 +13,30 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-func TestForgetting(t *testing.T) {
+func TestMaxSubjects(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce, MaxSubjects: 3})
-	r := l.Wrap((&world{}).registry(t))
+	r := l.Wrap((&backend{}).registry(t))
 	ctx := session(t)
 	for _, id := range []string{"1", "2", "3", "1", "4"} {
 		call(ctx, t, r, code[1], `{"symbolId":`+id+`}`)
 	}
 	for id, known := range map[string]bool{"1": true, "2": false, "3": true, "4": true} {
 		if f := call(ctx, t, r, code[2], `{"symbolId":`+id+`}`); (f == nil) != known {
-			t.Errorf("%s: %v", id, f)
+			t.Errorf("subject %s: got %v, want known %t", id, f, known)
 		}
 	}
 	call(ctx, t, r, code[0], `{"query":[`+strings.Repeat(`{"symbolId":1},`, 10)+`{"symbolId":9}]}`)
 	if n := l.memory(ctx).seen.Len(); n != 3 {
-		t.Errorf("%d subjects are kept, 3 may be", n)
+		t.Errorf("%d subjects are stored, want 3", n)
 	}
 }
 
-// TestManyAtOnce is for the race detector, and checks that no subject is lost.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentCalls is for the race detector, and checks that no subject is lost.
+func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, Options{Mode: Enforce})
-	r := l.Wrap((&world{}).registry(t))
+	r := l.Wrap((&backend{}).registry(t))
 	ctx := session(t)
 	var all sync.WaitGroup
 	for i := range 32 {
@@ -54,7 +54,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if n := l.memory(ctx).seen.Len(); n != 1600 {
-		t.Errorf("%d subjects", n)
+		t.Errorf("%d subjects are stored, want 1600", n)
 	}
 }
 
@@ -86,15 +86,15 @@ func FuzzSubject(f *testing.F) {
 		}
 		inResult := subjectsIn([]byte(`[{"y":"symbolId","symbol-ID":`+string(compact)+`,"x":"}"}]`), "symbolid", 1_000_000)
 		if !slices.Equal(inArgs, inResult) {
-			t.Errorf("%s: %d subjects as an argument, %d in a result", compact, len(inArgs), len(inResult))
+			t.Errorf("%s has %d subjects as an argument, but %d in a result", compact, len(inArgs), len(inResult))
 		}
 		v := gjson.ParseBytes(compact)
 		none := v.Type == gjson.Null || v.Type == gjson.String && v.Str == "" || v.IsArray()
 		if len(inArgs) == 0 && !none || len(inArgs) > 1 && !v.IsArray() {
-			t.Errorf("%s is %d subjects", compact, len(inArgs))
+			t.Errorf("%s has %d subjects as an argument", compact, len(inArgs))
 		}
 		if len(subjectsIn(compact, "symbolid", 2)) > 2 {
-			t.Error("more than the limit")
+			t.Error("subjectsIn returns more subjects than its limit")
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestDeepResults(t *testing.T) {
 		`[` + strings.Repeat(`{"symbolId":null},`, n) + `{"symbolId":"x"}]`,
 	} {
 		if got := subjectsIn([]byte(deep), "symbolid", 10); len(got) != 1 {
-			t.Errorf("%.20s: %d subjects", deep, len(got))
+			t.Errorf("%.20s: got %d subjects, want 1", deep, len(got))
 		}
 	}
 }
@@ -131,7 +131,7 @@ func FuzzSubjectName(f *testing.F) {
 		l, faults := New(&Options{Mode: Enforce, Subject: name, Rungs: code})
 		if l == nil {
 			if len(faults) != 1 || faults[0].At != "/subject" || strings.Trim(name, "_-") != "" {
-				t.Fatalf("%q is refused: %v", name, faults)
+				t.Fatalf("New rejects the subject %q: %v", name, faults)
 			}
 			return
 		}
@@ -139,16 +139,16 @@ func FuzzSubjectName(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var spelt string
-		if json.Unmarshal(quoted, &spelt) != nil || spelt != name { // a name that is not UTF-8 cannot be a name in JSON
+		var decoded string
+		if json.Unmarshal(quoted, &decoded) != nil || decoded != name { // a name that is not UTF-8 cannot be a name in JSON
 			return
 		}
 		result := `{"other":1,` + string(quoted) + `:"x"}`
-		r := l.Wrap((&world{}).registry(t))
+		r := l.Wrap((&backend{}).registry(t))
 		ctx := session(t)
 		call(ctx, t, r, code[0], `{"query":`+result+`}`)
 		if keys := subjectsIn([]byte(result), fold(name), 10); len(keys) != 1 && fold(name) != "other" {
-			t.Errorf("%d subjects by the name %q", len(keys), name)
+			t.Errorf("got %d subjects by the name %q, want 1", len(keys), name)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func TestMatches(t *testing.T) {
 		pattern, name := text.Draw(t, "pattern"), text.Draw(t, "name")
 		quoted := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
 		if want := regexp.MustCompile(`^(?s:` + quoted + `)$`).MatchString(name); Matches(pattern, name) != want {
-			t.Fatalf("Matches(%q, %q) is not %t", pattern, name, want)
+			t.Fatalf("Matches(%q, %q) = %t, want %t", pattern, name, !want, want)
 		}
 	})
 	if long := strings.Repeat("a*", 100); Matches(long+"b", strings.Repeat("a", 10_000)) {
@@ -38,7 +38,7 @@ func TestCouldMatch(t *testing.T) {
 			ok = ok || rest != "" && Matches(pattern, prefix+rest) || Matches(pattern, prefix+"a"+rest)
 		}
 		if CouldMatch(pattern, prefix) != ok {
-			t.Fatalf("CouldMatch(%q, %q) is not %t", pattern, prefix, ok)
+			t.Fatalf("CouldMatch(%q, %q) = %t, want %t", pattern, prefix, !ok, ok)
 		}
 	})
 }

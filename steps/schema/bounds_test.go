@@ -35,7 +35,7 @@ func BenchmarkValidate(b *testing.B) {
 		for b.Loop() {
 			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(benchArgs))
 			if err != nil || schema.Validate(value) != nil {
-				b.Fatal("the arguments do not fit")
+				b.Fatal("valid arguments are rejected")
 			}
 		}
 	})
@@ -65,20 +65,20 @@ func TestCheckBounds(t *testing.T) {
 	faults := e.Check([]byte(many), nil)
 	if len(faults) != maxFaults || faults[0].At != "/a/0" || faults[11].At != "/a/11" ||
 		!strings.HasSuffix(faults[19].Message, "(and 4980 more)") {
-		t.Errorf("%d faults: %v", len(faults), faults)
+		t.Errorf("got %d faults, want 20 that count the rest: %v", len(faults), faults)
 	}
 	secret := strings.Repeat("s", 59) + strings.Repeat("ecret", 100)
 	args := fmt.Appendf(nil, `{"b":%q,"c":%q,%q:1}`, secret, secret, secret)
 	for range 5 {
 		for _, f := range e.Check(args, nil) {
 			if strings.Contains(f.Message, "ecret") || len(f.Message) > 300 {
-				t.Errorf("the message is %q", f.Message)
+				t.Errorf("the message is too long or shows a value: %q", f.Message)
 			}
 		}
 	}
 	for _, f := range hiding(t, string(e.Schema())).Check([]byte(`{"b":"hunter2","c":"hunter2"}`), nil) {
 		if strings.Contains(f.Message, "hunter2") || len(f.Nearest) > 0 {
-			t.Errorf("a value is shown: %+v", f)
+			t.Errorf("the fault shows a hidden value: %+v", f)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestHostileSchemas(t *testing.T) {
 				defer close(done)
 				e, _ := entry(schema, schema)
 				if n := len([]rune(e.Signature())); n > maxSignature {
-					t.Errorf("a signature of %d characters", n)
+					t.Errorf("the signature has %d characters", n)
 				}
 				_ = e.Names()
 				_, _ = e.Produces([]Element{{Key: "x"}, {Key: "y"}, {Each: true}})
@@ -115,7 +115,7 @@ func TestHostileSchemas(t *testing.T) {
 			select {
 			case <-done:
 			case <-time.After(30 * time.Second):
-				t.Fatal("it does not end")
+				t.Fatal("the work on the schema does not end")
 			}
 		})
 	}
@@ -138,14 +138,14 @@ func TestSignatureLength(t *testing.T) {
 		e, _ := entry(schema, schema)
 		got := e.Signature()
 		if n := len([]rune(got)); n > maxSignature || !strings.HasPrefix(got, "test.call(") {
-			t.Errorf("%s: %d characters: %s", name, n, got)
+			t.Errorf("%s: the signature has %d characters: %s", name, n, got)
 		}
 		if name != "union" && name != "one" && (!strings.Contains(got, "first: string") || !strings.Contains(got, "…")) {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: the signature lacks the required argument or the ellipsis: %s", name, got)
 		}
 		again, _ := entry(schema, schema)
 		if again.Signature() != got {
-			t.Errorf("%s: the signature is not always the same", name)
+			t.Errorf("%s: the second signature differs", name)
 		}
 	}
 }

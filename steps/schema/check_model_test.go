@@ -133,16 +133,16 @@ func collectPointers(value any, at string, out map[string]string) {
 func TestCheckIsSound(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
-	var valid, tried atomic.Int64
+	var valid, checked atomic.Int64
 	for range rounds {
-		rapid.Check(t, func(t *rapid.T) { checkIsSound(t, &valid, &tried) })
+		rapid.Check(t, func(t *rapid.T) { checkIsSound(t, &valid, &checked) })
 	}
-	if share := float64(valid.Load()) / float64(tried.Load()); share < 0.05 {
-		t.Errorf("only %.1f %% of the arguments were valid: the test shows nothing", 100*share)
+	if share := float64(valid.Load()) / float64(checked.Load()); share < 0.05 {
+		t.Errorf("only %.1f %% of the arguments were valid, too few for the test", 100*share)
 	}
 }
 
-func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
+func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 
 	schema, err := json.Marshal(map[string]any{"$defs": map[string]any{"shared": schemas(1).Draw(t, "shared")},
 		"allOf": []any{schemas(rapid.IntRange(1, 3).Draw(t, "depth")).Draw(t, "schema")}})
@@ -159,7 +159,7 @@ func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tried.Add(1); len(e.Check(args, nil)) > 0 {
+		if checked.Add(1); len(e.Check(args, nil)) > 0 {
 			continue
 		}
 		valid.Add(1)
@@ -181,22 +181,22 @@ func checkIsSound(t *rapid.T, valid, tried *atomic.Int64) {
 			}
 		}
 		if faults := e.Check(args, unknowns); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, unknowns, faults)
+			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v", schema, args, unknowns, faults)
 		}
 		for _, h := range unknowns {
-			punch(value, tokens(h.At), instances(1).Draw(t, "written"))
+			replaceAt(value, tokens(h.At), instances(1).Draw(t, "written"))
 		}
 		if args, err = json.Marshal(value); err != nil {
 			t.Fatal(err)
 		}
 		if faults := e.Check(args, unknowns); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nholes %v\nfaults %v", schema, args, unknowns, faults)
+			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v", schema, args, unknowns, faults)
 		}
 	}
 }
 
-// punch writes another value at a position.
-func punch(value any, at []string, written any) {
+// replaceAt writes another value at a position.
+func replaceAt(value any, at []string, written any) {
 	for i, token := range at {
 		switch v := value.(type) {
 		case map[string]any:
@@ -231,22 +231,22 @@ func FuzzCheck(f *testing.F) {
 		open := e.Check(args, []Unknown{{At: at}})
 		typed := e.Check(args, []Unknown{{At: at, Types: []string{word}}, {At: "/a/b"}})
 		if len(whole) == 0 && len(open) > 0 {
-			t.Fatalf("valid arguments have faults with the hole %q: %v", at, open)
+			t.Fatalf("valid arguments have faults if %q is unknown: %v", at, open)
 		}
 		if max(len(whole), len(open), len(typed)) > maxFaults {
-			t.Fatalf("%d, %d and %d faults", len(whole), len(open), len(typed))
+			t.Fatalf("got %d, %d and %d faults, want at most 20 each", len(whole), len(open), len(typed))
 		}
 		for _, f := range slices.Concat(whole, open, typed) {
 			if f.Code != fault.BadArguments || f.Message == "" {
-				t.Fatalf("fault %+v", f)
+				t.Fatalf("invalid fault %+v", f)
 			}
 		}
 		if n := len([]rune(e.Signature())); n > maxSignature {
-			t.Fatalf("a signature of %d characters", n)
+			t.Fatalf("the signature has %d characters", n)
 		}
 		types, missing := e.Produces([]Element{{Key: word}, {Key: at, Index: true}})
 		if missing != nil && (missing.Code != fault.ReferenceMissing || types != nil) {
-			t.Fatalf("Produces gives %v, %v", types, missing)
+			t.Fatalf("Produces returns both types and a fault, or another code: %v, %v", types, missing)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestCompact(t *testing.T) {
 	}
 	value := []byte(`{"a":"b c"}`)
 	if got, err := Compact(value); err != nil || &got[0] != &value[0] {
-		t.Errorf("a compact value is copied: %s, %v", got, err)
+		t.Errorf("Compact copied a compact value: %s, %v", got, err)
 	}
 	for _, bad := range []string{"", " ", "{", "{}{}", `{"a"}`, "[1,]", "01", "1.", "nul", `"a`, `"\x"`, "\"\n\"", "\"\xff\"", "\ufeff{}",
 		"NaN",
@@ -55,7 +55,7 @@ func FuzzCompact(f *testing.F) {
 			t.Fatal("the value was changed")
 		}
 		if valid := json.Valid(value) && utf8.Valid(value); valid != (err == nil) {
-			t.Fatalf("%q: valid %v, but %v", value, valid, err)
+			t.Fatalf("%q: valid %t, but Compact returned %v", value, valid, err)
 		}
 		if err != nil {
 			return

@@ -46,20 +46,20 @@ func TestDoublingSchemas(t *testing.T) {
 			t.Parallel()
 			e, _ := entry(schema, "")
 			if n := len(e.Signature()); n > 2*maxSignature {
-				t.Errorf("a signature of %d bytes", n)
+				t.Errorf("the signature has %d bytes", n)
 			}
 			if n := len(Outline(e.Schema())); n > 1<<20 {
-				t.Errorf("an outline of %d bytes", n)
+				t.Errorf("the outline has %d bytes", n)
 			}
 			if n := len(e.Names()); n > 2 {
-				t.Errorf("%d properties", n)
+				t.Errorf("got %d properties, want at most 2", n)
 			}
 			path := []Element{{Key: "name"}, {Key: "name"}, {Key: "0"}, {Each: true}, {Key: "missing"}}
 			for n := range len(path) + 1 {
 				p := producer{walker: newWalker([]byte(schema)), path: path[:n], visited: map[situation]typeSet{}, deepest: -1}
 				p.walk(p.root, 0)
 				if len(p.visited) > 500 {
-					t.Errorf("a walk of %d elements looked at %d places", n, len(p.visited))
+					t.Errorf("a walk of %d elements visited %d positions", n, len(p.visited))
 				}
 				if _, f := typesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
 					t.Errorf("%s", f.Message)
@@ -68,7 +68,7 @@ func TestDoublingSchemas(t *testing.T) {
 			err := e.Call(t.Context(), []byte(`{"name":1}`))
 			if code := fault.CodeOf(err); code != "" && code != fault.BadArguments && code != fault.LimitExceeded ||
 				code != "" && len(err.Error()) > 2*maxText {
-				t.Errorf("the call: %v", err)
+				t.Errorf("call: got %v", err)
 			}
 		})
 	}

@@ -62,18 +62,18 @@ func TestManyMistakes(t *testing.T) {
 			e, _ := entry(test.schema, "")
 			faults := e.Check([]byte(test.args), nil)
 			if len(faults) == 0 || len(faults) > maxFaults {
-				t.Fatalf("%d faults", len(faults))
+				t.Fatalf("got %d faults, want 1 to %d", len(faults), maxFaults)
 			}
-			previous := ""
+			remainder := ""
 			if test.want > 0 {
-				previous = " (and " + strconv.Itoa(test.want) + " more)"
+				remainder = " (and " + strconv.Itoa(test.want) + " more)"
 			}
-			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, previous) || previous == "" && strings.Contains(last, "more)") {
-				t.Errorf("the last fault is %q", last)
+			if last := faults[len(faults)-1].Message; !strings.HasSuffix(last, remainder) || remainder == "" && strings.Contains(last, "more)") {
+				t.Errorf("the last fault is %q, want the end %q", last, remainder)
 			}
 			err := e.Call(t.Context(), []byte(test.args))
 			if f, _ := fault.As(err); f == nil || f.Code != fault.BadArguments || len(f.Message) > maxJoinedBytes+100 {
-				t.Errorf("the call: %v", err)
+				t.Errorf("call: got %v, want bad_arguments with a bounded message", err)
 			}
 		})
 	}

@@ -42,12 +42,12 @@ func TestProducesWithoutKnowledge(t *testing.T) {
 				types = nil // an Each element gives an array, whatever the schema
 			}
 			if f != nil || types != nil {
-				t.Errorf("%s at %q: %v, %v", schema, text, types, f)
+				t.Errorf("%s at %q: got %v, %v, want neither types nor a fault", schema, text, types, f)
 			}
 		}
 	}
 	e, _ := entry("", "false")
 	if _, f := e.Produces(nil); f == nil || f.Code != fault.ReferenceMissing {
-		t.Errorf("false: %v", f)
+		t.Errorf("schema false: got %v, want reference_missing", f)
 	}
 }

@@ -14,10 +14,10 @@ func TestProperties(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	if e.Name("d") != "d" || e.Name("inner") != "" || e.Name("x") != "" {
-		t.Error("Name does not know the properties")
+		t.Error("Name does not return the properties of the schema only")
 	}
 	if e, _ := entry("", ""); e.Names() != nil || e.Name("a") != "" {
-		t.Error("without a schema there are properties")
+		t.Error("a function without a schema has properties")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainSchemas maps schemas to whether they are simple.
-var plainSchemas = map[string]bool{
+// isSimpleSchema maps schemas to whether they are simple.
+var isSimpleSchema = map[string]bool{
 	`{}`: true, `true`: true, `{"type":"object"}`: true,
 	`{"type":"object","properties":{"a":{"type":"string","description":"x"},"b":{"type":["integer","null"],"minimum":1,` +
 		`"maximum":9}},"required":["a"],"additionalProperties":false}`: true,
@@ -22,11 +22,11 @@ var plainSchemas = map[string]bool{
 	`{"properties":{"a":{"const":1}}}`:     false, `{"dependentRequired":{}}`: false, `{"additionalProperties":{"type":"string"}}`: false,
 }
 
-func TestPlain(t *testing.T) {
+func TestSimpleSchema(t *testing.T) {
 	t.Parallel()
-	for schema, want := range plainSchemas {
+	for schema, want := range isSimpleSchema {
 		if got := newSimpleSchema(gjson.Parse(schema), 0) != nil; got != want {
-			t.Errorf("%s is plain: %v", schema, got)
+			t.Errorf("newSimpleSchema(%s) succeeds: got %v", schema, got)
 		}
 	}
 	p := newSimpleSchema(gjson.Parse(`{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer","minimum":1,`+
@@ -41,18 +41,18 @@ func TestPlain(t *testing.T) {
 		`{"a":"x","a":"x"}`: false,
 	} {
 		if got := p.accepts(gjson.Parse(args)); got != want {
-			t.Errorf("%s is accepted: %v", args, got)
+			t.Errorf("accepts(%s) = %v", args, got)
 		}
 	}
 }
 
-// TestPlainTwins: a value with a duplicate key, at any depth, is left to the validator.
-func TestPlainTwins(t *testing.T) {
+// TestSimpleSchemaRejectsDuplicateKeys: a value with a duplicate key, at any depth, is left to the validator.
+func TestSimpleSchemaRejectsDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{`{"x":{"y":[{"z":1}]}}`: true, `{"x":{"y":[{"z":1,"z":1}]}}`: false,
 		`{"x":[[{"a":1,"\u0061":2}]]}`: false} {
 		if got := anySchema.accepts(gjson.Parse(args)); got != want {
-			t.Errorf("%s is accepted: %v", args, got)
+			t.Errorf("accepts(%s) = %v", args, got)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestSimpleSchemaIsSound(t *testing.T) {
 		text, _ := json.Marshal(schema(3).Draw(t, "schema"))
 		p := newSimpleSchema(gjson.ParseBytes(text), 0)
 		if p == nil {
-			t.Fatalf("%s is not plain", text)
+			t.Fatalf("newSimpleSchema rejects %s", text)
 		}
 		compiled, warnings := Compile(text)
 		if warnings != "" {
@@ -143,11 +143,11 @@ func TestSimpleSchemaIsSound(t *testing.T) {
 			accepted++
 			faults, err := compiled.violations(context.Background(), []byte(args), nil)
 			if err != nil || len(faults) > 0 {
-				t.Fatalf("%s is accepted by %s: %v %v", args, text, faults, err)
+				t.Fatalf("the simple schema %s accepts %s, but the validator gives %v %v", text, args, faults, err)
 			}
 		}
 	})
 	if accepted == 0 {
-		t.Error("nothing was accepted: the test looks at nothing")
+		t.Error("no value was accepted, so nothing was tested")
 	}
 }

@@ -65,9 +65,9 @@ func answer(t *testing.T, f *function, question string) string {
 		one, _ := entry(`{"properties":{"x":`+schema+`},"required":["x"],"$defs":`+defs+`}`, "")
 		return strings.TrimSuffix(strings.TrimPrefix(one.Signature(), "test.call(x: "), ")") + "\n"
 	}
-	args, unknown, has := strings.Cut(strings.TrimPrefix(question, "check "), " with ")
+	args, unknown, hasUnknown := strings.Cut(strings.TrimPrefix(question, "check "), " with ")
 	var unknowns []Unknown
-	if has {
+	if hasUnknown {
 		at, types, _ := strings.Cut(unknown, " ")
 		unknowns = []Unknown{{At: strings.Trim(at, `"`), Types: strings.Fields(types)}}
 	}
@@ -80,10 +80,10 @@ func answer(t *testing.T, f *function, question string) string {
 	}
 	err := f.Call(t.Context(), []byte(args))
 	if unknowns == nil && (err != nil) != (len(faults) > 0) || err != nil && fault.CodeOf(err) != fault.BadArguments {
-		t.Errorf("%s: a call with them gives %v", question, err)
+		t.Errorf("%s: Check and Call disagree: the call gives %v", question, err)
 	}
 	if strings.Contains(question, "hunter2") && strings.Contains(fmt.Sprint(b.String(), err), "hunter2") {
-		t.Errorf("%s shows it: %v, %s", question, err, b.String())
+		t.Errorf("%s shows the secret: %v, %s", question, err, b.String())
 	}
 	return b.String()
 }

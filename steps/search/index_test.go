@@ -64,7 +64,7 @@ func TestSplit(t *testing.T) {
 	}
 	split("one two three", false, func(word string) bool {
 		if word == "three" {
-			t.Error("it goes on after it was stopped")
+			t.Error("split calls its callback after it returned false")
 		}
 		return word != "two"
 	})
@@ -76,21 +76,21 @@ func TestBounds(t *testing.T) {
 	x := New(registry(t, shop...))
 	long := "cancel order " + strings.Repeat("ä", 1<<20)
 	if got := names(x.Find(long, nil, 1)); !slices.Equal(got, []string{"shop.order.cancel"}) {
-		t.Errorf("a long query finds %v", got)
+		t.Errorf("a long query finds %v, want the function named at its beginning", got)
 	}
 	if got := names(x.Find(strings.Repeat("a", 1<<20)+" cancel order", nil, 1)); len(got) != 0 {
-		t.Errorf("what stands behind a megabyte finds %v", got)
+		t.Errorf("words behind a megabyte of text find %v", got)
 	}
 	f := newSearchRun(x, nil)
 	if words := f.wordsOf(strings.Repeat("a b2 c d e f1 g h i j k l m n o p q r s t u v w x y z ",
 		1) + "aa bb cc dd ee ff gg hh ii jj kk"); len(words) > maxWords {
-		t.Errorf("%d words count", len(words))
+		t.Errorf("%d words are used, want at most %d", len(words), maxWords)
 	}
 	if words := f.wordsOf(strings.Repeat("é", maxQuery)); len(words) > 1 || len(words) == 1 && !utf8.ValidString(words[0]) {
-		t.Errorf("a query that is cut within a character gives %q", words)
+		t.Errorf("a query that is cut inside a character gives the words %q", words)
 	}
 	huge := function("a.b", strings.Repeat("word ", 1<<20)+"behind")
 	if got := New(registry(t, huge)).Find("behind", nil, 0); len(got) != 0 {
-		t.Error("a description is read to its end")
+		t.Error("a word beyond the bound of a description is found")
 	}
 }

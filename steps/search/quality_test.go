@@ -92,7 +92,7 @@ func github(tb testing.TB) *steps.Registry {
 // servers returns the tools of five MCP servers.
 func servers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("there is no node")
+		t.Skip("node is not installed")
 	}
 	catalog, err := steps.NewCatalog(nil)
 	if err != nil {
@@ -182,7 +182,7 @@ func TestQuality(t *testing.T) {
 			for _, l := range queries {
 				for _, name := range l.wanted {
 					if !r.Has(name) {
-						t.Errorf("%q wants %s, which is no function", l.query, name)
+						t.Errorf("the label of %q names %s, which is not a function", l.query, name)
 					}
 				}
 			}
@@ -200,10 +200,10 @@ func TestQuality(t *testing.T) {
 			t.Logf("%d functions, %d queries: %.3f; substrings: %.3f; tuned half %.3f, other half %.3f", r.Len(), len(queries), got, baseline,
 				halves[0], halves[1])
 			if len(queries) < 15 || got.recall < c.minimum.recall || got.rank < c.minimum.rank {
-				t.Errorf("%d queries: %.3f, below %.3f", len(queries), got, c.minimum)
+				t.Errorf("%d queries: got %.3f, want at least %.3f", len(queries), got, c.minimum)
 			}
 			if got.recall < baseline.recall || got.rank < baseline.rank {
-				t.Errorf("%.3f is worse than substrings: %.3f", got, baseline)
+				t.Errorf("got %.3f, worse than a search for substrings: %.3f", got, baseline)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 		"that are":                "shop.item.list", // only stop words
 	} {
 		if got := names(x.Find(query, nil, 0)); len(got) == 0 || got[0] != want {
-			t.Errorf("%q finds %v, not %s", query, got, want)
+			t.Errorf("%q finds %v, want %s", query, got, want)
 		}
 	}
 	finds(t, x, map[string]string{"": "", " ": "", "?!": "", "zzzzqqqq": "", "xy": "", "\xff\xfe": ""})
@@ -132,7 +132,7 @@ func TestHidden(t *testing.T) {
 		"item.list": "shop.item.list"} {
 		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
 		if !slices.Equal(all, view) || names(all)[0] != want {
-			t.Errorf("%q finds %v, and %v in the view alone", query, names(all), names(view))
+			t.Errorf("%q finds %v in the registry, but %v in the view", query, names(all), names(view))
 		}
 	}
 }
@@ -152,13 +152,13 @@ func TestFindByName(t *testing.T) {
 		"getShippingLabel": "shop.getShippingLabel",
 	})
 	if got := names(x.Find(" shop.order.list\n", nil, 0)); !slices.Equal(got, []string{"shop.order.list"}) {
-		t.Errorf("blanks around a name: %v", got)
+		t.Errorf("a name between spaces finds %v", got)
 	}
 	if got := x.Find("list", nil, 0); len(got) < 3 {
-		t.Errorf("one word that ends names finds only %v", names(got))
+		t.Errorf("the last word of several names finds only %v", names(got))
 	}
 	if got := names(x.Find("item.list", nil, 1)); !slices.Equal(got, []string{"depot.item.list"}) {
-		t.Errorf("the first is %v", got)
+		t.Errorf("with a limit of 1: got %v, want depot.item.list", got)
 	}
 }
 
@@ -170,13 +170,13 @@ func TestOrder(t *testing.T) {
 	}
 	x := New(registry(t, functions...))
 	if got := names(x.Find("run", nil, 0)); !slices.Equal(got, []string{"a.run", "b.run", "c.run", "d.run"}) {
-		t.Errorf("equal ones stand as %v", got)
+		t.Errorf("functions of equal score are ordered %v", got)
 	}
 	if got := names(x.Find("run", nil, 2)); !slices.Equal(got, []string{"a.run", "b.run"}) {
-		t.Errorf("the first two are %v", got)
+		t.Errorf("with a limit of 2: got %v", got)
 	}
 	if got := New(registry(t)).Find("run", nil, 0); len(got) != 0 {
-		t.Errorf("no functions: %v", names(got))
+		t.Errorf("an empty registry finds %v", names(got))
 	}
 }
 
@@ -208,11 +208,11 @@ func TestView(t *testing.T) {
 		query := rapid.OneOf(prose, text, rapid.Map(prose, func(text string) string { return misspell(t, text) })).Draw(t, "query")
 		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
 		if len(all) != len(view) {
-			t.Fatalf("%q finds %v, and %v in the view alone", query, names(all), names(view))
+			t.Fatalf("%q finds %v in the registry, but %v in the view", query, names(all), names(view))
 		}
 		for i := range all {
 			if all[i] != view[i] {
-				t.Fatalf("%q finds %v, and %v in the view alone", query, all[i], view[i])
+				t.Fatalf("%q finds %v in the registry, but %v in the view", query, all[i], view[i])
 			}
 			if hidden[all[i].Entry.Spec().Name] {
 				t.Fatalf("%q finds %s, which is hidden", query, all[i].Entry.Spec().Name)
@@ -229,7 +229,7 @@ func misspell(t *rapid.T, text string) string {
 	return text[:at] + text[at+1:at+2] + text[at:at+1] + text[at+2:]
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentFind(t *testing.T) {
 	t.Parallel()
 	x := New(registry(t, shop...))
 	want := x.Find("cancle the ordr", nil, 0)
@@ -257,9 +257,9 @@ func FuzzFind(f *testing.F) {
 		for i, hit := range hits {
 			switch {
 			case hit.Entry.Spec().Source() != "shop":
-				t.Fatalf("%q finds what is hidden", query)
+				t.Fatalf("%q finds a hidden function", query)
 			case !(hit.Score > 0) || math.IsInf(hit.Score, 0), i > 0 && hit.Score > hits[i-1].Score:
-				t.Fatalf("%q: the score %v at %d", query, hit.Score, i)
+				t.Fatalf("%q: the score %v at position %d is not positive, or above the one before it", query, hit.Score, i)
 			}
 		}
 	})
@@ -274,16 +274,16 @@ func TestOperationID(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	x, tried := New(registry(t, s.Functions()...)), 0
+	x, keywords := New(registry(t, s.Functions()...)), 0
 	for _, fn := range s.Functions() {
 		for _, keyword := range fn.Keywords {
-			tried++
+			keywords++
 			if got := names(x.Find(keyword, nil, 5)); !slices.Contains(got, fn.Name) {
-				t.Errorf("%q finds %v, not %s", keyword, got, fn.Name)
+				t.Errorf("%q finds %v, want %s", keyword, got, fn.Name)
 			}
 		}
 	}
-	if tried <= len(s.Functions()) {
-		t.Errorf("%d keywords of %d operations", tried, len(s.Functions()))
+	if keywords <= len(s.Functions()) {
+		t.Errorf("%d operations have only %d keywords", len(s.Functions()), keywords)
 	}
 }

@@ -29,7 +29,7 @@ func TestNoValueIsStored(t *testing.T) {
 		stored := string(f.section().Schema) // it is followed by hashes, which may contain any letters
 		if schema := schemaOf(f); strings.Contains(stored, "MARK") || strings.Contains(stored, "987654") || strings.Contains(schema, "MARK") ||
 			strings.Contains(schema, "987654") {
-			t.Fatalf("%s\n%s", stored, schema)
+			t.Fatalf("the shape contains a value:\n%s\n%s", stored, schema)
 		}
 		if f.root == nil {
 			return
@@ -43,7 +43,7 @@ func TestNoValueIsStored(t *testing.T) {
 			}
 			for _, path := range paths(gjson.ParseBytes(result), nil) {
 				if missing := entry.UnseenPath(path); missing != nil {
-					t.Fatalf("%s: %v in %s\n%s", schemaOf(f), path, result, missing)
+					t.Fatalf("shape %s misses the path %v of the result %s:\n%s", schemaOf(f), path, result, missing)
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func TestNoValueIsStored(t *testing.T) {
 		again.join(f.section())
 		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) ||
 			len(again.pending) != len(f.pending) {
-			t.Fatalf("%s became %s", f.root.schema(nil, true), again.root.schema(nil, true))
+			t.Fatalf("%s is read again as %s", f.root.schema(nil, true), again.root.schema(nil, true))
 		}
 	})
 }

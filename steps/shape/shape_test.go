@@ -58,14 +58,14 @@ func TestManyNames(t *testing.T) {
 	}
 	const want = `{"type":"object","additionalProperties":{"type":"integer"}}`
 	if got := schemaOf(learned("{" + b.String()[1:] + "}")); got != want {
-		t.Errorf("at once: %s", got)
+		t.Errorf("one result: got %s, want %s", got, want)
 	}
 	f := newFunction("", []byte("salt"))
 	for i := range 200 {
 		f.observe(fmt.Appendf(nil, `{"%s":1}`, word(i)), "ann")
 	}
 	if got := schemaOf(f); got != want {
-		t.Errorf("over time: %s", got)
+		t.Errorf("many results: got %s, want %s", got, want)
 	}
 }
 
@@ -82,18 +82,18 @@ func TestStored(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		f.observe([]byte(result), "ann")
 		if has := strings.Contains(schemaOf(f), `"id"`); has != (n == 5) {
-			t.Errorf("after %d calls of one caller: %q", n, schemaOf(f))
+			t.Errorf("after %d calls of one caller: got shape %q", n, schemaOf(f))
 		}
 	}
 	f = newFunction("", []byte("salt"))
 	f.observe([]byte(result), "")
 	f.observe([]byte(`{"other":[]}`), "bob")
 	if got := schemaOf(f); got != `{"type":"object"}` {
-		t.Errorf("after two callers with other names: %q", got)
+		t.Errorf("after two callers with different names: got shape %q", got)
 	}
 	f.observe([]byte(result), "bob")
 	if !strings.Contains(schemaOf(f), `"id"`) {
-		t.Errorf("after two callers: %q", schemaOf(f))
+		t.Errorf("after two callers with the same name: got shape %q", schemaOf(f))
 	}
 }
 
@@ -115,13 +115,13 @@ func TestRare(t *testing.T) {
 		"an index":  {path(schema.Element{Key: "0", Index: true}), false},
 	} {
 		if test[0] != test[1] {
-			t.Errorf("%s: %v", name, test[0])
+			t.Errorf("%s: rare is %v, want %v", name, test[0], test[1])
 		}
 	}
 }
 
-// TestFull: a shape stays within its bound and keeps the outer names. If an object lost names, its schema still allows other names.
-func TestFull(t *testing.T) {
+// TestMaxSchema: a shape stays within its bound and keeps the outer names. If an object lost names, its schema still allows other names.
+func TestMaxSchema(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for i := range 40 {
@@ -130,10 +130,10 @@ func TestFull(t *testing.T) {
 	f := learned("{" + b.String()[1:] + "}")
 	got := string(f.root.schema(nil, true))
 	if len(got) > maxSchema || len(got) < maxSchema/2 {
-		t.Errorf("%d bytes", len(got))
+		t.Errorf("the schema has %d bytes, want %d to %d", len(got), maxSchema/2, maxSchema)
 	}
 	if strings.Count(got, `"outer_`) != 40 || strings.Contains(got, "innermost_") && !strings.Contains(got, "inner_"+word(39)) {
-		t.Errorf("%s", got)
+		t.Errorf("the schema lacks outer names, or keeps inner before outer ones: %s", got)
 	}
 	before := got
 	f.observe([]byte("{"+b.String()[1:]+"}"), "eve")
@@ -147,15 +147,15 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"0123456789",`, maxBytes/10) + `0],"total":1}`
 	if got := schemaOf(learned(large)); strings.Contains(got, "total") || strings.Contains(got, "false") {
-		t.Errorf("large: %s", got)
+		t.Errorf("large result: got %s", got)
 	}
 	wide := `{"list":[` + strings.Repeat(`{"a":1},`, maxValues) + `{"a":1}],"total":1}`
 	if got := schemaOf(learned(wide)); !strings.Contains(got, `"a"`) || !strings.HasSuffix(got, `"required":["list"]}`) {
-		t.Errorf("wide: %s", got)
+		t.Errorf("wide result: got %s", got)
 	}
 	deep := strings.Repeat(`{"a":[`, 500) + `1` + strings.Repeat(`]}`, 500)
 	if got := schemaOf(learned(deep)); strings.Count(got, `"a":`) > maxDepth || !strings.Contains(got, `{"type":"object"}`) {
-		t.Errorf("deep: %s", got)
+		t.Errorf("deep result: got %s", got)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLinear(t *testing.T) { // not parallel: it measures
 	const times = 64
 	small, large := fastest(maxBytes/times), fastest(maxBytes)
 	if large > times*times/2*small { // quadratic time would be times*times; the rest allows for a busy machine
-		t.Errorf("a text %d times as long takes %d times as long", times, large/small)
+		t.Errorf("a text %d times as long takes %d times the time", times, large/small)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestIsData(t *testing.T) {
 	for _, name := range []string{"id", "file_path", "isRequired", "@type", "$ref", "#text", "line2", "sha256", "x86_64", "ipv4", "utf-8",
 		"名前", "größe", "_links", "p95", "oauth2Token"} {
 		if isData(name) {
-			t.Errorf("%q is a name", name)
+			t.Errorf("isData(%q) = true, want false", name)
 		}
 	}
 	for _, name := range []string{"", "0", "17", "1151293680", "2024-05-01", "12:30", "2024-05-01T12:30:00Z", "a@example.org",
@@ -194,13 +194,13 @@ func TestIsData(t *testing.T) {
 		"U024BE7LH", "dQw4w9WgXcQ", "HAT001",
 		"John Smith", "10.0.0.1", "fe80::1", "a\x00b", "a\"b", "+49301234", strings.Repeat("long", 20)} {
 		if !isData(name) {
-			t.Errorf("%q is data", name)
+			t.Errorf("isData(%q) = false, want true", name)
 		}
 	}
 }
 
-// TestDue: after the first results, only a few are read.
-func TestDue(t *testing.T) {
+// TestShouldRead: after the first results, only a few are read.
+func TestShouldRead(t *testing.T) {
 	t.Parallel()
 	f := newFunction("", []byte("salt"))
 	read := 0
@@ -211,6 +211,6 @@ func TestDue(t *testing.T) {
 		}
 	}
 	if read > firstReads+10_000/readInterval || read < firstReads {
-		t.Errorf("%d of 10,000 results were read", read)
+		t.Errorf("%d of 10,000 results were read, want %d to %d", read, firstReads, firstReads+10_000/readInterval)
 	}
 }

@@ -30,17 +30,17 @@ func TestBrokenFile(t *testing.T) {
 		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 		s.Close()
 		if len(warnings) != 1 || warnings[0].Code != fault.Unavailable {
-			t.Errorf("%.20q: %v", text, warnings)
+			t.Errorf("file %.20q: got warnings %v, want one", text, warnings)
 		}
 		s = Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
 		if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
-			t.Errorf("%.20q: %s", text, got)
+			t.Errorf("file %.20q: got shape %s, want %s", text, got, pageSignature)
 		}
 	}
 }
 
-// TestSaved: new data is written after a while, even without Close.
-func TestSaved(t *testing.T) {
+// TestSaveWithoutClose: new data is written after a while, even without Close.
+func TestSaveWithoutClose(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shapes.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 	s := Open(&Options{Path: path})
 	call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
-	waits := func() bool {
+	isScheduled := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.timer != nil
@@ -72,7 +72,7 @@ func TestCloseWaits(t *testing.T) {
 	s.mu.Lock()
 	s.timer.Reset(0)
 	s.mu.Unlock()
-	polltest.Until(t, "it is being written", func() bool { return !waits() })
+	polltest.Until(t, "the save begins", func() bool { return !isScheduled() })
 	closed := make(chan struct{})
 	go func() {
 		_ = s.Close()
@@ -81,7 +81,7 @@ func TestCloseWaits(t *testing.T) {
 	polltest.Until(t, "Close waits", func() bool {
 		select {
 		case <-closed:
-			t.Error("Close does not wait for what is being written")
+			t.Error("Close returned during a save")
 			return true
 		default:
 			return blockedInClose()
@@ -115,12 +115,12 @@ func TestManyFunctions(t *testing.T) {
 			call(t, learning(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
 		}
 		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.ResultShape() != nil {
-			t.Error("more functions than a store has")
+			t.Error("the store has more than maxFunctions functions")
 		}
 		s.Close()
 	}
 	if form, f := readContent(path); f != nil || len(form.Shapes) != maxFunctions {
-		t.Errorf("%v, %d functions", f, len(form.Shapes))
+		t.Errorf("got %v, %d functions in the file, want %d", f, len(form.Shapes), maxFunctions)
 	}
 }
 

@@ -58,25 +58,25 @@ func TestStore(t *testing.T) {
 	for n := range 5 { // each call simulates another process
 		s := open()
 		entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 1)
-		if learnt := entry.Signature() == pageSignature; learnt != (n == 4) {
-			t.Errorf("after %d calls: %s", n+1, entry.Signature())
+		if learned := entry.Signature() == pageSignature; learned != (n == 4) {
+			t.Errorf("after %d calls: got signature %s", n+1, entry.Signature())
 		}
 		s.Close()
 		text, err := os.ReadFile(path)
 		if n == 4 && strings.Contains(string(text), "pending") {
-			t.Errorf("what is kept is counted still: %s", text)
+			t.Errorf("the file still counts calls of a stored name: %s", text)
 		}
 		if err != nil || strings.Contains(string(text), "secret") || n < 4 && strings.Contains(string(text), "title") {
-			t.Fatalf("%v: %s", err, text)
+			t.Fatalf("the file contains too much, or cannot be read: %v: %s", err, text)
 		}
 	}
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("the file has mode %v, want 0600: %v", info.Mode(), err)
 	}
 	s := open()
 	defer s.Close()
 	if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
-		t.Errorf("after a restart: %s", got)
+		t.Errorf("after a restart: got signature %s, want %s", got, pageSignature)
 	}
 	for name, r := range map[string]*steps.Registry{
 		"another source":   learning(t, s, "there", answering("s.list", page)),
@@ -85,7 +85,7 @@ func TestStore(t *testing.T) {
 			Spec: steps.Spec{Name: "s.list", Output: []byte(`{"type":"object"}`)}, Call: nothing}),
 	} {
 		if got := r.All()[0].Signature(); strings.Contains(got, "seen") {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s shows a learned shape: %s", name, got)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestViews(t *testing.T) {
 	call(t, r, "s.list", "", 5)
 	view := r.View(func(spec *steps.Spec) bool { return spec.Name == "s.get" })
 	if _, err := view.Resolve("s.list"); err == nil || view.Len() != 1 {
-		t.Error("the function is not hidden")
+		t.Error("the view shows a hidden function")
 	}
 	wrapped := r.Wrap(func(_ *steps.Spec, call steps.Call) steps.Call { return call })
 	if got := wrapped.All()[1].Signature(); got != pageSignature {
@@ -113,7 +113,7 @@ func TestFailures(t *testing.T) {
 	entry := learning(t, Open(nil), "here", failing).All()[0]
 	for range 9 {
 		if _, err := entry.Call(t.Context(), []byte("{}")); err == nil {
-			t.Fatal("no error")
+			t.Fatal("the failing function returned no error")
 		}
 	}
 	if entry.ResultShape() != nil {
@@ -145,10 +145,10 @@ func TestSeveralProcesses(t *testing.T) {
 	}
 	common := learning(t, s, "here", answering("s.common", page)).All()[0]
 	if got := strings.Count(common.Signature(), "common_"); got != 8 {
-		t.Errorf("%d names of 8: %s", got, common.Signature())
+		t.Errorf("the shared shape has %d names, want 8: %s", got, common.Signature())
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(files) > 0 {
+		t.Errorf("temporary files were left: %v", files)
 	}
 }
 

@@ -37,7 +37,7 @@ func checkSpecs(s *suite) {
 		return slices.Sorted(slices.Values(names))
 	}
 	if again := names(s.source.Functions()); !slices.Equal(again, names(s.functions)) {
-		s.fail("the source offers other functions the second time: %v", again)
+		s.fail("a second call of Functions returns different functions: %v", again)
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *suite) checkSpec(fn *steps.Function) {
 		output := *fn
 		output.Input, output.Output = fn.Output, nil
 		if _, err := steps.NewRegistry([]steps.Function{output}, &steps.RegistryOptions{Warn: func(f *fault.Error) {
-			s.fail("the output schema: %s", f.Message)
+			s.fail("the output schema has a fault: %s", f.Message)
 		}}); err != nil {
 			s.fail("%s cannot be registered: %v", fn.Name, err)
 		}
@@ -70,7 +70,7 @@ func (s *suite) checkSpec(fn *steps.Function) {
 		s.fail(`%s has no input schema with "type":"object" at its root`, fn.Name)
 	}
 	for _, keyword := range []string{"oneOf", "anyOf", "allOf", "not", "if", "$ref"} {
-		if _, there := root[keyword]; there {
+		if _, ok := root[keyword]; ok {
 			s.fail("%s has %s at the root of its input schema: a plain object is needed", fn.Name, keyword)
 		}
 	}
@@ -80,7 +80,7 @@ func checkResults(s *suite) {
 	s.each(func(entry *steps.Entry, _ steps.Call, args string) {
 		name := entry.Spec().Name
 		for _, f := range entry.Check([]byte(args), nil) {
-			s.fail("%s: the example arguments do not fit its schema: %v", name, f)
+			s.fail("%s: the example arguments violate its schema: %v", name, f)
 		}
 		result, err := s.call(s.t.Context(), name, entry.Call, []byte(args))
 		if err != nil {
@@ -88,21 +88,21 @@ func checkResults(s *suite) {
 			return
 		}
 		for _, f := range outputFaults(s.t.Context(), entry.Spec().Output, result) {
-			s.fail("%s: the result does not fit its output schema: %v", name, f)
+			s.fail("%s: the result violates its output schema: %v", name, f)
 		}
 	})
 }
 
 // call calls with a timeout. A panic fails the test and is returned as an error.
 func (s *suite) call(ctx context.Context, name string, call steps.Call, args []byte) ([]byte, error) {
-	type verdict struct {
+	type callResult struct {
 		result []byte
 		err    error
 		panic  any
 	}
-	done := make(chan verdict, 1)
+	done := make(chan callResult, 1)
 	go func() {
-		var o verdict
+		var o callResult
 		defer func() {
 			o.panic = recover()
 			done <- o
@@ -190,7 +190,7 @@ func checkFailures(s *suite) {
 		entry := s.entry(fn.Name)
 		for _, args := range s.Fails[fn.Name] {
 			if entry == nil || len(entry.Check([]byte(args), nil)) > 0 {
-				s.fail("%s: the arguments that are to fail do not fit its schema: %s", fn.Name, args)
+				s.fail("%s: the arguments of Fails violate its schema: %s", fn.Name, args)
 				continue
 			}
 			_, err := s.call(s.t.Context(), fn.Name, fn.Call, []byte(args))
@@ -265,7 +265,7 @@ func checkConcurrency(s *suite) {
 		close(errs)
 		for err := range errs {
 			if err != nil {
-				s.fail("%s fails when it is called side by side: %v", name, err)
+				s.fail("%s fails when it is called concurrently: %v", name, err)
 				return
 			}
 		}

@@ -50,7 +50,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{"output that does not compile", "spec", "output", get(func(fn *steps.Function) { fn.Output = []byte(`{"type":"thing"}`) })},
 		{"unknown heavy", "spec", "registered", get(func(fn *steps.Function) { fn.Heavy = "sometimes" })},
 		{"no functions", "spec", "no functions", func(_ *testing.T, a *alteredSource) { a.functions = func() []steps.Function { return nil } }},
-		{"functions that change", "spec", "second time", func(_ *testing.T, a *alteredSource) {
+		{"functions that change", "spec", "different functions", func(_ *testing.T, a *alteredSource) {
 			whole, n := a.functions, 0
 			a.functions = func() []steps.Function {
 				n++
@@ -117,7 +117,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{"a hang", "cancel", "does not return", call(func(steps.Call) steps.Call {
 			return func(context.Context, []byte) ([]byte, error) { select {} }
 		})},
-		{"failing side by side", "concurrent", "side by side", call(func(next steps.Call) steps.Call {
+		{"failing concurrently", "concurrent", "concurrently", call(func(next steps.Call) steps.Call {
 			var running atomic.Int32
 			return func(ctx context.Context, args []byte) ([]byte, error) {
 				if running.Add(1) > 1 {
@@ -159,7 +159,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return a
 			}
 			if report := defects(t, o, test.rule); !strings.Contains(report, test.want) {
-				t.Errorf("found %q, want %q", report, test.want)
+				t.Errorf("got defects %q, want %q", report, test.want)
 			}
 		})
 	}
@@ -170,11 +170,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	o := options()
 	o.Args = map[string]string{"shelf.lend": `{}`}
 	if report := defects(t, o, "result"); !strings.Contains(report, "does not offer") {
-		t.Errorf("found %q", report)
+		t.Errorf("got defects %q", report)
 	}
 	o.Args = nil
 	if report := defects(t, o, "result"); !strings.Contains(report, "nothing can be called") {
-		t.Errorf("found %q", report)
+		t.Errorf("got defects %q", report)
 	}
 }
 

@@ -76,12 +76,12 @@ func TestResultCountsAsHeld(t *testing.T) {
 		m := &tally{limit: 64 << 20}
 		got, err := invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
 		if err != nil || m.maximum < len(got)-(64<<10) || m.held != 0 {
-			t.Errorf("%s: %d bytes, %d held, then %d: %v", name, len(got), m.maximum, m.held, err)
+			t.Errorf("%s: a result of %d bytes held at most %d, and %d afterwards: %v", name, len(got), m.maximum, m.held, err)
 		}
 		m = &tally{limit: 4 << 20}
 		_, err = invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
 		if f, ok := fault.As(err); !ok || f.Code != fault.LimitExceeded || m.held != 0 {
-			t.Errorf("%s: %d held: %v", name, m.held, err)
+			t.Errorf("%s: got %d held afterwards and %v, want 0 and limit_exceeded", name, m.held, err)
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 // endingContext is a context that ends at the third call of Err.
 type endingContext struct {
 	context.Context
-	looks *int
+	checks *int
 }
 
 func (e endingContext) Err() error {
-	if *e.looks++; *e.looks > 2 {
+	if *e.checks++; *e.checks > 2 {
 		return context.Canceled
 	}
 	return nil
@@ -60,30 +60,30 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 			}()
 			synctest.Wait()
 			if waits := len(done) == 0; waits != test.waits {
-				t.Errorf("%s %.100s: waits: %v", test.fn, test.args, waits)
+				t.Errorf("%s %.100s: waits for a slot: %v", test.fn, test.args, waits)
 			}
 			cancel()
 			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
 				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
 			}
 			other()
-			again, err := limiter.Acquire(t.Context(), "third")
+			third, err := limiter.Acquire(t.Context(), "third")
 			if err != nil {
-				t.Error("the slot is not given back:", err)
+				t.Error("the slot was not released:", err)
 			}
-			again()
+			third()
 		})
 	}
 }
 
-// TestLeavesASlot: if a caller's searches take seconds, another caller still gets a slot.
-func TestLeavesASlot(t *testing.T) {
+// TestSearchSharesSlots: if a caller's searches take seconds, another caller still gets a slot.
+func TestSearchSharesSlots(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 2)
 	ctx, cancel := context.WithCancel(admit.WithRequest(t.Context(), &admit.Request{Caller: "greedy", Slots: limiter}))
 	defer cancel()
-	goesOn := make(chan struct{}) // receives while a search checks its context
-	ctx = watchedContext{ctx, goesOn}
+	checks := make(chan struct{}) // receives while a search checks its context
+	ctx = watchedContext{ctx, checks}
 	var searching sync.WaitGroup
 	for range 3 {
 		searching.Go(func() {
@@ -94,14 +94,14 @@ func TestLeavesASlot(t *testing.T) {
 		})
 	}
 	for range 3 { // afterwards one of them has a slot
-		goesOn <- struct{}{}
+		checks <- struct{}{}
 	}
 	for range 3 {
 		release, err := limiter.Acquire(t.Context(), "modest")
 		if err != nil {
 			t.Fatal(err)
 		}
-		goesOn <- struct{}{}
+		checks <- struct{}{}
 		release()
 	}
 	cancel()
@@ -135,10 +135,10 @@ func TestSearchIsStopped(t *testing.T) {
 		{"text.match", `"pattern":"[xz]{800}$"`}, // would match at the position where the text is cut
 		{"text.replace", `"pattern":"[xz]{800}y","with":""`},
 	} {
-		looks := 0
-		_, err := invoke(endingContext{t.Context(), &looks}, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
-		if !errors.Is(err, context.Canceled) || looks > 10 {
-			t.Errorf("%s %s: %v after %d looks at the context", test.fn, test.args, err, looks)
+		checks := 0
+		_, err := invoke(endingContext{t.Context(), &checks}, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
+		if !errors.Is(err, context.Canceled) || checks > 10 {
+			t.Errorf("%s %s: got %v after %d checks of the context", test.fn, test.args, err, checks)
 		}
 	}
 }
@@ -154,13 +154,13 @@ func (c *countingContext) Err() error {
 	return c.Context.Err()
 }
 
-// TestContextIsLookedAtNowAndThen: the context is not checked for each part of each match.
-func TestContextIsLookedAtNowAndThen(t *testing.T) {
+// TestContextIsCheckedRarely: the context is not checked for each part of each match.
+func TestContextIsCheckedRarely(t *testing.T) {
 	t.Parallel()
 	ctx := &countingContext{Context: t.Context()}
 	got, err := invoke(ctx, exprs.New(), "text.replace",
 		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
-		t.Errorf("%d times for %d bytes: %v", ctx.times, len(got), err)
+		t.Errorf("the context was checked %d times for %d bytes: %v", ctx.times, len(got), err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
-// inWords returns a result as one short line.
-func (c *catResult) inWords() string {
+// asJSON returns a result as one short line.
+func (c *catResult) asJSON() string {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err.Error()
@@ -54,7 +54,7 @@ func TestCatLarge(t *testing.T) {
 				*got.Text += *rest.Text
 			}
 			if *got.Text != *want.Text || got.From != nil && *got.From != *want.From || got.Lines != nil && *got.Lines != *want.Lines {
-				t.Fatalf("%s: %s, below the bound %s", args, got.inWords(), want.inWords())
+				t.Fatalf("%s: %s, below the bound %s", args, got.asJSON(), want.asJSON())
 			}
 		}
 	})
@@ -80,23 +80,23 @@ func TestCatBounds(t *testing.T) {
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||
 		len(*got.Text) != 181*11 {
-		t.Errorf("%s", got.inWords())
+		t.Errorf("%s", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"longline","from":3}`); *got.Text != "last\n" || *got.Lines != 3 {
-		t.Errorf("%s", got.inWords())
+		t.Errorf("%s", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"utf16","from":999}`); *got.Text != "a\na\n" || got.Encoding != "utf-16le" {
-		t.Errorf("%s", got.inWords())
+		t.Errorf("%s", got.asJSON())
 	}
 	for _, args := range []string{`{"path":"sparse","head":1}`, `{"path":"sparse","tail":1}`, `{"path":"sparse","from":5}`,
 		`{"path":"late","tail":1}`, `{"path":"late","from":2000}`} {
 		if got := do[catResult](t, s, "fs.cat", args); !got.Binary || got.Text != nil {
-			t.Errorf("%s: %s", args, got.inWords())
+			t.Errorf("%s: %s", args, got.asJSON())
 		}
 	}
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"x|0123"}`)
 	if got.Count != 1000 || len(got.Skipped) != 2 || got.Skipped[0] != (skip{"binary", 2, "late"}) ||
 		got.Skipped[1] != (skip{"long_line", 1, "longline"}) {
-		t.Errorf("%d matches, skipped %v", got.Count, got.Skipped)
+		t.Errorf("got %d matches, skipped %v", got.Count, got.Skipped)
 	}
 }

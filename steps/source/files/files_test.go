@@ -162,7 +162,7 @@ func rawCall(t tester, s *files.Source, fn, args string) ([]byte, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	must(t, err)
 	if err := outputs()[fn].Validate(doc); err != nil {
-		t.Fatalf("%s %s: the result does not fit the output schema: %v\n%s", fn, args, err, raw)
+		t.Fatalf("%s %s: the result violates the output schema: %v\n%s", fn, args, err, raw)
 	}
 	return raw, nil
 }
@@ -206,7 +206,7 @@ func TestNew(t *testing.T) {
 	must(t, os.WriteFile(file, nil, 0o644))
 	for _, o := range []*files.Options{{Root: file}, {Root: file + "/nowhere"}, {MaxFileBytes: 1}, {MaxFileBytes: -1}, {MaxResultBytes: 5}} {
 		if s, err := files.New(o); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("New(%+v) = %v, %v", o, s, err)
+			t.Errorf("New(%+v) = %v, %v, want bad_request", o, s, err)
 		}
 	}
 	s, err := files.New(nil)
@@ -227,7 +227,7 @@ func TestSpecs(t *testing.T) {
 	for _, f := range s.Functions() {
 		names = append(names, f.Name)
 		if f.Effect != steps.Read {
-			t.Errorf("%s is not a read", f.Name)
+			t.Errorf("%s has the effect %v, want read", f.Name, f.Effect)
 		}
 		for _, schema := range [][]byte{f.Input, f.Output} {
 			var root struct {
@@ -236,7 +236,7 @@ func TestSpecs(t *testing.T) {
 			}
 			must(t, json.Unmarshal(schema, &root))
 			if root.Type != "object" || root.AdditionalProperties == nil || *root.AdditionalProperties {
-				t.Errorf("%s: the schema is no plain closed object: %s", f.Name, schema)
+				t.Errorf("%s: the schema is not a closed object: %s", f.Name, schema)
 			}
 		}
 	}
@@ -292,12 +292,12 @@ func TestCancellation(t *testing.T) {
 		for _, after := range []int{0, 1, 3} {
 			_, err := function(s, fn).Call(&countdown{Context: context.Background(), left: after}, []byte(args))
 			if fault.CodeOf(err) != fault.Cancelled {
-				t.Errorf("%s cancelled after %d questions: %v", fn, after, err)
+				t.Errorf("%s cancelled after %d checks: got %v", fn, after, err)
 			}
 		}
 		expired, cancel := context.WithTimeout(context.Background(), 0)
 		if _, err := function(s, fn).Call(expired, []byte(args)); fault.CodeOf(err) != fault.Timeout {
-			t.Errorf("%s after its deadline: %v", fn, err)
+			t.Errorf("%s after its deadline: got %v, want timeout", fn, err)
 		}
 		cancel()
 	}
@@ -305,7 +305,7 @@ func TestCancellation(t *testing.T) {
 	cancel()
 	_, err := function(s, "fs.grep").Call(&countdown{Context: cancelled, left: 1}, []byte(`{"pattern":"line","limit":1}`))
 	if fault.CodeOf(err) != fault.Cancelled {
-		t.Errorf("fs.grep of a tree in a cancelled context: %v", err)
+		t.Errorf("fs.grep of a tree with a cancelled context: got %v", err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestIntegers(t *testing.T) {
 	s, _ := open(t, map[string]string{"f": "1\n2\n3\n"})
 	for _, spelling := range []string{"2", "2.0", "2e0"} {
 		if got := do[catResult](t, s, "fs.cat", `{"path":"f","head":`+spelling+`}`); *got.Text != "1\n2\n" {
-			t.Errorf("head %s gave %q", spelling, *got.Text)
+			t.Errorf("head %s: got %q", spelling, *got.Text)
 		}
 	}
 	for _, bad := range []string{`{"path":"f","head":1.5}`, `{"path":"f","head":"2"}`, `{"path":"f","head":1e300}`, `[]`, `{`} {

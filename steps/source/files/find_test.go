@@ -34,7 +34,7 @@ func TestFindMany(t *testing.T) {
 				sum += f.Count
 			}
 			if len(got.Files) < got.Count && (sum != got.Count || len(got.Folders) > 50) {
-				t.Fatalf("limit %d offset %d: %d in %d folders, of %d", limit, offset, sum, len(got.Folders), got.Count)
+				t.Fatalf("limit %d offset %d: the folders count %d files in %d folders, want %d", limit, offset, sum, len(got.Folders), got.Count)
 			}
 			if !got.Truncated {
 				break
@@ -42,7 +42,7 @@ func TestFindMany(t *testing.T) {
 			offset = got.Next
 		}
 		if !slices.Equal(joined, want) {
-			t.Errorf("limit %d: the pages joined are %d files, want %d", limit, len(joined), len(want))
+			t.Errorf("limit %d: the joined pages have %d files, want %d, in order", limit, len(joined), len(want))
 		}
 	}
 	got := do[findResult](t, s, "fs.find", `{"pattern":"file","path":"top/dir03","limit":1}`)
@@ -57,11 +57,11 @@ func TestDeepTree(t *testing.T) {
 	writeTree(t, root, map[string]string{strings.Repeat("d/", 200+5) + "file": "needle", "file": "needle"})
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`)
 	if got.Count != 1 || len(got.Skipped) != 1 || got.Skipped[0].Reason != "too_deep" {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one match and one folder skipped as too deep", got)
 	}
 	below := strings.TrimSuffix(strings.Repeat("d/", 200), "/")
 	if got := do[grepResult](t, s, "fs.grep", args(t, "pattern", "needle", "path", below)); got.Count != 1 {
-		t.Errorf("the file below the bound is not reached by a path: %+v", got)
+		t.Errorf("a path does not reach the file below the depth bound: %+v", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestDeepTree(t *testing.T) {
 func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, map[string]string{strings.Repeat("a", 60): ""})
-	refused := func(pattern string) bool {
+	rejected := func(pattern string) bool {
 		_, err := rawCall(t, s, "fs.find", args(t, "pattern", pattern))
 		return fault.CodeOf(err) == fault.BadArguments
 	}
@@ -80,12 +80,12 @@ func TestAlternatives(t *testing.T) {
 	} {
 		// With 10 × k more alternatives the pattern just stays within the bound.
 		k := 100 / n
-		if refused(pattern+group(10)+group(k)) || !refused(pattern+group(10)+group(k+1)) {
-			t.Errorf("%s has not %d alternatives", pattern, n)
+		if rejected(pattern+group(10)+group(k)) || !rejected(pattern+group(10)+group(k+1)) {
+			t.Errorf("%s does not count as %d alternatives", pattern, n)
 		}
 	}
-	if refused(strings.Repeat("{a,b}", 9)) || !refused(strings.Repeat("{a,b}", 10)) {
-		t.Error("512 alternatives, and 1,024")
+	if rejected(strings.Repeat("{a,b}", 9)) || !rejected(strings.Repeat("{a,b}", 10)) {
+		t.Error("512 alternatives are rejected, or 1,024 accepted")
 	}
 	nested := "{" + strings.Repeat("{a,a}", 40) + "}b" // no name matches, after 2^40 attempts
 	for fn, args := range map[string]string{"fs.find": args(t, "pattern", nested), "fs.grep": args(t, "pattern", "x", "glob", nested)} {
@@ -93,6 +93,6 @@ func TestAlternatives(t *testing.T) {
 	}
 	fails(t, s, "fs.find", args(t, "pattern", "*", "excludePatterns", []string{nested}), fault.BadArguments)
 	if got := do[findResult](t, s, "fs.find", args(t, "pattern", "{{b,c},{a*,d}}")); got.Count != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want 1 file", got)
 	}
 }

@@ -48,7 +48,7 @@ func BenchmarkGrep(b *testing.B) {
 				rgCount, rgFiles := rgCount(b, tree, c.pattern)
 				theirs += time.Since(start)
 				if count == 0 || count != rgCount || files != rgFiles {
-					b.Fatalf("%d lines in %d files, rg: %d in %d", count, files, rgCount, rgFiles)
+					b.Fatalf("got %d lines in %d files, but rg %d in %d", count, files, rgCount, rgFiles)
 				}
 			}
 			n := float64(b.N)
@@ -87,7 +87,7 @@ func onecallCount(b *testing.B, s *files.Source, pattern string) (count, files i
 		}
 		return result.Count, result.FileCount
 	}
-	b.Fatal(errors.New("there is no fs.grep"))
+	b.Fatal(errors.New("the source has no fs.grep"))
 	return 0, 0
 }
 

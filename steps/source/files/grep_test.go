@@ -48,7 +48,7 @@ func TestGrepRanksByLine(t *testing.T) {
 		s, _ := open(t, tree)
 		for i, f := range do[grepResult](t, s, "fs.grep", `{"pattern":"Name"}`).Files {
 			if first[f.Path] != (i < len(first)) {
-				t.Errorf("%s (%s) has place %d of %d", f.Path, tree[f.Path], i, len(tree))
+				t.Errorf("%s (%s) has position %d of %d", f.Path, tree[f.Path], i, len(tree))
 			}
 		}
 	}
@@ -88,14 +88,14 @@ func TestGrepOnlyTests(t *testing.T) {
 		shown += len(f.Matches)
 	}
 	if got.Count != 1280 || got.FileCount != 40 || shown != 1000 || !got.Truncated || got.Next != 1000 {
-		t.Fatalf("count %d in %d files, shown %d, next %d", got.Count, got.FileCount, shown, got.Next)
+		t.Fatalf("got count %d in %d files, %d shown, next %d; want 1280 in 40, 1000 shown, next 1000", got.Count, got.FileCount, shown, got.Next)
 	}
 	got = do[grepResult](t, s, "fs.grep", `{"pattern":"needle","offset":1000}`)
 	for _, f := range got.Files {
 		shown += len(f.Matches)
 	}
 	if shown != 1280 || got.Truncated {
-		t.Errorf("both pages show %d", shown)
+		t.Errorf("both pages show %d lines, want all 1280", shown)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestGrepPages(t *testing.T) {
 				}
 			}
 			if n > limit || got.Truncated != (offset+n < got.Count) || got.Truncated && (n == 0 || got.Next != offset+n) {
-				t.Fatalf("limit %d offset %d: %s", limit, offset, raw)
+				t.Fatalf("limit %d offset %d: wrong page bounds: %s", limit, offset, raw)
 			}
 			if !got.Truncated {
 				return all, got.Count
@@ -135,7 +135,7 @@ func TestGrepPages(t *testing.T) {
 	}
 	want, count := pages(t, s, 100_000)
 	if count != 66 || len(want) != 66 {
-		t.Fatalf("%d of %d matches", len(want), count)
+		t.Fatalf("got %d matches with count %d, want 66", len(want), count)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		bounded, err := files.New(&files.Options{Root: root, MaxResultBytes: int64(rapid.IntRange(1024, 4*1024).Draw(t, "bytes"))})
@@ -172,14 +172,14 @@ func TestGrepLongLines(t *testing.T) {
 func TestGrepSystemFiles(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("there is no /proc")
+		t.Skip("/proc does not exist")
 	}
 	s := openAt(t, &files.Options{Root: "/proc/self"})
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"^Name:","path":"status"}`); got.Count != 1 {
 		t.Errorf("%+v", got)
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"status","head":1}`); !strings.HasPrefix(*got.Text, "Name:") {
-		t.Errorf("%s", got.inWords())
+		t.Errorf("%s", got.asJSON())
 	}
 }
 
@@ -196,12 +196,12 @@ func TestGrepPageWeighsLines(t *testing.T) {
 		weight := 0
 		for _, m := range got.Files[0].Matches {
 			if shown++; m.Line != shown {
-				t.Fatalf("line %d comes after %d lines", m.Line, shown)
+				t.Fatalf("got line %d, want %d", m.Line, shown)
 			}
 			weight += matchBytes + (1+len(m.Before)+len(m.After))*(lineBytes+1)
 		}
 		if one := matchBytes + 201*(lineBytes+1); weight > maximum+one {
-			t.Fatalf("a page weighs %d bytes", weight)
+			t.Fatalf("a page has %d bytes", weight)
 		}
 		if offset = got.Next; !got.Truncated {
 			break
@@ -211,6 +211,6 @@ func TestGrepPageWeighsLines(t *testing.T) {
 		}
 	}
 	if shown < 400 {
-		t.Errorf("%d lines shown", shown)
+		t.Errorf("got %d lines, want at least 400", shown)
 	}
 }

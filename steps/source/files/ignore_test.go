@@ -135,11 +135,11 @@ func TestIgnoreBounds(t *testing.T) {
 		s, _ := open(t, test.tree)
 		got := do[findResult](t, s, "fs.find", `{"pattern":"*"}`)
 		if strings.Join(got.Files, " ") != test.files || !slices.Equal(got.Skipped, test.skipped) {
-			t.Errorf("%s: %v, skipped %v; want %s, %v", name, got.Files, got.Skipped, test.files, test.skipped)
+			t.Errorf("%s: got %v, skipped %v; want %s, skipped %v", name, got.Files, got.Skipped, test.files, test.skipped)
 		}
 	}
 	s, _ := open(t, map[string]string{".gitignore": rules(50_000 + 1), "d/f": ""})
 	if got := do[findResult](t, s, "fs.find", `{"pattern":"*","path":"d"}`); len(got.Skipped) != 1 {
-		t.Errorf("of a folder above: %+v", got)
+		t.Errorf("a folder below an ignored file that is too large: got %+v, want it skipped", got)
 	}
 }

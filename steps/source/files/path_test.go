@@ -46,7 +46,7 @@ func TestPathsOutside(t *testing.T) {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "secret"}, "fs.cat": nil} {
 			f := failure(t, s, fn, args(t, append(more, "path", path)...), fault.Denied)
 			if f.At != "/path" || strings.Contains(f.Message, "elsewhere") || strings.Contains(f.Message, secret) {
-				t.Errorf("%s %q: at %q: %s", fn, path, f.At, f.Message)
+				t.Errorf("%s %q: got a fault at %q: %s", fn, path, f.At, f.Message)
 			}
 		}
 	}
@@ -99,11 +99,11 @@ func TestBadPaths(t *testing.T) {
 	}
 	f := failure(t, s, "fs.cat", `{"path":"in/fil.txt"}`, fault.FunctionFailed)
 	if len(f.Nearest) == 0 || f.Nearest[0] != "file.txt" || !strings.Contains(f.Message, "file.txt") {
-		t.Errorf("nearest of in/fil.txt: %q, %s", f.Nearest, f.Message)
+		t.Errorf("the fault of in/fil.txt does not suggest file.txt: %q, %s", f.Nearest, f.Message)
 	}
 	f = failure(t, s, "fs.cat", `{"path":"inn/x/y/file.txt"}`, fault.FunctionFailed)
 	if !strings.Contains(f.Message, `no "inn"`) {
-		t.Errorf("the missing folder is not named: %s", f.Message)
+		t.Errorf("the message does not name the missing folder: %s", f.Message)
 	}
 	fails(t, s, "fs.cat", `{"path":"in"}`, fault.FunctionFailed)
 	fails(t, s, "fs.list", `{"path":"top.txt"}`, fault.FunctionFailed)
@@ -202,7 +202,7 @@ func TestChangingTree(t *testing.T) {
 			for range 200 {
 				raw, err := rawCall(t, s, fn, args)
 				if strings.Contains(string(raw), secret) || strings.Contains(string(raw), "changing/secret") {
-					t.Errorf("%s shows what lies outside: %s", fn, raw)
+					t.Errorf("%s shows a file outside the root: %s", fn, raw)
 				}
 				if code := fault.CodeOf(err); err != nil && code != fault.FunctionFailed && code != fault.Denied {
 					t.Errorf("%s: %v", fn, err)
@@ -215,7 +215,7 @@ func TestChangingTree(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("a call hangs")
+		t.Error("the calls did not return")
 	}
 	close(stop)
 	changing.Wait()
@@ -234,7 +234,7 @@ func FuzzPath(f *testing.F) {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "s"}, "fs.cat": nil} {
 			raw, err := rawCall(t, s, fn, args(t, append(more, "path", path)...))
 			if strings.Contains(string(raw), secret) || (err != nil && strings.Contains(err.Error(), secret) && !strings.Contains(path, secret)) {
-				t.Fatalf("%s %q shows what lies outside: %s %v", fn, path, raw, err)
+				t.Fatalf("%s %q shows a file outside the root: %s %v", fn, path, raw, err)
 			}
 		}
 	})

@@ -162,7 +162,7 @@ func TestLongLines(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	if got := p.match(cancelled, text); got != nil {
-		t.Errorf("a match %v in a cancelled context", got)
+		t.Errorf("got a match %v with a cancelled context", got)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestCutAround(t *testing.T) {
 		inside := strings.TrimSuffix(strings.TrimPrefix(shown, "…"), "…")
 		switch {
 		case !cut && shown != text, cut && len([]rune(shown)) > maxShown+2, cut && !strings.Contains(text, inside):
-			t.Fatalf("%q cut at %d: %q", text, at, shown)
+			t.Fatalf("cutAround(%q, %d) = %q", text, at, shown)
 		}
 	})
 	long := strings.Repeat("é", 300) + "needle" + strings.Repeat("x", 1000)

@@ -20,21 +20,21 @@ func TestReadsDoNotWait(t *testing.T) {
 	f := &regularFile{r}
 	defer f.Close()
 	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read %d, %v", n, err)
+		t.Errorf("read of an empty pipe: got %d, %v", n, err)
 	}
 	_, err = w.Write([]byte("xy"))
 	must(t, err)
 	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("what is there is not read: %d, %v", n, err)
+		t.Errorf("read of available data: got %d, %v", n, err)
 	}
 	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
 		os.ErrDeadlineExceeded) {
-		t.Errorf("a search gave %v", err)
+		t.Errorf("search: got %v, want os.ErrDeadlineExceeded", err)
 	}
 	s, err := New(nil)
 	must(t, err)
 	defer s.Close()
 	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
-		t.Errorf("fs.cat gave %v", err)
+		t.Errorf("fs.cat: got %v, want function_failed", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestReadFaults(t *testing.T) {
 			continue
 		}
 		if !strings.HasPrefix(f.Message, "calls.jsonl line ") {
-			t.Errorf("%s: the message does not name the file and line: %s", test.name, f.Message)
+			t.Errorf("%s: the message lacks the file and line: %s", test.name, f.Message)
 		}
 		if cut := strings.Contains(f.Message, "not written to its end"); cut != (test.name == "half written") {
 			t.Errorf("%s: %s", test.name, f.Message)
@@ -88,11 +88,11 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	if c, err = replay.Read(strings.NewReader(""), "empty"); err != nil || mustRegistry(t, c, base(t)).Len() != 0 {
-		t.Errorf("an empty recording: %v", err)
+		t.Errorf("an empty recording cannot be used: %v", err)
 	}
 }
 
-func TestGravestEffectCounts(t *testing.T) {
+func TestMostDangerousEffectCounts(t *testing.T) {
 	t.Parallel()
 	for effects, want := range map[string]steps.Effect{"": steps.Write, "read": steps.Read, "read read": steps.Read, "read write": steps.Write,
 		"write read": steps.Write, "destroy read": steps.Destroy, "write destroy": steps.Destroy} {
@@ -102,7 +102,7 @@ func TestGravestEffectCounts(t *testing.T) {
 		}
 		_, registry := load(t, base(t), text)
 		if got := registry.All()[0].Spec(); got.Effect != want || got.EffectDeclared != (effects != "") {
-			t.Errorf("%q: %v, declared %v", effects, got.Effect, got.EffectDeclared)
+			t.Errorf("effects %q: got %v, declared %v, want %v", effects, got.Effect, got.EffectDeclared, want)
 		}
 	}
 }

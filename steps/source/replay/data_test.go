@@ -22,7 +22,7 @@ func TestRealChains(t *testing.T) {
 			t.Parallel()
 			file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", name))
 			if err != nil {
-				t.Skip("the data is not here:", err)
+				t.Skip("the data is not available:", err)
 			}
 			defer func() { _ = file.Close() }()
 			type chain struct {

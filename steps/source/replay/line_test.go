@@ -65,16 +65,16 @@ func TestReadLongLines(t *testing.T) {
 	long := `{"fn":"a","args":{},"result":"` + strings.Repeat("x", 1<<20) + `"}`
 	c, err := Read(strings.NewReader(long+"\n"+long), "long")
 	if err != nil || len(linesOf(c)) != 2 || linesOf(c)[1] != long {
-		t.Fatalf("a line of 1 MiB: %v", err)
+		t.Fatalf("a line of 1 MiB is not read unchanged: %v", err)
 	}
 	lines := lineReader{in: bufio.NewReader(&byteReader{'x'}), maxLine: 1 << 20}
 	if _, _, err := lines.next(); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("an endless line: %v", err)
+		t.Errorf("an endless line: got %v, want limit_exceeded", err)
 	}
 	longest := strings.Repeat("x", steps.DefaultMaxResultBytes)
 	lines = lineReader{in: bufio.NewReader(strings.NewReader(longest + `{"fn":"s.f","args":{},"result":` + "\n")), maxLine: maxLine}
 	if text, _, err := lines.next(); err != nil || len(text) <= len(longest) {
-		t.Errorf("a line with the longest result: %d bytes, %v", len(text), err)
+		t.Errorf("the line of the longest result: got %d bytes, %v", len(text), err)
 	}
 }
 
@@ -109,7 +109,7 @@ func FuzzCassette(f *testing.F) {
 		first := linesOf(c)
 		again, err := Read(strings.NewReader(strings.Join(first, "\n")), "again")
 		if err != nil {
-			t.Fatalf("what was read does not read again: %v\n%s", err, strings.Join(first, "\n"))
+			t.Fatalf("the written recording cannot be read: %v\n%s", err, strings.Join(first, "\n"))
 		}
 		if diff := cmp.Diff(first, linesOf(again)); diff != "" {
 			t.Fatal(diff)
@@ -117,7 +117,7 @@ func FuzzCassette(f *testing.F) {
 		for i, fn := range c.functions {
 			for j, one := range fn.calls {
 				if one.digest != again.functions[i].calls[j].digest {
-					t.Fatalf("the arguments %s do not equal themselves", one.args)
+					t.Fatalf("the digest of the arguments %s changed", one.args)
 				}
 			}
 		}
@@ -132,11 +132,11 @@ func TestTooLongToRecord(t *testing.T) {
 	recorder.maxLine = 100
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`"`+strings.Repeat("x", 100)+`"`), nil)
 	if fault.CodeOf(recorder.Err()) != fault.LimitExceeded || file.Len() > 0 {
-		t.Errorf("%v, %d bytes", recorder.Err(), file.Len())
+		t.Errorf("too long a line: got %v, %d bytes written", recorder.Err(), file.Len())
 	}
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`1`), nil)
 	if err := recorder.Failing(); err != nil || recorder.Lost() != 1 ||
 		!strings.HasSuffix(file.String(), "{\"gap\":1}\n{\"fn\":\"s.f\",\"args\":{},\"result\":1}\n") {
-		t.Errorf("after it: %v, %d lost, %s", err, recorder.Lost(), file.String())
+		t.Errorf("after the lost line: %v, %d lost, file %s", err, recorder.Lost(), file.String())
 	}
 }

@@ -99,7 +99,7 @@ func TestAbandonedCalls(t *testing.T) {
 		got := ask(ctx, recorded, "s.f", `{}`)
 		time.Sleep(2 * time.Minute)
 		if !strings.HasPrefix(got, "timeout: ") || strings.Count(file.String(), "\n") != 2 {
-			t.Fatalf("the caller got %s, recorded is\n%s", got, file.String())
+			t.Fatalf("the caller got %s, and the recording is\n%s", got, file.String())
 		}
 		c, err := replay.Read(&file, "x")
 		if err != nil {
@@ -126,11 +126,11 @@ func TestFullDisk(t *testing.T) {
 	recorded := answering(t, func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }).Observe(recorder.Observe)
 	for n := range 5 {
 		if got := ask(t.Context(), recorded, "s.f", `{}`); got != "1" {
-			t.Errorf("call %d: %s", n, got)
+			t.Errorf("call %d: got %s, want 1", n, got)
 		}
 	}
 	if !errors.Is(recorder.Err(), errFull) || !errors.Is(recorder.Failing(), errFull) {
-		t.Errorf("the error is %v", recorder.Err())
+		t.Errorf("got errors %v and %v, want errFull", recorder.Err(), recorder.Failing())
 	}
 	disk.capacity = 1000
 	ask(t.Context(), recorded, "s.f", `{}`)
@@ -140,16 +140,16 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, text, want)
 	}
 	if recorder.Failing() != nil || !errors.Is(recorder.Err(), errFull) || !slices.Equal(reports, []string{errFull.Error(), "<nil>"}) {
-		t.Errorf("%v, %v, told %v", recorder.Failing(), recorder.Err(), reports)
+		t.Errorf("after writing again: Failing is %v, Err is %v, reports are %v", recorder.Failing(), recorder.Err(), reports)
 	}
 	c, err := replay.Read(bytes.NewReader(text), "x")
 	if err != nil || len(c.Warnings()) != 1 {
-		t.Errorf("reading it: %v, %v", err, c.Warnings())
+		t.Errorf("Read: %v, warnings %v, want one", err, c.Warnings())
 	}
 }
 
-// TestSpaceAgain: after a failure, Failing tries to write again. The last line of a function counts, even if it equals an earlier one.
-func TestSpaceAgain(t *testing.T) {
+// TestWritingResumes: after a failure, Failing tries to write again. The last line of a function counts, even if it equals an earlier one.
+func TestWritingResumes(t *testing.T) {
 	t.Parallel()
 	file, err := os.OpenFile(filepath.Join(t.TempDir(), "tape"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -169,11 +169,11 @@ func TestSpaceAgain(t *testing.T) {
 	}
 	ask(t.Context(), recorded("1", "1"), "s.f", `{}`)
 	if err := recorder.Failing(); !errors.Is(err, errFull) {
-		t.Errorf("without room: %v", err)
+		t.Errorf("Failing on a full disk: got %v, want errFull", err)
 	}
 	disk.capacity = 1000
 	if err := recorder.Failing(); err != nil {
-		t.Errorf("with room: %v", err)
+		t.Errorf("Failing after space was freed: %v", err)
 	}
 	for _, value := range []string{"1", "1", "2", "1"} {
 		entry, err := recorded(value, "1").Resolve("s.f")
@@ -187,7 +187,7 @@ func TestSpaceAgain(t *testing.T) {
 		t.Errorf("%v, got\n%s", err, text)
 	}
 	if len(reports) != 2 || reports[1] != "<nil>" {
-		t.Errorf("told %q", reports)
+		t.Errorf("got reports %q, want 2", reports)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// TestWhatIsNotRecorded: secrets that an answer repeats, and calls that the client cancelled, are not recorded.
-func TestWhatIsNotRecorded(t *testing.T) {
+// TestRedactedRecording: secrets that an answer repeats, and calls that the client cancelled, are not recorded.
+func TestRedactedRecording(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
 	r := replay.NewRecorder(&tape, nil)
@@ -22,7 +22,7 @@ func TestWhatIsNotRecorded(t *testing.T) {
 	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), nil,
 		&fault.Error{Code: fault.Denied, Message: "not hunter22", Body: []byte(`["hunter22"]`)})
 	if text := tape.String(); strings.Contains(text, "hunter22") || strings.Count(text, "\n") != 3 || r.Err() != nil {
-		t.Errorf("recorded\n%s%v", text, r.Err())
+		t.Errorf("the recording shows a secret, or lacks a line:\n%s%v", text, r.Err())
 	}
 }
 
@@ -47,7 +47,7 @@ func TestLiteralDefaults(t *testing.T) {
 	want := ask(t.Context(), registry.Observe(recorder.Observe), "s.f", `{}`)
 	shown := tape.String() + entry.Signature() + string(entry.Spec().Input)
 	if !strings.Contains(want, "sk-live") || strings.Contains(shown, "sk-live") {
-		t.Errorf("the call gives %s, shown is\n%s", want, shown)
+		t.Errorf("the call gives %s, and the recording shows\n%s", want, shown)
 	}
 	c, err := replay.Read(&tape, "x")
 	if err != nil {
@@ -60,6 +60,6 @@ func TestLiteralDefaults(t *testing.T) {
 	again := mustRegistry(t, c, nothing)
 	got := ask(c.Cursor(t.Context(), ""), again, "s.f", `{}`)
 	if digests.ReplaceAllString(got, "$1") == got || strings.HasPrefix(got, "not_recorded") {
-		t.Errorf("the replay gives %s", got)
+		t.Errorf("the replay gives %s, want a recorded answer", got)
 	}
 }

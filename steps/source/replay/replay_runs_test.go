@@ -64,7 +64,7 @@ func TestConcurrentCallsOfOneRun(t *testing.T) {
 	}
 	wg.Wait()
 	if len(seen) != 100 {
-		t.Errorf("%d answers of 100 were given", len(seen))
+		t.Errorf("got %d different answers, want 100", len(seen))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLimits(t *testing.T) {
 	recorded := original.Observe(recorder.Observe)
 	for args, want := range answers {
 		if got := ask(t.Context(), recorded, "s.f", args); got != want {
-			t.Fatalf("the call gives %.100s", got)
+			t.Fatalf("the call gives %.100s, want %.100s", got, want)
 		}
 	}
 	c, err := replay.Read(&file, "x")
@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 	replayed := mustRegistry(t, c, original)
 	for args, want := range answers {
 		if got := ask(c.Cursor(t.Context(), ""), replayed, "s.f", args); got != want {
-			t.Errorf("the replay gives %.100s", got)
+			t.Errorf("the replay gives %.100s, want %.100s", got, want)
 		}
 	}
 	small, err := steps.NewRegistry([]steps.Function{{Spec: steps.Spec{Name: "s.f"},
@@ -102,7 +102,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, args := range []string{`{"n":1}`, deepArgs} {
 		if got := ask(c.Cursor(t.Context(), ""), mustRegistry(t, c, small), "s.f", args); !strings.HasPrefix(got, "limit_exceeded: ") {
-			t.Errorf("under a smaller limit: %.100s", got)
+			t.Errorf("under a smaller limit: got %.100s, want limit_exceeded", got)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestManyMisses(t *testing.T) {
 		for n := range 22 {
 			got := ask(ctx, r, "s.f", fmt.Sprintf(`{"n":%d}`, n+1))
 			if !strings.HasPrefix(got, "not_recorded: ") || strings.Contains(got, `{"n":0}`) != (n < 20) {
-				t.Errorf("miss %d: %s", n+1, got)
+				t.Errorf("missing call %d: got %s", n+1, got)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func base(t testing.TB, specs ...steps.Spec) *steps.Registry {
 	var fns []steps.Function
 	for _, spec := range specs {
 		fns = append(fns, steps.Function{Spec: spec, Call: func(context.Context, []byte) ([]byte, error) {
-			t.Error("a function of the base was called")
+			t.Error("the replay called a real function")
 			return nil, errors.New("called")
 		}})
 	}
@@ -113,19 +113,19 @@ func TestWithoutCursor(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := ask(other.Cursor(t.Context(), ""), r, "f", `{}`); !strings.HasPrefix(got, string(fault.Internal)) {
-		t.Errorf("with the cursor of another cassette: %s", got)
+		t.Errorf("with the cursor of another cassette: got %s, want internal", got)
 	}
 	if got := ask(other.Cursor(one.Cursor(t.Context(), ""), ""), r, "f", `{}`); got != "1" {
-		t.Errorf("with both cursors: %s", got)
+		t.Errorf("with both cursors: got %s, want 1", got)
 	}
 	ctx, cancel := context.WithCancel(one.Cursor(t.Context(), ""))
 	cancel()
 	if got := ask(ctx, r, "f", `{}`); !strings.HasPrefix(got, string(fault.Cancelled)) {
-		t.Errorf("cancelled: %s", got)
+		t.Errorf("with a cancelled context: got %s", got)
 	}
 }
 
-func TestUnfitName(t *testing.T) {
+func TestInvalidName(t *testing.T) {
 	t.Parallel()
 	c, err := replay.Read(strings.NewReader(`{"fn":"a b","result":1}`), "x")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestAnotherSecret(t *testing.T) {
 	c, r := load(t, base(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)
 	if got := ask(c.Cursor(t.Context(), ""), r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
 		strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
-		t.Errorf("another secret: %s", got)
+		t.Errorf("a call with another secret: got %s", got)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("the recording shows a secret:\n%s", file.String())
 	}
 	if n := strings.Count(file.String(), "\n"); n != 1+len(want) {
-		t.Errorf("%d lines for %d calls", n, len(want))
+		t.Errorf("the recording has %d lines, want %d", n, 1+len(want))
 	}
 	c, err := replay.Read(bytes.NewReader(file.Bytes()), "trip.jsonl")
 	if err != nil {
@@ -224,7 +224,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	if got := run(c.Cursor(t.Context(), "another"), mustRegistry(t, c, original)); !strings.HasPrefix(got[0], "not_recorded") {
-		t.Errorf("another chain got %s", got[0])
+		t.Errorf("another chain: got %s, want not_recorded", got[0])
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *Registry) With(fns ...Function) (*Registry, error) {
 		}
 	}
 	if len(fns) > 0 {
-		warnOfTwins(names, r.options.Warn)
+		warnOfSimilarNames(names, r.options.Warn)
 	}
 	return &Registry{index: newIndex(names), entries: entries, length: len(entries), options: r.options}, nil
 }
@@ -98,8 +98,8 @@ func checkFunction(fn *Function) *fault.Error {
 	return nil
 }
 
-// warnOfTwins warns of names that differ only in case and separators.
-func warnOfTwins(names []string, warn func(*fault.Error)) {
+// warnOfSimilarNames warns of names that differ only in case and separators.
+func warnOfSimilarNames(names []string, warn func(*fault.Error)) {
 	first := make(map[string]string, len(names))
 	for _, name := range names {
 		folded := FoldName(name)

@@ -31,8 +31,8 @@ func newTestRequest(ctx context.Context, method, url, body string) *http.Request
 	return request
 }
 
-// TestBodyIsSentAgain: a PUT is repeated with its body, which is read only once.
-func TestBodyIsSentAgain(t *testing.T) {
+// TestRetriedBody: a PUT is repeated with its body, which is read only once.
+func TestRetriedBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []string
@@ -40,19 +40,19 @@ func TestBodyIsSentAgain(t *testing.T) {
 			body, _ := io.ReadAll(r.Body)
 			bodies = append(bodies, string(body))
 			if r.ContentLength != 4 {
-				t.Errorf("a length of %d", r.ContentLength)
+				t.Errorf("got content length %d, want 4", r.ContentLength)
 			}
 			return respond(503, "", "Retry-After", "1"), nil
 		})})
 		response, err := c.Do(newTestRequest(t.Context(), http.MethodPost, "https://a.example", "body"))
 		if err != nil || response.StatusCode != 503 || len(bodies) != 1 {
-			t.Errorf("a POST was sent %d times, %v", len(bodies), err)
+			t.Errorf("the POST was sent %d times, want 1: %v", len(bodies), err)
 		}
 		bodies = nil
 		unread := newTestRequest(t.Context(), http.MethodPut, "https://a.example", "body")
 		unread.GetBody = nil
 		if _, err := c.Do(unread); err != nil || strings.Join(bodies, " ") != "body body body body" {
-			t.Errorf("sent %q, %v", bodies, err)
+			t.Errorf("got bodies %q, %v, want four times body", bodies, err)
 		}
 	})
 }
@@ -110,11 +110,11 @@ func TestOutcomes(t *testing.T) {
 	}()
 	_, err = c.Do(newTestRequest(ctx, http.MethodPost, server.URL+"/slow", "x"))
 	if f, _ := fault.As(err); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
-		t.Errorf("cancelled on its way: %v", err)
+		t.Errorf("a request cancelled while it runs: got %v", err)
 	}
 }
 
-func TestClientCodesTheErrorsOfBodies(t *testing.T) {
+func TestErrorsOfBodiesHaveCodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -156,7 +156,7 @@ func TestClosedClient(t *testing.T) {
 	get(t, other, "https://a.example")
 }
 
-func TestUserAgentAndTheCallersRequest(t *testing.T) {
+func TestUserAgent(t *testing.T) {
 	t.Parallel()
 	var agent string
 	c := testClient(t, httpsource.ClientOptions{UserAgent: "test/1", Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -165,7 +165,7 @@ func TestUserAgentAndTheCallersRequest(t *testing.T) {
 	})})
 	request := newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")
 	if _, err := c.Do(request); err != nil || agent != "test/1" || request.Header.Get("User-Agent") != "" {
-		t.Errorf("sent %q, %v; the request has %v", agent, err, request.Header)
+		t.Errorf("got User-Agent %q, %v; the caller's request has %v", agent, err, request.Header)
 	}
 }
 

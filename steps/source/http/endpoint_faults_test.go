@@ -48,7 +48,7 @@ func TestEndpointArgumentsRefused(t *testing.T) {
 func TestEndpointFaults(t *testing.T) {
 	t.Parallel()
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
-	fine := "https://a.example/"
+	url := "https://a.example/"
 	tests := []struct {
 		endpoint httpsource.Endpoint
 		at       string
@@ -67,42 +67,42 @@ func TestEndpointFaults(t *testing.T) {
 		{httpsource.Endpoint{URL: "https://a.example:99999/"}, "/url", fault.BadRequest},
 		{httpsource.Endpoint{URL: "https://127.1/"}, "/url", fault.BadRequest},
 		{httpsource.Endpoint{URL: "https://*.example/"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "#topsecret"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{#x}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{+x}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "?a={+x}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{topsecret"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "topsecret}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{a.b}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{?x}/y"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{?x}{?y}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "?a=b{?y}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{&y}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "?a=b{/y}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "../{y}"}, "/url", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Method: "get"}, "/method", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Method: "GET", Body: raw(`{}`)}, "/body", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Body: raw(`{`)}, "/body", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":["$0.x"]}`)}, "/body/a/0", fault.BadReference},
-		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":"$secret.x"}`)}, "/body/a", fault.NotSupported},
-		{httpsource.Endpoint{URL: fine, Body: raw(`{"a":"$input[0]"}`)}, "/body/a", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"Host": "topsecret"}}, "/headers/Host", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X A": "topsecret"}}, "/headers/X A", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret\r\n"}}, "/headers/X-A", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "$inputtopsecret"}}, "/headers/X-A", fault.BadReference},
-		{httpsource.Endpoint{URL: fine, Headers: map[string]string{"X-A": "topsecret ${$input.}"}}, "/headers/X-A", fault.BadReference},
-		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`"$1"`)}}, "/query/q", fault.BadReference},
-		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(`{"a":1}`)}}, "/query/q", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Query: map[string]json.RawMessage{"q": raw(``)}}, "/query/q", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Input: raw(`[]`)}, "/input", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Input: raw(`{"type":"string"}`)}, "/input", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine + "{city}", Input: raw(`{"type":"object","properties":{"citty":{}},"additionalProperties":false}`)}, "/input",
-			fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Output: raw(`{`)}, "/output", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Effect: "reed"}, "/effect", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, Result: "bodi"}, "/result", fault.BadRequest},
-		{httpsource.Endpoint{URL: fine, TimeoutMs: -1}, "/timeoutMs", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "#topsecret"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{#x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{+x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "?a={+x}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{topsecret"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "topsecret}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{a.b}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{?x}/y"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{?x}{?y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "?a=b{?y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{&y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "?a=b{/y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "../{y}"}, "/url", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Method: "get"}, "/method", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Method: "GET", Body: raw(`{}`)}, "/body", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Body: raw(`{`)}, "/body", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Body: raw(`{"a":["$0.x"]}`)}, "/body/a/0", fault.BadReference},
+		{httpsource.Endpoint{URL: url, Body: raw(`{"a":"$secret.x"}`)}, "/body/a", fault.NotSupported},
+		{httpsource.Endpoint{URL: url, Body: raw(`{"a":"$input[0]"}`)}, "/body/a", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Headers: map[string]string{"Host": "topsecret"}}, "/headers/Host", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Headers: map[string]string{"X A": "topsecret"}}, "/headers/X A", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Headers: map[string]string{"X-A": "topsecret\r\n"}}, "/headers/X-A", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Headers: map[string]string{"X-A": "$inputtopsecret"}}, "/headers/X-A", fault.BadReference},
+		{httpsource.Endpoint{URL: url, Headers: map[string]string{"X-A": "topsecret ${$input.}"}}, "/headers/X-A", fault.BadReference},
+		{httpsource.Endpoint{URL: url, Query: map[string]json.RawMessage{"q": raw(`"$1"`)}}, "/query/q", fault.BadReference},
+		{httpsource.Endpoint{URL: url, Query: map[string]json.RawMessage{"q": raw(`{"a":1}`)}}, "/query/q", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Query: map[string]json.RawMessage{"q": raw(``)}}, "/query/q", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Input: raw(`[]`)}, "/input", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Input: raw(`{"type":"string"}`)}, "/input", fault.BadRequest},
+		{httpsource.Endpoint{URL: url + "{city}", Input: raw(`{"type":"object","properties":{"citty":{}},"additionalProperties":false}`)},
+			"/input", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Output: raw(`{`)}, "/output", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Effect: "reed"}, "/effect", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, Result: "bodi"}, "/result", fault.BadRequest},
+		{httpsource.Endpoint{URL: url, TimeoutMs: -1}, "/timeoutMs", fault.BadRequest},
 	}
 	o := httpsource.Options{Allow: []string{"a b", "fine.example", "*"}}
 	want := []string{"/allow/0 bad_request", "/allow/2 bad_request"}
@@ -112,10 +112,10 @@ func TestEndpointFaults(t *testing.T) {
 		want = append(want, "/endpoints/"+test.endpoint.Name+test.at+" "+string(test.code))
 	}
 	for _, name := range []string{"", "a/b", "a.", "Get", "request", "ea a"} {
-		o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: name, URL: fine})
+		o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: name, URL: url})
 		want = append(want, fault.Key("/endpoints", name)+" bad_request")
 	}
-	o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: "twice", URL: fine}, httpsource.Endpoint{Name: "Twice", URL: fine})
+	o.Endpoints = append(o.Endpoints, httpsource.Endpoint{Name: "twice", URL: url}, httpsource.Endpoint{Name: "Twice", URL: url})
 	want = append(want, "/endpoints/Twice bad_request")
 	_, err := httpsource.New(&o)
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -127,7 +127,7 @@ func TestEndpointFaults(t *testing.T) {
 		f, _ := fault.As(err)
 		got = append(got, f.At+" "+string(f.Code))
 		if strings.Contains(f.Message+f.Source, "topsecret") {
-			t.Errorf("shows a secret: %v (%s)", f, f.Source)
+			t.Errorf("the fault shows a secret: %v (%s)", f, f.Source)
 		}
 	}
 	for i := range max(len(want), len(got)) {

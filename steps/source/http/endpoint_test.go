@@ -156,13 +156,13 @@ func TestValuesStayInTheirSegments(t *testing.T) {
 		got := strings.Split(seen.EscapedPath(), "/")
 		for i := range got {
 			if plain, _ := url.PathUnescape(got[i]); i >= len(want) || plain != must(url.PathUnescape(want[i])) {
-				t.Fatalf("%s: the path is %s", args, seen.EscapedPath())
+				t.Fatalf("%s: got path %s", args, seen.EscapedPath())
 			}
 		}
 		query := seen.Query()
 		if len(got) != 5 || seen.Host != "a.example" || seen.Scheme != "https" || len(query) != 3 || query.Get("q") != x ||
 			query.Get("y") != y || query.Get("z") != z {
-			t.Fatalf("%s: called %s", args, seen)
+			t.Fatalf("%s: got URL %s", args, seen)
 		}
 	})
 }
@@ -223,10 +223,10 @@ func TestEndpointHosts(t *testing.T) {
 		t.Errorf("got %s, %v", result, err)
 	}
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`/x"}`); fault.CodeOf(err) != fault.Denied {
-		t.Errorf("http.get may call it: %v", err)
+		t.Errorf("http.get of an endpoint's private host: got %v, want denied", err)
 	}
 	if _, err := invoke(t.Context(), s, "http.away", `{}`); fault.CodeOf(err) != fault.Denied {
-		t.Errorf("a redirect to a private address: %v", err)
+		t.Errorf("a redirect to a private address: got %v, want denied", err)
 	}
 }
 
@@ -259,16 +259,16 @@ func TestConfiguredSecrets(t *testing.T) {
 			}
 		}
 		if !strings.Contains(shown, "[redacted]") || fn == "http.good" && !strings.Contains(shown, "german-de") {
-			t.Errorf("%s: %s", fn, shown)
+			t.Errorf("%s does not redact a secret, or redacts a plain header: %s", fn, shown)
 		}
 	}
 	good := s.Functions()[2].Spec
 	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`),
 		func([]byte) []byte { return []byte(`"[redacted]"`) })); got != `{"n":1,"token":"[redacted]"}` {
-		t.Errorf("recorded as %s", got)
+		t.Errorf("got recorded arguments %s", got)
 	}
 	if strings.Contains(good.Description, "token") {
-		t.Errorf("described as %s", good.Description)
+		t.Errorf("the description shows the query: %s", good.Description)
 	}
 }
 
@@ -294,8 +294,8 @@ func TestEndpointResults(t *testing.T) {
 	}
 }
 
-// TestEndpointRepetition: a call that reads or was declared idempotent is repeated, whatever its method, within its time limit.
-func TestEndpointRepetition(t *testing.T) {
+// TestEndpointRetries: a call that reads or was declared idempotent is repeated, whatever its method, within its time limit.
+func TestEndpointRetries(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		endpoint httpsource.Endpoint
@@ -316,7 +316,7 @@ func TestEndpointRepetition(t *testing.T) {
 					sent++
 					if r.Body != nil {
 						if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
-							t.Errorf("sent %s, %v", body, err)
+							t.Errorf("got body %s, %v", body, err)
 						}
 					}
 					return respond(503, "", "Retry-After", "2"), nil
@@ -324,7 +324,7 @@ func TestEndpointRepetition(t *testing.T) {
 			start := time.Now()
 			_, err := invoke(t.Context(), s, "http.it", `{}`)
 			if fault.CodeOf(err) != test.code || sent != test.sent || time.Since(start) != test.took {
-				t.Errorf("%+v: sent %d times in %v: %v", test.endpoint, sent, time.Since(start), err)
+				t.Errorf("%+v: sent %d times in %v: %v; want %d times in %v", test.endpoint, sent, time.Since(start), err, test.sent, test.took)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s: the arguments were changed", line)
 		}
 		if again := hidden(slices.Clone(shown)); string(again) != string(shown) {
-			t.Errorf("%s: redacted again it is %s", line, again)
+			t.Errorf("%s: a second redaction gives %s", line, again)
 		}
 		return string(shown)
 	})
@@ -71,10 +71,10 @@ func TestNoSecretSurvives(t *testing.T) {
 		}
 		shown := hidden(args)
 		if strings.Contains(string(shown), secret) {
-			t.Fatalf("%s\nis shown as %s", args, shown)
+			t.Fatalf("%s\nis redacted to %s", args, shown)
 		}
 		if !json.Valid(shown) {
-			t.Fatalf("%s is no JSON", shown)
+			t.Fatalf("the redacted arguments are not JSON: %s", shown)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestRedactDeepValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if shown := hidden([]byte(`{"url":"https://a.b","body":` + string(body) + `}`)); !json.Valid(shown) {
-			t.Error("not JSON")
+			t.Error("the redacted arguments are not JSON")
 		}
 	}
 }
@@ -103,10 +103,10 @@ func FuzzRedact(f *testing.F) {
 		}
 		once := hidden(args)
 		if !json.Valid(once) {
-			t.Fatalf("%s gave %s", args, once)
+			t.Fatalf("%s is redacted to %s, which is not JSON", args, once)
 		}
 		if again := hidden(once); string(again) != string(once) {
-			t.Fatalf("%s\ngave      %s\nand again %s", args, once, again)
+			t.Fatalf("%s\nis redacted to %s\nand then to %s", args, once, again)
 		}
 	})
 }

@@ -119,7 +119,7 @@ func TestRedirects(t *testing.T) {
 
 func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	t.Parallel()
-	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the plain request was sent") }))
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was sent over plain HTTP") }))
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, plain.URL, http.StatusFound)
@@ -134,7 +134,9 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 
 func TestCertificateIsVerified(t *testing.T) {
 	t.Parallel()
-	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the request was sent") }))
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the request was sent to a server without a valid certificate")
+	}))
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
 	defer secure.Close()

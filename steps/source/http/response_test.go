@@ -64,7 +64,7 @@ func TestBodies(t *testing.T) {
 				t.Errorf("got  %.200s\nwant %.200s", got, test.want)
 			}
 			if got := gjson.GetBytes(result, "status").Raw; got != "200" {
-				t.Errorf("status %s", got)
+				t.Errorf("got status %s, want 200", got)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestBodyBound(t *testing.T) {
 		}
 	}
 	if _, err := invoke(t.Context(), s, "http.request", `{"method":"HEAD","url":"`+server.URL+`/over"}`); err != nil {
-		t.Errorf("HEAD of a large body: %v", err)
+		t.Errorf("HEAD of a large body failed: %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestStatusIsFailure(t *testing.T) {
+func TestErrorStatus(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 16<<10)
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {

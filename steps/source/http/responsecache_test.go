@@ -72,12 +72,12 @@ func TestRevalidation(t *testing.T) {
 		first         *http.Response // nil: a 200 with an ETag
 		second        func(*http.Request) *http.Response
 		header, again []string // of the two requests; again nil: the same
-		asked         bool     // the second was conditional
+		conditional   bool     // the second was conditional
 		status        int
 		body          string
 	}{
-		{name: "unchanged", asked: true, status: 200, body: "first"},
-		{name: "with the same credentials", header: bearer, asked: true, status: 200, body: "first"},
+		{name: "unchanged", conditional: true, status: 200, body: "first"},
+		{name: "with the same credentials", header: bearer, conditional: true, status: 200, body: "first"},
 		{name: "with others", header: bearer, again: []string{"Authorization", "Bearer two"}, status: 200, body: "second"},
 		{name: "with none", header: bearer, again: []string{}, status: 200, body: "second"},
 		{name: "with another key", header: []string{"X-Api-Key", "1"}, again: []string{"X-Api-Key", "2"}, status: 200, body: "second"},
@@ -86,41 +86,41 @@ func TestRevalidation(t *testing.T) {
 			status: 200, body: "second"},
 		{name: "another language", header: []string{"Accept-Language", "de"}, again: []string{"Accept-Language", "fr"}, status: 200,
 			body: "second"},
-		{name: "a trace only differs", header: []string{"Traceparent", "1"}, again: []string{"Traceparent", "2"}, asked: true, status: 200,
+		{name: "a trace only differs", header: []string{"Traceparent", "1"}, again: []string{"Traceparent", "2"}, conditional: true, status: 200,
 			body: "first"},
 		{name: "which Vary says to matter", first: respond(200, "first", "ETag", `"1"`, "Vary", "accept, traceparent"),
 			header: []string{"Traceparent", "1"}, again: []string{"Traceparent", "2"}, status: 200, body: "second"},
 		{name: "Vary on everything", first: respond(200, "first", "ETag", `"1"`, "Vary", "*"), status: 200, body: "second"},
 		{name: "Vary on what is the same", first: respond(200, "first", "ETag", `"1"`, "Vary", "Accept, Authorization"), header: bearer,
-			asked: true, status: 200, body: "first"},
-		{name: "Last-Modified", first: respond(200, "first", "Last-Modified", "Sat, 01 Jan 2000 00:00:00 GMT"), asked: true, status: 200,
+			conditional: true, status: 200, body: "first"},
+		{name: "Last-Modified", first: respond(200, "first", "Last-Modified", "Sat, 01 Jan 2000 00:00:00 GMT"), conditional: true, status: 200,
 			body: "first"},
 		{name: "no validator", first: respond(200, "first"), status: 200, body: "second"},
 		{name: "no-store", first: respond(200, "first", "ETag", `"1"`, "Cache-Control", "private, no-store"), status: 200, body: "second"},
 		{name: "no-cache and max-age are the same here",
-			first: respond(200, "first", "ETag", `"1"`, "Cache-Control", "no-cache, max-age=1000"), asked: true, status: 200, body: "first"},
+			first: respond(200, "first", "ETag", `"1"`, "Cache-Control", "no-cache, max-age=1000"), conditional: true, status: 200, body: "first"},
 		{name: "no-store of the request", header: []string{"Cache-Control", "no-store"}, status: 200, body: "second"},
 		{name: "a range", header: []string{"Range", "bytes=0-1"}, status: 200, body: "second"},
-		{name: "the caller's own condition", header: []string{"If-None-Match", `"1"`}, asked: true, status: 304, body: ""},
+		{name: "the caller's own condition", header: []string{"If-None-Match", `"1"`}, conditional: true, status: 304, body: ""},
 		{name: "not a 200", first: respond(203, "first", "ETag", `"1"`), status: 200, body: "second"},
-		{name: "changed", second: func(*http.Request) *http.Response { return respond(200, "changed", "ETag", `"2"`) }, asked: true,
+		{name: "changed", second: func(*http.Request) *http.Response { return respond(200, "changed", "ETag", `"2"`) }, conditional: true,
 			status: 200, body: "changed"},
-		{name: "gone", second: func(*http.Request) *http.Response { return respond(404, "gone") }, asked: true, status: 404, body: "gone"},
+		{name: "gone", second: func(*http.Request) *http.Response { return respond(404, "gone") }, conditional: true, status: 404, body: "gone"},
 		{name: "a 304 of another answer", second: func(r *http.Request) *http.Response {
 			if r.Header.Get("If-None-Match") != "" {
 				return respond(304, "", "ETag", `"9"`)
 			}
 			return respond(200, "whole", "ETag", `"9"`)
-		}, asked: true, status: 200, body: "whole"},
-		{name: "a 304 with a weak tag", second: func(*http.Request) *http.Response { return respond(304, "", "ETag", `W/"1"`) }, asked: true,
-			status: 200, body: "first"},
-		{name: "an empty body", first: respond(200, "", "ETag", `"1"`), asked: true, status: 200, body: ""},
+		}, conditional: true, status: 200, body: "whole"},
+		{name: "a 304 with a weak tag", second: func(*http.Request) *http.Response { return respond(304, "", "ETag", `W/"1"`) },
+			conditional: true, status: 200, body: "first"},
+		{name: "an empty body", first: respond(200, "", "ETag", `"1"`), conditional: true, status: 200, body: ""},
 		{name: "a large body", first: respond(200, strings.Repeat("x", 200_000), "ETag", `"1"`), status: 200, body: "second"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var asked bool
+			var conditional bool
 			answers := []func(*http.Request) *http.Response{
 				func(*http.Request) *http.Response {
 					if test.first != nil {
@@ -129,11 +129,11 @@ func TestRevalidation(t *testing.T) {
 					return respond(200, "first", "ETag", `"1"`)
 				},
 				func(r *http.Request) *http.Response {
-					asked = asked || r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Modified-Since") != ""
+					conditional = conditional || r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Modified-Since") != ""
 					switch {
 					case test.second != nil:
 						return test.second(r)
-					case asked:
+					case conditional:
 						return respond(304, "")
 					}
 					return respond(200, "second", "ETag", `"1"`)
@@ -149,8 +149,9 @@ func TestRevalidation(t *testing.T) {
 				test.again = test.header
 			}
 			response, body := get(t, c, url, test.again...)
-			if asked != test.asked || response.StatusCode != test.status || body != test.body {
-				t.Errorf("asked %t, answered %d %.40q; want %t, %d %q", asked, response.StatusCode, body, test.asked, test.status, test.body)
+			if conditional != test.conditional || response.StatusCode != test.status || body != test.body {
+				t.Errorf("got conditional %t, %d %.40q; want %t, %d %q", conditional, response.StatusCode, body,
+					test.conditional, test.status, test.body)
 			}
 		})
 	}
@@ -162,8 +163,9 @@ func TestRevalidatedHeader(t *testing.T) {
 	n := 0
 	c := testClient(t, httpsource.ClientOptions{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		n++
-		if asked := r.Header.Get("If-None-Match") != ""; asked != (n == 2 || n == 3) { // the fourth is not, because a 304 said no-store
-			t.Errorf("request %d is conditional: %t", n, asked)
+		// The fourth request is not conditional, because a 304 said no-store.
+		if conditional := r.Header.Get("If-None-Match") != ""; conditional != (n == 2 || n == 3) {
+			t.Errorf("request %d: conditional is %t", n, conditional)
 		}
 		switch n {
 		case 1:
@@ -179,7 +181,7 @@ func TestRevalidatedHeader(t *testing.T) {
 	if h := response.Header; body != `{"a":1}` || response.ContentLength != 7 || response.Status != "200 OK" ||
 		h.Get("Content-Type") != "application/json" || h.Get("Date") != "two" || h.Get("X-Old") != "kept" || h.Get("Set-Cookie") != "" ||
 		h.Get("Content-Length") != "" {
-		t.Errorf("%d bytes, %v, %s", response.ContentLength, h, body)
+		t.Errorf("got %d bytes, header %v, body %s", response.ContentLength, h, body)
 	}
 	response.Header.Set("X-Old", "changed by the caller")
 	response, body = get(t, c, "https://a.example")
@@ -189,8 +191,8 @@ func TestRevalidatedHeader(t *testing.T) {
 	get(t, c, "https://a.example")
 }
 
-// TestReferencesSeeTheWholeBody: http.get returns the same if nothing has changed, with real sockets and compression.
-func TestReferencesSeeTheWholeBody(t *testing.T) {
+// TestRevalidatedBodyIsComplete: http.get returns the same if nothing has changed, with real sockets and compression.
+func TestRevalidatedBodyIsComplete(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var statuses []int
@@ -221,7 +223,7 @@ func TestReferencesSeeTheWholeBody(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(statuses) != "[200 304 304 304 304 304]" {
-		t.Errorf("the server answered %v", statuses)
+		t.Errorf("the server answered %v, want one 200 and then 304", statuses)
 	}
 }
 
@@ -230,7 +232,7 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, httpsource.ClientOptions{Retries: -1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("If-None-Match") != "" {
-			t.Errorf("%s was kept", r.URL.Path)
+			t.Errorf("the broken or unread answer of %s was stored", r.URL.Path)
 		}
 		response := respond(200, "half", "ETag", `"1"`)
 		if r.URL.Path == "/broken" {
@@ -258,23 +260,23 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 	}
 }
 
-// TestMemoryOfKnownAnswers: whatever is requested, the stored answers stay within the bound, and use it.
-func TestMemoryOfKnownAnswers(t *testing.T) {
+// TestCacheBytes: whatever is requested, the stored answers stay within the bound, and use it.
+func TestCacheBytes(t *testing.T) {
 	t.Parallel()
-	const maximum, each = 40_000, 700 // the memory of an answer besides its body
+	const maximum, overhead = 40_000, 700 // the memory of an answer besides its body
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		version, known, looking := map[string]int{}, 0, false
+		version, stored, measuring := map[string]int{}, 0, false
 		c := testClient(t, httpsource.ClientOptions{CacheBytes: maximum, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			path := r.URL.Path
 			etag := fmt.Sprintf(`"%d"`, version[path])
-			switch asked := r.Header.Get("If-None-Match"); {
-			case looking && asked != "":
-				known += 100 * version[path]
-				return respond(304, "", "ETag", asked), nil
-			case looking:
+			switch sentETag := r.Header.Get("If-None-Match"); {
+			case measuring && sentETag != "":
+				stored += 100 * version[path]
+				return respond(304, "", "ETag", sentETag), nil
+			case measuring:
 				return respond(404, ""), nil
-			case asked == etag:
+			case sentETag == etag:
 				return respond(304, "", "ETag", etag), nil
 			}
 			return respond(200, strings.Repeat("x", 100*version[path])+path, "ETag", etag), nil
@@ -285,15 +287,15 @@ func TestMemoryOfKnownAnswers(t *testing.T) {
 				version[path] = random.IntN(50) // some are too large to be stored
 			}
 			if _, body := get(t, c, "https://a.example"+path); body != strings.Repeat("x", 100*version[path])+path {
-				t.Fatalf("%s answered %.20q (%d bytes) in version %d", path, body, len(body), version[path])
+				t.Fatalf("%s: got %.20q (%d bytes) for version %d", path, body, len(body), version[path])
 			}
 		}
-		looking = true
+		measuring = true
 		for path := range version {
 			get(t, c, "https://a.example"+path)
 		}
-		if known > maximum || known < maximum-maximum/8-len(version)*each {
-			t.Errorf("%d bytes are known of %d allowed", known, maximum)
+		if stored > maximum || stored < maximum-maximum/8-len(version)*overhead {
+			t.Errorf("%d bytes are stored, want at most %d, and close to it", stored, maximum)
 		}
 	}
 }

@@ -24,7 +24,7 @@ var quiet = log.New(io.Discard, "", 0)
 // script gives one answer for each attempt, and repeats the last one.
 type script struct {
 	attempts []attempt
-	made     int
+	sent     int
 }
 
 type attempt struct {
@@ -37,8 +37,8 @@ type attempt struct {
 }
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
-	a := s.attempts[min(s.made, len(s.attempts)-1)]
-	s.made++
+	a := s.attempts[min(s.sent, len(s.attempts)-1)]
+	s.sent++
 	if a.hang {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -72,55 +72,55 @@ func TestRetries(t *testing.T) {
 		timeout  time.Duration // 0: 10 minutes; -1: only that of the options, a minute
 		cancel   time.Duration // 0: never
 		retries  int           // of the options
-		made     int
+		sent     int
 		code     fault.Code
 		status   int
 		minimum  time.Duration // that the call takes
 		maximum  time.Duration
 	}{
-		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, made: 3, minimum: 750 * time.Millisecond,
+		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, sent: 3, minimum: 750 * time.Millisecond,
 			maximum: 1500 * time.Millisecond},
-		{name: "502, 504, 429", method: "HEAD", attempts: []attempt{{status: 502}, {status: 504}, {status: 429}, ok}, made: 4,
+		{name: "502, 504, 429", method: "HEAD", attempts: []attempt{{status: 502}, {status: 504}, {status: 429}, ok}, sent: 4,
 			minimum: 1750 * time.Millisecond, maximum: 3500 * time.Millisecond},
-		{name: "to the end", method: "GET", attempts: []attempt{{status: 503}}, made: 4, code: fault.FunctionFailed, status: 503,
+		{name: "to the end", method: "GET", attempts: []attempt{{status: 503}}, sent: 4, code: fault.FunctionFailed, status: 503,
 			minimum: time.Second, maximum: 4 * time.Second},
-		{name: "500 is an answer", method: "GET", attempts: []attempt{{status: 500}, ok}, made: 1, code: fault.FunctionFailed, status: 500},
-		{name: "404 is an answer", method: "GET", attempts: []attempt{{status: 404}, ok}, made: 1, code: fault.FunctionFailed, status: 404},
-		{name: "PUT and DELETE are idempotent", method: "PUT", attempts: []attempt{{status: 503}, ok}, made: 2, maximum: time.Second},
-		{name: "DELETE", method: "DELETE", attempts: []attempt{refused, ok}, made: 2, maximum: time.Second},
-		{name: "POST never", method: "POST", attempts: []attempt{{status: 503, retryAfter: "1"}, ok}, made: 1, code: fault.FunctionFailed,
+		{name: "500 is an answer", method: "GET", attempts: []attempt{{status: 500}, ok}, sent: 1, code: fault.FunctionFailed, status: 500},
+		{name: "404 is an answer", method: "GET", attempts: []attempt{{status: 404}, ok}, sent: 1, code: fault.FunctionFailed, status: 404},
+		{name: "PUT and DELETE are idempotent", method: "PUT", attempts: []attempt{{status: 503}, ok}, sent: 2, maximum: time.Second},
+		{name: "DELETE", method: "DELETE", attempts: []attempt{refused, ok}, sent: 2, maximum: time.Second},
+		{name: "POST never", method: "POST", attempts: []attempt{{status: 503, retryAfter: "1"}, ok}, sent: 1, code: fault.FunctionFailed,
 			status: 503},
-		{name: "PATCH never", method: "PATCH", attempts: []attempt{{status: 429}, ok}, made: 1, code: fault.FunctionFailed, status: 429},
-		{name: "POST never, connection", method: "POST", attempts: []attempt{refused, ok}, made: 1, code: fault.Unavailable},
-		{name: "POST never, cut body", method: "POST", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 1,
+		{name: "PATCH never", method: "PATCH", attempts: []attempt{{status: 429}, ok}, sent: 1, code: fault.FunctionFailed, status: 429},
+		{name: "POST never, connection", method: "POST", attempts: []attempt{refused, ok}, sent: 1, code: fault.Unavailable},
+		{name: "POST never, cut body", method: "POST", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, sent: 1,
 			code: fault.Unavailable},
-		{name: "connection", method: "GET", attempts: []attempt{refused, refused, ok}, made: 3, minimum: 750 * time.Millisecond,
+		{name: "connection", method: "GET", attempts: []attempt{refused, refused, ok}, sent: 3, minimum: 750 * time.Millisecond,
 			maximum: 1500 * time.Millisecond},
-		{name: "connection to the end", method: "GET", attempts: []attempt{refused}, made: 4, code: fault.Unavailable, maximum: 4 * time.Second},
-		{name: "cut body", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, made: 2, maximum: time.Second},
-		{name: "cut body to the end", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}}, made: 4,
+		{name: "connection to the end", method: "GET", attempts: []attempt{refused}, sent: 4, code: fault.Unavailable, maximum: 4 * time.Second},
+		{name: "cut body", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}, ok}, sent: 2, maximum: time.Second},
+		{name: "cut body to the end", method: "GET", attempts: []attempt{{status: 200, body: "o", cut: true}}, sent: 4,
 			code: fault.Unavailable, maximum: 4 * time.Second},
-		{name: "no such host", method: "GET", attempts: []attempt{{err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, made: 1,
+		{name: "no such host", method: "GET", attempts: []attempt{{err: &net.DNSError{Err: "no such host", IsNotFound: true}}}, sent: 1,
 			code: fault.Unavailable},
-		{name: "Retry-After in seconds", method: "GET", attempts: []attempt{{status: 429, retryAfter: "42"}, ok}, made: 2,
+		{name: "Retry-After in seconds", method: "GET", attempts: []attempt{{status: 429, retryAfter: "42"}, ok}, sent: 2,
 			minimum: 42 * time.Second, maximum: 42 * time.Second},
-		{name: "Retry-After as a date", method: "GET", attempts: []attempt{{status: 503, retryAfter: noDate}, ok}, made: 2,
+		{name: "Retry-After as a date", method: "GET", attempts: []attempt{{status: 503, retryAfter: noDate}, ok}, sent: 2,
 			minimum: 7 * time.Second, maximum: 7 * time.Second},
 		{name: "Retry-After of the past", method: "GET", attempts: []attempt{{status: 503, retryAfter: "Fri, 31 Dec 1999 23:59:59 GMT"}, ok},
-			made: 2},
+			sent: 2},
 		{name: "Retry-After past the deadline", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}, ok},
-			timeout: 30 * time.Second, made: 1, code: fault.FunctionFailed, status: 503},
-		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, made: 1,
+			timeout: 30 * time.Second, sent: 1, code: fault.FunctionFailed, status: 503},
+		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, sent: 1,
 			code: fault.FunctionFailed, status: 503},
-		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, made: 2, maximum: time.Second},
+		{name: "Retry-After that is none", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, sent: 2, maximum: time.Second},
 		{name: "cancelled between attempts", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}}, cancel: 3 * time.Second,
-			made: 1, code: fault.Cancelled, minimum: 3 * time.Second, maximum: 3 * time.Second},
-		{name: "no deadline", method: "GET", attempts: []attempt{{hang: true}}, timeout: -1, made: 1, code: fault.Timeout,
+			sent: 1, code: fault.Cancelled, minimum: 3 * time.Second, maximum: 3 * time.Second},
+		{name: "no deadline", method: "GET", attempts: []attempt{{hang: true}}, timeout: -1, sent: 1, code: fault.Timeout,
 			minimum: time.Minute, maximum: time.Minute},
-		{name: "retries off", method: "GET", attempts: []attempt{{status: 503}}, retries: -1, made: 1, code: fault.FunctionFailed, status: 503},
-		{name: "deadline while it hangs", method: "GET", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
+		{name: "retries off", method: "GET", attempts: []attempt{{status: 503}}, retries: -1, sent: 1, code: fault.FunctionFailed, status: 503},
+		{name: "deadline while it hangs", method: "GET", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, sent: 1,
 			code: fault.Timeout, minimum: 5 * time.Second, maximum: 5 * time.Second},
-		{name: "deadline of a POST", method: "POST", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, made: 1,
+		{name: "deadline of a POST", method: "POST", attempts: []attempt{{hang: true}}, timeout: 5 * time.Second, sent: 1,
 			code: fault.Timeout, minimum: 5 * time.Second, maximum: 5 * time.Second},
 	}
 	for _, test := range tests {
@@ -151,10 +151,10 @@ func TestRetries(t *testing.T) {
 				case err == nil && gjson.GetBytes(result, "body").Str != "ok":
 					t.Errorf("got %s", result)
 				case f != nil && f.Status != test.status:
-					t.Errorf("status %d, want %d", f.Status, test.status)
+					t.Errorf("got status %d, want %d", f.Status, test.status)
 				}
-				if server.made != test.made {
-					t.Errorf("%d attempts, want %d", server.made, test.made)
+				if server.sent != test.sent {
+					t.Errorf("got %d attempts, want %d", server.sent, test.sent)
 				}
 				if took < test.minimum || took > test.maximum {
 					t.Errorf("took %v, want %v to %v", took, test.minimum, test.maximum)

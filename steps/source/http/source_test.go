@@ -68,13 +68,13 @@ func TestConformance(t *testing.T) {
 		AssumedEffects: true, // its effect depends on the arguments
 	})
 	for _, fn := range open(t, nil).Functions() {
-		if is := (fn.Name == "http.get"); fn.EffectDeclared != is || (fn.Effect == steps.Read) != is {
-			t.Errorf("%s: %v, declared %t", fn.Name, fn.Effect, fn.EffectDeclared)
+		if reads := (fn.Name == "http.get"); fn.EffectDeclared != reads || (fn.Effect == steps.Read) != reads {
+			t.Errorf("%s: got effect %v, declared %t", fn.Name, fn.Effect, fn.EffectDeclared)
 		}
 	}
 }
 
-func TestWhatIsSent(t *testing.T) {
+func TestRequests(t *testing.T) {
 	t.Parallel()
 	s, server := serve(t, httpsource.Options{UserAgent: "test/1"}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -130,7 +130,7 @@ func TestRefusedArguments(t *testing.T) {
 		_, err := invoke(t.Context(), s, fn, args)
 		f, _ := fault.As(err)
 		if f == nil || strings.Contains(f.Error(), "topsecret") {
-			t.Errorf("%s is not refused, or shows its secret: %v", call, err)
+			t.Errorf("%s is accepted, or its fault shows the secret: %v", call, err)
 			return ""
 		}
 		message, _, _ := strings.Cut(f.Message, ": json") // the rest of the message differs from build to build

@@ -47,11 +47,11 @@ func TestTraceReachesServers(t *testing.T) {
 			header = gjson.GetBytes(result, "body.header")
 		}
 		if p, s := header.Get("Traceparent.0").Str, header.Get("Tracestate.0").Str; p != test.parent || s != test.state {
-			t.Errorf("%s: traceparent %q, tracestate %q", test.name, p, s)
+			t.Errorf("%s: got traceparent %q, tracestate %q, want %q, %q", test.name, p, s, test.parent, test.state)
 		}
 	}
 	if server.URL == other.URL {
-		t.Error("the servers are one")
+		t.Error("both servers have the same URL")
 	}
 }
 
@@ -67,6 +67,6 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	result, err = invoke(t.Context(), s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["mine"]` {
-		t.Errorf("without a key: %s, %v", got, err)
+		t.Errorf("without a key: got %s, %v, want the argument", got, err)
 	}
 }

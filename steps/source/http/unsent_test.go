@@ -61,11 +61,11 @@ func TestConfiguredWrites(t *testing.T) {
 		isRepeated bool                        // more than sent
 		outcome    fault.Outcome
 	}{
-		"a read is repeated":     {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
-		"503":                    {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"an endpoint that reads": {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"the connection breaks":  {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
-		"an answer that is large": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1,
+		"read is repeated":    {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
+		"503":                 {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"endpoint that reads": {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"broken connection":   {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
+		"large answer": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1,
 			outcome: fault.Applied},
 		"not modified": {fn: "http.get", answer: func(w http.ResponseWriter) {
 			w.Header().Set("Etag", `"b"`)
@@ -77,7 +77,7 @@ func TestConfiguredWrites(t *testing.T) {
 			var sent atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !test.asRead && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
-					t.Errorf("%s with a body of %d bytes and %v", r.Method, r.ContentLength, r.Header)
+					t.Errorf("unexpected request: %s with a body of %d bytes and header %v", r.Method, r.ContentLength, r.Header)
 				}
 				if sent.Add(1) > 1 {
 					test.answer(w)
@@ -104,10 +104,10 @@ func TestConfiguredWrites(t *testing.T) {
 			}
 			_, err := entry.Call(t.Context(), args)
 			if n := sent.Load() - 1; test.isRepeated != (n > 1) || !test.isRepeated && n != test.sent {
-				t.Errorf("%d requests", n)
+				t.Errorf("got %d requests, want %d, or more if repeated %t", n, test.sent, test.isRepeated)
 			}
 			if got := fault.OutcomeOf(err); !test.asRead && got != test.outcome {
-				t.Errorf("the outcome is %q of %v", got, err)
+				t.Errorf("got outcome %q of %v, want %q", got, err, test.outcome)
 			}
 		})
 	}

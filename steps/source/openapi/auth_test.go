@@ -199,18 +199,18 @@ func TestTokensAreStoredAndRenewed(t *testing.T) {
 		}
 		calls.Wait()
 		if n := a.fetched.Load(); n != 1 {
-			t.Errorf("%d tokens were fetched for calls side by side, want 1", n)
+			t.Errorf("%d tokens were fetched for concurrent calls, want 1", n)
 		}
 		time.Sleep(time.Minute)
 		if _, err := callOf(t, s, "op", `{}`); err != nil || a.fetched.Load() != 2 {
-			t.Errorf("%d tokens were fetched after the first had expired, want 2: %v", a.fetched.Load(), err)
+			t.Errorf("%d tokens were fetched after the first expired, want 2: %v", a.fetched.Load(), err)
 		}
 		a.revoked.Store(2)
 		if _, err := callOf(t, s, "op", `{}`); err != nil || a.fetched.Load() != 3 {
-			t.Errorf("%d tokens were fetched after one was taken back, want 3: %v", a.fetched.Load(), err)
+			t.Errorf("%d tokens were fetched after one was revoked, want 3: %v", a.fetched.Load(), err)
 		}
-		if _, asked := a.scopes.Load("read write"); !asked {
-			t.Error("the scopes of the operation were not asked for")
+		if _, requested := a.scopes.Load("read write"); !requested {
+			t.Error("the operation's scopes were not requested")
 		}
 	})
 }
@@ -221,8 +221,8 @@ func TestScopesOfTheConfiguration(t *testing.T) {
 	if _, err := callOf(t, clientSource(t, a, Credential{Scopes: []string{"other"}}), "op", `{}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, asked := a.scopes.Load("other"); !asked {
-		t.Error("the scopes of the configuration were not asked for")
+	if _, requested := a.scopes.Load("other"); !requested {
+		t.Error("the configured scopes were not requested")
 	}
 }
 

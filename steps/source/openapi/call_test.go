@@ -41,7 +41,7 @@ func callOf(tb testing.TB, s *Source, name, args string) (string, error) {
 			return string(result), err
 		}
 	}
-	tb.Fatalf("no function %s", name)
+	tb.Fatalf("the source has no function %s", name)
 	return "", nil
 }
 

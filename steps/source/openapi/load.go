@@ -30,7 +30,7 @@ type loadOptions struct {
 // loader loads one document.
 type loader struct {
 	o           loadOptions
-	root        *tree
+	document    *tree
 	swagger2    bool // Swagger 2.0
 	refSiblings bool // OpenAPI 3.1 and later: keywords next to a $ref count
 	files       map[string]*tree
@@ -106,7 +106,7 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
 		return nil, fault.New(fault.BadRequest, "this is not an OpenAPI document but a page, HTML or XML: check its address")
 	}
-	if l.root, err = parse(text); err != nil {
+	if l.document, err = parse(text); err != nil {
 		return nil, err
 	}
 	if err := l.detectVersion(); err != nil {
@@ -126,8 +126,8 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 		"the schemas of the document's %d operations are too large: name the operations that are needed with include", len(operations))
 }
 
-// spend counts work.
-func (l *loader) spend(n int) {
+// countWork adds n to the work and stops the load if it exceeds maxWork.
+func (l *loader) countWork(n int) {
 	if l.work += n; l.work > maxWork {
 		panic(tooMuchWork{})
 	}
@@ -135,7 +135,7 @@ func (l *loader) spend(n int) {
 
 // detectVersion sets the kind and the title of the document.
 func (l *loader) detectVersion() error {
-	root := l.root.root()
+	root := l.document.root()
 	if !root.isObject() {
 		return fault.New(fault.BadRequest, "this is not an OpenAPI document: it is not an object")
 	}
@@ -161,7 +161,7 @@ func (l *loader) detectVersion() error {
 	}
 	if paths := root.get("paths"); paths.ok() && !paths.isObject() {
 		f := fault.New(fault.BadRequest, `"paths" of the document is not an object`)
-		f.Line, f.Column = l.root.lineColumn(int64(l.root.nodes[paths.at].start))
+		f.Line, f.Column = l.document.lineColumn(int64(l.document.nodes[paths.at].start))
 		return f
 	}
 	l.doc = d
@@ -184,8 +184,8 @@ type operationNode struct {
 // operations names all operations and returns those that the filter accepts. Names do not depend on the filter.
 func (l *loader) operations(selection *filter) []*operationNode {
 	var all []*operationNode
-	l.doc.warnings = slices.Concat(l.doc.warnings, duplicateKeyWarnings(l.root))
-	for path, item := range l.root.root().get("paths").members() {
+	l.doc.warnings = slices.Concat(l.doc.warnings, duplicateKeyWarnings(l.document))
+	for path, item := range l.document.root().get("paths").members() {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
@@ -291,7 +291,7 @@ func (l *loader) resolve(v value) (value, error) {
 
 // follow returns the target of a $ref, following further ones.
 func (l *loader) follow(ref value) (value, error) {
-	l.spend(1)
+	l.countWork(1)
 	key := reference{ref.t, ref.text()}
 	if cached, ok := l.resolutions[key]; ok {
 		return cached.target, cached.err
@@ -357,7 +357,7 @@ func (l *loader) file(base, ref string) (*tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the file %s cannot be read: %w", shorten(name), err)
 	}
-	l.spend(len(t.nodes))
+	l.countWork(len(t.nodes))
 	t.base = name
 	l.files[name] = t
 	return t, nil

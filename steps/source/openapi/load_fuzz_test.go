@@ -35,7 +35,7 @@ func FuzzLoad(f *testing.F) {
 		seen := map[string]bool{}
 		for _, o := range d.operations {
 			if folded := steps.FoldName(o.name); seen[folded] || len(o.name) > longName-len("api.") || strings.ContainsAny(o.name, " /{}") {
-				t.Fatalf("the name %q", o.name)
+				t.Fatalf("the name %q is taken, too long or invalid", o.name)
 			}
 			seen[steps.FoldName(o.name)] = true
 			checkOperation(t, &o)
@@ -52,7 +52,7 @@ func FuzzNames(f *testing.F) {
 		for _, o := range list {
 			if len(o.name) > 40 || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Contains(o.name, "..") ||
 				strings.Trim(o.name, ".") != o.name {
-				t.Fatalf("%q is named %q", o.path, o.name)
+				t.Fatalf("%q has the invalid name %q", o.path, o.name)
 			}
 		}
 	})

@@ -33,7 +33,7 @@ func (b *builder) operation() operation {
 		name: node.name, id: node.id, label: operationLabel(node.method, node.path),
 		description: describe(node.operation, operationLabel(node.method, node.path)),
 		method:      strings.ToUpper(node.method), path: node.path, effect: effectOf(node.method),
-		servers: l.serversOf(node), security: l.securityOf(node.operation),
+		servers: l.operationURLs(node), security: l.securityOf(node.operation),
 	}
 	b.parameters()
 	b.requestBody()
@@ -106,7 +106,7 @@ func (b *builder) mergedParameters() []value {
 	position := map[[2]string]int{}
 	for _, holder := range []value{b.node.item, b.node.operation} {
 		for _, p := range holder.get("parameters").elements() {
-			b.l.spend(1)
+			b.l.countWork(1)
 			p, err := b.l.resolve(p)
 			name, in := p.get("name").text(), p.get("in").text()
 			switch {
@@ -122,7 +122,7 @@ func (b *builder) mergedParameters() []value {
 			if in == "body" {
 				key[1] = ""
 			}
-			if i, twice := position[key]; twice {
+			if i, ok := position[key]; ok {
 				list[i] = p
 				continue
 			}
@@ -133,7 +133,7 @@ func (b *builder) mergedParameters() []value {
 	return list
 }
 
-var pathParameter = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
+var placeholderPattern = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
 // parameters reads the parameters of path, query, header and cookie. Each placeholder of the path gets one, declared or not. It
 // leaves out declared path parameters without a placeholder, and headers that the call itself sets.
@@ -144,7 +144,7 @@ func (b *builder) parameters() {
 	}
 	placeholders := map[string]bool{}
 	var names []string
-	for _, m := range pathParameter.FindAllStringSubmatch(template, -1) {
+	for _, m := range placeholderPattern.FindAllStringSubmatch(template, -1) {
 		if !placeholders[m[1]] {
 			names = append(names, m[1])
 		}

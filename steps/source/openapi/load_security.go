@@ -2,7 +2,7 @@ package openapi
 
 // schemes reads the document's security schemes by name.
 func (l *loader) schemes() map[string]scheme {
-	root := l.root.root()
+	root := l.document.root()
 	declared := root.get("components").get("securitySchemes")
 	if l.swagger2 {
 		declared = root.get("securityDefinitions")
@@ -21,14 +21,14 @@ func (l *loader) schemes() map[string]scheme {
 func (l *loader) securityOf(operation value) []requirement {
 	declared := operation.get("security")
 	if declared.kind() != '[' {
-		declared = l.root.root().get("security")
+		declared = l.document.root().get("security")
 	}
 	var alternatives []requirement
 	for _, alternative := range declared.elements() {
-		l.spend(1)
+		l.countWork(1)
 		r := requirement{}
 		for name, scopes := range alternative.members() {
-			l.spend(1)
+			l.countWork(1)
 			list := []string{}
 			for _, scope := range scopes.elements() {
 				list = append(list, scope.text())

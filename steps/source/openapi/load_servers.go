@@ -2,29 +2,29 @@ package openapi
 
 import "strings"
 
-// serversOf returns the base URLs: the operation's, else its path's, else the document's.
-func (l *loader) serversOf(node *operationNode) []string {
+// operationURLs returns an operation's base URLs: its own, else its path's, else the document's.
+func (l *loader) operationURLs(node *operationNode) []string {
 	if l.swagger2 {
-		return l.oldServers(node.operation)
+		return l.swagger2URLs(node.operation)
 	}
-	for _, holder := range []value{node.operation, node.item, l.root.root()} {
-		if list := l.servers(holder.get("servers")); len(list) > 0 {
+	for _, holder := range []value{node.operation, node.item, l.document.root()} {
+		if list := l.serverURLs(holder.get("servers")); len(list) > 0 {
 			return list
 		}
 	}
 	return []string{"/"}
 }
 
-// servers fills in the variables with their defaults, else with their first allowed value. A URL with a variable that has
-// neither is left out.
-func (l *loader) servers(list value) []string {
+// serverURLs returns the URLs of a servers list, with variables replaced by their defaults, else by their first allowed value. A URL with a
+// variable that has neither is left out.
+func (l *loader) serverURLs(list value) []string {
 	var urls []string
 	for _, server := range list.elements() {
-		l.spend(1)
+		l.countWork(1)
 		url := server.get("url").text()
 		variables := server.get("variables")
 		complete := url != ""
-		url = pathParameter.ReplaceAllStringFunc(url, func(placeholder string) string {
+		url = placeholderPattern.ReplaceAllStringFunc(url, func(placeholder string) string {
 			variable := variables.get(strings.Trim(placeholder, "{}"))
 			text := plainText(variable.get("default"))
 			if text == "" {
@@ -54,9 +54,9 @@ func plainText(v value) string {
 	return ""
 }
 
-// oldServers combines schemes, host and basePath; https comes first.
-func (l *loader) oldServers(operation value) []string {
-	root := l.root.root()
+// swagger2URLs returns the base URLs of a Swagger 2 document: its schemes, host and basePath. https comes first.
+func (l *loader) swagger2URLs(operation value) []string {
+	root := l.document.root()
 	host, base := root.get("host").text(), root.get("basePath").text()
 	if !strings.HasPrefix(base, "/") {
 		base = "/" + base
@@ -70,7 +70,7 @@ func (l *loader) oldServers(operation value) []string {
 	}
 	var urls []string
 	for _, scheme := range schemes.elements() {
-		if l.spend(1); len(urls) > 10 {
+		if l.countWork(1); len(urls) > 10 {
 			break
 		}
 		switch scheme.text() {

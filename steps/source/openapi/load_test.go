@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// loadedText returns all of a document as text, for a golden file.
-func loadedText(d *document) string {
+// formatDocument returns all of a document as text, for a golden file.
+func formatDocument(d *document) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n", d.title, d.version, d.format)
 	for _, name := range slices.Sorted(maps.Keys(d.schemes)) {
@@ -82,11 +82,11 @@ func TestLoadedDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := mustLoad(t, text, nil)
-			got := loadedText(d)
+			got := formatDocument(d)
 			transcript.File(t, filepath.Join("testdata", name+".loaded"), []byte(got))
 			registered(t, d)
-			if again := loadedText(mustLoad(t, text, nil)); again != got {
-				t.Error("loaded twice, it is not the same")
+			if again := formatDocument(mustLoad(t, text, nil)); again != got {
+				t.Error("a second load gives another document")
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestInputsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if faults := entry.Check([]byte(test.args), nil); (len(faults) == 0) != test.valid {
-			t.Errorf("%s %s: fits is %t: %v", test.function, test.args, !test.valid, faults)
+			t.Errorf("%s %s: got valid %t: %v", test.function, test.args, !test.valid, faults)
 		}
 	}
 }
@@ -190,19 +190,19 @@ func TestBadDocuments(t *testing.T) {
 				t.Fatalf("got %v, want %s", err, test.code)
 			}
 			if test.line != 0 && f.Line != test.line {
-				t.Errorf("line %d, want %d: %v", f.Line, test.line, err)
+				t.Errorf("got line %d, want %d: %v", f.Line, test.line, err)
 			}
 			if len(f.Message) > 500 || !strings.Contains(f.Message, " ") {
-				t.Errorf("the message is %q", f.Message)
+				t.Errorf("the message is too long or a single word: %q", f.Message)
 			}
 		})
 	}
 	if _, err := load([]byte("\n<!doctype html><html>"), nil); fault.CodeOf(err) != fault.BadRequest ||
 		!strings.Contains(err.Error(), "a page") {
-		t.Errorf("a page: %v", err)
+		t.Errorf("an HTML page: got %v, want bad_request", err)
 	}
 	if _, err := load([]byte(`{"openapi":"3.0.0"}`), &loadOptions{exclude: []string{"a", ""}}); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("an empty pattern gives %v", err)
+		t.Errorf("an empty pattern: got %v, want bad_request", err)
 	}
 }
 
@@ -233,32 +233,32 @@ func TestUnusualDocuments(t *testing.T) {
 			"", ""},
 		"YAML merge": {"openapi: 3.0.0\nx: &p {get: {summary: a}, put: {}}\npaths:\n  /a: {<<: *p, put: {summary: own}}\n  " +
 			"/b: {<<: [*p]}\n", 4, "", ""},
-		"numbers as keys":      {"swagger: 2.0\npaths:\n  /a:\n    get: {responses: {200: {schema: {type: object}}}}\n", 1, "", ""},
-		"pattern fits nothing": {`{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", "matches no operation"},
+		"numbers as keys": {"swagger: 2.0\npaths:\n  /a:\n    get: {responses: {200: {schema: {type: object}}}}\n", 1, "", ""},
+		"unused pattern":  {`{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", "matches no operation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := &loadOptions{source: "api"}
-			if name == "pattern fits nothing" {
+			if name == "unused pattern" {
 				o.exclude = []string{"devcie.*"}
 			}
 			d := mustLoad(t, []byte(test.text), o)
 			registered(t, d)
-			var reasons, reasonsNoted []string
+			var reasons, warnings []string
 			for _, s := range d.skipped {
 				reasons = append(reasons, s.label+": "+s.reason)
 			}
 			for _, n := range d.warnings {
-				reasonsNoted = append(reasonsNoted, n.what)
+				warnings = append(warnings, n.what)
 			}
 			if len(d.operations) != test.operations || !strings.Contains(strings.Join(reasons, " "), test.skipped) ||
 				(test.skipped == "") != (reasons == nil) ||
-				!strings.Contains(strings.Join(reasonsNoted, " "), test.warnings) {
-				t.Errorf("%d operations, skipped %q, notes %q", len(d.operations), reasons, reasonsNoted)
+				!strings.Contains(strings.Join(warnings, " "), test.warnings) {
+				t.Errorf("got %d operations, skipped %q, warnings %q", len(d.operations), reasons, warnings)
 			}
 			for _, o := range d.operations {
 				if len(o.name)+len("api.") > longName {
-					t.Errorf("the name %s is too long", o.name)
+					t.Errorf("the name %s has %d bytes, too many", o.name, len(o.name))
 				}
 			}
 		})
@@ -280,15 +280,15 @@ func TestLargeSchemas(t *testing.T) {
 	b.WriteString(`"S400":{"type":"object"}}}}`)
 	d := mustLoad(t, []byte(b.String()), nil)
 	if size := len(d.operations[0].input); size > schemaLimits[0].input+10_000 {
-		t.Errorf("the schema has %d bytes", size)
+		t.Errorf("the schema has %d bytes, more than its limit", size)
 	}
 	registry := registered(t, d)
 	entry, _ := registry.Resolve("api.a.create")
 	if faults := entry.Check([]byte(`{"next":{"next":{"next":{"n":"text"}}}}`), nil); len(faults) == 0 {
-		t.Error("what is near is not checked")
+		t.Error("a nested argument is not checked")
 	}
 	if bytes.Contains(d.operations[0].input, []byte("ddd")) {
-		t.Error("inner descriptions are kept though the schema is too large with them")
+		t.Error("inner descriptions were not dropped from a schema that is too large")
 	}
 }
 
@@ -298,17 +298,17 @@ func TestExternalFiles(t *testing.T) {
 		{"name":"b","in":"query","schema":{"$ref":"gone.json"}}]}}}}`
 	files := map[string]string{"models/x.yaml": "a: {type: array, items: {$ref: 'deep/y.json#/b'}}\n",
 		"models/deep/y.json": `{"b":{"type":"object","properties":{"up":{"$ref":"../x.yaml#/a"}}}}`}
-	var asked []string
+	var requested []string
 	d := mustLoad(t, []byte(main), &loadOptions{external: func(ref string) ([]byte, error) {
-		asked = append(asked, ref)
+		requested = append(requested, ref)
 		if text, ok := files[ref]; ok {
 			return []byte(text), nil
 		}
 		return nil, errors.New("there is no such file")
 	}})
-	if want := []string{"models/x.yaml", "models/deep/y.json", "gone.json"}; !slices.Equal(slices.Sorted(slices.Values(asked)),
+	if want := []string{"models/x.yaml", "models/deep/y.json", "gone.json"}; !slices.Equal(slices.Sorted(slices.Values(requested)),
 		slices.Sorted(slices.Values(want))) {
-		t.Errorf("asked for %q", asked)
+		t.Errorf("got requests for %q", requested)
 	}
 	entry, err := registered(t, d).Resolve("api.a.get")
 	if err != nil {
@@ -318,16 +318,16 @@ func TestExternalFiles(t *testing.T) {
 		t.Errorf("got %v", faults)
 	}
 	if len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "gone.json") {
-		t.Errorf("notes %v", d.warnings)
+		t.Errorf("got warnings %v, want one of gone.json", d.warnings)
 	}
 	d = mustLoad(t, []byte(main), nil)
 	if len(d.operations) != 1 || len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "models/x.yaml") {
-		t.Errorf("without files: %d operations, notes %v", len(d.operations), d.warnings)
+		t.Errorf("without files: got %d operations, warnings %v", len(d.operations), d.warnings)
 	}
 	for base, want := range map[string]string{"https://a.example/x/y.json": "https://a.example/x/z.json", "x/y.json": "x/z.json",
 		"y.json": "z.json"} {
 		if got := relative(base, "z.json"); got != want {
-			t.Errorf("z.json in %s is %s", base, got)
+			t.Errorf("relative(%q, z.json) = %s, want %s", base, got, want)
 		}
 	}
 }

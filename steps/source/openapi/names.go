@@ -176,7 +176,7 @@ func (r *route) standardAction(method, id string, last noun) string {
 	all := last.plural && !last.param
 	switch method {
 	case "get":
-		if all || !last.param && saysList(id) {
+		if all || !last.param && hasListWord(id) {
 			return "list"
 		}
 		return "get"
@@ -196,8 +196,8 @@ func (r *route) standardAction(method, id string, last noun) string {
 	return method
 }
 
-// saysList reports whether an operationId contains the word list in a position where an action would be.
-func saysList(id string) bool {
+// hasListWord reports whether an operationId contains the word list in a position where an action would be.
+func hasListWord(id string) bool {
 	words := lastIDSegment(id)
 	return firstWord(words) == "list" || lastWord(words) == "list" || firstWord(snake(id)) == "list"
 }

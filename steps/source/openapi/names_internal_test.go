@@ -28,13 +28,13 @@ func TestNames(t *testing.T) {
 		nameOperations(operations, longName)
 		for _, o := range operations {
 			if o.name != want[o] {
-				t.Errorf("%s: %s %s (%s) is named %s, want %s", title, o.method, o.path, o.id, o.name, want[o])
+				t.Errorf("%s: %s %s (%s): got name %s, want %s", title, o.method, o.path, o.id, o.name, want[o])
 			}
 		}
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestSingular(t *testing.T) {
 	t.Parallel()
 	for plural, one := range map[string]string{"devices": "device", "device_types": "device_type", "addresses": "address",
 		"prefixes": "prefix",
@@ -45,7 +45,7 @@ func TestWords(t *testing.T) {
 		"codes_of_conduct": "code_of_conduct", "horizontalpodautoscalers": "horizontalpodautoscaler", "dns": "dns", "as": "as", "s": "s",
 		"": ""} {
 		if got, _ := singular(plural); got != one {
-			t.Errorf("the singular of %q is %q, want %q", plural, got, one)
+			t.Errorf("singular(%q) = %q, want %q", plural, got, one)
 		}
 	}
 	for text, want := range map[string]string{"FindByStatus": "find_by_status", "HTTPServer": "http_server", "getURLs": "get_urls",
@@ -63,16 +63,16 @@ func TestLongNames(t *testing.T) {
 	long := strings.Repeat("very_long_word.", 20) + "item"
 	name := shortenName(long, "get", 40)
 	if len(name) > 40 || !strings.HasSuffix(name, ".get") || !strings.Contains(name, "item_") {
-		t.Errorf("the long name became %q", name)
+		t.Errorf("the long name was shortened to %q", name)
 	}
 	if other := shortenName("x"+long, "get", 40); other == name {
-		t.Errorf("two long names both became %q", name)
+		t.Errorf("two long names were both shortened to %q", name)
 	}
 	if short := shortenName("item", "get", 40); short != "item.get" {
-		t.Errorf("a short name became %q", short)
+		t.Errorf("a short name was changed to %q", short)
 	}
 	if cut := shortenName(strings.Repeat("a", 300), strings.Repeat("b", 300), 64); len(cut) > 64 {
-		t.Errorf("%q has %d bytes", cut, len(cut))
+		t.Errorf("the shortened name %q has %d bytes, want at most 64", cut, len(cut))
 	}
 }
 
@@ -106,10 +106,10 @@ func TestNameRules(t *testing.T) {
 			names[o] = o.name
 			if len(o.name) > capacity || strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789_.") != "" || strings.Count(o.name, ".") < 1 ||
 				strings.HasPrefix(o.name, ".") || strings.HasSuffix(o.name, ".") || strings.Contains(o.name, "..") {
-				t.Fatalf("%s %s is named %q", o.method, o.path, o.name)
+				t.Fatalf("%s %s has the invalid name %q", o.method, o.path, o.name)
 			}
 			if folded[steps.FoldName(o.name)] {
-				t.Fatalf("two operations are named %q", o.name)
+				t.Fatalf("two operations have the name %q", o.name)
 			}
 			folded[steps.FoldName(o.name)] = true
 		}
@@ -117,14 +117,14 @@ func TestNameRules(t *testing.T) {
 		nameOperations(shuffled, capacity)
 		for _, o := range list {
 			if o.name != names[o] {
-				t.Fatalf("%s %s is named %s, and in another order %s", o.method, o.path, names[o], o.name)
+				t.Fatalf("%s %s is named %s, but %s in another order", o.method, o.path, names[o], o.name)
 			}
 		}
 		deep := &operationName{method: "trace", path: "/zz" + strings.Repeat("/zz/{z}", 12)}
 		nameOperations(append(slices.Clone(list), deep), capacity)
 		for _, o := range list {
 			if o.name != names[o] {
-				t.Fatalf("%s %s is named %s, and with one more operation %s", o.method, o.path, names[o], o.name)
+				t.Fatalf("%s %s is named %s, but %s with one more operation", o.method, o.path, names[o], o.name)
 			}
 		}
 	})

@@ -43,22 +43,22 @@ func checkOperation(tb testing.TB, o *operation) {
 	}
 	if err := json.Unmarshal(o.input, &schema); err != nil || schema.Type != "object" || schema.AdditionalProperties == nil ||
 		*schema.AdditionalProperties {
-		tb.Fatalf("%s: its input schema is %.200s: %v", o.label, o.input, err)
+		tb.Fatalf("%s: the input schema is not a closed object: %.200s: %v", o.label, o.input, err)
 	}
 	args := map[string]bool{}
 	claim := func(arg string) {
 		if args[arg] || schema.Properties[arg] == nil {
-			tb.Fatalf("%s: the argument %q occurs twice, or not in %.200s", o.label, arg, o.input)
+			tb.Fatalf("%s: the argument %q is repeated, or missing in %.200s", o.label, arg, o.input)
 		}
 		args[arg] = true
 	}
 	for _, p := range o.parameters {
 		claim(p.arg)
 		if p.in == "header" && (connectionHeaders[http.CanonicalHeaderKey(p.name)] || !httpguts.ValidHeaderFieldName(p.name)) {
-			tb.Fatalf("%s: the header %s is an argument, and refused by the call", o.label, p.name)
+			tb.Fatalf("%s: the header %s is an argument, but calls reject it", o.label, p.name)
 		}
 		if p.style == "" || p.in == "path" && !strings.Contains(o.path, p.name) {
-			tb.Fatalf("%s: the parameter %+v", o.label, p)
+			tb.Fatalf("%s: invalid parameter %+v", o.label, p)
 		}
 	}
 	if o.body != nil {
@@ -70,21 +70,21 @@ func checkOperation(tb testing.TB, o *operation) {
 		}
 	}
 	if len(args) != len(schema.Properties) {
-		tb.Fatalf("%s: %d arguments, %d properties", o.label, len(args), len(schema.Properties))
+		tb.Fatalf("%s: got %d arguments for %d properties", o.label, len(args), len(schema.Properties))
 	}
 	for _, name := range schema.Required {
 		if !args[name] {
-			tb.Fatalf("%s: %q is required, and no argument", o.label, name)
+			tb.Fatalf("%s: %q is required, but no argument", o.label, name)
 		}
 	}
 	if len(o.servers) == 0 || o.name == "" || o.description == "" {
 		tb.Fatalf("%s: %+v", o.label, o)
 	}
 	if reference := outsideReference(o.input); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of its schema", o.label, reference)
+		tb.Fatalf("%s: the reference %s points outside its schema", o.label, reference)
 	}
 	if reference := outsideReference(o.output); reference != "" {
-		tb.Fatalf("%s: the reference %s leads out of the result's schema", o.label, reference)
+		tb.Fatalf("%s: the reference %s points outside the result's schema", o.label, reference)
 	}
 }
 
@@ -109,7 +109,7 @@ func accepted(t *testing.T, text []byte) (operations, noted int) {
 		t.Errorf("%d operations, and %d are described", got, want)
 	}
 	if registered(t, d).Len() != len(d.operations) {
-		t.Error("not every operation is a function")
+		t.Error("an operation was not registered as a function")
 	}
 	return len(d.operations), len(d.warnings)
 }
@@ -118,7 +118,7 @@ func TestGitHub(t *testing.T) {
 	t.Parallel()
 	text := githubDocument(t)
 	if operations, _ := accepted(t, text); operations != 1223 {
-		t.Errorf("%d operations, want 1,223", operations)
+		t.Errorf("got %d operations, want 1,223", operations)
 	}
 	d := mustLoad(t, text, &loadOptions{source: "github"})
 	want := map[string]string{"repo.get": "GET /repos/{owner}/{repo}", "repo.issue.create": "POST /repos/{owner}/{repo}/issues",
@@ -133,14 +133,14 @@ func TestGitHub(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("not found: %v", want)
+		t.Errorf("missing operations: %v", want)
 	}
 }
 
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	if operations, warnings := accepted(t, kubernetesDocument(t)); operations != 1123 || warnings != 0 {
-		t.Errorf("%d operations with %d notes, want 1,123 and none", operations, warnings)
+		t.Errorf("got %d operations with %d warnings, want 1,123 and none", operations, warnings)
 	}
 }
 
@@ -159,12 +159,12 @@ func TestDrawnDocuments(t *testing.T) {
 		functions += operations
 		all += described(text)
 		if library, ok := libraryCount(text); ok && library != operations {
-			t.Errorf("%s: %d operations, and the library finds %d", file, operations, library)
+			t.Errorf("%s: got %d operations, but the library finds %d", file, operations, library)
 		}
 	}
 	t.Logf("%d of %d operations became functions", functions, all)
 	if functions*100 < all*98 || all == 0 {
-		t.Errorf("%d of %d operations became functions", functions, all)
+		t.Errorf("only %d of %d operations became functions", functions, all)
 	}
 }
 
@@ -176,7 +176,7 @@ func BenchmarkLoadGitHub(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if n, _ := libraryCount(text); n != 1223 {
-				b.Fatalf("%d operations", n)
+				b.Fatalf("got %d operations, want 1223", n)
 			}
 		}
 	})
@@ -192,7 +192,7 @@ func benchmarkReady(b *testing.B, text []byte, operations int) {
 	for b.Loop() {
 		d := mustLoad(b, text, nil)
 		if len(d.operations) != operations {
-			b.Fatalf("%d operations, want %d", len(d.operations), operations)
+			b.Fatalf("got %d operations, want %d", len(d.operations), operations)
 		}
 		retained = registered(b, d)
 	}
@@ -221,7 +221,7 @@ func BenchmarkLoadDrawn(b *testing.B) {
 			operations += registered(b, d).Len()
 		}
 		if operations < 1000 {
-			b.Fatalf("%d operations", operations)
+			b.Fatalf("got %d operations, want at least 1000", operations)
 		}
 		b.ReportMetric(float64(operations), "operations")
 	}

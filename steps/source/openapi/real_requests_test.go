@@ -11,7 +11,7 @@ import (
 
 // callAll calls each of the first operations of a document once, and checks the requests. It returns how many were called, and for how many
 // no arguments could be generated.
-func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
+func callAll(t *testing.T, text []byte, maximum int) (called, withoutArgs int) {
 	t.Helper()
 	d := mustLoad(t, text, &loadOptions{source: "api"})
 	for i := range d.operations[:min(len(d.operations), maximum)] {
@@ -20,7 +20,7 @@ func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
 		doc := &document{operations: d.operations[i : i+1], schemes: d.schemes}
 		s := sourceOf(t, Options{Client: &c, BaseURL: "http://api.example.com/v1"}, doc)
 		if len(s.Functions()) != 1 {
-			t.Errorf("%s is left out: %v", op.label, s.current.skipped)
+			t.Errorf("%s was left out: %v", op.label, s.current.skipped)
 			continue
 		}
 		registry, err := steps.NewRegistry(s.Functions(), nil)
@@ -38,7 +38,7 @@ func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
 			}
 		}
 		if len(entry.Check(args, nil)) > 0 {
-			unfit++
+			withoutArgs++
 			continue
 		}
 		called++
@@ -50,23 +50,23 @@ func callAll(t *testing.T, text []byte, maximum int) (called, unfit int) {
 			t.Errorf("%s with %s: %v", op.label, args, err)
 		}
 	}
-	return called, unfit
+	return called, withoutArgs
 }
 
 // TestEveryGitHubOperation calls every operation of GitHub's document.
 func TestEveryGitHubOperation(t *testing.T) {
 	t.Parallel()
-	called, unfit := callAll(t, githubDocument(t), 2000)
-	t.Logf("%d operations called; no arguments were made up for %d", called, unfit)
+	called, withoutArgs := callAll(t, githubDocument(t), 2000)
+	t.Logf("%d operations called; no valid arguments were generated for %d", called, withoutArgs)
 	if called < 1200 {
-		t.Errorf("%d operations called, %d not", called, unfit)
+		t.Errorf("only %d operations were called, %d were not", called, withoutArgs)
 	}
 }
 
 // TestDrawnOperations calls up to 50 operations of each of the hundred drawn documents.
 func TestDrawnOperations(t *testing.T) {
 	t.Parallel()
-	called, unfit := 0, 0
+	called, withoutArgs := 0, 0
 	for _, file := range drawn(t, 100) {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -75,11 +75,11 @@ func TestDrawnOperations(t *testing.T) {
 		name, _ := filepath.Rel(npmFolder(t), file)
 		t.Run(name, func(t *testing.T) {
 			c, u := callAll(t, text, 50)
-			called, unfit = called+c, unfit+u
+			called, withoutArgs = called+c, withoutArgs+u
 		})
 	}
-	t.Logf("%d operations called; no arguments were made up for %d", called, unfit)
+	t.Logf("%d operations called; no valid arguments were generated for %d", called, withoutArgs)
 	if called < 1400 {
-		t.Errorf("%d operations called, %d not", called, unfit)
+		t.Errorf("only %d operations were called, %d were not", called, withoutArgs)
 	}
 }

@@ -134,7 +134,7 @@ func TestRequests(t *testing.T) {
 			err = checkSent(&op, "http://api.example.com/v1", args, c.last)
 		}
 		if err != nil {
-			t.Fatalf("%+v, the body %+v with %s: %v", op.parameters, op.body, args, err)
+			t.Fatalf("parameters %+v, body %+v, arguments %s: %v", op.parameters, op.body, args, err)
 		}
 	})
 }

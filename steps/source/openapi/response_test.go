@@ -106,7 +106,7 @@ func TestLongErrorBodies(t *testing.T) {
 	f, _ := fault.As(err)
 	var text string
 	if f == nil || json.Unmarshal(f.Body, &text) != nil || len(text) > 16<<10+3 || !strings.HasSuffix(text, "é…") {
-		t.Errorf("%d bytes, %v", len(text), err)
+		t.Errorf("got a body of %d bytes, %v, want a shortened text", len(text), err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestSecretsInResults(t *testing.T) {
 	}
 	words := Options{Auth: map[string]Credential{"basic": {Username: "u", Password: "password"}}}
 	if got, _ := answered(t, "GET", words, answer(200, "application/json", `{"password":1}`)); got != `{"password":1}` {
-		t.Errorf("a common word is hidden: %s", got)
+		t.Errorf("a common word was redacted: %s", got)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestBrokenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + listener.Addr().String()
+	closedPort := "http://" + listener.Addr().String()
 	listener.Close()
 	const key = "a-key-that-is-secret"
 	for _, test := range []struct {
@@ -178,8 +178,8 @@ func TestBrokenConnections(t *testing.T) {
 		{server.URL, "/endless", "DELETE", time.Minute, fault.LimitExceeded, fault.Applied},
 		{server.URL, "/never", "GET", 50 * time.Millisecond, fault.Timeout, ""},
 		{server.URL, "/never", "PATCH", 50 * time.Millisecond, fault.Timeout, fault.SentUnknown},
-		{nobody, "/", "POST", time.Minute, fault.Unavailable, fault.NotSent},
-		{nobody, "/", "GET", time.Minute, fault.Unavailable, fault.NotSent},
+		{closedPort, "/", "POST", time.Minute, fault.Unavailable, fault.NotSent},
+		{closedPort, "/", "GET", time.Minute, fault.Unavailable, fault.NotSent},
 	} {
 		op := guarded(test.method, requirement{"queryKey": nil})
 		op.path = test.path
@@ -194,13 +194,13 @@ func TestBrokenConnections(t *testing.T) {
 		f, _ := fault.As(err)
 		if f == nil || f.Code != test.code || f.Outcome != test.outcome || !strings.Contains(f.Message, "api.op") ||
 			strings.Contains(f.Message, key) {
-			t.Errorf("%s %s: %+v, want %s %s", test.method, test.path, f, test.code, test.outcome)
+			t.Errorf("%s %s: got %+v, want %s %s", test.method, test.path, f, test.code, test.outcome)
 		}
 	}
 }
 
-// TestCallsEnd: a call ends with its context, and without a deadline after two minutes.
-func TestCallsEnd(t *testing.T) {
+// TestCallTimeout: a call ends with its context, and without a deadline after two minutes.
+func TestCallTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		silent := doerFunc(func(r *http.Request) (*http.Response, error) {
@@ -210,7 +210,7 @@ func TestCallsEnd(t *testing.T) {
 		s := sourceOf(t, Options{Client: silent, BaseURL: "https://api.example.com"}, &document{operations: []operation{guarded("GET")}})
 		start := time.Now()
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Timeout || time.Since(start) != callTimeout {
-			t.Errorf("after %v: %v", time.Since(start), err)
+			t.Errorf("got %v after %v, want timeout after %v", err, time.Since(start), callTimeout)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

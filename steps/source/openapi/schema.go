@@ -51,7 +51,7 @@ const maxWarnings = 20
 
 // schema writes a schema at a depth. description, if not empty, replaces the schema's own.
 func (e *emitter) schema(v value, depth int, description string) {
-	e.l.spend(1)
+	e.l.countWork(1)
 	e.visited++
 	switch {
 	case v.kind() == 't' || v.kind() == 'f':
@@ -159,7 +159,7 @@ func (e *emitter) object(v value, depth int, description string) {
 		preceded = e.describe(v, depth, description, false)
 	}
 	for name, member := range v.members() {
-		e.l.spend(1)
+		e.l.countWork(1)
 		shape := keywords[name]
 		if shape == 0 || name == "description" || name == "nullable" {
 			continue

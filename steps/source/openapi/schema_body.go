@@ -64,7 +64,7 @@ func (b *builder) requestBody() {
 	description := strings.TrimSpace(resolved.get("description").text())
 	mediaType, content, rank := "", value{}, 0
 	for name, c := range resolved.get("content").members() {
-		b.l.spend(1)
+		b.l.countWork(1)
 		if r := mediaRank(name); r > rank {
 			mediaType, content, rank = name, c, r
 		}

@@ -9,7 +9,7 @@ import (
 func (b *builder) oldBody() {
 	consumes := b.node.operation.get("consumes")
 	if !consumes.ok() {
-		consumes = b.l.root.root().get("consumes")
+		consumes = b.l.document.root().get("consumes")
 	}
 	best := func(accept func(bodyKind) bool, fallback string) string {
 		mediaType, rank := fallback, 0

@@ -240,7 +240,7 @@ func (e *emitter) required(v, member value, preceded bool) bool {
 	var names []string
 	listed := map[string]bool{}
 	for _, element := range member.elements() {
-		e.l.spend(1)
+		e.l.countWork(1)
 		name := element.text()
 		if element.kind() != '"' || listed[name] || e.input && e.l.readOnly(properties.get(name)) {
 			continue

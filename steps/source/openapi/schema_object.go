@@ -56,7 +56,7 @@ func (l *loader) flatten(schema value) (*flatObject, bool) {
 // collect adds the members of a schema, possibly as one of several alternatives. isObject reports whether the schema itself says
 // that it is an object.
 func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alternative bool) (isObject, ok bool) {
-	l.spend(1)
+	l.countWork(1)
 	schema, err := l.resolve(schema)
 	if err != nil || above[schema] {
 		return false, err == nil
@@ -84,12 +84,12 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 			return false, false
 		}
 	}
-	isObject, ok = saysObject(schema.get("type"))
+	isObject, ok = objectType(schema.get("type"))
 	if !ok {
 		return false, false
 	}
 	for name, property := range schema.get("properties").members() {
-		l.spend(1)
+		l.countWork(1)
 		isObject = true
 		p := f.property(name)
 		if alternative {
@@ -120,8 +120,8 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 	return isObject, true
 }
 
-// saysObject reports whether a type names object, and whether it allows objects at all.
-func saysObject(declared value) (isObject, ok bool) {
+// objectType reports whether a type names object, and whether it allows objects at all.
+func objectType(declared value) (isObject, ok bool) {
 	switch declared.kind() {
 	case 0:
 		return false, true

@@ -19,7 +19,7 @@ func (b *builder) output() json.RawMessage {
 		if len(status) != 3 || status[0] != '2' {
 			continue
 		}
-		b.l.spend(1)
+		b.l.countWork(1)
 		answers++
 		response, err := l.resolve(response)
 		if err != nil {
@@ -60,7 +60,7 @@ func (b *builder) responseSchema(response value) value {
 		schema := response.get("schema")
 		produces := b.node.operation.get("produces")
 		if !produces.ok() {
-			produces = b.l.root.root().get("produces")
+			produces = b.l.document.root().get("produces")
 		}
 		hasJSON, declared := false, false
 		for _, mediaType := range produces.elements() {
@@ -73,7 +73,7 @@ func (b *builder) responseSchema(response value) value {
 		return schema
 	}
 	for mediaType, content := range response.get("content").members() {
-		b.l.spend(1)
+		b.l.countWork(1)
 		if schema := content.get("schema"); jsonRank(mediaType) > 0 && schema.ok() {
 			return schema
 		}

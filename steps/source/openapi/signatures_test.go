@@ -32,7 +32,7 @@ func TestRealSignatures(t *testing.T) {
 			count := bpe.Count([]byte(text), -1)
 			tokens = append(tokens, count)
 			if count > 120 {
-				t.Errorf("%d tokens: %s", count, text)
+				t.Errorf("the signature has %d tokens, want at most 120: %s", count, text)
 			}
 			_, result, _ := strings.Cut(text, "): ")
 			if strings.Contains(result, "{") {
@@ -47,7 +47,7 @@ func TestRealSignatures(t *testing.T) {
 		t.Logf("%s: %d functions in %v: median %d tokens, largest %d; %d of %d results name members", name, len(tokens), took,
 			tokens[len(tokens)/2], tokens[len(tokens)-1], withName, objects)
 		if len(tokens) < 400 || withName < objects*99/100 {
-			t.Errorf("%s: %d of %d results name members", name, withName, objects)
+			t.Errorf("%s: only %d of %d results name members, in %d functions", name, withName, objects, len(tokens))
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -47,10 +47,10 @@ func TestServersOfDocuments(t *testing.T) {
 		}
 		service, refused := s.serviceOf(&operation{servers: test.servers}, test.signs)
 		if got := shownURL(service); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 		if got := shownURL(refused); got != test.refused {
-			t.Errorf("%s: refused %q, want %q", test.name, got, test.refused)
+			t.Errorf("%s: got refused %q, want %q", test.name, got, test.refused)
 		}
 	}
 }
@@ -60,24 +60,25 @@ func TestServersOfDocuments(t *testing.T) {
 func TestDocumentChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const one = `openapi: 3.0.0
+		const changed = `openapi: 3.0.0
 info: {title: Pets, version: "3"}
 servers: [{url: "https://pets.example.com"}]
 paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 `
 		var warnings []string
-		s, p := published(t, Options{Warn: func(f *fault.Error) { warnings = append(warnings, f.Error()) }},
-			says(200, petsDocument("")), says(200, one), says(404, ""), says(200, "<html>"), says(200, one), says(200, petsDocument("")))
+		s, p := publish(t, Options{Warn: func(f *fault.Error) { warnings = append(warnings, f.Error()) }},
+			respond(200, petsDocument("")), respond(200, changed), respond(404, ""), respond(200, "<html>"), respond(200, changed),
+			respond(200, petsDocument("")))
 		defer s.Close()
 		var changes atomic.Int64
 		s.Watch(func() { changes.Add(1) })
-		step := func(wait time.Duration, asked int64, functions int, reported int64) {
+		step := func(wait time.Duration, fetched int64, functions int, reported int64) {
 			t.Helper()
 			time.Sleep(wait)
 			synctest.Wait()
 			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions ||
-				p.asked.Load() != asked || changes.Load() != reported {
-				t.Errorf("%+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.asked.Load(), changes.Load())
+				p.fetched.Load() != fetched || changes.Load() != reported {
+				t.Errorf("got %+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.fetched.Load(), changes.Load())
 			}
 		}
 		step(time.Second, 1, 4, 1)
@@ -93,17 +94,17 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 	})
 }
 
-func TestStartingEnds(t *testing.T) {
+func TestStartTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := published(t, Options{}, deaf)
+		s, _ := publish(t, Options{}, ignoreContext)
 		defer s.Close()
 		reported := 0
 		s.Watch(func() { reported++ })
 		time.Sleep(defaultStartTimeout + time.Second)
 		synctest.Wait()
 		if status := s.Status(); status.State != steps.StateRetrying || status.Error.Code != fault.Timeout || reported != 1 {
-			t.Errorf("%+v, told %d times", status, reported)
+			t.Errorf("got %+v after %d reports, want a timeout after 1", status, reported)
 		}
 		_ = s.Close()
 		time.Sleep(2 * time.Hour)

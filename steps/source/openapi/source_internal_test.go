@@ -67,7 +67,7 @@ func TestFunctions(t *testing.T) {
 	for _, fn := range s.Functions() {
 		got = append(got, fmt.Sprintf("%s %s %t %t %q", fn.Name, fn.Effect, fn.EffectDeclared, fn.Idempotent, fn.Description))
 		if fn.Deletes != (fn.Effect == steps.Destroy) {
-			t.Errorf("%s deletes: %t", fn.Name, fn.Deletes)
+			t.Errorf("%s: Deletes is %t, but the effect is %v", fn.Name, fn.Deletes, fn.Effect)
 		}
 	}
 	slices.Sort(got)
@@ -109,7 +109,7 @@ func TestServers(t *testing.T) {
 		var c capture
 		s := sourceOf(t, Options{Client: &c}, &document{operations: []operation{op}})
 		if _, err := callOf(t, s, "op", `{}`); err != nil || c.last.url != test.want {
-			t.Errorf("%v: %s, want %s (%v)", test.servers, c.last.url, test.want, err)
+			t.Errorf("servers %v: got %s, want %s (%v)", test.servers, c.last.url, test.want, err)
 		}
 	}
 }
@@ -125,22 +125,22 @@ func TestWarnings(t *testing.T) {
 	broken := guarded("GET")
 	broken.path, broken.label = "/{missing}", "GET /{missing}"
 	doc.operations = append(doc.operations, broken)
-	var warned, whole []string
+	var warned, verbose []string
 	s := sourceOf(t, Options{Client: &capture{}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, doc)
-	sourceOf(t, Options{Client: &capture{}, WarnOfAll: true, Warn: func(f *fault.Error) { whole = append(whole, f.Message) }}, doc)
+	sourceOf(t, Options{Client: &capture{}, WarnOfAll: true, Warn: func(f *fault.Error) { verbose = append(verbose, f.Message) }}, doc)
 	if len(warned) != 2 || warned[0] != "api: operations that are left out (51): PUT /x0: why; and 50 more, which --verbose names" ||
-		len(whole) != 2 || strings.Count(whole[0], ": why") != 50 || strings.Contains(whole[0], "more") || whole[1] != warned[1] ||
+		len(verbose) != 2 || strings.Count(verbose[0], ": why") != 50 || strings.Contains(verbose[0], "more") || verbose[1] != warned[1] ||
 		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
 		t.Errorf("%s", strings.Join(warned, "\n"))
 	}
 	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
 		len(s.Functions()) != 1 {
-		t.Errorf("%d are listed: %v", len(skipped), skipped)
+		t.Errorf("got %d skipped operations: %v", len(skipped), skipped)
 	}
 }
 
-// TestFilesBesideTheDocument: a document may consist of several files, but only in its own folder.
-func TestFilesBesideTheDocument(t *testing.T) {
+// TestDocumentOfSeveralFiles: a document may consist of several files, but only in its own folder.
+func TestDocumentOfSeveralFiles(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(petsDocument(""), `{"type":"integer","minimum":1}`, `{"$ref":"parts/limit.json"}`, 1)
 	path := writeDocument(t, text)
@@ -157,10 +157,10 @@ func TestFilesBesideTheDocument(t *testing.T) {
 	}
 	defer s.Close()
 	if !slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return strings.Contains(string(fn.Input), `"maximum":77`) }) {
-		t.Error("the file was not read")
+		t.Error("the referenced file was not read")
 	}
 	if _, err := s.external()("../outside.json"); err == nil || os.IsNotExist(err) {
-		t.Errorf("a file outside the folder: %v", err)
+		t.Errorf("a file outside the folder: got %v, want it rejected", err)
 	}
 }
 
@@ -193,6 +193,6 @@ func BenchmarkCall(b *testing.B) {
 		calls++
 	}
 	if sent != calls {
-		b.Fatalf("%d of %d calls were sent", sent, calls)
+		b.Fatalf("%d of %d calls were sent, want all", sent, calls)
 	}
 }

@@ -28,9 +28,9 @@ func guardedDocument(key, open string) string {
 		open + `"}],"responses":{}}}}}`
 }
 
-// TestCredentialsNeedAHome: credentials for which the configuration names no host stop the start, and the message names the host that the
+// TestCredentialsNeedHost: credentials for which the configuration names no host stop the start, and the message names the host that the
 // document gives. If some operations have a trusted host, only those become functions.
-func TestCredentialsNeedAHome(t *testing.T) {
+func TestCredentialsNeedHost(t *testing.T) {
 	t.Parallel()
 	key := map[string]Credential{"key": {Value: keyValue}}
 	for _, test := range []struct {
@@ -89,8 +89,8 @@ func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 		{"https://evil.example.com/v1", steps.StateFailed, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}},
-				says(200, guardedDocument(test.key, "https://news.example.com")))
+			s, _ := publish(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}}},
+				respond(200, guardedDocument(test.key, "https://news.example.com")))
 			defer s.Close()
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -102,15 +102,15 @@ func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 	}
 }
 
-// TestOneHomeIsEnough: if some operations have a trusted host for their credentials, the others are left out with a warning.
-func TestOneHomeIsEnough(t *testing.T) {
+// TestDocumentHostWarning: if some operations have a trusted host for their credentials, the others are left out with a warning.
+func TestDocumentHostWarning(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(guardedDocument("/v1", "https://news.example.com"), `"/news"`,
 		`"/uploads":{"get":{"servers":[{"url":"https://uploads.example.com"}],"responses":{}}},"/news"`, 1)
 	synctest.Test(t, func(t *testing.T) {
 		var warned []string
-		s, _ := published(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}},
-			Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, says(200, text))
+		s, _ := publish(t, Options{Auth: map[string]Credential{"key": {Value: keyValue}},
+			Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, respond(200, text))
 		defer s.Close()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -119,7 +119,7 @@ func TestOneHomeIsEnough(t *testing.T) {
 		}
 		want := "GET /uploads: only the document says that its credentials go to uploads.example.com: set baseUrl"
 		if len(warned) != 1 || !strings.Contains(warned[0], want) {
-			t.Errorf("warned %q", warned)
+			t.Errorf("got warnings %q, want one", warned)
 		}
 	})
 }

@@ -20,37 +20,37 @@ var _ steps.Live = (*Source)(nil)
 
 // publisher answers requests for a document with each of its answers in turn, and then repeats the last.
 type publisher struct {
-	asked   atomic.Int64
+	fetched atomic.Int64
 	answers []func(*http.Request) (*http.Response, error)
 }
 
 func (p *publisher) Do(request *http.Request) (*http.Response, error) {
 	time.Sleep(time.Millisecond) // of fake time: the test runs first
-	n := int(p.asked.Add(1))
+	n := int(p.fetched.Add(1))
 	return p.answers[min(n, len(p.answers))-1](request)
 }
 
-func says(status int, body string) func(*http.Request) (*http.Response, error) {
+func respond(status int, body string) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: readerOf(body)}, nil
 	}
 }
 
-func fails(err error) func(*http.Request) (*http.Response, error) {
+func failWith(err error) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-func silent(request *http.Request) (*http.Response, error) {
+func hang(request *http.Request) (*http.Response, error) {
 	<-request.Context().Done()
 	return nil, request.Context().Err()
 }
 
-func deaf(*http.Request) (*http.Response, error) {
+func ignoreContext(*http.Request) (*http.Response, error) {
 	time.Sleep(time.Hour)
 	return nil, context.DeadlineExceeded
 }
 
-func published(t *testing.T, o Options, answers ...func(*http.Request) (*http.Response, error)) (*Source, *publisher) {
+func publish(t *testing.T, o Options, answers ...func(*http.Request) (*http.Response, error)) (*Source, *publisher) {
 	t.Helper()
 	p := &publisher{answers: answers}
 	o.Name, o.Spec, o.Client = "pets", "https://docs.example.com/v1/openapi.json?key=secret-in-query", p
@@ -64,29 +64,29 @@ func published(t *testing.T, o Options, answers ...func(*http.Request) (*http.Re
 func TestDocumentAtURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := published(t, Options{}, says(200, petsDocument("")))
+		s, _ := publish(t, Options{}, respond(200, petsDocument("")))
 		defer s.Close()
 		var seen []steps.State
 		s.Watch(func() { seen = append(seen, s.Status().State) })
 		if state := s.Status().State; state != steps.StateStarting || len(s.Functions()) != 0 {
-			t.Errorf("at first it is %s", state)
+			t.Errorf("before the first fetch: got state %s, want starting without functions", state)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || len(s.Functions()) != 4 {
-			t.Errorf("%+v with %d functions", status, len(s.Functions()))
+			t.Errorf("got %+v with %d functions", status, len(s.Functions()))
 		}
 		if len(seen) != 1 || seen[0] != steps.StateReady {
-			t.Errorf("the watcher saw %v", seen)
+			t.Errorf("the watcher saw states %v, want ready only", seen)
 		}
 	})
 }
 
-func TestDocumentIsFetchedAgain(t *testing.T) {
+func TestDocumentIsRefetched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, p := published(t, Options{StartTimeout: 10 * time.Second}, fails(io.ErrUnexpectedEOF), says(503, ""), says(200, "<html>"), silent,
-			says(200, petsDocument("")))
+		s, p := publish(t, Options{StartTimeout: 10 * time.Second}, failWith(io.ErrUnexpectedEOF), respond(503, ""), respond(200, "<html>"), hang,
+			respond(200, petsDocument("")))
 		defer s.Close()
 		var errs []string
 		s.Watch(func() {
@@ -100,27 +100,27 @@ func TestDocumentIsFetchedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := strings.Join(errs, " "); got != "unavailable unavailable bad_request timeout" {
-			t.Errorf("on the way: %s", got)
+			t.Errorf("got failures %s", got)
 		}
-		if s.Status().State != steps.StateReady || p.asked.Load() != 5 || s.Status().Error != nil {
-			t.Errorf("%+v after %d attempts", s.Status(), p.asked.Load())
+		if s.Status().State != steps.StateReady || p.fetched.Load() != 5 || s.Status().Error != nil {
+			t.Errorf("got %+v after %d attempts, want ready after 5", s.Status(), p.fetched.Load())
 		}
-		s.Watch(func() { t.Error("a document that stays as it was is reported as a change") })
+		s.Watch(func() { t.Error("an unchanged document is reported as a change") })
 		time.Sleep(time.Hour)
-		if n := p.asked.Load(); n != 5+12 {
-			t.Errorf("it was fetched %d times, want once in five minutes from the fifth on", n)
+		if n := p.fetched.Load(); n != 5+12 {
+			t.Errorf("got %d fetches, want one every five minutes after the fifth", n)
 		}
 	})
 }
 
-func TestOptionsThatDoNotFitTheDocument(t *testing.T) {
+func TestOptionsMismatchDocument(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, p := published(t, Options{Auth: map[string]Credential{"none": {Value: "x"}}}, says(200, petsDocument("")))
+		s, p := publish(t, Options{Auth: map[string]Credential{"none": {Value: "x"}}}, respond(200, petsDocument("")))
 		defer s.Close()
 		time.Sleep(time.Hour)
-		if status := s.Status(); status.State != steps.StateFailed || status.Error.At != "/auth/none" || p.asked.Load() != 1 {
-			t.Errorf("%+v after %d attempts", status, p.asked.Load())
+		if status := s.Status(); status.State != steps.StateFailed || status.Error.At != "/auth/none" || p.fetched.Load() != 1 {
+			t.Errorf("got %+v after %d attempts, want failed after 1", status, p.fetched.Load())
 		}
 	})
 }
@@ -128,10 +128,10 @@ func TestOptionsThatDoNotFitTheDocument(t *testing.T) {
 func TestCloseWhileFetching(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, answer := range []func(*http.Request) (*http.Response, error){silent, fails(io.EOF)} {
-			s, _ := published(t, Options{}, answer)
+		for _, answer := range []func(*http.Request) (*http.Response, error){hang, failWith(io.EOF)} {
+			s, _ := publish(t, Options{}, answer)
 			time.Sleep(100 * time.Millisecond)
-			s.Watch(func() { t.Error("the watcher is called after Close") })
+			s.Watch(func() { t.Error("the watcher was called after Close") })
 			for range 2 {
 				if err := s.Close(); err != nil {
 					t.Error(err)
@@ -145,13 +145,13 @@ func TestCloseWhileFetching(t *testing.T) {
 func TestEndlessDocument(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("-short: 128 MiB are read")
+		t.Skip("-short: the test reads 128 MiB")
 	}
 	watched, done := make(chan struct{}), make(chan struct{})
-	s, _ := published(t, Options{StartTimeout: time.Hour}, func(*http.Request) (*http.Response, error) { // a busy machine reads slowly
+	s, _ := publish(t, Options{StartTimeout: time.Hour}, func(*http.Request) (*http.Response, error) { // a busy machine reads slowly
 		<-watched
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(endless{})}, nil
-	}, silent)
+	}, hang)
 	defer s.Close()
 	s.Watch(func() { close(done) })
 	close(watched)

@@ -61,7 +61,7 @@ func TestTree(t *testing.T) {
 
 func checkPointers(t *rapid.T, v value, tree *tree, want any, pointer string) {
 	if target := tree.root().pointer(pointer); target != v {
-		t.Fatalf("the pointer %q does not lead to its value", pointer)
+		t.Fatalf("the pointer %q does not find its value", pointer)
 	}
 	switch want := want.(type) {
 	case map[string]any:
@@ -76,7 +76,7 @@ func checkPointers(t *rapid.T, v value, tree *tree, want any, pointer string) {
 			checkPointers(t, member, tree, inner, pointer+"/"+escaped)
 		}
 		if count != len(want) || v.get("not there").ok() {
-			t.Fatalf("%d members, want %d", count, len(want))
+			t.Fatalf("got %d members, want %d", count, len(want))
 		}
 	case []any:
 		for i, element := range v.elements() {
@@ -107,7 +107,7 @@ func TestEscapedNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{`\\`: "1", `\`: "2", `a`: "3", `b`: "4", `"`: "5", `\u0061`: ""} {
 		if got := string(tree.root().get(name).raw()); got != want {
-			t.Errorf("%q is %s, want %s", name, got, want)
+			t.Errorf("member %q: got %s, want %s", name, got, want)
 		}
 	}
 }
@@ -134,11 +134,11 @@ func TestRepeatedMembers(t *testing.T) {
 		}
 		for name, i := range want {
 			if string(tree.root().get(name).raw()) != itoa(i) {
-				t.Fatalf("%s is %s, want %d", name, tree.root().get(name).raw(), i)
+				t.Fatalf("member %s: got %s, want %d", name, tree.root().get(name).raw(), i)
 			}
 		}
 		if (len(tree.duplicates) > 0) != (len(want) < len(names)) {
-			t.Fatalf("%d names repeated: %v", len(names)-len(want), tree.duplicates)
+			t.Fatalf("%d repeated names, but reported duplicates %v", len(names)-len(want), tree.duplicates)
 		}
 	})
 }
@@ -172,7 +172,7 @@ func TestGlob(t *testing.T) {
 		text := rapid.StringMatching(`[abA.]{0,8}`).Draw(t, "text")
 		expression := "(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$"
 		if got, want := glob(pattern, text), regexp.MustCompile(expression).MatchString(text); got != want {
-			t.Fatalf("glob(%q, %q) is %t", pattern, text, got)
+			t.Fatalf("glob(%q, %q) = %t", pattern, text, got)
 		}
 	})
 }

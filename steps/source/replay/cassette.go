@@ -235,8 +235,8 @@ func (c *Cassette) addFunction(byName map[string]*recordedFunction, l *functionL
 
 // declare records the effect of a line; if lines differ, the most severe counts.
 func (fn *recordedFunction) declare(effect steps.Effect) {
-	gravity := map[steps.Effect]int{steps.Read: 0, steps.Write: 1, steps.Destroy: 2}
-	if !fn.declared || gravity[effect] > gravity[fn.effect] {
+	severity := map[steps.Effect]int{steps.Read: 0, steps.Write: 1, steps.Destroy: 2}
+	if !fn.declared || severity[effect] > severity[fn.effect] {
 		fn.effect = effect
 	}
 	fn.declared = true

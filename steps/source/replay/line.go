@@ -100,11 +100,11 @@ func parseLine(text []byte) (l line, err error) {
 	if err != nil {
 		return l, err
 	}
-	for _, alone := range []string{"function", "salt", "gap"} {
-		if _, is := fields[alone]; is && len(fields) > 1 {
-			return l, fault.New(fault.BadRequest, "a line with %s holds nothing else", alone)
-		} else if is {
-			return l, l.parseOther(alone, fields[alone])
+	for _, key := range []string{"function", "salt", "gap"} {
+		if _, ok := fields[key]; ok && len(fields) > 1 {
+			return l, fault.New(fault.BadRequest, "a line with %s must have no other members", key)
+		} else if ok {
+			return l, l.parseOther(key, fields[key])
 		}
 	}
 	if l.Fn, err = textField(fields, "fn", "", true); err != nil {

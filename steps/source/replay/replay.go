@@ -24,7 +24,7 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 		known[name] = nil
 		byFold[steps.FoldName(name)] = append(byFold[steps.FoldName(name)], name)
 	}
-	strangers := map[string][]*recordedFunction{} // by folded name
+	unknown := map[string][]*recordedFunction{} // by folded name
 	var order []string
 	for _, fn := range c.functions {
 		folded := steps.FoldName(fn.name)
@@ -36,10 +36,10 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 			known[twins[0]] = append(known[twins[0]], fn)
 		case base.Hides(fn.name):
 		default:
-			if strangers[folded] == nil {
+			if unknown[folded] == nil {
 				order = append(order, folded)
 			}
-			strangers[folded] = append(strangers[folded], fn)
+			unknown[folded] = append(unknown[folded], fn)
 		}
 	}
 	var err error
@@ -55,11 +55,11 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	}
 	var added []steps.Function
 	for _, folded := range order {
-		fn, err := c.unknownFunction(strangers[folded])
+		fn, err := c.unknownFunction(unknown[folded])
 		if err != nil {
 			return nil, err
 		}
-		if c.Unknown != nil && !slices.ContainsFunc(strangers[folded], func(fn *recordedFunction) bool { return fn.line != nil }) {
+		if c.Unknown != nil && !slices.ContainsFunc(unknown[folded], func(fn *recordedFunction) bool { return fn.line != nil }) {
 			fn = c.Unknown(fn)
 		}
 		added = append(added, fn)

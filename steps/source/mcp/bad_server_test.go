@@ -27,17 +27,17 @@ func serveRaw(answer func(method string, id, params gjson.Result)) {
 	}
 }
 
-func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func printLine(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// greet answers the requests before the first call; false if the method is another.
-func greet(method string, id gjson.Result, tools string) bool {
+// answerGreeting answers the requests before the first call; false if the method is another.
+func answerGreeting(method string, id gjson.Result, tools string) bool {
 	switch method {
 	case "server/discover":
-		say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, id.Raw)
+		printLine(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"what?"}}`, id.Raw)
 	case "initialize":
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
+		printLine(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"0"}}}`, id.Raw)
 	case "tools/list":
-		say(`{"result":{"tools":[%s]},"jsonrpc":"2.0","id":%s}`, tools, id.Raw)
+		printLine(`{"result":{"tools":[%s]},"jsonrpc":"2.0","id":%s}`, tools, id.Raw)
 	case "tools/call":
 		return false
 	}
@@ -47,8 +47,8 @@ func greet(method string, id gjson.Result, tools string) bool {
 // serveTool greets, and answers each call of its tool with result.
 func serveTool(tools, result string) {
 	serveRaw(func(method string, id, _ gjson.Result) {
-		if !greet(method, id, tools) {
-			say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result)
+		if !answerGreeting(method, id, tools) {
+			printLine(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id.Raw, result)
 		}
 	})
 }
@@ -67,26 +67,26 @@ var badServers = map[string]func(){
 	"at once": func() { fmt.Fprintln(os.Stderr, "no api key: "+os.Getenv("SHELF_TOKEN")); os.Exit(4) },
 	"prints": func() {
 		for range 1 << 16 {
-			say("Hello, I am a server that does not know the protocol")
+			printLine("Hello, I am a server that does not know the protocol")
 		}
 		hang()
 	},
 	"greeting": func() {
-		say("Server ready at token %s\n\n[1] {x", os.Getenv("SHELF_TOKEN"))
+		printLine("Server ready at token %s\n\n[1] {x", os.Getenv("SHELF_TOKEN"))
 		serveRaw(func(method string, id, _ gjson.Result) {
-			if !greet(method, id, oneTool) {
-				say("debug: calling")
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+			if !answerGreeting(method, id, oneTool) {
+				printLine("debug: calling")
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
 			}
 		})
 	},
 	"mute in calls": func() {
-		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		serveRaw(func(method string, id, _ gjson.Result) { answerGreeting(method, id, oneTool) })
 	},
 	"old": func() { // does not answer requests that it does not know
 		serveRaw(func(method string, id, _ gjson.Result) {
-			if method != "server/discover" && !greet(method, id, oneTool) {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
+			if method != "server/discover" && !answerGreeting(method, id, oneTool) {
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id.Raw)
 			}
 		})
 	},
@@ -106,7 +106,7 @@ var badServers = map[string]func(){
 	"many": func() {
 		serveRaw(func(method string, id, params gjson.Result) {
 			if method != "tools/list" {
-				greet(method, id, "")
+				answerGreeting(method, id, "")
 				return
 			}
 			from := int(params.Get("cursor").Int())
@@ -118,49 +118,49 @@ var badServers = map[string]func(){
 			if from+500 < 10_000 {
 				next = fmt.Sprintf(`,"nextCursor":"%d"`, from+500)
 			}
-			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]%s}}`, id.Raw, strings.Join(tools, ","), next)
+			printLine(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]%s}}`, id.Raw, strings.Join(tools, ","), next)
 		})
 	},
 	"endless": func() {
 		n := 0
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if method != "tools/list" {
-				greet(method, id, "")
+				answerGreeting(method, id, "")
 				return
 			}
 			n++
-			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t%d"}],"nextCursor":"%d"}}`, id.Raw, n, n%3+1)
+			printLine(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t%d"}],"nextCursor":"%d"}}`, id.Raw, n, n%3+1)
 		})
 	},
 	"huge": func() {
 		serveRaw(func(method string, id, params gjson.Result) {
-			if greet(method, id, oneTool) {
+			if answerGreeting(method, id, oneTool) {
 				return
 			}
 			switch params.Get("arguments.how").Str {
 			case "first":
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id.Raw, strings.Repeat(`\"id\":1}`, 12<<20))
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, id.Raw, strings.Repeat(`\"id\":1}`, 12<<20))
 			case "last":
-				say(`{"result":{"id":-1,"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", 100<<20), id.Raw)
+				printLine(`{"result":{"id":-1,"content":[{"type":"text","text":"%s"}]},"jsonrpc":"2.0","id":%s}`, strings.Repeat("x", 100<<20), id.Raw)
 			default:
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"ok"}]}}`, id.Raw)
 			}
 		})
 	},
 	"version": func() {
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if method == "initialize" {
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`,
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"bad","version":"0"}}}`,
 					id.Raw)
 				return
 			}
-			greet(method, id, "")
+			answerGreeting(method, id, "")
 		})
 	},
 	"deaf": func() { // reads nothing after the greeting
 		calls := make(chan struct{})
 		serveRaw(func(method string, id, _ gjson.Result) {
-			if greet(method, id, oneTool); method == "tools/list" {
+			if answerGreeting(method, id, oneTool); method == "tools/list" {
 				<-calls
 			}
 		})
@@ -170,24 +170,24 @@ var badServers = map[string]func(){
 		serveRaw(func(method string, id, params gjson.Result) {
 			switch {
 			case method == "" && call.Exists():
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, call.Raw, answerText)
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, call.Raw, answerText)
 				call = gjson.Result{}
-			case method != "" && !greet(method, id, oneTool):
+			case method != "" && !answerGreeting(method, id, oneTool):
 				call = id
 				for i := range max(params.Get("arguments.times").Int(), 1) {
-					say(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{}}`, i, params.Get("arguments.method").Str)
+					printLine(`{"jsonrpc":"2.0","id":"q%d","method":%q,"params":{}}`, i, params.Get("arguments.method").Str)
 				}
 				if params.Get("arguments.cancel").Bool() {
-					say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q0"}}`)
+					printLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q0"}}`)
 				}
 			}
 		})
 	},
 	"floods": func() { // asks endlessly once it is called, and reads nothing more
 		serveRaw(func(method string, id, _ gjson.Result) {
-			if !greet(method, id, oneTool) {
+			if !answerGreeting(method, id, oneTool) {
 				for i := range 300_000 {
-					say(`{"jsonrpc":"2.0","id":"f%d","method":"sampling/createMessage","params":{}}`, i)
+					printLine(`{"jsonrpc":"2.0","id":"f%d","method":"sampling/createMessage","params":{}}`, i)
 				}
 				hang()
 			}
@@ -196,7 +196,7 @@ var badServers = map[string]func(){
 	"stubborn": func() {
 		ossignal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Append(nil, os.Getpid()), 0o600)
-		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		serveRaw(func(method string, id, _ gjson.Result) { answerGreeting(method, id, oneTool) })
 		hang()
 	},
 	"parent": func() { // like npx: it starts a child of its own
@@ -222,7 +222,7 @@ var badServers = map[string]func(){
 			os.Exit(5)
 		}
 		_ = os.WriteFile(os.Getenv("PIDS"), fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
-		serveRaw(func(method string, id, _ gjson.Result) { greet(method, id, oneTool) })
+		serveRaw(func(method string, id, _ gjson.Result) { answerGreeting(method, id, oneTool) })
 		if os.Getenv("HEEDS") != "eof" {
 			hang()
 		}

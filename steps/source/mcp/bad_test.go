@@ -43,7 +43,7 @@ func openBad(t *testing.T, kind string, change func(*mcpsource.Options)) (*mcpso
 	return openSource(t, o), h
 }
 
-func TestServersThatDoNotStart(t *testing.T) {
+func TestFailedStarts(t *testing.T) {
 	t.Parallel()
 	short := func(o *mcpsource.Options) { o.StartTimeout = 300 * time.Millisecond }
 	tests := []struct {
@@ -75,16 +75,16 @@ func TestServersThatDoNotStart(t *testing.T) {
 			status := await(t, s, test.state)
 			if status.Error.Code != test.code || !strings.Contains(status.Error.Message, test.want) ||
 				!strings.Contains(status.Error.Message, "shelf") {
-				t.Errorf("%v, want %s with %q", status.Error, test.code, test.want)
+				t.Errorf("got %v, want %s with %q", status.Error, test.code, test.want)
 			}
 			if strings.Contains(status.Error.Message, "topsecret1") {
 				t.Errorf("the error shows a secret: %v", status.Error)
 			}
 			if (test.state == steps.StateRetrying) != !status.Retry.IsZero() {
-				t.Errorf("%s, tried again at %v", status.State, status.Retry)
+				t.Errorf("state %s has the next start at %v", status.State, status.Retry)
 			}
 			if len(s.Functions()) != 0 {
-				t.Error("there are functions")
+				t.Error("a source that never started has functions")
 			}
 		})
 	}
@@ -95,19 +95,19 @@ func TestGreetingOnStdoutIsTolerated(t *testing.T) {
 	s, h := openBad(t, "greeting", func(o *mcpsource.Options) { o.Env["SHELF_TOKEN"] = "topsecret1" })
 	await(t, s, steps.StateReady)
 	if got := mustCall(t, s, "shelf.a", `{}`); got != `"ok"` {
-		t.Errorf("it answers %s", got)
+		t.Errorf("the call got %s, want ok", got)
 	}
 	if got := h.all(); !strings.Contains(got, "Server ready at token [redacted]") || !strings.Contains(got, "shelf") {
-		t.Errorf("warnings %q", got)
+		t.Errorf("got warnings %q, want the redacted line and the source", got)
 	}
 }
 
-func TestServerThatKnowsOldGreetingOnly(t *testing.T) {
+func TestServerWithoutDiscover(t *testing.T) {
 	t.Parallel()
 	s, _ := openBad(t, "old", func(o *mcpsource.Options) { o.StartTimeout = 900 * time.Millisecond })
 	await(t, s, steps.StateReady)
 	if got := mustCall(t, s, "shelf.a", `{}`); got != "null" {
-		t.Errorf("no content became %s", got)
+		t.Errorf("a result without content: got %s, want null", got)
 	}
 }
 
@@ -131,10 +131,10 @@ func TestFloodOnStderr(t *testing.T) {
 		select {
 		case n := <-sizes:
 			if n > 4096+len("…") {
-				t.Fatalf("a line of %d bytes", n)
+				t.Fatalf("a log line has %d bytes", n)
 			}
 		case <-time.After(patience):
-			t.Fatal("nothing of the flood is logged")
+			t.Fatal("the flood was not logged")
 		}
 	}
 }
@@ -154,18 +154,18 @@ func TestUnusualLists(t *testing.T) {
 			s, h := openBad(t, kind, nil)
 			await(t, s, steps.StateReady)
 			if n, warned := len(s.Functions()), h.all(); n != test.functions || (warned == "") != (test.warnings == nil) {
-				t.Errorf("%d functions, warnings %q", n, warned)
+				t.Errorf("got %d functions, warnings %q, want %d and %q", n, warned, test.functions, test.warnings)
 			}
 			for _, want := range test.warnings {
 				if !strings.Contains(h.all(), want) {
-					t.Errorf("warnings %q, want %q", h.all(), want)
+					t.Errorf("got warnings %q, want %q", h.all(), want)
 				}
 			}
 			if kind != "twice" {
 				return
 			}
 			if a := function(t, s, "shelf.a"); a.Description != "A." || strings.Contains(string(a.Input), "icons") {
-				t.Errorf("the first was not kept: %q", a.Description)
+				t.Errorf("the first of two tools with one name was not used: %q", a.Description)
 			}
 		})
 	}
@@ -176,13 +176,13 @@ func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
 	s, _ := openBad(t, "huge", func(o *mcpsource.Options) { o.MaxMessageBytes = 1 << 20 })
 	await(t, s, steps.StateReady)
-	for _, how := range []string{"first", "last"} {
-		f := mustFail(t.Context(), t, s, "shelf.a", `{"how":"`+how+`"}`, fault.LimitExceeded)
+	for _, position := range []string{"first", "last"} {
+		f := mustFail(t.Context(), t, s, "shelf.a", `{"how":"`+position+`"}`, fault.LimitExceeded)
 		if !strings.Contains(f.Message, "limits.maxResultBytes") {
 			t.Errorf("%v", f)
 		}
 		if got := mustCall(t, s, "shelf.a", `{}`); got != `"ok"` {
-			t.Errorf("after it: %s", got)
+			t.Errorf("the call after a long answer: got %s, want ok", got)
 		}
 	}
 	if s.Status().State != steps.StateReady {

@@ -19,21 +19,21 @@ import (
 // TestConcurrency: the calls to a server never exceed Options.Concurrency, and callers take turns.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
-	seen, goOn := make(chan string), make(chan struct{})
+	seen, release := make(chan string), make(chan struct{})
 	server := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1"}, nil)
 	server.AddTool(&sdk.Tool{Name: "work", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			seen <- gjson.GetBytes(r.Params.Arguments, "who").String()
-			<-goOn
+			<-release
 			return text("done"), nil
 		})
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
 	until(t, s, func() bool { return len(s.Functions()) == 1 })
 	work := function(t, s, "shelf.work")
 	var calls sync.WaitGroup
-	call := func(who string, waits chan struct{}) {
-		ctx := admit.WithRequest(&watchedContext{Context: t.Context(), first: waits}, &admit.Request{Caller: who})
-		if result, err := work.Call(ctx, fmt.Appendf(nil, `{"who":%q}`, who)); err != nil || string(result) != `"done"` {
+	call := func(caller string, queued chan struct{}) {
+		ctx := admit.WithRequest(&watchedContext{Context: t.Context(), first: queued}, &admit.Request{Caller: caller})
+		if result, err := work.Call(ctx, fmt.Appendf(nil, `{"who":%q}`, caller)); err != nil || string(result) != `"done"` {
 			t.Error(string(result), err)
 		}
 	}
@@ -44,19 +44,19 @@ func TestConcurrency(t *testing.T) {
 	if _, err := work.Call(done, []byte(`{}`)); !isNotSent(err) {
 		t.Error(err)
 	}
-	for _, who := range []string{"greedy", "greedy", "greedy", "modest"} {
-		waits := make(chan struct{}, 1)
-		calls.Go(func() { call(who, waits) })
-		<-waits
+	for _, caller := range []string{"greedy", "greedy", "greedy", "modest"} {
+		queued := make(chan struct{}, 1)
+		calls.Go(func() { call(caller, queued) })
+		<-queued
 	}
 	for range 4 {
-		goOn <- struct{}{}
+		release <- struct{}{}
 		order = append(order, <-seen)
 	}
-	goOn <- struct{}{}
+	release <- struct{}{}
 	calls.Wait()
 	if i := slices.Index(order, "modest"); i < 1 || i > 2 { // it may come just after the second was admitted
-		t.Errorf("%v: modest waits for more than one call of greedy's", order)
+		t.Errorf("got order %v: modest waited for more than one call of greedy", order)
 	}
 }
 

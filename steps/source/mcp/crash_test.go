@@ -11,31 +11,31 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-func TestCrashInACall(t *testing.T) {
+func TestCrashDuringCall(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "good"))
 	before := len(s.Functions())
-	done := waiting(t, s)
+	done := startWaiting(t, s)
 	f := mustFail(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown {
-		t.Errorf("the call that killed the server has outcome %q", f.Outcome)
+		t.Errorf("the call that killed the server has outcome %q, want sent_unknown", f.Outcome)
 	}
 	if !strings.Contains(f.Message, "; it ended with exit status 7; its last words: ") || !strings.Contains(f.Message, "dying of tests") {
-		t.Errorf("the call that killed the server: %s", f.Message)
+		t.Errorf("the fault lacks the exit status or the last words: %s", f.Message)
 	}
 	other, ok := fault.As(<-done)
 	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
-		t.Errorf("the other call: %v", other)
+		t.Errorf("another call during the crash: got %v", other)
 	}
 	if len(s.Functions()) != before {
-		t.Error("the functions of a crashed server are gone")
+		t.Error("the functions of a crashed server were removed")
 	}
 	status := await(t, s, steps.StateRetrying)
 	if !strings.Contains(status.Error.Message, "exit status 7") || !strings.Contains(status.Error.Message, "dying of tests") {
-		t.Errorf("the error does not say why: %v", status.Error)
+		t.Errorf("the status lacks the exit status or the last words: %v", status.Error)
 	}
 	if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
-		t.Errorf("after the crash: %s", got)
+		t.Errorf("the call after the crash: got %s", got)
 	}
 }
 
@@ -49,12 +49,12 @@ func TestCrashByEffect(t *testing.T) {
 		calls   int
 		outcome fault.Outcome // "": the call succeeds
 	}{
-		"read by annotation":      {"shelf.fragile", nil, 2, ""},
-		"declared write":          {"shelf.fragile", &write, 1, fault.SentUnknown},
-		"declared destroy":        {"shelf.fragile", &destroy, 1, fault.SentUnknown},
-		"write, as nobody says":   {"shelf.fragile_plain", nil, 1, fault.SentUnknown},
-		"declared read":           {"shelf.fragile_plain", &read, 2, ""},
-		"declared as it says too": {"shelf.fragile", &read, 2, ""},
+		"read by annotation":          {"shelf.fragile", nil, 2, ""},
+		"declared write":              {"shelf.fragile", &write, 1, fault.SentUnknown},
+		"declared destroy":            {"shelf.fragile", &destroy, 1, fault.SentUnknown},
+		"undeclared write":            {"shelf.fragile_plain", nil, 1, fault.SentUnknown},
+		"declared read":               {"shelf.fragile_plain", &read, 2, ""},
+		"declared and annotated read": {"shelf.fragile", &read, 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,14 +77,14 @@ func TestCrashByEffect(t *testing.T) {
 			args, _ := json.Marshal(map[string]string{"name": mark})
 			result, err := r.All()[0].Call(t.Context(), args)
 			if _, alive := os.Stat(mark); alive == nil || (string(result) == `"whole"`) != (c.outcome == "") {
-				t.Errorf("the server has not died, or the call gives %s", result)
+				t.Errorf("the server did not crash, or the call got %s", result)
 			}
 			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
 				!strings.Contains(f.Message, "not known whether its work was done")) {
-				t.Errorf("the call ends with %+v, want %q", f, c.outcome)
+				t.Errorf("the call failed with %+v, want outcome %q", f, c.outcome)
 			}
 			if log, _ := os.ReadFile(mark + ".log"); strings.Count(string(log), "called") != c.calls {
-				t.Errorf("the server was called %q, want %d times", log, c.calls)
+				t.Errorf("got calls %q, want %d", log, c.calls)
 			}
 		})
 	}

@@ -37,8 +37,8 @@ func countResources() resourceCounts {
 	return c
 }
 
-// settles waits until the counts are about the same as before. Other connections of the process may come and go, but only a few.
-func settles(t *testing.T, before resourceCounts) {
+// awaitResources waits until the counts are about the same as before. Other connections of the process may come and go, but only a few.
+func awaitResources(t *testing.T, before resourceCounts) {
 	t.Helper()
 	const slack = 12
 	var now resourceCounts
@@ -46,7 +46,7 @@ func settles(t *testing.T, before resourceCounts) {
 		now = countResources()
 		return now.goroutines <= before.goroutines+slack && now.files <= before.files+slack
 	}) {
-		t.Fatalf("%+v, before %+v", now, before)
+		t.Fatalf("the resources were not released: now %+v, before %+v", now, before)
 	}
 }
 
@@ -60,7 +60,7 @@ type switchedHandler struct {
 	greetings atomic.Int32
 }
 
-func newFront(t testing.TB, o *sdk.StreamableHTTPOptions) *switchedHandler {
+func newSwitchedHandler(t testing.TB, o *sdk.StreamableHTTPOptions) *switchedHandler {
 	return &switchedHandler{next: httpServer(goodServer(endOf(t)), o)}
 }
 
@@ -99,7 +99,7 @@ func onCalls(answer func(w http.ResponseWriter, id string)) func(http.ResponseWr
 
 func TestHeadersAndRefusals(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, nil)
+	f := newSwitchedHandler(t, nil)
 	f.set(func(w http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.Header.Get("Authorization") != "Bearer hidden123" {
 			http.Error(w, "no", http.StatusUnauthorized)
@@ -116,24 +116,24 @@ func TestHeadersAndRefusals(t *testing.T) {
 		t.Errorf("%v", status.Error)
 	}
 	if wait := time.Until(status.Retry); wait < time.Minute/2 {
-		t.Errorf("it is tried again in %v already", wait)
+		t.Errorf("the next start is in %v, want a longer wait", wait)
 	}
 	good := openReady(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"Authorization": "Bearer hidden123",
 		"Accept": "text/x-mine"}})
 	if got := mustCall(t, good, "shelf.put", `{"name":"a"}`); got != `"put"` {
-		t.Errorf("it answers %s", got)
+		t.Errorf("the call got %s, want put", got)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range f.seen {
 		if h.Get("Accept") == "text/x-mine" {
-			t.Error("a header of the protocol was replaced")
+			t.Error("a configured header replaced a header of the protocol")
 		}
 	}
 }
 
 // Headers contain secrets, so a redirect to another host does not receive them.
-func TestHeadersStayAtTheirHost(t *testing.T) {
+func TestHeadersStayWithHost(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Bool
 	other := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,11 +148,11 @@ func TestHeadersStayAtTheirHost(t *testing.T) {
 		t.Errorf("%v", status.Error)
 	}
 	if leaked.Load() {
-		t.Error("another host got the headers")
+		t.Error("another host received the configured headers")
 	}
 }
 
-func TestServerThatIsNotThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + porttest.Reserve(t)
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: "http://" + address + "/secret-path"})
@@ -170,14 +170,14 @@ func TestServerThatIsNotThere(t *testing.T) {
 	defer func() { _ = server.Close() }()
 	await(t, s, steps.StateReady) // its functions appear when it is ready
 	if len(s.Functions()) == 0 {
-		t.Error("no functions")
+		t.Error("a ready source has no functions")
 	}
 }
 
 // A server that has lost the session has not carried out the call, so the call is made in a new session.
 func TestSessionExpired(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, nil)
+	f := newSwitchedHandler(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	var once atomic.Bool
 	expired := onCalls(func(w http.ResponseWriter, _ string) { http.Error(w, "session not found", http.StatusNotFound) })
@@ -185,12 +185,12 @@ func TestSessionExpired(t *testing.T) {
 		return gjson.Get(body, "method").Str == "tools/call" && !once.Swap(true) && expired(w, r, body)
 	})
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"put"` || !once.Load() {
-		t.Errorf("it answers %s", got)
+		t.Errorf("the call got %s, want put", got)
 	}
 }
 
 // An unusable answer fails only its own call, and the session continues.
-func TestAnswersThatCannotBeUsed(t *testing.T) {
+func TestUnusableAnswers(t *testing.T) {
 	t.Parallel()
 	answer := func(kind, format string) func(w http.ResponseWriter, id string) {
 		return func(w http.ResponseWriter, id string) {
@@ -213,15 +213,15 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		want    string
 	}{
 		{"too long", answer("application/json", `{"result":{"content":[{"type":"text","text":"`+big+`"}]},"id":ID,"jsonrpc":"2.0"}`), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
-		{"too long an event", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
+		{"event too long", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
 		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
 		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, fault.SentUnknown, "HTTP status 200"},
 		{"half", func(w http.ResponseWriter, id string) {
 			w.Header().Set("Content-Length", "1000")
 			answer("application/json", `{"jsonrpc"`)(w, id)
 		}, fault.Unavailable, fault.SentUnknown, "not known"},
-		{"a stream that ends", answer("text/event-stream", ": nothing\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
-		{"a stream of garbage", answer("text/event-stream", "garbage\ndata: {\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
+		{"ending stream", answer("text/event-stream", ": nothing\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
+		{"stream of garbage", answer("text/event-stream", "garbage\ndata: {\n\n"), fault.Unavailable, fault.SentUnknown, "not known"},
 		{"400", status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"bad header"}}`), fault.FunctionFailed, "", "bad header"},
 		{"413", status(413, "too large"), fault.FunctionFailed, "", "413"},
 		{"502", status(502, ""), fault.Unavailable, fault.SentUnknown, "Bad Gateway"},
@@ -231,7 +231,7 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		{"input", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create"}}}}`), fault.NotSupported, "", "further input"},
 		{"deep", answer("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":`+strings.Repeat("[", 5000)+strings.Repeat("]", 5000)+`}}`), "", "", ""},
 	}
-	f := newFront(t, &sdk.StreamableHTTPOptions{})
+	f := newSwitchedHandler(t, &sdk.StreamableHTTPOptions{})
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), MaxMessageBytes: 1 << 20, Protocol: protocol.Stateful})
 	for _, test := range tests {
 		f.set(onCalls(test.answer))
@@ -241,13 +241,13 @@ func TestAnswersThatCannotBeUsed(t *testing.T) {
 		case test.code == "" && err != nil:
 			t.Errorf("%s: %v", test.name, err)
 		case test.code != "" && (got == nil || got.Code != test.code || got.Outcome != test.outcome || !strings.Contains(got.Message, test.want)):
-			t.Errorf("%s: %.100s, %+v, want %s %q with %q", test.name, result, got, test.code, test.outcome, test.want)
+			t.Errorf("%s: got %.100s, %+v, want %s %q with %q", test.name, result, got, test.code, test.outcome, test.want)
 		}
 	}
 	f.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 	mustCall(t, s, "shelf.put", `{"name":"a"}`)
 	if f.greetings.Load() != 1 {
-		t.Error("the session was lost on the way")
+		t.Error("the session was lost")
 	}
 }
 
@@ -270,13 +270,13 @@ func TestConnectionsAreReused(t *testing.T) {
 		mustCall(t, s, "shelf.get", `{"name":"a"}`)
 	}
 	if n := opened.Load(); n > 200 { // on a busy machine some streams end late
-		t.Errorf("%d connections for 1000 calls one after another", n)
+		t.Errorf("%d connections were opened for 1000 successive calls", n)
 	}
 }
 
 func TestTransportErrors(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, &sdk.StreamableHTTPOptions{Stateless: true})
+	f := newSwitchedHandler(t, &sdk.StreamableHTTPOptions{Stateless: true})
 	var failing atomic.Pointer[error]
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if err := failing.Load(); err != nil && *err != nil {
@@ -299,7 +299,7 @@ func TestTransportErrors(t *testing.T) {
 		before := f.greetings.Load()
 		failing.Store(&test.err)
 		if got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, test.code); got.Outcome != test.outcome {
-			t.Errorf("%v: outcome %q, want %q", test.err, got.Outcome, test.outcome)
+			t.Errorf("%v: got outcome %q, want %q", test.err, got.Outcome, test.outcome)
 		}
 		failing.Store(nil)
 		if test.code == fault.Unavailable && test.outcome == fault.NotSent {
@@ -309,7 +309,7 @@ func TestTransportErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := function(t, s, "shelf.put").Call(ctx, []byte(`{"name":"a"}`)); fault.CodeOf(err) != fault.Cancelled {
-		t.Errorf("cancelled before: %v", err)
+		t.Errorf("a call with a cancelled context: got %v", err)
 	}
 }
 
@@ -318,10 +318,10 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The data of a JSON-RPC error contains no secret either.
-func TestErrorDataIsCleaned(t *testing.T) {
+func TestErrorDataIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
-	f := newFront(t, nil)
+	f := newSwitchedHandler(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Headers: map[string]string{"X-Key": key}})
 	f.set(onCalls(func(w http.ResponseWriter, id string) {
 		w.Header().Set("Content-Type", "application/json")

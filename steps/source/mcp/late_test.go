@@ -33,13 +33,13 @@ func playLate(discovered, initialized string, order ...int) func() {
 				discover = id
 				greeted++
 			case method == "server/discover":
-				say(lateDiscovered, id.Raw)
+				printLine(lateDiscovered, id.Raw)
 			case method == "initialize":
 				for _, index := range order {
-					say([...]string{discovered, initialized}[index], [...]gjson.Result{discover, id}[index].Raw)
+					printLine([...]string{discovered, initialized}[index], [...]gjson.Result{discover, id}[index].Raw)
 				}
-			case !greet(method, id, `{"name":"meta"}`):
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw,
+			case !answerGreeting(method, id, `{"name":"meta"}`):
+				printLine(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}}`, id.Raw,
 					params.Get("_meta").Raw)
 			}
 		})
@@ -59,16 +59,16 @@ var lateServers = map[string]func(){
 // still becomes ready, in the process that was started first.
 func TestLateGreeting(t *testing.T) {
 	t.Parallel()
-	const newer, older = `2026-07-28`, `""`
+	const current, none = `2026-07-28`, `""`
 	for _, c := range []struct {
 		kind string
 		meta string // a member of a call's _meta, which shows the MCP version
 	}{
 		{"slow", ""}, // like the SDK's servers, which answer both greetings concurrently
-		{"late", newer},
-		{"late, out of order", newer},
-		{"late, of both", older},
-		{"late, old", older},
+		{"late", current},
+		{"late, out of order", current},
+		{"late, of both", none},
+		{"late, old", none},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			t.Parallel()
@@ -76,11 +76,11 @@ func TestLateGreeting(t *testing.T) {
 			s, _ := openBad(t, c.kind, func(o *mcpsource.Options) { o.Env["STARTS"] = file })
 			await(t, s, steps.StateReady, steps.StateRetrying, steps.StateFailed)
 			if got := mustCall(t, s, "shelf.meta", `{}`); !strings.Contains(strings.ReplaceAll(got, `\`, ""), c.meta) {
-				t.Errorf("called with %s", got)
+				t.Errorf("the call was sent with _meta %s, want %s", got, c.meta)
 			}
 			_ = s.Close()
 			if starts, err := os.ReadFile(file); err != nil || string(starts) != "begun left " {
-				t.Errorf("its processes: %s, %v, want one that leaves by itself", starts, err)
+				t.Errorf("got process log %s, %v, want one process that exits by itself", starts, err)
 			}
 		})
 	}

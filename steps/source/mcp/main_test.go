@@ -227,7 +227,7 @@ func await(t testing.TB, s *mcpsource.Source, states ...steps.State) steps.Statu
 func until(t testing.TB, s *mcpsource.Source, holds func() bool) steps.Status {
 	t.Helper()
 	if !poll(holds) {
-		t.Fatalf("the source does not get there: %+v", s.Status())
+		t.Fatalf("the source did not reach the expected state: %+v", s.Status())
 	}
 	return s.Status()
 }
@@ -237,8 +237,8 @@ func function(t testing.TB, s *mcpsource.Source, name string) *steps.Function {
 	return find(t, s.Functions(), name)
 }
 
-// waiting calls shelf.wait, and returns when the server has received the call.
-func waiting(t testing.TB, s *mcpsource.Source) <-chan error {
+// startWaiting calls shelf.wait, and returns when the server has received the call.
+func startWaiting(t testing.TB, s *mcpsource.Source) <-chan error {
 	t.Helper()
 	begun, fn, done := filepath.Join(t.TempDir(), "begun"), function(t, s, "shelf.wait"), make(chan error, 1)
 	go func() {
@@ -246,7 +246,7 @@ func waiting(t testing.TB, s *mcpsource.Source) <-chan error {
 		done <- err
 	}()
 	if !poll(func() bool { _, err := os.Stat(begun); return err == nil }) {
-		t.Fatal("the call does not reach the server")
+		t.Fatal("the call did not reach the server")
 	}
 	return done
 }
@@ -267,7 +267,7 @@ func mustFail(ctx context.Context, t testing.TB, s *mcpsource.Source, name, args
 	result, err := function(t, s, name).Call(ctx, []byte(args))
 	f, ok := fault.As(err)
 	if !ok || f.Code != code {
-		t.Fatalf("%s: %s, %v, want %s", name, result, err, code)
+		t.Fatalf("%s: got %s, %v, want %s", name, result, err, code)
 	}
 	return f
 }

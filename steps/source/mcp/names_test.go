@@ -42,7 +42,7 @@ func TestToolNames(t *testing.T) {
 		}
 		transcript.File(t, file, []byte(strings.Join(sections, "\n")+"\n"))
 		if len(sections) < 10 {
-			t.Errorf("%s has %d sections", file, len(sections))
+			t.Errorf("%s has only %d sections", file, len(sections))
 		}
 	}
 }
@@ -71,9 +71,9 @@ func readNames(t *testing.T, section string, possible bool) string {
 	return read.String()
 }
 
-// TestNamesStayApart: no two tools have the same path, the order of the list does not matter, and a path is among the possible paths of the
+// TestPathsAreUnique: no two tools have the same path, the order of the list does not matter, and a path is among the possible paths of the
 // name alone.
-func TestNamesStayApart(t *testing.T) {
+func TestPathsAreUnique(t *testing.T) {
 	t.Parallel()
 	word := rapid.SampledFrom([]string{"get", "list", "delete", "or", "a", "Device", "devices", "issue", "issues", "branches", "categories",
 		"category", "x", "HTTP", "é", "_", "-", "."})
@@ -84,7 +84,7 @@ func TestNamesStayApart(t *testing.T) {
 		paths := map[string]string{}
 		for _, fn := range s.Functions() {
 			if paths[fn.Name] = fn.Path; fn.Path != "" && !slices.Contains(fn.PossiblePaths, fn.Path) {
-				t.Errorf("%s is read as %s in %v, and by itself as %v", fn.Name, fn.Path, names, fn.PossiblePaths)
+				t.Errorf("%s has the path %s in the list %v, but its possible paths are %v", fn.Name, fn.Path, names, fn.PossiblePaths)
 			}
 		}
 		return paths
@@ -105,16 +105,16 @@ func TestNamesStayApart(t *testing.T) {
 				plain = name
 			}
 			if other, taken := takenBy[steps.FoldName(plain)]; taken && (path != "" || paths[other] != "") {
-				r.Fatalf("%s and %s are both read as %s", other, name, plain)
+				r.Fatalf("%s and %s both have the path %s", other, name, plain)
 			}
 			takenBy[steps.FoldName(plain)] = name
 			if strings.Contains(path, "..") || strings.HasSuffix(path, ".") {
-				r.Fatalf("%s is read as %s", name, path)
+				r.Fatalf("%s has the invalid path %s", name, path)
 			}
 		}
 		slices.Reverse(names)
 		if again := pathsOf(configured, names); !maps.Equal(again, paths) {
-			r.Fatalf("%v, the other way round %v", paths, again)
+			r.Fatalf("got paths %v, but %v in reverse order", paths, again)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestFormIsDeterminedOnce(t *testing.T) {
 			got = append(got, pathOf(&fn))
 		}
 		if strings.Join(got, " ") != step.want || s.Status().Names != step.form {
-			t.Errorf("%s: %q, %s", step.names, got, s.Status().Names)
+			t.Errorf("%s: got paths %q, form %s", step.names, got, s.Status().Names)
 		}
 	}
 	_, err := mcpsource.New(&mcpsource.Options{Name: "net", Command: "x", Names: "verb_noun"})
@@ -153,7 +153,7 @@ func TestManyNames(t *testing.T) {
 	}
 	s := withNames(t, "", names...)
 	if n := len(s.Functions()); n != len(names) || s.Functions()[0].Path != "net.0_a_b_c_d_e_f_g_devices.get" {
-		t.Errorf("%d are read, the first as %s", n, s.Functions()[0].Path)
+		t.Errorf("got %d functions, the first with the path %s; want %d", n, s.Functions()[0].Path, len(names))
 	}
 }
 
@@ -173,10 +173,10 @@ func TestFunctionNames(t *testing.T) {
 	got := names("a", "a.b", "x/y", "a b", "a_b", "ä", "..", "p/q", "p.q", strings.Repeat("n", 300))
 	want := []string{"a", "a.b", "x.y", "a_b_c8687a08", "a_b"}
 	if !slices.Equal(got[:5], want) || got[8] != "p.q" || !strings.HasPrefix(got[7], "p.q_") {
-		t.Errorf("names %q, want %q", got, want)
+		t.Errorf("got names %q, want %q", got, want)
 	}
 	if again := names("ä", "a b"); again[0] != got[5] || again[1] != got[3] {
-		t.Errorf("other names in another list: %q", again)
+		t.Errorf("the names differ in another list: %q", again)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestHints(t *testing.T) {
 		got, want := function(t, s, fmt.Sprintf("net.t%d", i)), tests[text]
 		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent ||
 			got.Local != want.Local {
-			t.Errorf("%s: %v declared %t idempotent %t local %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local)
+			t.Errorf("%s: got %v, declared %t, idempotent %t, local %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local)
 		}
 	}
 }
@@ -219,14 +219,14 @@ func TestListing(t *testing.T) {
 		"execution":{"taskSupport":"optional"},"title":null,"outputSchema":{"type":"object"},"x\"y":1},{"name":"u","title":"U"},{"name":"v","inputSchema":5}`)
 	spec := function(t, s, "net.t").Spec
 	if want := `{"name":"t","inputSchema":{"type":"object","a":1.50},"outputSchema":{"type":"object"},"icons":[1],"_meta":{"x":1},"execution":{"taskSupport":"optional"},"x\"y":1}`; string(spec.Listing) != want {
-		t.Errorf("listed %s", spec.Listing)
+		t.Errorf("got listing %s, want %s", spec.Listing, want)
 	}
 	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {
-		t.Errorf("schemas %s, %s", spec.Input, spec.Output)
+		t.Errorf("got schemas %s, %s", spec.Input, spec.Output)
 	}
 	spec.Listing[len(`{"name":"t","inputSchema":{`)] = '\''
 	if spec.Input[1] != '\'' {
-		t.Error("the schema is a copy")
+		t.Error("the schema is not a slice of the listing")
 	}
 	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" ||
 		string(v.Input) != `{"type":"object"}` {
@@ -234,20 +234,20 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestRulesSurviveTheList: a rule that restricts applies whatever other tools are in the list.
-func TestRulesSurviveTheList(t *testing.T) {
+// TestRulesApplyToEveryList: a rule that restricts applies whatever other tools are in the list.
+func TestRulesApplyToEveryList(t *testing.T) {
 	t.Parallel()
 	admin, hide := steps.TierAdmin, true
 	for title, test := range map[string]struct {
 		tool, pattern string
 		before, after string // lists
 	}{
-		"a sibling is lost":         {"delete_issues", "net.issue.delete", "get_issue delete_issues", "delete_issues list_users"},
-		"a sibling comes":           {"delete_issues", "net.issues.delete", "delete_issues list_users", "get_issue delete_issues"},
-		"another would read alike":  {"delete_issues", "net.issue.delete", "get_issue delete_issues", "get_issue delete_issues delete_issue"},
-		"the prefix is not shared":  {"slack_delete_message", "*.delete", "slack_delete_message slack_post_message", "slack_delete_message slack_post_message ping"},
-		"too few fit at the start":  {"delete_device", "*.device.delete", "delete_device get_device", "reboot device_tree rack status delete_device"},
-		"the other form at a start": {"device_delete", "*.device.delete", "device_delete device_get", "list_racks get_rack add_rack open_rack read_rack device_delete"},
+		"sibling removed":                 {"delete_issues", "net.issue.delete", "get_issue delete_issues", "delete_issues list_users"},
+		"sibling added":                   {"delete_issues", "net.issues.delete", "delete_issues list_users", "get_issue delete_issues"},
+		"another tool with the same path": {"delete_issues", "net.issue.delete", "get_issue delete_issues", "get_issue delete_issues delete_issue"},
+		"prefix not shared":               {"slack_delete_message", "*.delete", "slack_delete_message slack_post_message", "slack_delete_message slack_post_message ping"},
+		"too few tools of the form":       {"delete_device", "*.device.delete", "delete_device get_device", "reboot device_tree rack status delete_device"},
+		"other form at the start":         {"device_delete", "*.device.delete", "device_delete device_get", "list_racks get_rack add_rack open_rack read_rack device_delete"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
@@ -255,18 +255,18 @@ func TestRulesSurviveTheList(t *testing.T) {
 			check := func(when string, functions []steps.Function) {
 				fn, hidden := settings.Apply(*find(t, functions, "net."+test.tool))
 				if fn.MinimumTier() != steps.TierAdmin || !hidden {
-					t.Errorf("%s: %s asks for %s, hidden %t", when, fn.Name, fn.MinimumTier(), hidden)
+					t.Errorf("%s: %s has tier %s, hidden %t; want admin, hidden", when, fn.Name, fn.MinimumTier(), hidden)
 				}
 			}
 			before, after := toolList(strings.Fields(test.before)...), toolList(strings.Fields(test.after)...)
 			server := &rawServer{all: after}
 			s := openRaw(t, server, mcpsource.Options{}, before)
 			check("before", s.Functions())
-			check("in a session's own", functionsIn(t, s))
+			check("in a session", functionsIn(t, s))
 			server.change(t, s, after)
 			check("after list_changed", s.Functions())
 			check("at the next start", openRaw(t, &rawServer{}, mcpsource.Options{}, after).Functions())
-			check("of a session alone", functionsIn(t, openRaw(t, &rawServer{all: before}, mcpsource.Options{}, "")))
+			check("only in a session", functionsIn(t, openRaw(t, &rawServer{all: before}, mcpsource.Options{}, "")))
 		})
 	}
 }
@@ -288,35 +288,35 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 	s := openRaw(t, server, mcpsource.Options{}, toolList("get_issue", "delete_issues", "list_users"))
 	shared, private := s.Functions(), functionsIn(t, s)
 	server.change(t, s, toolList("delete_issues", "list_users"))
-	lost := s.Functions()
+	afterRemoval := s.Functions()
 	for title, test := range map[string]struct {
 		functions []steps.Function
 		tool      string
 		pattern   string
 		want      bool
 	}{
-		"the shared path":                     {shared, "delete_issues", "net.issue.delete", true},
-		"a reading that is not chosen":        {shared, "delete_issues", "net.issues.delete", false},
-		"the whole name":                      {shared, "delete_issues", "net.delete_*", true},
-		"after the sibling is lost":           {lost, "delete_issues", "net.issue.delete", false},
-		"the new path":                        {lost, "delete_issues", "net.issues.delete", true},
-		"a session without the sibling":       {private, "delete_issues", "net.issue.delete", true},
-		"the session's own path":              {private, "delete_issues", "net.issues.delete", false},
-		"a tool of one session by its path":   {private, "get_widget", "net.widget.*", false},
-		"a tool of one session by its name":   {private, "get_widget", "net.get_widget", true},
-		"a tool that all lists read the same": {private, "list_users", "net.users.list", true},
+		"the shared path":                              {shared, "delete_issues", "net.issue.delete", true},
+		"a possible path that is not used":             {shared, "delete_issues", "net.issues.delete", false},
+		"the whole name":                               {shared, "delete_issues", "net.delete_*", true},
+		"the former path after the sibling is removed": {afterRemoval, "delete_issues", "net.issue.delete", false},
+		"the new path":                                 {afterRemoval, "delete_issues", "net.issues.delete", true},
+		"a session without the sibling":                {private, "delete_issues", "net.issue.delete", true},
+		"the session's own path":                       {private, "delete_issues", "net.issues.delete", false},
+		"a tool of one session by its path":            {private, "get_widget", "net.widget.*", false},
+		"a tool of one session by its name":            {private, "get_widget", "net.get_widget", true},
+		"a tool with the same path in all lists":       {private, "list_users", "net.users.list", true},
 	} {
 		fn := find(t, test.functions, "net."+test.tool)
 		if got := (steps.Rights{Tier: steps.TierAdmin, Functions: test.pattern}).Allows(&fn.Spec); got != test.want {
-			t.Errorf("%s: %s allows %s: %t", title, test.pattern, test.tool, got)
+			t.Errorf("%s: %s allows %s: got %t", title, test.pattern, test.tool, got)
 		}
 	}
 	for tool, want := range map[string]string{"delete_issues": "net.issues.delete", "get_widget": "net.widget.get", "list_users": ""} {
 		if fn := find(t, private, "net."+tool); fn.SessionPath != want {
-			t.Errorf("%s is shown as %q in the session, want %q", tool, fn.SessionPath, want)
+			t.Errorf("%s: got session path %q, want %q", tool, fn.SessionPath, want)
 		}
 	}
 	if paths := find(t, private, "net.get_widget").PossiblePaths; !slices.Equal(paths, []string{"net.widget.get"}) {
-		t.Errorf("a tool of one session may be read as %q", paths)
+		t.Errorf("a tool of only one session: got possible paths %q", paths)
 	}
 }

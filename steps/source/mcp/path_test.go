@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// inHome makes folders below a home directory, each with a program.
-func inHome(t *testing.T, program string, folders ...string) (home string) {
+// newHome makes folders below a home directory, each with a program.
+func newHome(t *testing.T, program string, folders ...string) (home string) {
 	t.Helper()
 	home = t.TempDir()
 	for _, folder := range folders {
@@ -27,29 +27,29 @@ func inHome(t *testing.T, program string, folders ...string) (home string) {
 func TestCompletePath(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("a PATH of Windows stays as it is")
+		t.Skip("a PATH of Windows is not changed")
 	}
-	home := inHome(t, "npx", ".local/bin", ".nvm/versions/node/v9.11.2/bin", ".nvm/versions/node/v20.1.0/bin", ".nvm/versions/node/system/bin")
+	home := newHome(t, "npx", ".local/bin", ".nvm/versions/node/v9.11.2/bin", ".nvm/versions/node/v20.1.0/bin", ".nvm/versions/node/system/bin")
 	local, newest := filepath.Join(home, ".local/bin"), filepath.Join(home, ".nvm/versions/node/v20.1.0/bin")
 	complete := completePath("/bin", "darwin", home)
 	folders := filepath.SplitList(complete)
 	if folders[0] != "/bin" || !slices.Contains(folders, local) || !slices.Contains(folders, newest) {
-		t.Errorf("%s", complete)
+		t.Errorf("the PATH lacks a folder, or reorders it: %s", complete)
 	}
 	if strings.Contains(complete, "v9.11.2") || strings.Contains(complete, filepath.Join(home, "go/bin")) {
-		t.Errorf("an old version, or a folder that is not there: %s", complete)
+		t.Errorf("the PATH has an old version, or a folder that does not exist: %s", complete)
 	}
 	if again := completePath(complete, "darwin", home); again != complete {
-		t.Errorf("completed again it is %s", again)
+		t.Errorf("a second completion changes the PATH: %s", again)
 	}
 	if got := completePath(`C:\bin`, "windows", home); got != `C:\bin` {
-		t.Errorf("on Windows: %s", got)
+		t.Errorf("on Windows: got %s, want it unchanged", got)
 	}
 	if got := completePath("/bin", "linux", ""); strings.Contains(got, "~") {
-		t.Errorf("without a home: %s", got)
+		t.Errorf("without a home folder: got %s", got)
 	}
 	if file := lookUp("npx", completePath(t.TempDir(), "linux", home), ""); file == "" {
-		t.Error("npx is not found")
+		t.Error("npx was not found")
 	}
 }
 
@@ -57,9 +57,9 @@ func TestCompletePath(t *testing.T) {
 func TestProgramOfServer(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("programs have other names there")
+		t.Skip("programs have other names on Windows")
 	}
-	folder := filepath.Join(inHome(t, "my-server", "bin"), "bin")
+	folder := filepath.Join(newHome(t, "my-server", "bin"), "bin")
 	program := filepath.Join(folder, "my-server")
 	pathOf := func(o *Options) string {
 		for _, pair := range command(o).Env {
@@ -70,10 +70,10 @@ func TestProgramOfServer(t *testing.T) {
 		return ""
 	}
 	if path := pathOf(&Options{Command: program}); !slices.Contains(filepath.SplitList(path), folder) {
-		t.Errorf("what stands beside the program is not found: %s", path)
+		t.Errorf("the PATH lacks the program's folder: %s", path)
 	}
 	options := &Options{Command: "my-server", Env: map[string]string{"PATH": folder}}
 	if cmd := command(options); cmd.Path != program || pathOf(options) != folder {
-		t.Errorf("%s with the PATH %s", cmd.Path, pathOf(options))
+		t.Errorf("got program %s with PATH %s, want %s with %s", cmd.Path, pathOf(options), program, folder)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestNothingStaysPending: a call leaves nothing in the tables of its connection, however it ends.
-func TestNothingStaysPending(t *testing.T) {
+// TestNothingRemainsPending: a call leaves nothing in the tables of its connection, however it ends.
+func TestNothingRemainsPending(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
 	server.AddTool(&sdk.Tool{Name: "a", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -52,26 +52,26 @@ func TestNothingStaysPending(t *testing.T) {
 	}
 	_ = l.Close()
 	if len(s.clientSessions) != 0 {
-		t.Errorf("%d sessions are left", len(s.clientSessions))
+		t.Errorf("%d sessions remain", len(s.clientSessions))
 	}
 	if n.calls != 0 || len(n.tap.pending) != 0 || len(n.tap.progress) != 0 {
-		t.Errorf("%d calls, %d exchanges, %d tokens are left", n.calls, len(n.tap.pending), len(n.tap.progress))
+		t.Errorf("%d calls, %d requests and %d progress tokens remain", n.calls, len(n.tap.pending), len(n.tap.progress))
 	}
 }
 
 // TestRegisterOnce: another request in the context of a call is not registered as the call.
 func TestRegisterOnce(t *testing.T) {
 	t.Parallel()
-	over, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
+	registered, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
 	ctx := x.withContext(t.Context())
-	if over.register(ctx, 5) != x || over.register(ctx, 6) != nil || x.id != 5 {
-		t.Errorf("%+v", x)
+	if registered.register(ctx, 5) != x || registered.register(ctx, 6) != nil || x.id != 5 {
+		t.Errorf("the request was not registered exactly once: %+v", x)
 	}
 }
 
-// TestStreamsEndAgain: if a server kept its streams open for a while and then ends them again, calls wait for the end again, so that
+// TestStreamsAreAwaitedAgain: if a server kept its streams open for a while and then ends them again, calls wait for the end again, so that
 // connections are reused.
-func TestStreamsEndAgain(t *testing.T) {
+func TestStreamsAreAwaitedAgain(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,11 +114,11 @@ func TestStreamsEndAgain(t *testing.T) {
 		call()
 	}
 	if got := n.lateStreams.Load(); got != maxLateStreams {
-		t.Fatalf("%d streams were waited for in vain", got)
+		t.Fatalf("got %d streams without an end, want %d", got, maxLateStreams)
 	}
 	for n.lateStreams.Load() > 0 {
 		if call(); calls.Load() > 1000 {
-			t.Fatal("the end of no stream is waited for any more")
+			t.Fatal("calls no longer wait for the end of their streams")
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestPostHearsOfTools: notifications in the stream of an answer arrive, although the SDK does not read that stream.
-func TestPostHearsOfTools(t *testing.T) {
+// TestPostReceivesListChanged: notifications in the stream of an answer arrive, although the SDK does not read that stream.
+func TestPostReceivesListChanged(t *testing.T) {
 	t.Parallel()
 	server := &rawServer{}
 	server.call = func(w http.ResponseWriter, _ *http.Request, id string) {
@@ -32,8 +32,8 @@ func TestPostHearsOfTools(t *testing.T) {
 	until(t, s, func() bool { return len(s.Functions()) == 2 })
 }
 
-// TestPostAnsweredElsewhere: an answer on the session's general stream also ends the call.
-func TestPostAnsweredElsewhere(t *testing.T) {
+// TestPostAnsweredOnGeneralStream: an answer on the session's general stream also ends the call.
+func TestPostAnsweredOnGeneralStream(t *testing.T) {
 	t.Parallel()
 	answers := make(chan string, 1)
 	stream := func(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +74,8 @@ func (userHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestPostsApart: changes that a round tripper makes to one call's request appear in no other request.
-func TestPostsApart(t *testing.T) {
+// TestPostsAreIsolated: changes that a round tripper makes to one call's request appear in no other request.
+func TestPostsAreIsolated(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	users := map[string]int{}
@@ -98,11 +98,11 @@ func TestPostsApart(t *testing.T) {
 	}
 }
 
-// staleLogin handles refusals as a login does: it replaces a refused token that is outdated, and reports a refused current token.
+// staleLogin handles rejected tokens as a login does: it replaces an outdated token, and reports a current one.
 type staleLogin struct {
-	mu      sync.Mutex
-	current string
-	refused []string
+	mu       sync.Mutex
+	current  string
+	rejected []string
 }
 
 // TokenSource implements auth.OAuthHandler.
@@ -118,7 +118,7 @@ func (l *staleLogin) Authorize(_ context.Context, r *http.Request, answer *http.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sent := r.Header.Get("Authorization")
-	l.refused = append(l.refused, sent)
+	l.rejected = append(l.rejected, sent)
 	switch {
 	case sent != "Bearer "+l.current:
 		return nil
@@ -129,16 +129,16 @@ func (l *staleLogin) Authorize(_ context.Context, r *http.Request, answer *http.
 	return nil
 }
 
-// TestPostRefusedLate: two calls are sent with a token that is refused. When the refusal of one arrives, the other already has a new token:
-// only the old token was refused.
-func TestPostRefusedLate(t *testing.T) {
+// TestPostRejectedAfterRenewal: two calls are sent with a token that is rejected. When the rejection of one arrives, the other already has
+// a new token: only the old token was rejected.
+func TestPostRejectedAfterRenewal(t *testing.T) {
 	t.Parallel()
-	var refusing atomic.Bool
-	late, renewed := make(chan struct{}), make(chan struct{})
+	var rejecting atomic.Bool
+	rejection, renewed := make(chan struct{}), make(chan struct{})
 	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, id string) {
-		if refusing.Load() && r.Header.Get("Authorization") == "Bearer A" {
+		if rejecting.Load() && r.Header.Get("Authorization") == "Bearer A" {
 			if r.Header.Get("X-User") != "" {
-				close(late)
+				close(rejection)
 				<-renewed
 			}
 			w.WriteHeader(http.StatusUnauthorized)
@@ -149,17 +149,17 @@ func TestPostRefusedLate(t *testing.T) {
 	login := &staleLogin{current: "A"}
 	s := openRaw(t, server, mcpsource.Options{OAuth: login, HTTPClient: &http.Client{Transport: userHeader{}}}, toolList("a"))
 	mustCall(t, s, "net.a", `{}`)
-	refusing.Store(true)
+	rejecting.Store(true)
 	fn := function(t, s, "net.a")
 	if fn.Prompt {
-		t.Error("nobody can promise for the tokens of a login")
+		t.Error("a function with a login is marked as prompt")
 	}
 	done := make(chan error, 1)
 	go func() {
 		_, err := fn.Call(context.WithValue(t.Context(), userKey{}, "late"), []byte(`{}`))
 		done <- err
 	}()
-	<-late
+	<-rejection
 	if _, err := fn.Call(t.Context(), []byte(`{}`)); err != nil {
 		t.Error(err)
 	}
@@ -167,7 +167,7 @@ func TestPostRefusedLate(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if !slices.Equal(login.refused, []string{"Bearer A", "Bearer A"}) {
-		t.Error(login.refused)
+	if !slices.Equal(login.rejected, []string{"Bearer A", "Bearer A"}) {
+		t.Error(login.rejected)
 	}
 }

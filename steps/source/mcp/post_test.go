@@ -49,9 +49,9 @@ func (p *postRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestPostIsWhatTheSDKSends: a call that bypasses the SDK sends the same request as the SDK, except for its id. The SDK still makes the
+// TestPostEqualsSDK: a call that bypasses the SDK sends the same request as the SDK, except for its id. The SDK still makes the
 // calls of tools whose arguments are also sent as headers.
-func TestPostIsWhatTheSDKSends(t *testing.T) {
+func TestPostEqualsSDK(t *testing.T) {
 	t.Parallel()
 	const client = `{"_meta":{"progressToken":7,"mine":{"a":1},"io.modelcontextprotocol/clientInfo":{"name":"ann","version":"2"}}}`
 	for name, c := range map[string]struct {
@@ -59,14 +59,14 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 		params  string // of a client with a session; "": none
 		parent  string // the trace
 	}{
-		"sessions":                {mcpsource.Options{Protocol: protocol.Stateful}, "", ""},
-		"sessions, with _meta":    {mcpsource.Options{Protocol: protocol.Stateful}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-		"stateless":               {mcpsource.Options{}, "", ""},
-		"stateless, with _meta":   {mcpsource.Options{}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-		"as a proxy":              {mcpsource.Options{AsProxy: true, Roots: true}, "", ""},
-		"of a link":               {mcpsource.Options{AsProxy: true}, "{}", ""},
-		"of a link, with _meta":   {mcpsource.Options{AsProxy: true}, client, ""},
-		"with headers of its own": {mcpsource.Options{Headers: map[string]string{"X-Team": "a", "Accept": "unused"}}, "", ""},
+		"sessions":                 {mcpsource.Options{Protocol: protocol.Stateful}, "", ""},
+		"sessions, with _meta":     {mcpsource.Options{Protocol: protocol.Stateful}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"stateless":                {mcpsource.Options{}, "", ""},
+		"stateless, with _meta":    {mcpsource.Options{}, "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"as a proxy":               {mcpsource.Options{AsProxy: true, Roots: true}, "", ""},
+		"in a session":             {mcpsource.Options{AsProxy: true}, "{}", ""},
+		"in a session, with _meta": {mcpsource.Options{AsProxy: true}, client, ""},
+		"with configured headers":  {mcpsource.Options{Headers: map[string]string{"X-Team": "a", "Accept": "unused"}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,19 +96,19 @@ func TestPostIsWhatTheSDKSends(t *testing.T) {
 			}
 			ours, theirs := sent.calls[0], sent.calls[1]
 			if gjson.Get(ours.body, "id").Int() < 1<<40 || gjson.Get(theirs.body, "id").Int() >= 1<<40 {
-				t.Fatalf("both are made the same way: %s, %s", ours.body, theirs.body)
+				t.Fatalf("both calls were made by the same code: %s, %s", ours.body, theirs.body)
 			}
 			if ours.header.Get("Mcp-Name") != "" {
 				ours.header.Set("Mcp-Name", "heads")
 			}
 			if !reflect.DeepEqual(ours.header, theirs.header) {
-				t.Errorf("headers %v, the SDK's are %v", ours.header, theirs.header)
+				t.Errorf("got headers %v, but the SDK's are %v", ours.header, theirs.header)
 			}
 			var got, want any
 			plain := strings.Replace(gjson.Get(ours.body, "params").Raw, `"name":"plain"`, `"name":"heads"`, 1)
 			if json.Unmarshal([]byte(plain), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil ||
 				!reflect.DeepEqual(got, want) {
-				t.Errorf("sent %s\nthe SDK %s", ours.body, theirs.body)
+				t.Errorf("sent %s\nbut the SDK sent %s", ours.body, theirs.body)
 			}
 		})
 	}
@@ -126,6 +126,6 @@ func TestArgumentsInHeaders(t *testing.T) {
 		HTTPClient: &http.Client{Transport: sent}})
 	mustCall(t, s, "shelf.where", `{"region":"eu"}`)
 	if got := sent.calls[0].header.Get("Mcp-Param-Region"); got != "eu" {
-		t.Errorf("the header says %q", got)
+		t.Errorf("got header %q, want eu", got)
 	}
 }

@@ -68,7 +68,7 @@ func awaitExit(t *testing.T, all []int) {
 	t.Helper()
 	for _, pid := range all {
 		if !poll(func() bool { return !running(pid) }) {
-			t.Fatalf("process %d is still there", pid)
+			t.Fatalf("process %d did not exit", pid)
 		}
 	}
 }
@@ -77,25 +77,25 @@ func awaitExit(t *testing.T, all []int) {
 // the child has started see their stdin end too. Only Linux sends the signal.
 func TestKilledHost(t *testing.T) {
 	t.Parallel()
-	for _, heeds := range []string{"eof", "term"} {
-		t.Run(heeds, func(t *testing.T) {
+	for _, trigger := range []string{"eof", "term"} {
+		t.Run(trigger, func(t *testing.T) {
 			t.Parallel()
-			if heeds == "term" && runtime.GOOS != "linux" {
-				t.Skip("here a child is not told by a signal")
+			if trigger == "term" && runtime.GOOS != "linux" {
+				t.Skip("only Linux sends the signal")
 			}
-			killHost(t, heeds)
+			killHost(t, trigger)
 		})
 	}
 }
 
-func killHost(t *testing.T, heeds string) {
+func killHost(t *testing.T, trigger string) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "pids")
 	host := exec.CommandContext(t.Context(), exe)
-	host.Env = append(os.Environ(), serverEnv+"=host", "PIDS="+file, "HEEDS="+heeds)
+	host.Env = append(os.Environ(), serverEnv+"=host", "PIDS="+file, "HEEDS="+trigger)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func killHost(t *testing.T, heeds string) {
 	}
 	all := pids(t, file)
 	if len(all) != 2 || !running(all[0]) || !running(all[1]) {
-		t.Fatalf("the processes %v are not there", all)
+		t.Fatalf("the processes %v are not running", all)
 	}
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -130,15 +130,15 @@ func TestCloseEndsProcesses(t *testing.T) {
 			_ = s.Close()
 			for _, pid := range all {
 				if running(pid) {
-					t.Errorf("process %d is there after Close", pid)
+					t.Errorf("process %d is running after Close", pid)
 				}
 			}
 		})
 	}
 }
 
-// TestNothingLeaks makes many calls, and starts and stops many servers. With ONECALL_TEST_LONG=1 it makes 100,000 calls.
-func TestNothingLeaks(t *testing.T) {
+// TestNoLeaks makes many calls, and starts and stops many servers. With ONECALL_TEST_LONG=1 it makes 100,000 calls.
+func TestNoLeaks(t *testing.T) {
 	calls, cycles := 2500, 5
 	if os.Getenv("ONECALL_TEST_LONG") != "" {
 		calls, cycles = 100_000, 50
@@ -164,17 +164,17 @@ func TestNothingLeaks(t *testing.T) {
 			call(100)
 			before := countResources()
 			call(calls)
-			settles(t, before)
+			awaitResources(t, before)
 			cycle := func() {
-				again := openReady(t, o)
-				_ = again.Close()
+				other := openReady(t, o)
+				_ = other.Close()
 			}
 			cycle()
 			before = countResources()
 			for range cycles {
 				cycle()
 			}
-			settles(t, before)
+			awaitResources(t, before)
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestFindProgram(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("programs have other names there")
+		t.Skip("programs have other names on Windows")
 	}
 	folder := filepath.Join(t.TempDir(), "bin")
 	program := filepath.Join(folder, "my-server")

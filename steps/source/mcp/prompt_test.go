@@ -18,17 +18,17 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// returnsSoon calls a function that would never return by itself, ends its context, and waits for it. The promise is 100 ms; a busy machine
-// may need longer, but the server must not delay the return.
-func returnsSoon(ctx context.Context, t *testing.T, call steps.Call, args string) error {
+// callUntilDeadline calls a function that would never return by itself, ends its context, and waits for it. The promise is 100 ms; a busy
+// machine may need longer, but the server must not delay the return.
+func callUntilDeadline(ctx context.Context, t *testing.T, call steps.Call, args string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	return returnsWithContext(ctx, t, call, args)
+	return callUntilDone(ctx, t, call, args)
 }
 
-// returnsWithContext calls a function that returns because its context ends.
-func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args string) error {
+// callUntilDone calls a function that returns because its context ends.
+func callUntilDone(ctx context.Context, t *testing.T, call steps.Call, args string) error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
@@ -39,7 +39,7 @@ func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args
 	case err := <-done:
 		return err
 	case <-time.After(patience):
-		t.Fatal("the call did not return when its context had ended")
+		t.Fatal("the call did not return after its context ended")
 		return nil
 	}
 }
@@ -48,13 +48,13 @@ func returnsWithContext(ctx context.Context, t *testing.T, call steps.Call, args
 func TestPromptWithDeafServer(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("pipes have no deadlines on Windows, and no promise is made")
+		t.Skip("functions are not prompt on Windows, where pipes have no deadlines")
 	}
 	s, _ := openBad(t, "deaf", nil)
 	await(t, s, steps.StateReady)
 	fn := function(t, s, "shelf.a")
 	if !fn.Prompt {
-		t.Fatal("no promise is made")
+		t.Fatal("the function is not marked as prompt")
 	}
 	// One call fills the pipe and keeps waiting; other calls do not wait for it.
 	big := `{"a":"` + strings.Repeat("x", 4<<20) + `"}`
@@ -65,16 +65,16 @@ func TestPromptWithDeafServer(t *testing.T) {
 		filling <- err
 	}()
 	if !poll(func() bool { // until then the pipe has room for a short call
-		f, _ := fault.As(returnsSoon(t.Context(), t, fn.Call, `{}`))
+		f, _ := fault.As(callUntilDeadline(t.Context(), t, fn.Call, `{}`))
 		return f != nil && f.Code == fault.Timeout && f.Outcome == fault.NotSent
 	}) {
-		t.Error("a call is said to be sent whose server reads nothing")
+		t.Error("a call to a server that reads nothing counts as sent")
 	}
 	cancel()
 	if f, _ := fault.As(<-filling); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
-		t.Errorf("half a message was written: %+v", f)
+		t.Errorf("the call whose message was written in part: got %+v", f)
 	}
-	if err := returnsSoon(t.Context(), t, fn.Call, big); fault.CodeOf(err) != fault.Timeout {
+	if err := callUntilDeadline(t.Context(), t, fn.Call, big); fault.CodeOf(err) != fault.Timeout {
 		t.Error(err)
 	}
 }
@@ -82,11 +82,11 @@ func TestPromptWithDeafServer(t *testing.T) {
 func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
 	stop := endOf(t)
-	f := newFront(t, nil)
+	f := newSwitchedHandler(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	fn := function(t, s, "shelf.put")
 	if !fn.Prompt {
-		t.Error("no promise is made")
+		t.Error("the function is not marked as prompt")
 	}
 	flush := func(w http.ResponseWriter) {
 		if flusher, ok := w.(http.Flusher); ok {
@@ -96,13 +96,13 @@ func TestPromptWithMuteServer(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"nothing": func(http.ResponseWriter) {},
 		"headers": func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json"); flush(w) },
-		"half an error": func(w http.ResponseWriter) {
+		"part of an error": func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = w.Write([]byte("{"))
 			flush(w)
 		},
-		"half an error of the session": func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden); flush(w) },
-		"a stream":                     func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream"); flush(w) },
+		"part of an error of the session": func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden); flush(w) },
+		"stream":                          func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream"); flush(w) },
 	} {
 		f.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
 			if gjson.Get(body, "method").Str != "tools/call" {
@@ -115,9 +115,9 @@ func TestPromptWithMuteServer(t *testing.T) {
 			}
 			return true
 		})
-		if err := returnsSoon(t.Context(), t, fn.Call, `{"name":"a"}`); err == nil || fault.CodeOf(err) != fault.Timeout &&
-			name != "half an error" {
-			t.Errorf("%s: %v", name, err)
+		if err := callUntilDeadline(t.Context(), t, fn.Call, `{"name":"a"}`); err == nil || fault.CodeOf(err) != fault.Timeout &&
+			name != "part of an error" {
+			t.Errorf("server sends %s: got %v, want timeout", name, err)
 		}
 	}
 }
@@ -130,17 +130,17 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = deaf.Close() }()
-	var turned atomic.Bool
+	var redirected atomic.Bool
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if turned.Load() {
+		if redirected.Load() {
 			address = deaf.Addr().String()
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
-	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, newFront(t, nil)), HTTPClient: &http.Client{Transport: transport}})
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, newSwitchedHandler(t, nil)), HTTPClient: &http.Client{Transport: transport}})
 	fn := function(t, s, "shelf.echo")
-	turned.Store(true)
-	err = returnsSoon(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
+	redirected.Store(true)
+	err = callUntilDeadline(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
 	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout {
 		t.Error(err)
 	}
@@ -152,24 +152,24 @@ func TestPromptWithKeep(t *testing.T) {
 	s := openReady(t, child(t, "good"))
 	hang := make(chan struct{})
 	defer close(hang)
-	var tries atomic.Int32
+	var attempts atomic.Int32
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) {
-		tries.Add(1)
+		attempts.Add(1)
 		cancel()
 		<-hang
 		return "t", nil
 	}})
 	var result []byte
 	call := function(t, s, "shelf.media").Call
-	err := returnsWithContext(ctx, t, func(ctx context.Context, args []byte) ([]byte, error) {
+	err := callUntilDone(ctx, t, func(ctx context.Context, args []byte) ([]byte, error) {
 		got, err := call(ctx, args)
 		result = got
 		return got, err
 	}, `{}`)
-	if err != nil || tries.Load() != 1 || strings.Count(string(result), `"kept":false`) != 2 {
-		t.Errorf("%s, %v after %d tries", result, err, tries.Load())
+	if err != nil || attempts.Load() != 1 || strings.Count(string(result), `"kept":false`) != 2 {
+		t.Errorf("got %s, %v after %d attempts, want success after 1", result, err, attempts.Load())
 	}
 }
 
@@ -178,7 +178,7 @@ func TestPanicOfKeep(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "good"))
 	if got := mustCall(t, s, "shelf.big", `{"bytes":300000}`); len(got) != 300_002 {
-		t.Errorf("%d bytes", len(got))
+		t.Errorf("got %d bytes, want 300002", len(got))
 	}
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) { panic("broken") }})
 	defer func() {

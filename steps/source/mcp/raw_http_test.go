@@ -118,7 +118,7 @@ func find(t testing.TB, functions []steps.Function, name string) *steps.Function
 	t.Helper()
 	i := slices.IndexFunc(functions, func(fn steps.Function) bool { return fn.Name == name })
 	if i < 0 {
-		t.Fatalf("there is no function %s", name)
+		t.Fatalf("the source has no function %s", name)
 	}
 	return &functions[i]
 }

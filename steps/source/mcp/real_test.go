@@ -23,8 +23,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// npm returns the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
-func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
+// npmServer returns the options of a server of the npm registry, installed below the folder that ONECALL_TEST_NPM names.
+func npmServer(t *testing.T, script string, args ...string) *mcpsource.Options {
 	t.Helper()
 	folder := os.Getenv("ONECALL_TEST_NPM")
 	if folder == "" {
@@ -35,19 +35,19 @@ func npm(t *testing.T, script string, args ...string) *mcpsource.Options {
 		t.Skipf("not installed: %v", err)
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("there is no node")
+		t.Skip("node is not installed")
 	}
 	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...),
 		Env: map[string]string{"HOME": t.TempDir()}}
 }
 
-// ready opens a source on a real server, and checks that all its functions can be registered.
-func ready(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
+// openRegistered opens a source on a real server, and checks that all its functions can be registered.
+func openRegistered(t *testing.T, o *mcpsource.Options) *mcpsource.Source {
 	t.Helper()
 	s := openReady(t, o)
 	registry, err := steps.NewRegistry(s.Functions(), nil)
 	if err != nil || registry.Len() == 0 {
-		t.Fatalf("the registry holds nothing: %v", err)
+		t.Fatalf("the functions cannot be registered, or there are none: %v", err)
 	}
 	return s
 }
@@ -70,9 +70,9 @@ func TestServers(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			o := npm(t, script, c.args...)
+			o := npmServer(t, script, c.args...)
 			o.Env["MEMORY_FILE_PATH"] = filepath.Join(folder, "memory.json")
-			s := ready(t, o)
+			s := openRegistered(t, o)
 			for _, call := range c.calls {
 				if got := mustCall(t, s, "npm."+call[0], strings.ReplaceAll(call[1], "FOLDER", folder)); !strings.Contains(got, call[2]) {
 					t.Errorf("%s: %s", call[0], got)
@@ -81,7 +81,7 @@ func TestServers(t *testing.T) {
 			if strings.Contains(script, "filesystem") {
 				mustFail(t.Context(), t, s, "npm.read_text_file", `{"path":"/etc/passwd"}`, fault.FunctionFailed)
 				if spec := function(t, s, "npm.read_text_file"); spec.Effect != steps.Read {
-					t.Errorf("its effect is %v", spec.Effect)
+					t.Errorf("read_text_file has the effect %v, want read", spec.Effect)
 				}
 			}
 		})
@@ -90,19 +90,19 @@ func TestServers(t *testing.T) {
 
 func TestServerEverything(t *testing.T) {
 	t.Parallel()
-	s := ready(t, npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio"))
+	s := openRegistered(t, npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio"))
 	if got := mustCall(t, s, "npm.echo", `{"message":"hi"}`); got != `"Echo: hi"` {
-		t.Errorf("echo %s", got)
+		t.Errorf("echo: got %s", got)
 	}
 	image := mustCall(t, s, "npm.get-tiny-image", `{}`)
 	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
-		t.Errorf("image %s", image)
+		t.Errorf("get-tiny-image: got %s", image)
 	}
 	reported := 0
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { reported++ }})
 	if _, err := function(t, s, "npm.trigger-long-running-operation").Call(ctx, []byte(`{"duration":0.2,"steps":3}`)); err != nil ||
 		reported != 3 {
-		t.Errorf("%v, %d times told of progress", err, reported)
+		t.Errorf("got %v and %d progress notifications, want 3", err, reported)
 	}
 }
 
@@ -117,9 +117,9 @@ func everyCapability() *sdk.ClientCapabilities {
 // A server that lists tools only to clients that can be asked, and asks the client in those tools.
 func TestServerEverythingInUpstreamSession(t *testing.T) {
 	t.Parallel()
-	o := npm(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
+	o := npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")
 	o.AsProxy = true
-	s := ready(t, o)
+	s := openRegistered(t, o)
 	until(t, s, func() bool { // it lists them shortly after the greeting
 		return slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return fn.Name == "npm.trigger-sampling-request" })
 	})
@@ -135,20 +135,20 @@ func TestServerEverythingInUpstreamSession(t *testing.T) {
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	if got := callText(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
-		t.Errorf("sampled %s", got)
+		t.Errorf("trigger-sampling-request: got %s", got)
 	}
 	if _, err := function(t, s, "npm.trigger-sampling-request").Call(t.Context(), []byte(`{"prompt":"p","maxTokens":7}`)); err == nil {
-		t.Error("outside of a link it was sampled")
+		t.Error("a call outside a session was sampled")
 	}
-	for _, one := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
-		if got, err := l.Do(t.Context(), one, nil); err != nil || len(got) < 100 {
-			t.Errorf("%s: %s, %v", one, got, err)
+	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
+		if got, err := l.Do(t.Context(), method, nil); err != nil || len(got) < 100 {
+			t.Errorf("%s: %s, %v", method, got, err)
 		}
 	}
 }
 
-// everything is the SDK's server for conformance tests, in ONECALL_TEST_BIN or PATH.
-func everything(t *testing.T) string {
+// everythingServer is the SDK's server for conformance tests, in ONECALL_TEST_BIN or PATH.
+func everythingServer(t *testing.T) string {
 	t.Helper()
 	if folder := os.Getenv("ONECALL_TEST_BIN"); folder != "" {
 		if path, err := exec.LookPath(filepath.Join(folder, "everything-server")); err == nil {
@@ -164,15 +164,15 @@ func everything(t *testing.T) string {
 
 func TestServerOfConformance(t *testing.T) {
 	t.Parallel()
-	program := everything(t)
+	program := everythingServer(t)
 	check := func(t *testing.T, o *mcpsource.Options) {
-		s := ready(t, o)
+		s := openRegistered(t, o)
 		if got := mustCall(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
-			t.Errorf("text %s", got)
+			t.Errorf("test_simple_text: got %s", got)
 		}
 		if got := mustCall(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" ||
 			gjson.Get(got, "size").Int() == 0 {
-			t.Errorf("image %s", got)
+			t.Errorf("test_image_content: got %s", got)
 		}
 		mustFail(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)
 	}
@@ -212,9 +212,9 @@ func TestServerFilesystemInUpstreamSession(t *testing.T) {
 		t.Run(fmt.Sprint("roots ", chosen), func(t *testing.T) {
 			t.Parallel()
 			folder, other := t.TempDir(), t.TempDir()
-			o := npm(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder)
+			o := npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", folder)
 			o.AsProxy, o.Roots = true, chosen
-			s := ready(t, o)
+			s := openRegistered(t, o)
 			c := newClient("ann", "2025-11-25")
 			c.Capabilities = everyCapability()
 			c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -230,7 +230,7 @@ func TestServerFilesystemInUpstreamSession(t *testing.T) {
 			l.do(t, "notifications/roots/list_changed", "")
 			callText(t, l, "npm.list_directory", `{"path":"`+folder+`"}`)
 			if got := directories(); strings.Contains(got, other) || !strings.Contains(got, folder) {
-				t.Errorf("its directories: %s", got)
+				t.Errorf("got directories %s, want only the configured one", got)
 			}
 		})
 	}

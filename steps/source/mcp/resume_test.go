@@ -28,7 +28,7 @@ type breakingServer struct {
 }
 
 func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breakingServer {
-	b := &breakingServer{switchedHandler: newFront(t, nil)}
+	b := &breakingServer{switchedHandler: newSwitchedHandler(t, nil)}
 	b.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
 		switch {
 		case gjson.Get(body, "method").Str == "tools/call":
@@ -49,7 +49,7 @@ func newBreaking(t *testing.T, resume func(w http.ResponseWriter)) *breakingServ
 
 // A call whose answer broke off is never made again, whatever the request for the rest returns. Only that call fails, and the session
 // continues.
-func TestResumeThatFails(t *testing.T) {
+func TestFailedResume(t *testing.T) {
 	t.Parallel()
 	status := func(code int) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { w.WriteHeader(code) }
@@ -73,15 +73,15 @@ func TestResumeThatFails(t *testing.T) {
 			s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 			if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, test.want) || !strings.Contains(f.Message, "it is not known whether") {
-				t.Errorf("%q: %s", f.Outcome, f.Message)
+				t.Errorf("got outcome %q: %s", f.Outcome, f.Message)
 			}
 			if b.writes.Load() != 1 || b.resumes.Load() == 0 {
-				t.Errorf("the server has seen %d writes, %d requests for the rest", b.writes.Load(), b.resumes.Load())
+				t.Errorf("got %d writes and %d requests for the rest, want 1 and some", b.writes.Load(), b.resumes.Load())
 			}
 			b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 			mustCall(t, s, "shelf.put", `{"name":"a"}`)
 			if b.greetings.Load() != 1 {
-				t.Error("the session was lost on the way")
+				t.Error("the session was lost")
 			}
 		})
 	}
@@ -89,21 +89,21 @@ func TestResumeThatFails(t *testing.T) {
 
 // If the server is down when the rest is requested, the call ends then, before its time limit. When the server is back, the call has been
 // made once.
-func TestResumeFromServerThatEnded(t *testing.T) {
+func TestResumeFromStoppedServer(t *testing.T) {
 	t.Parallel()
-	var down, fell atomic.Bool
+	var down, failed atomic.Bool
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	b := newBreaking(t, func(http.ResponseWriter) {})
-	var tried atomic.Int32
+	var resumes atomic.Int32
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		if down.Load() {
 			if r.Header.Get("Last-Event-Id") == "7" {
-				tried.Add(1)
+				resumes.Add(1)
 			}
 			return nil, refused
 		}
 		response, err := http.DefaultTransport.RoundTrip(r)
-		if b.writes.Load() > 0 && !fell.Swap(true) {
+		if b.writes.Load() > 0 && !failed.Swap(true) {
 			down.Store(true)
 		}
 		return response, err
@@ -113,10 +113,10 @@ func TestResumeFromServerThatEnded(t *testing.T) {
 	defer cancel()
 	f := mustFail(ctx, t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, "connection refused") {
-		t.Errorf("%q: %s", f.Outcome, f.Message)
+		t.Errorf("got outcome %q: %s", f.Outcome, f.Message)
 	}
-	if tried.Load() != 1 || b.writes.Load() != 1 {
-		t.Errorf("the rest was asked for %d times, the call made %d times", tried.Load(), b.writes.Load())
+	if resumes.Load() != 1 || b.writes.Load() != 1 {
+		t.Errorf("the rest was requested %d times and the call made %d times, want 1 and 1", resumes.Load(), b.writes.Load())
 	}
 	await(t, s, steps.StateRetrying) // no other event may reveal that it is down
 	b.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
@@ -145,12 +145,12 @@ func TestResume(t *testing.T) {
 	})
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 	if got := mustCall(t, s, "shelf.put", `{"name":"a"}`); got != `"rest"` || b.writes.Load() != 1 {
-		t.Errorf("it answers %s after %d calls", got, b.writes.Load())
+		t.Errorf("got %s after %d calls, want rest after 1", got, b.writes.Load())
 	}
 }
 
 // A failed cancellation does not change the outcome of the call: it was sent.
-func TestCancellationThatIsRefused(t *testing.T) {
+func TestFailedCancellation(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	server := &rawServer{call: func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -181,14 +181,14 @@ func TestCancellationThatIsRefused(t *testing.T) {
 		}
 	}
 	if server.sessions != 1 || s.Status().State != steps.StateReady {
-		t.Errorf("%d sessions, %+v", server.sessions, s.Status())
+		t.Errorf("got %d sessions, status %+v, want 1 and ready", server.sessions, s.Status())
 	}
 }
 
 // A refusal of a call has another message than a refusal at the start (TestPageIsNoServer).
-func TestRefusalOfACall(t *testing.T) {
+func TestRejectedCall(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, nil)
+	f := newSwitchedHandler(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f)})
 	const unknown = ": it is not known whether the work of the call was done"
 	for status, want := range map[int]struct {
@@ -210,7 +210,7 @@ func TestRefusalOfACall(t *testing.T) {
 		got, _ := fault.As(err)
 		if got == nil || got.Outcome != want.outcome || !strings.Contains(got.Message, want.text) ||
 			strings.Contains(got.Message, "check its url") || strings.Contains(got.Message, "tried again") {
-			t.Errorf("%d: %+v, want %q and the outcome %s", status, got, want.text, want.outcome)
+			t.Errorf("status %d: got %+v, want %q and outcome %q", status, got, want.text, want.outcome)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 const longSecret = "Zq7Wv9Kx3Rt5Yp1Ns8Md2Lb4Hc6Jg0Fa"
 
-// partly reports whether a text shows a part of the long secret that helps to guess it.
-func partly(text string) bool {
+// showsSecret reports whether a text shows a part of the long secret that helps to guess it.
+func showsSecret(text string) bool {
 	for i := 0; i+secret.MinLength <= len(longSecret); i++ {
 		if strings.Contains(text, longSecret[i:i+secret.MinLength]) {
 			return true
@@ -30,15 +30,15 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 	for before := range 500 {
 		text := strings.Repeat("é", before/2) + strings.Repeat("-", before%2) + longSecret + strings.Repeat("-", 20*before) + longSecret
 		got := s.excerpt(text, maxQuoted)
-		if partly(got) || len(got) > maxQuoted+len(ellipsis) || strings.Contains(got, "\uFFFD") {
-			t.Fatalf("%d bytes before it: %q", before, got)
+		if showsSecret(got) || len(got) > maxQuoted+len(ellipsis) || strings.Contains(got, "\uFFFD") {
+			t.Fatalf("secret after %d bytes: got %q", before, got)
 		}
 	}
 	// Removed secrets make room for text that follows far behind them.
 	for before := range 40 {
-		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); partly(got) ||
+		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); showsSecret(got) ||
 			!strings.Contains(got, secret.Redacted) {
-			t.Fatalf("%d bytes before them: %q", before, got)
+			t.Fatalf("secrets after %d bytes: got %q", before, got)
 		}
 	}
 }
@@ -49,10 +49,10 @@ func TestNumbersAreSecrets(t *testing.T) {
 	const number = "12345678901234567890"
 	s := newScrubber(&Options{Env: map[string]string{"ACCOUNT": number, "PORT": "8080"}})
 	if got := s.clean("account " + number + " at 8080"); got != "account [redacted] at 8080" {
-		t.Errorf("in a text: %s", got)
+		t.Errorf("in a text: got %s", got)
 	}
 	if got := string(s.JSON([]byte(`{"account":` + number + `,"port":8080}`))); got != `{"account":"[redacted]","port":8080}` {
-		t.Errorf("in JSON: %s", got)
+		t.Errorf("in JSON: got %s", got)
 	}
 }
 
@@ -63,18 +63,18 @@ func TestWarningsCutNoSecret(t *testing.T) {
 		var got string
 		warn := func(f *fault.Error) { got += f.Error() }
 		s := newSource(Options{Name: "s", Command: "x", Env: map[string]string{"TOKEN": longSecret}, MaxMessageBytes: 1 << 20, Warn: warn})
-		over := newTap(s)
+		tap := newTap(s)
 		line := strings.Repeat("-", before) + longSecret + strings.Repeat("-", 400)
-		c := &stdioPipe{tap: over}
+		c := &stdioPipe{tap: tap}
 		warn(c.warning([]byte(line), "odd"))
 		c.garbage = maxGarbage
 		warn(fault.New(fault.Internal, "%v", c.countGarbage([]byte(line))))
-		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), over, nil, &s.options)
+		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), tap, nil, &s.options)
 		if _, err := io.ReadAll(b); err != nil {
 			t.Fatal(err)
 		}
-		if partly(got) || strings.Count(got, "---") < 3 {
-			t.Fatalf("%d bytes before it: %s", before, got)
+		if showsSecret(got) || strings.Count(got, "---") < 3 {
+			t.Fatalf("secret after %d bytes: got %s", before, got)
 		}
 	}
 }
@@ -95,8 +95,8 @@ func TestStderrCutsNoSecret(t *testing.T) {
 		p.drain(&pieceReader{text: text.String(), size: rapid.IntRange(1, 9000).Draw(t, "piece")}, scrub,
 			func(line string) { lines = append(lines, line) })
 		for _, got := range []string{strings.Join(lines, "\n"), p.stderr.text()} {
-			if partly(got) || strings.Contains(got, "line ") {
-				t.Fatalf("%q", got)
+			if showsSecret(got) || strings.Contains(got, "line ") {
+				t.Fatalf("a part of a secret is shown: %q", got)
 			}
 		}
 		// Nothing else is lost.
@@ -105,10 +105,10 @@ func TestStderrCutsNoSecret(t *testing.T) {
 			want += scrub.clean(line)
 		}
 		if got := strings.Join(lines, ""); strings.ReplaceAll(want, "\n", "") != got {
-			t.Fatalf("%d bytes, want %d", len(got), len(want))
+			t.Fatalf("got %d bytes of lines, want %d", len(got), len(want))
 		}
 		if tail := p.stderr.text(); !strings.HasSuffix(want, tail) || len(tail) < min(len(want), maxTail-4) {
-			t.Fatalf("the tail of %d bytes is not the end of %d", len(tail), len(want))
+			t.Fatalf("the stored tail of %d bytes is too short, or not the end of the %d bytes", len(tail), len(want))
 		}
 	})
 }
@@ -117,15 +117,15 @@ func TestStderrCutsNoSecret(t *testing.T) {
 func TestStderrAtTheEdges(t *testing.T) {
 	t.Parallel()
 	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret}})
-	for _, behind := range []int{0, 100, maxTail - 64, maxTail - 32, maxTail - 8} {
+	for _, after := range []int{0, 100, maxTail - 64, maxTail - 32, maxTail - 8} {
 		for before := maxLogLine - len(longSecret); before <= maxLogLine; before++ {
 			var p process
 			all := ""
-			text := strings.Repeat("-", before) + longSecret + strings.Repeat("-", behind)
+			text := strings.Repeat("-", before) + longSecret + strings.Repeat("-", after)
 			p.drain(strings.NewReader(text), scrub, func(line string) { all += line })
-			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || partly(p.stderr.text()) ||
+			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || showsSecret(p.stderr.text()) ||
 				!strings.HasSuffix(want, p.stderr.text()) {
-				t.Fatalf("%d bytes before, %d behind: %q", before, behind, all)
+				t.Fatalf("secret between %d and %d bytes: got %q", before, after, all)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestLongLinesOfStderr(t *testing.T) {
 	s := newSource(Options{Name: "s", Command: "x", Log: func(line string) { lines = append(lines, line) }})
 	s.stderrLine(strings.Repeat("é", maxLogLine))
 	if len(lines) != 2 || len(lines[0]) != maxLogLine || strings.Join(lines, "") != strings.Repeat("é", maxLogLine) {
-		t.Errorf("%d lines", len(lines))
+		t.Errorf("got %d lines, want 2", len(lines))
 	}
 }
 
@@ -151,6 +151,6 @@ func TestStderrOfOneRepeatedSecret(t *testing.T) {
 		longest, shown = max(longest, len(line)), shown || strings.Contains(line, "aaaaaaaa")
 	})
 	if longest == 0 || longest > 2*maxLogLine || shown {
-		t.Errorf("the longest line has %d bytes; shown: %v", longest, shown)
+		t.Errorf("the longest line has %d bytes; secret shown: %v", longest, shown)
 	}
 }

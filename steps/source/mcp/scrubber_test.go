@@ -19,10 +19,10 @@ func TestScrubber(t *testing.T) {
 		"/home/user/project1 abc \x1b[31mred\x00 Bearer abcdef123")
 	if want := "[redacted] [redacted] [redacted] [redacted] [redacted] [redacted] [redacted] /home/user/project1 abc [31mred " +
 		"[redacted]"; clean != want {
-		t.Errorf("%q, want %q", clean, want)
+		t.Errorf("got %q, want %q", clean, want)
 	}
 	if clean := newScrubber(&o).clean("Post \"" + o.URL + "\": refused"); clean != `Post "https://h": refused` {
-		t.Errorf("%q", clean)
+		t.Errorf("the URL is not redacted: %q", clean)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestEnviron(t *testing.T) {
 	}
 	got := environ(map[string]string{"A": "b", "HOME": "/mine"}, lookup, []string{"LC_ALL=C", "TOKEN=x"})
 	if want := []string{"A=b", "HOME=/mine", "LC_ALL=C", "PATH=/bin"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -60,7 +60,7 @@ func FuzzOutline(f *testing.F) {
 			}
 			id, ok := o.requestID()
 			if gjson.Valid(result) && (ok != want || ok && id != 7) { // for anything else it must only not panic
-				t.Errorf("%s with %.50s: %d, %t", form, result, id, ok)
+				t.Errorf("%s with %.50s: got id %d, %t", form, result, id, ok)
 			}
 		}
 	})
@@ -85,14 +85,14 @@ func FuzzFilter(f *testing.F) {
 		x := &pendingRequest{stub: noContent}
 		tap.register(x.withContext(t.Context()), 1)
 		if out := tap.filter(text, x); out != "" && !gjson.Valid(out) {
-			t.Errorf("%q became %q", text, out)
+			t.Errorf("filter returned invalid JSON for %q: %q", text, out)
 		}
 		if x.result == nil {
 			return
 		}
 		value, failure := s.resultValue(t.Context(), &tool{name: "a", function: "s.a"}, x.result)
 		if failure == nil && !gjson.ValidBytes(value) {
-			t.Errorf("%q became the value %q", text, value)
+			t.Errorf("the value of %q is not JSON: %q", text, value)
 		}
 		if failure != nil && failure.Code != fault.FunctionFailed && failure.Code != fault.NotSupported {
 			t.Errorf("%q: %v", text, failure)

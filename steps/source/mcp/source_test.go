@@ -84,27 +84,27 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestFeaturesOnEveryTransport(t *testing.T) {
+func TestEveryTransport(t *testing.T) {
 	t.Parallel()
 	for name, options := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openSource(t, options(t))
 			if status := await(t, s, steps.StateReady); status.Version != "shelf 1.2" || status.Error != nil {
-				t.Errorf("status %+v", status)
+				t.Errorf("got status %+v, want version shelf 1.2", status)
 			}
 			if got, want := mustCall(t, s, "shelf.get", `{"name":"é\u00e9"}`), `{"name":"é\u00e9","n":12345678901234567890,"x":1.50}`; got != want {
-				t.Errorf("the bytes of structuredContent changed: %s, want %s", got, want)
+				t.Errorf("structuredContent changed: got %s, want %s", got, want)
 			}
 			if got := mustCall(t, s, "shelf.echo", `{"b":1.50,"a":12345678901234567890}`); got != `{"b":1.50,"a":12345678901234567890}` {
-				t.Errorf("the bytes of arguments changed: %s", got)
+				t.Errorf("the arguments changed: got %s", got)
 			}
 			if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
-				t.Errorf("text became %s", got)
+				t.Errorf("text: got %s, want put", got)
 			}
 			f := mustFail(t.Context(), t, s, "shelf.get", `{"name":"none"}`, fault.FunctionFailed)
 			if f.Message != "there is no such thing" || string(f.Body) != `"there is no such thing"` || f.Outcome != "" {
-				t.Errorf("isError became %+v", f)
+				t.Errorf("isError: got %+v", f)
 			}
 			checkMedia(t, s)
 			if name != "http json" { // it has no stream for notifications
@@ -131,10 +131,10 @@ func checkMedia(t *testing.T, s *mcpsource.Source) {
 		`{"type":"resource","uri":"a://t","mimeType":"text/plain","text":"hi"},` +
 		`{"type":"resource","uri":"a://b","mimeType":"application/pdf","size":7,"kept":false},`
 	if err != nil || !strings.HasPrefix(string(result), want) || gjson.GetBytes(result, "4.uri").Str != "a://l" {
-		t.Errorf("media became %s, %v, want %s", result, err, want)
+		t.Errorf("media: got %s, %v, want %s", result, err, want)
 	}
 	if len(names) != 2 || gjson.Get(names[0], "data").Str != "MTIzNDU=" || gjson.Get(names[1], "resource.blob").Str == "" {
-		t.Errorf("kept %q", names)
+		t.Errorf("got stored values %q, want 2", names)
 	}
 }
 
@@ -164,9 +164,9 @@ func checkNotifications(t *testing.T, s *mcpsource.Source, ordered bool) {
 			t.Fatal(err)
 		}
 		mu.Lock()
-		heard := len(logged) > 0
+		received := len(logged) > 0
 		mu.Unlock()
-		if heard || time.Now().After(late) {
+		if received || time.Now().After(late) {
 			break
 		}
 		done = nil
@@ -174,10 +174,10 @@ func checkNotifications(t *testing.T, s *mcpsource.Source, ordered bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	if ordered && !slices.Equal(done, []float64{0, 1, 2}) {
-		t.Errorf("progress %v", done)
+		t.Errorf("got progress %v, want 0, 1, 2", done)
 	}
 	if len(logged) == 0 || logged[0] != `warning l {"x":1}` {
-		t.Errorf("logs %q", logged)
+		t.Errorf("got logs %q", logged)
 	}
 }
 
@@ -190,12 +190,12 @@ func checkCancel(t *testing.T, s *mcpsource.Source) {
 		expire()
 	}()
 	if f := mustFail(ctx, t, s, "shelf.wait", fmt.Sprintf(`{"begun":%q}`, begun), fault.Timeout); f.Outcome != fault.SentUnknown {
-		t.Errorf("a write that was left has outcome %q", f.Outcome)
+		t.Errorf("a write whose context expired has outcome %q, want sent_unknown", f.Outcome)
 	}
 	ctx, abort := context.WithCancelCause(t.Context())
 	go abort(fault.New(fault.Busy, "given up"))
 	if f := mustFail(ctx, t, s, "shelf.wait", `{}`, fault.Busy); f.Message != "given up" || f.Outcome == "" {
-		t.Errorf("the cause of a cancellation became %+v", f)
+		t.Errorf("a call cancelled with a cause: got %+v", f)
 	}
 	if s.Status().State != steps.StateReady {
 		t.Errorf("a cancelled call ended the session: %+v", s.Status())
@@ -233,7 +233,7 @@ func checkChangedList(t *testing.T, s *mcpsource.Source) {
 	}
 	until(t, s, func() bool { return has("shelf.added") && !has("shelf.remove") })
 	if got := mustCall(t, s, "shelf.added", `{}`); got != `"added"` {
-		t.Errorf("the new tool answers %s", got)
+		t.Errorf("the added tool: got %s", got)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestBadOptions(t *testing.T) {
 	}
 	_, err := mcpsource.New(&mcpsource.Options{Name: "a", URL: "http://u:hidden1@[::1"})
 	if err == nil || strings.Contains(err.Error(), "hidden1") {
-		t.Errorf("the error shows the url: %v", err)
+		t.Errorf("New accepts the URL, or the error shows it: %v", err)
 	}
 }
 
@@ -263,20 +263,20 @@ func TestCloseEndsCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openReady(t, options(t))
-			done := waiting(t, s)
+			done := startWaiting(t, s)
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 			select {
 			case err := <-done:
 				if fault.CodeOf(err) != fault.Unavailable {
-					t.Errorf("the call in flight: %v", err)
+					t.Errorf("the running call: got %v, want unavailable", err)
 				}
 			case <-time.After(patience):
-				t.Fatal("the call in flight hangs")
+				t.Fatal("the running call did not return")
 			}
 			if f := mustFail(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable); f.Outcome != fault.NotSent {
-				t.Errorf("after Close: %+v", f)
+				t.Errorf("a call after Close: got %+v, want not_sent", f)
 			}
 		})
 	}

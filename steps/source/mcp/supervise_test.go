@@ -28,10 +28,10 @@ import (
 type memoryServer struct {
 	handler http.Handler
 
-	mu      sync.Mutex
-	refusal error
-	hangs   bool
-	at      []time.Time // when it was greeted
+	mu        sync.Mutex
+	refusal   error
+	hangs     bool
+	greetings []time.Time // when it was greeted
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -42,7 +42,7 @@ func (m *memoryServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	m.mu.Lock()
 	if gjson.GetBytes(body, "method").Str == "initialize" {
-		m.at = append(m.at, time.Now())
+		m.greetings = append(m.greetings, time.Now())
 	}
 	refusal, hangs := m.refusal, m.hangs
 	m.mu.Unlock()
@@ -67,14 +67,14 @@ func (m *memoryServer) set(refusal error, hangs bool) {
 func (m *memoryServer) greeted() []time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.at)
+	return slices.Clone(m.greetings)
 }
 
 // down is the error of a server that cannot be reached.
 var down = &net.OpError{Op: "dial", Err: errors.New("down")}
 
-// inBubble runs a test with a fake clock on a source of a server in memory.
-func inBubble(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t *testing.T, m *memoryServer, s *mcpsource.Source)) {
+// inMemory runs a test with a fake clock on a source of a server in memory.
+func inMemory(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t *testing.T, m *memoryServer, s *mcpsource.Source)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		handler := httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
@@ -109,19 +109,19 @@ func (m *memoryServer) lose(t *testing.T, s *mcpsource.Source) {
 
 func TestBackOff(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		lost := time.Now() // the call that notices the loss may itself wait for the first start
 		m.lose(t, s)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		starts := m.greeted()[1:]
 		if n := len(starts); n < 12 || n > 20 {
-			t.Fatalf("%d starts in ten minutes", n)
+			t.Fatalf("got %d starts in ten minutes, want 12 to 20", n)
 		}
 		for i, start := range starts {
 			wait, want := start.Sub(lost), min(time.Second/2<<i, time.Minute)
-			hurried := i <= 2 && wait >= time.Second // by the call above, which may request a start twice
-			if lost = start; wait < want*8/10 && !hurried || wait > max(want*12/10, time.Second) {
+			requested := i <= 2 && wait >= time.Second // by the call above, which may request a start twice
+			if lost = start; wait < want*8/10 && !requested || wait > max(want*12/10, time.Second) {
 				t.Errorf("the wait before start %d is %v, want about %v", i, wait, want)
 			}
 		}
@@ -132,21 +132,21 @@ func TestBackOff(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if s.Status().State != steps.StateReady || len(s.Functions()) == 0 {
-			t.Errorf("%+v when the server has come", s.Status())
+			t.Errorf("got %+v after the server has returned, want ready", s.Status())
 		}
 	})
 }
 
 // A start that only a change of the configuration can fix is not retried, except by a call.
-func TestFailedIsNotRetried(t *testing.T) {
+func TestFailedStateIsNotRetried(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		m.lose(t, s)
 		m.set(fault.New(fault.BadRequest, "no such server"), false)
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if len(m.greeted()) != 2 || s.Status().State != steps.StateFailed || !s.Status().Retry.IsZero() {
-			t.Fatalf("%d starts, %+v", len(m.greeted()), s.Status())
+			t.Fatalf("got %d starts, status %+v, want 2 and failed", len(m.greeted()), s.Status())
 		}
 		if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.BadRequest); f.Outcome != fault.NotSent ||
 			!strings.Contains(f.Message, "no such server") {
@@ -160,24 +160,24 @@ func TestFailedIsNotRetried(t *testing.T) {
 // A call hurries the next start, and fails as soon as that start has failed.
 func TestCallsHurryARetry(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		m.lose(t, s)
 		time.Sleep(5 * time.Minute)
 		for range 5 {
 			begun := time.Now()
 			f := mustFail(t.Context(), t, s, "shelf.put", `{}`, fault.Unavailable)
 			if took := time.Since(begun); f.Outcome != fault.NotSent || !strings.Contains(f.Message, "down") || took > time.Second {
-				t.Errorf("after %v: %+v", took, f)
+				t.Errorf("got %+v after %v, want not_sent within a second", f, took)
 			}
 		}
 		before := len(m.greeted())
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if f := mustFail(ctx, t, s, "shelf.put", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
-			t.Errorf("a call that cannot wait: %+v", f)
+			t.Errorf("a call with a short deadline: got %+v", f)
 		}
 		if len(m.greeted()) != before {
-			t.Error("starts were not held apart")
+			t.Error("a call started the server before the minimum pause")
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestCallsHurryARetry(t *testing.T) {
 // A broken connection is opened again, soon if it was healthy for a minute.
 func TestHealthySessionIsRestartedSoon(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		for range 10 {
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
@@ -196,7 +196,7 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 			synctest.Wait()
 			// The call that notices the loss may itself wait for a first start, which fails.
 			if n := len(m.greeted()) - starts; n < 1 || n > 2 || s.Status().State != steps.StateReady {
-				t.Fatalf("two seconds after the loss, with %d starts: %+v", n, s.Status())
+				t.Fatalf("two seconds after the loss: got %d starts, status %+v", n, s.Status())
 			}
 		}
 	})
@@ -205,7 +205,7 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 // A start that hangs ends at its deadline, and a call that waits for it ends at its own deadline.
 func TestStartDeadline(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{StartTimeout: 5 * time.Second}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{StartTimeout: 5 * time.Second}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		m.lose(t, s)
 		m.set(nil, true)
 		time.Sleep(time.Second)
@@ -218,7 +218,7 @@ func TestStartDeadline(t *testing.T) {
 		synctest.Wait()
 		if status := s.Status(); status.State != steps.StateRetrying || status.Error == nil ||
 			!strings.Contains(status.Error.Message, "not ready within 5s") {
-			t.Errorf("after its deadline: %+v", status)
+			t.Errorf("after the start's deadline: got %+v, want retrying", status)
 		}
 	})
 }
@@ -226,52 +226,52 @@ func TestStartDeadline(t *testing.T) {
 // If all sessions are in use, the session that was idle longest makes room for another, preferably one without a subscription.
 func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 	t.Parallel()
-	inBubble(t, fullServer(), mcpsource.Options{MaxSessions: 2}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
-		// uses makes calls in a session, and checks whether it was opened again.
-		uses := func(what string, l *session, again bool) {
+	inMemory(t, fullServer(), mcpsource.Options{MaxSessions: 2}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		// checkUse makes calls in a session, and checks whether it was opened again.
+		checkUse := func(label string, l *session, again bool) {
 			t.Helper()
 			before := len(m.greeted())
 			callText(t, l, "shelf.pid", `{}`)
 			if (len(m.greeted()) > before) != again {
-				t.Errorf("%s: opened again: %t", what, !again)
+				t.Errorf("%s: got reopened %t", label, !again)
 			}
 		}
 		a, b := openSession(t, s, nil), openSession(t, s, nil)
 		if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.LimitExceeded {
-			t.Errorf("a third: %v", err)
+			t.Errorf("a third session: got %v, want limit_exceeded", err)
 		}
 		a.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		time.Sleep(time.Hour)
-		uses("the other", b, false)
+		checkUse("the other", b, false)
 		time.Sleep(time.Hour)
 		third := openSession(t, s, nil)
-		uses("the session with a subscription", a, false)
+		checkUse("the session with a subscription", a, false)
 		_ = third.Close()
-		uses("the session that was idle", b, true)
+		checkUse("the session that was idle", b, true)
 		_ = a.Close()
-		for what, err := range map[string]error{
-			"a session that has ended": func() error { _, err := a.Do(t.Context(), "ping", nil); return err }(),
-			"a call in it":             func() error { _, err := callTool(t, a, "shelf.pid", `{}`, ""); return err }(),
+		for label, err := range map[string]error{
+			"request in a closed session": func() error { _, err := a.Do(t.Context(), "ping", nil); return err }(),
+			"call in a closed session":    func() error { _, err := callTool(t, a, "shelf.pid", `{}`, ""); return err }(),
 		} {
 			if fault.CodeOf(err) != fault.Unavailable {
-				t.Errorf("%s: %v", what, err)
+				t.Errorf("%s: %v", label, err)
 			}
 		}
 		_ = openSession(t, s, nil).Close()
 		_ = s.Close()
 		if _, err := b.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("after the end of the source: %v", err)
+			t.Errorf("a session after its source was closed: got %v", err)
 		}
 		if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("a session of a closed source: %v", err)
+			t.Errorf("a new session of a closed source: got %v", err)
 		}
 	})
 }
 
 // A lost session stays lost if its client does not wait for notifications.
-func TestSessionOfNobodyStaysLost(t *testing.T) {
+func TestUnusedSessionStaysLost(t *testing.T) {
 	t.Parallel()
-	inBubble(t, fullServer(), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, fullServer(), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		c := newClient("ann", "2025-11-25")
 		l := openSession(t, s, &c.DownstreamClient)
 		m.set(down, false)
@@ -282,8 +282,8 @@ func TestSessionOfNobodyStaysLost(t *testing.T) {
 		before := len(m.greeted())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if after := len(m.greeted()); after != before || len(c.all()) > 0 {
-			t.Errorf("%d sessions for nobody, who is told %q", after-before, c.all())
+		if after := len(m.greeted()); after != before || len(c.received()) > 0 {
+			t.Errorf("%d sessions were opened for an absent client, with notifications %q", after-before, c.received())
 		}
 	})
 }
@@ -291,11 +291,11 @@ func TestSessionOfNobodyStaysLost(t *testing.T) {
 // The watcher runs once at a time, and not after Close.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	inBubble(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
 		var running, calls atomic.Int32
 		s.Watch(func() {
 			if calls.Add(1); running.Add(1) > 1 {
-				t.Error("two at a time")
+				t.Error("the watcher runs twice at a time")
 			}
 			time.Sleep(time.Minute)
 			running.Add(-1)
@@ -307,7 +307,7 @@ func TestWatch(t *testing.T) {
 			synctest.Wait()
 		}
 		if _ = s.Close(); calls.Load() == 0 || running.Load() != 0 {
-			t.Errorf("%d calls, %d running after Close", calls.Load(), running.Load())
+			t.Errorf("got %d watcher calls, %d running after Close, want some and 0", calls.Load(), running.Load())
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	}
 	close(hang)
 	if got := callText(t, l, "shelf.pid", `{}`); got == "" {
-		t.Error("the session is of no use any more")
+		t.Error("a later call in the session returned no text")
 	}
 }
 
@@ -48,11 +48,11 @@ func TestUpstreamSessionReconnects(t *testing.T) {
 	before := callText(t, l, "shelf.pid", `{}`)
 	pid := gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String()
 	if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("died: %v", err)
+		t.Errorf("a call that ends the server: got %v, want unavailable", err)
 	}
 	after := callText(t, l, "shelf.pid", `{}`)
 	if before == after || before == pid || gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String() != pid {
-		t.Errorf("processes: %s, then %s; the source's own %s", before, after, pid)
+		t.Errorf("got process %s, then %s; the source's own is %s", before, after, pid)
 	}
 	callText(t, l, "shelf.log", `{"n":1}`)
 	c.awaitNotification(t, "notifications/message")
@@ -70,25 +70,25 @@ func TestUpstreamSessionFailures(t *testing.T) {
 	defer cancel()
 	if _, err := l.Do(ctx, "resources/list", nil); err != nil { // greet ignores other methods
 		if code := fault.CodeOf(err); code != fault.Timeout {
-			t.Errorf("mute: %v", err)
+			t.Errorf("a server that never answers: got %v, want timeout", err)
 		}
 	} else {
-		t.Error("a mute server has answered")
+		t.Error("a server that never answers returned a result")
 	}
-	silent := openSource(t, &mcpsource.Options{Name: "shelf", Command: "/nowhere/at-all"})
-	if _, err := silent.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("not there: %v", err)
+	missing := openSource(t, &mcpsource.Options{Name: "shelf", Command: "/nowhere/at-all"})
+	if _, err := missing.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.BadRequest {
+		t.Errorf("a missing program: got %v, want bad_request", err)
 	}
 }
 
 // Closed sessions leave nothing behind.
-func TestUpstreamSessionLeavesNothing(t *testing.T) {
+func TestUpstreamSessionLeavesNoGoroutines(t *testing.T) {
 	o := child(t, "full")
 	o.MaxSessions = 1 // a session that is left would block the next
 	s := openReady(t, o)
 	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful,
 		MaxSessions: 1})
-	round := func() {
+	useSessions := func() {
 		for _, source := range []*mcpsource.Source{s, remote} {
 			c := newClient("ann", "2025-11-25")
 			l := openSession(t, source, &c.DownstreamClient)
@@ -97,10 +97,10 @@ func TestUpstreamSessionLeavesNothing(t *testing.T) {
 			_ = l.Close()
 		}
 	}
-	round() // creates what lasts
+	useSessions() // creates what lasts
 	before := runtime.NumGoroutine()
 	for range 5 {
-		round()
+		useSessions()
 	}
 	if !poll(func() bool { return runtime.NumGoroutine() <= before+4 }) {
 		after := runtime.NumGoroutine()
@@ -131,7 +131,7 @@ func TestUpstreamSessionReconnectsByItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := callTool(t, l, "shelf.die", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
-				t.Errorf("died: %v", err)
+				t.Errorf("a call that ends the server: got %v, want unavailable", err)
 			}
 			c.awaitNotification(t, "notifications/resources/list_changed")
 			c.awaitNotification(t, "notifications/prompts/list_changed")

@@ -24,32 +24,32 @@ import (
 func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "full"))
-	deaf := newClient("ann", "2025-11-25")
-	deaf.Ask = nil
-	if got := callText(t, openSession(t, s, &deaf.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") ||
+	unaskable := newClient("ann", "2025-11-25")
+	unaskable.Ask = nil
+	if got := callText(t, openSession(t, s, &unaskable.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") ||
 		!strings.Contains(got, "cannot be asked") {
-		t.Errorf("without session: %s", got)
+		t.Errorf("a client that cannot be asked: got %s", got)
 	}
 	raw := openReady(t, child(t, "asks"))
 	simple := newClient("bob", "2025-11-25")
 	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a",
 		`{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
-		t.Errorf("sampling: %s", got)
+		t.Errorf("sampling: got %s, want it refused", got)
 	}
 	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`); !strings.Contains(got,
 		`"a":"bob"`) {
-		t.Errorf("elicitation: %s", got)
+		t.Errorf("elicitation: got %s", got)
 	}
 	for name, answer := range map[string]func() (json.RawMessage, error){
-		"garbage": func() (json.RawMessage, error) { return json.RawMessage(`{"a`), nil },
-		"own":     func() (json.RawMessage, error) { return nil, &jsonrpc.Error{Code: -1, Message: "garbage no"} },
-		"error":   func() (json.RawMessage, error) { return nil, errors.New("garbage secret") },
+		"garbage":   func() (json.RawMessage, error) { return json.RawMessage(`{"a`), nil },
+		"RPC error": func() (json.RawMessage, error) { return nil, &jsonrpc.Error{Code: -1, Message: "garbage no"} },
+		"error":     func() (json.RawMessage, error) { return nil, errors.New("garbage secret") },
 	} {
 		c := newClient("cid", "2025-11-25")
 		c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return answer() }
 		got := callText(t, openSession(t, raw, &c.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`)
-		if !strings.Contains(got, `"error"`) || strings.Contains(got, "secret") || name == "own" && !strings.Contains(got, `"code":-1`) {
-			t.Errorf("%s: %s", name, got)
+		if !strings.Contains(got, `"error"`) || strings.Contains(got, "secret") || name == "RPC error" && !strings.Contains(got, `"code":-1`) {
+			t.Errorf("client answers %s: got %s", name, got)
 		}
 	}
 }
@@ -68,14 +68,14 @@ func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","times":40}`); !strings.Contains(got, "too many") {
-		t.Errorf("the first answer is %s", got)
+		t.Errorf("the answer to too many requests: got %s", got)
 	}
 	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call during which they were made
 	if n := begun.Load(); n > 16 {
-		t.Errorf("%d were asked at once", n)
+		t.Errorf("%d requests ran at once, want at most 16", n)
 	}
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
-		t.Errorf("taken back: %s", got)
+		t.Errorf("a cancelled request: got %s", got)
 	}
 	// A request that is cancelled before the client is asked never reaches the client.
 	until(t, s, func() bool { return begun.Load() == ended.Load() })
@@ -101,48 +101,48 @@ func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	begun := make(chan struct{})
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { close(begun) }})
 	go func() {
-		result, _ := function(t, s, toolOf(t, s, "ask late")).Call(l.CallContext(ctx, nil), []byte(`{}`))
+		result, _ := function(t, s, functionOfTool(t, s, "ask late")).Call(l.CallContext(ctx, nil), []byte(`{}`))
 		late <- string(result)
 	}()
 	<-begun // the other call is the latest
 	go func() { blocked <- callText(t, l, "shelf.hold", `{}`) }()
 	<-asked
-	callText(t, l, toolOf(t, s, "let go"), `{}`)
+	callText(t, l, functionOfTool(t, s, "let go"), `{}`)
 	if got := <-blocked; got != "held" {
-		t.Errorf("the other call: %s", got)
+		t.Errorf("the other call: got %s, want held", got)
 	}
 	close(answer)
 	if got := <-late; got != `"accept ann"` {
-		t.Errorf("the call that asks: %s", got)
+		t.Errorf("the call that asks: got %s", got)
 	}
 }
 
-// toolOf returns the function of a tool whose name is not a valid function name.
-func toolOf(t testing.TB, s *mcpsource.Source, tool string) string {
+// functionOfTool returns the function of a tool whose name is not a valid function name.
+func functionOfTool(t testing.TB, s *mcpsource.Source, tool string) string {
 	t.Helper()
 	for _, fn := range s.Functions() {
 		if gjson.GetBytes(fn.Listing, "name").Str == tool {
 			return fn.Name
 		}
 	}
-	t.Fatalf("there is no tool %q", tool)
+	t.Fatalf("the source has no tool %q", tool)
 	return ""
 }
 
 // A server that asks endlessly and reads no answers loses its session, and uses few resources until then.
-func TestAsksWithoutEnd(t *testing.T) {
+func TestEndlessRequests(t *testing.T) {
 	t.Parallel()
 	s := openReady(t, child(t, "floods"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, s, &c.DownstreamClient)
-	for name, ctx := range map[string]context.Context{"in a link": l.CallContext(t.Context(), nil), "of a source": t.Context()} {
+	for name, ctx := range map[string]context.Context{"in a session": l.CallContext(t.Context(), nil), "without a session": t.Context()} {
 		before := runtime.NumGoroutine()
 		_, err := function(t, s, "shelf.a").Call(ctx, []byte(`{}`))
 		if fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after := runtime.NumGoroutine(); after > before+500 {
-			t.Errorf("%s: %d goroutines, %d before", name, after, before)
+			t.Errorf("%s: got %d goroutines, %d before", name, after, before)
 		}
 	}
 	until(t, s, func() bool {
@@ -167,13 +167,13 @@ func TestUpstreamSessionRoots(t *testing.T) {
 				return json.RawMessage(`{"roots":[{"uri":"file:///"}]}`), nil
 			}
 			l := openSession(t, s, &c.DownstreamClient)
-			if got := callText(t, l, "shelf.roots", `{}`); (got == "1 roots") != allowed || (len(c.all()) > 0) != allowed {
-				t.Errorf("it is told %s, and the client is asked %q", got, c.all())
+			if got := callText(t, l, "shelf.roots", `{}`); (got == "1 roots") != allowed || (len(c.received()) > 0) != allowed {
+				t.Errorf("got roots %s and client requests %q", got, c.received())
 			}
 			l.do(t, "notifications/roots/list_changed", "")
 			newer := newClient("bob", "2026-07-28")
 			newer.Ask = nil
-			raw, err := callTool(t, openSession(t, s, &newer.DownstreamClient), toolOf(t, s, "input roots"), `{}`, `{"inputResponses":{"q":{"roots":[{"uri":"file:///"}]}},
+			raw, err := callTool(t, openSession(t, s, &newer.DownstreamClient), functionOfTool(t, s, "input roots"), `{}`, `{"inputResponses":{"q":{"roots":[{"uri":"file:///"}]}},
 				"_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{},"elicitation":{},"extensions":{"x/y":{}}}}}`)
 			if err != nil {
 				t.Fatal(err)
@@ -181,7 +181,7 @@ func TestUpstreamSessionRoots(t *testing.T) {
 			got := gjson.Get(raw, "content.0.text").Str
 			if strings.HasPrefix(got, "true ") != allowed || strings.Contains(got, "roots") != allowed || !strings.Contains(got, "elicitation") ||
 				strings.Contains(got, "extensions") {
-				t.Errorf("in params: %s", got)
+				t.Errorf("roots in params: got %s", got)
 			}
 		})
 	}
@@ -199,10 +199,10 @@ func TestUpstreamSessionShared(t *testing.T) {
 			c.record(fmt.Sprint(ctx.Value(caller{}), " ", method, " ", string(params)))
 		}
 		l := openSession(t, s, &c.DownstreamClient)
-		call := func(who, tool, params string) {
-			ctx := context.WithValue(t.Context(), caller{}, who)
-			if _, err := function(t, s, toolOf(t, s, tool)).Call(l.CallContext(ctx, json.RawMessage(params)),
-				[]byte(`{"who":"`+who+`","n":2}`)); err != nil {
+		call := func(name, tool, params string) {
+			ctx := context.WithValue(t.Context(), caller{}, name)
+			if _, err := function(t, s, functionOfTool(t, s, tool)).Call(l.CallContext(ctx, json.RawMessage(params)),
+				[]byte(`{"who":"`+name+`","n":2}`)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -216,14 +216,14 @@ func TestUpstreamSessionShared(t *testing.T) {
 			call("dan", "log", params)
 		}
 		call("eve", "log", asks)
-		for _, what := range c.all() {
+		for _, what := range c.received() {
 			if !strings.HasPrefix(what, "ann ") && !strings.HasPrefix(what, "eve ") || strings.HasPrefix(what, "ann ") != strings.Contains(what,
 				"secret of ann") {
-				t.Errorf("somebody else is told %s", what)
+				t.Errorf("a notification reached the wrong call: %s", what)
 			}
 		}
-		if streams := strings.HasSuffix(t.Name(), "http"); streams != (len(c.all()) == 3) {
-			t.Errorf("they are told %q", c.all())
+		if streams := strings.HasSuffix(t.Name(), "http"); streams != (len(c.received()) == 3) {
+			t.Errorf("got notifications %q", c.received())
 		}
 	})
 }

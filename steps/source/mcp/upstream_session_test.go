@@ -23,14 +23,14 @@ import (
 // testClient is a client that records what it receives.
 type testClient struct {
 	mcpsource.DownstreamClient
-	mu      sync.Mutex
-	reports []string
-	news    chan struct{}
+	mu       sync.Mutex
+	reports  []string
+	recorded chan struct{}
 }
 
 // newClient returns a client that can be asked: it answers with its own name.
 func newClient(name, protocol string) *testClient {
-	c := &testClient{news: make(chan struct{}, 1)}
+	c := &testClient{recorded: make(chan struct{}, 1)}
 	c.DownstreamClient = mcpsource.DownstreamClient{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{}}, Protocol: protocol,
 		Info: &sdk.Implementation{Name: name, Version: "1"},
@@ -45,17 +45,17 @@ func newClient(name, protocol string) *testClient {
 	return c
 }
 
-func (c *testClient) record(what string) {
+func (c *testClient) record(report string) {
 	c.mu.Lock()
-	c.reports = append(c.reports, what)
+	c.reports = append(c.reports, report)
 	c.mu.Unlock()
 	select {
-	case c.news <- struct{}{}:
+	case c.recorded <- struct{}{}:
 	default:
 	}
 }
 
-func (c *testClient) all() []string {
+func (c *testClient) received() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.reports)
@@ -64,17 +64,17 @@ func (c *testClient) all() []string {
 // awaitNotification waits until the client receives something with this prefix.
 func (c *testClient) awaitNotification(t testing.TB, prefix string) string {
 	t.Helper()
-	late := time.After(patience)
+	timeout := time.After(patience)
 	for {
-		for _, what := range c.all() {
-			if strings.HasPrefix(what, prefix) {
-				return what
+		for _, report := range c.received() {
+			if strings.HasPrefix(report, prefix) {
+				return report
 			}
 		}
 		select {
-		case <-c.news:
-		case <-late:
-			t.Fatalf("it is not told %q but %q", prefix, c.all())
+		case <-c.recorded:
+		case <-timeout:
+			t.Fatalf("no notification begins with %q: got %q", prefix, c.received())
 		}
 	}
 }
@@ -143,39 +143,39 @@ func TestUpstreamSession(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
-			t.Fatalf("capabilities %+v", c)
+			t.Fatalf("got capabilities %+v", c)
 		}
 		c := newClient("ann", "2025-11-25")
 		l := openSession(t, s, &c.DownstreamClient)
 		if got := l.do(t, "resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got,
 			`"n":12345678901234567890`) {
-			t.Errorf("read %s", got)
+			t.Errorf("resources/read: got %s", got)
 		}
 		if got := c.awaitNotification(t, "notifications/progress"); got != `notifications/progress {"progressToken":"mine","progress":1,"total":2}` {
-			t.Errorf("progress %s", got)
+			t.Errorf("got progress %s", got)
 		}
 		if got := l.do(t, "prompts/get", `{"name":"p"}`); gjson.Get(got, "messages.0.content.text").Str != "do" {
-			t.Errorf("prompt %s", got)
+			t.Errorf("prompts/get: got %s", got)
 		}
 		if got := l.do(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"Ber"}}`); gjson.Get(got, "completion.values.0").Str != "Berlin" {
-			t.Errorf("completion %s", got)
+			t.Errorf("completion/complete: got %s", got)
 		}
 		l.do(t, "ping", "")
 		if got := l.do(t, "resources/list", ""); gjson.Get(got, "resources.#").Int() != 1 {
-			t.Errorf("list %s", got)
+			t.Errorf("resources/list: got %s", got)
 		}
 		_, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`))
 		var rpcErr *jsonrpc.Error
 		if !errors.As(err, &rpcErr) || rpcErr.Code == 0 || !strings.Contains(string(rpcErr.Data), "a://none") {
-			t.Errorf("unknown resource: %v", err)
+			t.Errorf("an unknown resource: got %v", err)
 		}
 		if got := callText(t, l, "shelf.ask", `{"q":"who"}`); got != "accept ann" {
-			t.Errorf("asked %s", got)
+			t.Errorf("shelf.ask: got %s", got)
 		}
 		l.do(t, "logging/setLevel", `{"level":"info"}`)
 		callText(t, l, "shelf.log", `{"n":2}`)
 		if got := c.awaitNotification(t, "notifications/message"); !strings.Contains(got, `"big":12345678901234567890`) {
-			t.Errorf("log %s", got)
+			t.Errorf("got log %s", got)
 		}
 		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
@@ -183,11 +183,11 @@ func TestUpstreamSession(t *testing.T) {
 		callText(t, l, "shelf.more", `{}`)
 		c.awaitNotification(t, "notifications/prompts/list_changed")
 		if _, err := callTool(t, l, "shelf.fail", `{}`, ""); !errors.As(err.(*fault.Error).Err, &rpcErr) || rpcErr.Code != -32042 || string(rpcErr.Data) != `{"elicitations":[]}` { //nolint:errorlint // looked into by hand
-			t.Errorf("error %v", err)
+			t.Errorf("shelf.fail: got %v", err)
 		}
 		raw, err := callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"progressToken":7,"mine":[1.50],"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)
 		if got := gjson.Get(raw, "content.0.text").Str; err != nil || got != `{"mine":[1.5]}` {
-			t.Errorf("_meta %s, %v", got, err)
+			t.Errorf("shelf.meta: got %s, %v", got, err)
 		}
 		for _, method := range []string{"", "initialize", "tools/call", "notifications/initialized", "server/discover"} {
 			if _, err := l.Do(t.Context(), method, nil); fault.CodeOf(err) != fault.BadRequest {
@@ -195,13 +195,13 @@ func TestUpstreamSession(t *testing.T) {
 			}
 		}
 		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`[1]`)); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("params: %v", err)
+			t.Errorf("params that are a list: got %v, want bad_request", err)
 		}
 	})
 }
 
 // Messages for one client reach no other client, even if both call at the same time.
-func TestUpstreamSessionsAreApart(t *testing.T) {
+func TestUpstreamSessionsAreIsolated(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		var all sync.WaitGroup
@@ -217,30 +217,30 @@ func TestUpstreamSessionsAreApart(t *testing.T) {
 			all.Go(func() {
 				for i := range 10 {
 					if got := callText(t, l, "shelf.ask", fmt.Sprintf(`{"q":"%s%d"}`, name, i)); got != "accept "+name {
-						t.Errorf("%s is told %s", name, got)
+						t.Errorf("%s got the answer %s", name, got)
 					}
 					callText(t, l, "shelf.log", `{"n":3}`)
 				}
 			})
 		}
 		all.Wait()
-		if reports := clients["cid"].all(); len(reports) > 0 {
-			t.Errorf("cid is told %q", reports)
+		if reports := clients["cid"].received(); len(reports) > 0 {
+			t.Errorf("cid, a client without calls, received %q", reports)
 		}
 		for _, name := range []string{"ann", "bob"} {
 			asked, logged := 0, 0
-			for _, what := range clients[name].all() {
+			for _, report := range clients[name].received() {
 				switch {
-				case strings.HasPrefix(what, "elicitation/create "+name):
+				case strings.HasPrefix(report, "elicitation/create "+name):
 					asked++
-				case strings.HasPrefix(what, "notifications/message"):
+				case strings.HasPrefix(report, "notifications/message"):
 					logged++
 				default:
-					t.Errorf("%s is told %s", name, what)
+					t.Errorf("%s received %s", name, report)
 				}
 			}
 			if asked != 10 || logged != 30 {
-				t.Errorf("%s was asked %d times, and told %d log messages", name, asked, logged)
+				t.Errorf("%s received %d requests and %d log messages, want 10 and 30", name, asked, logged)
 			}
 		}
 	})
@@ -255,33 +255,33 @@ func TestUpstreamSessionWithoutSession(t *testing.T) {
 		l := openSession(t, s, &c.DownstreamClient)
 		raw, _ := callTool(t, l, "shelf.input", `{}`, `{"_meta":{}}`)
 		if gjson.Get(raw, "inputRequests.q.params.message").Str != "which?" || gjson.Get(raw, "requestState").Str != "s1" {
-			t.Fatalf("first %s", raw)
+			t.Fatalf("the first call: got %s, want an input request", raw)
 		}
 		raw, err := callTool(t, l, "shelf.input", `{}`, `{"requestState":"s1","inputResponses":{"q":{"action":"accept","content":{"a":"that"}}}}`)
 		if err != nil || gjson.Get(raw, "content.0.text").Str != "s1 that" {
-			t.Errorf("second %s, %v", raw, err)
+			t.Errorf("the second call: got %s, %v", raw, err)
 		}
 		if _, err := callTool(t, l, "shelf.input", `{}`, `{"inputResponses":{"q":5}}`); fault.CodeOf(err) != fault.BadArguments {
-			t.Errorf("bad responses: %v", err)
+			t.Errorf("invalid input responses: got %v, want bad_arguments", err)
 		}
 		raw, _ = callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/protocolVersion":"1"}}`)
 		meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
 		if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() ||
 			meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
-			t.Errorf("_meta %s", meta)
+			t.Errorf("got _meta %s", meta)
 		}
 		if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
-			t.Errorf("read %s", got)
+			t.Errorf("resources/read: got %s", got)
 		}
 		var rpcErr *jsonrpc.Error
 		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) ||
 			rpcErr.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("unknown resource: %v", err)
+			t.Errorf("an unknown resource: got %v", err)
 		}
 		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		poll(func() bool { // the stream may not be open yet
 			callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
-			return len(c.all()) > 0
+			return len(c.received()) > 0
 		})
 		c.awaitNotification(t, "notifications/resources/updated")
 		l.do(t, "resources/unsubscribe", `{"uri":"a://r"}`)

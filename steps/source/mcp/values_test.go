@@ -23,9 +23,9 @@ func TestValues(t *testing.T) {
 		value, err := function(t, s, "net.a").Call(t.Context(), []byte(`{}`))
 		switch f, _ := fault.As(err); {
 		case want == malformed && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != fault.SentUnknown):
-			t.Errorf("%s gives %s, %v", raw, value, err)
+			t.Errorf("%s: got %s, %v, want a failure", raw, value, err)
 		case want != malformed && (err != nil || string(value) != want):
-			t.Errorf("%.80s became %.80s, %v, want %.80s", raw, value, err, want)
+			t.Errorf("%.80s: got %.80s, %v, want %.80s", raw, value, err, want)
 		}
 	}
 	for raw, want := range map[string]string{

@@ -87,7 +87,7 @@ func checkFunction(fn *Function) *fault.Error {
 		return fault.New(fault.BadRequest, "the function %s has nothing to call", fault.Quote(fn.Name))
 	}
 	if len(fn.Defaults) > 0 && !isObject(fn.Defaults) {
-		return fault.New(fault.BadRequest, "the default arguments of %s are no JSON object", fault.Quote(fn.Name))
+		return fault.New(fault.BadRequest, "the default arguments of %s are not a JSON object", fault.Quote(fn.Name))
 	}
 	heavy := []string{"", "auto", "always", "never"}
 	if !slices.Contains(heavy, fn.Heavy) {

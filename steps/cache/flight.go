@@ -175,7 +175,7 @@ func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	if callbacks.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
 			e.private.Store(true)
-			err = fault.New(fault.Cancelled, "the caller whose result store it is has left")
+			err = fault.New(fault.Cancelled, "the caller that owns the result store has left")
 			e.with(func() { token, err = callbacks.Keep(e.ctx, value) })
 			return token, err
 		}

@@ -155,7 +155,7 @@ func (d *Dispatch) Unmatched(all *steps.Registry) []*fault.Error {
 		}
 		e := &d.entries[i]
 		g := d.groups[e.group]
-		f := fault.New(fault.BadRequest, "the group %s: no function is of %s", g.Name, fault.Quote(e.text))
+		f := fault.New(fault.BadRequest, "the group %s: no function belongs to %s", g.Name, fault.Quote(e.text))
 		if f.Nearest = fault.Nearest(e.text, known, maxNearest); len(f.Nearest) > 0 {
 			f.Message += ", did you mean " + strings.Join(f.Nearest, ", ") + "?"
 		}

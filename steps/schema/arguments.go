@@ -173,7 +173,7 @@ func joinFaults(faults []*fault.Error) *fault.Error {
 // faults validates compact arguments, except for the unknowns. The error reports why the validation was given up.
 func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
 	if compact[0] != '{' {
-		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are no JSON object")}, nil
+		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are not a JSON object")}, nil
 	}
 	if a.validator == nil {
 		return nil, nil

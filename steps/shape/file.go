@@ -144,7 +144,7 @@ func readContent(path string) (*fileContent, *fault.Error) {
 		err = errors.New("it has another format")
 	}
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "the shapes of results in %s cannot be read, and are learnt again: %v", path, err)
+		return nil, fault.New(fault.Unavailable, "the shapes of results in %s cannot be read, and are learned again: %v", path, err)
 	}
 	return &form, nil
 }
@@ -164,7 +164,7 @@ func (s *Store) save() {
 		return
 	}
 	if err := s.merge(); err != nil {
-		s.warn(fault.New(fault.Unavailable, "the shapes of results cannot be kept in %s: %v", s.options.Path, err))
+		s.warn(fault.New(fault.Unavailable, "the shapes of results cannot be stored in %s: %v", s.options.Path, err))
 	}
 }
 

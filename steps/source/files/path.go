@@ -84,7 +84,7 @@ func (s *Source) unreachable(rel string, err error) error {
 	case errors.Is(err, fs.ErrClosed):
 		f = fault.New(fault.Unavailable, "the file functions are closed")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		f = fault.New(fault.FunctionFailed, "%q has nothing to read until something happens: such files are not read", shorten(rel))
+		f = fault.New(fault.FunctionFailed, "%q has no data yet: files that make a reader wait are not read", shorten(rel))
 	case errors.Is(err, syscall.ENOTDIR):
 		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", shorten(rel))
 	case errors.As(err, &errno):

@@ -147,7 +147,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 		case value == nil && v.required:
 			return nil, badArgument(v.name, "the URL needs a value for "+v.name)
 		case v.path && holdsEmpty(value):
-			return nil, badArgument(v.name, v.name+" stands in the path of the URL and must not be empty")
+			return nil, badArgument(v.name, v.name+" is in the path of the URL and must not be empty")
 		}
 		if value != nil {
 			values[v.name] = value
@@ -155,7 +155,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 	}
 	text, err := uritemplate.Expand(t.text, values)
 	if err != nil { // such as an object for a variable with a length
-		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL: give a text where it takes a part of one")
+		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL: a placeholder with a length takes a string")
 	}
 	u, err := url.Parse(text)
 	if err != nil || !strings.EqualFold(u.Host, t.authority) || u.User != nil || u.Fragment != "" {
@@ -204,7 +204,7 @@ func climbs(escaped string) bool {
 
 // climbFault returns the fault of a path that climbs. At names an argument that may cause it.
 func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
-	f := fault.New(fault.BadArguments, `a value must not be "." or "..", nor contain one between slashes: the URL would be another one`)
+	f := fault.New(fault.BadArguments, `a value must not be "." or "..", nor contain one between slashes: the URL would have another path`)
 	for _, v := range t.variables {
 		if v.path && strings.Contains(args.Get(v.name).String(), ".") {
 			f.At = fault.Key("", v.name)

@@ -121,7 +121,7 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 		}
 		s.mu.Lock()
 		if ctx.Err() != nil {
-			return nil, stopped(ctx, s.options.Name+" has not been ready", fault.NotSent)
+			return nil, stopped(ctx, s.options.Name+" was not ready", fault.NotSent)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 	}
 	f := fault.New(fault.Cancelled, "%s when the call was cancelled", what)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f = fault.New(fault.Timeout, "%s when the time of the call was over", what)
+		f = fault.New(fault.Timeout, "%s when the call timed out", what)
 	}
 	f.Outcome = outcome
 	return f

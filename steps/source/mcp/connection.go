@@ -340,7 +340,7 @@ func (s *Source) statusText(status int) string {
 	text := "it answered " + strconv.Itoa(status) + " " + http.StatusText(status)
 	if status < http.StatusInternalServerError && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests ||
 		status == http.StatusNotImplemented {
-		return text + " and not as an MCP server does: check its url"
+		return text + ", which no MCP server does: check its url"
 	}
 	return text + ": it is tried again"
 }

@@ -138,7 +138,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		t.substitute(response, pending, id)
 	case isOurs && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
 		_ = response.Body.Close()
-		return nil, fault.New(fault.Unavailable, "it answered with %s and not as an MCP server does: check its url",
+		return nil, fault.New(fault.Unavailable, "it answered with %s, which no MCP server does: check its url",
 			cmp.Or(kind, "no content type"))
 	}
 	return response, nil

@@ -15,11 +15,11 @@ import (
 func TestPageIsNoServer(t *testing.T) {
 	t.Parallel()
 	for what, want := range map[string]string{
-		"200 text/html; charset=utf-8": "it answered with text/html and not as an MCP server does: check its url",
-		"200 image/png":                "it answered with image/png and not as an MCP server does: check its url",
-		"200 ":                         "it answered with no content type and not as an MCP server does: check its url",
+		"200 text/html; charset=utf-8": "it answered with text/html, which no MCP server does: check its url",
+		"200 image/png":                "it answered with image/png, which no MCP server does: check its url",
+		"200 ":                         "it answered with no content type, which no MCP server does: check its url",
 		"404 text/plain":               "it answered Not Found: check its url (a server of the older kind needs the HTTP+SSE transport)",
-		"501 text/html":                "it answered 501 Not Implemented and not as an MCP server does: check its url",
+		"501 text/html":                "it answered 501 Not Implemented, which no MCP server does: check its url",
 		"503 text/html":                "it answered 503 Service Unavailable: it is tried again",
 	} {
 		url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

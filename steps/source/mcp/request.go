@@ -38,7 +38,7 @@ func (u *UpstreamSession) Do(ctx context.Context, method string, params json.Raw
 	switch {
 	case method == "notifications/roots/list_changed":
 	case slices.Contains([]string{"", methodInitialize, methodDiscover, methodCall}, method) || strings.HasPrefix(method, "notifications/"):
-		return nil, fault.New(fault.BadRequest, "%s is not a request that is passed on", quoted(method))
+		return nil, fault.New(fault.BadRequest, "requests of %s are not forwarded", quoted(method))
 	case len(params) > 0 && !(gjson.ValidBytes(params) && gjson.ParseBytes(params).IsObject()):
 		return nil, fault.New(fault.BadRequest, "the params of %s must be a JSON object", method)
 	}
@@ -211,7 +211,7 @@ func (c *connection) addClientParams(ctx context.Context, pending *pendingReques
 	if responses := clientParams.Get("inputResponses"); responses.Exists() {
 		if err := json.Unmarshal([]byte(c.allowed("inputResponses", responses)), &params.InputResponses); err != nil {
 			pending.cancelCtx()
-			return fault.New(fault.BadArguments, "inputResponses are not as MCP defines them: %s", cause(err))
+			return fault.New(fault.BadArguments, "inputResponses do not have the form that MCP defines: %s", cause(err))
 		}
 	}
 	return nil

@@ -333,7 +333,7 @@ func (c *call) addParameters(r *requestBuilder, values []jsontext.Value) *fault.
 func (c *call) checkPath(path string) *fault.Error {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return fault.New(fault.BadArguments, `%s: together the arguments make "%s" of a part of the path, which is refused`, c.name, segment)
+			return fault.New(fault.BadArguments, `%s: the arguments together turn a part of the path into "%s", which is not allowed`, c.name, segment)
 		}
 	}
 	return nil

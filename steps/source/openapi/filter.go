@@ -18,7 +18,7 @@ func (f *filter) check() error {
 	for field, patterns := range map[string][]string{"include": f.include, "exclude": f.exclude} {
 		for i, pattern := range patterns {
 			if strings.TrimSpace(pattern) == "" {
-				e := fault.New(fault.BadRequest, "an empty pattern fits nothing: write a pattern such as device.* or *.list")
+				e := fault.New(fault.BadRequest, "an empty pattern matches nothing: write a pattern such as device.* or *.list")
 				e.At = "/" + field + "/" + strconv.Itoa(i)
 				return e
 			}

@@ -149,7 +149,7 @@ func (l *loader) detectVersion() error {
 	case strings.HasPrefix(swagger, "2"):
 		d.format, l.swagger2 = "swagger "+swagger, true
 	case openapi+swagger != "":
-		return fault.New(fault.NotSupported, "version %s of OpenAPI is not read: 3.0, 3.1 and Swagger 2.0 are", shorten(openapi+swagger))
+		return fault.New(fault.NotSupported, "OpenAPI version %s is not supported: use 3.0, 3.1 or Swagger 2.0", shorten(openapi+swagger))
 	default:
 		f := fault.New(fault.BadRequest, `this is not an OpenAPI document: it has neither "openapi" nor "swagger" at its top`)
 		for name := range root.members() {
@@ -308,7 +308,7 @@ func (l *loader) follow(ref value) (value, error) {
 			return target, nil
 		}
 	}
-	err := fmt.Errorf("the reference %s leads in a circle", text)
+	err := fmt.Errorf("the reference %s is circular", text)
 	l.resolutions[key] = resolution{err: err}
 	return value{}, err
 }
@@ -327,7 +327,7 @@ func (l *loader) step(ref value) (value, error) {
 	if target := t.root().pointer(fragment); target.ok() {
 		return target, nil
 	}
-	return value{}, fmt.Errorf("the reference %s leads to nothing", shorten(text))
+	return value{}, fmt.Errorf("the reference %s has no target", shorten(text))
 }
 
 // file loads another file once.
@@ -337,7 +337,7 @@ func (l *loader) file(base, ref string) (*tree, error) {
 		name = relative(base, ref)
 	}
 	if l.o.external == nil {
-		return nil, fmt.Errorf("the reference %s leads out of the document, and only the document is read", shorten(ref))
+		return nil, fmt.Errorf("the reference %s points outside the document, and only the document is read", shorten(ref))
 	}
 	if t, ok := l.files[name]; ok {
 		if t == nil {
@@ -347,7 +347,7 @@ func (l *loader) file(base, ref string) (*tree, error) {
 	}
 	l.files[name] = nil
 	if len(l.files) > maxFiles {
-		return nil, fmt.Errorf("more than %d files are referred to", maxFiles)
+		return nil, fmt.Errorf("the document refers to more than %d files", maxFiles)
 	}
 	text, err := l.o.external(name)
 	if err != nil {

@@ -225,7 +225,7 @@ func TestUnusualDocuments(t *testing.T) {
 		"mark":        {"\ufeff" + `{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", ""},
 		"no slash":    {`{"openapi":"3.0.0","paths":{"a":{"get":{}},"x-a":{"get":{}}}}`, 1, "", ""},
 		"no object":   {`{"openapi":"3.0.0","paths":{"/a":[],"/b":{"get":1,"put":{}}}}`, 1, "/a: it is not an object GET /b: it is not an object", ""},
-		"path circle": {`{"openapi":"3.0.0","paths":{"/a":{"$ref":"#/paths/~1b"},"/b":{"$ref":"#/paths/~1a"}}}`, 0, "leads in a circle", ""},
+		"path circle": {`{"openapi":"3.0.0","paths":{"/a":{"$ref":"#/paths/~1b"},"/b":{"$ref":"#/paths/~1a"}}}`, 0, "is circular", ""},
 		"all of itself": {`{"openapi":"3.0.0",` +
 			`"paths":{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}}}}}}},` +
 			`"components":{"schemas":{"A":{"allOf":[{"$ref":"#/components/schemas/A"}],"properties":{"x":{}}}}}}`, 1, "", ""},

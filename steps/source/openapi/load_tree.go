@@ -52,7 +52,7 @@ func parseTree(text []byte) (*tree, error) {
 		return nil, t.fault(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-		f := fault.New(fault.BadRequest, "the document is not JSON: something stands after its end")
+		f := fault.New(fault.BadRequest, "the document is not JSON: text follows its end")
 		f.Line, f.Column = t.lineColumn(decoder.InputOffset())
 		return nil, f
 	}

@@ -78,7 +78,7 @@ func (s *Source) setStatus(status steps.Status, result *buildResult) {
 func (s *Source) fetchInBackground() {
 	// The status changes when the time of the first attempt is over, even if the attempt continues.
 	late := time.AfterFunc(s.options.StartTimeout, func() {
-		f := fault.New(fault.Timeout, "%s: the OpenAPI document did not come from %s in time", s.options.Name, egress.Host(s.spec))
+		f := fault.New(fault.Timeout, "%s: the OpenAPI document from %s did not arrive in time", s.options.Name, egress.Host(s.spec))
 		s.mu.Lock()
 		starting := s.status.State == steps.StateStarting
 		if starting {
@@ -171,7 +171,7 @@ func (s *Source) fetch() ([]byte, error) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		f := fault.New(fault.Unavailable, "%s: the OpenAPI document at %s is answered with %s", s.options.Name, egress.Host(s.spec),
+		f := fault.New(fault.Unavailable, "%s: the request for the OpenAPI document at %s was answered with %s", s.options.Name, egress.Host(s.spec),
 			httpbody.StatusText(response.StatusCode))
 		f.Status = response.StatusCode
 		return nil, f

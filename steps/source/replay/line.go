@@ -163,7 +163,7 @@ func (l *line) parseOther(kind string, value gjson.Result) error {
 		}
 	}
 	if err := json.Unmarshal([]byte(`{"`+kind+`":`+value.Raw+`}`), l); err != nil {
-		return at(fault.New(fault.BadRequest, "this is not as a recorder writes it: %v", err), "/"+kind)
+		return at(fault.New(fault.BadRequest, "this is not what a recorder writes: %v", err), "/"+kind)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func parseFailure(value gjson.Result) (f *failure, err error) {
 	}
 	f = &failure{}
 	if err := json.Unmarshal([]byte(value.Raw), f); err != nil {
-		return nil, at(fault.New(fault.BadRequest, "this is not as a recorder writes it: %v", err), "/error")
+		return nil, at(fault.New(fault.BadRequest, "this is not what a recorder writes: %v", err), "/error")
 	}
 	return f, nil
 }

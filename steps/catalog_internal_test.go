@@ -31,7 +31,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 		}
 	}
 	if f := Unavailable(c, "B_two"); f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "starting") {
-		t.Errorf("%v", f)
+		t.Errorf("Unavailable(B_two) = %v, want starting", f)
 	}
 	b.become(StateReady, nil, "two", "three")
 	<-starting
@@ -53,17 +53,17 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 		t.Errorf("got functions %s", got)
 	}
 	if f := Unavailable(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
-		t.Errorf("%v", f)
+		t.Errorf("Unavailable(b.three) = %v, want the cause", f)
 	}
 	if f := Unavailable(c, "bb.three"); f != nil {
-		t.Errorf("%v", f)
+		t.Errorf("Unavailable(bb.three) = %v, want nil", f)
 	}
 	if absent := AbsentSources(c); len(absent) != 1 || absent[0] != "b" {
-		t.Errorf("%v", absent)
+		t.Errorf("got absent sources %v, want b", absent)
 	}
 	infos := c.Sources()
 	if len(infos) != 2 || infos[0].State != StateReady || infos[1].State != StateRetrying || !infos[1].Functions["b.two"] {
-		t.Errorf("%+v", infos)
+		t.Errorf("got sources %+v", infos)
 	}
 	for range 2 {
 		if err := c.Close(); err != nil || a.closed != 1 || b.closed != 1 {

@@ -92,7 +92,7 @@ func TestCatalogNameClash(t *testing.T) {
 	settings := mustSettings(t, Setting{Pattern: "b.two", Rename: ptr("a.one")}, Setting{Pattern: "b.hidden", Hide: ptr(true)})
 	c, warnings := newCatalog(t, &CatalogOptions{Settings: settings}, a, b)
 	if got := names(c.Registry()); got != "a.one a.same" {
-		t.Errorf("%s", got)
+		t.Errorf("got functions %s", got)
 	}
 	if len(*warnings) != 3 {
 		t.Errorf("got warnings %q, want 3", *warnings)
@@ -104,11 +104,11 @@ func TestCatalogNameClash(t *testing.T) {
 	// The name moves to the other source when its function disappears, and back to the first when it returns.
 	a.become(StateReady, nil)
 	if infos := c.Sources(); names(c.Registry()) != "a.one" || !infos[1].Functions["a.one"] {
-		t.Errorf("%s, %v", names(c.Registry()), infos)
+		t.Errorf("the name did not move to b: got functions %s, sources %v", names(c.Registry()), infos)
 	}
 	a.become(StateReady, nil, "one")
 	if infos := c.Sources(); names(c.Registry()) != "a.one" || !infos[0].Functions["a.one"] || len(infos[1].Functions) > 0 {
-		t.Errorf("%s, %v", names(c.Registry()), infos)
+		t.Errorf("the name did not move back to a: got functions %s, sources %v", names(c.Registry()), infos)
 	}
 	if err := c.Add("A", a); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("Add of a second source named A: got %v, want bad_request", err)

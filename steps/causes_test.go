@@ -154,11 +154,11 @@ func TestHideCauseOfEndedCall(t *testing.T) {
 	given := *ourFault
 	given.Outcome = fault.NotSent
 	if got := steps.HideCause(ended, "away", &given); got.Message != ourFault.Message {
-		t.Errorf("%v", got)
+		t.Errorf("the reason why the chain ended is hidden: %v", got)
 	}
 	if got := steps.HideCause(ended, "away", fault.New(fault.Timeout, "no answer from secret.internal")); contains(got, "secret") ||
 		got.Code != fault.Timeout {
-		t.Errorf("%v", got)
+		t.Errorf("the text of a source's timeout is shown: %v", got)
 	}
 	if got := steps.HideCause(t.Context(), "away", unreachable("secret")); !contains(got, "secret") {
 		t.Errorf("the cause is hidden from a caller that may read it: %v", got)

@@ -243,7 +243,7 @@ func FuzzResolveName(f *testing.F) {
 		}
 		coded, ok := fault.As(err)
 		if !ok || coded.Code != fault.UnknownFunction {
-			t.Fatalf("%q: %v", name, err)
+			t.Fatalf("Resolve(%q): got %v, want unknown_function", name, err)
 		}
 		if listed := slices.Concat(coded.Available, coded.Nearest); slices.Contains(listed, "fs.cat") {
 			t.Fatalf("%q: a hidden name is listed: %v", name, listed)

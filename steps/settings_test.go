@@ -45,7 +45,7 @@ func TestMostExactSettingApplies(t *testing.T) {
 		t.Errorf("hidden %t, %+v", hidden, other.Spec)
 	}
 	if other, _ := s.Apply(Function{Spec: Spec{Name: "netz.list"}}); other.Heavy != "" || other.Tier != TierAdmin {
-		t.Errorf("%+v", other.Spec)
+		t.Errorf("a setting applies to another source: %+v", other.Spec)
 	}
 	if unused := s.Unused(nil); len(unused) != 0 {
 		t.Errorf("unused: %v", unused)
@@ -71,7 +71,7 @@ func TestSettingsByPath(t *testing.T) {
 	} {
 		got, _ := s.Apply(Function{Spec: Spec{Name: test.name, Path: test.path}})
 		if got.Name != test.want.Name || got.Path != test.want.Path || got.Effect != test.want.Effect || got.Heavy != test.want.Heavy {
-			t.Errorf("%s: %+v", test.name, got.Spec)
+			t.Errorf("%s: got %+v", test.name, got.Spec)
 		}
 	}
 	if unused := s.Unused(nil); len(unused) != 0 {
@@ -115,7 +115,7 @@ func TestSettingsFaults(t *testing.T) {
 	got := map[string]bool{}
 	for _, f := range faults {
 		if f.Code != fault.BadRequest {
-			t.Errorf("%v", f)
+			t.Errorf("got %v, want bad_request", f)
 		}
 		got[f.At] = true
 	}
@@ -135,7 +135,7 @@ func TestUnusedSettings(t *testing.T) {
 	s.Apply(Function{Spec: Spec{Name: "fs.grep"}})
 	unused := s.Unused([]string{"fs.grep", "github.issue.list"})
 	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Nearest[0] != "github.issue.list" {
-		t.Errorf("%v", unused)
+		t.Errorf("got unused settings %v, want one", unused)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestAliasesAndDefaults(t *testing.T) {
 			t.Errorf("%s gives %s, %v; want %s", test.args, got, err, test.want)
 		}
 		if faults := entry.Check([]byte(test.args), nil); len(faults) > 0 {
-			t.Errorf("%s: %v", test.args, faults)
+			t.Errorf("Check(%s) = %v", test.args, faults)
 		}
 	}
 	// If both names are given, nothing is dropped silently.

@@ -196,7 +196,7 @@ func TestAnswerWinsOverEndedContext(t *testing.T) {
 	cancel()
 	for range 100 {
 		if o, err := c.wait(ctx, f); err != nil || string(o.answer) != "1" {
-			t.Fatalf("%s, %v", o.answer, err)
+			t.Fatalf("got %s, %v, want the answer", o.answer, err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestConfigurationFaults(t *testing.T) {
 	var got []string
 	for _, f := range faults {
 		if f.Code != fault.BadRequest || f.Message == "" {
-			t.Errorf("%v", f)
+			t.Errorf("invalid fault %v", f)
 		}
 		got = append(got, f.At)
 	}

@@ -60,12 +60,12 @@ func TestGitHubCallsAndSchemas(t *testing.T) {
 				ask, _ := json.Marshal(map[string]any{"action": "help", "params": map[string]string{"action": f.entry.Spec().Name}, "schema": true})
 				r, faults := d.Read(ask)
 				if len(faults) > 0 || len(r.Help.scope) != 1 {
-					t.Fatalf("%s: %s: %v", name, ask, faults)
+					t.Fatalf("%s: %s does not ask for one function: %v", name, ask, faults)
 				}
 				if called++; called%20 == 0 {
 					answer, _ := d.Help(r.Help, &HelpOptions{Limit: 10, Count: bytesAsTokens})
 					if !strings.Contains(string(answer), `"inputSchema":`+string(f.entry.Spec().Input)) {
-						t.Errorf("%s: %s", f.entry.Spec().Name, answer)
+						t.Errorf("help of %s lacks the input schema: %s", f.entry.Spec().Name, answer)
 					}
 				}
 			}

@@ -87,7 +87,7 @@ func TestSuggestedCallsAreComplete(t *testing.T) {
 	calls[text[strings.IndexByte(text, '{'):strings.LastIndexByte(text, '}')+1]] = true
 	for call := range calls {
 		if r, faults := d.Read([]byte(call)); len(faults) > 0 || len(r.Help.scope) == 0 {
-			t.Errorf("%s: %v", call, faults)
+			t.Errorf("the suggested call %s fails: %v", call, faults)
 		}
 	}
 	if len(calls) < 3 {

@@ -44,8 +44,8 @@ func TestPaths(t *testing.T) {
 	} {
 		d := mustNew(t, &test.c)
 		expect(t, contents(d.Arrange(view)), test.want)
-		if suspect := d.Unmatched(view); len(suspect) > 0 {
-			t.Errorf("%v", suspect)
+		if unmatched := d.Unmatched(view); len(unmatched) > 0 {
+			t.Errorf("got unmatched entries %v", unmatched)
 		}
 	}
 }
@@ -72,13 +72,13 @@ func TestPathCalls(t *testing.T) {
 	}
 	if _, faults := d.Read([]byte(`{"resource":"racks","action":"list_devices","params":{}}`)); len(faults) != 1 ||
 		faults[0].Code != fault.UnknownFunction {
-		t.Errorf("%v", faults)
+		t.Errorf("got faults %v, want unknown_function", faults)
 	}
 	answer, _ := helpOf(t, d, `{"resource":"device"}`, HelpOptions{Lite: true})
 	expect(t, answer, `{"resources":{"device":["delete","get","list"]}}`)
 	answer, _ = helpOf(t, d, `{}`, HelpOptions{})
 	if !strings.Contains(answer, `"device":{"delete":"(site?: any) // Does net.delete_device"`) {
-		t.Errorf("%s", answer)
+		t.Errorf("help lacks the action of device: %s", answer)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestRenamed(t *testing.T) {
 	for _, pair := range [][2]string{{"sdl.query", "sdl_query"}, {"a b", "a.b"}} {
 		_, faults := New(&Config{Groups: []Group{{Name: pair[0], Resources: []string{"a"}}, {Name: pair[1], Resources: []string{"b"}}}})
 		if len(faults) != 1 || faults[0].At != "/groups/"+pair[1] {
-			t.Errorf("%q: %v", pair, faults)
+			t.Errorf("groups %q: got faults %v, want one", pair, faults)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestOptions(t *testing.T) {
 		var got []string
 		for _, f := range faults {
 			if f.Code != fault.BadRequest || f.Message == "" {
-				t.Errorf("%s: %v", name, f)
+				t.Errorf("%s: invalid fault %v", name, f)
 			}
 			got = append(got, f.At)
 		}
@@ -43,7 +43,7 @@ func TestOptions(t *testing.T) {
 	}
 	for _, mode := range []Mode{Off, Warn, Enforce} {
 		if got, err := ParseMode(mode.String()); got != mode || err != nil {
-			t.Errorf("%s: %v, %v", mode, got, err)
+			t.Errorf("ParseMode(%s) = %v, %v", mode, got, err)
 		}
 	}
 	if _, err := ParseMode("enfroce"); fault.CodeOf(err) != fault.BadRequest {
@@ -65,24 +65,24 @@ func TestUnresolved(t *testing.T) {
 	for _, mode := range []Mode{Warn, Enforce} {
 		l := newLadder(t, Options{Mode: mode, Subject: "symbol-id",
 			Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
-		suspect := l.Unresolved(r)
-		if len(suspect) != 2 || suspect[0].At != "/rungs/1" || suspect[0].Nearest[0] != "symbol.getCard" || suspect[1].At != "/rungs/4" {
-			t.Errorf("%v: %v", mode, suspect)
+		unresolved := l.Unresolved(r)
+		if len(unresolved) != 2 || unresolved[0].At != "/rungs/1" || unresolved[0].Nearest[0] != "symbol.getCard" || unresolved[1].At != "/rungs/4" {
+			t.Errorf("mode %v: got unresolved rungs %v", mode, unresolved)
 		}
 	}
-	suspect := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)
-	if len(suspect) != 4 || suspect[0].At != "/rungs/1" || !slices.Equal(suspect[0].Nearest, []string{"symbolId"}) {
-		t.Errorf("%v", suspect)
+	unresolved := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)
+	if len(unresolved) != 4 || unresolved[0].At != "/rungs/1" || !slices.Equal(unresolved[0].Nearest, []string{"symbolId"}) {
+		t.Errorf("got faults %v, want 4", unresolved)
 	}
 	several, err := r.With(steps.Function{Spec: steps.Spec{Name: "more.search"},
 		Call: func(context.Context, []byte) ([]byte, error) { return nil, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	suspect = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
-	if len(suspect) != 1 || suspect[0].At != "/rungs/0" || !slices.Contains(suspect[0].Nearest, "more.search") ||
-		!strings.Contains(suspect[0].Message, "symbol.search") {
-		t.Errorf("%v", suspect)
+	unresolved = newLadder(t, Options{Mode: Enforce, Rungs: append([]string{"search"}, code[1:]...)}).Unresolved(several)
+	if len(unresolved) != 1 || unresolved[0].At != "/rungs/0" || !slices.Contains(unresolved[0].Nearest, "more.search") ||
+		!strings.Contains(unresolved[0].Message, "symbol.search") {
+		t.Errorf("got faults %v, want one of symbol.search", unresolved)
 	}
 }
 

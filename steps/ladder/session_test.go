@@ -65,7 +65,7 @@ func TestLog(t *testing.T) {
 			}
 			if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "WARN" || line.Function != code[4] ||
 				len(line.First) != 2 || line.First[0] != code[2] {
-				t.Errorf("%s", &log)
+				t.Errorf("the log line is incomplete: %s", &log)
 			}
 		})
 	}

@@ -151,7 +151,7 @@ func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 	}
 	e, warnings := entry(string(schema), "")
 	if len(warnings) > 0 && !strings.Contains(warnings[0], "cannot be used") {
-		t.Fatalf("%s: %v", schema, warnings)
+		t.Fatalf("%s: unexpected warnings %v", schema, warnings)
 	}
 	for range 20 {
 		value := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), instances(2), 0, 3).Draw(t, "args")

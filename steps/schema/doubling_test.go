@@ -62,7 +62,7 @@ func TestDoublingSchemas(t *testing.T) {
 					t.Errorf("a walk of %d elements visited %d positions", n, len(p.visited))
 				}
 				if _, f := typesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
-					t.Errorf("%s", f.Message)
+					t.Errorf("the message is too long: %s", f.Message)
 				}
 			}
 			err := e.Call(t.Context(), []byte(`{"name":1}`))

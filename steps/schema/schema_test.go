@@ -25,6 +25,6 @@ func TestDeepSchema(t *testing.T) {
 	t.Parallel()
 	e, warnings := entry(strings.Repeat(`{"items":`, 200)+"{}"+strings.Repeat("}", 200), "")
 	if faults := e.Check([]byte(`{"a":1}`), nil); len(faults) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "deep") {
-		t.Errorf("%v, %q", faults, warnings)
+		t.Errorf("got faults %v, warnings %q, want a warning of the depth only", faults, warnings)
 	}
 }

@@ -133,7 +133,7 @@ func TestSimpleSchemaIsSound(t *testing.T) {
 		}
 		compiled, warnings := Compile(text)
 		if warnings != "" {
-			t.Fatalf("%s: %s", text, warnings)
+			t.Fatalf("%s does not compile: %s", text, warnings)
 		}
 		for range 10 {
 			args := value(t)

@@ -55,19 +55,19 @@ func TestOutline(t *testing.T) {
   }[]
 }`
 	if got := Outline([]byte(filesSchema)); got != want {
-		t.Errorf("%s", got)
+		t.Errorf("got outline %s", got)
 	}
 	deep := "{}"
 	for range 60 {
 		deep = `{"properties":{"a":` + deep + `,"b":{"type":"integer","default":5}}}`
 	}
 	if got := Outline([]byte(deep)); strings.Count(got, "a?: {") != 59 || !strings.Contains(got, "b?: integer = 5") {
-		t.Errorf("%s", got)
+		t.Errorf("got outline %s", got)
 	}
 	if got := Outline([]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"}}}}}`)); got != "{\n  a?: {…}\n}" {
-		t.Errorf("%s", got)
+		t.Errorf("got outline %s", got)
 	}
 	if got := Outline(nil); got != "any" {
-		t.Errorf("%s", got)
+		t.Errorf("Outline(nil) = %s, want any", got)
 	}
 }

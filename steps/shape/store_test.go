@@ -164,6 +164,6 @@ func TestUnwritable(t *testing.T) {
 	entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 	s.Close()
 	if len(warnings) != 1 || entry.Signature() != pageSignature {
-		t.Errorf("%v, %s", warnings, entry.Signature())
+		t.Errorf("got warnings %v, signature %s", warnings, entry.Signature())
 	}
 }

@@ -80,18 +80,18 @@ func TestCatBounds(t *testing.T) {
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||
 		len(*got.Text) != 181*11 {
-		t.Errorf("%s", got.asJSON())
+		t.Errorf("got %s", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"longline","from":3}`); *got.Text != "last\n" || *got.Lines != 3 {
-		t.Errorf("%s", got.asJSON())
+		t.Errorf("got %s", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"utf16","from":999}`); *got.Text != "a\na\n" || got.Encoding != "utf-16le" {
-		t.Errorf("%s", got.asJSON())
+		t.Errorf("got %s", got.asJSON())
 	}
 	for _, args := range []string{`{"path":"sparse","head":1}`, `{"path":"sparse","tail":1}`, `{"path":"sparse","from":5}`,
 		`{"path":"late","tail":1}`, `{"path":"late","from":2000}`} {
 		if got := do[catResult](t, s, "fs.cat", args); !got.Binary || got.Text != nil {
-			t.Errorf("%s: %s", args, got.asJSON())
+			t.Errorf("%s: got %s, want binary without text", args, got.asJSON())
 		}
 	}
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"x|0123"}`)

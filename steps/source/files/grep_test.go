@@ -156,7 +156,7 @@ func TestGrepLongLines(t *testing.T) {
 	matches := got.Files[0].Matches
 	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != 400+2 || !strings.Contains(matches[1].Text, "needle") ||
 		matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	// A sparse file of a terabyte is quickly recognized as binary.
 	f, err := os.Create(filepath.Join(root, "sparse"))
@@ -164,7 +164,7 @@ func TestGrepLongLines(t *testing.T) {
 	must(t, f.Truncate(1<<40))
 	must(t, f.Close())
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 3 || got.Skipped[0].Example != "sparse" {
-		t.Errorf("%+v", got.Skipped)
+		t.Errorf("got skipped %+v, want the sparse file", got.Skipped)
 	}
 }
 
@@ -176,10 +176,10 @@ func TestGrepSystemFiles(t *testing.T) {
 	}
 	s := openAt(t, &files.Options{Root: "/proc/self"})
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"^Name:","path":"status"}`); got.Count != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one match", got)
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"status","head":1}`); !strings.HasPrefix(*got.Text, "Name:") {
-		t.Errorf("%s", got.asJSON())
+		t.Errorf("got %s, want the first line", got.asJSON())
 	}
 }
 

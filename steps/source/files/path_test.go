@@ -54,7 +54,7 @@ func TestPathsOutside(t *testing.T) {
 		"fs.list": `{"depth":20}`} {
 		raw, err := rawCall(t, s, fn, args)
 		if err != nil || strings.Contains(string(raw), secret) || strings.Contains(string(raw), "outdir/secret") {
-			t.Errorf("%s: %s, %v", fn, raw, err)
+			t.Errorf("%s shows a file outside the root, or fails: %s, %v", fn, raw, err)
 		}
 	}
 }
@@ -68,12 +68,12 @@ func TestPathsInside(t *testing.T) {
 		"in/file.txt/": "in/file.txt",
 	} {
 		if got := do[catResult](t, s, "fs.cat", args(t, "path", path)); got.Path != want || *got.Text != "inside\n" {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: got %+v", path, got)
 		}
 	}
 	for _, path := range []string{root, root + "/", ".", "./", "in/.."} {
 		if got := do[listResult](t, s, "fs.list", args(t, "path", path)); got.Path != "." || got.Count == 0 {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: got %+v", path, got)
 		}
 	}
 	// A root that is itself reached by a link can be named in both ways.
@@ -143,7 +143,7 @@ func TestSpecialFiles(t *testing.T) {
 		}
 	}
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 1 || got.Skipped != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one match and nothing skipped", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestUnreadable(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(root, "closeddir"), 0o755) })
 	if got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle"}`); got.Count != 1 || len(got.Skipped) != 1 ||
 		got.Skipped[0] != (skip{"unreadable", 2, "closed"}) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want one match and two files skipped", got)
 	}
 	fails(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
 }

@@ -181,7 +181,7 @@ func TestCutAround(t *testing.T) {
 	long := strings.Repeat("é", 300) + "needle" + strings.Repeat("x", 1000)
 	shown, cut := cutAround([]byte(long), 600)
 	if runes := []rune(shown); !cut || len(runes) != maxShown+2 || !slices.Equal(runes[101:107], []rune("needle")) {
-		t.Errorf("%q", shown)
+		t.Errorf("got %q", shown)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestOutcomes(t *testing.T) {
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Message, "topsecret") ||
 			strings.Contains(f.Message, "not known whether the "+test.method+" was carried out") != (f.Code == fault.Unavailable &&
 				f.Outcome == fault.SentUnknown) {
-			t.Errorf("%s %s: %v, %+v", test.method, test.url, err, f)
+			t.Errorf("%s %s: got %v, %+v", test.method, test.url, err, f)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

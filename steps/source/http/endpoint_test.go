@@ -289,7 +289,7 @@ func TestEndpointResults(t *testing.T) {
 		"http.headbody": `null`,
 	} {
 		if result, err := invoke(t.Context(), s, fn, `{}`); err != nil || string(result) != want {
-			t.Errorf("%s: %s, %v", fn, result, err)
+			t.Errorf("%s: got %s, %v", fn, result, err)
 		}
 	}
 }

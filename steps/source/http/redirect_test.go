@@ -95,7 +95,7 @@ func TestRedirects(t *testing.T) {
 		case fault.CodeOf(err) != test.code:
 			t.Errorf("%s: %v, want %q", test.path, err, test.code)
 		case err == nil && gjson.GetBytes(result, "body").String() != test.body:
-			t.Errorf("%s: %s", test.path, result)
+			t.Errorf("%s: got %s", test.path, result)
 		case err != nil && strings.Contains(err.Error(), "topsecret"):
 			t.Errorf("%s: the message shows a secret: %v", test.path, err)
 		}

@@ -186,7 +186,7 @@ func TestRevalidatedHeader(t *testing.T) {
 	response.Header.Set("X-Old", "changed by the caller")
 	response, body = get(t, c, "https://a.example")
 	if body != `{"a":1}` || response.Header.Get("Date") != "two" || response.Header.Get("X-Old") != "kept" {
-		t.Errorf("%v, %s", response.Header, body)
+		t.Errorf("got header %v, body %s", response.Header, body)
 	}
 	get(t, c, "https://a.example")
 }
@@ -218,7 +218,7 @@ func TestRevalidatedBodyIsComplete(t *testing.T) {
 			}
 			result, err := invoke(t.Context(), s, call, args)
 			if err != nil || gjson.GetBytes(result, "status").Int() != 200 || gjson.GetBytes(result, "body").Raw != `{"items":[1.10]}` {
-				t.Errorf("%s, %v", result, err)
+				t.Errorf("got %s, %v", result, err)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func TestIdempotencyKey(t *testing.T) {
 	ctx := steps.WithIdempotencyKey(t.Context(), "Idempotency-Key", "oc-1")
 	result, err := invoke(ctx, s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["oc-1"]` {
-		t.Errorf("%s, %v", got, err)
+		t.Errorf("got Idempotency-Key %s, %v, want oc-1", got, err)
 	}
 	result, err = invoke(t.Context(), s, "http.pay", `{"key":"mine"}`)
 	if got := gjson.GetBytes(result, "header.Idempotency-Key").Raw; err != nil || got != `["mine"]` {

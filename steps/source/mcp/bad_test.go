@@ -179,13 +179,13 @@ func TestHugeAnswers(t *testing.T) {
 	for _, position := range []string{"first", "last"} {
 		f := mustFail(t.Context(), t, s, "shelf.a", `{"how":"`+position+`"}`, fault.LimitExceeded)
 		if !strings.Contains(f.Message, "limits.maxResultBytes") {
-			t.Errorf("%v", f)
+			t.Errorf("the fault does not name limits.maxResultBytes: %v", f)
 		}
 		if got := mustCall(t, s, "shelf.a", `{}`); got != `"ok"` {
 			t.Errorf("the call after a long answer: got %s, want ok", got)
 		}
 	}
 	if s.Status().State != steps.StateReady {
-		t.Errorf("%+v", s.Status())
+		t.Errorf("got status %+v, want ready", s.Status())
 	}
 }

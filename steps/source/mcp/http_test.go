@@ -113,7 +113,7 @@ func TestHeadersAndRefusals(t *testing.T) {
 	status := await(t, s, steps.StateRetrying)
 	if status.Error.Code != fault.Denied || !strings.Contains(status.Error.Message, "onecall auth login shelf") ||
 		strings.Contains(status.Error.Message, "hidden") {
-		t.Errorf("%v", status.Error)
+		t.Errorf("got %v, want denied with the login command and no secret", status.Error)
 	}
 	if wait := time.Until(status.Retry); wait < time.Minute/2 {
 		t.Errorf("the next start is in %v, want a longer wait", wait)
@@ -145,7 +145,7 @@ func TestHeadersStayWithHost(t *testing.T) {
 	}))
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url, Headers: map[string]string{"X-Key": "hidden123"}})
 	if status := await(t, s, steps.StateRetrying); status.Error.Code != fault.Unavailable {
-		t.Errorf("%v", status.Error)
+		t.Errorf("got %v, want unavailable", status.Error)
 	}
 	if leaked.Load() {
 		t.Error("another host received the configured headers")
@@ -159,7 +159,7 @@ func TestUnreachableServer(t *testing.T) {
 	status := await(t, s, steps.StateRetrying)
 	if status.Error.Code != fault.Unavailable || !strings.Contains(status.Error.Message, "refused") ||
 		strings.Contains(status.Error.Message, "secret-path") {
-		t.Errorf("%v", status.Error)
+		t.Errorf("got %v, want unavailable without the path", status.Error)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -330,6 +330,6 @@ func TestErrorDataIsRedacted(t *testing.T) {
 	got := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.FunctionFailed)
 	if strings.Contains(got.Message, key[:6]) || strings.Contains(string(got.Body), key[:6]) ||
 		gjson.GetBytes(got.Body, "key").Str != secret.Redacted {
-		t.Errorf("%s, %s", got.Message, got.Body)
+		t.Errorf("the error data is not redacted: %s, %s", got.Message, got.Body)
 	}
 }

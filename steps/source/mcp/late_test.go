@@ -95,7 +95,7 @@ func TestLateRefusal(t *testing.T) {
 			s, _ := openBad(t, kind, nil)
 			status := await(t, s, steps.StateReady, steps.StateRetrying, steps.StateFailed)
 			if f := status.Error; f == nil || f.Code != fault.Unavailable || !strings.Contains(f.Message, "it refused the connection: duplicate") {
-				t.Errorf("%+v", status)
+				t.Errorf("got status %+v, want the refusal", status)
 			}
 		})
 	}

@@ -140,7 +140,7 @@ func TestFormIsDeterminedOnce(t *testing.T) {
 	}
 	_, err := mcpsource.New(&mcpsource.Options{Name: "net", Command: "x", Names: "verb_noun"})
 	if f, _ := fault.As(err); f == nil || f.At != "/names" {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want a fault at /names", err)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestListing(t *testing.T) {
 	}
 	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" ||
 		string(v.Input) != `{"type":"object"}` {
-		t.Errorf("%+v, %+v", u.Spec, v.Spec)
+		t.Errorf("got %+v and %+v", u.Spec, v.Spec)
 	}
 }
 

@@ -91,7 +91,7 @@ func TestPostEqualsSDK(t *testing.T) {
 			for _, tool := range []string{"shelf.plain", "shelf.heads"} {
 				if got, err := function(t, s, tool).Call(ctx, []byte(`{"name":"<a&b>", "x":12345678901234567890}`)); err != nil ||
 					string(got) != `"there"` {
-					t.Fatalf("%s: %s, %v", tool, got, err)
+					t.Fatalf("%s: got %s, %v", tool, got, err)
 				}
 			}
 			ours, theirs := sent.calls[0], sent.calls[1]

@@ -91,7 +91,7 @@ func inMemory(t *testing.T, server *sdk.Server, o mcpsource.Options, test func(t
 		defer func() { _ = s.Close() }()
 		synctest.Wait()
 		if s.Status().State != steps.StateReady {
-			t.Fatalf("%+v", s.Status())
+			t.Fatalf("got status %+v, want ready", s.Status())
 		}
 		test(t, m, s)
 	})
@@ -102,7 +102,7 @@ func (m *memoryServer) lose(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	m.set(down, false)
 	if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable); f.Outcome != fault.NotSent {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v, want not_sent", f)
 	}
 	synctest.Wait()
 }
@@ -126,7 +126,7 @@ func TestBackOff(t *testing.T) {
 			}
 		}
 		if status := s.Status(); status.State != steps.StateRetrying || time.Until(status.Retry) > 72*time.Second {
-			t.Errorf("%+v", status)
+			t.Errorf("got status %+v, want retrying within 72 s", status)
 		}
 		m.set(nil, false)
 		time.Sleep(2 * time.Minute)
@@ -150,7 +150,7 @@ func TestFailedStateIsNotRetried(t *testing.T) {
 		}
 		if f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.BadRequest); f.Outcome != fault.NotSent ||
 			!strings.Contains(f.Message, "no such server") {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v, want not_sent with the cause", f)
 		}
 		m.set(nil, false)
 		mustCall(t, s, "shelf.put", `{"name":"a"}`)
@@ -212,7 +212,7 @@ func TestStartDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if f := mustFail(ctx, t, s, "shelf.put", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v, want not_sent", f)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -276,7 +276,7 @@ func TestUnusedSessionStaysLost(t *testing.T) {
 		l := openSession(t, s, &c.DownstreamClient)
 		m.set(down, false)
 		if _, err := callTool(t, l, "shelf.pid", `{}`, ""); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want unavailable", err)
 		}
 		m.set(nil, false)
 		before := len(m.greeted())

@@ -161,7 +161,7 @@ func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Erro
 		select {
 		case <-opening:
 		case <-ctx.Done():
-			return nil, stopped(ctx, u.source.options.Name+" has not been ready", fault.NotSent)
+			return nil, stopped(ctx, u.source.options.Name+" was not ready", fault.NotSent)
 		}
 	}
 }

@@ -256,7 +256,7 @@ func TestTokenErrors(t *testing.T) {
 			continue
 		}
 		if shown := f.Message + string(f.Body); strings.Contains(shown, "client-secret-1") || !strings.Contains(shown, "auth.example.com") {
-			t.Errorf("%s: %s", test.name, shown)
+			t.Errorf("%s: the fault shows a secret, or lacks the host: %s", test.name, shown)
 		}
 	}
 }

@@ -240,7 +240,7 @@ func TestFileNames(t *testing.T) {
 	b := body{mediaType: "multipart/form-data", members: []member{{"f", "f"}}, fields: map[string]field{"f": {binary: true}}}
 	got, err := encoded(t, operation{method: "POST", path: "/a", body: &b}, `{"f":{"name":"a\"b.txt","data":"eA=="}}`)
 	if err != nil || !strings.Contains(got.body, `filename="a%22b.txt"`) {
-		t.Errorf("%q, %v", got.body, err)
+		t.Errorf("got body %q, %v", got.body, err)
 	}
 	if _, err := encoded(t, operation{method: "POST", path: "/a", body: &b},
 		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
@@ -274,7 +274,7 @@ func FuzzArguments(f *testing.F) {
 		segments := strings.Split(last.URL.EscapedPath(), "/")
 		if last.Host != "api.example.com" || len(segments) != 5 || segments[2] != "x" || segments[4] != "y" || segments[3] == "" ||
 			hasDotSegment(segments[3]) {
-			t.Fatalf("%s %s", last.Host, last.URL.EscapedPath())
+			t.Fatalf("the request leaves its host or path: %s %s", last.Host, last.URL.EscapedPath())
 		}
 	})
 }

@@ -31,6 +31,6 @@ func TestReservedHeaders(t *testing.T) {
 		t.Errorf("got required arguments %q, want Host and X-Trace", required)
 	}
 	if len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "a header") {
-		t.Errorf("%+v", d.warnings)
+		t.Errorf("got warnings %+v, want one of the invalid header", d.warnings)
 	}
 }

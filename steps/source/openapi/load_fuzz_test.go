@@ -27,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 		d, err := load(text, &loadOptions{source: "api"})
 		if err != nil {
 			if e, ok := fault.As(err); !ok || e.Code == fault.Internal {
-				t.Fatalf("%v (%v)", err, e.Err)
+				t.Fatalf("load failed with an internal error: %v (%v)", err, e.Err)
 			}
 			return
 		}

@@ -78,7 +78,7 @@ func checkOperation(tb testing.TB, o *operation) {
 		}
 	}
 	if len(o.servers) == 0 || o.name == "" || o.description == "" {
-		tb.Fatalf("%s: %+v", o.label, o)
+		tb.Fatalf("%s lacks a server, a name or a description: %+v", o.label, o)
 	}
 	if reference := outsideReference(o.input); reference != "" {
 		tb.Fatalf("%s: the reference %s points outside its schema", o.label, reference)

@@ -66,13 +66,13 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	bearer := Options{Auth: map[string]Credential{"bearer": {Value: "a-bearer-value"}}}
 	for _, test := range []struct {
-		name                 string
-		method               string
-		o                    Options
-		handler              http.HandlerFunc
-		status               int
-		body, says, saysWhat string
-		outcome              fault.Outcome
+		name                  string
+		method                string
+		o                     Options
+		handler               http.HandlerFunc
+		status                int
+		body, message, reason string
+		outcome               fault.Outcome
 	}{
 		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)",
 			"404 Not Found", ""},
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		_, err := answered(t, test.method, test.o, test.handler)
 		f, _ := fault.As(err)
 		if f == nil || f.Code != fault.FunctionFailed || f.Status != test.status || string(f.Body) != test.body || f.Outcome != test.outcome ||
-			!strings.Contains(f.Message, test.says) || !strings.Contains(f.Message, test.saysWhat) {
+			!strings.Contains(f.Message, test.message) || !strings.Contains(f.Message, test.reason) {
 			t.Errorf("%s: %v, %+v", test.name, err, f)
 		}
 	}

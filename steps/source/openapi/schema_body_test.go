@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// TestBodiesThatHoldNothing: an optional body that must not have members is not an argument.
-func TestBodiesThatHoldNothing(t *testing.T) {
+// TestBodiesWithoutMembers: an optional body that must not have members is not an argument.
+func TestBodiesWithoutMembers(t *testing.T) {
 	t.Parallel()
 	const form, jsonBody = "application/x-www-form-urlencoded", "application/json"
 	for _, test := range []struct {

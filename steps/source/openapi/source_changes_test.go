@@ -89,7 +89,7 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 		step(lastRetry, 5, 1, 2) // the original document again
 		step(lastRetry, 6, 4, 3)
 		if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot be loaded again") || !strings.Contains(warnings[0], "404") {
-			t.Errorf("%q", warnings)
+			t.Errorf("got warnings %q, want one", warnings)
 		}
 	})
 }

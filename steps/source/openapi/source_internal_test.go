@@ -74,16 +74,16 @@ func TestFunctions(t *testing.T) {
 	want := []string{`pets.pet.create write true false "Adds a pet."`, `pets.pet.delete destroy true true "Removes a pet."`,
 		`pets.pet.get read true false "Gets a pet."`, `pets.pet.list read true false "Lists pets."`}
 	if !slices.Equal(got, want) {
-		t.Errorf("%s", strings.Join(got, "\n"))
+		t.Errorf("got functions\n%s", strings.Join(got, "\n"))
 	}
 	if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || status.Error != nil {
-		t.Errorf("%+v", status)
+		t.Errorf("got status %+v", status)
 	}
 	for _, fn := range s.Functions() {
 		if fn.Name == "pets.pet.create" {
 			result, err := fn.Call(t.Context(), []byte(`{"weight":1.10,"name":"Rex"}`))
 			if want := `{"sent":"POST /v2/pets","body":"{\"weight\":1.10,\"name\":\"Rex\"}"}`; err != nil || string(result) != want {
-				t.Errorf("%s, %v", result, err)
+				t.Errorf("got %s, %v", result, err)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func TestWarnings(t *testing.T) {
 	if len(warned) != 2 || warned[0] != "api: operations that are left out (51): PUT /x0: why; and 50 more, which --verbose names" ||
 		len(verbose) != 2 || strings.Count(verbose[0], ": why") != 50 || strings.Contains(verbose[0], "more") || verbose[1] != warned[1] ||
 		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
-		t.Errorf("%s", strings.Join(warned, "\n"))
+		t.Errorf("got warnings\n%s", strings.Join(warned, "\n"))
 	}
 	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
 		len(s.Functions()) != 1 {

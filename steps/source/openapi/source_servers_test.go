@@ -61,7 +61,7 @@ func TestCredentialsNeedHost(t *testing.T) {
 			continue
 		}
 		if got := namesOf(s); got != test.functions {
-			t.Errorf("%s: %s", test.name, got)
+			t.Errorf("%s: got functions %s", test.name, got)
 		}
 		_ = s.Close()
 	}
@@ -96,7 +96,7 @@ func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
 			synctest.Wait()
 			status := s.Status()
 			if status.State != test.state || namesOf(s) != test.functions || (status.Error != nil) != (test.state == steps.StateFailed) {
-				t.Errorf("%s: %+v, %s", test.key, status, namesOf(s))
+				t.Errorf("%s: got %+v with functions %s", test.key, status, namesOf(s))
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func TestDocumentIsRefetched(t *testing.T) {
 		s.Watch(func() {
 			if status := s.Status(); status.State == steps.StateRetrying {
 				if !status.Retry.After(time.Now()) || strings.Contains(status.Error.Message, "secret") {
-					t.Errorf("%+v", status)
+					t.Errorf("the status shows a secret, or has no next attempt: %+v", status)
 				}
 				errs = append(errs, string(status.Error.Code))
 			}
@@ -157,7 +157,7 @@ func TestEndlessDocument(t *testing.T) {
 	close(watched)
 	<-done
 	if status := s.Status(); status.Error == nil || status.Error.Code != fault.LimitExceeded || status.Error.At != "/spec" {
-		t.Errorf("%+v", status)
+		t.Errorf("got status %+v, want limit_exceeded at /spec", status)
 	}
 }
 

@@ -68,7 +68,7 @@ func BenchmarkReplay(b *testing.B) {
 								args := fmt.Appendf(nil, `{"items":[%d.0,2,3],"note":"some words","order":"order-%06d"}`, n, i)
 								result, err := entry.Call(ctx, args)
 								if err != nil || arm.check && string(result) != benchResult(i) {
-									b.Errorf("%s, %v", result, err)
+									b.Errorf("got %s, %v", result, err)
 									return
 								}
 							}

@@ -85,7 +85,7 @@ func TestOpen(t *testing.T) {
 	}
 	c, err := replay.Open(path)
 	if err != nil || mustRegistry(t, c, base(t)).Len() != 1 {
-		t.Errorf("%v, %v", c, err)
+		t.Errorf("got %v, %v, want one function", c, err)
 	}
 	if c, err = replay.Read(strings.NewReader(""), "empty"); err != nil || mustRegistry(t, c, base(t)).Len() != 0 {
 		t.Errorf("an empty recording cannot be used: %v", err)

@@ -9,8 +9,8 @@ import (
 
 func TestCatalogFollowsItsSources(t *testing.T) {
 	t.Parallel()
-	a := &fake{name: "a", tools: []string{"one"}, status: Status{State: StateReady}}
-	b := &fake{name: "b", status: Status{State: StateStarting}}
+	a := &fakeSource{name: "a", tools: []string{"one"}, status: Status{State: StateReady}}
+	b := &fakeSource{name: "b", status: Status{State: StateStarting}}
 	wraps := 0
 	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) { wraps++; return r, nil }}, a, b)
 	first := c.Registry()

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// fake is a live source that a test controls. It holds its lock while it notifies of a change, as a careless source might.
-type fake struct {
+// fakeSource is a live source that a test controls. It holds its lock while it notifies of a change, as a careless source might.
+type fakeSource struct {
 	mu      sync.Mutex
 	name    string
 	tools   []string
@@ -22,7 +22,7 @@ type fake struct {
 	closed  int
 }
 
-func (f *fake) Functions() []Function {
+func (f *fakeSource) Functions() []Function {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []Function
@@ -32,26 +32,26 @@ func (f *fake) Functions() []Function {
 	return list
 }
 
-func (f *fake) Status() Status {
+func (f *fakeSource) Status() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
 }
 
-func (f *fake) Watch(changed func()) {
+func (f *fakeSource) Watch(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changed = changed
 }
 
-func (f *fake) Close() error {
+func (f *fakeSource) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed++
 	return nil
 }
 
-func (f *fake) become(state State, cause *fault.Error, tools ...string) {
+func (f *fakeSource) become(state State, cause *fault.Error, tools ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.status, f.tools = Status{State: state, Error: cause}, tools
@@ -66,7 +66,7 @@ func names(r *Registry) string {
 	return strings.Join(list, " ")
 }
 
-func newCatalog(t *testing.T, o *CatalogOptions, sources ...*fake) (*Catalog, *[]string) {
+func newCatalog(t *testing.T, o *CatalogOptions, sources ...*fakeSource) (*Catalog, *[]string) {
 	t.Helper()
 	var warnings []string
 	if o == nil {
@@ -87,8 +87,8 @@ func newCatalog(t *testing.T, o *CatalogOptions, sources ...*fake) (*Catalog, *[
 
 func TestCatalogNameClash(t *testing.T) {
 	t.Parallel()
-	a := &fake{name: "a", tools: []string{"one", "same", "same", "bad name"}}
-	b := &fake{name: "b", tools: []string{"two", "hidden"}}
+	a := &fakeSource{name: "a", tools: []string{"one", "same", "same", "bad name"}}
+	b := &fakeSource{name: "b", tools: []string{"two", "hidden"}}
 	settings := mustSettings(t, Setting{Pattern: "b.two", Rename: ptr("a.one")}, Setting{Pattern: "b.hidden", Hide: ptr(true)})
 	c, warnings := newCatalog(t, &CatalogOptions{Settings: settings}, a, b)
 	if got := names(c.Registry()); got != "a.one a.same" {
@@ -118,9 +118,9 @@ func TestCatalogNameClash(t *testing.T) {
 func TestAwaitAllSources(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var sources []*fake
+		var sources []*fakeSource
 		for i := range 3 {
-			sources = append(sources, &fake{name: fmt.Sprint("s", i), status: Status{State: StateStarting}})
+			sources = append(sources, &fakeSource{name: fmt.Sprint("s", i), status: Status{State: StateStarting}})
 		}
 		c, _ := newCatalog(t, nil, sources...)
 		returned := make(chan struct{})
@@ -151,7 +151,7 @@ func TestAwaitAllSources(t *testing.T) {
 // TestAwaitIncludesLateSource: the result includes a source that becomes ready while the done callback runs.
 func TestAwaitIncludesLateSource(t *testing.T) {
 	t.Parallel()
-	late, never := &fake{name: "late", status: Status{State: StateStarting}}, &fake{name: "never", status: Status{State: StateStarting}}
+	late, never := &fakeSource{name: "late", status: Status{State: StateStarting}}, &fakeSource{name: "never", status: Status{State: StateStarting}}
 	c, _ := newCatalog(t, nil, late, never)
 	got := Await(t.Context(), c, func(now *Registry) bool {
 		late.become(StateReady, nil, "one")
@@ -165,9 +165,9 @@ func TestAwaitIncludesLateSource(t *testing.T) {
 // TestCatalogUnderLoad changes sources while other goroutines read.
 func TestCatalogUnderLoad(t *testing.T) {
 	t.Parallel()
-	var sources []*fake
+	var sources []*fakeSource
 	for i := range 4 {
-		sources = append(sources, &fake{name: fmt.Sprint("s", i), status: Status{State: StateReady}})
+		sources = append(sources, &fakeSource{name: fmt.Sprint("s", i), status: Status{State: StateReady}})
 	}
 	c, _ := newCatalog(t, nil, sources...)
 	var work sync.WaitGroup

@@ -12,15 +12,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// away is a live source whose only function fails once release receives a value.
-type away struct {
+// awaySource is a live source whose only function fails once release receives a value.
+type awaySource struct {
 	status  steps.Status
 	release chan struct{}
 	failure *fault.Error
 	changed func()
 }
 
-func (a *away) Functions() []steps.Function {
+func (a *awaySource) Functions() []steps.Function {
 	return []steps.Function{{
 		Spec: steps.Spec{Name: "away.read", Effect: steps.Read, EffectDeclared: true, CacheTTL: time.Hour},
 		Call: func(context.Context, []byte) ([]byte, error) {
@@ -30,12 +30,12 @@ func (a *away) Functions() []steps.Function {
 	}}
 }
 
-func (a *away) Close() error             { return nil }
-func (a *away) Watch(changed func())     { a.changed = changed }
-func (a *away) Status() steps.Status     { return a.status }
-func (a *away) become(s steps.Status)    { a.status = s; a.changed() }
-func everything(*steps.Spec) bool        { return true }
-func contains(f error, word string) bool { return f != nil && strings.Contains(f.Error(), word) }
+func (a *awaySource) Close() error          { return nil }
+func (a *awaySource) Watch(changed func())  { a.changed = changed }
+func (a *awaySource) Status() steps.Status  { return a.status }
+func (a *awaySource) become(s steps.Status) { a.status = s; a.changed() }
+func allFunctions(*steps.Spec) bool         { return true }
+func contains(f error, word string) bool    { return f != nil && strings.Contains(f.Error(), word) }
 func unreachable(why string) *fault.Error {
 	return fault.New(fault.Unavailable, "cannot start /opt/%s", why)
 }
@@ -54,7 +54,7 @@ func TestSharedCallHidesCause(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer catalog.Close()
-			source := &away{status: steps.Status{State: steps.StateReady}, release: make(chan struct{}), failure: unreachable("secret")}
+			source := &awaySource{status: steps.Status{State: steps.StateReady}, release: make(chan struct{}), failure: unreachable("secret")}
 			if err := catalog.Add("away", source); err != nil {
 				t.Fatal(err)
 			}
@@ -101,11 +101,11 @@ func TestViewWithoutCauses(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer catalog.Close()
-		source := &away{status: steps.Status{State: steps.StateReady}}
+		source := &awaySource{status: steps.Status{State: steps.StateReady}}
 		if err := catalog.Add("away", source); err != nil {
 			t.Fatal(err)
 		}
-		view := steps.NewView(catalog, everything)
+		view := steps.NewView(catalog, allFunctions)
 		hiding := view.WithoutCauses()
 		if view.Registry() != hiding.Registry() || steps.Unavailable(view, "away.x") != nil ||
 			steps.Unavailable(hiding, "away.x") != nil || !view.Sources()[0].Since.IsZero() {

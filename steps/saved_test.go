@@ -12,22 +12,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
+func returnNull(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
 // chainOf returns a saved chain that calls these functions.
 func chainOf(name string, calls ...string) steps.Function {
-	return steps.Function{Call: nothing, Spec: steps.Spec{Name: "chain." + name, Saved: &steps.SavedChain{Text: []byte("{}"), Names: calls}}}
+	return steps.Function{Call: returnNull, Spec: steps.Spec{Name: "chain." + name, Saved: &steps.SavedChain{Text: []byte("{}"), Names: calls}}}
 }
 
 // linkedRegistry returns functions of each effect and tier, and saved chains; broken holds the chains that are left out, and why.
 func linkedRegistry(t *testing.T, chains ...steps.Function) (r *steps.Registry, broken map[string]string) {
 	t.Helper()
 	all := append([]steps.Function{
-		{Spec: steps.Spec{Name: "a.read", Effect: steps.Read, EffectDeclared: true, Local: true}, Call: nothing},
-		{Spec: steps.Spec{Name: "a.guess", Idempotent: true}, Call: nothing},
-		{Spec: steps.Spec{Name: "a.write", EffectDeclared: true}, Call: nothing},
-		{Spec: steps.Spec{Name: "a.destroy", Effect: steps.Destroy, EffectDeclared: true}, Call: nothing},
-		{Spec: steps.Spec{Name: "a.secret", Effect: steps.Read, Tier: steps.TierAdmin}, Call: nothing},
+		{Spec: steps.Spec{Name: "a.read", Effect: steps.Read, EffectDeclared: true, Local: true}, Call: returnNull},
+		{Spec: steps.Spec{Name: "a.guess", Idempotent: true}, Call: returnNull},
+		{Spec: steps.Spec{Name: "a.write", EffectDeclared: true}, Call: returnNull},
+		{Spec: steps.Spec{Name: "a.destroy", Effect: steps.Destroy, EffectDeclared: true}, Call: returnNull},
+		{Spec: steps.Spec{Name: "a.secret", Effect: steps.Read, Tier: steps.TierAdmin}, Call: returnNull},
 	}, chains...)
 	r, err := steps.NewRegistry(all, nil)
 	if err != nil {

@@ -75,7 +75,7 @@ func TestUncachedCallsAreNotJoined(t *testing.T) {
 	})
 }
 
-func TestDeadlineIsTheLatest(t *testing.T) {
+func TestLatestDeadlineCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fn, _ := counted("s.get")

@@ -73,13 +73,13 @@ func TestCalls(t *testing.T) {
 		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
 			which, _, _ := strings.Cut(section.Name, "/")
 			d := dispatchers[which](t)
-			return transcript.Lines(t, string(section.Data), func(call string) string { return meaning(d, call) })
+			return transcript.Lines(t, string(section.Data), func(call string) string { return describeCall(d, call) })
 		})
 	})
 }
 
-// meaning returns how a call is read, or the answer of help.
-func meaning(d *Dispatcher, call string) string {
+// describeCall returns how a call is read, or the answer of help.
+func describeCall(d *Dispatcher, call string) string {
 	limit := 1 << 20
 	if n, rest, ok := strings.Cut(call, " {"); ok {
 		if number, err := strconv.Atoi(n); err == nil {

@@ -73,8 +73,8 @@ func encode(d *Dispatcher, limit int, count func([]byte) int) []byte {
 	return append(rawjson.AppendQuote(append(text, `,"name":`...), d.Name), "},"...)
 }
 
-// many returns a registry of 10,000 functions.
-func many(b *testing.B) *steps.Registry {
+// manyFunctions returns a registry of 10,000 functions.
+func manyFunctions(b *testing.B) *steps.Registry {
 	var specs []steps.Spec
 	for i := range 10_000 {
 		specs = append(specs, spec(fmt.Sprintf("source%d.resource_%d.part.action_%d", i%10, i%250, i),
@@ -88,7 +88,7 @@ func BenchmarkArrange(b *testing.B) {
 	for i := range 13 {
 		groups = append(groups, Group{Name: fmt.Sprint("g", i), Resources: []string{fmt.Sprint("resource_", i), fmt.Sprintf("*_%d3", i)}})
 	}
-	view := many(b)
+	view := manyFunctions(b)
 	d, _ := New(&Config{Groups: groups, Autodispatch: true})
 	b.ReportAllocs()
 	for b.Loop() {
@@ -100,7 +100,7 @@ func BenchmarkArrange(b *testing.B) {
 
 func BenchmarkRead(b *testing.B) {
 	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
-	one := d.Arrange(many(b)).Dispatchers[0]
+	one := d.Arrange(manyFunctions(b)).Dispatchers[0]
 	call := []byte(`{"resource":"source1.resource_1.part","action":"action_1001","params":{"id":7}}`)
 	one.Read(call) // the index is made at the first call
 	b.ReportAllocs()
@@ -114,7 +114,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkReadHuge reads a call whose resource is longer than any name.
 func BenchmarkReadHuge(b *testing.B) {
 	d, _ := New(&Config{Groups: []Group{{Name: "g", Resources: []string{"*"}}}})
-	one := d.Arrange(many(b)).Dispatchers[0]
+	one := d.Arrange(manyFunctions(b)).Dispatchers[0]
 	for name, call := range map[string]string{
 		"resource": `{"resource":"` + strings.Repeat("a", 1<<20) + `","action":"list"}`,
 		"action":   `{"resource":"source1.resource_1","action":"` + strings.Repeat("a.", 1<<19) + `list"}`,
@@ -146,7 +146,7 @@ func BenchmarkHelp(b *testing.B) {
 }
 
 func BenchmarkFlatNames(b *testing.B) {
-	entries := many(b).All()
+	entries := manyFunctions(b).All()
 	b.ReportAllocs()
 	for b.Loop() {
 		if names := FlatNames(entries, nil); len(names) != len(entries) {

@@ -30,7 +30,7 @@ func path(text string) []Element {
 	return elements
 }
 
-func TestProducesWithoutKnowledge(t *testing.T) {
+func TestProducesUnknown(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"", "true", "{}", `{"type":"nonsense"}`,
 		`{"properties":7,"items":"x","anyOf":{},"allOf":5,"enum":{},"patternProperties":{"(?!x)":false}}`,

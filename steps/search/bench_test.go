@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// many returns functions with names, descriptions and arguments like those of real services.
-func many(tb testing.TB, count int) *steps.Registry {
+// manyFunctions returns functions with names, descriptions and arguments like those of real services.
+func manyFunctions(tb testing.TB, count int) *steps.Registry {
 	words := strings.Fields(`account address alert archive artifact asset audit backup balance batch billing branch bucket build campaign card
 		catalog category channel check cluster comment commit contact contract coupon customer dashboard database deployment device disk
 		document domain employee endpoint environment event export feature feed field file filter folder form gateway group hook image
@@ -39,7 +39,7 @@ func many(tb testing.TB, count int) *steps.Registry {
 }
 
 func BenchmarkFind(b *testing.B) {
-	r := many(b, 10_000)
+	r := manyFunctions(b, 10_000)
 	x := New(r)
 	keep := func(spec *steps.Spec) bool {
 		return spec.MinimumTier() <= steps.TierReadWrite && !strings.HasPrefix(spec.Name, "service3.")

@@ -10,7 +10,7 @@ import (
 
 func BenchmarkIndex(b *testing.B) {
 	for _, count := range []int{1_000, 10_000} {
-		r := many(b, count)
+		r := manyFunctions(b, count)
 		New(r) // computes what the registry computes at its first use
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
 			b.ReportAllocs()
@@ -25,7 +25,7 @@ func BenchmarkIndex(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			r := many(b, 10_000)
+			r := manyFunctions(b, 10_000)
 			b.StartTimer()
 			New(r)
 		}

@@ -26,8 +26,8 @@ type labelledQuery struct {
 	wanted []string
 }
 
-// labels reads a section of testdata/queries.txt.
-func labels(tb testing.TB, section string) (all []labelledQuery) {
+// readLabels reads a section of testdata/queries.txt.
+func readLabels(tb testing.TB, section string) (all []labelledQuery) {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/queries.txt")
 	if err != nil {
@@ -89,8 +89,8 @@ func github(tb testing.TB) *steps.Registry {
 	return registry(tb, s.Functions()...)
 }
 
-// servers returns the tools of five MCP servers.
-func servers(t *testing.T) *steps.Registry {
+// npmServers returns the tools of five MCP servers.
+func npmServers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed")
 	}
@@ -174,11 +174,11 @@ func TestQuality(t *testing.T) {
 	}{
 		"embedded": {func(t *testing.T) *steps.Registry { return embedded(t) }, quality{0.92, 0.76}},
 		"github":   {func(t *testing.T) *steps.Registry { return github(t) }, quality{0.82, 0.74}},
-		"npm":      {servers, quality{0.96, 0.88}},
+		"npm":      {npmServers, quality{0.96, 0.88}},
 	} {
 		t.Run(section, func(t *testing.T) {
 			t.Parallel()
-			r, queries := c.registry(t), labels(t, section)
+			r, queries := c.registry(t), readLabels(t, section)
 			for _, l := range queries {
 				for _, name := range l.wanted {
 					if !r.Has(name) {

@@ -27,13 +27,13 @@ func TestBrokenFile(t *testing.T) {
 		}
 		var warnings []*fault.Error
 		s := Open(&Options{Path: path, Warn: func(f *fault.Error) { warnings = append(warnings, f) }})
-		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 		s.Close()
 		if len(warnings) != 1 || warnings[0].Code != fault.Unavailable {
 			t.Errorf("file %.20q: got warnings %v, want one", text, warnings)
 		}
 		s = Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
-		if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
+		if got := learningRegistry(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
 			t.Errorf("file %.20q: got shape %s, want %s", text, got, pageSignature)
 		}
 	}
@@ -45,7 +45,7 @@ func TestSaveWithoutClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shapes.json")
 	synctest.Test(t, func(t *testing.T) {
 		s := Open(&Options{Path: path})
-		call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+		call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 		time.Sleep(saveAfter)
 		synctest.Wait()
 	})
@@ -63,7 +63,7 @@ func TestCloseWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Open(&Options{Path: path})
-	call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+	call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 	isScheduled := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -112,9 +112,9 @@ func TestManyFunctions(t *testing.T) {
 	for n := range 2 {
 		s := Open(&Options{Path: path})
 		for i := range maxFunctions {
-			call(t, learning(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
+			call(t, learningRegistry(t, s, "here", answering("s."+word(n*1000+i), "1")), "s."+word(n*1000+i), "", 1)
 		}
-		if entry := call(t, learning(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.ResultShape() != nil {
+		if entry := call(t, learningRegistry(t, s, "here", answering("s.more", page)), "s.more", "", 5); entry.ResultShape() != nil {
 			t.Error("the store has more than maxFunctions functions")
 		}
 		s.Close()
@@ -134,7 +134,7 @@ func BenchmarkCall(b *testing.B) {
 				b.Fatal(err)
 			}
 			s := Open(nil)
-			for arm, r := range map[string]*steps.Registry{"without": plain, "with": learning(b, s, "here", answering("s.list", result))} {
+			for arm, r := range map[string]*steps.Registry{"without": plain, "with": learningRegistry(b, s, "here", answering("s.list", result))} {
 				entry := call(b, r, "s.list", "", 5)
 				b.Run(arm, func(b *testing.B) {
 					b.ReportAllocs()

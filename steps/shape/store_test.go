@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-func nothing(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
+func returnNull(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
 // answering returns a function that always returns one result.
 func answering(name, result string) steps.Function {
@@ -21,8 +21,8 @@ func answering(name, result string) steps.Function {
 		Call: func(context.Context, []byte) ([]byte, error) { return []byte(result), nil }}
 }
 
-// learning returns a registry of functions from whose results a store learns, with identities of one source.
-func learning(t testing.TB, s *Store, source string, functions ...steps.Function) *steps.Registry {
+// learningRegistry returns a registry of functions from whose results a store learns, with identities of one source.
+func learningRegistry(t testing.TB, s *Store, source string, functions ...steps.Function) *steps.Registry {
 	t.Helper()
 	r, err := steps.NewRegistry(functions, nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestStore(t *testing.T) {
 	open := func() *Store { return Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }}) }
 	for n := range 5 { // each call simulates another process
 		s := open()
-		entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 1)
+		entry := call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 1)
 		if learned := entry.Signature() == pageSignature; learned != (n == 4) {
 			t.Errorf("after %d calls: got signature %s", n+1, entry.Signature())
 		}
@@ -75,14 +75,14 @@ func TestStore(t *testing.T) {
 	}
 	s := open()
 	defer s.Close()
-	if got := learning(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
+	if got := learningRegistry(t, s, "here", answering("s.list", page)).All()[0].Signature(); got != pageSignature {
 		t.Errorf("after a restart: got signature %s, want %s", got, pageSignature)
 	}
 	for name, r := range map[string]*steps.Registry{
-		"another source":   learning(t, s, "there", answering("s.list", page)),
-		"another function": learning(t, s, "here", answering("s.lists", page)),
-		"a declared result": learning(t, s, "here", steps.Function{
-			Spec: steps.Spec{Name: "s.list", Output: []byte(`{"type":"object"}`)}, Call: nothing}),
+		"another source":   learningRegistry(t, s, "there", answering("s.list", page)),
+		"another function": learningRegistry(t, s, "here", answering("s.lists", page)),
+		"a declared result": learningRegistry(t, s, "here", steps.Function{
+			Spec: steps.Spec{Name: "s.list", Output: []byte(`{"type":"object"}`)}, Call: returnNull}),
 	} {
 		if got := r.All()[0].Signature(); strings.Contains(got, "seen") {
 			t.Errorf("%s shows a learned shape: %s", name, got)
@@ -93,7 +93,7 @@ func TestStore(t *testing.T) {
 // TestViews: a view without a function does not show its shape; a view with the function sees the shape that others have learned.
 func TestViews(t *testing.T) {
 	t.Parallel()
-	r := learning(t, Open(nil), "here", answering("s.list", page), answering("s.get", `"x"`))
+	r := learningRegistry(t, Open(nil), "here", answering("s.list", page), answering("s.get", `"x"`))
 	call(t, r, "s.list", "", 5)
 	view := r.View(func(spec *steps.Spec) bool { return spec.Name == "s.get" })
 	if _, err := view.Resolve("s.list"); err == nil || view.Len() != 1 {
@@ -110,7 +110,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	failing := answering("s.list", "")
 	failing.Call = func(context.Context, []byte) ([]byte, error) { return nil, fault.New(fault.FunctionFailed, "no") }
-	entry := learning(t, Open(nil), "here", failing).All()[0]
+	entry := learningRegistry(t, Open(nil), "here", failing).All()[0]
 	for range 9 {
 		if _, err := entry.Call(t.Context(), []byte("{}")); err == nil {
 			t.Fatal("the failing function returned no error")
@@ -129,7 +129,7 @@ func TestSeveralProcesses(t *testing.T) {
 	for n := range 8 {
 		wg.Go(func() {
 			s := Open(&Options{Path: path, Warn: func(f *fault.Error) { t.Error(f) }})
-			r := learning(t, s, "here", answering("s."+word(n), page), answering("s.common", `{"common_`+word(n)+`":1}`))
+			r := learningRegistry(t, s, "here", answering("s."+word(n), page), answering("s.common", `{"common_`+word(n)+`":1}`))
 			call(t, r, "s."+word(n), "", 5)
 			call(t, r, "s.common", "", 5)
 			s.Close()
@@ -138,12 +138,12 @@ func TestSeveralProcesses(t *testing.T) {
 	wg.Wait()
 	s := Open(&Options{Path: path})
 	for n := range 8 {
-		entry := learning(t, s, "here", answering("s."+word(n), page)).All()[0]
+		entry := learningRegistry(t, s, "here", answering("s."+word(n), page)).All()[0]
 		if !strings.Contains(entry.Signature(), "title") {
 			t.Error(entry.Signature())
 		}
 	}
-	common := learning(t, s, "here", answering("s.common", page)).All()[0]
+	common := learningRegistry(t, s, "here", answering("s.common", page)).All()[0]
 	if got := strings.Count(common.Signature(), "common_"); got != 8 {
 		t.Errorf("the shared shape has %d names, want 8: %s", got, common.Signature())
 	}
@@ -161,7 +161,7 @@ func TestUnwritable(t *testing.T) {
 	}
 	var warnings []*fault.Error
 	s := Open(&Options{Path: filepath.Join(folder, "shapes.json"), Warn: func(f *fault.Error) { warnings = append(warnings, f) }})
-	entry := call(t, learning(t, s, "here", answering("s.list", page)), "s.list", "", 5)
+	entry := call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 	s.Close()
 	if len(warnings) != 1 || entry.Signature() != pageSignature {
 		t.Errorf("got warnings %v, signature %s", warnings, entry.Signature())

@@ -103,7 +103,7 @@ func TestMatchesAsTheStandardLibrary(t *testing.T) {
 		re := regexp.MustCompile(source)
 		want := []textMatch{}
 		for _, indexes := range re.FindAllStringSubmatchIndex(text, -1) {
-			want = append(want, newMatched(re, text, indexes))
+			want = append(want, newTextMatch(re, text, indexes))
 		}
 		if all, err := json.Marshal(want); err != nil || string(all) != result {
 			t.Fatalf("%q in %.50q: got %.200s, want %.200s, %v", source, text, result, all, err)
@@ -177,7 +177,7 @@ type textMatch struct {
 	ByName map[string]*string `json:"named"`
 }
 
-func newMatched(re *regexp.Regexp, text string, indexes []int) textMatch {
+func newTextMatch(re *regexp.Regexp, text string, indexes []int) textMatch {
 	m := textMatch{Match: text[indexes[0]:indexes[1]], Groups: []*string{}, ByName: map[string]*string{}}
 	for i, name := range re.SubexpNames()[1:] {
 		var group *string

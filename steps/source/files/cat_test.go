@@ -76,7 +76,7 @@ func TestCatBounds(t *testing.T) {
 	for _, args := range []string{`{"path":"lines"}`, `{"path":"sparse"}`, `{"path":"longline","from":2}`,
 		`{"path":"longline","from":2,"to":2}`, `{"path":"longline","tail":2}`,
 		`{"path":"lines","tail":999}`, `{"path":"utf16","tail":2}`} {
-		fails(t, s, "fs.cat", args, fault.LimitExceeded)
+		mustFail(t, s, "fs.cat", args, fault.LimitExceeded)
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||
 		len(*got.Text) != 181*11 {

@@ -172,14 +172,14 @@ func function(s *files.Source, name string) steps.Function {
 	return all[slices.IndexFunc(all, func(f steps.Function) bool { return f.Name == name })]
 }
 
-// fails calls a function that must fail with a code.
-func fails(t tester, s *files.Source, fn, args string, code fault.Code) {
+// mustFail calls a function that must fail with a code.
+func mustFail(t tester, s *files.Source, fn, args string, code fault.Code) {
 	t.Helper()
-	_ = failure(t, s, fn, args, code)
+	_ = mustFailWith(t, s, fn, args, code)
 }
 
-// failure is fails, and returns the error.
-func failure(t tester, s *files.Source, fn, args string, code fault.Code) *fault.Error {
+// mustFailWith is mustFail, and returns the error.
+func mustFailWith(t tester, s *files.Source, fn, args string, code fault.Code) *fault.Error {
 	t.Helper()
 	raw, err := rawCall(t, s, fn, args)
 	if fault.CodeOf(err) != code {
@@ -215,7 +215,7 @@ func TestNew(t *testing.T) {
 	must(t, s.Close())
 	for fn, args := range map[string]string{"fs.list": `{}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"x"}`,
 		"fs.cat": `{"path":"files.go"}`} {
-		fails(t, s, fn, args, fault.Unavailable)
+		mustFail(t, s, fn, args, fault.Unavailable)
 	}
 }
 
@@ -318,9 +318,9 @@ func TestIntegers(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`{"path":"f","head":1.5}`, `{"path":"f","head":"2"}`, `{"path":"f","head":1e300}`, `[]`, `{`} {
-		fails(t, s, "fs.cat", bad, fault.BadArguments)
+		mustFail(t, s, "fs.cat", bad, fault.BadArguments)
 	}
 	for _, bad := range []string{`{"limit":0}`, `{"limit":100001}`, `{"offset":-1}`, `{"depth":0}`} {
-		fails(t, s, "fs.list", bad, fault.BadArguments)
+		mustFail(t, s, "fs.list", bad, fault.BadArguments)
 	}
 }

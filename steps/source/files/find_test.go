@@ -89,9 +89,9 @@ func TestAlternatives(t *testing.T) {
 	}
 	nested := "{" + strings.Repeat("{a,a}", 40) + "}b" // no name matches, after 2^40 attempts
 	for fn, args := range map[string]string{"fs.find": args(t, "pattern", nested), "fs.grep": args(t, "pattern", "x", "glob", nested)} {
-		fails(t, s, fn, args, fault.BadArguments)
+		mustFail(t, s, fn, args, fault.BadArguments)
 	}
-	fails(t, s, "fs.find", args(t, "pattern", "*", "excludePatterns", []string{nested}), fault.BadArguments)
+	mustFail(t, s, "fs.find", args(t, "pattern", "*", "excludePatterns", []string{nested}), fault.BadArguments)
 	if got := do[findResult](t, s, "fs.find", args(t, "pattern", "{{b,c},{a*,d}}")); got.Count != 1 {
 		t.Errorf("got %+v, want 1 file", got)
 	}

@@ -183,8 +183,8 @@ func TestGrepSystemFiles(t *testing.T) {
 	}
 }
 
-// TestGrepPageWeighsLines has short lines with many context lines: their number bounds the page, not only their text.
-func TestGrepPageWeighsLines(t *testing.T) {
+// TestGrepPageCountsContextLines has short lines with many context lines: their number bounds the page, not only their text.
+func TestGrepPageCountsContextLines(t *testing.T) {
 	t.Parallel()
 	const lines, maximum = 20_000, 1 << 20
 	const matchBytes, lineBytes = 64, 24 // the size of a match and of a line besides their text

@@ -19,8 +19,8 @@ import (
 
 const secret = "the-secret-outside-of-the-root"
 
-// outside makes a root next to a folder with a secret, and links of all kinds between them.
-func outside(t testing.TB) (*files.Source, string) {
+// openWithLinks makes a root next to a folder with a secret, and links of all kinds between them.
+func openWithLinks(t testing.TB) (*files.Source, string) {
 	t.Helper()
 	base := t.TempDir()
 	root := filepath.Join(base, "root")
@@ -38,13 +38,13 @@ func outside(t testing.TB) (*files.Source, string) {
 
 func TestPathsOutside(t *testing.T) {
 	t.Parallel()
-	s, root := outside(t)
+	s, root := openWithLinks(t)
 	for _, path := range []string{"..", "../secret.txt", "in/../../secret.txt", "/etc/passwd", "/", filepath.Dir(root),
 		root + "/../secret.txt", root + "x",
 		"out.txt", "absolute.txt", "outdir", "outdir/secret.txt", "up", "up/secret.txt", "in/deep/secret.txt", "insidedir/deep/secret.txt",
 		"absolutein"} {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "secret"}, "fs.cat": nil} {
-			f := failure(t, s, fn, args(t, append(more, "path", path)...), fault.Denied)
+			f := mustFailWith(t, s, fn, args(t, append(more, "path", path)...), fault.Denied)
 			if f.At != "/path" || strings.Contains(f.Message, "elsewhere") || strings.Contains(f.Message, secret) {
 				t.Errorf("%s %q: got a fault at %q: %s", fn, path, f.At, f.Message)
 			}
@@ -61,7 +61,7 @@ func TestPathsOutside(t *testing.T) {
 
 func TestPathsInside(t *testing.T) {
 	t.Parallel()
-	s, root := outside(t)
+	s, root := openWithLinks(t)
 	for path, want := range map[string]string{
 		"in/file.txt": "in/file.txt", "./in//file.txt": "in/file.txt", "in/../in/file.txt": "in/file.txt", root + "/in/file.txt": "in/file.txt",
 		"inside.txt": "inside.txt", "insidedir/file.txt": "insidedir/file.txt", "in/self/self/file.txt": "in/self/self/file.txt",
@@ -87,27 +87,27 @@ func TestPathsInside(t *testing.T) {
 
 func TestBadPaths(t *testing.T) {
 	t.Parallel()
-	s, _ := outside(t)
+	s, _ := openWithLinks(t)
 	for path, code := range map[string]fault.Code{
 		"": fault.BadArguments, "a\x00b": fault.BadArguments, strings.Repeat("x/", 3000): fault.BadArguments,
 		strings.Repeat("x", 300): fault.FunctionFailed, "loop": fault.FunctionFailed, "dangling": fault.FunctionFailed,
 		"nowhere": fault.FunctionFailed, "top.txt/x": fault.FunctionFailed,
 	} {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "x"}, "fs.cat": nil} {
-			fails(t, s, fn, args(t, append(more, "path", path)...), code)
+			mustFail(t, s, fn, args(t, append(more, "path", path)...), code)
 		}
 	}
-	f := failure(t, s, "fs.cat", `{"path":"in/fil.txt"}`, fault.FunctionFailed)
+	f := mustFailWith(t, s, "fs.cat", `{"path":"in/fil.txt"}`, fault.FunctionFailed)
 	if len(f.Nearest) == 0 || f.Nearest[0] != "file.txt" || !strings.Contains(f.Message, "file.txt") {
 		t.Errorf("the fault of in/fil.txt does not suggest file.txt: %q, %s", f.Nearest, f.Message)
 	}
-	f = failure(t, s, "fs.cat", `{"path":"inn/x/y/file.txt"}`, fault.FunctionFailed)
+	f = mustFailWith(t, s, "fs.cat", `{"path":"inn/x/y/file.txt"}`, fault.FunctionFailed)
 	if !strings.Contains(f.Message, `no "inn"`) {
 		t.Errorf("the message does not name the missing folder: %s", f.Message)
 	}
-	fails(t, s, "fs.cat", `{"path":"in"}`, fault.FunctionFailed)
-	fails(t, s, "fs.list", `{"path":"top.txt"}`, fault.FunctionFailed)
-	fails(t, s, "fs.find", `{"path":"top.txt","pattern":"*"}`, fault.FunctionFailed)
+	mustFail(t, s, "fs.cat", `{"path":"in"}`, fault.FunctionFailed)
+	mustFail(t, s, "fs.list", `{"path":"top.txt"}`, fault.FunctionFailed)
+	mustFail(t, s, "fs.find", `{"path":"top.txt","pattern":"*"}`, fault.FunctionFailed)
 }
 
 // TestSpecialFiles: only regular files are read, and no other file makes a call wait.
@@ -126,12 +126,12 @@ func TestSpecialFiles(t *testing.T) {
 	must(t, os.Rename(filepath.Join(short, "s"), filepath.Join(root, "socket")))
 
 	for _, name := range []string{"fifo", "tofifo", "socket"} {
-		fails(t, s, "fs.cat", args(t, "path", name), fault.FunctionFailed)
-		fails(t, s, "fs.grep", args(t, "path", name, "pattern", "x"), fault.FunctionFailed)
-		fails(t, s, "fs.list", args(t, "path", name), fault.FunctionFailed)
-		fails(t, s, "fs.cat", args(t, "path", name+"/x"), fault.FunctionFailed)
+		mustFail(t, s, "fs.cat", args(t, "path", name), fault.FunctionFailed)
+		mustFail(t, s, "fs.grep", args(t, "path", name, "pattern", "x"), fault.FunctionFailed)
+		mustFail(t, s, "fs.list", args(t, "path", name), fault.FunctionFailed)
+		mustFail(t, s, "fs.cat", args(t, "path", name+"/x"), fault.FunctionFailed)
 	}
-	fails(t, s, "fs.cat", `{"path":"null"}`, fault.Denied)
+	mustFail(t, s, "fs.cat", `{"path":"null"}`, fault.Denied)
 	types := map[string]string{}
 	for _, e := range do[listResult](t, s, "fs.list", `{}`).Entries {
 		types[e.Name] = e.Type
@@ -160,14 +160,14 @@ func TestUnreadable(t *testing.T) {
 		got.Skipped[0] != (skip{"unreadable", 2, "closed"}) {
 		t.Errorf("got %+v, want one match and two files skipped", got)
 	}
-	fails(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
+	mustFail(t, s, "fs.cat", `{"path":"closed"}`, fault.Denied)
 }
 
 // TestChangingTree runs the functions while a name changes from a file to a link that leads out, a FIFO and a folder, and back: no call may
 // hang or show anything outside the root.
 func TestChangingTree(t *testing.T) {
 	t.Parallel()
-	s, root := outside(t)
+	s, root := openWithLinks(t)
 	name := filepath.Join(root, "in", "changing")
 	stop := make(chan struct{})
 	var changing sync.WaitGroup
@@ -223,7 +223,7 @@ func TestChangingTree(t *testing.T) {
 
 // FuzzPath calls every function with any path: it succeeds or fails with a code, and never shows anything outside the root.
 func FuzzPath(f *testing.F) {
-	s, root := outside(f)
+	s, root := openWithLinks(f)
 	for _, path := range []string{"", ".", "..", "/", "in/file.txt", "../secret.txt", "up/secret.txt", "in/deep/../secret.txt", root,
 		root + "/../secret.txt",
 		"a\x00", "\xff", strings.Repeat("../", 100) + "etc/passwd", "in/../in/./file.txt", `..\secret.txt`, "//in", "~/x", "loop/loop",

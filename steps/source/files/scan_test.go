@@ -26,8 +26,8 @@ func (l shownLine) String() string {
 	return fmt.Sprintf("%d: %q %q %q", l.number, l.text, l.before, l.after)
 }
 
-// naive finds matching lines in the simplest way.
-func naive(re *regexp.Regexp, text string, around int) []shownLine {
+// naiveScan finds matching lines in the simplest way.
+func naiveScan(re *regexp.Regexp, text string, around int) []shownLine {
 	var shown []shownLine
 	lines := strings.Split(text, "\n")
 	if lines[len(lines)-1] == "" {
@@ -76,7 +76,7 @@ func TestScanner(t *testing.T) {
 			return true
 		})
 		must(t, err)
-		want := naive(regexp.MustCompile(source), text, around)
+		want := naiveScan(regexp.MustCompile(source), text, around)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%q in %q\n got %v\nwant %v", source, text, got, want)
 		}
@@ -106,7 +106,7 @@ func FuzzPattern(f *testing.F) {
 			}
 			got, pos = append(got, 1+strings.Count(text[:l.start], "\n")), l.next
 		}
-		for _, l := range naive(p.re, text, 0) {
+		for _, l := range naiveScan(p.re, text, 0) {
 			want = append(want, l.number)
 		}
 		if !slices.Equal(got, want) {

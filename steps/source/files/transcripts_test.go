@@ -54,9 +54,9 @@ func TestBadPatterns(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
 	for _, pattern := range []string{"", "/", "[", "a{b", `x\`, "!x", strings.Repeat("x", 1001), strings.Repeat("{a,b,c}", 20)} {
-		fails(t, s, "fs.find", args(t, "pattern", pattern), fault.BadArguments)
+		mustFail(t, s, "fs.find", args(t, "pattern", pattern), fault.BadArguments)
 	}
 	for _, pattern := range []string{strings.Repeat(`\pL`, 51), strings.Repeat("x", 10_001)} {
-		fails(t, s, "fs.grep", args(t, "pattern", pattern), fault.BadArguments)
+		mustFail(t, s, "fs.grep", args(t, "pattern", pattern), fault.BadArguments)
 	}
 }

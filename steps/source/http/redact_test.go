@@ -12,7 +12,7 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 )
 
-func hidden(args []byte) []byte {
+func redactAll(args []byte) []byte {
 	s, err := httpsource.New(nil)
 	if err != nil {
 		panic(err)
@@ -26,11 +26,11 @@ func TestRedact(t *testing.T) {
 	t.Parallel()
 	transcript.FileLines(t, "testdata/redact.txt", func(line string) string {
 		args := []byte(line)
-		shown := hidden(args)
+		shown := redactAll(args)
 		if string(args) != line {
 			t.Errorf("%s: the arguments were changed", line)
 		}
-		if again := hidden(slices.Clone(shown)); string(again) != string(shown) {
+		if again := redactAll(slices.Clone(shown)); string(again) != string(shown) {
 			t.Errorf("%s: a second redaction gives %s", line, again)
 		}
 		return string(shown)
@@ -69,7 +69,7 @@ func TestNoSecretSurvives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := hidden(args)
+		shown := redactAll(args)
 		if strings.Contains(string(shown), secret) {
 			t.Fatalf("%s\nis redacted to %s", args, shown)
 		}
@@ -86,7 +86,7 @@ func TestRedactDeepValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if shown := hidden([]byte(`{"url":"https://a.b","body":` + string(body) + `}`)); !json.Valid(shown) {
+		if shown := redactAll([]byte(`{"url":"https://a.b","body":` + string(body) + `}`)); !json.Valid(shown) {
 			t.Error("the redacted arguments are not JSON")
 		}
 	}
@@ -101,11 +101,11 @@ func FuzzRedact(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		once := hidden(args)
+		once := redactAll(args)
 		if !json.Valid(once) {
 			t.Fatalf("%s is redacted to %s, which is not JSON", args, once)
 		}
-		if again := hidden(once); string(again) != string(once) {
+		if again := redactAll(once); string(again) != string(once) {
 			t.Fatalf("%s\nis redacted to %s\nand then to %s", args, once, again)
 		}
 	})

@@ -70,7 +70,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-func TestHeadersOfTheResponse(t *testing.T) {
+func TestResponseHeaders(t *testing.T) {
 	t.Parallel()
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

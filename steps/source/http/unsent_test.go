@@ -31,7 +31,7 @@ func TestRefusedCallsAreNotSent(t *testing.T) {
 		{"http.get", nil, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 		{"http.get", settings, `{"url":"https://b.example/"}`, fault.Denied, fault.NotSent},
 	} {
-		_, err := configured(t, s, test.settings, test.fn).Call(t.Context(), json.RawMessage(test.args))
+		_, err := configuredEntry(t, s, test.settings, test.fn).Call(t.Context(), json.RawMessage(test.args))
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome {
 			t.Errorf("%s %s: %+v, want %s %q", test.fn, test.args, f, test.code, test.outcome)
 		}
@@ -94,7 +94,7 @@ func TestConfiguredWrites(t *testing.T) {
 			if test.asRead {
 				settings = nil
 			}
-			entry := configured(t, s, settings, test.fn)
+			entry := configuredEntry(t, s, settings, test.fn)
 			args := json.RawMessage(`{}`)
 			if test.fn == "http.get" {
 				args = json.RawMessage(`{"url":"` + server.URL + `/"}`)
@@ -113,8 +113,8 @@ func TestConfiguredWrites(t *testing.T) {
 	}
 }
 
-// configured returns the function with this name after the settings; nil leaves it as its source declares it.
-func configured(t *testing.T, s *httpsource.Source, settings *steps.Settings, name string) *steps.Entry {
+// configuredEntry returns the function with this name after the settings; nil leaves it as its source declares it.
+func configuredEntry(t *testing.T, s *httpsource.Source, settings *steps.Settings, name string) *steps.Entry {
 	t.Helper()
 	var list []steps.Function
 	for _, fn := range s.Functions() {

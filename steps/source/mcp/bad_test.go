@@ -35,7 +35,7 @@ func (h *messages) all() string {
 func openBad(t *testing.T, kind string, change func(*mcpsource.Options)) (*mcpsource.Source, *messages) {
 	t.Helper()
 	h := &messages{}
-	o := child(t, kind)
+	o := childOptions(t, kind)
 	o.Warn = h.warn
 	if change != nil {
 		change(o)

@@ -14,8 +14,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// bare connects the SDK's own client to the same kind of server.
-func bare(b *testing.B, o *mcpsource.Options) *sdk.ClientSession {
+// connectBare connects the SDK's own client to the same kind of server.
+func connectBare(b *testing.B, o *mcpsource.Options) *sdk.ClientSession {
 	b.Helper()
 	var transport sdk.Transport = &sdk.StreamableClientTransport{Endpoint: o.URL}
 	if o.URL == "" {
@@ -39,7 +39,7 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 	for _, name := range []string{"stdio", "stdio 2025-11-25", "http stateless", "http json", "http sessions"} {
 		b.Run(name, func(b *testing.B) {
 			o := transports[name](b)
-			session := bare(b, o)
+			session := connectBare(b, o)
 			s := openReady(b, o)
 			fn := function(b, s, "shelf.get")
 			args := json.RawMessage(`{"name":"a"}`)

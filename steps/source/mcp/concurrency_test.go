@@ -25,7 +25,7 @@ func TestConcurrency(t *testing.T) {
 		func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			seen <- gjson.GetBytes(r.Params.Arguments, "who").String()
 			<-release
-			return text("done"), nil
+			return textResult("done"), nil
 		})
 	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, nil)), Concurrency: 1})
 	until(t, s, func() bool { return len(s.Functions()) == 1 })

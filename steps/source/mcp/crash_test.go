@@ -13,7 +13,7 @@ import (
 
 func TestCrashDuringCall(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "good"))
+	s := openReady(t, childOptions(t, "good"))
 	before := len(s.Functions())
 	done := startWaiting(t, s)
 	f := mustFail(t.Context(), t, s, "shelf.die", `{}`, fault.Unavailable)
@@ -58,7 +58,7 @@ func TestCrashByEffect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openReady(t, child(t, "good"))
+			s := openReady(t, childOptions(t, "good"))
 			settings, faults := steps.NewSettings([]steps.Setting{{Pattern: c.tool, Effect: c.effect}})
 			if len(faults) > 0 {
 				t.Fatal(faults)

@@ -61,7 +61,7 @@ type switchedHandler struct {
 }
 
 func newSwitchedHandler(t testing.TB, o *sdk.StreamableHTTPOptions) *switchedHandler {
-	return &switchedHandler{next: httpServer(goodServer(endOf(t)), o)}
+	return &switchedHandler{next: httpServer(goodServer(testEnd(t)), o)}
 }
 
 func (f *switchedHandler) set(before func(w http.ResponseWriter, r *http.Request, body string) bool) {
@@ -165,7 +165,7 @@ func TestUnreachableServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: httpServer(goodServer(endOf(t)), nil)}
+	server := &http.Server{Handler: httpServer(goodServer(testEnd(t)), nil)}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 	await(t, s, steps.StateReady) // its functions appear when it is ready

@@ -13,7 +13,7 @@ import (
 
 func TestLazy(t *testing.T) {
 	t.Parallel()
-	o := child(t, "good")
+	o := childOptions(t, "good")
 	o.Lazy, o.CacheFile = true, filepath.Join(t.TempDir(), "sub", "tools.json")
 	o.Env["SHELF_TOKEN"] = "verysecret"
 	s := openSource(t, o)

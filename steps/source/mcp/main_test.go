@@ -85,14 +85,14 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "see structuredContent"}},
 				StructuredContent: json.RawMessage(`{"name":` + name.Raw + `,"n":12345678901234567890,"x":1.50}`)}, nil
 		}
-		none := text("there is no such thing")
+		none := textResult("there is no such thing")
 		none.IsError = true
 		return none, nil
 	})
 	add("put", &sdk.ToolAnnotations{IdempotentHint: true}, nameSchema, answering("put"))
 	add("remove", &sdk.ToolAnnotations{DestructiveHint: &yes}, nameSchema, answering("removed"))
 	add("echo", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(string(r.Params.Arguments)), nil
+		return textResult(string(r.Params.Arguments)), nil
 	})
 	add("pid", reads, `{"type":"object"}`, answering(fmt.Sprint(os.Getpid())))
 	add("wait", nil, `{"type":"object"}`, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -104,7 +104,7 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 			return nil, ctx.Err()
 		case <-stop: // without a session a server does not receive cancellations
 		}
-		return text("waited"), nil
+		return textResult("waited"), nil
 	})
 	add("die", nil, `{"type":"object"}`, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		fmt.Fprintln(os.Stderr, "dying of tests")
@@ -121,7 +121,7 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 			_ = os.Remove(name)
 			os.Exit(7)
 		}
-		return text("whole"), nil
+		return textResult("whole"), nil
 	}
 	add("fragile", reads, nameSchema, fragile)
 	add("fragile_plain", nil, nameSchema, fragile)
@@ -145,26 +145,26 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		if err := r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "warning", Logger: "l", Data: map[string]int{"x": 1}}); err != nil {
 			return nil, err
 		}
-		return text("told"), nil
+		return textResult("told"), nil
 	})
 	add("more", nil, `{"type":"object"}`, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddTool(&sdk.Tool{Name: "added", Description: "New.", InputSchema: json.RawMessage(`{"type":"object"}`)}, answering("added"))
 		s.RemoveTools("remove")
-		return text("more"), nil
+		return textResult("more"), nil
 	})
 	add("big", reads, `{"type":"object"}`, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(strings.Repeat("x", int(gjson.GetBytes(r.Params.Arguments, "bytes").Int()))), nil
+		return textResult(strings.Repeat("x", int(gjson.GetBytes(r.Params.Arguments, "bytes").Int()))), nil
 	})
 	return s
 }
 
-func text(t string) *sdk.CallToolResult {
+func textResult(t string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: t}}}
 }
 
 // answering is a tool that always gives the same answer.
 func answering(t string) sdk.ToolHandler {
-	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text(t), nil }
+	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return textResult(t), nil }
 }
 
 // httpServer serves a server over Streamable HTTP.
@@ -172,8 +172,8 @@ func httpServer(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
 }
 
-// child returns the options of a server that the test binary plays.
-func child(t testing.TB, kind string) *mcpsource.Options {
+// childOptions returns the options of a server that the test binary plays.
+func childOptions(t testing.TB, kind string) *mcpsource.Options {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // pathOf returns a function's path without the source; "": the name is not split.
 func pathOf(fn *steps.Function) string { return strings.TrimPrefix(fn.Path, "net.") }
 
-// withNames opens a source whose server lists tools with these names; configured is Options.Names.
-func withNames(t testing.TB, configured string, names ...string) *mcpsource.Source {
+// openWithNames opens a source whose server lists tools with these names; configured is Options.Names.
+func openWithNames(t testing.TB, configured string, names ...string) *mcpsource.Source {
 	t.Helper()
 	return openRaw(t, &rawServer{}, mcpsource.Options{Names: configured}, toolList(names...))
 }
@@ -57,7 +57,7 @@ func readNames(t *testing.T, section string, possible bool) string {
 	for _, line := range lines[1:] {
 		names = append(names, strings.Fields(line)[0])
 	}
-	s := withNames(t, configured, names...)
+	s := openWithNames(t, configured, names...)
 	var read strings.Builder
 	fmt.Fprintf(&read, "%s: %s\n", title, s.Status().Names)
 	for _, name := range names {
@@ -79,7 +79,7 @@ func TestPathsAreUnique(t *testing.T) {
 		"category", "x", "HTTP", "é", "_", "-", "."})
 	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(word, 1, 5).Draw(t, "words"), "_") })
 	pathsOf := func(configured string, names []string) map[string]string {
-		s := withNames(t, configured, names...)
+		s := openWithNames(t, configured, names...)
 		defer func() { _ = s.Close() }()
 		paths := map[string]string{}
 		for _, fn := range s.Functions() {
@@ -151,7 +151,7 @@ func TestManyNames(t *testing.T) {
 	for i := range 20_000 {
 		names = append(names, fmt.Sprintf("get_%d_a_b_c_d_e_f_g_devices", i))
 	}
-	s := withNames(t, "", names...)
+	s := openWithNames(t, "", names...)
 	if n := len(s.Functions()); n != len(names) || s.Functions()[0].Path != "net.0_a_b_c_d_e_f_g_devices.get" {
 		t.Errorf("got %d functions, the first with the path %s; want %d", n, s.Functions()[0].Path, len(names))
 	}
@@ -161,7 +161,7 @@ func TestManyNames(t *testing.T) {
 func TestFunctionNames(t *testing.T) {
 	t.Parallel()
 	names := func(tools ...string) (functions []string) {
-		s := withNames(t, "", tools...)
+		s := openWithNames(t, "", tools...)
 		for _, fn := range s.Functions() {
 			functions = append(functions, strings.TrimPrefix(fn.Name, "net."))
 		}

@@ -74,7 +74,9 @@ func TestPostEqualsSDK(t *testing.T) {
 			for tool, schema := range map[string]string{"plain": `{"type":"object"}`,
 				"heads": `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}}}`} {
 				server.AddTool(&sdk.Tool{Name: tool, InputSchema: json.RawMessage(schema)},
-					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
+					func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+						return textResult("there"), nil
+					})
 			}
 			sent := &postRecorder{}
 			o := c.options
@@ -120,7 +122,9 @@ func TestArgumentsInHeaders(t *testing.T) {
 	server := sdk.NewServer(&sdk.Implementation{Name: "shelf", Version: "1"}, nil)
 	server.AddTool(&sdk.Tool{Name: "where", InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)},
-		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("there"), nil })
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return textResult("there"), nil
+		})
 	sent := &postRecorder{}
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(server, &sdk.StreamableHTTPOptions{Stateless: true})),
 		HTTPClient: &http.Client{Transport: sent}})

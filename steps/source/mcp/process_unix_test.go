@@ -123,7 +123,7 @@ func TestCloseEndsProcesses(t *testing.T) {
 	for _, server := range []struct{ kind, leaves string }{{"stubborn", ""}, {"parent", ""}, {"parent", "yes"}} {
 		t.Run(server.kind+" "+server.leaves, func(t *testing.T) {
 			t.Parallel()
-			o := child(t, server.kind)
+			o := childOptions(t, server.kind)
 			o.Env["PIDS"], o.Env["LEAVES"] = filepath.Join(t.TempDir(), "pids"), server.leaves
 			s := openReady(t, o)
 			all := pids(t, o.Env["PIDS"])

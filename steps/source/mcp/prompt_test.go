@@ -81,7 +81,7 @@ func TestPromptWithDeafServer(t *testing.T) {
 
 func TestPromptWithMuteServer(t *testing.T) {
 	t.Parallel()
-	stop := endOf(t)
+	stop := testEnd(t)
 	f := newSwitchedHandler(t, nil)
 	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, f), Protocol: protocol.Stateful})
 	fn := function(t, s, "shelf.put")
@@ -149,7 +149,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 // A store that hangs delays a call no longer than a server does. The work was done, and counts as done.
 func TestPromptWithKeep(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "good"))
+	s := openReady(t, childOptions(t, "good"))
 	hang := make(chan struct{})
 	defer close(hang)
 	var attempts atomic.Int32
@@ -176,7 +176,7 @@ func TestPromptWithKeep(t *testing.T) {
 // A store panics on the caller's goroutine, which may recover. A large value is converted on another goroutine.
 func TestPanicOfKeep(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "good"))
+	s := openReady(t, childOptions(t, "good"))
 	if got := mustCall(t, s, "shelf.big", `{"bytes":300000}`); len(got) != 300_002 {
 		t.Errorf("got %d bytes, want 300002", len(got))
 	}

@@ -114,7 +114,7 @@ func TestStderrCutsNoSecret(t *testing.T) {
 }
 
 // The buffers for reading and for storing stderr may end anywhere in a secret.
-func TestStderrAtTheEdges(t *testing.T) {
+func TestStderrAtBufferEnds(t *testing.T) {
 	t.Parallel()
 	scrub := newScrubber(&Options{Env: map[string]string{"TOKEN": longSecret}})
 	for _, after := range []int{0, 100, maxTail - 64, maxTail - 32, maxTail - 8} {

@@ -25,31 +25,31 @@ import (
 
 // transports are the ways to reach the good server.
 var transports = map[string]func(t testing.TB) *mcpsource.Options{
-	"stdio": func(t testing.TB) *mcpsource.Options { return child(t, "good") },
+	"stdio": func(t testing.TB) *mcpsource.Options { return childOptions(t, "good") },
 	"stdio 2025-11-25": func(t testing.TB) *mcpsource.Options {
-		o := child(t, "good")
+		o := childOptions(t, "good")
 		o.Protocol = protocol.Stateful
 		return o
 	},
 	"http stateless": func(t testing.TB) *mcpsource.Options {
-		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
+		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(testEnd(t)), &sdk.StreamableHTTPOptions{Stateless: true}))}
 	},
 	"http json": func(t testing.TB) *mcpsource.Options {
-		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(endOf(t)),
+		return &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(goodServer(testEnd(t)),
 			&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true}))}
 	},
 	"http sessions": func(t testing.TB) *mcpsource.Options {
-		return &mcpsource.Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(endOf(t)), nil))}
+		return &mcpsource.Options{Name: "shelf", Protocol: protocol.Stateful, URL: listen(t, httpServer(goodServer(testEnd(t)), nil))}
 	},
 	"sse": func(t testing.TB) *mcpsource.Options {
-		server := goodServer(endOf(t))
+		server := goodServer(testEnd(t))
 		return &mcpsource.Options{Name: "shelf", SSE: true, URL: listen(t, sdk.NewSSEHandler(func(*http.Request) *sdk.Server { return server },
 			nil))}
 	},
 }
 
-// endOf returns a channel that is closed when the test ends, before the servers of listen are closed.
-func endOf(t testing.TB) <-chan struct{} {
+// testEnd returns a channel that is closed when the test ends, before the servers of listen are closed.
+func testEnd(t testing.TB) <-chan struct{} {
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
 	return stop

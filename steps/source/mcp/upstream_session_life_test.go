@@ -17,7 +17,7 @@ import (
 // A client that receives nothing delays neither other clients nor the server.
 func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "full"))
+	s := openReady(t, childOptions(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	hang := make(chan struct{})
 	c.Notify = func(context.Context, string, json.RawMessage) { <-hang }
@@ -39,7 +39,7 @@ func TestUpstreamSessionWithSlowClient(t *testing.T) {
 // A lost session is opened again with the client's log level and subscriptions.
 func TestUpstreamSessionReconnects(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "full"))
+	s := openReady(t, childOptions(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, s, &c.DownstreamClient)
 	for method, params := range map[string]string{"logging/setLevel": `{"level":"info"}`, "resources/subscribe": `{"uri":"a://r"}`} {
@@ -63,7 +63,7 @@ func TestUpstreamSessionReconnects(t *testing.T) {
 // A server that does not start, and a server that does not answer.
 func TestUpstreamSessionFailures(t *testing.T) {
 	t.Parallel()
-	mute := openReady(t, child(t, "mute in calls"))
+	mute := openReady(t, childOptions(t, "mute in calls"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, mute, &c.DownstreamClient)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -83,7 +83,7 @@ func TestUpstreamSessionFailures(t *testing.T) {
 
 // Closed sessions leave nothing behind.
 func TestUpstreamSessionLeavesNoGoroutines(t *testing.T) {
-	o := child(t, "full")
+	o := childOptions(t, "full")
 	o.MaxSessions = 1 // a session that is left would block the next
 	s := openReady(t, o)
 	remote := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, httpServer(fullServer(), nil)), Protocol: protocol.Stateful,
@@ -124,7 +124,7 @@ func TestUpstreamSessionReconnectsByItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openReady(t, child(t, "full"))
+			s := openReady(t, childOptions(t, "full"))
 			c := newClient("ann", "2025-11-25")
 			l := openSession(t, s, &c.DownstreamClient)
 			if err := follow(l); err != nil {

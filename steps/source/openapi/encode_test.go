@@ -33,8 +33,8 @@ func (c *capture) Do(request *http.Request) (*http.Response, error) {
 
 const anyInput = `{"type":"object"}`
 
-// encoded calls an operation and returns the request that was sent.
-func encoded(t *testing.T, op operation, args string) (sent, error) {
+// encodeCall calls an operation and returns the request that was sent.
+func encodeCall(t *testing.T, op operation, args string) (sent, error) {
 	t.Helper()
 	op.name, op.input = "op", json.RawMessage(anyInput)
 	if op.method == "" {
@@ -78,7 +78,7 @@ func TestStyles(t *testing.T) {
 			if row.in == "path" {
 				op.path = "/a/{color}"
 			}
-			got, err := encoded(t, op, `{"c":`+value+`}`)
+			got, err := encodeCall(t, op, `{"c":`+value+`}`)
 			shown := map[string]string{
 				"path":   strings.TrimPrefix(got.url, "https://api.example.com/v1/a/"),
 				"query":  strings.TrimPrefix(got.url, "https://api.example.com/v1/a?"),
@@ -129,7 +129,7 @@ func TestQueries(t *testing.T) {
 		{parameter{style: "spaceDelimited"}, `["a b"]`, "/q"},
 		{parameter{style: "pipeDelimited"}, `["a","b|c"]`, "/q"},
 	} {
-		got, err := encoded(t, in(test.p), `{"q":`+test.value+`}`)
+		got, err := encodeCall(t, in(test.p), `{"q":`+test.value+`}`)
 		shown := strings.TrimPrefix(got.url, "https://api.example.com/v1/a")
 		if f, ok := fault.As(err); ok && f.Code == fault.BadArguments {
 			shown = f.At
@@ -172,7 +172,7 @@ func TestArgumentsStayInTheirSegments(t *testing.T) {
 		{"/x/{p}/y", `[]`, ""},
 		{"/x/{p}/y", `{`, ""},
 	} {
-		got, err := encoded(t, operation{path: test.path, parameters: []parameter{path, header}}, test.args)
+		got, err := encodeCall(t, operation{path: test.path, parameters: []parameter{path, header}}, test.args)
 		shown := got.url
 		if f, ok := fault.As(err); ok {
 			if shown = f.At; f.Code != fault.BadArguments || got.url != "" {
@@ -184,12 +184,12 @@ func TestArgumentsStayInTheirSegments(t *testing.T) {
 		}
 	}
 	label := []parameter{{arg: "b", name: "b", in: "path", style: "label", explode: true}}
-	if got, err := encoded(t, operation{path: "/x/{b}", parameters: label}, `{"b":["",""]}`); fault.CodeOf(err) != fault.BadArguments {
+	if got, err := encodeCall(t, operation{path: "/x/{b}", parameters: label}, `{"b":["",""]}`); fault.CodeOf(err) != fault.BadArguments {
 		t.Errorf("a list that forms a dot segment: got %s, %v, want bad_arguments", got.url, err)
 	}
 	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Connection"} {
 		param := parameter{arg: "h", name: name, in: "header", style: "simple"}
-		if _, err := encoded(t, operation{path: "/", parameters: []parameter{param}}, `{"h":"1"}`); fault.CodeOf(err) != fault.BadArguments {
+		if _, err := encodeCall(t, operation{path: "/", parameters: []parameter{param}}, `{"h":"1"}`); fault.CodeOf(err) != fault.BadArguments {
 			t.Errorf("argument for the header %s: got %v, want bad_arguments", name, err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestBodies(t *testing.T) {
 		{body{mediaType: "image/png", arg: "body"}, `{"body":"not base64!"}`, "/body", ""},
 		{body{mediaType: "image/png", arg: "body"}, `{"body":7}`, "/body", ""},
 	} {
-		got, err := encoded(t, operation{method: "POST", path: "/a", body: &test.b}, test.args)
+		got, err := encodeCall(t, operation{method: "POST", path: "/a", body: &test.b}, test.args)
 		contentType := got.header.Get("Content-Type")
 		if f, ok := fault.As(err); ok {
 			contentType = f.At
@@ -238,11 +238,11 @@ func TestBodies(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	t.Parallel()
 	b := body{mediaType: "multipart/form-data", members: []member{{"f", "f"}}, fields: map[string]field{"f": {binary: true}}}
-	got, err := encoded(t, operation{method: "POST", path: "/a", body: &b}, `{"f":{"name":"a\"b.txt","data":"eA=="}}`)
+	got, err := encodeCall(t, operation{method: "POST", path: "/a", body: &b}, `{"f":{"name":"a\"b.txt","data":"eA=="}}`)
 	if err != nil || !strings.Contains(got.body, `filename="a%22b.txt"`) {
 		t.Errorf("got body %q, %v", got.body, err)
 	}
-	if _, err := encoded(t, operation{method: "POST", path: "/a", body: &b},
+	if _, err := encodeCall(t, operation{method: "POST", path: "/a", body: &b},
 		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
 		t.Errorf("a file name with a line break: got %v, want bad_arguments", err)
 	}

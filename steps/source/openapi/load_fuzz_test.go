@@ -31,7 +31,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		registered(t, d)
+		register(t, d)
 		seen := map[string]bool{}
 		for _, o := range d.operations {
 			if folded := steps.FoldName(o.name); seen[folded] || len(o.name) > longName-len("api.") || strings.ContainsAny(o.name, " /{}") {

@@ -57,8 +57,8 @@ func mustLoad(tb testing.TB, text []byte, o *loadOptions) *document {
 	return d
 }
 
-// registered makes a registry of a document's operations, and fails the test if it rejects one.
-func registered(tb testing.TB, d *document) *steps.Registry {
+// register makes a registry of a document's operations, and fails the test if it rejects one.
+func register(tb testing.TB, d *document) *steps.Registry {
 	tb.Helper()
 	functions := make([]steps.Function, len(d.operations))
 	for i, o := range d.operations {
@@ -84,7 +84,7 @@ func TestLoadedDocuments(t *testing.T) {
 			d := mustLoad(t, text, nil)
 			got := formatDocument(d)
 			transcript.File(t, filepath.Join("testdata", name+".loaded"), []byte(got))
-			registered(t, d)
+			register(t, d)
 			if again := formatDocument(mustLoad(t, text, nil)); again != got {
 				t.Error("a second load gives another document")
 			}
@@ -99,7 +99,7 @@ func TestInputsAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := registered(t, mustLoad(t, text, nil))
+	registry := register(t, mustLoad(t, text, nil))
 	for _, test := range []struct {
 		function, args string
 		valid          bool
@@ -243,7 +243,7 @@ func TestUnusualDocuments(t *testing.T) {
 				o.exclude = []string{"devcie.*"}
 			}
 			d := mustLoad(t, []byte(test.text), o)
-			registered(t, d)
+			register(t, d)
 			var reasons, warnings []string
 			for _, s := range d.skipped {
 				reasons = append(reasons, s.label+": "+s.reason)
@@ -282,7 +282,7 @@ func TestLargeSchemas(t *testing.T) {
 	if size := len(d.operations[0].input); size > schemaLimits[0].input+10_000 {
 		t.Errorf("the schema has %d bytes, more than its limit", size)
 	}
-	registry := registered(t, d)
+	registry := register(t, d)
 	entry, _ := registry.Resolve("api.a.create")
 	if faults := entry.Check([]byte(`{"next":{"next":{"next":{"n":"text"}}}}`), nil); len(faults) == 0 {
 		t.Error("a nested argument is not checked")
@@ -310,7 +310,7 @@ func TestExternalFiles(t *testing.T) {
 		slices.Sorted(slices.Values(want))) {
 		t.Errorf("got requests for %q", requested)
 	}
-	entry, err := registered(t, d).Resolve("api.a.get")
+	entry, err := register(t, d).Resolve("api.a.get")
 	if err != nil {
 		t.Fatal(err)
 	}

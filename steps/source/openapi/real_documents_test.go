@@ -88,9 +88,9 @@ func checkOperation(tb testing.TB, o *operation) {
 	}
 }
 
-// accepted loads a document and checks its operations. It returns how many there are, and how many have schemas that are not checked as
-// written.
-func accepted(t *testing.T, text []byte) (operations, noted int) {
+// checkDocument loads a document and checks its operations. It returns how many there are, and how many have schemas that are not checked
+// as written.
+func checkDocument(t *testing.T, text []byte) (operations, noted int) {
 	t.Helper()
 	d, err := load(text, &loadOptions{source: "api"})
 	if err != nil {
@@ -108,7 +108,7 @@ func accepted(t *testing.T, text []byte) (operations, noted int) {
 	if got, want := len(d.operations)+len(d.skipped), described(text); got < want {
 		t.Errorf("%d operations, and %d are described", got, want)
 	}
-	if registered(t, d).Len() != len(d.operations) {
+	if register(t, d).Len() != len(d.operations) {
 		t.Error("an operation was not registered as a function")
 	}
 	return len(d.operations), len(d.warnings)
@@ -117,7 +117,7 @@ func accepted(t *testing.T, text []byte) (operations, noted int) {
 func TestGitHub(t *testing.T) {
 	t.Parallel()
 	text := githubDocument(t)
-	if operations, _ := accepted(t, text); operations != 1223 {
+	if operations, _ := checkDocument(t, text); operations != 1223 {
 		t.Errorf("got %d operations, want 1,223", operations)
 	}
 	d := mustLoad(t, text, &loadOptions{source: "github"})
@@ -139,7 +139,7 @@ func TestGitHub(t *testing.T) {
 
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
-	if operations, warnings := accepted(t, kubernetesDocument(t)); operations != 1123 || warnings != 0 {
+	if operations, warnings := checkDocument(t, kubernetesDocument(t)); operations != 1123 || warnings != 0 {
 		t.Errorf("got %d operations with %d warnings, want 1,123 and none", operations, warnings)
 	}
 }
@@ -150,12 +150,12 @@ func TestDrawnDocuments(t *testing.T) {
 	t.Parallel()
 	withoutRace(t)
 	all, functions := 0, 0
-	for _, file := range drawn(t, 100) {
+	for _, file := range drawnDocuments(t, 100) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		operations, _ := accepted(t, text)
+		operations, _ := checkDocument(t, text)
 		functions += operations
 		all += described(text)
 		if library, ok := libraryCount(text); ok && library != operations {
@@ -194,7 +194,7 @@ func benchmarkReady(b *testing.B, text []byte, operations int) {
 		if len(d.operations) != operations {
 			b.Fatalf("got %d operations, want %d", len(d.operations), operations)
 		}
-		retained = registered(b, d)
+		retained = register(b, d)
 	}
 	b.StopTimer()
 	runtime.GC()
@@ -207,7 +207,7 @@ func benchmarkReady(b *testing.B, text []byte, operations int) {
 
 func BenchmarkLoadDrawn(b *testing.B) {
 	var texts [][]byte
-	for _, file := range drawn(b, 100) {
+	for _, file := range drawnDocuments(b, 100) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			b.Fatal(err)
@@ -218,7 +218,7 @@ func BenchmarkLoadDrawn(b *testing.B) {
 		operations := 0
 		for _, text := range texts {
 			d := mustLoad(b, text, nil)
-			operations += registered(b, d).Len()
+			operations += register(b, d).Len()
 		}
 		if operations < 1000 {
 			b.Fatalf("got %d operations, want at least 1000", operations)

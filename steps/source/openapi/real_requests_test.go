@@ -67,7 +67,7 @@ func TestEveryGitHubOperation(t *testing.T) {
 func TestDrawnOperations(t *testing.T) {
 	t.Parallel()
 	called, withoutArgs := 0, 0
-	for _, file := range drawn(t, 100) {
+	for _, file := range drawnDocuments(t, 100) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

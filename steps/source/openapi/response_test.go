@@ -16,11 +16,11 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// answered calls an operation, and handler answers the request.
-func answered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
+// callAnswered calls an operation, and handler answers the request.
+func callAnswered(t *testing.T, method string, o Options, handler http.HandlerFunc) (string, error) {
 	t.Helper()
 	o.Client, o.BaseURL = mockTransport{handler}, "https://api.example.com"
-	s := sourceOf(t, o, &document{operations: []operation{guarded(method, requirement{"bearer": nil}, requirement{"queryKey": nil})},
+	s := sourceOf(t, o, &document{operations: []operation{securedOperation(method, requirement{"bearer": nil}, requirement{"queryKey": nil})},
 		schemes: allSchemes})
 	return callOf(t, s, "op", `{}`)
 }
@@ -55,7 +55,7 @@ func TestResults(t *testing.T) {
 		{200, "", `hello <b>`, `"hello <b>"`},
 		{200, "image/png", "\x89PNG\x00", `{"binary":true,"type":"image/png","size":5}`},
 	} {
-		got, err := answered(t, "GET", Options{}, answer(test.status, test.contentType, test.body))
+		got, err := callAnswered(t, "GET", Options{}, answer(test.status, test.contentType, test.body))
 		if err != nil || got != test.want {
 			t.Errorf("%d %s %q: %s, want %s (%v)", test.status, test.contentType, test.body, got, test.want, err)
 		}
@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400,
 			`{"got":"Bearer [redacted]"}`, "400", "", ""},
 	} {
-		_, err := answered(t, test.method, test.o, test.handler)
+		_, err := callAnswered(t, test.method, test.o, test.handler)
 		f, _ := fault.As(err)
 		if f == nil || f.Code != fault.FunctionFailed || f.Status != test.status || string(f.Body) != test.body || f.Outcome != test.outcome ||
 			!strings.Contains(f.Message, test.message) || !strings.Contains(f.Message, test.reason) {
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 
 func TestLongErrorBodies(t *testing.T) {
 	t.Parallel()
-	_, err := answered(t, "GET", Options{}, answer(500, "application/json", `"`+strings.Repeat("é", 1<<20)))
+	_, err := callAnswered(t, "GET", Options{}, answer(500, "application/json", `"`+strings.Repeat("é", 1<<20)))
 	f, _ := fault.As(err)
 	var text string
 	if f == nil || json.Unmarshal(f.Body, &text) != nil || len(text) > 16<<10+3 || !strings.HasSuffix(text, "é…") {
@@ -121,7 +121,7 @@ func TestSecretsInResults(t *testing.T) {
 	}
 	o := Options{Auth: map[string]Credential{"bearer": {Value: plain}, "queryKey": {Value: digits}},
 		Headers: map[string]string{"X-Secret": quoted, "X-Version": "2022-11-28"}}
-	got, err := answered(t, "GET", o, echo)
+	got, err := callAnswered(t, "GET", o, echo)
 	if err != nil || !json.Valid([]byte(got)) {
 		t.Fatal(got, err)
 	}
@@ -129,7 +129,7 @@ func TestSecretsInResults(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	words := Options{Auth: map[string]Credential{"basic": {Username: "u", Password: "password"}}}
-	if got, _ := answered(t, "GET", words, answer(200, "application/json", `{"password":1}`)); got != `{"password":1}` {
+	if got, _ := callAnswered(t, "GET", words, answer(200, "application/json", `{"password":1}`)); got != `{"password":1}` {
 		t.Errorf("a common word was redacted: %s", got)
 	}
 }
@@ -181,7 +181,7 @@ func TestBrokenConnections(t *testing.T) {
 		{closedPort, "/", "POST", time.Minute, fault.Unavailable, fault.NotSent},
 		{closedPort, "/", "GET", time.Minute, fault.Unavailable, fault.NotSent},
 	} {
-		op := guarded(test.method, requirement{"queryKey": nil})
+		op := securedOperation(test.method, requirement{"queryKey": nil})
 		op.path = test.path
 		client := &http.Client{Transport: &http.Transport{}}
 		s := sourceOf(t, Options{Client: client, BaseURL: test.base, MaxBodyBytes: 1 << 20,
@@ -207,7 +207,7 @@ func TestCallTimeout(t *testing.T) {
 			<-r.Context().Done()
 			return nil, fmt.Errorf("gone: %w", r.Context().Err())
 		})
-		s := sourceOf(t, Options{Client: silent, BaseURL: "https://api.example.com"}, &document{operations: []operation{guarded("GET")}})
+		s := sourceOf(t, Options{Client: silent, BaseURL: "https://api.example.com"}, &document{operations: []operation{securedOperation("GET")}})
 		start := time.Now()
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Timeout || time.Since(start) != callTimeout {
 			t.Errorf("got %v after %v, want timeout after %v", err, time.Since(start), callTimeout)

@@ -104,7 +104,7 @@ func TestServers(t *testing.T) {
 		{[]string{"https://u:p@a.example", "https://b.example"}, "https://b.example/a"},
 		{nil, "https://docs.example.com/a"},
 	} {
-		op := guarded("GET")
+		op := securedOperation("GET")
 		op.servers = test.servers
 		var c capture
 		s := sourceOf(t, Options{Client: &c}, &document{operations: []operation{op}})
@@ -117,12 +117,12 @@ func TestServers(t *testing.T) {
 // TestWarnings: each kind of omission gives one bounded warning, and WarnOfAll lists all.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	doc := &document{operations: []operation{guarded("GET")}}
+	doc := &document{operations: []operation{securedOperation("GET")}}
 	for i := range 50 {
 		doc.skipped = append(doc.skipped, skippedOperation{label: fmt.Sprintf("PUT /x%d", i), reason: "why"})
 	}
 	doc.warnings = []warning{{function: "op", what: "the pattern is not checked"}}
-	broken := guarded("GET")
+	broken := securedOperation("GET")
 	broken.path, broken.label = "/{missing}", "GET /{missing}"
 	doc.operations = append(doc.operations, broken)
 	var warned, verbose []string

@@ -76,8 +76,8 @@ func namesOf(s *Source) string {
 	return strings.Join(names, " ")
 }
 
-// TestDocumentAtURLGetsCredentialsBack: the configuration names the origin of the document, so it may receive credentials; no other may.
-func TestDocumentAtURLGetsCredentialsBack(t *testing.T) {
+// TestDocumentAtURLRegainsCredentials: the configuration names the origin of the document, so it may receive credentials; no other may.
+func TestDocumentAtURLRegainsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		key       string

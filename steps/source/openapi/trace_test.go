@@ -10,7 +10,7 @@ import (
 func TestTraceReachesServices(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
-	op := guarded("GET")
+	op := securedOperation("GET")
 	op.parameters = []parameter{{arg: "traceparent", name: "traceparent", in: "header", style: "simple"}}
 	for _, test := range []struct {
 		name          string

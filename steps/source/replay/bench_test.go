@@ -40,7 +40,7 @@ func BenchmarkReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	replayed := mustRegistry(b, c, base(b))
+	replayed := mustRegistry(b, c, baseRegistry(b))
 	answer := []byte(benchResult(0))
 	var fns []steps.Function
 	for n := range benchCalls {
@@ -87,7 +87,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(file)))
 	for b.Loop() {
 		c, err := replay.Read(bytes.NewReader(file), "bench")
-		if err != nil || mustRegistry(b, c, base(b)).Len() != benchCalls {
+		if err != nil || mustRegistry(b, c, baseRegistry(b)).Len() != benchCalls {
 			b.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func BenchmarkNotRecorded(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	registry := mustRegistry(b, c, base(b))
+	registry := mustRegistry(b, c, baseRegistry(b))
 	for _, arm := range []struct {
 		name, fn string
 		misses   int

@@ -84,10 +84,10 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := replay.Open(path)
-	if err != nil || mustRegistry(t, c, base(t)).Len() != 1 {
+	if err != nil || mustRegistry(t, c, baseRegistry(t)).Len() != 1 {
 		t.Errorf("got %v, %v, want one function", c, err)
 	}
-	if c, err = replay.Read(strings.NewReader(""), "empty"); err != nil || mustRegistry(t, c, base(t)).Len() != 0 {
+	if c, err = replay.Read(strings.NewReader(""), "empty"); err != nil || mustRegistry(t, c, baseRegistry(t)).Len() != 0 {
 		t.Errorf("an empty recording cannot be used: %v", err)
 	}
 }
@@ -100,7 +100,7 @@ func TestMostDangerousEffectCounts(t *testing.T) {
 		for _, effect := range strings.Fields(effects) {
 			text += `{"fn":"a","result":1,"effect":"` + effect + `"}` + "\n"
 		}
-		_, registry := load(t, base(t), text)
+		_, registry := load(t, baseRegistry(t), text)
 		if got := registry.All()[0].Spec(); got.Effect != want || got.EffectDeclared != (effects != "") {
 			t.Errorf("effects %q: got %v, declared %v, want %v", effects, got.Effect, got.EffectDeclared, want)
 		}

@@ -53,7 +53,7 @@ func TestRealChains(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			replayed := mustRegistry(t, c, base(t))
+			replayed := mustRegistry(t, c, baseRegistry(t))
 			for _, chain := range chains {
 				ctx := c.Cursor(t.Context(), chain.ID)
 				for i, step := range chain.Steps {

@@ -16,7 +16,7 @@ func TestRedactedRecording(t *testing.T) {
 	t.Parallel()
 	var tape bytes.Buffer
 	r := replay.NewRecorder(&tape, nil)
-	spec := &steps.Spec{Name: "http.get", Redact: hide}
+	spec := &steps.Spec{Name: "http.get", Redact: hideKey}
 	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), []byte(`{"you sent":"hunter22"}`), nil)
 	r.Observe(t.Context(), spec, []byte(`{}`), nil, fault.New(fault.Cancelled, "the client cancelled"))
 	r.Observe(t.Context(), spec, []byte(`{"key":"hunter22"}`), nil,

@@ -22,7 +22,7 @@ func TestConcurrentRuns(t *testing.T) {
 			lines = append(lines, fmt.Sprintf(`{"fn":"f","args":{"a":1},"result":"%d-%d","chain":"c%d"}`, i, n, i))
 		}
 	}
-	c, r := load(t, base(t), lines...)
+	c, r := load(t, baseRegistry(t), lines...)
 	var wg sync.WaitGroup
 	for i := range 50 {
 		for range 4 {
@@ -47,7 +47,7 @@ func TestConcurrentCallsOfOneRun(t *testing.T) {
 	for n := range 100 {
 		lines = append(lines, fmt.Sprintf(`{"fn":"f","result":%d}`, n))
 	}
-	c, r := load(t, base(t), lines...)
+	c, r := load(t, baseRegistry(t), lines...)
 	ctx := c.Cursor(t.Context(), "")
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -113,7 +113,7 @@ func TestViews(t *testing.T) {
 	lines := []string{`{"fn":"s.open","result":1}`, `{"fn":"s.hidden","result":2}`, `{"fn":"sHidden","result":3}`,
 		`{"fn":"other.hidden","result":4}`}
 	visible := func(spec *steps.Spec) bool { return !strings.HasSuffix(spec.Name, "hidden") }
-	all := base(t, steps.Spec{Name: "s.open"}, steps.Spec{Name: "s.hidden"})
+	all := baseRegistry(t, steps.Spec{Name: "s.open"}, steps.Spec{Name: "s.hidden"})
 	c, over := load(t, all.View(visible), lines...)
 	under := mustRegistry(t, c, all).View(visible)
 	for name, test := range map[string]struct {
@@ -137,7 +137,7 @@ func TestViews(t *testing.T) {
 // TestManyMisses: of the calls of a run that are not recorded, only the first are compared with recorded calls.
 func TestManyMisses(t *testing.T) {
 	t.Parallel()
-	c, r := load(t, base(t), `{"fn":"s.f","args":{"n":0},"result":1}`)
+	c, r := load(t, baseRegistry(t), `{"fn":"s.f","args":{"n":0},"result":1}`)
 	for range 2 {
 		ctx := c.Cursor(t.Context(), "")
 		for n := range 22 {

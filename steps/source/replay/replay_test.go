@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// base returns a registry of functions that must not be called.
-func base(t testing.TB, specs ...steps.Spec) *steps.Registry {
+// baseRegistry returns a registry of functions that must not be called.
+func baseRegistry(t testing.TB, specs ...steps.Spec) *steps.Registry {
 	t.Helper()
 	var fns []steps.Function
 	for _, spec := range specs {
@@ -71,7 +71,7 @@ var known = map[string][]steps.Spec{
 		{Name: "fs.grep", Input: json.RawMessage(`{"type":"object","required":["pattern"]}`)}},
 	"misses":  {{Name: "s.silent"}},
 	"twins":   {{Name: "s.a_b"}, {Name: "s.ab"}},
-	"secrets": {{Name: "s.f", Redact: hide}},
+	"secrets": {{Name: "s.f", Redact: hideKey}},
 }
 
 // TestTranscripts replays the recordings of testdata/runs.txtar. A file has the recording and, after a blank line, the calls of chains: a
@@ -86,7 +86,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Secrets = []string{"c0nfigured-t0ken"}
-			r := mustRegistry(t, c, base(t, known[section.Name]...))
+			r := mustRegistry(t, c, baseRegistry(t, known[section.Name]...))
 			ctx := t.Context()
 			got := transcript.Lines(t, calls, func(line string) string {
 				if strings.HasPrefix(line, "[") {
@@ -107,8 +107,8 @@ func TestTranscripts(t *testing.T) {
 
 func TestWithoutCursor(t *testing.T) {
 	t.Parallel()
-	one, r := load(t, base(t), `{"fn":"f","result":1}`)
-	other, _ := load(t, base(t), `{"fn":"f","result":2}`)
+	one, r := load(t, baseRegistry(t), `{"fn":"f","result":1}`)
+	other, _ := load(t, baseRegistry(t), `{"fn":"f","result":2}`)
 	if got := ask(t.Context(), r, "f", `{}`); !strings.HasPrefix(got, string(fault.Internal)) {
 		t.Errorf("got %s", got)
 	}
@@ -131,13 +131,13 @@ func TestInvalidName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Registry(base(t)); fault.CodeOf(err) != fault.BadRequest {
+	if _, err := c.Registry(baseRegistry(t)); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("got %v", err)
 	}
 }
 
-// hide is a Redact that hides the value of the argument key.
-func hide(args []byte, stand func([]byte) []byte) []byte {
+// hideKey is a Redact that hides the value of the argument key.
+func hideKey(args []byte, stand func([]byte) []byte) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(args, &all) != nil {
 		return args
@@ -152,7 +152,7 @@ func hide(args []byte, stand func([]byte) []byte) []byte {
 // TestAnotherSecret: a call with another secret than the recorded ones is not recorded, and the fault shows no secret.
 func TestAnotherSecret(t *testing.T) {
 	t.Parallel()
-	c, r := load(t, base(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)
+	c, r := load(t, baseRegistry(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)
 	if got := ask(c.Cursor(t.Context(), ""), r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
 		strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
 		t.Errorf("a call with another secret: got %s", got)
@@ -174,7 +174,7 @@ func TestRoundTrip(t *testing.T) {
 		{Spec: steps.Spec{Name: "s.plain"}, Call: func(context.Context, []byte) ([]byte, error) { return nil, errors.New("plain error") }},
 		{Spec: steps.Spec{Name: "s.panic"}, Call: func(context.Context, []byte) ([]byte, error) { panic("oh") }},
 		{Spec: steps.Spec{Name: "s.broken"}, Call: func(context.Context, []byte) ([]byte, error) { return []byte("{"), nil }},
-		{Spec: steps.Spec{Name: "s.echo", Redact: hide},
+		{Spec: steps.Spec{Name: "s.echo", Redact: hideKey},
 			Call: func(_ context.Context, args []byte) ([]byte, error) { return slices.Clone(args), nil }},
 	}
 	original, err := steps.NewRegistry(fns, nil)
@@ -213,7 +213,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, registry := range map[string]*steps.Registry{"over the functions": original, "over nothing": base(t)} {
+	for name, registry := range map[string]*steps.Registry{"over the functions": original, "over nothing": baseRegistry(t)} {
 		replayed, err := c.Registry(registry)
 		if err != nil {
 			t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 // TestFunctionCheck: Spec.Check is called with arguments that match the schema, learns which values are known, and may panic.
 func TestFunctionCheck(t *testing.T) {
 	t.Parallel()
-	var asked []string
+	var knownAt []string
 	r, err := steps.NewRegistry([]steps.Function{{
 		Spec: steps.Spec{Name: "test.check", Input: []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{}}}`),
 			Check: func(args []byte, known func(string) bool) *fault.Error {
 				for _, at := range []string{"/a", "/b", "/b/c"} {
 					if known(at) {
-						asked = append(asked, at)
+						knownAt = append(knownAt, at)
 					}
 				}
 				if strings.Contains(string(args), "panic") {
@@ -52,14 +52,14 @@ func TestFunctionCheck(t *testing.T) {
 		{`{"a":"panic"}`, nil, "/a /b /b/c", ""},
 		{`{"a":7}`, nil, "", "want string"},
 	} {
-		asked = nil
+		knownAt = nil
 		faults := e.Check([]byte(test.args), test.unknowns)
 		got := ""
 		if len(faults) > 0 {
 			got = faults[0].Message
 		}
-		if test.want == "" && got != "" || !strings.Contains(got, test.want) || strings.Join(asked, " ") != test.known {
-			t.Errorf("%s: %q, known %q; want %q, %q", test.args, got, asked, test.want, test.known)
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) || strings.Join(knownAt, " ") != test.known {
+			t.Errorf("%s: %q, known %q; want %q, %q", test.args, got, knownAt, test.want, test.known)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func beginsWith(name, source string) bool {
 	return strings.IndexByte(separators, name[len(source)]) >= 0
 }
 
-// Unavailable returns an unavailable fault if a name is not found because its source is unavailable; else nil.
+// Unavailable returns a fault with the code unavailable if name may be a function of a source that is unavailable; else nil.
 func Unavailable(p Provider, name string) *fault.Error {
 	_, candidates := sourcesOf(p, name)
 	for _, source := range candidates {

@@ -210,9 +210,9 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fn, _ := counted("s.get")
-			var asked []string
+			var called []string
 			fn.Call = func(_ context.Context, args []byte) ([]byte, error) {
-				asked = append(asked, string(args))
+				called = append(called, string(args))
 				return []byte(`"` + strings.Repeat("x", 90) + `"`), nil
 			}
 			c := New(&o)
@@ -221,7 +221,7 @@ func TestBounds(t *testing.T) {
 				call(t, r, "s.get", fmt.Sprintf(`{"i":%d}`, i))
 				checkInvariants(t, c)
 			}
-			if got := strings.Join(asked, ""); got != `{"i":1}{"i":2}{"i":3}{"i":4}{"i":5}{"i":2}` {
+			if got := strings.Join(called, ""); got != `{"i":1}{"i":2}{"i":3}{"i":4}{"i":5}{"i":2}` {
 				t.Error(got)
 			}
 		})

@@ -37,7 +37,7 @@ func TestConcurrentCallers(t *testing.T) {
 		"all leave": {callers: []caller{
 			{timeout: 5 * s, want: "timeout", at: 5 * s}, {after: 1 * s, timeout: 5 * s, want: "timeout", at: 6 * s},
 		}, calls: 1, ended: context.DeadlineExceeded},
-		"after all have left": {callers: []caller{
+		"all callers leave": {callers: []caller{
 			{timeout: 5 * s, want: "timeout", at: 5 * s}, {after: 6 * s, want: `{"n":2}`, at: 16 * s},
 		}, calls: 2, ended: context.DeadlineExceeded},
 	} {

@@ -91,7 +91,7 @@ func (r *reader) helpField(request *Request, target *helpTarget, m member, at st
 		switch {
 		case null:
 		case target.resource != "":
-			r.fault(fault.BadRequest, pointer, "resource stands here and at the top: give it once")
+			r.fault(fault.BadRequest, pointer, "resource is given here and at the top: give it once")
 		default:
 			target.resource, target.resourceAt = r.text(m.value, pointer), pointer
 		}

@@ -55,7 +55,7 @@ func TestDeviceAndDeviceType(t *testing.T) {
 			all: front.device/list rack/list
 			p: device-bay/list device_type/list devices/list
 			n: device/get interface/list device/list`},
-		"of equals the first": {[]Group{{Name: "a", Resources: []string{"dev*"}}, {Name: "b", Resources: []string{"*ice"}}}, `
+		"the first of equal patterns": {[]Group{{Name: "a", Resources: []string{"dev*"}}, {Name: "b", Resources: []string{"*ice"}}}, `
 			a: device-bay/list device/get device.interface/list device/list device_type/list devices/list
 			b: device/list
 			- netbox.rack.list`},
@@ -149,15 +149,15 @@ func TestLabels(t *testing.T) {
 		names []string
 		want  string
 	}{
-		"what all share is left out": {[]string{"gh.repo.issue.list", "gh.repo.pull.list", "gh.repo.pull.review.list"},
+		"the common prefix is left out": {[]string{"gh.repo.issue.list", "gh.repo.pull.list", "gh.repo.pull.review.list"},
 			"issue/list pull/list pull.review/list"},
-		"but a resource keeps a name":     {[]string{"gh.repo.get", "gh.repo.issue.list"}, "repo/get issue/list"},
-		"unless it is another's":          {[]string{"gh.repo.get", "gh.repo.repo.list"}, "repo/get repo.repo/list"},
-		"one resource":                    {[]string{"gh.repo.issue.get", "gh.repo.issue.list"}, "issue/get issue/list"},
-		"a server's tools":                {[]string{"fs.read", "fs.write"}, "fs/read fs/write"},
-		"the source where two have it":    {[]string{"a.device.get", "b.device.get", "b.rack.get"}, "a.device/get b.device/get rack/get"},
-		"the source where it would clash": {[]string{"b.get", "a.b.get", "c.d.get"}, "a.b/get b/get d/get"},
-		"a function without a resource":   {[]string{"alone", "a.b.get"}, "b/get /alone"},
+		"but a resource keeps a name":   {[]string{"gh.repo.get", "gh.repo.issue.list"}, "repo/get issue/list"},
+		"unless it is another's":        {[]string{"gh.repo.get", "gh.repo.repo.list"}, "repo/get repo.repo/list"},
+		"one resource":                  {[]string{"gh.repo.issue.get", "gh.repo.issue.list"}, "issue/get issue/list"},
+		"a server's tools":              {[]string{"fs.read", "fs.write"}, "fs/read fs/write"},
+		"source of equal labels":        {[]string{"a.device.get", "b.device.get", "b.rack.get"}, "a.device/get b.device/get rack/get"},
+		"source of a clashing label":    {[]string{"b.get", "a.b.get", "c.d.get"}, "a.b/get b/get d/get"},
+		"a function without a resource": {[]string{"alone", "a.b.get"}, "b/get /alone"},
 		"tools of servers with dots": {[]string{"sdl.symbol.getCard", "sdl.symbol.search", "sdl.echo"},
 			"sdl/echo symbol/getCard symbol/search"},
 		"the same resource below each": {[]string{"a.x.y.get", "b.x.y.get", "a.x.get"}, "x/get a.x.y/get b.x.y/get"},

@@ -37,9 +37,9 @@ func TestLog(t *testing.T) {
 		callbacks  *steps.Callbacks
 		lines      int
 	}{
-		{"nobody is told", "warn", &steps.Callbacks{}, 1},
-		{"the caller is told", "warn", &steps.Callbacks{Warn: func(f *fault.Error) {}}, 1},
-		{"a refusal", "enforce", &steps.Callbacks{}, 0},
+		{"caller without Warn", "warn", &steps.Callbacks{}, 1},
+		{"caller with Warn", "warn", &steps.Callbacks{Warn: func(f *fault.Error) {}}, 1},
+		{"denied call", "enforce", &steps.Callbacks{}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -120,7 +120,7 @@ func TestIgnoreBounds(t *testing.T) {
 	}{
 		"within":   {map[string]string{".gitignore": rules(100) + "*.o\n", "d/.gitignore": "*.p", "d/a.o": "", "d/a.p": ""}, "", nil},
 		"one file": {map[string]string{".gitignore": "*.o\n" + rules(50_000), "a.o": "", "b": ""}, "b", []skip{{"ignore_size", 1, ".gitignore"}}},
-		"a chain of them": {map[string]string{".gitignore": rules(50_000 - 2), "d/.gitignore": "*.o\n*.p\n*.q\n", "d/e/.gitignore": "*.r\n",
+		"nested files": {map[string]string{".gitignore": rules(50_000 - 2), "d/.gitignore": "*.o\n*.p\n*.q\n", "d/e/.gitignore": "*.r\n",
 			"d/e/a.p": "", "d/e/a.q": "", "d/e/a.r": "", "f/.gitignore": "*.s\n", "f/a.s": ""}, "d/e/a.q d/e/a.r",
 			[]skip{{"ignore_size", 2, "d/.gitignore"}}},
 		"other folders": {map[string]string{"a/.gitignore": rules(50_000), "b/.gitignore": rules(50_000), "b/f": ""}, "b/f", nil},
@@ -128,7 +128,7 @@ func TestIgnoreBounds(t *testing.T) {
 			"r/a.o": ""}, "r/a.o", []skip{{"ignore_size", 1, "r/.gitignore"}}},
 		"bytes": {map[string]string{".gitignore": "*.o\n" + strings.Repeat("#"+strings.Repeat("x", 1022)+"\n", 1024) + "*.p\n",
 			"a.o": "", "a.p": ""}, "a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
-		"a line cut": {map[string]string{".gitignore": strings.Repeat("#", (1<<20)-2) + "\na.p*\n", "a.o": "", "a.p": "",
+		"cut line": {map[string]string{".gitignore": strings.Repeat("#", (1<<20)-2) + "\na.p*\n", "a.o": "", "a.p": "",
 			"a": ""}, "a a.o a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
 		"a folder": {map[string]string{".gitignore/x": "", "a": ""}, "a", []skip{{"unreadable", 1, ".gitignore"}}},
 	} {

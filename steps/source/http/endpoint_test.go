@@ -78,7 +78,7 @@ func TestEndpointRequests(t *testing.T) {
 		{"path and query", `{"city":"Zürich/ü b","units":"a&b=c","n":1.10}`, httpsource.Endpoint{URL: "URL/v1/{city}/x{?units,n}"},
 			map[string]string{"line": "GET /v1/Z%C3%BCrich%2F%C3%BC%20b/x?units=a%26b%3Dc&n=1.10"}},
 		{"what is left out", `{"city":"x","units":null}`, httpsource.Endpoint{URL: "URL/v1/{city}{?units,n}"}, map[string]string{"line": "GET /v1/x"}},
-		{"a literal query goes on", `{"a":1,"list":["x","y"]}`,
+		{"a literal query is continued", `{"a":1,"list":["x","y"]}`,
 			httpsource.Endpoint{URL: "URL/?v=2&q={a}{&list*}", Query: map[string]json.RawMessage{"z": raw(`"$input.a"`), "no": raw("null")}},
 			map[string]string{"line": "GET /?v=2&q=1&list=x&list=y&z=1"}},
 		{"segments and objects", `{"p":["a","b/c"],"o":{"x":1,"y":"é"}}`, httpsource.Endpoint{URL: "URL{/p*}{?o*}", Input: raw(`{"type":"object"}`)},

@@ -228,19 +228,19 @@ func TestUpstreamSessionsAreIsolated(t *testing.T) {
 			t.Errorf("cid, a client without calls, received %q", reports)
 		}
 		for _, name := range []string{"ann", "bob"} {
-			asked, logged := 0, 0
+			requests, logged := 0, 0
 			for _, report := range clients[name].received() {
 				switch {
 				case strings.HasPrefix(report, "elicitation/create "+name):
-					asked++
+					requests++
 				case strings.HasPrefix(report, "notifications/message"):
 					logged++
 				default:
 					t.Errorf("%s received %s", name, report)
 				}
 			}
-			if asked != 10 || logged != 30 {
-				t.Errorf("%s received %d requests and %d log messages, want 10 and 30", name, asked, logged)
+			if requests != 10 || logged != 30 {
+				t.Errorf("%s received %d requests and %d log messages, want 10 and 30", name, requests, logged)
 			}
 		}
 	})

@@ -37,7 +37,7 @@ func TestCredentialsNeedHost(t *testing.T) {
 		name      string
 		o         Options
 		functions string
-		says      string // the fault at /baseUrl; "": none
+		message   string // the fault at /baseUrl; "": none
 	}{
 		{"no credentials", Options{}, "pets.news.get pets.pet.list", ""},
 		{"a key", Options{Auth: key}, "", "set baseUrl (to https://api.example.com, if that is correct)"},
@@ -49,8 +49,8 @@ func TestCredentialsNeedHost(t *testing.T) {
 		test.o.Name, test.o.Spec, test.o.Client = "pets",
 			writeDocument(t, guardedDocument("https://api.example.com/v1", "https://news.example.com")), mockTransport{http.NotFoundHandler()}
 		s, err := New(&test.o)
-		if test.says != "" {
-			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.says) ||
+		if test.message != "" {
+			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.message) ||
 				strings.Contains(f.Message, keyValue) {
 				t.Errorf("%s: %v", test.name, err)
 			}

@@ -260,8 +260,8 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 	}
 }
 
-// TestCacheBytes: whatever is requested, the stored answers stay within the bound, and use it.
-func TestCacheBytes(t *testing.T) {
+// TestMemoryOfCachedAnswers: whatever is requested, the stored answers stay within the bound, and use it.
+func TestMemoryOfCachedAnswers(t *testing.T) {
 	t.Parallel()
 	const maximum, overhead = 40_000, 700 // the memory of an answer besides its body
 	for seed := range uint64(20) {

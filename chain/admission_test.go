@@ -74,31 +74,31 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 				go func() { cancelled <- e.Run(ctx, []byte(heavy), &chain.Caller{ID: "greedy"}) }()
 				synctest.Wait()
 				if len(answers) > 0 {
-					t.Fatalf("it did not wait: %.300s", (<-answers).JSON)
+					t.Fatalf("answered without waiting for its slot: %.300s", (<-answers).JSON)
 				}
 				light := e.Run(t.Context(), []byte(`{"steps":[{"fn":"expr.eval","args":{"expression":"1 + 1"}}]}`), &chain.Caller{ID: "modest"})
 				if !light.OK {
-					t.Fatalf("%s", light.JSON)
+					t.Fatalf("light chain: %s", light.JSON)
 				}
 				cancel()
 				if a := <-cancelled; a.OK || a.Error.Code != fault.Cancelled {
-					t.Fatalf("cancelled: %.300s", a.JSON)
+					t.Fatalf("answer of the cancelled request: %.300s", a.JSON)
 				}
 				time.Sleep(20 * time.Second) // the wait is not the expression's time
 				other()
 				if a := <-answers; !a.OK {
-					t.Fatalf("%.600s", a.JSON)
+					t.Fatalf("heavy chain after the wait: %.600s", a.JSON)
 				}
 				if _, err := limiter.Acquire(t.Context(), "other"); err != nil {
-					t.Fatal("the slot was not given back:", err)
+					t.Fatal("the slot is still taken:", err)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitedForAServer: a call whose time ended while it waited for a slot of a server says so, to any caller.
-func TestWaitedForAServer(t *testing.T) {
+// TestTimeoutWhileWaitingForServer: a call whose time ended while it waited for a slot of a server says so, to any caller.
+func TestTimeoutWhileWaitingForServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := admit.NewServer("disk", 1)
@@ -119,22 +119,22 @@ func TestWaitedForAServer(t *testing.T) {
 		}}, chain.Options{}, false)
 		silent := steps.WithoutCauses(t.Context(), func(context.Context, string,
 			*fault.Error) {
-			t.Error("it is logged as a failure of the source")
+			t.Error("the timeout was reported as a failure of the source")
 		})
 		for _, ctx := range []context.Context{t.Context(), silent} {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil)
 			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message,
 				"disk is called 1 times at once at most (concurrency)") {
-				t.Errorf("%s", a.JSON)
+				t.Errorf("timeout of the step: %s", a.JSON)
 			}
 			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK ||
 				!strings.Contains(string(a.JSON), "budget.maxDurationMs") {
-				t.Errorf("%s", a.JSON)
+				t.Errorf("timeout of the chain: %s", a.JSON)
 			}
 		}
 		release()
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil); !a.OK {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("call with a free slot: %s", a.JSON)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestWaitedForAServer(t *testing.T) {
 func TestRunningBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var going sync.WaitGroup
+		var running sync.WaitGroup
 		hold := make(chan struct{})
 		functions := append(texts(t), steps.Function{
 			Spec: steps.Spec{Name: "test.wait", Effect: steps.Read, EffectDeclared: true},
@@ -157,7 +157,7 @@ func TestRunningBytes(t *testing.T) {
 		}
 		const large = `{"steps":[{"fn":"test.text","args":{"bytes":4000000}},{"fn":"test.wait","when":"status(0) == \"ok\""}],"return":"$1"}`
 		for _, id := range []string{"a", "a", "b"} {
-			going.Go(func() {
+			running.Go(func() {
 				if a := run(id, large); !a.OK {
 					t.Errorf("%s: %.300s", id, a.JSON)
 				}
@@ -166,21 +166,21 @@ func TestRunningBytes(t *testing.T) {
 		}
 		third := run("a", large)
 		if third.OK || third.Error.Code != fault.Busy || !strings.Contains(string(third.JSON), "limits.maxRunningBytes") {
-			t.Errorf("a third: %.500s", third.JSON)
+			t.Errorf("third large chain of a caller: %.500s, want busy", third.JSON)
 		}
 		args := run("b", `{"steps":[{"fn":"test.text","args":{"bytes":2500000}},{"fn":"test.text","args":{"bytes":1,"as":"$0"}}],"return":"$1"}`)
 		if args.OK || args.Error.Code != fault.Busy || args.Error.At != "/steps/1" {
-			t.Errorf("arguments are not held: %.300s", args.JSON)
+			t.Errorf("large arguments: %.300s, want busy", args.JSON)
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			if a := run(id, `{"steps":[{"fn":"test.text","args":{"bytes":60000}}],"return":{"n":"$0"},"budget":{"maxTotalTokens":100000}}`); !a.OK {
-				t.Errorf("a small one of %s: %.300s", id, a.JSON)
+				t.Errorf("small chain of %s: %.300s", id, a.JSON)
 			}
 		}
 		close(hold)
-		going.Wait()
+		running.Wait()
 		if n := limiter.Held(); n != 0 {
-			t.Errorf("%d bytes are held by nobody", n)
+			t.Errorf("%d bytes are still held after all chains", n)
 		}
 	})
 }
@@ -211,19 +211,19 @@ func TestHeldBytes(t *testing.T) {
 			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { maximum = max(maximum, limiter.Held()) }}
 			a := e.Run(t.Context(), []byte(c.request), watched)
 			if refused := c.minimum > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
-				t.Fatalf("%.300s", a.JSON)
+				t.Fatalf("got %.300s, refused %t", a.JSON, refused)
 			} else if !refused && !strings.HasPrefix(name, "return") && maximum < c.minimum-1<<17 {
-				t.Errorf("%d bytes were held, of at least %d", maximum, c.minimum)
+				t.Errorf("%d bytes were held, want at least %d", maximum, c.minimum)
 			}
 			if n := limiter.Held(); n != 0 {
-				t.Errorf("%d bytes are held by nobody", n)
+				t.Errorf("%d bytes are still held after the chain", n)
 			}
 		})
 	}
 }
 
-// TestFetchHolds: a stored value counts as held while it is fetched.
-func TestFetchHolds(t *testing.T) {
+// TestFetchCountsAsHeld: a stored value counts as held while it is fetched.
+func TestFetchCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	limiter := admit.New(1, 1)
 	e := engineOf(t, texts(t), chain.Options{Admission: limiter, MaxChainBytes: 2 << 20, MaxRunningBytes: 8 << 20, MaxTotalTokens: 2000}, true)
@@ -231,15 +231,15 @@ func TestFetchHolds(t *testing.T) {
 	token := gjson.GetBytes(stored.JSON, "continuation_token").Str
 	page := fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"len($result)","lite":true}`, token)
 	if a := e.Run(t.Context(), []byte(page), nil); string(a.JSON) != "1000000" {
-		t.Fatalf("%s", a.JSON)
+		t.Fatalf("fetch: %s", a.JSON)
 	}
 	limiter.Hold("other", 7<<20, 0)
 	if a := e.Run(t.Context(), []byte(page), nil); a.OK || a.Error.Code != fault.Busy {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("fetch without free memory: %s, want busy", a.JSON)
 	}
 	limiter.Hold("other", -7<<20, 0)
 	if limiter.Held() != 0 {
-		t.Error("bytes are held by nobody")
+		t.Error("bytes are still held after the fetches")
 	}
 }
 
@@ -252,12 +252,12 @@ func TestLostResult(t *testing.T) {
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":3000000}}]}`), nil)
 	if a.OK || a.Error.Code != fault.LimitExceeded || !strings.Contains(a.Error.Message, "has run") ||
 		gjson.GetBytes(a.JSON, "error.retryable").Bool() {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("lost result of a write: %s", a.JSON)
 	}
 }
 
-// TestReferencesEnd: resolving references ends with the time limit, and when the caller has left.
-func TestReferencesEnd(t *testing.T) {
+// TestResolvingReferencesIsCancelled: resolving references ends with the time limit, and when the caller has left.
+func TestResolvingReferencesIsCancelled(t *testing.T) {
 	t.Parallel()
 	const n = 300_000
 	long := "[" + strings.Repeat("0,", n) + "0]"
@@ -266,14 +266,14 @@ func TestReferencesEnd(t *testing.T) {
 	a := e.Run(t.Context(), fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1,"as":%s}}]}`,
 		long, many), nil)
 	if a.OK || a.Error.Code != fault.Timeout {
-		t.Errorf("arguments: %.300s", a.JSON)
+		t.Errorf("resolving arguments: %.300s, want timeout", a.JSON)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	a = e.Run(ctx, fmt.Appendf(nil, `{"params":{"a":{}},"input":{"a":%s},"steps":[{"fn":"test.text","args":{"bytes":1}}],"return":%s}`, long,
 		many), nil)
 	if a.OK || a.Error.Code != fault.Timeout {
-		t.Errorf("return: %.300s", a.JSON)
+		t.Errorf("resolving return: %.300s, want timeout", a.JSON)
 	}
 }
 

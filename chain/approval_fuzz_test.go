@@ -78,7 +78,7 @@ func FuzzApproval(f *testing.F) {
 				&chain.Caller{ID: "another"}),
 		} {
 			if a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal {
-				t.Fatalf("%s: %q, %s", name, g.log, a.JSON)
+				t.Fatalf("%s: calls %q, answer %s", name, g.log, a.JSON)
 			}
 		}
 		a := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s,"replace":{"0":{"fn":"guarded.put","args":{"k":%s}}}}`,
@@ -87,17 +87,17 @@ func FuzzApproval(f *testing.F) {
 		switch {
 		case right && k == "1":
 			if !a.OK || !slices.Equal(g.log, []string{`guarded.put {"k":"1"}`}) {
-				t.Fatalf("%q, %s", g.log, a.JSON)
+				t.Fatalf("right approval: calls %q, answer %s", g.log, a.JSON)
 			}
 		case a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal:
-			t.Fatalf("%q, %s", g.log, a.JSON)
+			t.Fatalf("wrong approval: calls %q, answer %s", g.log, a.JSON)
 		case !right && approve != "" && resume == question.Run:
 			if a.Error.Code != fault.Denied && a.Error.Code != fault.Compile { // an argument may be a reference to nothing
-				t.Fatalf("%s", a.JSON)
+				t.Fatalf("wrong approval: %s, want denied or compile", a.JSON)
 			}
 			if again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, question.Run, token), nil); !again.OK ||
 				len(g.log) != 1 {
-				t.Fatalf("the right approval after it: %q, %s", g.log, again.JSON)
+				t.Fatalf("right approval after a wrong one: calls %q, answer %s", g.log, again.JSON)
 			}
 		}
 	})
@@ -120,9 +120,9 @@ func drawnGuardedChain(t *rapid.T) string {
 	return "[" + strings.Join(rapid.SliceOfN(rapid.Custom(drawnGuardedStep), 1, 3).Draw(t, "steps"), ",") + "]"
 }
 
-// TestOnlyWhatWasApproved: however a chain changes between its question and its resume, each call that reaches the store was shown with its
+// TestOnlyApprovedCalls: however a chain changes between its question and its resume, each call that reaches the store was shown with its
 // undo, and approved after it was last made. A forged, used or cut approval, or that of another run, sends nothing.
-func TestOnlyWhatWasApproved(t *testing.T) {
+func TestOnlyApprovedCalls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGuarded(t)
@@ -135,23 +135,23 @@ func TestOnlyWhatWasApproved(t *testing.T) {
 				return // it has ended, or failed
 			}
 			run, token := a.Question.Run, gjson.GetBytes(a.JSON, "approve").Str
-			sent, takes := token, true
+			sent, valid := token, true
 			switch rapid.IntRange(0, 4).Draw(t, "approval") {
 			case 0:
 				at := rapid.IntRange(0, len(token)-1).Draw(t, "at")
-				sent, takes = token[:at]+string(token[at]^1)+token[at+1:], false
+				sent, valid = token[:at]+string(token[at]^1)+token[at+1:], false
 			case 1:
-				sent, takes = token[:rapid.IntRange(1, len(token)-1).Draw(t, "cut")], false
+				sent, valid = token[:rapid.IntRange(1, len(token)-1).Draw(t, "cut")], false
 			case 2:
 				if len(used) > 0 {
-					sent, takes = rapid.SampledFrom(used).Draw(t, "used"), false
+					sent, valid = rapid.SampledFrom(used).Draw(t, "used"), false
 				}
 			}
 			request := fmt.Sprintf(`{"resume":%q,"approve":%q`, run, sent)
 			if rapid.Bool().Draw(t, "changed") {
 				request += `,"steps":` + drawnGuardedChain(t)
 			}
-			if takes {
+			if valid {
 				used = append(used, token)
 				for i := range a.Question.Calls {
 					approved[a.Question.Calls[i].Function+" "+string(a.Question.Calls[i].Args)]++
@@ -159,15 +159,15 @@ func TestOnlyWhatWasApproved(t *testing.T) {
 			}
 			g.log = nil
 			next := g.engine.Run(t.Context(), []byte(request+"}"), nil)
-			if !takes {
+			if !valid {
 				if len(g.log) > 0 || next.Error == nil || next.Error.Code != fault.Denied {
-					t.Fatalf("%s sends %q: %s", request, g.log, next.JSON)
+					t.Fatalf("%s, not approved, makes the calls %q: %s", request, g.log, next.JSON)
 				}
 				continue
 			}
 			for _, call := range g.log {
 				if approved[call]--; approved[call] < 0 {
-					t.Fatalf("nobody has approved %s, but %s", call, a.JSON)
+					t.Fatalf("%s was made without approval: %s", call, a.JSON)
 				}
 			}
 			a = next
@@ -198,7 +198,7 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 				changed), nil)
 			once := name == "twice the one" // the first of the two is the call that was shown
 			if b.OK || b.Error.Code != fault.ApprovalRequired || len(g.log) > 0 && !once || len(g.log) > 1 {
-				t.Errorf("%q: %s", g.log, b.JSON)
+				t.Errorf("calls %q, answer %s", g.log, b.JSON)
 			}
 		})
 	}
@@ -210,25 +210,25 @@ func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	g := newGuarded(t)
 	defer g.journal.Close()
 	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
-	without := newRegistry(t, nil)
+	noFunctions := newRegistry(t, nil)
 	for _, request := range []string{fmt.Sprintf(`{"resume":%q,"approve":%q}`, a.Question.Run, gjson.GetBytes(a.JSON, "approve").Str), `{}`} {
-		c := &chain.Caller{Functions: without}
+		c := &chain.Caller{Functions: noFunctions}
 		if request == `{}` {
 			c.Decision = &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}
 		}
 		b := g.engine.Run(t.Context(), []byte(request), c)
 		if b.OK || len(g.log) > 0 || len(b.Faults) != 1 || b.Faults[0].Code != fault.UnknownFunction {
-			t.Errorf("%q: %s", g.log, b.JSON)
+			t.Errorf("without the function: calls %q, answer %s", g.log, b.JSON)
 		}
 	}
 	if b := g.engine.Run(t.Context(), []byte(`{}`), &chain.Caller{Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof,
 		Yes: true}}); !b.OK || len(g.log) != 1 {
-		t.Errorf("with them: %q, %s", g.log, b.JSON)
+		t.Errorf("with the function: calls %q, answer %s", g.log, b.JSON)
 	}
 }
 
-// TestDecisionOnRunThatGoesOn: while a request continues a run, or an operator decides about it, all others get busy.
-func TestDecisionOnRunThatGoesOn(t *testing.T) {
+// TestDecisionOnBusyRun: while a request continues a run, or an operator decides about it, all others get busy.
+func TestDecisionOnBusyRun(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
 	defer g.journal.Close()
@@ -238,15 +238,15 @@ func TestDecisionOnRunThatGoesOn(t *testing.T) {
 		asked++
 		for _, c := range []*chain.Caller{nil, {Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}}} {
 			if b := g.engine.Run(ctx, fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), c); b.OK || b.Error.Code != fault.Busy {
-				t.Errorf("%s", b.JSON)
+				t.Errorf("second resume: %s, want busy", b.JSON)
 			}
 		}
 		if _, err := chain.Approve(ctx, g.journal, a.Question.Run, ""); !journal.IsBusy(err) {
-			t.Errorf("%v", err)
+			t.Errorf("Approve: %v, want busy", err)
 		}
 		return true, nil
 	}}
 	if b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), who); !b.OK || asked != 1 || len(g.log) != 1 {
-		t.Errorf("asked %d times, %q: %s", asked, g.log, b.JSON)
+		t.Errorf("%d questions, calls %q: %s", asked, g.log, b.JSON)
 	}
 }

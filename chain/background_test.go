@@ -32,7 +32,7 @@ func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended cha
 	ended, tokens = make(chan *chain.Answer, 1), make(chan string, 1)
 	return e, &chain.Caller{ID: "ann", Background: func(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
 		if run.ID == "" || run.Steps != 1 {
-			t.Errorf("%+v", run)
+			t.Errorf("background run %+v, want one step and an id", run)
 		}
 		return &chain.Background{Context: context.WithoutCancel(ctx), Progress: func(chain.Progress) {},
 			End: func(a *chain.Answer, stored chain.StoredAnswer) {
@@ -55,21 +55,21 @@ func TestAnsweredBeforeItsEnd(t *testing.T) {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"lite":true,`+field+`}`), c)
 			cancel()
 			if took := time.Since(began); took != after || a.Run == "" || !a.OK || gjson.GetBytes(a.JSON, "run").Str != a.Run {
-				t.Errorf("%s: after %v: %s", field, took, a.JSON)
+				t.Errorf("%s: answered after %v: %s", field, took, a.JSON)
 			}
 			var document any
 			if err := json.Unmarshal(a.JSON, &document); err != nil || published.Validate(document) != nil {
-				t.Errorf("%s: %v %v", a.JSON, err, published.Validate(document))
+				t.Errorf("%s does not match the published schema: %v, %v", a.JSON, err, published.Validate(document))
 			}
 			end, token := <-ended, <-tokens
 			if took := time.Since(began); took != time.Minute || end == nil || string(end.JSON) != `"done"` {
-				t.Errorf("%s: after %v: %v", field, took, end)
+				t.Errorf("%s: ended after %v with %v", field, took, end)
 			}
 			if stored, _, err := e.StoredResult(t.Context(), token, c); err != nil || string(stored) != `"done"` {
-				t.Errorf("kept: %s %v", stored, err)
+				t.Errorf("stored answer %s, %v", stored, err)
 			}
 			if _, _, err := e.StoredResult(t.Context(), token, &chain.Caller{ID: "bob"}); fault.CodeOf(err) != fault.TokenExpired {
-				t.Errorf("for another caller: %v", err)
+				t.Errorf("another caller fetches the stored answer: %v, want token_expired", err)
 			}
 		})
 	}
@@ -84,16 +84,16 @@ func TestAnsweredAtItsEnd(t *testing.T) {
 		const patient = `{"steps":[{"fn":"job.run"}],"lite":true,"asyncAfterMs":3600000}`
 		a := e.Run(t.Context(), []byte(patient), c)
 		if end := <-ended; string(a.JSON) != `"done"` || a.Run != "" || end != nil || <-tokens != "" {
-			t.Errorf("%s, %v", a.JSON, end)
+			t.Errorf("answer %s, background answer %v", a.JSON, end)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if a = e.Run(ctx, []byte(patient), c); a.Error == nil || a.Error.Code != fault.Timeout || <-ended != nil {
-			t.Errorf("cancelled: %s", a.JSON)
+			t.Errorf("answer of a cancelled request: %s", a.JSON)
 		}
 		<-tokens
 		if a = e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"lite":true,"async":true}`), nil); string(a.JSON) != `"done"` {
-			t.Errorf("without a background: %s", a.JSON)
+			t.Errorf("answer to a caller without Background: %s", a.JSON)
 		}
 	})
 }
@@ -109,10 +109,10 @@ func TestRefusedBackground(t *testing.T) {
 		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"async":true}`), c)
 		resume := gjson.GetBytes(a.JSON, "resume").Str
 		if a.Error == nil || a.Error.Code != fault.Busy || resume == "" {
-			t.Fatalf("%s", a.JSON)
+			t.Fatalf("got %s, want busy and a resume", a.JSON)
 		}
 		if a = e.Run(t.Context(), []byte(`{"resume":"`+resume+`","async":false,"lite":true}`), c); string(a.JSON) != `"done"` {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("resume: %s", a.JSON)
 		}
 	})
 }

@@ -34,10 +34,10 @@ func TestManyFaultsAreReportedInTime(t *testing.T) {
 			request := []byte(`{"steps":[` + strings.Repeat(piece+",", 1_000_000/len(piece)) + piece + `]}`)
 			answer := e.Run(context.Background(), request, nil)
 			if answer.OK || answer.Error.Code != fault.Compile || len(answer.Faults) != 1000 {
-				t.Fatalf("%d faults: %.300s", len(answer.Faults), answer.JSON)
+				t.Fatalf("%d faults, want 1000: %.300s", len(answer.Faults), answer.JSON)
 			}
 			if more := gjson.GetBytes(answer.JSON, "error.more").Int(); more < 1000 {
-				t.Errorf("%d more", more)
+				t.Errorf("%d more faults, want at least 1000", more)
 			}
 		})
 	}
@@ -53,13 +53,13 @@ func TestManyFaultsAreReportedInTime(t *testing.T) {
 		request := fmt.Appendf(nil, `{"params":{%s"z":{"default":1}},"input":{%s"z":1},"steps":[{"fn":"test.panic"}],"dryRun":true}`,
 			params.Bytes(), input.Bytes())
 		if answer := e.Run(context.Background(), request, nil); !answer.OK || len(answer.Warnings) != 100 {
-			t.Errorf("%d warnings: %.300s", len(answer.Warnings), answer.JSON)
+			t.Errorf("%d warnings, want 100: %.300s", len(answer.Warnings), answer.JSON)
 		}
 	})
 }
 
-// TestConcurrencyIsOfTheWholeChain: inline chains do not multiply the number of concurrent calls.
-func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
+// TestConcurrencyLimitsWholeChain: inline chains do not multiply the number of concurrent calls.
+func TestConcurrencyLimitsWholeChain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, maximum atomic.Int64
@@ -80,23 +80,23 @@ func TestConcurrencyIsOfTheWholeChain(t *testing.T) {
 		}
 		answer := e.Run(context.Background(), []byte(`{"steps":[`+inner+`,`+inner+`,`+inner+`]}`), nil)
 		if !answer.OK || maximum.Load() > 16 || maximum.Load() < 8 {
-			t.Errorf("%d at once: %.300s", maximum.Load(), answer.JSON)
+			t.Errorf("%d concurrent calls, want 8 to 16: %.300s", maximum.Load(), answer.JSON)
 		}
 	})
 }
 
-// TestFactor: a counter with a high factor raises the minimum budget, and an answer within that minimum still has its probe.
-func TestFactor(t *testing.T) {
+// TestCounterFactor: a counter with a high factor raises the minimum budget, and an answer within that minimum still has its probe.
+func TestCounterFactor(t *testing.T) {
 	t.Parallel()
 	counter := newCounter(t, 2.5)
 	e := engine(t, &world{}, chain.Options{Counter: counter})
 	request := `{"budget":{"maxTotalTokens":%d},"steps":[{"fn":"test.items","args":{"n":500}}]}`
 	if answer := e.Run(context.Background(), fmt.Appendf(nil, request, 374), nil); answer.OK || answer.Faults[0].Code != fault.BudgetTooSmall {
-		t.Errorf("374: %s", answer.JSON)
+		t.Errorf("budget of 374 tokens: %s, want budget_too_small", answer.JSON)
 	}
 	answer := e.Run(context.Background(), fmt.Appendf(nil, request, 375), nil)
 	if !answer.OK || gjson.GetBytes(answer.JSON, "result.continuation_token").Str == "" || counter.Count(answer.JSON, -1) > 375 {
-		t.Errorf("375: %s", answer.JSON)
+		t.Errorf("budget of 375 tokens: %s", answer.JSON)
 	}
 }
 

@@ -75,23 +75,23 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 		label := rapid.SampledFrom([]string{"", "", "batch.jsonl:1234", strings.Repeat("𓀀", 100)}).Draw(t, "label")
 		answer := e.Run(context.Background(), request, &chain.Caller{Label: label})
 		if !json.Valid(answer.JSON) {
-			t.Fatalf("not JSON: %s\nfor %s", answer.JSON, request)
+			t.Fatalf("the answer is not JSON: %s\nfor %s", answer.JSON, request)
 		}
 		cost := counter.Count(answer.JSON, -1)
 		if cost > limit {
-			t.Fatalf("the answer costs %d of %d: %s\nfor %s", cost, limit, answer.JSON, request)
+			t.Fatalf("the answer costs %d tokens, limit %d: %s\nfor %s", cost, limit, answer.JSON, request)
 		}
 		if answer.OK && lite {
 			return
 		}
 		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
-			t.Fatalf("the answer says %d and costs %d: %s", reported, cost, answer.JSON)
+			t.Fatalf("the answer reports %d tokens and costs %d: %s", reported, cost, answer.JSON)
 		}
 		if ok := gjson.GetBytes(answer.JSON, "ok").Bool(); ok != answer.OK {
-			t.Fatalf("ok is %t and OK is %t", ok, answer.OK)
+			t.Fatalf("the answer has ok %t, Answer.OK is %t", ok, answer.OK)
 		}
 		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
-			t.Fatalf("the code %s was lost: %s", answer.Error.Code, answer.JSON)
+			t.Fatalf("the answer lacks the code %s: %s", answer.Error.Code, answer.JSON)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 		answer := e.Run(context.Background(), fmt.Appendf(nil, `{"lite":%t,"steps":[{"fn":"test.items","args":{"n":%d},"select":"$result.items"}]}`, lite, n), nil)
 		token := find(answer.JSON, lite, "continuation_token").Str
 		if token == "" {
-			t.Fatalf("no token in %s", answer.JSON)
+			t.Fatalf("the answer lacks a continuation token: %s", answer.JSON)
 		}
 		size := rapid.IntRange(1, 10).Draw(t, "size")
 		var joined []string
@@ -126,7 +126,7 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 			want = append(want, fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i))
 		}
 		if strings.Join(joined, ",") != strings.Join(want, ",") {
-			t.Fatalf("the pages joined are %s", strings.Join(joined, ","))
+			t.Fatalf("wrong joined pages: %s", strings.Join(joined, ","))
 		}
 	})
 }

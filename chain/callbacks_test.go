@@ -74,7 +74,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
 		{"nor does it in another case", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
-		{"a name that a ready source has not does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
+		{"a name that a ready source lacks does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
 		{"a suffix has become ambiguous", `{"steps":[{"fn":"get"}]}`, 3 * time.Second, fault.UnknownFunction},
 		{"a source that failed is named", `{"steps":[{"fn":"never.get"}]}`, 3 * time.Second, fault.Unavailable},
 		{"no longer than the chain may take", `{"steps":[{"fn":"never.get"}],"budget":{"maxDurationMs":500}}`, 500 * time.Millisecond, fault.Unavailable},
@@ -83,24 +83,24 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ready := &late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}}
-				comes := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
+				starting := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
 				never := &late{name: "never", state: steps.Status{State: steps.StateStarting}}
-				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, comes, never)})
+				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, starting, never)})
 				must(t, err)
-				time.AfterFunc(time.Second, func() { comes.become(steps.StateReady, nil, one) })
+				time.AfterFunc(time.Second, func() { starting.become(steps.StateReady, nil, one) })
 				time.AfterFunc(3*time.Second, func() {
 					never.become(steps.StateFailed, fault.New(fault.Unavailable, "no such program"), nil)
 				})
 				started := time.Now()
 				a := e.Run(t.Context(), []byte(test.request), nil)
 				if took := time.Since(started); took != test.after {
-					t.Errorf("took %v", took)
+					t.Errorf("answered after %v, want %v", took, test.after)
 				}
 				switch {
 				case test.code == "" && !a.OK:
-					t.Errorf("%s", a.JSON)
+					t.Errorf("got %s, want success", a.JSON)
 				case test.code != "" && (len(a.Faults) != 1 || a.Faults[0].Code != test.code || a.Faults[0].At != "/steps/0/fn"):
-					t.Errorf("%s", a.JSON)
+					t.Errorf("got %s, want %s", a.JSON, test.code)
 				}
 				time.Sleep(4 * time.Second)
 			})
@@ -173,7 +173,7 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 		`2/3 2 "a.get" false 0/0 `, `3/3 2 "a.get" true 0/0 `,
 	}
 	if !a.OK || !slices.Equal(reports, want) {
-		t.Errorf("%s told\n%s", a.JSON, strings.Join(reports, "\n"))
+		t.Errorf("%s reported\n%s", a.JSON, strings.Join(reports, "\n"))
 	}
 	// Without a front end that wants progress, there is nothing to call.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -181,11 +181,11 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 	}
 	e = engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get"}, Call: silent}}, chain.Options{}, false)
 	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"}],"lite":true}`), nil); string(a.JSON) != "true" {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("the function sees callbacks that no front end wants: %s", a.JSON)
 	}
 }
 
-func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
+func TestStoredValuesBelongToTheCaller(t *testing.T) {
 	t.Parallel()
 	keeps := func(ctx context.Context, _ []byte) ([]byte, error) {
 		token, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
@@ -197,14 +197,14 @@ func TestWhatFunctionsKeepIsTheCallers(t *testing.T) {
 		Token string `json:"continuation_token"`
 	}
 	if err := json.Unmarshal(a.JSON, &probe); err != nil || probe.Token == "" {
-		t.Fatalf("%s", a.JSON)
+		t.Fatalf("got no token: %s", a.JSON)
 	}
 	fetch := fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, probe.Token)
 	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "me"}); string(a.JSON) != `{"data":"AAAA"}` {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("fetch by the caller: %s", a.JSON)
 	}
 	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "other"}); a.OK || a.Error.Code != fault.TokenExpired {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("fetch by another caller: %s, want token_expired", a.JSON)
 	}
 }
 
@@ -245,10 +245,10 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 			t.Errorf("%s", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != "" {
-			t.Errorf("a function's own time: %s", a.JSON)
+			t.Errorf("timeout of the function itself: %s", a.JSON)
 		}
 		for fn, request := range map[string]string{
-			"a source that tells": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
+			"a source that reports the outcome": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
 			"a stubborn write":    `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
 		} {
 			if a := e.Run(t.Context(), []byte(request), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.SentUnknown {

@@ -40,40 +40,40 @@ func TestCallerBound(t *testing.T) {
 			maximum = min(maximum, max(n, 150))
 		}
 		if n := counter.Count(a.JSON, -1); n > maximum || a.OK == fails {
-			r.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
+			r.Fatalf("%d tokens, limit %d: %s", n, maximum, a.JSON)
 		}
 		has := strings.Contains(string(a.JSON), "a notice of the door")
 		if has != a.Warned || has && (len(caller.Warnings) == 0 || lite && !fails) {
-			r.Fatalf("warned %v: %s", a.Warned, a.JSON)
+			r.Fatalf("Warned is %v: %s", a.Warned, a.JSON)
 		}
 		if !has && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
-			r.Fatalf("a notice is left out of %d tokens: %s", maximum, a.JSON)
+			r.Fatalf("the answer lacks the notice, limit %d: %s", maximum, a.JSON)
 		}
 		if lite && !fails {
 			return
 		}
 		validate(t, schema, a.JSON)
 		if limit := gjson.GetBytes(a.JSON, "usage.limit").Int(); limit != int64(maximum) {
-			r.Fatalf("limit %d, not %d", limit, maximum)
+			r.Fatalf("limit %d, want %d", limit, maximum)
 		}
 		result := gjson.GetBytes(a.JSON, "result")
 		if fails {
 			return
 		}
 		if !result.Exists() {
-			r.Fatalf("no result: %s", a.JSON)
+			r.Fatalf("the answer lacks its result: %s", a.JSON)
 		}
 		token := result.Get("continuation_token").Str
 		if token == "" {
 			return
 		}
 		if result.Get("preview").Str == "" {
-			r.Fatalf("no preview in %d tokens: %s", maximum, a.JSON)
+			r.Fatalf("the probe lacks its preview, limit %d: %s", maximum, a.JSON)
 		}
 		fetched := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"summary"}`, token), caller)
 		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 ||
 			fetched.Warned != (len(caller.Warnings) > 0) {
-			r.Fatalf("a fetch: %s", fetched.JSON)
+			r.Fatalf("fetch: %s", fetched.JSON)
 		}
 	})
 }

@@ -32,10 +32,10 @@ func TestRefuse(t *testing.T) {
 	reported, more := gjson.GetBytes(answer.JSON, "error.faults.#").Int(), gjson.GetBytes(answer.JSON, "error.more").Int()
 	if reported+more != 50 || reported < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest ||
 		gjson.GetBytes(answer.JSON, "error.faults.0.step").Exists() {
-		t.Errorf("%s", answer.JSON)
+		t.Errorf("refusal with 50 faults: %s", answer.JSON)
 	}
 	if answer := e.Refuse(context.Background(), nil, nil); codeOf(answer) != fault.Internal {
-		t.Errorf("no fault: %s", answer.JSON)
+		t.Errorf("refusal without faults: %s, want internal", answer.JSON)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestDeliver(t *testing.T) {
 	e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 1000, ProbeAbove: 5}, true)
 	small := `{ "help": "text",  "n": 1.10 }`
 	if answer := e.Deliver(context.Background(), []byte(small), nil, nil); !answer.OK || string(answer.JSON) != `{"help":"text","n":1.10}` {
-		t.Errorf("small: %s", answer.JSON)
+		t.Errorf("small value: %s", answer.JSON)
 	}
 	large := objects(60)
 	answer := e.Deliver(context.Background(), []byte(large), nil, &chain.Caller{ID: "a"})
@@ -55,10 +55,10 @@ func TestDeliver(t *testing.T) {
 	}
 	fetch := fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"query":"$result[59].id"}`, token)
 	if answer := e.Run(context.Background(), fetch, &chain.Caller{ID: "a"}); string(answer.JSON) != "1059" {
-		t.Errorf("fetched %s", answer.JSON)
+		t.Errorf("fetched %s, want 1059", answer.JSON)
 	}
 	if answer := e.Run(context.Background(), fetch, &chain.Caller{ID: "b"}); codeOf(answer) != fault.TokenExpired {
-		t.Errorf("another caller fetched %s", answer.JSON)
+		t.Errorf("fetch by another caller: %s, want token_expired", answer.JSON)
 	}
 	for want, answer := range map[fault.Code]*chain.Answer{
 		fault.BudgetTooSmall: e.Deliver(context.Background(), []byte(small), &chain.Delivery{MaxTotalTokens: 20}, nil),
@@ -67,7 +67,7 @@ func TestDeliver(t *testing.T) {
 			[]byte(large), nil, nil),
 	} {
 		if codeOf(answer) != want || !json.Valid(answer.JSON) {
-			t.Errorf("%s: %s", want, answer.JSON)
+			t.Errorf("want %s: %s", want, answer.JSON)
 		}
 	}
 }

@@ -85,17 +85,17 @@ func TestDurable(t *testing.T) {
 				began := time.Now()
 				a := e.Run(t.Context(), []byte(test.request), c)
 				if took := time.Since(began).Truncate(time.Second); took != test.after || !a.OK || (a.Run == "") != test.answered {
-					t.Fatalf("%v: %s", took, a.JSON)
+					t.Fatalf("answered after %v: %s", took, a.JSON)
 				}
 				run := w.handed
 				if run.Key != test.key || run.MaxTotalTokens != 900 || run.Lease != 1 || !test.answered && a.Run != run.Run {
-					t.Errorf("%+v for %s", run, a.JSON)
+					t.Errorf("handed run %+v, answer %s", run, a.JSON)
 				}
 				time.Sleep(2 * time.Minute)
 				past, err := e.PastRun(t.Context(), run.Run, c)
 				if err != nil || past.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
 					past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
-					t.Errorf("%+v: %v", past, err)
+					t.Errorf("past run %+v, %v", past, err)
 				}
 			})
 		})
@@ -112,16 +112,16 @@ func TestDurableIsRefused(t *testing.T) {
 			t.Errorf("without workers: %s", a.JSON)
 		}
 		if a := e.Run(t.Context(), request, &chain.Caller{}); string(a.JSON) != `"done"` {
-			t.Errorf("by a worker: %s", a.JSON)
+			t.Errorf("without a caller id: %s", a.JSON)
 		}
 		c.Durable = &workers{refuse: fault.New(fault.Unavailable, "no server answers")}
 		a := e.Run(t.Context(), request, c)
 		run := gjson.GetBytes(a.JSON, "resume").Str
 		if a.OK || a.Error.Code != fault.Unavailable || run == "" {
-			t.Fatalf("without a server: %s", a.JSON)
+			t.Fatalf("when the server does not answer: %s", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"resume":"`+run+`","durable":false}`), c); !a.OK || string(a.JSON) != `"done"` {
-			t.Errorf("resumed here: %s", a.JSON)
+			t.Errorf("resumed without workers: %s", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"async":true,"durable":false}`), c); !a.OK {
 			t.Errorf("in the background: %s", a.JSON)
@@ -143,13 +143,13 @@ func TestDurableResume(t *testing.T) {
 		a := e.Run(t.Context(), []byte(`{"resume":"`+first.Run+`","replace":{"1":{"expr":"$0 + '!'"}},"asyncAfterMs":1000,"lite":true}`), c)
 		if !a.OK || string(a.JSON) != `"done!"` || w.handed.Key != first.Key || w.handed.Run != first.Run ||
 			w.handed.Lease <= first.Lease {
-			t.Errorf("%+v after %+v: %s", w.handed, first, a.JSON)
+			t.Errorf("handed %+v, first %+v: %s", w.handed, first, a.JSON)
 		}
 		failed := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}]}`), c)
 		id := gjson.GetBytes(failed.JSON, "resume").Str
 		a = e.Run(t.Context(), []byte(`{"resume":"`+id+`","durable":true}`), c)
 		if a.OK || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" {
-			t.Errorf("without a key: %s", a.JSON)
+			t.Errorf("durable resume of a run without a key: %s", a.JSON)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestDurableIsCancelled(t *testing.T) {
 		defer cancel()
 		e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"asyncAfterMs":30000}`), c)
 		if a := <-w.ended; a.OK || a.Error.Code != fault.Cancelled {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("answer of the worker: %s, want cancelled", a.JSON)
 		}
 	})
 }
@@ -183,20 +183,20 @@ func TestDurableKeyIsSentAgain(t *testing.T) {
 		w.refuse, w.running = nil, true // the hand-over succeeded despite the fault
 		id := w.handed.Run
 		if a := e.Run(t.Context(), request, c); a.Run != id || w.handed.Lease != 1 {
-			t.Errorf("at workers: %s", a.JSON)
+			t.Errorf("same key while a worker has the run: %s", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"resume":"`+id+`"}`), c); a.OK || a.Error.Code != fault.Busy {
-			t.Errorf("resumed meanwhile: %s", a.JSON)
+			t.Errorf("resume while a worker has the run: %s, want busy", a.JSON)
 		}
 		w.running = false
 		e.Run(t.Context(), request, c)
 		time.Sleep(time.Second)
 		if a := e.Run(t.Context(), request, c); a.OK || a.Error.Code != fault.Busy || !strings.Contains(a.Error.Message, id) {
-			t.Errorf("while it runs: %s", a.JSON)
+			t.Errorf("same key while the run continues: %s, want busy", a.JSON)
 		}
 		<-w.ended
 		if a := e.Run(t.Context(), request, c); string(a.JSON) != `"done"` {
-			t.Errorf("afterwards: %s", a.JSON)
+			t.Errorf("same key after the run: %s", a.JSON)
 		}
 	})
 }

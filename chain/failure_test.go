@@ -39,10 +39,10 @@ func TestFailuresAreShort(t *testing.T) {
 	}
 	if a := e.Run(t.Context(), []byte(`{"lite":true,"steps":[{"fn":"test.get","args":{"value":"`+long+`"}}]}`), nil); !a.OK ||
 		len(a.JSON) < len(long) {
-		t.Errorf("a success is cut: %.300s", a.JSON)
+		t.Errorf("a successful answer was cut: %.300s", a.JSON)
 	}
 	direct := e.Call(t.Context(), &chain.Call{Function: "test.fail", Args: []byte(`{"message":"` + long + `"}`)}, nil)
 	if n := utf8.RuneCount(direct.JSON); direct.OK || n > 10_000 {
-		t.Errorf("a call: %d characters", n)
+		t.Errorf("a failed call: %d characters, want at most 10000", n)
 	}
 }

@@ -124,7 +124,7 @@ func flood(t *testing.T, store string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":%d,"page_size":5,"lite":true}`, small,
 			page+1), modest)
 		if !a.OK {
-			t.Errorf("another caller: %.300s", a.JSON)
+			t.Errorf("fetch of another caller during the flood: %.300s", a.JSON)
 		}
 	}
 	all.Wait()
@@ -134,6 +134,6 @@ func flood(t *testing.T, store string) {
 		t.Errorf("the heap grew by %d MiB for fetches of one result of %d MiB", grown>>20, floodSize>>20)
 	}
 	if answered.Load() == 0 {
-		t.Error("no fetch was answered")
+		t.Error("every fetch was refused")
 	}
 }

@@ -30,11 +30,11 @@ func TestTextInAnObjectIsPaged(t *testing.T) {
 	token := run(`{"steps":[{"fn":"test.get","args":{"value":` + string(value) + `}}]}`).Get("result.continuation_token").Str
 	refused := run(`{"continuation_token":"` + token + `","mode":"paginated"}`)
 	if refused.Get("error.code").Str != string(fault.BadMode) {
-		t.Fatalf("not refused: %s", refused)
+		t.Fatalf("paginated was not refused: %s", refused)
 	}
 	query := regexp.MustCompile(`Use query (.+?) for`).FindStringSubmatch(refused.Get("error.message").Str)
 	if query == nil {
-		t.Fatalf("no query is named: %s", refused)
+		t.Fatalf("the refusal advises no query: %s", refused)
 	}
 	quoted, _ := json.Marshal(query[1])
 	token = run(`{"continuation_token":"` + token + `","mode":"query","query":` + string(quoted) + `}`).Get("result.continuation_token").Str
@@ -49,12 +49,12 @@ func TestTextInAnObjectIsPaged(t *testing.T) {
 		}
 	}
 	if got.String() != text.String() {
-		t.Errorf("the pages joined have %d bytes, the text %d", got.Len(), text.Len())
+		t.Errorf("the joined pages have %d bytes, want %d", got.Len(), text.Len())
 	}
 }
 
-// TestWhatIsOfferedCanBeHad: a probe offers the mode full exactly if a fetch with the largest budget returns the whole value.
-func TestWhatIsOfferedCanBeHad(t *testing.T) {
+// TestFullIsOfferedIfItFits: a probe offers the mode full exactly if a fetch with the largest budget returns the whole value.
+func TestFullIsOfferedIfItFits(t *testing.T) {
 	t.Parallel()
 	offered := map[bool]int{}
 	for n := 20; n <= 60; n += 5 {
@@ -62,16 +62,16 @@ func TestWhatIsOfferedCanBeHad(t *testing.T) {
 		first := gjson.ParseBytes(e.Run(context.Background(), []byte(`{"budget":{"maxTotalTokens":150},"steps":[{"fn":"test.items","args":{"n":`+strconv.Itoa(n)+`}}]}`), nil).JSON)
 		modes := first.Get("result.available_modes")
 		if !modes.Exists() {
-			t.Fatalf("no probe of %d items: %s", n, first)
+			t.Fatalf("%d items: got %s, want a probe", n, first)
 		}
 		full := modes.Get(`#(=="full")`).Exists()
 		offered[full]++
 		whole := e.Run(context.Background(), []byte(`{"lite":true,"mode":"full","continuation_token":"`+first.Get("result.continuation_token").Str+`"}`), nil)
 		if whole.OK != full {
-			t.Errorf("%d items: full offered %t, had %t: %.200s", n, full, whole.OK, whole.JSON)
+			t.Errorf("%d items: full is offered %t, but the fetch succeeds %t: %.200s", n, full, whole.OK, whole.JSON)
 		}
 	}
 	if offered[true] == 0 || offered[false] == 0 {
-		t.Errorf("offered %v: both cases are to be seen", offered)
+		t.Errorf("full offered %v: the test needs both cases", offered)
 	}
 }

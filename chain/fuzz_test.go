@@ -44,7 +44,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		answer := e.Run(context.Background(), request, check)
 		if !json.Valid(answer.JSON) {
-			t.Fatalf("not JSON: %s", answer.JSON)
+			t.Fatalf("the answer is not JSON: %s", answer.JSON)
 		}
 		if answer.OK {
 			return
@@ -59,7 +59,7 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 		if limit := gjson.GetBytes(answer.JSON, "usage.limit").Int(); gjson.GetBytes(answer.JSON, "usage.tokens").Int() > max(limit, 2000) {
-			t.Fatalf("over the budget: %s", answer.JSON)
+			t.Fatalf("the answer exceeds its budget: %s", answer.JSON)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func TestLadderLateWarning(t *testing.T) {
 		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"code.stubborn","timeoutMs":100}]}`), nil)
 		<-warned
 		if a.OK || len(a.Warnings) != 1 || a.Warnings[0].Message != "in time" || strings.Contains(string(a.JSON), "late") {
-			t.Errorf("%v: %s", a.Warnings, a.JSON)
+			t.Errorf("warnings %v, want one: %s", a.Warnings, a.JSON)
 		}
 	})
 }

@@ -55,13 +55,13 @@ func TestLeanBounds(t *testing.T) {
 		"off": {-1, true, true}, "without a store": {0, false, true},
 	} {
 		if run(chain.Options{LeanAbove: test.above}, test.keeps) != test.whole {
-			t.Errorf("%s: whole is not %t", name, test.whole)
+			t.Errorf("%s: the whole result was answered: %t, want %t", name, !test.whole, test.whole)
 		}
 	}
 	registry := registryOf(t, &world{})
 	_, err := chain.New(&chain.Options{Functions: registry, LeanAbove: -2})
 	if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest {
-		t.Errorf("LeanAbove -2: %v", err)
+		t.Errorf("New with LeanAbove -2: %v, want bad_request", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLeanDeletes(t *testing.T) {
 		lite := true
 		answer := e.Call(context.Background(), &chain.Call{Function: name, Args: args, Lite: &lite}, nil)
 		if got := gjson.GetBytes(answer.JSON, "deleted"); !answer.OK || got.Exists() != deletes {
-			t.Errorf("%s: %.200s", name, answer.JSON)
+			t.Errorf("%s: deleted exists %t, want %t: %.200s", name, got.Exists(), deletes, answer.JSON)
 		}
 	}
 	// A function that is declared as a write, by itself or by the configuration, does not delete, whatever its name.
@@ -89,6 +89,6 @@ func TestLeanDeletes(t *testing.T) {
 		chain.Options{Lite: true}, true)
 	answer := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("s.delete", wide(`"id":7`), "")+`]}`), nil)
 	if gjson.GetBytes(answer.JSON, "deleted").Exists() || gjson.GetBytes(answer.JSON, "id").Int() != 7 {
-		t.Errorf("a write: %.200s", answer.JSON)
+		t.Errorf("a write counts as a deletion: %.200s", answer.JSON)
 	}
 }

@@ -60,19 +60,19 @@ func TestLocateAll(t *testing.T) {
 	f := &fault.Error{At: strings.Repeat("/0", 900)}
 	Locate([]byte(deep), []*fault.Error{f})
 	if f.Line != 1 || f.Column < 50 || f.Column > 100 {
-		t.Errorf("what is too deep to be walked: %d:%d", f.Line, f.Column)
+		t.Errorf("position %d:%d below the depth limit, want the deepest value that is searched", f.Line, f.Column)
 	}
 	for at, want := range map[string]int{"/a": 2, "/a/b": 10, "/c/0": 27, "/a/none": 8} { // an element; for a missing key the value around it
 		f := &fault.Error{At: at, Err: fault.ErrUnknownKey}
 		Locate([]byte(`{"a" : { "b":1 }, "c" : [ 1 ]}`), []*fault.Error{f})
 		if f.Column != want {
-			t.Errorf("the key %s is in column %d, not %d", at, f.Column, want)
+			t.Errorf("%s: column %d, want %d", at, f.Column, want)
 		}
 	}
 	known := &fault.Error{At: "/a", Line: 7}
 	Locate([]byte(`{"a":1}`), []*fault.Error{known})
 	if known.Line != 7 {
-		t.Error("a line that was known")
+		t.Errorf("Locate overwrote a known line: %d", known.Line)
 	}
 }
 

@@ -50,8 +50,8 @@ func FuzzMentions(f *testing.F) {
 	f.Add(`{"steps":[{"fn":"a"}],"continuation_token":"x"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		m, faults := chain.FindMentions([]byte(text))
-		fn, wrong := chain.Saved("x", []byte(text), &chain.Options{})
-		if len(wrong) > 0 {
+		fn, invalid := chain.Saved("x", []byte(text), &chain.Options{})
+		if len(invalid) > 0 {
 			return
 		}
 		if len(faults) > 0 {
@@ -63,7 +63,7 @@ func FuzzMentions(f *testing.F) {
 		}
 		for _, name := range append(slices.Clone(fn.Spec.Saved.Names), fn.Spec.Saved.Undoes...) {
 			if !slices.Contains(mentioned, name) {
-				t.Errorf("%s: %s is not mentioned", text, name)
+				t.Errorf("%s: the mentions lack %s", text, name)
 			}
 		}
 	})

@@ -33,15 +33,15 @@ func TestSampled(t *testing.T) {
 			max(0, len(all)-maximum)/(maximum/pieceBytes-1))
 		switch {
 		case len(all) <= maximum && !bytes.Equal(sample, all):
-			t.Fatalf("%d of %d bytes", len(sample), len(all))
+			t.Fatalf("sample of %d bytes, want all %d", len(sample), len(all))
 		case len(all) > maximum && (len(sample) != maximum || !bytes.HasPrefix(sample, all[:pieceBytes])):
-			t.Fatalf("%d of %d bytes, of %d", len(sample), maximum, len(all))
+			t.Fatalf("sample of %d bytes, want %d from the beginning of %d", len(sample), maximum, len(all))
 		case len(all) > maximum && int(all[len(all)-1])-int(sample[maximum-1]) > 1:
-			t.Fatalf("the last piece is that of %d, and the end is %d", sample[maximum-1], all[len(all)-1])
+			t.Fatalf("the sample ends at piece %d, the text at piece %d", sample[maximum-1], all[len(all)-1])
 		}
 		for i := 1; i < len(sample); i++ {
 			if sample[i] < sample[i-1] {
-				t.Fatalf("out of order: %v", sample)
+				t.Fatalf("sample out of order: %v", sample)
 			}
 		}
 	})
@@ -66,22 +66,22 @@ func TestEstimate(t *testing.T) {
 	} {
 		exact := s.meter.Count([]byte(text))
 		if got := s.estimateText([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
-			t.Errorf("%s: %d tokens of %d bytes, and not %d", name, got, len(text), exact)
+			t.Errorf("%s: estimate of %d tokens for %d bytes, want about %d", name, got, len(text), exact)
 		}
 		halves := []string{text[:len(text)/2], text[len(text)/2:]}
 		if got := s.estimate(2, func(i int) []byte { return []byte(halves[i]) }, minSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
-			t.Errorf("%s in two parts: %d tokens, and not %d", name, got, exact)
+			t.Errorf("%s in two parts: estimate of %d tokens, want about %d", name, got, exact)
 		}
 	}
 	many := func(int) []byte { return []byte(`{"id":"a-1","value":7}`) }
 	for _, n := range []int{2, 9, 11, 12, 50} { // some are guessed, others counted
 		one := s.meter.Count(many(0))
 		if got := s.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
-			t.Errorf("%d short texts: %d tokens, and each has %d", n, got, one)
+			t.Errorf("%d short texts: estimate of %d tokens, each has %d", n, got, one)
 		}
 	}
 	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)
 	if got, want := s.estimateText(short), s.meter.Count(short); got != want || s.estimateText(nil) != 0 {
-		t.Errorf("%d tokens, not %d", got, want)
+		t.Errorf("short text: %d tokens, want %d", got, want)
 	}
 }

@@ -73,15 +73,15 @@ func TestObserversChangeNothing(t *testing.T) {
 		want, code := run(plain)
 		for where, e := range sabotaged {
 			if got, c := run(e); got != want || c != code {
-				t.Fatalf("with a panic in %s: %s %s, not %s %s", where, c, got, code, want)
+				t.Fatalf("with a panic in %s: got %s %s, want %s %s", where, c, got, code, want)
 			}
 		}
 		o.requests, o.wrong = nil, nil
 		if got, c := run(good); got != want || c != code {
-			t.Fatalf("with an observer: %s %s, not %s %s", c, got, code, want)
+			t.Fatalf("with an observer: got %s %s, want %s %s", c, got, code, want)
 		}
 		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.wrong) > 0 {
-			t.Fatalf("%d requests, wrong: %q", len(o.requests), o.wrong)
+			t.Fatalf("%d reported requests, faults %q", len(o.requests), o.wrong)
 		}
 		r := o.requests[0]
 		var calls int64
@@ -93,7 +93,7 @@ func TestObserversChangeNothing(t *testing.T) {
 			}
 		}
 		if calls != r.end.Calls || code != fault.Compile && began+r.end.Skipped != r.Steps {
-			t.Fatalf("%d calls of %d, %d steps and %d skipped of %d", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
+			t.Fatalf("%d of %d calls and %d begun and %d skipped of %d steps reported", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestDefectsHaveACause(t *testing.T) {
 	}
 	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
 		!strings.Contains(reported.Err.Error(), "chain.(*run)") {
-		t.Errorf("the cause is not told: %v", reported)
+		t.Errorf("the reported error lacks the cause: %v", reported)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	}
 	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
 		!strings.Contains(reported.Err.Error(), "chain.(*Engine).Run") {
-		t.Errorf("the cause is not told: %v", reported)
+		t.Errorf("the reported error lacks the cause: %v", reported)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestIdentify(t *testing.T) {
 	}
 	local, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
 	if id != "x7" || local.Value(key{}) != 7 {
-		t.Errorf("%q %v", id, local)
+		t.Errorf("id %q, context %v", id, local)
 	}
 	for name, give := range map[string]func(ctx context.Context) (context.Context, string){
 		"no id":      func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "" },
@@ -198,12 +198,12 @@ func TestIdentify(t *testing.T) {
 		"a panic":    func(context.Context) (context.Context, string) { panic("observer") },
 	} {
 		if local, id := identify(give); local != plain || id != "" {
-			t.Errorf("%s: %q %v", name, id, local)
+			t.Errorf("%s: id %q, context %v", name, id, local)
 		}
 	}
 	for name, o := range map[string]chain.Options{"no observer": {}, "one without ids": {Observer: &watcher{}}} {
 		if local, id := engine(t, &world{}, o).Identify(plain, ""); local != plain || id != "" {
-			t.Errorf("%s: %q %v", name, id, local)
+			t.Errorf("%s: id %q, context %v", name, id, local)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (w *watcher) only(t testing.TB) *observedRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.requests) != 1 || w.requests[0].end == nil || len(w.wrong) > 0 {
-		t.Fatalf("%d requests, wrong: %q", len(w.requests), w.wrong)
+		t.Fatalf("%d reported requests, faults %q", len(w.requests), w.wrong)
 	}
 	return w.requests[0]
 }
@@ -122,7 +122,7 @@ func TestObservedTree(t *testing.T) {
 	r := o.only(t)
 	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 ||
 		r.Started.IsZero() {
-		t.Errorf("%+v", r.RequestInfo)
+		t.Errorf("request %+v", r.RequestInfo)
 	}
 	var got []string
 	for _, s := range r.steps {
@@ -152,11 +152,11 @@ func TestObservedTree(t *testing.T) {
 	end := r.end
 	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Function != "test.failIf" || end.Skipped != 2 ||
 		end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
-		t.Errorf("%+v", end)
+		t.Errorf("end %+v", end)
 	}
 	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) ||
 		end.Stored != int(usage.Get("kept").Int()) {
-		t.Errorf("%d tokens, %d kept, and the answer says %s", end.Tokens, end.Stored, usage.Raw)
+		t.Errorf("%d tokens, %d stored; the answer reports %s", end.Tokens, end.Stored, usage.Raw)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestObservedKinds(t *testing.T) {
 			r := o.only(t)
 			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error ||
 				r.end.Tokens == 0 {
-				t.Errorf("%+v %+v: %s", r.RequestInfo, r.end, answer.JSON)
+				t.Errorf("request %+v, end %+v: %s", r.RequestInfo, r.end, answer.JSON)
 			}
 		})
 	}
@@ -244,18 +244,18 @@ func TestObservedPass(t *testing.T) {
 	ctx, end := engine(t, &world{}, chain.Options{Observer: o}).Observe(context.Background(),
 		&chain.RequestInfo{Kind: chain.KindPass, Caller: "http"})
 	if _, ok := ctx.Value(watchedKey{}).(watchedPosition); !ok {
-		t.Error("the context is not the observer's")
+		t.Error("the context lacks the observer's value")
 	}
 	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
 	end(&chain.RequestEnd{}) // without effect
 	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout ||
 		r.end.Function != "test.echo" {
-		t.Errorf("%+v %+v", r.RequestInfo, r.end)
+		t.Errorf("request %+v, end %+v", r.RequestInfo, r.end)
 	}
 	plain := context.Background()
 	same, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.RequestInfo{Kind: chain.KindPass})
 	if end(&chain.RequestEnd{}); same != plain {
-		t.Error("without an observer the context is another")
+		t.Error("Observe without an observer replaced the context")
 	}
 }
 
@@ -287,10 +287,10 @@ func TestObservedTokens(t *testing.T) {
 			answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(test.request), nil)
 			end := o.only(t).end
 			if end.Probe != test.probe || end.Lean != test.lean || math.Abs(float64(end.Stored-test.stored)) > .2*float64(test.stored) {
-				t.Errorf("%+v, want %d kept", end, test.stored)
+				t.Errorf("end %+v, want about %d tokens stored", end, test.stored)
 			}
 			if exact := counter.Count(answer.JSON, -1); end.Tokens != exact {
-				t.Errorf("%d tokens, not %d: %s", end.Tokens, exact, answer.JSON)
+				t.Errorf("%d tokens, want %d: %s", end.Tokens, exact, answer.JSON)
 			}
 		})
 	}
@@ -299,6 +299,6 @@ func TestObservedTokens(t *testing.T) {
 		[]byte(`{"steps":[`+stepOf("do.write", wide(`"id":7`), "")+`]}`), nil)
 	cost := counter.Count([]byte(wide(`"id":7`)), -1)
 	if end := o.only(t).end; !end.Lean || end.Probe || math.Abs(float64(end.Stored-cost)) > .3*float64(cost) {
-		t.Errorf("%+v, want about %d kept", end, cost)
+		t.Errorf("end %+v, want about %d tokens stored", end, cost)
 	}
 }

@@ -31,19 +31,19 @@ func TestPass(t *testing.T) {
 		entry, err := s.all.Resolve(test.function)
 		must(t, err)
 		value, err := s.engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
-		s.called(test.function + ` {"k":"$0"}`)
+		s.wantCalls(test.function + ` {"k":"$0"}`)
 		if (err == nil) != (test.ends == nil) || err == nil && string(value) != `{"id":"x"}` {
 			t.Errorf("%s: %s, %v", test.function, value, err)
 		}
 		rows, failed := s.journal.List(t.Context(), &journal.Filter{})
 		switch {
 		case failed != nil || len(rows) > 1 || len(rows) == 0 != (test.status == ""):
-			t.Errorf("%s: %+v, %v", test.function, rows, failed)
+			t.Errorf("%s: runs %+v, %v", test.function, rows, failed)
 		case len(rows) == 1:
 			if rows[0].Caller != "alice" || rows[0].Calls != 1 || rows[0].Writes != 1 {
-				t.Errorf("%+v", rows[0])
+				t.Errorf("recorded run %+v", rows[0])
 			}
-			s.ended(rows[0].ID, test.status, test.want)
+			s.wantRun(rows[0].ID, test.status, test.want)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestPassWithoutJournal(t *testing.T) {
 			t.Errorf("%s: %v", function, err)
 		}
 	}
-	s.called(`store.get {}`)
+	s.wantCalls(`store.get {}`)
 }
 
 // unwritable is a driver that writes nothing.

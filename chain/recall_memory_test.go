@@ -50,7 +50,7 @@ func recall(t *testing.T) {
 		s.run(test.code, "%s", test.request)
 		t.Logf("%s: %d MiB", test.name, maximum)
 		if maximum > test.maximum {
-			t.Errorf("%s: %d MiB, more than %d", test.name, maximum, test.maximum)
+			t.Errorf("%s: %d MiB, want at most %d", test.name, maximum, test.maximum)
 		}
 	}
 }

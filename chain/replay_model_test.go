@@ -45,14 +45,14 @@ func TestReplayEqualsRun(t *testing.T) {
 			rt.Skip("nothing was planned")
 		}
 		if run != replayed {
-			rt.Fatalf("%s\nanswered %s\nreplayed %s\nfrom\n%s", request, run, replayed, tape)
+			rt.Fatalf("%s\nrun answers %s\nreplay answers %s\nrecording\n%s", request, run, replayed, tape)
 		}
 		if strings.Contains(run, configured) {
-			rt.Fatalf("%s\nanswered with a secret: %s", request, run)
+			rt.Fatalf("%s\nthe answer shows a secret: %s", request, run)
 		}
 		for _, hidden := range []string{configured, "pass-w0rd-one", "pass-w0rd-two"} {
 			if strings.Contains(tape, hidden) {
-				rt.Fatalf("%s\nthe recording holds %s:\n%s", request, hidden, tape)
+				rt.Fatalf("%s\nthe recording shows the secret %s:\n%s", request, hidden, tape)
 			}
 		}
 	})

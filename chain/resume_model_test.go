@@ -188,16 +188,16 @@ func (w *deliveries) true(t *testing.T, who, position string, o outcomes) {
 			}
 		}
 		if !drawn {
-			t.Errorf("%s tells of %s %v, where nothing is put", who, position, o)
+			t.Errorf("%s reports writes at %s, which puts nothing: %v", who, position, o)
 		}
 		return
 	}
 	present, unknown := w.shop.of(key)
 	switch reported := o[fault.SentUnknown]; {
 	case present > o[fault.Applied]+reported, present < o[fault.Applied]:
-		t.Errorf("%s tells of %s %v, and the shop has %d", who, position, o, present)
+		t.Errorf("%s reports %v at %s, the shop has %d items", who, o, position, present)
 	case reported < unknown, reported > unknown && !w.died:
-		t.Errorf("%s tells of %s %v, and the shop left %d unknown", who, position, o, unknown)
+		t.Errorf("%s reports %v at %s, the shop left %d outcomes unknown", who, o, position, unknown)
 	}
 }
 
@@ -229,10 +229,10 @@ func TestResumeModel(t *testing.T) {
 
 func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 	drawn := drawDelivery(rand.New(rand.NewPCG(seed, 2)))
-	calm := newDeliveries(t, seed, 0, drawn)
-	defer calm.reader.Close()
-	if a := calm.run(t, drawn.text); !a.Get("ok").Bool() {
-		t.Fatalf("%s: without faults: %s", drawn.text, a.Raw)
+	faultless := newDeliveries(t, seed, 0, drawn)
+	defer faultless.reader.Close()
+	if a := faultless.run(t, drawn.text); !a.Get("ok").Bool() {
+		t.Fatalf("%s fails without faults: %s", drawn.text, a.Raw)
 	}
 	w := newDeliveries(t, seed, 0.5, drawn)
 	w.deaths = []int{0, 4}[w.random.IntN(2)]
@@ -245,11 +245,11 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 		case t.Failed():
 			return w
 		case round == 200:
-			t.Errorf("it does not end")
+			t.Errorf("the run did not end within 200 rounds")
 			return w
 		case a.Get("ok").Bool():
 			ends["through"]++
-			w.same(t, calm)
+			w.same(t, faultless)
 			return w
 		case code == string(fault.TokenExpired) || drawn.undoes && w.past(t) != nil && w.past(t).Row.Status == journal.Undone:
 			ends["undone by itself"]++
@@ -271,14 +271,14 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 }
 
 // same checks that the shop is in the same state as after a run without faults.
-func (w *deliveries) same(t *testing.T, calm *deliveries) {
+func (w *deliveries) same(t *testing.T, faultless *deliveries) {
 	for _, key := range w.drawn.keys {
-		if w.shop.items[key] != calm.shop.items[key] {
-			t.Errorf("%s has %s, want %s", key, w.shop.items[key], calm.shop.items[key])
+		if w.shop.items[key] != faultless.shop.items[key] {
+			t.Errorf("item %s is %s, want %s", key, w.shop.items[key], faultless.shop.items[key])
 		}
 	}
-	if len(w.shop.items) != len(calm.shop.items) {
-		t.Errorf("the shop has %v, want %v", w.shop.items, calm.shop.items)
+	if len(w.shop.items) != len(faultless.shop.items) {
+		t.Errorf("the shop has %v, want %v", w.shop.items, faultless.shop.items)
 	}
 }
 
@@ -307,7 +307,7 @@ func (w *deliveries) undo(t *testing.T) {
 			return
 		}
 		if round == 60 {
-			t.Errorf("its undo does not end")
+			t.Errorf("the undo did not end within 60 rounds")
 			return
 		}
 	}
@@ -321,12 +321,12 @@ func (w *deliveries) left(t *testing.T, answer gjson.Result) {
 	}
 	for position, key := range w.drawn.keys {
 		if present, _ := w.shop.of(key); present != left[position] && (present > left[position] || len(w.known(t, position)) < 2) {
-			t.Errorf("at %s %d are left, and the shop has %d", position, left[position], present)
+			t.Errorf("the undo reports %[2]d items left at %[1]s, the shop has %[3]d", position, left[position], present)
 		}
 	}
 	for _, c := range w.past(t).Calls() {
 		if c.Undo != nil && c.Outcome == fault.Applied && !c.Assumed && len(w.known(t, c.StepPath)) < 2 {
-			t.Errorf("%s could be taken back", c.StepPath)
+			t.Errorf("the undo left %s, which it could undo", c.StepPath)
 		}
 	}
 }

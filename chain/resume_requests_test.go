@@ -19,7 +19,7 @@ func (w *deliveries) assume(t *testing.T, positions []string) string {
 	for _, position := range positions {
 		what := w.known(t, position)
 		if len(what) == 0 {
-			t.Errorf("a doubt about %s, whose end is known", position)
+			t.Errorf("the request asks about %s, whose outcome is known", position)
 		}
 		if len(what) != 1 {
 			return ""

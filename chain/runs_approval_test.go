@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRefusalIsOfAll: if the calls of all elements are refused at once, each of them is denied and none waits for approval.
-func TestRefusalIsOfAll(t *testing.T) {
+// TestRefusalAppliesToAllElements: if the calls of all elements are refused at once, each of them is denied and none waits for approval.
+func TestRefusalAppliesToAllElements(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
 	asked := 0
@@ -28,21 +28,21 @@ func TestRefusalIsOfAll(t *testing.T) {
 	}}
 	a := s.runAs(who, fault.Denied, `{"onError":"continue","steps":[
 		{"fn":"guarded.put","forEach":"1..4","concurrency":4,"args":{"k":"$item"}}]}`)
-	s.called()
+	s.wantCalls()
 	elements := a.Get("error.elements").Array()
 	for _, e := range elements {
 		if e.Get("code").Str != "" && e.Get("code").Str != string(fault.Denied) {
-			t.Errorf("%s", e.Raw)
+			t.Errorf("element %s, want denied", e.Raw)
 		}
 	}
 	if asked != 1 || len(elements) == 0 || a.Get("approve").Exists() {
-		t.Errorf("asked %d times: %s", asked, a.Raw)
+		t.Errorf("%d questions, want 1: %s", asked, a.Raw)
 	}
 }
 
-// TestAnswerTakesItsTime: while a person is asked, neither the time of the chain nor that of the steps around the call runs. A timeout
+// TestApprovalIsNotTimed: while a person is asked, neither the time of the chain nor that of the steps around the call runs. A timeout
 // names the limit that was exceeded.
-func TestAnswerTakesItsTime(t *testing.T) {
+func TestApprovalIsNotTimed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScriptedEngine(t, nil, func(_ string, args gjson.Result) ([]byte, error) {
@@ -58,17 +58,17 @@ func TestAnswerTakesItsTime(t *testing.T) {
 				ms)
 		}
 		s.runAs(who, "", `{"budget":{"maxDurationMs":1000},"steps":[%s,%s]}`, step(20), step(21))
-		s.called(`guarded.put {"k":"20"}`, `guarded.put {"k":"21"}`)
+		s.wantCalls(`guarded.put {"k":"20"}`, `guarded.put {"k":"21"}`)
 		late := s.runAs(who, fault.Timeout, `{"steps":[%s]}`, step(95))
 		if got := late.Get("error.message").Str; !strings.Contains(got, "within 90ms") {
-			t.Errorf("%s", late.Raw)
+			t.Errorf("got %s, want a timeout of 90ms", late.Raw)
 		}
 	})
 }
 
-// TestDeadlineWhereSomebodyIsAsked: a function, and so an expression, sees the same deadline whether or not a person can be asked. A
+// TestDeadlineMovesWithQuestion: a function, and so an expression, sees the same deadline whether or not a person can be asked. A
 // question moves the deadline.
-func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
+func TestDeadlineMovesWithQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var left []time.Duration
@@ -88,20 +88,20 @@ func TestDeadlineWhereSomebodyIsAsked(t *testing.T) {
 			engine.Run(t.Context(), []byte(text), who)
 		}
 		if want := []time.Duration{5 * time.Second, 5 * time.Second, 2 * time.Second}; !slices.Equal(left, want) {
-			t.Errorf("left are %v, not %v", left, want)
+			t.Errorf("time until the deadline %v, want %v", left, want)
 		}
 	})
 }
 
-// waits begins a run that waits for approval of its second call.
-func waits(s *scriptedEngine) (run string) {
+// beginWaiting begins a run that waits for approval of its second call.
+func beginWaiting(s *scriptedEngine) (run string) {
 	return s.run(fault.ApprovalRequired, `{"steps":[
 		{"fn":"store.put","args":{"k":"1"},"undo":{"fn":"store.remove","args":{"id":"$result.id"}}},
 		{"fn":"guarded.put","args":{"k":"2"}}]}`).Get("resume").Str
 }
 
-// TestApproveOfWhatDoesNotWait: an operator cannot approve a run that was undone or has ended, and changes nothing.
-func TestApproveOfWhatDoesNotWait(t *testing.T) {
+// TestApproveEndedRun: an operator cannot approve a run that was undone or has ended, and changes nothing.
+func TestApproveEndedRun(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		end    string // how the run was ended
@@ -114,64 +114,64 @@ func TestApproveOfWhatDoesNotWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScriptedEngine(t, nil, nil)
-			run := waits(s)
+			run := beginWaiting(s)
 			s.run("", `{"resume":%q%s}`, run, test.end)
 			if _, err := chain.Approve(t.Context(), s.journal, run, ""); fault.CodeOf(err) != fault.BadRequest {
-				t.Errorf("approve: %v", err)
+				t.Errorf("Approve: %v, want bad_request", err)
 			}
 			if _, err := chain.Deny(t.Context(), s.journal, run, ""); fault.CodeOf(err) != fault.BadRequest {
-				t.Errorf("deny: %v", err)
+				t.Errorf("Deny: %v, want bad_request", err)
 			}
 			if _, err := chain.Waiting(t.Context(), s.journal, run); fault.CodeOf(err) != fault.BadRequest {
-				t.Errorf("what waits: %v", err)
+				t.Errorf("Waiting: %v, want bad_request", err)
 			}
-			s.ended(run, test.status, test.calls...)
+			s.wantRun(run, test.status, test.calls...)
 			s.run(fault.TokenExpired, `{"resume":%q}`, run)
 		})
 	}
 }
 
-// TestApproveOfWhatWasLookedAt: an operator approves the calls that were shown, and not others that wait by then.
-func TestApproveOfWhatWasLookedAt(t *testing.T) {
+// TestApproveOnlyShownCalls: an operator approves the calls that were shown, and not others that wait by then.
+func TestApproveOnlyShownCalls(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
-	run := waits(s)
+	run := beginWaiting(s)
 	shown, err := chain.Waiting(t.Context(), s.journal, run)
 	if err != nil || len(shown) != 1 {
-		t.Fatalf("%v, %v", shown, err)
+		t.Fatalf("Waiting returns %v, %v", shown, err)
 	}
 	s.run(fault.ApprovalRequired, `{"resume":%q,"replace":{"1":{"fn":"guarded.put","args":{"k":"another's"}}}}`, run)
-	s.called(`store.put {"k":"1"}`)
+	s.wantCalls(`store.put {"k":"1"}`)
 	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); fault.CodeOf(err) != fault.ResumeConflict {
-		t.Errorf("%v", err)
+		t.Errorf("Approve of other calls: %v, want resume_conflict", err)
 	}
 	s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
-	s.called()
+	s.wantCalls()
 	shown, err = chain.Waiting(t.Context(), s.journal, run)
 	must(t, err)
 	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown)); err != nil {
 		t.Fatal(err)
 	}
 	s.run("", `{"resume":%q}`, run)
-	s.called(`guarded.put {"k":"another's"}`)
+	s.wantCalls(`guarded.put {"k":"another's"}`)
 }
 
-// TestApproveShownAgain: calls that are shown twice can be approved with either answer, but only once.
-func TestApproveShownAgain(t *testing.T) {
+// TestApproveCallsShownTwice: calls that are shown twice can be approved with either answer, but only once.
+func TestApproveCallsShownTwice(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, failing("2", refuses))
 	first := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put","args":{"k":"1"}},{"fn":"guarded.put","args":{"k":"2"}}]}`)
 	run, approve := first.Get("resume").Str, first.Get("approve").Str
 	again := s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
 	if again.Get("approve").Str != approve {
-		t.Errorf("%s, then %s", approve, again.Get("approve").Str)
+		t.Errorf("approve is %s, and %s when shown again", approve, again.Get("approve").Str)
 	}
 	s.run(fault.FunctionFailed, `{"resume":%q,"approve":%q}`, run, approve)
-	s.called(`guarded.put {"k":"1"}`, `guarded.put {"k":"2"}`)
+	s.wantCalls(`guarded.put {"k":"1"}`, `guarded.put {"k":"2"}`)
 	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
 	if b := s.run(fault.ApprovalRequired, `{"resume":%q}`, run); b.Get("approve").Str == approve {
-		t.Error("an approval that was used holds again")
+		t.Error("a used approval was issued again")
 	}
 	s.run(fault.Denied, `{"resume":%q,"approve":%q}`, run, approve)
-	s.called()
+	s.wantCalls()
 }

@@ -23,12 +23,12 @@ func TestApprovalWithinBudget(t *testing.T) {
 		report := gjson.ParseBytes(a.JSON)
 		if n := report.Get("usage.tokens").Int(); n > int64(limit) || report.Get("error.code").Str != "approval_required" ||
 			report.Get("resume").Str == "" || report.Get("approve").Str == "" {
-			t.Errorf("%d: %s", limit, a.JSON)
+			t.Errorf("limit %d: %s", limit, a.JSON)
 		}
 		token := report.Get("error.continuation_token").Str
 		page := engine.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, token), nil)
 		if n := len(gjson.ParseBytes(page.JSON).Array()); n != 300 {
-			t.Errorf("%d: the list has %d calls: %.300s", limit, n, page.JSON)
+			t.Errorf("limit %d: the list has %d calls, want 300: %.300s", limit, n, page.JSON)
 		}
 	}
 }
@@ -53,6 +53,6 @@ func TestUndoneBeyondBudget(t *testing.T) {
 		sums[e.Get("outcome").Str] += callsOf(e)
 	}
 	if !maps.Equal(sums, map[string]int{"undone": 54, "applied": 6, "failed": 1}) || entries[len(entries)-1].Get("step").Exists() {
-		t.Errorf("%v are told: %s", sums, a.Raw)
+		t.Errorf("reported writes %v: %s", sums, a.Raw)
 	}
 }

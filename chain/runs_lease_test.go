@@ -16,8 +16,8 @@ import (
 // endRetryDelay is longer than the journal waits before it retries a failed write.
 const endRetryDelay = 2 * time.Second
 
-// TestDryRunLeavesTheLease: a dry run of a run under way only reads it; a request that resumes the run gets busy.
-func TestDryRunLeavesTheLease(t *testing.T) {
+// TestDryRunTakesNoLease: a dry run of a run under way only reads it; a request that resumes the run gets busy.
+func TestDryRunTakesNoLease(t *testing.T) {
 	t.Parallel()
 	const request = `"key":"K","steps":[{"fn":"store.set","args":{"k":"slow"}},{"fn":"store.put","args":{"k":"2"}}]`
 	s := newScriptedEngine(t, nil, nil)
@@ -30,12 +30,12 @@ func TestDryRunLeavesTheLease(t *testing.T) {
 		return []byte(`{"id":"x"}`), nil
 	}
 	s.run("", `{%s}`, request)
-	s.called(`store.set {"k":"slow"}`, `store.put {"k":"2"}`)
+	s.wantCalls(`store.set {"k":"slow"}`, `store.put {"k":"2"}`)
 }
 
-// TestEndOfFailureIsWrittenLate: if the end of a failed run cannot be written, its answer has no resume, and the lease is free as soon as
+// TestEndOfFailedRunIsRetried: if the end of a failed run cannot be written, its answer has no resume, and the lease is free as soon as
 // the database works again.
-func TestEndOfFailureIsWrittenLate(t *testing.T) {
+func TestEndOfFailedRunIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, func(function string, _ gjson.Result) ([]byte, error) {
@@ -46,21 +46,21 @@ func TestEndOfFailureIsWrittenLate(t *testing.T) {
 		})
 		const request = `{"key":"K","steps":[{"fn":"store.put","args":{"k":"1"}},{"fn":"store.get"}]}`
 		if a := s.run(fault.Unavailable, request); a.Get("resume").Exists() {
-			t.Errorf("nothing tells others that the run has ended, and the answer has resume: %s", a.Raw)
+			t.Errorf("the answer has a resume, although its end is not written: %s", a.Raw)
 		}
 		time.Sleep(endRetryDelay)
 		s.ends = nil
 		a := s.run("", request)
 		if a.Get("steps.0.status").Str != "reused" {
-			t.Errorf("%s", a.Raw)
+			t.Errorf("second request: %s", a.Raw)
 		}
-		s.called(`store.put {"k":"1"}`, `store.get {}`, `store.get {}`)
+		s.wantCalls(`store.put {"k":"1"}`, `store.get {}`, `store.get {}`)
 	})
 }
 
-// TestEndOfSuccessIsWrittenLate: if the end of a successful run cannot be written, the write is retried, and the run does not stay under
+// TestEndOfSuccessfulRunIsRetried: if the end of a successful run cannot be written, the write is retried, and the run does not stay under
 // way.
-func TestEndOfSuccessIsWrittenLate(t *testing.T) {
+func TestEndOfSuccessfulRunIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: firstEnd()}, nil)
@@ -68,17 +68,17 @@ func TestEndOfSuccessIsWrittenLate(t *testing.T) {
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 || rows[0].Status != journal.OK {
-			t.Fatalf("%+v, %v", rows, err)
+			t.Fatalf("runs %+v, %v", rows, err)
 		}
 		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
-			t.Errorf("its lease: %v", err)
+			t.Errorf("the lease is still taken: %v", err)
 		}
 	})
 }
 
-// TestOutageKeepsNoEndBack: runs that could not begin in an outage leave nothing to write, and the end of a call that was under way when
+// TestEndIsWrittenAfterOutage: runs that could not begin in an outage leave nothing to write, and the end of a call that was under way when
 // the next outage began is written after that outage.
-func TestOutageKeepsNoEndBack(t *testing.T) {
+func TestEndIsWrittenAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		away := true
@@ -92,7 +92,7 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 		for i := range 10_100 {
 			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
 		}
-		s.called()
+		s.wantCalls()
 		flip(false)
 		s.ends = func(string, gjson.Result) ([]byte, error) {
 			flip(true)
@@ -100,25 +100,25 @@ func TestOutageKeepsNoEndBack(t *testing.T) {
 		}
 		a := s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":"under way"}},{"fn":"store.get"}]}`)
 		if a.Get("writes.0.outcome").Str != "applied" {
-			t.Errorf("the caller is told %s", a.Raw)
+			t.Errorf("got %s, want an applied write", a.Raw)
 		}
-		s.called(`store.put {"k":"under way"}`)
+		s.wantCalls(`store.put {"k":"under way"}`)
 		flip(false)
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 {
-			t.Fatalf("%+v, %v", rows, err)
+			t.Fatalf("runs %+v, %v", rows, err)
 		}
-		s.ended(rows[0].ID, journal.Interrupted, "0 store.put applied")
+		s.wantRun(rows[0].ID, journal.Interrupted, "0 store.put applied")
 		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
-			t.Errorf("its lease: %v", err)
+			t.Errorf("the lease is still taken: %v", err)
 		}
 	})
 }
 
-// TestOutageWithinAStep: a step whose last calls were not made because the journal failed has not succeeded, even if it is the last step of
+// TestOutageWithinStep: a step whose last calls were not made because the journal failed has not succeeded, even if it is the last step of
 // its chain.
-func TestOutageWithinAStep(t *testing.T) {
+func TestOutageWithinStep(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]string{
 		"an inline chain": `{"chain":{"steps":[{"fn":"store.put","args":{"k":1}},{"fn":"store.put","args":{"k":2}}]}}`,
@@ -133,7 +133,7 @@ func TestOutageWithinAStep(t *testing.T) {
 				return []byte(`{"id":"x"}`), nil
 			}
 			a := s.run(fault.Unavailable, `{"steps":[%s]}`, step)
-			s.called(`store.put {"k":1}`)
+			s.wantCalls(`store.put {"k":1}`)
 			if a.Get("writes.0.outcome").Str != "applied" || !strings.Contains(a.Get("error.message").Str, "journal") {
 				t.Errorf("%s", a.Raw)
 			}

@@ -27,11 +27,11 @@ func TestParts(t *testing.T) {
 		t.Helper()
 		rows, err := j.List(t.Context(), &journal.Filter{Parent: &batch})
 		if err != nil || len(rows) != want.Total() {
-			t.Errorf("%+v, %v", rows, err)
+			t.Errorf("runs of the batch: %+v, %v", rows, err)
 		}
 		got, err := j.Parts(t.Context(), []string{batch})
 		if err != nil || got[batch][journal.OK] != want[journal.OK] || got[batch][journal.Failed] != want[journal.Failed] {
-			t.Errorf("%v, %v", got, err)
+			t.Errorf("parts of the batch: %v, %v", got, err)
 		}
 	}
 	who := &chain.Caller{Parent: batch}
@@ -39,20 +39,20 @@ func TestParts(t *testing.T) {
 	wantCounts(journal.Parts{journal.Failed: 1})
 	fails = false
 	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who); !b.OK {
-		t.Errorf("%s", b.JSON)
+		t.Errorf("second run: %s", b.JSON)
 	}
 	wantCounts(journal.Parts{journal.Failed: 1, journal.OK: 1})
 	resume := gjson.GetBytes(a.JSON, "resume").Raw
 	if b := g.engine.Run(t.Context(), []byte(`{"resume":`+resume+`}`), nil); !b.OK {
-		t.Errorf("%s", b.JSON)
+		t.Errorf("resume: %s", b.JSON)
 	}
 	wantCounts(journal.Parts{journal.OK: 2})
 	for _, request := range []string{`{"resume":"` + batch + `"}`, `{"resume":"` + batch + `","undo":true}`} {
 		if b := g.engine.Run(t.Context(), []byte(request), nil); b.OK || b.Error.Code != fault.TokenExpired {
-			t.Errorf("%s: %s", request, b.JSON)
+			t.Errorf("%s of a batch: %s, want token_expired", request, b.JSON)
 		}
 	}
 	if err := j.SetBatchStatus(t.Context(), batch, journal.OK, ""); err != nil {
-		t.Errorf("the lease was not given back: %v", err)
+		t.Errorf("the lease of the batch is still taken: %v", err)
 	}
 }

@@ -32,31 +32,31 @@ func TestScopes(t *testing.T) {
 		t.Run(fmt.Sprintf("%q and %q", test.scope, test.other), func(t *testing.T) {
 			t.Parallel()
 			s := newScriptedEngine(t, nil, nil)
-			inside, other := s.inScope(test.scope), s.inScope(test.other)
-			first := inside.engine.Run(t.Context(), []byte(request), nil)
+			sameScope, other := s.inScope(test.scope), s.inScope(test.other)
+			first := sameScope.engine.Run(t.Context(), []byte(request), nil)
 			if first.Question == nil {
-				t.Fatalf("%s", first.JSON)
+				t.Fatalf("got no question: %s", first.JSON)
 			}
-			s.called(`store.put {"k":"1"}`)
+			s.wantCalls(`store.put {"k":"1"}`)
 			run := first.Question.Run
 			unknown := other.run(fault.TokenExpired, `{"resume":%q}`, strings.Repeat("a", len(run))).Get("error.message").Str
 			for _, more := range []string{``, `,"undo":true`, `,"dryRun":true`, `,"approve":"oca_x"`, `,"steps":[{"fn":"store.put"}]`} {
 				if a := other.run(fault.TokenExpired, `{"resume":%q%s}`, run, more); a.Get("error.message").Str != unknown {
-					t.Errorf("%s: %s", more, a.Raw)
+					t.Errorf("resume with %q from another scope: %s", more, a.Raw)
 				}
 				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str,
 					test.want) {
-					t.Errorf("%s: %s", more, a.Raw)
+					t.Errorf("resume with %q by an operator: %s", more, a.Raw)
 				}
 			}
 			other.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, fault.TokenExpired, `%s`,
 				request)
-			s.called()
-			s.ended(run, journal.Waiting, "0 store.put applied")
-			inside.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)
-			s.called(`guarded.put {}`)
-			inside.runAs(operator, fault.NotSupported, `{"resume":%q,"undo":true}`, run)
-			s.called(`store.remove {"id":"x"}`)
+			s.wantCalls()
+			s.wantRun(run, journal.Waiting, "0 store.put applied")
+			sameScope.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, "", `%s`, request)
+			s.wantCalls(`guarded.put {}`)
+			sameScope.runAs(operator, fault.NotSupported, `{"resume":%q,"undo":true}`, run)
+			s.wantCalls(`store.remove {"id":"x"}`)
 		})
 	}
 }
@@ -65,15 +65,15 @@ func TestScopes(t *testing.T) {
 func TestScopeOfApproval(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
-	inside := s.inScope("/staging")
-	run := inside.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
+	sameScope := s.inScope("/staging")
+	run := sameScope.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
 	if _, err := chain.Approve(t.Context(), s.journal, run, ""); err != nil {
 		t.Fatal(err)
 	}
 	s.inScope("/prod").run(fault.TokenExpired, `{"resume":%q}`, run)
-	s.called()
-	inside.run("", `{"resume":%q}`, run)
-	s.called(`guarded.put {}`)
+	s.wantCalls()
+	sameScope.run("", `{"resume":%q}`, run)
+	s.wantCalls(`guarded.put {}`)
 }
 
 // TestKeysOfScopes: a key of any text means a different run in each scope, and is shown as it was sent.
@@ -84,14 +84,14 @@ func TestKeysOfScopes(t *testing.T) {
 	put := func(in *scriptedEngine, key, status string) {
 		t.Helper()
 		if a := in.run("", `{"key":%s,"steps":[{"fn":"store.put"}]}`, quoted(key)); a.Get("steps.0.status").Str != status {
-			t.Errorf("%q: %s", key, a.Raw)
+			t.Errorf("key %q: want a step that is %s: %s", key, status, a.Raw)
 		}
 	}
 	all := []*scriptedEngine{staging, prod, none}
 	for _, in := range all {
 		put(in, "seed", "ok")
 	}
-	s.called(`store.put {}`, `store.put {}`, `store.put {}`)
+	s.wantCalls(`store.put {}`, `store.put {}`, `store.put {}`)
 	rows, err := s.journal.List(t.Context(), &journal.Filter{})
 	must(t, err)
 	for i := range rows { // the stored keys of other scopes are ordinary keys here
@@ -99,11 +99,11 @@ func TestKeysOfScopes(t *testing.T) {
 			put(none, rows[i].Key, "ok")
 		}
 	}
-	s.called(`store.put {}`, `store.put {}`)
+	s.wantCalls(`store.put {}`, `store.put {}`)
 	for _, in := range all {
 		put(in, "seed", "reused")
 	}
-	s.called()
+	s.wantCalls()
 	runs, err := history.Runs(t.Context(), s.journal, &journal.Filter{})
 	must(t, err)
 	shown := map[int]int{} // number of runs, by the number of scope marks in their shown keys
@@ -111,6 +111,6 @@ func TestKeysOfScopes(t *testing.T) {
 		shown[strings.Count(runs[i].Key, "\x1f")]++
 	}
 	if shown[0] != 3 || shown[1] != 2 {
-		t.Errorf("%v", shown)
+		t.Errorf("number of keys by scope marks: %v, want 3 with none and 2 with one", shown)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestUndoOfElementsAtOnce: parallel elements each undo their own writes while the others run.
-func TestUndoOfElementsAtOnce(t *testing.T) {
+// TestUndoOfParallelElements: parallel elements each undo their own writes while the others run.
+func TestUndoOfParallelElements(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
 	e := savedEngine(t, chain.Options{Journal: newJournal(t, nil)}, b, "careful", `{"onError":"undo","params":{"key":{}},"steps":[
@@ -22,7 +22,7 @@ func TestUndoOfElementsAtOnce(t *testing.T) {
 	a := e.Run(context.Background(), []byte(`{"onError":"continue","steps":[{"fn":"chain.careful","forEach":"1..200","concurrency":8,
 		"args":{"key":"k${$item}"}}]}`), nil)
 	if a.OK || len(b.items) > 0 || strings.Count(strings.Join(b.log, "\n"), "bin.remove ") != 200 {
-		t.Errorf("%d items are left: %.500s", len(b.items), a.JSON)
+		t.Errorf("%d items left, want none: %.500s", len(b.items), a.JSON)
 	}
 }
 
@@ -45,14 +45,14 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 	s.run(fault.Busy, `{"resume":%q,"undo":true}`, run)
 	close(goOn)
 	if a := <-first; !a.OK {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("first resume: %s", a.JSON)
 	}
-	s.called(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"b"}`)
+	s.wantCalls(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"b"}`)
 }
 
-// TestRecallSideBySide: elements look up earlier calls of the run while others add calls (for the race detector), and no applied call is
+// TestConcurrentRecall: elements look up earlier calls of the run while others add calls (for the race detector), and no applied call is
 // made again.
-func TestRecallSideBySide(t *testing.T) {
+func TestConcurrentRecall(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ first, then string }{
 		"of elements that end": {
@@ -91,8 +91,8 @@ func TestRecallSideBySide(t *testing.T) {
 	}
 }
 
-// TestReadsSideBySideAreNoConflict: an unchanged chain has no conflict, even if parallel elements have made equal reads.
-func TestReadsSideBySideAreNoConflict(t *testing.T) {
+// TestConcurrentReadsAreNoConflict: an unchanged chain has no conflict, even if parallel elements have made equal reads.
+func TestConcurrentReadsAreNoConflict(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
 	written := make(chan bool)
@@ -111,6 +111,6 @@ func TestReadsSideBySideAreNoConflict(t *testing.T) {
 	s.ends = nil
 	s.run("", `{"resume":%q}`, run)
 	if n := len(s.log); n != 5 {
-		t.Errorf("called %q", s.log)
+		t.Errorf("calls %q, want 5", s.log)
 	}
 }

@@ -29,9 +29,9 @@ func savedEngine(t *testing.T, o chain.Options, b *bin, name, text string) *chai
 	return engineOf(t, append(b.functions(), savedFunction(t, name, text)), o, false)
 }
 
-// TestSavedAlone: a saved chain that is called by itself is like a chain of one step: its arguments are literal, and its result is the
+// TestCallOfSaved: a saved chain that is called by itself is like a chain of one step: its arguments are literal, and its result is the
 // answer.
-func TestSavedAlone(t *testing.T) {
+func TestCallOfSaved(t *testing.T) {
 	t.Parallel()
 	b := &bin{items: map[string]string{}}
 	engine := savedEngine(t, chain.Options{}, b, "put", `{"params":{"key":{"type":"string"}},"steps":[{"fn":"bin.put","args":{"key":"$input.key","note":"$$5"}}],"return":"$0.id"}`)
@@ -48,7 +48,7 @@ func TestSavedAlone(t *testing.T) {
 		}
 	}
 	if len(b.log) != 2 || b.log[0] != `bin.put {"key":"a","note":"$5"}` && b.log[1] != `bin.put {"key":"a","note":"$5"}` {
-		t.Errorf("%q", b.log)
+		t.Errorf("calls %q, want two", b.log)
 	}
 }
 
@@ -91,17 +91,17 @@ func TestSavedFaults(t *testing.T) {
 	} {
 		_, faults := chain.Saved("x", []byte(text), &chain.Options{})
 		if len(faults) == 0 {
-			t.Errorf("%s: no fault", text)
+			t.Errorf("%s: got no fault", text)
 			continue
 		}
 		f := faults[0]
 		if got := strings.TrimSpace(fmt.Sprintf("%s %s %d:%d", f.Code, f.At, f.Line, f.Column)); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s: %s", text, got, f.Message)
+			t.Errorf("%s: got %s (%s), want %s", text, got, f.Message, want)
 		}
 	}
 	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`),
 		&chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
-		t.Errorf("%v", faults)
+		t.Errorf("a chain of unknown functions: faults %v", faults)
 	}
 }
 

@@ -89,24 +89,24 @@ func (s *scriptedEngine) runAs(who *chain.Caller, code fault.Code, request strin
 	sent := fmt.Sprintf(request, args...)
 	a := s.engine.Run(s.t.Context(), []byte(sent), who)
 	if got := gjson.GetBytes(a.JSON, "error.code").Str; got != string(code) || a.OK != (code == "") {
-		s.t.Fatalf("%s\nis answered with code %q, not %q: %s", sent, got, code, a.JSON)
+		s.t.Fatalf("%s\ngot code %q, want %q: %s", sent, got, code, a.JSON)
 	}
 	return gjson.ParseBytes(a.JSON)
 }
 
-// called checks which calls reached the store since the last check.
-func (s *scriptedEngine) called(want ...string) {
+// wantCalls checks which calls reached the store since the last check.
+func (s *scriptedEngine) wantCalls(want ...string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Equal(s.log, want) {
-		s.t.Errorf("called\n%q, not\n%q", s.log, want)
+		s.t.Errorf("calls\n%q, want\n%q", s.log, want)
 	}
 	s.log = nil
 }
 
-// ended checks how a run and its calls ended in the journal.
-func (s *scriptedEngine) ended(run string, status journal.Status, want ...string) {
+// wantRun checks how a run and its calls ended in the journal.
+func (s *scriptedEngine) wantRun(run string, status journal.Status, want ...string) {
 	s.t.Helper()
 	past, err := s.journal.Read(s.t.Context(), run, nil)
 	must(s.t, err)
@@ -115,7 +115,7 @@ func (s *scriptedEngine) ended(run string, status journal.Status, want ...string
 		calls = append(calls, fmt.Sprint(c.StepPath, " ", c.Function, " ", c.Outcome))
 	}
 	if past.Row.Status != status || !slices.Equal(calls, want) {
-		s.t.Errorf("the run is %s with\n%q, not %s with\n%q", past.Row.Status, calls, status, want)
+		s.t.Errorf("the run is %s with calls\n%q, want %s with\n%q", past.Row.Status, calls, status, want)
 	}
 }
 

@@ -26,14 +26,14 @@ func TestCallEnds(t *testing.T) {
 		started := time.Now()
 		answer := e.Call(context.Background(), slow, nil)
 		if codeOf(answer) != fault.Timeout || time.Since(started) > 2*time.Second || answer.Error.At != "" {
-			t.Errorf("after %v: %s", time.Since(started), answer.JSON)
+			t.Errorf("timeout after %v: %s", time.Since(started), answer.JSON)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Millisecond, cancel)
 		var reports []chain.Progress
 		caller := &chain.Caller{Progress: func(p chain.Progress) { reports = append(reports, p) }}
 		if answer := e.Call(ctx, slow, caller); codeOf(answer) != fault.Cancelled {
-			t.Errorf("cancelled: %s", answer.JSON)
+			t.Errorf("answer of a cancelled call: %s", answer.JSON)
 		}
 		if len(reports) != 2 || reports[1].Done != 1 || reports[1].Total != 1 || !reports[1].Ended || reports[1].Function != "test.sleep" {
 			t.Errorf("progress: %+v", reports)
@@ -84,27 +84,27 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 				strings.ContainsAny(string(id[:1]), `"-0123456789`))
 			must := may && (name == "do.destroy" || len(id) <= 40) // an expensive id is left out
 			if answer.OK && (isLean && !may || must && !isLean) {
-				t.Fatalf("lean is %t for %d bytes: %s", isLean, len(made), answer.JSON)
+				t.Fatalf("lean form used: %t, for %d bytes: %s", isLean, len(made), answer.JSON)
 			}
 		}
 		if !json.Valid(answer.JSON) {
-			t.Fatalf("not JSON: %s", answer.JSON)
+			t.Fatalf("the answer is not JSON: %s", answer.JSON)
 		}
 		cost := counter.Count(answer.JSON, -1)
 		if cost > limit {
-			t.Fatalf("the answer costs %d of %d: %s", cost, limit, answer.JSON)
+			t.Fatalf("the answer costs %d tokens, limit %d: %s", cost, limit, answer.JSON)
 		}
 		if answer.OK && lite {
 			return
 		}
 		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
-			t.Fatalf("the answer says %d and costs %d: %s", reported, cost, answer.JSON)
+			t.Fatalf("the answer reports %d tokens and costs %d: %s", reported, cost, answer.JSON)
 		}
 		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
-			t.Fatalf("the code %s was lost: %s", answer.Error.Code, answer.JSON)
+			t.Fatalf("the answer lacks the code %s: %s", answer.Error.Code, answer.JSON)
 		}
 		if strings.Contains(string(answer.JSON), `"/steps/0/args`) {
-			t.Fatalf("a step's place: %s", answer.JSON)
+			t.Fatalf("the answer to a call names a step: %s", answer.JSON)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func FuzzCall(f *testing.F) {
 			t.Fatalf("%s", answer.JSON)
 		}
 		if !answer.OK && answer.Error.Code == fault.Internal && !strings.Contains(string(answer.JSON), "test.") {
-			t.Fatalf("a defect: %s", answer.JSON)
+			t.Fatalf("internal fault: %s", answer.JSON)
 		}
 	})
 }

@@ -19,25 +19,25 @@ func TestSuspendedRunsAreTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawPausing(rt)
 		synctest.Test(t, func(t *testing.T) {
-			still := newJobs(t)
-			a := still.engine.Run(t.Context(), []byte(text), nil)
-			want, answer := still.world.seen(), gjson.ParseBytes(a.JSON)
-			moved := newJobs(t)
-			b, suspended := moved.run(t, text)
-			got, again := moved.world.seen(), gjson.ParseBytes(b.JSON)
+			unsuspended := newJobs(t)
+			a := unsuspended.engine.Run(t.Context(), []byte(text), nil)
+			want, answer := unsuspended.world.seen(), gjson.ParseBytes(a.JSON)
+			interrupted := newJobs(t)
+			b, suspended := interrupted.run(t, text)
+			got, again := interrupted.world.seen(), gjson.ParseBytes(b.JSON)
 			total += suspended
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
-				rt.Errorf("%s\nsuspended %d times it calls\n%s\nwant\n%s", text, suspended, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				rt.Errorf("%s\nsuspended %d times; calls\n%s\nwant\n%s", text, suspended, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			for _, member := range []string{"ok", "result", "error.code", "error.message", "error.step"} {
 				if again.Get(member).Raw != answer.Get(member).Raw {
-					rt.Errorf("%s\nsuspended %d times it answers\n%s\nwant\n%s", text, suspended, b.JSON, a.JSON)
+					rt.Errorf("%s\nsuspended %d times; answer\n%s\nwant\n%s", text, suspended, b.JSON, a.JSON)
 				}
 			}
 			if answer.Get("error.code").Str == "compile" {
-				rt.Errorf("%s", a.JSON)
+				rt.Errorf("the drawn chain does not compile: %s", a.JSON)
 			}
 		})
 		if t.Failed() {

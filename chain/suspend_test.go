@@ -107,7 +107,7 @@ func (j *jobs) run(t *testing.T, text string) (a *chain.Answer, suspended int) {
 			return a, suspended
 		}
 		if suspended++; time.Until(a.Resumes) < minPause || len(j.world.seen()) == before || suspended > 1000 {
-			t.Errorf("part %d is suspended for %v with %d calls: %s", suspended, time.Until(a.Resumes), len(j.world.seen())-before, a.JSON)
+			t.Errorf("suspension %d, for %v after %d calls: %s", suspended, time.Until(a.Resumes), len(j.world.seen())-before, a.JSON)
 			return a, suspended
 		}
 		time.Sleep(time.Until(a.Resumes))
@@ -118,7 +118,7 @@ func (j *jobs) run(t *testing.T, text string) (a *chain.Answer, suspended int) {
 func (j *jobs) row(t *testing.T) *journal.Row {
 	rows, err := j.journal.List(t.Context(), &journal.Filter{})
 	if err != nil || len(rows) != 1 {
-		t.Fatalf("%d runs: %v", len(rows), err)
+		t.Fatalf("%d runs, want 1: %v", len(rows), err)
 	}
 	return &rows[0]
 }
@@ -136,21 +136,21 @@ func TestSuspendedPoll(t *testing.T) {
 			a := j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: minPause})
 			if !a.Resumes.Equal(due) || a.OK || a.Error.Code != fault.Cancelled || gjson.GetBytes(a.JSON, "resume").Str == "" ||
 				gjson.GetBytes(a.JSON, "result").Exists() {
-				t.Fatalf("until %v: %s", a.Resumes.Sub(j.began), a.JSON)
+				t.Fatalf("suspended until %v: %s", a.Resumes.Sub(j.began), a.JSON)
 			}
 			if row := j.row(t); row.Status != journal.Waiting || row.Code != "" || row.Calls != 2 || row.Tokens != 0 {
-				t.Errorf("%+v", row)
+				t.Errorf("suspended run %+v", row)
 			}
 			time.Sleep(3 * time.Minute)
 		}
 		time.Sleep(time.Until(due))
 		a, _ := j.run(t, text)
 		if got := gjson.GetBytes(a.JSON, "result").Raw; !a.OK || got != "3" || time.Since(j.began) != 20*time.Minute {
-			t.Errorf("after %v: %s", time.Since(j.began), a.JSON)
+			t.Errorf("ended after %v: %s", time.Since(j.began), a.JSON)
 		}
 		row := j.row(t)
 		if row.Status != journal.OK || row.Calls != 4 || row.Lease != 5 {
-			t.Errorf("%+v", row)
+			t.Errorf("ended run %+v", row)
 		}
 		past, err := j.journal.Read(t.Context(), row.ID, nil)
 		if err != nil {
@@ -158,11 +158,11 @@ func TestSuspendedPoll(t *testing.T) {
 		}
 		sent := slices.DeleteFunc(past.Events, func(e journal.Event) bool { return e.Kind != journal.Sent })
 		if len(sent) != 1 {
-			t.Errorf("the chain is in the journal %d times", len(sent))
+			t.Errorf("the journal has the chain %d times, want 1", len(sent))
 		}
 		for _, e := range j.ended {
 			if e.Err != nil {
-				t.Errorf("the observer heard of %v", e.Err)
+				t.Errorf("the observer got the error %v", e.Err)
 			}
 		}
 	})
@@ -176,14 +176,14 @@ func TestManyPolls(t *testing.T) {
 		a, suspended := j.run(t, `{"key":"K","steps":[{"fn":"job.poll","forEach":"1..100","concurrency":100,
 			"args":{"id":"j${$item}","needs":4,"us":"$item"},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}]}`)
 		if !a.OK || suspended != 3 || len(j.world.seen()) != 400 {
-			t.Errorf("suspended %d times, %d calls: %s", suspended, len(j.world.seen()), a.JSON)
+			t.Errorf("suspended %d times with %d calls, want 3 with 400: %s", suspended, len(j.world.seen()), a.JSON)
 		}
 	})
 }
 
-// TestKeptAwake: a run is not suspended for short pauses, after a failure that a resume would repeat, in a step with a time limit, in a
+// TestNotSuspended: a run is not suspended for short pauses, after a failure that a resume would repeat, in a step with a time limit, in a
 // round without calls, or without Caller.Suspend.
-func TestKeptAwake(t *testing.T) {
+func TestNotSuspended(t *testing.T) {
 	t.Parallel()
 	const poll = `{"fn":"job.poll","args":{"id":"p","needs":3},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}`
 	for name, chainSteps := range map[string]string{
@@ -200,7 +200,7 @@ func TestKeptAwake(t *testing.T) {
 				j := newJobs(t)
 				if a, suspended := j.run(t, `{"key":"K","onError":"continue","steps":[`+chainSteps+`]}`); suspended != 0 ||
 					a.OK != (name != "failed" && name != "no call") {
-					t.Errorf("suspended %d times: %s", suspended, a.JSON)
+					t.Errorf("suspended %d times, want 0: %s", suspended, a.JSON)
 				}
 			})
 		})
@@ -209,25 +209,25 @@ func TestKeptAwake(t *testing.T) {
 		j := newJobs(t)
 		a := j.engine.Run(t.Context(), []byte(`{"steps":[`+poll+`]}`), nil)
 		if !a.OK || !a.Resumes.IsZero() || time.Since(j.began) != 2*time.Minute {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("without Suspend: %s", a.JSON)
 		}
 	})
 }
 
-// TestRehearsalDoesNotPause: a dry run of a resume is answered at once, however long the chain has paused.
-func TestRehearsalDoesNotPause(t *testing.T) {
+// TestDryRunDoesNotPause: a dry run of a resume is answered at once, however long the chain has paused.
+func TestDryRunDoesNotPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newJobs(t)
 		const text = `{"key":"K","steps":[{"fn":"job.poll","args":{"id":"b","needs":3},"repeat":{"until":"$result.done","max":9,"delayMs":60000}},
 			{"fn":"job.poll","args":{"id":"f","fails":1}}]}`
 		if a, _ := j.run(t, text); a.OK {
-			t.Fatalf("%s", a.JSON)
+			t.Fatalf("got %s, want a failure", a.JSON)
 		}
 		before := time.Now()
 		a := j.engine.Run(t.Context(), []byte(`{"key":"K","dryRun":true}`), nil)
 		if !a.OK || time.Since(before) != 0 || gjson.GetBytes(a.JSON, "plan.resume.reused").Raw != "[0]" {
-			t.Errorf("after %v: %s", time.Since(before), a.JSON)
+			t.Errorf("dry run answered after %v: %s", time.Since(before), a.JSON)
 		}
 	})
 }
@@ -245,11 +245,11 @@ func TestSuspendedRetryIsApproved(t *testing.T) {
 		a := j.engine.Run(t.Context(), []byte(`{"resume":"`+gjson.GetBytes(waits.JSON, "resume").Str+`","approve":"`+approve+`"}`),
 			&chain.Caller{Suspend: minPause})
 		if a.Resumes.IsZero() {
-			t.Fatalf("not suspended: %s", a.JSON)
+			t.Fatalf("the retry was not suspended: %s", a.JSON)
 		}
 		time.Sleep(time.Until(a.Resumes))
 		if a, _ = j.run(t, text); !a.OK || len(j.world.seen()) != 2 {
-			t.Errorf("%s after %v", a.JSON, j.world.seen())
+			t.Errorf("got %s after the calls %v", a.JSON, j.world.seen())
 		}
 	})
 }
@@ -267,7 +267,7 @@ func TestUndoIsNotSuspended(t *testing.T) {
 			{"fn":"job.poll","args":{"id":"b","needs":9},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}]}`),
 			&chain.Caller{Suspend: minPause})
 		if !a.Resumes.IsZero() || a.OK || len(j.world.seen()) != 3 {
-			t.Errorf("%s after %v", a.JSON, j.world.seen())
+			t.Errorf("got %s after the calls %v", a.JSON, j.world.seen())
 		}
 	})
 }

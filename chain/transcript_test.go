@@ -134,9 +134,9 @@ func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 		validate(r.t, r.schemas[1], answer.JSON)
 	}
 	report := gjson.GetBytes(answer.JSON, "error")
-	told := len(report.Get("faults").Array()) + int(report.Get("more").Int())
-	if report.Get("code").Str != string(codeOf(answer)) || told > len(answer.Faults) {
-		r.t.Errorf("%s and %d faults, and the answer is %s", codeOf(answer), len(answer.Faults), answer.JSON)
+	reported := len(report.Get("faults").Array()) + int(report.Get("more").Int())
+	if report.Get("code").Str != string(codeOf(answer)) || reported > len(answer.Faults) {
+		r.t.Errorf("code %s with %d faults, but the answer is %s", codeOf(answer), len(answer.Faults), answer.JSON)
 	}
 	fetches := strings.Contains(request, "continuation_token")
 	if answer.OK && section(r.archive, r.name+"/call") == nil && r.options.Hoist == nil && !fetches {
@@ -157,7 +157,7 @@ func (r *transcriptRun) confirmLean(answer *chain.Answer, who *chain.Caller) {
 	validate(r.t, r.schemas[2], []byte(got.Raw))
 	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), who)
 	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
-		r.t.Errorf("the whole of %s has %d bytes: %.200s", got.Raw, len(whole.JSON), whole.JSON)
+		r.t.Errorf("the full result of %s has %d bytes, which is not its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)
 	}
 }
 
@@ -246,7 +246,7 @@ func check(t *testing.T, archive *txtar.Archive, name string, got []byte) {
 	want := section(archive, name)
 	if want == nil {
 		if !transcript.Updating() {
-			t.Fatalf("the transcript has no %s; got:\n%s", name, got)
+			t.Fatalf("the transcript lacks %s; got:\n%s", name, got)
 		}
 		group, _, _ := strings.Cut(name, "/")
 		at := len(archive.Files)
@@ -321,6 +321,6 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) {
 		err = s.Validate(value)
 	}
 	if err != nil {
-		t.Errorf("the published schema refuses %s: %v", text, err)
+		t.Errorf("%s does not match the published schema: %v", text, err)
 	}
 }

@@ -51,12 +51,12 @@ func TestUnkeptOthers(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)
 	if a := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("do.read", objects(60), "")+`]}`), nil); !errors.Is(a.Error, errAway) {
-		t.Errorf("the cause is lost: %v", a.Error.Err)
+		t.Errorf("the fault does not wrap the cause: %v", a.Error.Err)
 	}
 	a := e.Deliver(t.Context(), []byte(objects(60)), nil, nil)
 	if a.OK || a.Error.Code != fault.Unavailable || !strings.HasPrefix(a.Error.Message, "the result, of about") ||
 		gjson.GetBytes(a.JSON, "result.preview").Str == "" {
-		t.Errorf("%s", a.JSON)
+		t.Errorf("delivery: %s", a.JSON)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 		a := e.Run(context.Background(), []byte(request), caller)
 		n := counter.Count(a.JSON, -1)
 		if n > maximum {
-			rt.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
+			rt.Fatalf("the answer costs %d tokens, limit %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return // it fits
@@ -93,7 +93,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 		// With a label of a hundred tokens, the smallest budgets have no room for the message about the lost result.
 		code := a.Error.Code == fault.Unavailable || maximum < 300 && a.Error.Code == fault.BudgetTooSmall
 		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || !code {
-			rt.Fatalf("%d tokens, told are %d: %s", n, got, a.JSON)
+			rt.Fatalf("the answer costs %d tokens and reports %d: %s", n, got, a.JSON)
 		}
 	})
 }
@@ -101,22 +101,22 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 // countingStore counts its calls.
 type countingStore struct {
 	failingStore
-	asked *int
+	puts *int
 }
 
-func (c countingStore) Put(context.Context, string, budget.Entry) error { *c.asked++; return c.fault }
+func (c countingStore) Put(context.Context, string, budget.Entry) error { *c.puts++; return c.fault }
 
 // TestUnkeptIsTriedOnce: a store that fails, perhaps slowly, is asked only once for an answer.
 func TestUnkeptIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	for _, lite := range []bool{true, false} {
-		asked := 0
-		results, err := budget.NewResults(countingStore{failingStore{errAway}, &asked}, nil)
+		puts := 0
+		results, err := budget.NewResults(countingStore{failingStore{errAway}, &puts}, nil)
 		must(t, err)
 		e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 400, ProbeAbove: 50, Results: results}, false)
 		if a := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":%t,"steps":[%s]}`, lite, stepOf("do.read", objects(60), "")), nil); a.OK ||
-			asked != 1 {
-			t.Errorf("lite %t: asked %d times: %s", lite, asked, a.JSON)
+			puts != 1 {
+			t.Errorf("lite %t: %d writes to the store, want 1: %s", lite, puts, a.JSON)
 		}
 	}
 }

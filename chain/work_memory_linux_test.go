@@ -43,7 +43,7 @@ func work(t *testing.T) {
 		t.Errorf("%.600s", a.JSON)
 	}
 	if peak > 260 {
-		t.Errorf("it took %d MiB", peak)
+		t.Errorf("peak memory of %d MiB", peak)
 	}
 }
 

@@ -151,14 +151,14 @@ func TestWritesAreReported(t *testing.T) {
 			rapid.SampledFrom([]string{"stop", "continue"}).Draw(rt, "onError"), maximum, limits, d.steps("", 0))
 		a := e.Run(t.Context(), []byte(request), nil)
 		if n := counter.Count(a.JSON, -1); n > maximum {
-			rt.Fatalf("%d tokens of %d: %s", n, maximum, a.JSON)
+			rt.Fatalf("the answer costs %d tokens, limit %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return
 		}
 		validate(t, published, a.JSON)
 		if a.Error.Code == fault.Compile {
-			rt.Fatalf("%s\n%s", request, a.JSON)
+			rt.Fatalf("%s\ndoes not compile: %s", request, a.JSON)
 		}
 		reports := gjson.GetBytes(a.JSON, "writes").Array()
 		sameTotals(rt, a.JSON, store.done, reports)
@@ -192,11 +192,11 @@ func sameTotals(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome]in
 	}
 	for _, o := range []fault.Outcome{fault.Applied, fault.Failed, fault.SentUnknown} {
 		if got[o] != want[o] {
-			rt.Fatalf("%d are %s, the log has %d: %s", got[o], o, want[o], answer)
+			rt.Fatalf("%d calls reported as %s, the log has %d: %s", got[o], o, want[o], answer)
 		}
 	}
 	if got[fault.NotSent] < want[fault.NotSent] {
-		rt.Fatalf("%d are not sent, the log has %d: %s", got[fault.NotSent], want[fault.NotSent], answer)
+		rt.Fatalf("%d calls reported as not sent, the log has %d: %s", got[fault.NotSent], want[fault.NotSent], answer)
 	}
 }
 
@@ -208,18 +208,18 @@ func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome
 			seen[position+" "+string(o)] = true
 			n := done[position][o]
 			if n == 0 && o != fault.NotSent {
-				rt.Fatalf("%s is not %s: %s", position, o, answer)
+				rt.Fatalf("%s is reported as %s, which is false: %s", position, o, answer)
 			}
 			sum += n
 		}
 		if o != fault.NotSent && sum != callsOf(e) {
-			rt.Fatalf("%d calls of %s, the log has %d: %s", callsOf(e), e.Raw, sum, answer)
+			rt.Fatalf("%d calls reported by %s, the log has %d: %s", callsOf(e), e.Raw, sum, answer)
 		}
 	}
 	for position, outcomes := range done {
 		for o := range outcomes {
 			if !seen[position+" "+string(o)] {
-				rt.Fatalf("%s is %s, which is not told: %s", position, o, answer)
+				rt.Fatalf("%s is %s, which is not reported: %s", position, o, answer)
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjs
 	}
 	for step, elements := range seen {
 		if n, top := sizes[step]; top && callsFunction(reports, step) && len(elements) != n {
-			rt.Fatalf("%d of %d elements of step %s are told: %s", len(elements), n, step, answer)
+			rt.Fatalf("%d of %d elements of step %s are reported: %s", len(elements), n, step, answer)
 		}
 	}
 }

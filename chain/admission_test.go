@@ -64,7 +64,7 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				limiter := admit.New(1, 1)
 				e := engineOf(t, texts(t), chain.Options{Admission: limiter}, false)
-				other, err := limiter.Acquire(t.Context(), "other")
+				release, err := limiter.Acquire(t.Context(), "other")
 				must(t, err)
 				heavy := strings.Replace(heavy, "LONG", strings.Repeat("a", 200_000), 1)
 				answers := make(chan *chain.Answer, 1)
@@ -85,7 +85,7 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 					t.Fatalf("answer of the cancelled request: %.300s", a.JSON)
 				}
 				time.Sleep(20 * time.Second) // the wait is not the expression's time
-				other()
+				release()
 				if a := <-answers; !a.OK {
 					t.Fatalf("heavy chain after the wait: %.600s", a.JSON)
 				}

@@ -25,7 +25,7 @@ type approvalEngine struct {
 	log      []string
 }
 
-func newGuarded(t interface{ Fatal(...any) }) *approvalEngine {
+func newApprovalEngine(t interface{ Fatal(...any) }) *approvalEngine {
 	g := &approvalEngine{}
 	var functions []steps.Function
 	for _, name := range []string{"guarded.put", "guarded.set"} {
@@ -64,14 +64,14 @@ func FuzzApproval(f *testing.F) {
 		{"run_", "APPROVE", "1"}, {"RUN ", "APPROVE", "1"}, {"", "APPROVE", "1"}, {"RUN\x00", "APPROVE\x00", "1\x00"}, {"RUN", "CUT", "1"}, {"RUN", "CUT", "$"}} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	g := newGuarded(f)
+	g := newApprovalEngine(f)
 	f.Cleanup(func() { g.journal.Close() })
 	f.Fuzz(func(t *testing.T, resume, approve, k string) {
 		g.log = nil
 		first := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
 		question, token := first.Question, gjson.GetBytes(first.JSON, "approve").Str
-		real := strings.NewReplacer("RUN", question.Run, "APPROVE", token, "PROOF", question.Proof, "CUT", token[:len(token)-1])
-		resume, approve = real.Replace(resume), real.Replace(approve)
+		placeholders := strings.NewReplacer("RUN", question.Run, "APPROVE", token, "PROOF", question.Proof, "CUT", token[:len(token)-1])
+		resume, approve = placeholders.Replace(resume), placeholders.Replace(approve)
 		for name, a := range map[string]*chain.Answer{
 			"as a decision": g.engine.Run(t.Context(), []byte(`{"steps":[]}`), &chain.Caller{Decision: &chain.Decision{Run: resume, Proof: approve + "A", Yes: true}}),
 			"of another": g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s}`, quoted(resume), quoted(approve)),
@@ -125,7 +125,7 @@ func drawnGuardedChain(t *rapid.T) string {
 func TestOnlyApprovedCalls(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGuarded(t)
+		g := newApprovalEngine(t)
 		defer g.journal.Close()
 		a := g.engine.Run(t.Context(), []byte(`{"steps":`+drawnGuardedChain(t)+`}`), nil)
 		approved := map[string]int{} // approved calls that may still be made
@@ -191,7 +191,7 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGuarded(t)
+			g := newApprovalEngine(t)
 			defer g.journal.Close()
 			a := gjson.ParseBytes(g.engine.Run(t.Context(), []byte(`{"steps":[`+shown+`]}`), nil).JSON)
 			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str,
@@ -207,7 +207,7 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 // TestApprovalAfterRightsAreRevoked: a caller that may no longer use a function cannot call it by an earlier approval.
 func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
+	g := newApprovalEngine(t)
 	defer g.journal.Close()
 	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
 	noFunctions := newRegistry(t, nil)
@@ -230,11 +230,11 @@ func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 // TestDecisionOnBusyRun: while a request continues a run, or an operator decides about it, all others get busy.
 func TestDecisionOnBusyRun(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t)
+	g := newApprovalEngine(t)
 	defer g.journal.Close()
 	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`), nil)
 	asked := 0
-	who := &chain.Caller{Approve: func(ctx context.Context, _ []chain.ApprovalCall) (bool, error) {
+	caller := &chain.Caller{Approve: func(ctx context.Context, _ []chain.ApprovalCall) (bool, error) {
 		asked++
 		for _, c := range []*chain.Caller{nil, {Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof, Yes: true}}} {
 			if b := g.engine.Run(ctx, fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), c); b.OK || b.Error.Code != fault.Busy {
@@ -246,7 +246,7 @@ func TestDecisionOnBusyRun(t *testing.T) {
 		}
 		return true, nil
 	}}
-	if b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), who); !b.OK || asked != 1 || len(g.log) != 1 {
+	if b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), caller); !b.OK || asked != 1 || len(g.log) != 1 {
 		t.Errorf("%d questions, calls %q: %s", asked, g.log, b.JSON)
 	}
 }

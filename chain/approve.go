@@ -209,14 +209,14 @@ func refusedFault(p *plannedStep) *fault.Error {
 }
 
 func (r *run) approvalRequired(p *plannedStep) *fault.Error {
-	who := "send resume with approve, or let onecall approve and onecall resume do it"
+	advice := "send resume with approve, or let onecall approve and onecall resume do it"
 	if r.o.ApproveByPerson {
-		who = "a person approves them with onecall approve"
+		advice = "a person approves them with onecall approve"
 	}
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaitingApproval),
-		who).Under(p.at)
+		advice).Under(p.at)
 	if len(r.awaitingApproval) == 1 {
-		f.Message = r.awaitingApproval[0].Function + " waits for approval; nothing of it was sent: " + who
+		f.Message = r.awaitingApproval[0].Function + " waits for approval; nothing of it was sent: " + advice
 	}
 	if !r.o.mustApprove(p.fn.Spec()) {
 		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.name(), p.undo.fn.Spec().Name)

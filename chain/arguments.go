@@ -74,7 +74,7 @@ func (c *compiler) badArguments(e *steps.Entry, at string, faults []*fault.Error
 	for _, f := range faults {
 		f = f.Under(at)
 		c.faults.add(f)
-		if _, taught := c.signatureFaults[e]; !taught && c.single == nil {
+		if _, shown := c.signatureFaults[e]; !shown && c.single == nil {
 			if c.signatureFaults == nil {
 				c.signatureFaults = map[*steps.Entry]*fault.Error{}
 			}

@@ -74,34 +74,34 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 		return s.notBegunAnswer(ctx, f)
 	}
 	s.detached = true
-	if front := s.progress; front == nil {
+	if report := s.progress; report == nil {
 		s.progress = b.Progress
 	} else {
 		s.progress = func(p Progress) {
 			b.Progress(p)
-			front(p)
+			report(p)
 		}
 	}
 	running, cancel := context.WithCancelCause(b.Context)
-	stay := func() bool { return true }
-	answered, left := make(chan *Answer), make(chan struct{})
+	stopWatching := func() bool { return true }
+	answered, detached := make(chan *Answer), make(chan struct{})
 	if after > 0 { // until it is answered, the request can cancel the run
-		stay = context.AfterFunc(ctx, func() {
-			why := context.Cause(ctx)
-			if errors.Is(why, context.DeadlineExceeded) {
-				why = fault.New(fault.Timeout, "the caller's deadline passed")
+		stopWatching = context.AfterFunc(ctx, func() {
+			cause := context.Cause(ctx)
+			if errors.Is(cause, context.DeadlineExceeded) {
+				cause = fault.New(fault.Timeout, "the caller's deadline passed")
 			}
-			cancel(why)
+			cancel(cause)
 		})
 	} else {
 		s.askApproval = nil
-		close(left)
+		close(detached)
 	}
 	go func() {
 		defer cancel(nil)
 		a := s.complete(running, p)
 		select {
-		case <-left:
+		case <-detached:
 			b.End(a, s.keepAnswer(running, a))
 		case answered <- a:
 			b.End(nil, StoredAnswer{})
@@ -117,10 +117,10 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 		return a
 	case <-timer.C:
 	}
-	if !stay() { // the caller has cancelled
+	if !stopWatching() { // the caller has cancelled
 		return <-answered
 	}
-	close(left)
+	close(detached)
 	return startedAnswer(id)
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// late is a source whose only function appears when become is called.
-type late struct {
+// lateSource is a source whose only function appears when become is called.
+type lateSource struct {
 	mu      sync.Mutex
 	name    string
 	call    steps.Call // nil: not there yet
@@ -27,7 +27,7 @@ type late struct {
 	changed func()
 }
 
-func (l *late) Functions() []steps.Function {
+func (l *lateSource) Functions() []steps.Function {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.call == nil {
@@ -36,25 +36,25 @@ func (l *late) Functions() []steps.Function {
 	return []steps.Function{{Spec: steps.Spec{Name: l.name + ".get", Effect: steps.Read}, Call: l.call}}
 }
 
-func (l *late) Status() steps.Status {
+func (l *lateSource) Status() steps.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
 }
 
-func (l *late) Watch(changed func()) { l.changed = changed }
-func (l *late) Close() error         { return nil }
+func (l *lateSource) Watch(changed func()) { l.changed = changed }
+func (l *lateSource) Close() error         { return nil }
 
-func (l *late) become(state steps.State, cause *fault.Error, call steps.Call) {
+func (l *lateSource) become(state steps.State, cause *fault.Error, call steps.Call) {
 	l.mu.Lock()
 	l.state, l.call = steps.Status{State: state, Error: cause}, call
 	l.mu.Unlock()
 	l.changed()
 }
 
-func one(_ context.Context, _ []byte) ([]byte, error) { return []byte(`1`), nil }
+func returnOne(_ context.Context, _ []byte) ([]byte, error) { return []byte(`1`), nil }
 
-func catalogOf(t *testing.T, sources ...*late) *steps.Catalog {
+func catalogOf(t *testing.T, sources ...*lateSource) *steps.Catalog {
 	t.Helper()
 	c, err := steps.NewCatalog(nil)
 	must(t, err)
@@ -82,12 +82,12 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				ready := &late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}}
-				starting := &late{name: "late", state: steps.Status{State: steps.StateStarting}}
-				never := &late{name: "never", state: steps.Status{State: steps.StateStarting}}
+				ready := &lateSource{name: "ready", call: returnOne, state: steps.Status{State: steps.StateReady}}
+				starting := &lateSource{name: "late", state: steps.Status{State: steps.StateStarting}}
+				never := &lateSource{name: "never", state: steps.Status{State: steps.StateStarting}}
 				e, err := chain.New(&chain.Options{Functions: catalogOf(t, ready, starting, never)})
 				must(t, err)
-				time.AfterFunc(time.Second, func() { starting.become(steps.StateReady, nil, one) })
+				time.AfterFunc(time.Second, func() { starting.become(steps.StateReady, nil, returnOne) })
 				time.AfterFunc(3*time.Second, func() {
 					never.become(steps.StateFailed, fault.New(fault.Unavailable, "no such program"), nil)
 				})
@@ -114,10 +114,10 @@ func TestSourcesThatComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cause := fault.New(fault.Unavailable, "connection refused")
-		state := func(name string, s steps.Status) *late { return &late{name: name, state: s} }
+		state := func(name string, s steps.Status) *lateSource { return &lateSource{name: name, state: s} }
 		retrying := steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(3500 * time.Millisecond)}
 		e, err := chain.New(&chain.Options{Functions: catalogOf(t,
-			&late{name: "ready", call: one, state: steps.Status{State: steps.StateReady}},
+			&lateSource{name: "ready", call: returnOne, state: steps.Status{State: steps.StateReady}},
 			state("away", retrying), state("soon", steps.Status{State: steps.StateStarting}),
 			state("now", steps.Status{State: steps.StateRetrying, Error: cause, Retry: time.Now().Add(-time.Second)}),
 			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
@@ -150,13 +150,13 @@ func TestSourcesThatComeBack(t *testing.T) {
 
 func TestCallbacksOfRunningFunctions(t *testing.T) {
 	t.Parallel()
-	reporting := func(ctx context.Context, _ []byte) ([]byte, error) {
+	report := func(ctx context.Context, _ []byte) ([]byte, error) {
 		a := steps.CallbacksOf(ctx)
 		a.Progress(ctx, 1, 4, "a quarter")
 		a.Log(ctx, "warning", "disk", []byte(`{"free":7}`))
 		return []byte(`1`), nil
 	}
-	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: reporting}}, chain.Options{}, false)
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: report}}, chain.Options{}, false)
 	var reports []string
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.get"},{"chain":{"steps":[{"fn":"a.get"}]},"args":{"after":"$0"}},
 		{"fn":"a.get","when":"$1 == 2"}]}`), &chain.Caller{
@@ -187,11 +187,11 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 
 func TestStoredValuesBelongToTheCaller(t *testing.T) {
 	t.Parallel()
-	keeps := func(ctx context.Context, _ []byte) ([]byte, error) {
+	keep := func(ctx context.Context, _ []byte) ([]byte, error) {
 		token, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"data":"AAAA"}`))
 		return fmt.Appendf(nil, `{"continuation_token":%q}`, token), err
 	}
-	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keeps}}, chain.Options{}, true)
+	e := engineOf(t, []steps.Function{{Spec: steps.Spec{Name: "a.shot"}, Call: keep}}, chain.Options{}, true)
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.shot"}],"lite":true}`), &chain.Caller{ID: "me"})
 	var probe struct {
 		Token string `json:"continuation_token"`
@@ -215,13 +215,13 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 			steps.CallbacksOf(ctx).Cached()
 			return []byte(`1`), nil
 		}
-		breaks := func(context.Context, []byte) ([]byte, error) {
+		loseAnswer := func(context.Context, []byte) ([]byte, error) {
 			f := fault.New(fault.Unavailable, "the connection broke")
 			f.Outcome = fault.SentUnknown
 			return nil, f
 		}
 		e := engineOf(t, []steps.Function{
-			{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: cached}, {Spec: steps.Spec{Name: "a.set"}, Call: breaks},
+			{Spec: steps.Spec{Name: "a.get", Effect: steps.Read}, Call: cached}, {Spec: steps.Spec{Name: "a.set"}, Call: loseAnswer},
 			{Spec: steps.Spec{Name: "a.slow", Effect: steps.Read, Timeout: time.Millisecond}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -249,7 +249,7 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 		}
 		for fn, request := range map[string]string{
 			"a source that reports the outcome": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
-			"a stubborn write":    `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
+			"a stubborn write":                  `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
 		} {
 			if a := e.Run(t.Context(), []byte(request), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.SentUnknown {
 				t.Errorf("%s: %s", fn, a.JSON)

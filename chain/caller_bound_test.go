@@ -26,27 +26,27 @@ func TestCallerBound(t *testing.T) {
 		if length > 0 {
 			caller.Warnings = []*fault.Error{fault.New(fault.LimitExceeded, "a notice of the door: %s", strings.Repeat("words ", length))}
 		}
-		asked := rapid.SampledFrom([]int{150, 170, 250, 400, 9000}).Draw(r, "asked")
+		requested := rapid.SampledFrom([]int{150, 170, 250, 400, 9000}).Draw(r, "asked")
 		size := rapid.SampledFrom([]int{1, 20, 60, 100, 150, 300, 1500}).Draw(r, "size")
 		lite, fails := rapid.Bool().Draw(r, "lite"), rapid.Bool().Draw(r, "fails")
 		fn, value := "test.get", `"value":"`+strings.Repeat("many words ", size)+`"`
 		if fails {
 			fn, value = "test.fail", strings.Replace(value, "value", "message", 1)
 		}
-		request := fmt.Sprintf(`{"lite":%v,"budget":{"maxTotalTokens":%d},"steps":[{"fn":%q,"args":{%s}}]}`, lite, asked, fn, value)
+		request := fmt.Sprintf(`{"lite":%v,"budget":{"maxTotalTokens":%d},"steps":[{"fn":%q,"args":{%s}}]}`, lite, requested, fn, value)
 		a := e.Run(context.Background(), []byte(request), caller)
-		maximum := min(asked, 2000)
+		maximum := min(requested, 2000)
 		if n := caller.MaxTotalTokens; n > 0 {
 			maximum = min(maximum, max(n, 150))
 		}
 		if n := counter.Count(a.JSON, -1); n > maximum || a.OK == fails {
 			r.Fatalf("%d tokens, limit %d: %s", n, maximum, a.JSON)
 		}
-		has := strings.Contains(string(a.JSON), "a notice of the door")
-		if has != a.Warned || has && (len(caller.Warnings) == 0 || lite && !fails) {
+		hasNotice := strings.Contains(string(a.JSON), "a notice of the door")
+		if hasNotice != a.Warned || hasNotice && (len(caller.Warnings) == 0 || lite && !fails) {
 			r.Fatalf("Warned is %v: %s", a.Warned, a.JSON)
 		}
-		if !has && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
+		if !hasNotice && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
 			r.Fatalf("the answer lacks the notice, limit %d: %s", maximum, a.JSON)
 		}
 		if lite && !fails {

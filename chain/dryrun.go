@@ -243,7 +243,7 @@ func (p *plan) countEffects(counts map[steps.Effect]int) {
 
 // maxPossibleCalls is the most calls that the plan could make without maxCalls.
 func (p *plan) maxPossibleCalls(maxElements int) int64 {
-	const enough = 1 << 40 // above any limit, and far from overflow
+	const maxSum = 1 << 40 // above any limit, and far from overflow
 	var sum int64
 	for _, s := range p.steps {
 		calls := int64(1)
@@ -253,11 +253,11 @@ func (p *plan) maxPossibleCalls(maxElements int) int64 {
 		case s.expr != nil:
 			calls = 0
 		}
-		calls = min(calls*int64(s.maxRounds)*int64(1+s.maxRetries), enough)
+		calls = min(calls*int64(s.maxRounds)*int64(1+s.maxRetries), maxSum)
 		if s.forEach != nil {
-			calls = min(calls*int64(maxElements), enough)
+			calls = min(calls*int64(maxElements), maxSum)
 		}
-		sum = min(sum+calls, enough)
+		sum = min(sum+calls, maxSum)
 	}
 	return sum
 }

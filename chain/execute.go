@@ -224,15 +224,15 @@ func (l *loop) start(ctx context.Context) {
 			l.finishStep(i)
 			continue
 		}
-		alone := len(l.ready) == 1 && l.running == 0 || l.callsScarce()
-		if l.slotless != noStep && (alone || !l.tryAcquireSlot()) {
+		runsAlone := len(l.ready) == 1 && l.running == 0 || l.callsScarce()
+		if l.slotless != noStep && (runsAlone || !l.tryAcquireSlot()) {
 			return // until a step ends or a slot is free
 		}
 		l.ready = l.ready[1:]
 		if l.reports {
 			l.reportProgress(Progress{Step: i})
 		}
-		if alone {
+		if runsAlone {
 			l.steps[i] = l.runStep(l.withStepCallbacks(ctx, i), s, l.scope, l.frame)
 			l.finishStep(i)
 			continue

@@ -90,8 +90,8 @@ func flood(t *testing.T, store string) {
 	defer results.Close()
 	e := engineOf(t, []steps.Function{records}, chain.Options{Results: results, Admission: admit.New(1, 2), MaxTotalTokens: 2000,
 		MaxChainBytes: 64 << 20, MaxRunningBytes: 400 << 20}, false)
-	stored := func(who *chain.Caller, bytes int) (token string) {
-		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), who)
+	stored := func(caller *chain.Caller, bytes int) (token string) {
+		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), caller)
 		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {
 			t.Fatalf("%.300s", a.JSON)
 		}

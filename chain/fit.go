@@ -190,9 +190,9 @@ func (b *answerBuilder) liteSuccess(text []byte, probe bool) *Answer {
 
 // liteEnvelope is the envelope of a result in the lite form.
 func (b *answerBuilder) liteEnvelope() *budget.Envelope {
-	around := b.liteForm(nil)
-	end := max(len(around)-1, 0)
-	return &budget.Envelope{Meter: b.meter, Before: around[:end], After: around[end:]}
+	empty := b.liteForm(nil)
+	end := max(len(empty)-1, 0)
+	return &budget.Envelope{Meter: b.meter, Before: empty[:end], After: empty[end:]}
 }
 
 // liteForm returns the lite form of a result: the result itself, or an object with the front end's label.

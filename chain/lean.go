@@ -104,12 +104,12 @@ func deletes(p *plannedStep) bool {
 
 // wordsOf splits a name into words: before capital letters, and at anything but letters and digits.
 func wordsOf(name string) []string {
-	runes, spaced := []rune(name), strings.Builder{}
+	runes, words := []rune(name), strings.Builder{}
 	for i, r := range runes {
 		if i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
-			spaced.WriteByte(' ')
+			words.WriteByte(' ')
 		}
-		spaced.WriteRune(unicode.ToLower(r))
+		words.WriteRune(unicode.ToLower(r))
 	}
-	return strings.FieldsFunc(spaced.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(words.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

@@ -10,7 +10,7 @@ import (
 
 func TestMentions(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct {
+	for _, test := range []struct {
 		text, want string
 		resumes    bool
 		faults     int
@@ -32,13 +32,13 @@ func TestMentions(t *testing.T) {
 		{`{"steps":[{"fn":"a","fnn":"b"}]}`, "/steps/0/fn a", false, 1},
 		{`{"resume":"r","replace":{"0":1}}`, "", true, 1},
 	} {
-		m, faults := chain.FindMentions([]byte(one.text))
+		m, faults := chain.FindMentions([]byte(test.text))
 		var got []string
 		for _, f := range m.Functions {
 			got = append(got, f.At, f.Function)
 		}
-		if strings.Join(got, " ") != one.want || m.Resumes != one.resumes || len(faults) != one.faults {
-			t.Errorf("%s: %q, resumes %t, faults %v", one.text, got, m.Resumes, faults)
+		if strings.Join(got, " ") != test.want || m.Resumes != test.resumes || len(faults) != test.faults {
+			t.Errorf("%s: %q, resumes %t, faults %v", test.text, got, m.Resumes, faults)
 		}
 	}
 }

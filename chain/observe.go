@@ -120,8 +120,8 @@ func (e *Engine) Observe(ctx context.Context, r *RequestInfo) (context.Context, 
 
 // Identify is Identifier.Identify of the engine's Observer. It returns ctx and "" if the Observer is not an Identifier or gives no id.
 func (e *Engine) Identify(ctx context.Context, given string) (observed context.Context, id string) {
-	observer, gives := e.o.Observer.(Identifier)
-	if !gives {
+	observer, ok := e.o.Observer.(Identifier)
+	if !ok {
 		return ctx, ""
 	}
 	defer func() {

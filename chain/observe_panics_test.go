@@ -76,12 +76,12 @@ func TestObserversChangeNothing(t *testing.T) {
 				t.Fatalf("with a panic in %s: got %s %s, want %s %s", where, c, got, code, want)
 			}
 		}
-		o.requests, o.wrong = nil, nil
+		o.requests, o.violations = nil, nil
 		if got, c := run(good); got != want || c != code {
 			t.Fatalf("with an observer: got %s %s, want %s %s", c, got, code, want)
 		}
-		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.wrong) > 0 {
-			t.Fatalf("%d reported requests, faults %q", len(o.requests), o.wrong)
+		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.violations) > 0 {
+			t.Fatalf("%d reported requests, faults %q", len(o.requests), o.violations)
 		}
 		r := o.requests[0]
 		var calls int64

@@ -19,9 +19,9 @@ import (
 
 // watcher is an observer that records all reports, and complains about reports in the wrong order.
 type watcher struct {
-	mu       sync.Mutex
-	requests []*observedRequest
-	wrong    []string
+	mu         sync.Mutex
+	requests   []*observedRequest
+	violations []string
 }
 
 type observedRequest struct {
@@ -44,8 +44,8 @@ type watchedPosition struct {
 	step    *watchedStep
 }
 
-func (w *watcher) mind(format string, args ...any) {
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+func (w *watcher) complain(format string, args ...any) {
+	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
 func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Context, func(*chain.RequestEnd)) {
@@ -57,12 +57,12 @@ func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Co
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if copied.end != nil {
-			w.mind("a request ended twice")
+			w.complain("a request ended twice")
 		}
 		copied.end = e
 		for _, s := range copied.steps {
 			if s.end == nil {
-				w.mind("%s has not ended before its request", s.At)
+				w.complain("%s has not ended before its request", s.At)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 	defer w.mu.Unlock()
 	watched, ok := ctx.Value(watchedKey{}).(watchedPosition)
 	if !ok {
-		w.mind("%s runs in a context that the observer has not given", s.At)
+		w.complain("%s runs in a context that the observer has not given", s.At)
 		return nil, nil
 	}
 	watching := &watchedStep{StepInfo: s}
@@ -81,7 +81,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 		watching.within = watched.step.At
 	}
 	if watched.request.end != nil {
-		w.mind("%s began after its request had ended", s.At)
+		w.complain("%s began after its request had ended", s.At)
 	}
 	watched.request.steps = append(watched.request.steps, watching)
 	watched.step = watching
@@ -89,7 +89,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if watching.end != nil {
-			w.mind("%s ended twice", s.At)
+			w.complain("%s ended twice", s.At)
 		}
 		watching.end = &e
 	}
@@ -100,8 +100,8 @@ func (w *watcher) only(t testing.TB) *observedRequest {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.requests) != 1 || w.requests[0].end == nil || len(w.wrong) > 0 {
-		t.Fatalf("%d reported requests, faults %q", len(w.requests), w.wrong)
+	if len(w.requests) != 1 || w.requests[0].end == nil || len(w.violations) > 0 {
+		t.Fatalf("%d reported requests, faults %q", len(w.requests), w.violations)
 	}
 	return w.requests[0]
 }

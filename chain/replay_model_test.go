@@ -121,8 +121,8 @@ var (
 	tokenMember  = regexp.MustCompile(`"tokens":\d+`)
 )
 
-// drawn maps names of functions to the spellings by which chains call them.
-var drawn = map[string][]string{
+// spellings maps names of functions to the spellings by which chains call them.
+var spellings = map[string][]string{
 	"shop.put_item": {"shop.put_item", "shopPutItem", "putItem"}, "shop.item.delete": {"shop.item.delete", "item.delete", "shop_item_delete"},
 	"shop.list": {"shop.list", "list", "shopList"}, "box.find-all": {"box.find-all", "boxFindAll", "findAll"},
 }
@@ -213,9 +213,9 @@ func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
 		}
 		return rapid.SampledFrom(values).Draw(t, what+"'s value")
 	}
-	name := rapid.SampledFrom(drawn[fns[rapid.IntRange(0, len(fns)-1).Draw(t, "function")].Name]).Draw(t, "spelling")
+	name := rapid.SampledFrom(spellings[fns[rapid.IntRange(0, len(fns)-1).Draw(t, "function")].Name]).Draw(t, "spelling")
 	var args, fields []string
-	each := draw("forEach", "[1,2,3]", "$0.items", "[]")
+	forEach := draw("forEach", "[1,2,3]", "$0.items", "[]")
 	for _, arg := range [][]string{{"n", "1", "2", "3", "4", `"$0.id"`, `"x"`}, {"text", `"plain"`, `"${0.note} and more"`, `"$0.note"`,
 		`"$0.gone"`}, {"words", `"an alias"`},
 		{"list", "[]", `"$0.items"`, "[1.0,null]"}, {"password", `"pass-w0rd-one"`, `"pass-w0rd-two"`, `"production"`}, {"pageToken", `"cursor-1"`, `"cursor-2"`},
@@ -228,8 +228,8 @@ func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
 			args = append(args, fmt.Sprintf("%q:%s", arg[0], value))
 		}
 	}
-	if each != "" && (i > 0 || !strings.Contains(each, "$")) {
-		fields = append(fields, fmt.Sprintf(`"forEach":%q,"concurrency":1`, each))
+	if forEach != "" && (i > 0 || !strings.Contains(forEach, "$")) {
+		fields = append(fields, fmt.Sprintf(`"forEach":%q,"concurrency":1`, forEach))
 		args = append(args, `"item":"$item"`)
 	}
 	for _, field := range [][]string{{"when", `"1 > 0"`, `"1 > 2"`}, {"select", `"$result.items"`, `"len($result.items)"`},

@@ -66,8 +66,8 @@ func (d *drawnDelivery) step(i int) string {
 		return fmt.Sprintf(`{"fn":"chain.%s"%s,"args":{"key":"%s.${$item}","note":%s}}`, name,
 			d.forEach(i, key, name, 1+d.random.IntN(3), concurrency), key, value)
 	case 8:
-		each := d.forEach(i, key, "place", 1+d.random.IntN(3), 1+d.random.IntN(3))
-		return fmt.Sprintf(`{"args":{"note":%s,"i":"$item"}%s,"chain":{"steps":[{"fn":"shop.page","args":{"page":1}},%s]}}`, value, each,
+		forEach := d.forEach(i, key, "place", 1+d.random.IntN(3), 1+d.random.IntN(3))
+		return fmt.Sprintf(`{"args":{"note":%s,"i":"$item"}%s,"chain":{"steps":[{"fn":"shop.page","args":{"page":1}},%s]}}`, value, forEach,
 			d.put(`"`+key+`.${$input.i}"`, `"$input.note"`, ""))
 	}
 	d.keys[fmt.Sprintf("%d.1", i)] = key
@@ -76,9 +76,9 @@ func (d *drawnDelivery) step(i int) string {
 }
 
 // put returns a step that puts an item with a random function.
-func (d *drawnDelivery) put(key, value, each string) string {
+func (d *drawnDelivery) put(key, value, forEach string) string {
 	fn := []string{"put", "put", "set", "pay", "guarded"}[d.random.IntN(5)]
-	extra := each + d.undo()
+	extra := forEach + d.undo()
 	if fn == "set" || fn == "pay" {
 		extra += d.maybe(3, `,"retry":{"max":1}`)
 	}

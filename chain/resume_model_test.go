@@ -18,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// mortal is a driver that does nothing more once its process is killed.
-type mortal struct {
+// killableDriver is a driver that does nothing more once its process is killed.
+type killableDriver struct {
 	journal.Driver
 	mu   sync.Mutex
 	left int // writes until it dies; below 0: it does not
@@ -29,7 +29,7 @@ type mortal struct {
 
 var errDead = errors.New("killed")
 
-func (m *mortal) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -50,16 +50,16 @@ func (m *mortal) Write(ctx context.Context, list []journal.Write) ([]bool, error
 
 // deliveries has a shop, a journal that one process after another uses, and the requests and answers so far.
 type deliveries struct {
-	shop     *depot
-	memory   *journal.Memory
-	reader   *journal.Journal // of another process, which only reads
-	random   *rand.Rand
-	drawn    *drawnDelivery
-	deaths   int  // kills that are still allowed
-	died     bool // a process was killed
-	id       string
-	changed  bool     // the last request has sent another chain
-	requests []string // requests and answers, to print after a failure
+	shop      *depot
+	memory    *journal.Memory
+	reader    *journal.Journal // of another process, which only reads
+	random    *rand.Rand
+	drawn     *drawnDelivery
+	killsLeft int  // kills that are still allowed
+	wasKilled bool // a process was killed
+	id        string
+	changed   bool     // the last request has sent another chain
+	requests  []string // requests and answers, to print after a failure
 }
 
 func newDeliveries(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *deliveries {
@@ -81,22 +81,22 @@ func (w *deliveries) journal(t *testing.T, d journal.Driver) *journal.Journal {
 func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
-	driver := &mortal{Driver: w.memory, left: -1, kill: kill, half: w.random.IntN(2) == 0}
-	if w.deaths > 0 && w.random.IntN(3) == 0 {
-		w.deaths--
+	driver := &killableDriver{Driver: w.memory, left: -1, kill: kill, half: w.random.IntN(2) == 0}
+	if w.killsLeft > 0 && w.random.IntN(3) == 0 {
+		w.killsLeft--
 		driver.left = 1 + w.random.IntN(8)
 	}
 	w.changed = strings.Contains(text, `"also"`)
 	j := w.journal(t, driver)
-	who := &chain.Caller{}
+	caller := &chain.Caller{}
 	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // a person can be asked
-		who.Approve = w.asked
+		caller.Approve = w.asked
 	}
 	engine, err := chain.New(&chain.Options{Functions: w.shop.registry, Journal: j})
 	must(t, err)
-	a := engine.Run(ctx, []byte(text), who)
+	a := engine.Run(ctx, []byte(text), caller)
 	j.Close()
-	w.died = w.died || driver.left == 0
+	w.wasKilled = w.wasKilled || driver.left == 0
 	w.requests = append(w.requests, fmt.Sprintf("%s\n  %s\n  %v died: %t", text, a.JSON, w.shop.items, driver.left == 0))
 	answer := gjson.ParseBytes(a.JSON)
 	w.check(t, answer)
@@ -153,7 +153,7 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 		if w.changed {
 			break // the places belong to other calls
 		}
-		w.true(t, "the answer", position, o)
+		w.wantTrue(t, "the answer", position, o)
 	}
 	past := w.past(t)
 	if past == nil {
@@ -169,35 +169,35 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 		}
 	}
 	for position, o := range journaled {
-		w.true(t, "the journal", position, o)
+		w.wantTrue(t, "the journal", position, o)
 	}
 	for _, offense := range w.shop.offenses {
 		t.Error(offense)
 	}
 }
 
-// true checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were under
-// way when their process was killed.
-func (w *deliveries) true(t *testing.T, who, position string, o outcomes) {
+// wantTrue checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were
+// under way when their process was killed.
+func (w *deliveries) wantTrue(t *testing.T, source, position string, o outcomes) {
 	key, drawn := w.drawn.keys[position]
 	if !drawn { // an element whose chain has not begun
 		for inner := range w.drawn.keys {
 			if strings.HasPrefix(inner, position+".") && len(o) == 1 && o[fault.NotSent] == 1 {
-				w.true(t, who, inner, o)
+				w.wantTrue(t, source, inner, o)
 				drawn = true
 			}
 		}
 		if !drawn {
-			t.Errorf("%s reports writes at %s, which puts nothing: %v", who, position, o)
+			t.Errorf("%s reports writes at %s, which puts nothing: %v", source, position, o)
 		}
 		return
 	}
 	present, unknown := w.shop.of(key)
 	switch reported := o[fault.SentUnknown]; {
 	case present > o[fault.Applied]+reported, present < o[fault.Applied]:
-		t.Errorf("%s reports %v at %s, the shop has %d items", who, o, position, present)
-	case reported < unknown, reported > unknown && !w.died:
-		t.Errorf("%s reports %v at %s, the shop left %d outcomes unknown", who, o, position, unknown)
+		t.Errorf("%s reports %v at %s, the shop has %d items", source, o, position, present)
+	case reported < unknown, reported > unknown && !w.wasKilled:
+		t.Errorf("%s reports %v at %s, the shop left %d outcomes unknown", source, o, position, unknown)
 	}
 }
 
@@ -235,7 +235,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 		t.Fatalf("%s fails without faults: %s", drawn.text, a.Raw)
 	}
 	w := newDeliveries(t, seed, 0.5, drawn)
-	w.deaths = []int{0, 4}[w.random.IntN(2)]
+	w.killsLeft = []int{0, 4}[w.random.IntN(2)]
 	defer w.reader.Close()
 	undo := w.random.IntN(4) == 0 // in some round
 	request := drawn.text
@@ -249,7 +249,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 			return w
 		case a.Get("ok").Bool():
 			ends["through"]++
-			w.same(t, faultless)
+			w.wantSame(t, faultless)
 			return w
 		case code == string(fault.TokenExpired) || drawn.undoes && w.past(t) != nil && w.past(t).Row.Status == journal.Undone:
 			ends["undone by itself"]++
@@ -270,8 +270,8 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 	}
 }
 
-// same checks that the shop is in the same state as after a run without faults.
-func (w *deliveries) same(t *testing.T, faultless *deliveries) {
+// wantSame checks that the shop is in the same state as after a run without faults.
+func (w *deliveries) wantSame(t *testing.T, faultless *deliveries) {
 	for _, key := range w.drawn.keys {
 		if w.shop.items[key] != faultless.shop.items[key] {
 			t.Errorf("item %s is %s, want %s", key, w.shop.items[key], faultless.shop.items[key])
@@ -291,7 +291,7 @@ func (w *deliveries) undo(t *testing.T) {
 			return
 		}
 		if round > 10 {
-			w.shop.faults, w.deaths = 0, 0
+			w.shop.faults, w.killsLeft = 0, 0
 		}
 		var doubtful []string
 		if past := w.past(t); past != nil {
@@ -303,7 +303,7 @@ func (w *deliveries) undo(t *testing.T) {
 		}
 		request = fmt.Sprintf(`{"resume":%q,"undo":true,"assume":%s}`, w.find(t), w.assume(t, doubtful))
 		if round > 14 && len(doubtful) == 0 {
-			w.left(t, a)
+			w.checkLeft(t, a)
 			return
 		}
 		if round == 60 {
@@ -313,8 +313,8 @@ func (w *deliveries) undo(t *testing.T) {
 	}
 }
 
-// left checks that the last undo reports everything that is left, and left nothing that it could undo.
-func (w *deliveries) left(t *testing.T, answer gjson.Result) {
+// checkLeft checks that the last undo reports everything that is left, and left nothing that it could undo.
+func (w *deliveries) checkLeft(t *testing.T, answer gjson.Result) {
 	left := map[string]int{}
 	for _, c := range answer.Get("result.left").Array() {
 		left[c.Get("at").Str]++

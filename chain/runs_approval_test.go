@@ -22,11 +22,11 @@ func TestRefusalAppliesToAllElements(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, nil, nil)
 	asked := 0
-	who := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+	caller := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
 		asked++
 		return false, nil
 	}}
-	a := s.runAs(who, fault.Denied, `{"onError":"continue","steps":[
+	a := s.runAs(caller, fault.Denied, `{"onError":"continue","steps":[
 		{"fn":"guarded.put","forEach":"1..4","concurrency":4,"args":{"k":"$item"}}]}`)
 	s.wantCalls()
 	elements := a.Get("error.elements").Array()
@@ -49,7 +49,7 @@ func TestApprovalIsNotTimed(t *testing.T) {
 			time.Sleep(time.Duration(args.Get("k").Int()) * time.Millisecond)
 			return []byte(`{"id":"x"}`), nil
 		})
-		who := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+		caller := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
 			time.Sleep(time.Hour)
 			return true, nil
 		}}
@@ -57,9 +57,9 @@ func TestApprovalIsNotTimed(t *testing.T) {
 			return fmt.Sprintf(`{"timeoutMs":100,"chain":{"steps":[{"timeoutMs":90,"chain":{"steps":[{"fn":"guarded.put","args":{"k":"%d"}}]}}]}}`,
 				ms)
 		}
-		s.runAs(who, "", `{"budget":{"maxDurationMs":1000},"steps":[%s,%s]}`, step(20), step(21))
+		s.runAs(caller, "", `{"budget":{"maxDurationMs":1000},"steps":[%s,%s]}`, step(20), step(21))
 		s.wantCalls(`guarded.put {"k":"20"}`, `guarded.put {"k":"21"}`)
-		late := s.runAs(who, fault.Timeout, `{"steps":[%s]}`, step(95))
+		late := s.runAs(caller, fault.Timeout, `{"steps":[%s]}`, step(95))
 		if got := late.Get("error.message").Str; !strings.Contains(got, "within 90ms") {
 			t.Errorf("got %s, want a timeout of 90ms", late.Raw)
 		}
@@ -80,12 +80,12 @@ func TestDeadlineMovesWithQuestion(t *testing.T) {
 		put := steps.Function{Spec: steps.Spec{Name: "guarded.put", EffectDeclared: true, Effect: steps.Write, Approve: steps.ApproveWrite},
 			Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}
 		engine := engineOf(t, []steps.Function{see, put}, chain.Options{Journal: newJournal(t, nil)}, false)
-		for _, who := range []*chain.Caller{nil, {Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
+		for _, caller := range []*chain.Caller{nil, {Approve: func(context.Context, []chain.ApprovalCall) (bool, error) {
 			time.Sleep(time.Hour)
 			return true, nil
 		}}} {
 			text := `{"budget":{"maxDurationMs":5000},"steps":[{"fn":"see.it"},{"fn":"guarded.put"},{"chain":{"steps":[{"fn":"see.it"}]},"timeoutMs":2000}]}`
-			engine.Run(t.Context(), []byte(text), who)
+			engine.Run(t.Context(), []byte(text), caller)
 		}
 		if want := []time.Duration{5 * time.Second, 5 * time.Second, 2 * time.Second}; !slices.Equal(left, want) {
 			t.Errorf("time until the deadline %v, want %v", left, want)

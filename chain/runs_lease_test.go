@@ -81,21 +81,21 @@ func TestEndOfSuccessfulRunIsRetried(t *testing.T) {
 func TestEndIsWrittenAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		away := true
-		f := &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away }}
-		flip := func(to bool) {
+		isDown := true
+		f := &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return isDown }}
+		setDown := func(down bool) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			away = to
+			isDown = down
 		}
 		s := newScriptedEngine(t, f, nil)
 		for i := range 10_100 {
 			s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":%d}}]}`, i)
 		}
 		s.wantCalls()
-		flip(false)
+		setDown(false)
 		s.ends = func(string, gjson.Result) ([]byte, error) {
-			flip(true)
+			setDown(true)
 			return []byte(`{"id":"x"}`), nil
 		}
 		a := s.run(fault.Unavailable, `{"steps":[{"fn":"store.put","args":{"k":"under way"}},{"fn":"store.get"}]}`)
@@ -103,7 +103,7 @@ func TestEndIsWrittenAfterOutage(t *testing.T) {
 			t.Errorf("got %s, want an applied write", a.Raw)
 		}
 		s.wantCalls(`store.put {"k":"under way"}`)
-		flip(false)
+		setDown(false)
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 {
@@ -126,10 +126,10 @@ func TestOutageWithinStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			away := &atomic.Bool{}
-			s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return away.Load() }}, nil)
+			isDown := &atomic.Bool{}
+			s := newScriptedEngine(t, &flaky{Driver: &journal.Memory{}, fails: func([]journal.Write) bool { return isDown.Load() }}, nil)
 			s.ends = func(string, gjson.Result) ([]byte, error) {
-				away.Store(true)
+				isDown.Store(true)
 				return []byte(`{"id":"x"}`), nil
 			}
 			a := s.run(fault.Unavailable, `{"steps":[%s]}`, step)

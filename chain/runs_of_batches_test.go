@@ -13,9 +13,9 @@ import (
 // TestParts: a run keeps the parent that its caller named, even after a resume without one. A batch cannot be resumed.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	fails := true
+	failing := true
 	g := newScriptedEngine(t, &journal.Memory{}, func(string, gjson.Result) ([]byte, error) {
-		if fails {
+		if failing {
 			return nil, fault.New(fault.FunctionFailed, "no")
 		}
 		return []byte(`{}`), nil
@@ -34,11 +34,11 @@ func TestParts(t *testing.T) {
 			t.Errorf("parts of the batch: %v, %v", got, err)
 		}
 	}
-	who := &chain.Caller{Parent: batch}
-	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who)
+	caller := &chain.Caller{Parent: batch}
+	a := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), caller)
 	wantCounts(journal.Parts{journal.Failed: 1})
-	fails = false
-	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), who); !b.OK {
+	failing = false
+	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), caller); !b.OK {
 		t.Errorf("second run: %s", b.JSON)
 	}
 	wantCounts(journal.Parts{journal.Failed: 1, journal.OK: 1})

@@ -32,10 +32,10 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 	s := newScriptedEngine(t, nil, failing("b", refuses))
 	run := s.run(fault.FunctionFailed, `{"steps":[{"fn":"store.put","args":{"k":"a"}},
 		{"fn":"store.put","args":{"k":"b"}}]}`).Get("resume").Str
-	began, goOn := make(chan bool), make(chan bool)
+	began, proceed := make(chan bool), make(chan bool)
 	s.ends = func(string, gjson.Result) ([]byte, error) {
 		close(began)
-		<-goOn
+		<-proceed
 		return []byte(`{"id":"x"}`), nil
 	}
 	first := make(chan *chain.Answer)
@@ -43,7 +43,7 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 	<-began
 	s.run(fault.Busy, `{"resume":%q}`, run)
 	s.run(fault.Busy, `{"resume":%q,"undo":true}`, run)
-	close(goOn)
+	close(proceed)
 	if a := <-first; !a.OK {
 		t.Errorf("first resume: %s", a.JSON)
 	}
@@ -72,10 +72,10 @@ func TestConcurrentRecall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
-				var mended atomic.Bool
+				var fixed atomic.Bool
 				var applied sync.Map
 				s := newScriptedEngine(t, nil, func(function string, args gjson.Result) ([]byte, error) {
-					if !mended.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
+					if !fixed.Load() && (function == "store.get" || args.Get("k").Int() > 10) {
 						return nil, refuses()
 					}
 					if _, again := applied.LoadOrStore(function+args.Raw, true); again && function == "store.put" {
@@ -84,7 +84,7 @@ func TestConcurrentRecall(t *testing.T) {
 					return []byte(`{"id":"x"}`), nil
 				})
 				run := s.run(fault.FunctionFailed, "%s", test.first).Get("resume").Str
-				mended.Store(true)
+				fixed.Store(true)
 				s.run("", `{"resume":%q%s}`, run, test.then)
 			}
 		})

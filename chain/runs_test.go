@@ -163,10 +163,10 @@ func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
 		if script := section(archive, name+"/store"); script != nil {
 			s.store.script = lines(script.Data)
 		}
-		var who *chain.Caller
-		decode(s.t, section(archive, name+"/caller"), &who)
+		var caller *chain.Caller
+		decode(s.t, section(archive, name+"/caller"), &caller)
 		request := strings.NewReplacer("RESUME", s.resume, "APPROVE", s.approve).Replace(string(section(archive, name+"/chain").Data))
-		answer := s.engine.Run(s.t.Context(), []byte(request), who)
+		answer := s.engine.Run(s.t.Context(), []byte(request), caller)
 		if !answer.OK || bytes.HasPrefix(answer.JSON, []byte(`{"ok":true`)) {
 			validate(s.t, published, answer.JSON)
 		}

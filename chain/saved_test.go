@@ -65,8 +65,8 @@ func TestSavedResume(t *testing.T) {
 		t.Fatalf("%s %q", a.JSON, b.log)
 	}
 	b.log = nil
-	mended := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "", `["$0.id","$1.id"]`))
-	a = mended.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q,"lite":true}`, resume), nil)
+	fixed := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "", `["$0.id","$1.id"]`))
+	a = fixed.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q,"lite":true}`, resume), nil)
 	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` ||
 		strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
 		t.Errorf("%s %q", a.JSON, b.log)
@@ -126,7 +126,7 @@ func TestSavedChangesWhileItRuns(t *testing.T) {
 		made := newRegistry(t, list)
 		return made.LinkChains(nil)
 	}
-	old, mended := registry("old"), registry("new")
+	old, changed := registry("old"), registry("new")
 	functions.Store(old)
 	engine, err := chain.New(&chain.Options{Functions: functions})
 	must(t, err)
@@ -135,6 +135,6 @@ func TestSavedChangesWhileItRuns(t *testing.T) {
 		if string(a.JSON) != want || functions.Load() != nil {
 			t.Errorf("%s, want %s", a.JSON, want)
 		}
-		functions.Store(mended)
+		functions.Store(changed)
 	}
 }

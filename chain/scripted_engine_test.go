@@ -84,10 +84,10 @@ func (s *scriptedEngine) run(code fault.Code, request string, args ...any) gjson
 	return s.runAs(nil, code, request, args...)
 }
 
-func (s *scriptedEngine) runAs(who *chain.Caller, code fault.Code, request string, args ...any) gjson.Result {
+func (s *scriptedEngine) runAs(caller *chain.Caller, code fault.Code, request string, args ...any) gjson.Result {
 	s.t.Helper()
 	sent := fmt.Sprintf(request, args...)
-	a := s.engine.Run(s.t.Context(), []byte(sent), who)
+	a := s.engine.Run(s.t.Context(), []byte(sent), caller)
 	if got := gjson.GetBytes(a.JSON, "error.code").Str; got != string(code) || a.OK != (code == "") {
 		s.t.Fatalf("%s\ngot code %q, want %q: %s", sent, got, code, a.JSON)
 	}

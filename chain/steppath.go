@@ -42,10 +42,10 @@ func formatPath(path []int) string {
 // parsePath reads a path as formatPath writes it.
 func parsePath(text string) (path []int) {
 	for segment := range strings.SplitSeq(text, ".") {
-		number, element, each := strings.Cut(strings.TrimSuffix(segment, "]"), "[")
+		number, element, isElement := strings.Cut(strings.TrimSuffix(segment, "]"), "[")
 		step, _ := strconv.Atoi(number)
 		index := -1
-		if each {
+		if isElement {
 			index, _ = strconv.Atoi(element)
 		}
 		path = append(path, step, index)
@@ -57,7 +57,7 @@ func parsePath(text string) (path []int) {
 func resolveIDs(steps gjson.Result, path string) string {
 	segments := strings.Split(path, ".")
 	for i, segment := range segments {
-		name, element, each := strings.Cut(segment, "[")
+		name, element, isElement := strings.Cut(segment, "[")
 		var inner gjson.Result
 		for number, step := range steps.Array() {
 			if text := strconv.Itoa(number); name == text || name == step.Get("id").Str {
@@ -65,7 +65,7 @@ func resolveIDs(steps gjson.Result, path string) string {
 				break
 			}
 		}
-		if segments[i] = name; each {
+		if segments[i] = name; isElement {
 			segments[i] += "[" + element
 		}
 		steps = inner

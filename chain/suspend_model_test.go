@@ -64,7 +64,7 @@ func drawPausing(rt *rapid.T) string {
 		return call("poll", id, fmt.Sprintf(`,"needs":%d`, draw(1, 4))) +
 			fmt.Sprintf(`,"repeat":{%s,"max":%d,"delayMs":%d}`, until, draw(3, 9), []int{0, 9000, 10_000, 47_000, 600_000}[draw(0, 4)])
 	}
-	each := func() string { return fmt.Sprintf(`,"forEach":"1..%d","concurrency":%d`, draw(1, 6), draw(1, 6)) }
+	forEach := func() string { return fmt.Sprintf(`,"forEach":"1..%d","concurrency":%d`, draw(1, 6), draw(1, 6)) }
 	for i := range draw(1, 5) {
 		id := fmt.Sprintf("s%d", i)
 		step := ""
@@ -72,17 +72,17 @@ func drawPausing(rt *rapid.T) string {
 		case 0, 1:
 			step = poll(id)
 		case 2:
-			step = poll(id+".${$item}") + each()
+			step = poll(id+".${$item}") + forEach()
 		case 3:
 			step = call("start", id, "")
 		case 4:
 			step = `"args":{"i":"$item"},"chain":{"steps":[{` + poll(id+".${$input.i}") + `},{` +
-				call("start", id+".w${$input.i}", "") + `}]}` + each()
+				call("start", id+".w${$input.i}", "") + `}]}` + forEach()
 		case 5:
 			step = `"args":{},"chain":{"steps":[{` + call("poll", id, fmt.Sprintf(`,"needs":%d`, draw(1, 3))) + `}]},` +
 				`"repeat":{"until":"$result.done","max":4,"delayMs":30000}`
 		case 6:
-			step = call([]string{"poll", "set"}[draw(0, 1)], id+".${$item}", fmt.Sprintf(`,"fails":%d`, draw(0, 3))) + each() +
+			step = call([]string{"poll", "set"}[draw(0, 1)], id+".${$item}", fmt.Sprintf(`,"fails":%d`, draw(0, 3))) + forEach() +
 				fmt.Sprintf(`,"retry":{"max":%d,"backoffMs":%d}`, draw(1, 3), []int{10, 6000, 15_000, 100_000}[draw(0, 3)])
 		case 7:
 			step = call("poll", id, fmt.Sprintf(`,"fails":%d`, max(0, draw(0, 5)-4)))

@@ -240,9 +240,9 @@ func TestSuspendedRetryIsApproved(t *testing.T) {
 		j.options.Approve = steps.ApproveWrite
 		j.start(t)
 		const text = `{"key":"K","lite":true,"steps":[{"fn":"job.set","args":{"id":"a","fails":1},"retry":{"max":3,"backoffMs":60000}}]}`
-		waits, _ := j.run(t, text)
-		approve := gjson.GetBytes(waits.JSON, "approve").Str
-		a := j.engine.Run(t.Context(), []byte(`{"resume":"`+gjson.GetBytes(waits.JSON, "resume").Str+`","approve":"`+approve+`"}`),
+		waiting, _ := j.run(t, text)
+		approve := gjson.GetBytes(waiting.JSON, "approve").Str
+		a := j.engine.Run(t.Context(), []byte(`{"resume":"`+gjson.GetBytes(waiting.JSON, "resume").Str+`","approve":"`+approve+`"}`),
 			&chain.Caller{Suspend: minPause})
 		if a.Resumes.IsZero() {
 			t.Fatalf("the retry was not suspended: %s", a.JSON)

@@ -106,18 +106,18 @@ func (r *transcriptRun) run() {
 	var all []byte
 	token := ""
 	for _, request := range r.requests() {
-		who := r.caller
+		caller := r.caller
 		if id, rest, hasID := strings.Cut(request, " "); hasID && !strings.ContainsAny(id, "{[\"") {
-			who.ID, request = id, rest
+			caller.ID, request = id, rest
 		}
 		request = strings.ReplaceAll(writeOut(request), "oc1_TOKEN", token)
-		answer := r.send(request, &who)
+		answer := r.send(request, &caller)
 		if text := tokens.Find(answer.JSON); text != nil {
 			token = string(text)
 		}
 		all = append(all, abbreviate(normalise(answer.JSON))...)
 		r.confirm(request, answer)
-		r.confirmLean(answer, &who)
+		r.confirmLean(answer, &caller)
 	}
 	check(r.t, r.archive, r.name+"/answer", all)
 	if calls := section(r.archive, r.name+"/calls"); calls != nil {
@@ -145,7 +145,7 @@ func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 }
 
 // confirmLean fetches the whole result of an answer in the lean form.
-func (r *transcriptRun) confirmLean(answer *chain.Answer, who *chain.Caller) {
+func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) {
 	got := gjson.ParseBytes(answer.JSON)
 	if got.Get("ok").Exists() {
 		got = got.Get("result")
@@ -155,7 +155,7 @@ func (r *transcriptRun) confirmLean(answer *chain.Answer, who *chain.Caller) {
 		return
 	}
 	validate(r.t, r.schemas[2], []byte(got.Raw))
-	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), who)
+	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), caller)
 	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
 		r.t.Errorf("the full result of %s has %d bytes, which is not its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)
 	}
@@ -172,7 +172,7 @@ func (r *transcriptRun) requests() []string {
 }
 
 // send runs a chain or makes a call. The caller leaves when the transcript says so.
-func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
+func (r *transcriptRun) send(request string, caller *chain.Caller) *chain.Answer {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
 	if text := r.word("cancel", ""); text != "" {
@@ -183,7 +183,7 @@ func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
 		time.AfterFunc(after, cancel)
 	}
 	if section(r.archive, r.name+"/call") == nil {
-		return r.engine.Run(ctx, []byte(request), who)
+		return r.engine.Run(ctx, []byte(request), caller)
 	}
 	var call struct {
 		chain.Call
@@ -197,7 +197,7 @@ func (r *transcriptRun) send(request string, who *chain.Caller) *chain.Answer {
 	if call.Text != "" {
 		call.Call.Args = []byte(call.Text)
 	}
-	return r.engine.Call(ctx, &call.Call, who)
+	return r.engine.Call(ctx, &call.Call, caller)
 }
 
 func section(archive *txtar.Archive, name string) *txtar.File {

@@ -67,9 +67,9 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 	counter := newCounter(t, 0)
 	published := compileSchema(t, chain.AnswerSchema(), "")
 	rapid.Check(t, func(rt *rapid.T) {
-		why := rapid.StringN(1, 400, 800).Draw(rt, "why")
+		message := rapid.StringN(1, 400, 800).Draw(rt, "why")
 		e := withoutStore(t, chain.Options{ProbeAbove: rapid.SampledFrom([]int{0, 50}).Draw(rt, "probeAbove")},
-			fault.New(fault.Unavailable, "%s", why))
+			fault.New(fault.Unavailable, "%s", message))
 		maximum := rapid.IntRange(150, 900).Draw(rt, "budget")
 		trace := rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(rt, "trace")
 		fn := rapid.SampledFrom([]string{"do.write", "do.read", "do.heavy", "do.lightWrite"}).Draw(rt, "fn")

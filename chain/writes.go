@@ -101,11 +101,11 @@ func (l *writeLog) add(w writeGroup) {
 	defer l.mu.Unlock()
 	if n := len(l.list); n > 0 {
 		last := &l.list[n-1]
-		goesOn := w.elements.first == last.elements.last || w.elements.first == last.elements.last+1
+		isAdjacent := w.elements.first == last.elements.last || w.elements.first == last.elements.last+1
 		if w.step.until != nil {
-			goesOn = w.elements == last.elements // keeps the number of calls of each element
+			isAdjacent = w.elements == last.elements // keeps the number of calls of each element
 		}
-		if goesOn && last.step == w.step && last.frame == w.frame && last.outcome == w.outcome && last.unstarted == w.unstarted {
+		if isAdjacent && last.step == w.step && last.frame == w.frame && last.outcome == w.outcome && last.unstarted == w.unstarted {
 			last.elements.last = w.elements.last
 			last.calls += w.calls
 			return
@@ -231,7 +231,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	var list []*writeEntry
 	known := map[key]*writeEntry{}
 	for _, w := range sorted {
-		prefix, of, suffix := splitPath(w.path, w.elements)
+		prefix, interval, suffix := splitPath(w.path, w.elements)
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {
@@ -239,8 +239,8 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 			known[k], list = e, append(list, e)
 		}
 		e.calls += w.calls
-		if of.first >= 0 {
-			e.elements = appendInterval(e.elements, of)
+		if interval.first >= 0 {
+			e.elements = appendInterval(e.elements, interval)
 		}
 	}
 	for _, c := range l.conflicting {

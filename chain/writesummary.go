@@ -25,10 +25,10 @@ type writeSummary struct {
 //   - it has no id, url or name, unless the function deletes.
 //
 // A list that a delete answers is not counted: it may be what was deleted, or what is left.
-func summarizeWrite(raw []byte, deletes, each bool) (o writeSummary, known bool) {
+func summarizeWrite(raw []byte, deletes, forEach bool) (o writeSummary, known bool) {
 	result := gjson.ParseBytes(raw)
 	o = writeSummary{deleted: deletes, count: -1}
-	if !each {
+	if !forEach {
 		return o, o.readResult(result)
 	}
 	calls := 0

@@ -18,14 +18,14 @@ func TestBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &journal.Memory{}
-		client, worker := opened(t, store), opened(t, store)
+		client, worker := openJournal(t, store), openJournal(t, store)
 		s := &journal.Start{Caller: "ada", Scope: "s", Key: "batch-7", Chain: "nightly", Steps: 3}
 		id, err := client.BeginBatch(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if again, err := worker.BeginBatch(t.Context(), s); again != id || err != nil {
-			t.Errorf("begun again, it is %s, not %s: %v", again, id, err)
+			t.Errorf("BeginBatch again returns %s, want %s: %v", again, id, err)
 		}
 		for i := range 3 {
 			segment := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" },
@@ -38,31 +38,31 @@ func TestBatch(t *testing.T) {
 			segment.Answered(1, 0)
 		}
 		wantCounts(t, worker, id, journal.Parts{journal.OK: 2, journal.Failed: 1})
-		batch := func(want journal.Status, took time.Duration) {
+		wantBatch := func(want journal.Status, took time.Duration) {
 			t.Helper()
 			past, err := worker.Read(t.Context(), id, &s.Caller)
 			if err != nil || past.Row.Status != want || !past.Row.Batch || past.Row.Took != took || past.Scope != "s" ||
 				past.Row.CallersKey() != "batch-7" {
-				t.Errorf("%+v, %v", past, err)
+				t.Errorf("batch %+v, want %s: %v", past, want, err)
 			}
 		}
-		batch(journal.Running, 0)
+		wantBatch(journal.Running, 0)
 		time.Sleep(20 * time.Hour)
 		if err := worker.SetBatchStatus(t.Context(), id, journal.Running, ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Hour) // its parts have expired by now, but the batch has not
-		batch(journal.Running, 20*time.Hour)
+		wantBatch(journal.Running, 20*time.Hour)
 		wantCounts(t, worker, id, nil)
 		for range 2 { // a process that does not know whether it was done does it again
 			if err := worker.SetBatchStatus(t.Context(), id, journal.Failed, fault.Cancelled); err != nil {
 				t.Fatal(err)
 			}
 		}
-		batch(journal.Failed, 40*time.Hour)
+		wantBatch(journal.Failed, 40*time.Hour)
 		days, err := client.Days(t.Context(), &journal.Filter{})
 		if err != nil || len(days) != 1 || days[0].Count != 3 {
-			t.Errorf("the batch counts beside its parts: %+v, %v", days, err)
+			t.Errorf("days %+v, want only the three parts: %v", days, err)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func wantCounts(t *testing.T, j *journal.Journal, id string, want journal.Parts)
 // TestNoBatch: an ordinary run is not accepted as a batch.
 func TestNoBatch(t *testing.T) {
 	t.Parallel()
-	j := opened(t, &journal.Memory{})
+	j := openJournal(t, &journal.Memory{})
 	s := start()
 	s.Key = "k"
 	run := j.Begin(s)
@@ -85,16 +85,16 @@ func TestNoBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if id, err := j.BeginBatch(t.Context(), s); !errors.Is(err, journal.ErrTaken) {
-		t.Errorf("a batch with the key of a run: %s, %v", id, err)
+		t.Errorf("BeginBatch with the key of a run: %s, %v, want ErrTaken", id, err)
 	}
 	for _, id := range []string{run.ID(), "run_none"} {
 		if err := j.SetBatchStatus(t.Context(), id, journal.OK, ""); !errors.Is(err, journal.ErrNotFound) {
-			t.Errorf("%s was settled: %v", id, err)
+			t.Errorf("SetBatchStatus(%s): %v, want ErrNotFound", id, err)
 		}
 	}
 	past, err := j.Acquire(t.Context(), run.ID(), nil)
 	if err != nil || past.Row.Status != journal.Failed {
-		t.Errorf("%+v, %v", past, err)
+		t.Errorf("run %+v, %v", past, err)
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// small is a driver with little room.
-type small struct {
+// smallDriver is a driver with little room.
+type smallDriver struct {
 	journal.Memory
 	full error
 }
 
-func (s *small) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+func (s *smallDriver) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
 	if s.full != nil {
 		return nil, s.full
 	}
@@ -28,7 +28,7 @@ func (s *small) Write(ctx context.Context, list []journal.Write) ([]bool, error)
 func TestCheckRemembersFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &small{}
+		d := &smallDriver{}
 		j, err := journal.New(d, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -37,20 +37,20 @@ func TestCheckRemembersFailures(t *testing.T) {
 		begin := func(key string) error {
 			return j.Begin(&journal.Start{Key: key, Hash: func() string { return "" }, Text: []byte("{}")}).Claim()
 		}
-		fails := func() {
+		failCheck := func() {
 			t.Helper()
 			if d.full = errors.New("the disk is full"); begin("a") == nil || !errors.Is(j.Check(t.Context()), d.full) {
-				t.Fatalf("it is well: %v", j.Check(t.Context()))
+				t.Fatalf("Check after a failed write: %v, want %v", j.Check(t.Context()), d.full)
 			}
 		}
-		fails()
+		failCheck()
 		time.Sleep(11 * time.Second)
 		if err := j.Check(t.Context()); err != nil {
-			t.Errorf("later: %v", err)
+			t.Errorf("Check 11 s after the failure: %v", err)
 		}
-		fails()
+		failCheck()
 		if d.full = nil; begin("b") != nil || j.Check(t.Context()) != nil {
-			t.Errorf("after a write: %v", j.Check(t.Context()))
+			t.Errorf("Check after a successful write: %v", j.Check(t.Context()))
 		}
 	})
 }

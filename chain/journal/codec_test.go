@@ -7,8 +7,8 @@ import (
 	"testing/quick"
 )
 
-// drawn returns events with random plain fields, some of them repeated.
-func drawn(r *rand.Rand) []Event {
+// drawEvents returns events with random plain fields, some of them repeated.
+func drawEvents(r *rand.Rand) []Event {
 	words := []string{"", "read", "ended", "github.issues.list", "\xff\x00", string(make([]byte, 300))}
 	for range 100 {
 		words = append(words, string(rune('a'+r.IntN(26)))+string(rune(r.IntN(1<<16))))
@@ -45,11 +45,11 @@ func TestEncode(t *testing.T) {
 	t.Parallel()
 	holds := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 0))
-		events := drawn(r)
+		events := drawEvents(r)
 		data := encodeEvents(events)
 		got, err := decodeEvents(data)
 		if err != nil || len(got) != len(events) || len(got) > 0 && !reflect.DeepEqual(got, events) {
-			t.Logf("%+v\nbecomes\n%+v, %v", events, got, err)
+			t.Logf("encoded %+v\ndecoded %+v, %v", events, got, err)
 			return false
 		}
 		for range 20 {

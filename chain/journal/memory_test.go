@@ -31,6 +31,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	rows, err := m.List(t.Context(), &journal.Filter{})
 	if err != nil || len(rows) < 60 || len(rows) > 64 || rows[0].ID != "run_99" || rows[len(rows)-1].ID != "run_0" {
-		t.Errorf("%d rows, %v", len(rows), err)
+		t.Errorf("%d rows, want 60 to 64 with the oldest running: %v", len(rows), err)
 	}
 }

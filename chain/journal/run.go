@@ -68,7 +68,7 @@ type Run struct {
 	accounted     int                    // how many leading writes of past are accounted for
 	hasRow        bool                   // the run has been written
 	endWritten    bool
-	droppedResult bool  // the result of a read was not stored
+	droppedResult   bool  // the result of a read was not stored
 	wasSuspended  bool  // before it was resumed
 	failure       error // why nothing more can be written
 }
@@ -372,22 +372,22 @@ func (r *Run) daySums(tokens, stored int, took time.Duration) []Day {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	day := DayOf(r.resumedAt)
-	whole := Day{Tokens: int64(tokens), Stored: int64(stored)}
+	runDay := Day{Tokens: int64(tokens), Stored: int64(stored)}
 	if r.row.Lease == 1 { // a resume or an undo is not another run
-		whole.Count, whole.Times = 1, Times{}
-		whole.Times.Count(took)
+		runDay.Count, runDay.Times = 1, Times{}
+		runDay.Times.Count(took)
 		if r.row.Status != OK && r.row.Status != Waiting {
-			whole.Failures = 1
+			runDay.Failures = 1
 		}
 	} else if r.past != nil {
-		whole.Failures = r.failureChange()
+		runDay.Failures = r.failureChange()
 	}
 	list := make([]Day, 0, len(r.functions)+1)
 	for _, d := range r.functions {
-		whole.Calls += d.Count
+		runDay.Calls += d.Count
 		list = append(list, *d)
 	}
-	list = append(list, whole)
+	list = append(list, runDay)
 	chain := r.j.names.nameFor(day, r.row.Caller, r.row.Chain)
 	for i := range list {
 		list[i].Day, list[i].Caller, list[i].Chain = day, r.row.Caller, chain

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// opened returns a journal over a driver that an earlier journal may have written to.
-func opened(t *testing.T, d journal.Driver) *journal.Journal {
+// openJournal returns a journal over a driver that an earlier journal may have written to.
+func openJournal(t *testing.T, d journal.Driver) *journal.Journal {
 	t.Helper()
 	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.MinKeyBytes)})
 	if err != nil {
@@ -41,7 +41,7 @@ func TestValues(t *testing.T) {
 		run := j.Begin(start())
 		for i, c := range []*journal.Call{put(), {StepPath: "1", Function: "get"}} {
 			c.Shown = []byte(`"shown"`)
-			begun(t, run, c)
+			beginCall(t, run, c)
 			if err := c.End(&journal.Event{Result: []byte(`"result"`), Outcome: []fault.Outcome{fault.Applied, ""}[i]}); err != nil {
 				t.Fatal(err)
 			}
@@ -57,14 +57,14 @@ func TestValues(t *testing.T) {
 		for _, c := range past.Calls() {
 			if shown := string(c.Args) == `"shown"` && string(c.Result) == `"result"`; shown != values || !values &&
 				(c.Args != nil || c.Result != nil) {
-				t.Errorf("values %t: %s has %s, %s", values, c.Function, c.Args, c.Result)
+				t.Errorf("Values %t: call of %s stored with arguments %s and result %s", values, c.Function, c.Args, c.Result)
 			}
 		}
 	}
 }
 
-// resumed resumes a run.
-func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
+// resumeRun resumes a run.
+func resumeRun(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	t.Helper()
 	past, err := j.Acquire(t.Context(), id, nil)
 	if err != nil {
@@ -73,8 +73,8 @@ func resumed(t *testing.T, j *journal.Journal, id string) *journal.Run {
 	return j.Resume(past, start())
 }
 
-// begun returns a call whose Begin was recorded.
-func begun(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
+// beginCall returns a call whose Begin was recorded.
+func beginCall(t *testing.T, run *journal.Run, c *journal.Call) *journal.Call {
 	t.Helper()
 	c.Args = []byte(`{}`)
 	run.Prepare(c)
@@ -91,8 +91,8 @@ func undo(ended int) *journal.Call {
 	return &journal.Call{StepPath: "0", Function: "remove", Effect: "write", Undoes: ended}
 }
 
-// ends records that a call was applied.
-func ends(t *testing.T, c *journal.Call) {
+// endCall records that a call was applied.
+func endCall(t *testing.T, c *journal.Call) {
 	t.Helper()
 	if err := c.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func outcomes(run *journal.Run) (list []string) {
 func wantOutcomes(t *testing.T, run *journal.Run, want ...string) {
 	t.Helper()
 	if got := outcomes(run); !slices.Equal(got, want) {
-		t.Errorf("%q, not %q", got, want)
+		t.Errorf("outcomes %q, want %q", got, want)
 	}
 }
 
@@ -121,33 +121,33 @@ func numberOf(t *testing.T, run *journal.Run, function string) int {
 			return c.Ended
 		}
 	}
-	t.Fatalf("%s was not called", function)
+	t.Fatalf("the run lacks a call of %s", function)
 	return 0
 }
 
-// TestMadeAgainAfterUndo: a call that was undone and made again is applied, even if the process was killed in between.
-func TestMadeAgainAfterUndo(t *testing.T) {
+// TestCallRepeatedAfterUndo: a call that was undone and made again is applied, even if the process was killed in between.
+func TestCallRepeatedAfterUndo(t *testing.T) {
 	t.Parallel()
 	d := &journal.Memory{}
-	j := opened(t, d)
+	j := openJournal(t, d)
 	run := j.Begin(start())
-	ends(t, begun(t, run, put()))
-	ends(t, begun(t, run, undo(numberOf(t, run, "put"))))
+	endCall(t, beginCall(t, run, put()))
+	endCall(t, beginCall(t, run, undo(numberOf(t, run, "put"))))
 	wantOutcomes(t, run, "put undone", "remove applied")
 	j.Close() // killed before it could record that all was undone
 
-	run = resumed(t, opened(t, d), run.ID())
+	run = resumeRun(t, openJournal(t, d), run.ID())
 	wantOutcomes(t, run, "put undone", "remove applied")
-	ends(t, begun(t, run, put()))
+	endCall(t, beginCall(t, run, put()))
 	wantOutcomes(t, run, "remove applied", "put applied")
 }
 
-// TestKeyHoldsFromFirstSending: however often a call is retried, the life of its idempotency key counts from the first attempt.
-func TestKeyHoldsFromFirstSending(t *testing.T) {
+// TestKeyLifeCountsFromFirstAttempt: however often a call is retried, the life of its idempotency key counts from the first attempt.
+func TestKeyLifeCountsFromFirstAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &journal.Memory{}
-		j := opened(t, d)
+		j := openJournal(t, d)
 		run := j.Begin(start())
 		c := put()
 		c.Args, c.KeyFor = []byte(`{}`), time.Minute
@@ -161,38 +161,38 @@ func TestKeyHoldsFromFirstSending(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		holds := func(want bool) {
+		wantKeyHolds := func(want bool) {
 			t.Helper()
 			if got := run.Past().Calls()[0].KeyHolds(); got != want {
-				t.Errorf("the key holds: %v", got)
+				t.Errorf("KeyHolds returns %v, want %v", got, want)
 			}
 		}
 		try()
 		time.Sleep(40 * time.Second)
 		try()
-		holds(true)
+		wantKeyHolds(true)
 		time.Sleep(19 * time.Second)
-		holds(true)
+		wantKeyHolds(true)
 		time.Sleep(2 * time.Second)
 		try()
-		holds(false)
+		wantKeyHolds(false)
 		j.Close()
 
-		run = resumed(t, opened(t, d), run.ID())
-		holds(false)
+		run = resumeRun(t, openJournal(t, d), run.ID())
+		wantKeyHolds(false)
 	})
 }
 
-// TestNumbersOfLeases: the end of a call that is recorded late, after another process has taken over the run, has a unique event number, so
+// TestEventNumbers: the end of a call that is recorded late, after another process has taken over the run, has a unique event number, so
 // an undo refers to the right call.
-func TestNumbersOfLeases(t *testing.T) {
+func TestEventNumbers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &journal.Memory{}
-		j := opened(t, d)
+		j := openJournal(t, d)
 		run := j.Begin(start())
-		late := begun(t, run, put())
-		read := begun(t, run, &journal.Call{StepPath: "1", Function: "get"})
+		late := beginCall(t, run, put())
+		read := beginCall(t, run, &journal.Call{StepPath: "1", Function: "get"})
 		if err := read.End(&journal.Event{Result: []byte("1")}); err != nil {
 			t.Fatal(err)
 		}
@@ -200,40 +200,40 @@ func TestNumbersOfLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		other := resumed(t, opened(t, d), run.ID())
-		ends(t, begun(t, other, &journal.Call{StepPath: "2", Function: "put2", Effect: "write"}))
+		other := resumeRun(t, openJournal(t, d), run.ID())
+		endCall(t, beginCall(t, other, &journal.Call{StepPath: "2", Function: "put2", Effect: "write"}))
 		if err := other.EndUnfinished(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
 		other.Answered(0, 0)
 		if err := late.End(&journal.Event{Outcome: fault.Applied, Result: []byte("1"), Undo: []byte(`{}`)}); err == nil {
-			t.Error("the old lease still writes")
+			t.Error("End succeeded with a lost lease")
 		}
 		time.Sleep(2 * time.Second) // its end is recorded late
 
-		run = resumed(t, opened(t, d), run.ID())
+		run = resumeRun(t, openJournal(t, d), run.ID())
 		wantOutcomes(t, run, "put applied", "get ", "put2 applied")
-		ends(t, begun(t, run, undo(numberOf(t, run, "put"))))
+		endCall(t, beginCall(t, run, undo(numberOf(t, run, "put"))))
 		wantOutcomes(t, run, "put undone", "get ", "put2 applied", "remove applied")
 	})
 }
 
-// TestRehearsalKnowsWhatIsUnderWay: a call that is under way during a rehearsal belongs to the chain and does not conflict with it; a call
+// TestRehearsalMatchesRunningCalls: a call that is under way during a rehearsal belongs to the chain and does not conflict with it; a call
 // that was under way when the process was killed does.
-func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
+func TestRehearsalMatchesRunningCalls(t *testing.T) {
 	t.Parallel()
 	d := &journal.Memory{}
-	j := opened(t, d)
+	j := openJournal(t, d)
 	run := j.Begin(start())
-	begun(t, run, put())
+	beginCall(t, run, put())
 	if list := run.Rehearse().Unmatched(); len(list) != 0 {
-		t.Errorf("under way: %+v", list[0])
+		t.Errorf("unmatched call under way: %+v", list[0])
 	}
 	j.Close()
 
-	run = resumed(t, opened(t, d), run.ID())
+	run = resumeRun(t, openJournal(t, d), run.ID())
 	if list := run.Rehearse().Unmatched(); len(list) != 1 || list[0].Function != "put" {
-		t.Errorf("killed: %+v", list)
+		t.Errorf("unmatched after a kill: %+v, want put", list)
 	}
 }
 
@@ -242,18 +242,18 @@ func TestRehearsalKnowsWhatIsUnderWay(t *testing.T) {
 func TestMatched(t *testing.T) {
 	t.Parallel()
 	d := &journal.Memory{}
-	j := opened(t, d)
+	j := openJournal(t, d)
 	run := j.Begin(start())
-	ends(t, begun(t, run, put()))
-	ends(t, begun(t, run, &journal.Call{StepPath: "1", Function: "put2", Effect: "write"}))
-	begun(t, run, &journal.Call{StepPath: "2", Function: "put3", Effect: "write"})
+	endCall(t, beginCall(t, run, put()))
+	endCall(t, beginCall(t, run, &journal.Call{StepPath: "1", Function: "put2", Effect: "write"}))
+	beginCall(t, run, &journal.Call{StepPath: "2", Function: "put3", Effect: "write"})
 	j.Close()
 
-	run = resumed(t, opened(t, d), run.ID())
-	want := func(unmatched int) {
+	run = resumeRun(t, openJournal(t, d), run.ID())
+	wantUnmatched := func(unmatched int) {
 		t.Helper()
 		if list := run.Unmatched(); len(list) != unmatched || run.AllMatched() != (unmatched == 0) {
-			t.Errorf("%d calls are unmatched, not %d; all is matched: %t", len(list), unmatched, run.AllMatched())
+			t.Errorf("%d unmatched calls, want %d; AllMatched returns %t", len(list), unmatched, run.AllMatched())
 		}
 	}
 	again := func(function string) {
@@ -261,15 +261,15 @@ func TestMatched(t *testing.T) {
 		run.Prepare(c)
 		c.MatchPrevious(true)
 	}
-	want(3)
+	wantUnmatched(3)
 	again("put2")
-	want(2)
+	wantUnmatched(2)
 	again("put")
-	want(1)
+	wantUnmatched(1)
 	run.Append(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[2].N, Outcome: fault.Applied})
-	want(0)
-	ends(t, begun(t, run, &journal.Call{StepPath: "4", Function: "put4", Effect: "write"}))
-	want(0)
+	wantUnmatched(0)
+	endCall(t, beginCall(t, run, &journal.Call{StepPath: "4", Function: "put4", Effect: "write"}))
+	wantUnmatched(0)
 }
 
 // busyOnce is a driver that fails the first write that releases a lease.
@@ -286,13 +286,13 @@ func (d *busyOnce) Write(ctx context.Context, list []journal.Write) ([]bool, err
 	return d.Memory.Write(ctx, list)
 }
 
-// TestGiveBackIsTriedAgain: a lease that could not be released is free as soon as the database works again.
-func TestGiveBackIsTriedAgain(t *testing.T) {
+// TestReleaseIsRetried: a lease that could not be released is free as soon as the database works again.
+func TestReleaseIsRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		j := opened(t, &busyOnce{})
+		j := openJournal(t, &busyOnce{})
 		run := j.Begin(start())
-		ends(t, begun(t, run, put()))
+		endCall(t, beginCall(t, run, put()))
 		if err := run.EndUnfinished(journal.Failed, fault.Internal); err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 		}
 		j.Release(record)
 		if _, err := j.Acquire(t.Context(), run.ID(), nil); !journal.IsBusy(err) {
-			t.Errorf("not given back yet: %v", err)
+			t.Errorf("Acquire before the retry: %v, want busy", err)
 		}
 		time.Sleep(2 * time.Second)
 		if _, err := j.Acquire(t.Context(), run.ID(), nil); err != nil {
@@ -311,13 +311,13 @@ func TestGiveBackIsTriedAgain(t *testing.T) {
 	})
 }
 
-// mute is a driver that can be down, or carry out writes and lose their confirmation.
-type mute struct {
+// faultyDriver is a driver that can be down, or carry out writes and lose their confirmation.
+type faultyDriver struct {
 	journal.Memory
 	lost, down atomic.Bool
 }
 
-func (d *mute) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+func (d *faultyDriver) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
 	if d.down.Load() {
 		return nil, errors.New("the connection was refused")
 	}
@@ -328,8 +328,8 @@ func (d *mute) Write(ctx context.Context, list []journal.Write) ([]bool, error) 
 	return refused, err
 }
 
-// TestKeyIsFreeAfterFailure: if the database fails while a run with a key begins or ends, no process keeps the lease of the run.
-func TestKeyIsFreeAfterFailure(t *testing.T) {
+// TestLeaseIsFreeAfterFailure: if the database fails while a run with a key begins or ends, no process keeps the lease of the run.
+func TestLeaseIsFreeAfterFailure(t *testing.T) {
 	t.Parallel()
 	keyed := start()
 	keyed.Key = "k"
@@ -349,23 +349,23 @@ func TestKeyIsFreeAfterFailure(t *testing.T) {
 	t.Run("begins", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			d := &mute{}
+			d := &faultyDriver{}
 			d.lost.Store(true)
-			j := opened(t, d)
+			j := openJournal(t, d)
 			if err := j.Begin(keyed).Claim(); err == nil {
-				t.Fatal("it was confirmed")
+				t.Fatal("Claim succeeded without a confirmation")
 			}
 			d.lost.Store(false)
 			if status := acquired(t, j).Row.Status; status != journal.Running {
-				t.Error(status)
+				t.Errorf("status %s, want running", status)
 			}
 		})
 	})
 	t.Run("ends", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			d := &mute{}
-			j := opened(t, d)
+			d := &faultyDriver{}
+			j := openJournal(t, d)
 			run := j.Begin(keyed)
 			if err := run.Claim(); err != nil {
 				t.Fatal(err)
@@ -374,7 +374,7 @@ func TestKeyIsFreeAfterFailure(t *testing.T) {
 			run.Answered(1, 1)
 			d.down.Store(false)
 			if status := acquired(t, j).Row.Status; status != journal.OK {
-				t.Error(status)
+				t.Errorf("status %s, want ok", status)
 			}
 		})
 	})

@@ -26,11 +26,11 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		name string
 		run  func(*testing.T, Store)
 	}{
-		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop}, {"Whole", whole}, {"Find",
-			find}, {"List", list}, {"Days", days}, {"Expire", expire},
-		{"Batch", batch}, {"Many", many}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"OddText", unusualText}, {"Sums",
-			sums}, {"SideBySide", sideBySide},
-		{"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check}, {"Parts", parts},
+		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop},
+		{"SingleWrite", singleWrite}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire}, {"Batch", batch},
+		{"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
+		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
+		{"Parts", parts},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {
@@ -51,7 +51,7 @@ func row(id string) *journal.Row {
 		Functions: []string{"fs.read"}}
 }
 
-func added(id string) journal.Write {
+func newRun(id string) journal.Write {
 	return journal.Write{ID: id, Lease: 1, New: true, Row: row(id), Segment: segment(1, 1)}
 }
 
@@ -80,7 +80,7 @@ func load(t *testing.T, d journal.Driver, id string) *journal.Record {
 // segments: they are returned as they were written, in the order of their leases and numbers.
 func segments(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
+	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
 	ended := row("run_a")
 	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Reused = journal.Failed, "timeout", 1234*time.Microsecond, 3, 2, 1
 	ended.Chain, ended.Key, ended.Hash, ended.Functions = "provision", "k", "h", []string{"a.b", "c.d"}
@@ -93,10 +93,10 @@ func segments(t *testing.T, s Store) {
 	}
 	if len(got.Segments) != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
 		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
-		t.Errorf("segments %+v", got.Segments)
+		t.Errorf("loaded segments %+v", got.Segments)
 	}
 	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("of no run: %v", err)
+		t.Errorf("Load of an unknown run: %v, want ErrNotFound", err)
 	}
 }
 
@@ -108,44 +108,44 @@ func inUTC(r journal.Row) journal.Row {
 // lease: only one driver has it, and the driver that had it before cannot write any more.
 func lease(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
-	write(t, d, added("run_a"))
+	write(t, d, newRun("run_a"))
 	for _, from := range []journal.Driver{d, other} {
 		if _, err := from.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
-			t.Fatalf("a run that goes on: %v", err)
+			t.Fatalf("Acquire of a running run: %v, want ErrBusy", err)
 		}
 	}
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Release: true})
-	foreign := "token:other"
-	if _, err := other.Acquire(t.Context(), "run_a", &foreign); !errors.Is(err, journal.ErrNotFound) {
-		t.Fatalf("a run of somebody else: %v", err)
+	otherCaller := "token:other"
+	if _, err := other.Acquire(t.Context(), "run_a", &otherCaller); !errors.Is(err, journal.ErrNotFound) {
+		t.Fatalf("Acquire by another caller: %v, want ErrNotFound", err)
 	}
-	mine := "token:ci"
-	got, err := other.Acquire(t.Context(), "run_a", &mine)
+	caller := "token:ci"
+	got, err := other.Acquire(t.Context(), "run_a", &caller)
 	if err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("Acquire returns %+v, %v", got, err)
 	}
 	if _, err := d.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
-		t.Fatalf("taken by another: %v", err)
+		t.Fatalf("Acquire of a run that another driver has: %v, want ErrBusy", err)
 	}
 	refused, err := d.Write(t.Context(),
-		[]journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, added("run_b"), {ID: "run_none", Lease: 1}})
+		[]journal.Write{{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, newRun("run_b"), {ID: "run_none", Lease: 1}})
 	if err != nil || !slices.Equal(refused, []bool{true, false, true}) {
 		t.Fatalf("refused %v, error %v", refused, err)
 	}
 	write(t, other, journal.Write{ID: "run_a", Lease: 2, Segment: segment(2, 2)})
 	if got := load(t, d, "run_a"); len(got.Segments) != 2 || got.Segments[1].Lease != 2 {
-		t.Errorf("segments %+v", got.Segments)
+		t.Errorf("segments after the lease changed: %+v", got.Segments)
 	}
 	load(t, d, "run_b")
 	if _, err := d.Acquire(t.Context(), "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("of no run: %v", err)
+		t.Errorf("Acquire of an unknown run: %v, want ErrNotFound", err)
 	}
 }
 
 // late: late writes are accepted whichever driver has the lease, and change no row.
 func late(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
+	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Release: true})
 	if _, err := d.Acquire(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -153,36 +153,36 @@ func late(t *testing.T, s Store) {
 		journal.Write{ID: "run_a", Lease: 1, Late: true, Segment: segment(1, 2), Tokens: 3})
 	got := load(t, d, "run_a")
 	if len(got.Segments) != 3 || got.Segments[1].Lease != 1 || got.Segments[2].Lease != 2 || got.Row.Lease != 2 || got.Row.Tokens != 3 {
-		t.Errorf("%+v", got)
+		t.Errorf("run after a late write: %+v", got)
 	}
 	if _, err := d.Acquire(t.Context(), "run_a", nil); !errors.Is(err, journal.ErrBusy) {
-		t.Errorf("a late write gave the lease back: %v", err)
+		t.Errorf("Acquire after a late write: %v, want ErrBusy", err)
 	}
 }
 
 func drop(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"), added("run_b"),
+	write(t, d, newRun("run_a"), newRun("run_b"),
 		journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2), DropResults: true, Release: true})
 	for _, s := range load(t, d, "run_a").Segments {
 		if len(s.Results) > 0 || string(s.Retained) != "kept" {
-			t.Errorf("%+v", s)
+			t.Errorf("segment after DropResults: %+v", s)
 		}
 	}
 	if s := load(t, d, "run_b").Segments[0]; len(s.Results) == 0 {
-		t.Error("another run's results are gone")
+		t.Error("DropResults removed another run's results")
 	}
 }
 
 func find(t *testing.T, s Store) {
 	d := s.Open(t)
-	mine, again, foreign := added("run_aa"), added("run_ab"), added("run_c")
+	mine, again, foreign := newRun("run_aa"), newRun("run_ab"), newRun("run_c")
 	mine.Row.Key, again.Row.Key, foreign.Row.Key = "k", "k", "k"
 	foreign.Row.Caller = "token:other"
 	write(t, d, mine, foreign)
-	if refused, err := d.Write(t.Context(), []journal.Write{again, added("run_d")}); err != nil ||
+	if refused, err := d.Write(t.Context(), []journal.Write{again, newRun("run_d")}); err != nil ||
 		!slices.Equal(refused, []bool{true, false}) {
-		t.Fatalf("a key that is taken: refused %v, error %v", refused, err)
+		t.Fatalf("write with a taken key: refused %v, error %v", refused, err)
 	}
 	for _, test := range []struct{ caller, key, prefix, want string }{
 		{"token:ci", "k", "", "run_aa"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
@@ -198,26 +198,26 @@ func find(t *testing.T, s Store) {
 func list(t *testing.T, s Store) {
 	d := s.Open(t)
 	for i := range 6 {
-		w := added(fmt.Sprint("run_", i))
+		w := newRun(fmt.Sprint("run_", i))
 		w.Row.Began = start.Add(time.Duration(i) * time.Minute)
 		if i%2 == 1 {
 			w.Row.Caller, w.Row.Status, w.Row.Chain, w.Row.Functions = "", journal.OK, "nightly", []string{"a.b", "pay.charge"}
 		}
 		write(t, d, w)
 	}
-	nobody := ""
+	noCaller := ""
 	for _, test := range []struct {
 		name   string
 		filter journal.Filter
 		want   string
 	}{
 		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller",
-			journal.Filter{Caller: &nobody}, "[5 3 1]"},
+			journal.Filter{Caller: &noCaller}, "[5 3 1]"},
 		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chain: "nightly", Limit: 1}, "[5]"},
 		{"function", journal.Filter{Function: "pay.charge"}, "[5 3 1]"}, {"part of a name", journal.Filter{Function: "pay"}, "[]"},
 		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)},
 			"[1 0]"},
-		{"all of them", journal.Filter{Caller: &nobody, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5},
+		{"all of them", journal.Filter{Caller: &noCaller, Status: journal.OK, Function: "a.b", Since: start.Add(2 * time.Minute), Limit: 5},
 			"[5 3]"},
 	} {
 		rows, err := d.List(t.Context(), &test.filter)
@@ -233,8 +233,8 @@ func list(t *testing.T, s Store) {
 
 func days(t *testing.T, s Store) {
 	d := s.Open(t)
-	day := func(of time.Time, function string, took ...time.Duration) journal.Day {
-		sum := journal.Day{Day: journal.DayOf(of), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)),
+	day := func(at time.Time, function string, took ...time.Duration) journal.Day {
+		sum := journal.Day{Day: journal.DayOf(at), Caller: "token:ci", Chain: "nightly", Function: function, Count: int64(len(took)),
 			Failures: 1, Calls: 2, Tokens: 3,
 			Stored: 4, Times: journal.Times{}}
 		for _, t := range took {
@@ -242,28 +242,28 @@ func days(t *testing.T, s Store) {
 		}
 		return sum
 	}
-	w := added("run_a")
+	w := newRun("run_a")
 	w.Days = []journal.Day{day(start, "a.b", time.Millisecond, time.Second), day(start, "", time.Second)}
 	again := journal.Write{ID: "run_a", Lease: 1,
 		Days: []journal.Day{day(start, "a.b", time.Millisecond), day(start.AddDate(0, 0, 1), "a.b", time.Hour)}}
 	write(t, d, w, again)
 	got, err := d.Days(t.Context(), &journal.Filter{Function: "a.b", Until: start})
 	if err != nil || len(got) != 1 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("days %+v, %v", got, err)
 	}
 	if g := got[0]; g.Count != 3 || g.Failures != 2 || g.Calls != 4 || g.Tokens != 6 || g.Stored != 8 || g.Day != "2026-03-01" ||
 		g.Caller != "token:ci" || g.Chain != "nightly" {
-		t.Errorf("%+v", g)
+		t.Errorf("day %+v", g)
 	}
 	near := func(got, want time.Duration) bool { return got > want*9/10 && got < want*11/10 }
 	if times := got[0].Times; !near(times.Quantile(0.5), time.Millisecond) || !near(times.Quantile(0.95), time.Second) {
 		t.Errorf("p50 %v, p95 %v", times.Quantile(0.5), times.Quantile(0.95))
 	}
-	nobody := ""
+	noCaller := ""
 	for _, test := range []struct {
 		filter journal.Filter
 		want   int
-	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &nobody},
+	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &noCaller},
 		0}, {journal.Filter{Chain: "nightly"}, 3}} {
 		if got, err := d.Days(t.Context(), &test.filter); len(got) != test.want || err != nil {
 			t.Errorf("%+v: %d days, %v", test.filter, len(got), err)
@@ -273,22 +273,22 @@ func days(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	if got, _ := d.Days(t.Context(), &journal.Filter{}); len(got) != 1 {
-		t.Errorf("%d days are left", len(got))
+		t.Errorf("%d days after Expire, want 1", len(got))
 	}
 }
 
 // expire removes expired runs, but none that is running.
 func expire(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"), added("run_b"), added("run_c"), journal.Write{ID: "run_a", Lease: 1, Release: true})
-	longer := row("run_b")
-	longer.Expires = start.Add(3 * time.Hour)
-	write(t, d, journal.Write{ID: "run_b", Lease: 1, Row: longer, Release: true})
+	write(t, d, newRun("run_a"), newRun("run_b"), newRun("run_c"), journal.Write{ID: "run_a", Lease: 1, Release: true})
+	extended := row("run_b")
+	extended.Expires = start.Add(3 * time.Hour)
+	write(t, d, journal.Write{ID: "run_b", Lease: 1, Row: extended, Release: true})
 	if err := d.Expire(t.Context(), start.Add(2*time.Hour), start); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Load(t.Context(), "run_a"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("an expired run: %v", err)
+		t.Errorf("Load of an expired run: %v, want ErrNotFound", err)
 	}
 	load(t, d, "run_b")
 	write(t, d, journal.Write{ID: "run_c", Lease: 1, Segment: segment(1, 2)})
@@ -299,32 +299,32 @@ func batch(t *testing.T, s Store) {
 	d := s.Open(t)
 	second := row("run_a")
 	second.Status = journal.OK
-	write(t, d, added("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)},
+	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Row: second, Segment: segment(1, 2)},
 		journal.Write{ID: "run_a", Lease: 1, Release: true})
 	if got, err := d.Acquire(t.Context(), "run_a", nil); err != nil || got.Row.Status != journal.OK || len(got.Segments) != 2 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("Acquire returns %+v, %v", got, err)
 	}
 }
 
-// many: goroutines write side by side, and only one of them gets each lease.
-func many(t *testing.T, s Store) {
+// concurrentLeases: goroutines write side by side, and only one of them gets each lease.
+func concurrentLeases(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	const runs, goroutines = 20, 4
 	for i := range runs {
-		write(t, d, added(fmt.Sprint("run_", i)), journal.Write{ID: fmt.Sprint("run_", i), Lease: 1, Release: true})
+		write(t, d, newRun(fmt.Sprint("run_", i)), journal.Write{ID: fmt.Sprint("run_", i), Lease: 1, Release: true})
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	won := map[string]int{}
+	acquired := map[string]int{}
 	for g := range goroutines {
-		from := d
+		driver := d
 		if g%2 == 1 {
-			from = other
+			driver = other
 		}
 		wg.Go(func() {
 			for i := range runs {
 				id := fmt.Sprint("run_", i)
-				got, err := from.Acquire(t.Context(), id, nil)
+				got, err := driver.Acquire(t.Context(), id, nil)
 				if errors.Is(err, journal.ErrBusy) {
 					continue
 				}
@@ -332,21 +332,21 @@ func many(t *testing.T, s Store) {
 					t.Error(err)
 					return
 				}
-				if refused, err := from.Write(t.Context(), []journal.Write{
+				if refused, err := driver.Write(t.Context(), []journal.Write{
 					{ID: id, Lease: got.Row.Lease, Segment: segment(got.Row.Lease, 9)},
 				}); err != nil || refused[0] {
-					t.Errorf("%v, %v", refused, err)
+					t.Errorf("refused %v, error %v", refused, err)
 				}
 				mu.Lock()
-				won[id]++
+				acquired[id]++
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
 	for i := range runs {
-		if n := won[fmt.Sprint("run_", i)]; n != 1 {
-			t.Errorf("run %d was taken %d times", i, n)
+		if n := acquired[fmt.Sprint("run_", i)]; n != 1 {
+			t.Errorf("run %d was acquired %d times, want 1", i, n)
 		}
 	}
 }
@@ -354,12 +354,12 @@ func many(t *testing.T, s Store) {
 // reopen: after the driver was closed, its writes are stored and its leases are free.
 func reopen(t *testing.T, s Store) {
 	d := s.Open(t)
-	write(t, d, added("run_a"))
+	write(t, d, newRun("run_a"))
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	d = s.Open(t)
 	if got, err := d.Acquire(t.Context(), "run_a", nil); err != nil || got.Row.Lease != 2 || len(got.Segments) != 1 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("Acquire after reopening returns %+v, %v", got, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func parts(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	add := func(id, parent string, minute int, status journal.Status, release bool) {
-		w := added("run_" + id)
+		w := newRun("run_" + id)
 		w.Row.Parent, w.Row.Status, w.Row.Began = parent, status, start.Add(time.Duration(minute)*time.Minute)
 		w.Row.Batch = id[0] == 'b'
 		w.Release = release
@@ -52,7 +52,7 @@ func parts(t *testing.T, s Store) {
 		for _, r := range rows {
 			got = append(got, r.ID[len("run_"):]+":"+string(r.Status))
 			if r.Parent != test.parent || r.Batch != (r.ID[len("run_")] == 'b') {
-				t.Errorf("%+v", r)
+				t.Errorf("part %+v, want the parent %q", r, test.parent)
 			}
 		}
 		if fmt.Sprint(got) != test.want || err != nil {
@@ -60,26 +60,26 @@ func parts(t *testing.T, s Store) {
 		}
 	}
 	if row := load(t, other, "run_p1").Row; row.Parent != "run_b1" || row.Batch {
-		t.Errorf("%+v", row)
+		t.Errorf("row of a part: %+v", row)
 	}
-	count := func(want map[string]journal.Parts, runs ...string) {
+	wantParts := func(want map[string]journal.Parts, runs ...string) {
 		t.Helper()
 		got, err := other.Parts(t.Context(), runs)
 		if err != nil || !maps.EqualFunc(got, want, maps.Equal[journal.Parts, journal.Parts]) {
-			t.Errorf("of %v: %v, %v", runs, got, err)
+			t.Errorf("Parts of %v: %v, %v", runs, got, err)
 		}
 	}
 	first := journal.Parts{journal.OK: 2, journal.Failed: 1, journal.Running: 1, journal.Interrupted: 1}
-	count(map[string]journal.Parts{"run_b1": first, "run_b2": {journal.Waiting: 1, journal.Running: 1}}, "run_b1", "run_b2", "run_alone")
-	count(map[string]journal.Parts{"run_b1": first}, "run_b1")
-	count(map[string]journal.Parts{}, "", "run_none", "'; --\x00\xff")
+	wantParts(map[string]journal.Parts{"run_b1": first, "run_b2": {journal.Waiting: 1, journal.Running: 1}}, "run_b1", "run_b2", "run_alone")
+	wantParts(map[string]journal.Parts{"run_b1": first}, "run_b1")
+	wantParts(map[string]journal.Parts{}, "", "run_none", "'; --\x00\xff")
 
 	ended := load(t, other, "run_p3").Row
 	ended.Status = journal.OK
 	write(t, d, journal.Write{ID: "run_p3", Lease: 1, Row: &ended, Release: true})
-	count(map[string]journal.Parts{"run_b1": {journal.OK: 3, journal.Failed: 1, journal.Interrupted: 1}}, "run_b1")
+	wantParts(map[string]journal.Parts{"run_b1": {journal.OK: 3, journal.Failed: 1, journal.Interrupted: 1}}, "run_b1")
 	if err := d.Expire(t.Context(), start.Add(2*time.Hour), start); err != nil {
 		t.Fatal(err)
 	}
-	count(map[string]journal.Parts{}, "run_b1", "run_b2")
+	wantParts(map[string]journal.Parts{}, "run_b1", "run_b2")
 }

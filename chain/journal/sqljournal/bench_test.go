@@ -71,7 +71,7 @@ func BenchmarkWrite(b *testing.B) {
 					Events: make([]byte, 250)}})
 			}
 			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
-				b.Fatalf("%v, %v", got, err)
+				b.Fatalf("loaded run %v, %v", got, err)
 			}
 		})
 	}
@@ -145,9 +145,9 @@ func BenchmarkSize(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		each := float64(info.Size()) / float64(n*10)
-		if b.ReportMetric(each, "B/step"); each > 400 {
-			b.Errorf("%.0f bytes a step", each)
+		bytesPerStep := float64(info.Size()) / float64(n*10)
+		if b.ReportMetric(bytesPerStep, "B/step"); bytesPerStep > 400 {
+			b.Errorf("%.0f bytes per step, want at most 400", bytesPerStep)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func BenchmarkSize(b *testing.B) {
 // BenchmarkMillion looks for runs among a million: the newest, those of a function or caller that is rare, and those that failed.
 func BenchmarkMillion(b *testing.B) {
 	if testing.Short() {
-		b.Skip("it makes a million rows first")
+		b.Skip("creates a million rows first")
 	}
 	path := os.Getenv("ONECALL_TEST_MILLION") // the database stays for the next time
 	if path == "" {
@@ -217,8 +217,8 @@ func within(b *testing.B, bound time.Duration, f func() int, want int) {
 			b.Fatalf("%d, want %d", got, want)
 		}
 	}
-	if each := b.Elapsed() / time.Duration(n); each > bound {
-		b.Errorf("%v, more than %v", each, bound)
+	if perCall := b.Elapsed() / time.Duration(n); perCall > bound {
+		b.Errorf("took %v, want at most %v", perCall, bound)
 	}
 }
 

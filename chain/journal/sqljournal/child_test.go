@@ -22,8 +22,8 @@ const childEnv = "ONECALL_TEST_CHILD"
 // child does this if childEnv is set. It prints a line for each acknowledged write. A write adds a segment to each of two runs, whose ids
 // begin with a prefix.
 func child() bool {
-	where, prefix, asked := strings.Cut(os.Getenv(childEnv), "\n")
-	if !asked {
+	where, prefix, ok := strings.Cut(os.Getenv(childEnv), "\n")
+	if !ok {
 		return false
 	}
 	d, err := openAny(where)
@@ -98,9 +98,9 @@ func (w *writer) kill(acknowledged int) int {
 	return acknowledged
 }
 
-// whole checks that two runs have all acknowledged writes, perhaps one more, and no partial write. A server may still be executing that
+// checkRuns checks that two runs have all acknowledged writes, perhaps one more, and no partial write. A server may still be executing that
 // write between the two reads.
-func whole(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
+func checkRuns(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
 	t.Helper()
 	var a, b int
 	eventually(t, func(context.Context) error {
@@ -110,7 +110,7 @@ func whole(t *testing.T, d journal.Driver, prefix string, acknowledged int) {
 		return nil
 	})
 	if a < acknowledged || a > acknowledged+1 {
-		t.Fatalf("%d writes were acknowledged, and the runs have %d and %d segments", acknowledged, a, b)
+		t.Fatalf("%d writes acknowledged, the runs have %d and %d segments", acknowledged, a, b)
 	}
 }
 
@@ -126,7 +126,7 @@ func segmentsOf(t *testing.T, d journal.Driver, id string) int {
 	for i, s := range rec.Segments {
 		if want := segmentOf(i + 1); s.First != want.First || string(s.Events) != string(want.Events) ||
 			string(s.Results) != string(want.Results) {
-			t.Fatalf("segment %d of %s is\n%+v", i+1, id, s)
+			t.Fatalf("segment %d of %s is damaged:\n%+v", i+1, id, s)
 		}
 	}
 	return len(rec.Segments)

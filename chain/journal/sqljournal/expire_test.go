@@ -51,11 +51,11 @@ func TestSize(t *testing.T) {
 		maximum = max(maximum, size)
 	}
 	if maximum > third*11/10 {
-		t.Errorf("%d bytes after the third minute, and %d later", third, maximum)
+		t.Errorf("the file grew from %d bytes in the third minute to %d", third, maximum)
 	}
 	rows, err := d.List(t.Context(), &journal.Filter{})
 	if err != nil || len(rows) < 60*perSecond || len(rows) > 61*perSecond {
-		t.Errorf("%d runs are left, %v", len(rows), err)
+		t.Errorf("%d runs kept, want those of one minute: %v", len(rows), err)
 	}
 	// When all runs have expired, the file shrinks.
 	if err := d.Expire(t.Context(), start.Add(time.Hour), start.AddDate(1, 0, 0)); err != nil {
@@ -63,7 +63,7 @@ func TestSize(t *testing.T) {
 	}
 	d.Close()
 	if size := sizeOf(t, path); size > third/4 {
-		t.Errorf("%d bytes are left of %d when nothing is kept", size, third)
+		t.Errorf("%d bytes after all runs expired, of %d before", size, third)
 	}
 }
 
@@ -78,9 +78,9 @@ func sizeOf(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// TestExpireOfTheDead: a run under way is kept even if it has expired; that of a dead process is removed. More kept runs than fit one
+// TestExpireDeadRuns: a run under way is kept even if it has expired; that of a dead process is removed. More kept runs than fit one
 // transaction come before the removed ones.
-func TestExpireOfTheDead(t *testing.T) {
+func TestExpireDeadRuns(t *testing.T) {
 	t.Parallel()
 	for name, where := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "journal.db") },
@@ -89,26 +89,26 @@ func TestExpireOfTheDead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at := where(t)
-			lives, dies := openAt(t, at), openAt(t, at)
+			live, dead := openAt(t, at), openAt(t, at)
 			var list []journal.Write
 			for i := range 500 {
 				list = append(list, typical(fmt.Sprintf("run_lives_%d", i), false))
 			}
-			mustWrite(t, lives, list...)
+			mustWrite(t, live, list...)
 			last := typical("run_last", false)
 			last.Row.Expires = last.Row.Expires.Add(time.Hour)
-			mustWrite(t, dies, last)
-			dies.Close()
+			mustWrite(t, dead, last)
+			dead.Close()
 			later := time.Now().AddDate(0, 0, 3)
-			if err := lives.Expire(t.Context(), later, later.AddDate(0, 0, -90)); err != nil {
+			if err := live.Expire(t.Context(), later, later.AddDate(0, 0, -90)); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := lives.List(t.Context(), &journal.Filter{Function: "fs.read_text_file"})
+			rows, err := live.List(t.Context(), &journal.Filter{Function: "fs.read_text_file"})
 			if err != nil || len(rows) != 500 {
-				t.Errorf("%d runs, %v", len(rows), err)
+				t.Errorf("%d running runs kept, want 500: %v", len(rows), err)
 			}
-			if _, err := lives.Load(t.Context(), "run_last"); err != journal.ErrNotFound { //nolint:errorlint // it is not wrapped
-				t.Errorf("the run of who has gone: %v", err)
+			if _, err := live.Load(t.Context(), "run_last"); err != journal.ErrNotFound { //nolint:errorlint // it is not wrapped
+				t.Errorf("run of a dead process: %v, want ErrNotFound", err)
 			}
 		})
 	}

@@ -19,32 +19,32 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// unavailable checks that an error is unavailable and says what is wrong.
-func unavailable(t *testing.T, err error, what string) {
+// wantUnavailable checks that an error is unavailable and says what is wrong.
+func wantUnavailable(t *testing.T, err error, what string) {
 	t.Helper()
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), what) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error %v, want unavailable with %q", err, what)
 	}
 }
 
-// failsEverywhere checks that each method fails in the same way.
-func failsEverywhere(t *testing.T, d journal.Driver, what string) {
+// wantAllFail checks that each method fails in the same way.
+func wantAllFail(t *testing.T, d journal.Driver, what string) {
 	t.Helper()
 	for name, f := range map[string]func(context.Context) error{
 		"Write": func(ctx context.Context) error {
 			_, err := d.Write(ctx, []journal.Write{typical("run_x", false)})
 			return err
 		},
-		"Take":   func(ctx context.Context) error { _, err := d.Acquire(ctx, "run_x", nil); return err },
-		"Load":   func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
-		"Find":   func(ctx context.Context) error { _, err := d.Find(ctx, "", "", "run_"); return err },
-		"List":   func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
-		"Days":   func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
-		"Check":  d.Check,
-		"Expire": func(ctx context.Context) error { return d.Expire(ctx, time.Now(), time.Now()) },
+		"Acquire": func(ctx context.Context) error { _, err := d.Acquire(ctx, "run_x", nil); return err },
+		"Load":    func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
+		"Find":    func(ctx context.Context) error { _, err := d.Find(ctx, "", "", "run_"); return err },
+		"List":    func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
+		"Days":    func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
+		"Check":   d.Check,
+		"Expire":  func(ctx context.Context) error { return d.Expire(ctx, time.Now(), time.Now()) },
 	} {
 		err := f(t.Context())
-		if unavailable(t, err, what); t.Failed() {
+		if wantUnavailable(t, err, what); t.Failed() {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
@@ -62,9 +62,9 @@ func TestDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := openSQLite(t, path)
-		failsEverywhere(t, d, "move it away")
+		wantAllFail(t, d, "move it away")
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
-			t.Errorf("%s: the file was changed: %v", name, err)
+			t.Errorf("%s: the driver changed the file: %v", name, err)
 		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
@@ -99,9 +99,9 @@ func TestDamagedPages(t *testing.T) {
 	}
 	d = openSQLite(t, path)
 	_, err = d.Write(t.Context(), []journal.Write{typical("run_x", false)})
-	unavailable(t, err, "journal.db")
+	wantUnavailable(t, err, "journal.db")
 	_, err = d.List(t.Context(), &journal.Filter{})
-	unavailable(t, err, "journal.db")
+	wantUnavailable(t, err, "journal.db")
 }
 
 // TestVersions: a database of a newer version is refused and not changed; runs of an older version can be read and continued.
@@ -121,11 +121,11 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		d = open()
-		failsEverywhere(t, d, "newer version of onecall (its tables are of version 99")
+		wantAllFail(t, d, "newer version of onecall (its tables are of version 99")
 		var rows, version int
 		err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version)
 		if err != nil || rows != 1 || version != 99 {
-			t.Errorf("%d rows of version %d, %v", rows, version, err)
+			t.Errorf("%d rows of version %d, want 1 of 99: %v", rows, version, err)
 		}
 		if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", current)); err != nil {
 			t.Fatal(err)
@@ -185,17 +185,17 @@ func TestLocked(t *testing.T) {
 	}
 	began := time.Now()
 	_, err = d.Write(t.Context(), []journal.Write{typical("run_b", false)})
-	unavailable(t, err, "locked by another program")
+	wantUnavailable(t, err, "locked by another program")
 	if took := time.Since(began); took < 4*time.Second {
-		t.Errorf("it gave up after %v", took)
+		t.Errorf("the write gave up after %v, want at least 4s", took)
 	}
 	if _, err := d.Load(t.Context(), "run_a"); err != nil {
-		t.Errorf("a read: %v", err)
+		t.Errorf("read of a locked database: %v", err)
 	}
-	hasty, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if d.Check(hasty) == nil {
-		t.Error("it could be written")
+	if d.Check(ctx) == nil {
+		t.Error("Check of a locked database succeeded")
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestBecomesNewer(t *testing.T) {
 			if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
 				t.Fatal(err)
 			}
-			unavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
+			wantUnavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
 			if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", limit)); err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +246,7 @@ func TestUnusable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	failsEverywhere(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
+	wantAllFail(t, openSQLite(t, filepath.Join(file, "journal.db")), "name another file")
 }
 
 // TestUnreadable: a database that this user may only read is refused. The superuser can write to any.
@@ -260,7 +260,7 @@ func TestUnreadable(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	failsEverywhere(t, openSQLite(t, path), "this user may write")
+	wantAllFail(t, openSQLite(t, path), "this user may write")
 }
 
 // TestClosed: a closed driver does nothing more.
@@ -273,7 +273,7 @@ func TestClosed(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := d.Load(t.Context(), "run_a"); err == nil || d.Close() != nil {
-			t.Errorf("%s: %v", where, err)
+			t.Errorf("%s: Load after Close: %v", where, err)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestPostgresRefuses(t *testing.T) {
 	must("ALTER DATABASE " + name + " SET default_transaction_read_only = on")
 	readOnly := openPostgres(t, url)
 	_, err = readOnly.Write(t.Context(), []journal.Write{typical("run_a", false)})
-	unavailable(t, err, "is read-only: name the primary server")
+	wantUnavailable(t, err, "is read-only: name the primary server")
 	must("SET default_transaction_read_only = off")
 	must("ALTER DATABASE " + name + " RESET default_transaction_read_only")
 	eventually(t, func(ctx context.Context) error {
@@ -310,11 +310,11 @@ func TestPostgresRefuses(t *testing.T) {
 	must("CREATE ROLE " + guest + " LOGIN PASSWORD 'guest'")
 	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], guest+":guest",
 		1)).Load(t.Context(), "run_a")
-	unavailable(t, err, "grant that")
+	wantUnavailable(t, err, "grant that")
 
 	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders")
 	_, err = readOnly.Load(t.Context(), "run_a")
-	unavailable(t, err, "lost its tables")
+	wantUnavailable(t, err, "lost its tables")
 	eventually(t, func(ctx context.Context) error {
 		_, err := readOnly.Write(ctx, []journal.Write{typical("run_a", false)})
 		return err
@@ -343,7 +343,7 @@ func TestMoved(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := other.Acquire(t.Context(), "run_b", nil); err != journal.ErrBusy { //nolint:errorlint // it is not wrapped
-		t.Errorf("the lock went with the file: %v", err)
+		t.Errorf("Acquire after the file was recreated: %v, want ErrBusy", err)
 	}
 }
 
@@ -355,36 +355,36 @@ func TestPrivate(t *testing.T) {
 	mustWrite(t, d, typical("run_a", false))
 	entries, err := os.ReadDir(folder)
 	if err != nil || len(entries) != 4 { // the database, its log, the index of the log, and the lock file
-		t.Fatalf("%v, %v", entries, err)
+		t.Fatalf("files %v, want 4: %v", entries, err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder: %v, %v", info, err)
+		t.Errorf("folder %v, %v", info, err)
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%v, %v", info, err)
+			t.Errorf("file %v, %v", info, err)
 		}
 	}
 }
 
-// TestPostgresAway: errors of an unreachable server say what is wrong, and never show the password.
-func TestPostgresAway(t *testing.T) {
+// TestPostgresUnreachable: errors of an unreachable server say what is wrong, and never show the password.
+func TestPostgresUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://u:s3cret%zz@h/d", "postgres://u:s3cret@h:99999/d", "host=h password='s3cret", "",
 		"postgres://u:s3cret@h/d?connect_timeout=x"} {
 		if _, err := sqljournal.OpenPostgres(url, nil); fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s: %v, want bad_request without the password", url, err)
 		}
 	}
-	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
-	failsEverywhere(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
+	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
+	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
 	wrong := strings.Replace(sharedPostgres(t).Database(t), "onecall:", "onecall:s3cret", 1)
 	d := openPostgres(t, wrong)
-	failsEverywhere(t, d, "refuses the login")
+	wantAllFail(t, d, "refuses the login")
 	_, err := d.Load(t.Context(), "run_a")
 	for ; err != nil; err = unwrap(err) {
 		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), postgrestest.Password) {
-			t.Errorf("an error quotes the password: %v", err)
+			t.Errorf("an error shows the password: %v", err)
 		}
 	}
 }

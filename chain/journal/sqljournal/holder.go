@@ -35,8 +35,8 @@ func (e *sqliteEngine) lockFile(holder string) error {
 			return err
 		}
 		// removeDeadHolders of another process may have removed the file before it was locked.
-		if mine, err := file.Stat(); err == nil {
-			if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
+		if locked, err := file.Stat(); err == nil {
+			if current, err := os.Stat(path); err == nil && os.SameFile(locked, current) {
 				e.fileLock = file
 				return nil
 			}

@@ -46,7 +46,7 @@ func killSome(t *testing.T, where string, n int, then func(prefix string)) {
 		}
 		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // between two lines
 		acknowledged = w.kill(acknowledged)
-		whole(t, d, prefix, acknowledged)
+		checkRuns(t, d, prefix, acknowledged)
 		if acknowledged > 0 {
 			then(prefix + "a")
 		}
@@ -60,7 +60,7 @@ func TestKilledSQLite(t *testing.T) {
 	other := openSQLite(t, path)
 	killSome(t, path, kills(100), func(id string) {
 		if rec, err := other.Acquire(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
-			t.Fatalf("%s was not taken: %+v, %v", id, rec, err)
+			t.Fatalf("Acquire of %s after the kill returns %+v, %v", id, rec, err)
 		}
 	})
 	locks := func() int {
@@ -68,13 +68,13 @@ func TestKilledSQLite(t *testing.T) {
 		return len(lockFiles)
 	}
 	if before := locks(); before < 3 {
-		t.Errorf("%d processes left traces", before)
+		t.Errorf("%d lock files after the kills, want at least 3", before)
 	}
 	if err := other.Expire(t.Context(), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if after := locks(); after > 2 { // of live processes
-		t.Errorf("%d files stand for holders", after)
+		t.Errorf("%d lock files after Expire, want at most 2", after)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestKilledPostgres(t *testing.T) {
 	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
 	_, err := other.Acquire(t.Context(), last, nil)
 	if time.Since(at) < 2*time.Second && !errors.Is(err, journal.ErrBusy) {
-		t.Errorf("it was renewed a moment ago: %v", err)
+		t.Errorf("Acquire while the killed lease is valid: %v, want ErrBusy", err)
 	}
 	if err != nil {
 		eventually(t, func(ctx context.Context) error { _, err := other.Acquire(ctx, last, nil); return err })
@@ -119,10 +119,10 @@ func TestSleeperPostgres(t *testing.T) {
 	}
 	_ = w.kill(0)
 	if got := segmentsOf(t, other, "run_a"); got != len(rec.Segments) || got < acknowledged {
-		t.Errorf("%d segments were taken over, and there are %d", len(rec.Segments), got)
+		t.Errorf("%d segments acquired, now there are %d", len(rec.Segments), got)
 	}
 	if got := segmentsOf(t, other, "run_b"); got <= len(rec.Segments) {
-		t.Errorf("the run that nobody took over has %d segments", got)
+		t.Errorf("the run that was not acquired has only %d segments", got)
 	}
 }
 
@@ -155,15 +155,15 @@ func TestPostgresStops(t *testing.T) {
 		acknowledged = w.kill(acknowledged)
 		for _, d := range []*sqljournal.Driver{d, patient} { // the failures do not wait for the timeout
 			_, err := d.Load(t.Context(), prefix+"a")
-			unavailable(t, err, "does not answer")
+			wantUnavailable(t, err, "does not answer")
 			_, err = d.Write(t.Context(), []journal.Write{typical(prefix+"new", true)})
-			unavailable(t, err, "does not answer")
+			wantUnavailable(t, err, "does not answer")
 		}
 		if err := s.Restart(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, prefix+"held"); return err })
-		whole(t, d, prefix, acknowledged)
+		checkRuns(t, d, prefix, acknowledged)
 		eventually(t, func(ctx context.Context) error { return holderIsAlive(ctx, db, prefix+"held") })
 		eventually(t, func(ctx context.Context) error {
 			if _, err := other.Acquire(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
@@ -214,9 +214,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(report, "journal.db cannot") ||
 		!strings.Contains(report, "rows: 2 <nil>") {
-		t.Errorf("%d writes, %v, %s", acknowledged, err, report)
+		t.Errorf("%d writes acknowledged, %v, output %s", acknowledged, err, report)
 	}
 	d := openSQLite(t, path)
-	whole(t, d, "run_", acknowledged)
+	checkRuns(t, d, "run_", acknowledged)
 	mustWrite(t, d, typical("run_more", true))
 }

@@ -26,9 +26,9 @@ func TestNetwork(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file was made: %v", err)
+		t.Errorf("the driver created a file on a network file system: %v", err)
 	}
 	if onNetwork(filepath.Dir(path)) {
-		t.Error("the temporary folder is on a network file system")
+		t.Error("onNetwork reports the temporary folder as remote")
 	}
 }

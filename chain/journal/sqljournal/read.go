@@ -45,8 +45,8 @@ func (db *database) markInterrupted(ctx context.Context, rows []journal.Row, hol
 		if rows[i].Status != journal.Running || rows[i].Batch {
 			continue
 		}
-		alive, asked := known[holders[i]]
-		if !asked {
+		alive, ok := known[holders[i]]
+		if !ok {
 			var err error
 			if alive, err = db.isLive(ctx, db.read, holders[i]); err != nil {
 				return err
@@ -209,13 +209,13 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	if status != "" {
 		w.and("r.status = ", validText(string(status)))
 	}
-	rare := f.NotOK || f.Status != "" && f.Status != journal.OK
-	if rare {
+	notOK := f.NotOK || f.Status != "" && f.Status != journal.OK
+	if notOK {
 		w.and("r.status <> 'ok'") // matches the partial index
 	}
 	switch {
 	case f.Function == "":
-	case rare:
+	case notOK:
 		w.and("EXISTS (SELECT 1 FROM onecall_functions f WHERE f.began = r.began AND f.run = r.n AND f.fn = ", validText(f.Function))
 		w.terms[len(w.terms)-1] += ")"
 	default:

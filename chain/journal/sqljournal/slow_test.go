@@ -40,10 +40,10 @@ func TestSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		load := func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err }
-		left, cancel := context.WithCancel(t.Context())
+		leaving, cancel := context.WithCancel(t.Context())
 		go func() { time.Sleep(time.Second); cancel() }()
-		if err := load(left); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {
-			t.Errorf("of a caller who went: %v", err)
+		if err := load(leaving); !errors.Is(err, context.Canceled) || fault.CodeOf(err) == fault.Unavailable {
+			t.Errorf("load of a caller that stops waiting: %v, want Canceled", err)
 		}
 		began, answers := time.Now(), make(chan error)
 		for range 2 { // the second waits for the first
@@ -51,24 +51,24 @@ func TestSlow(t *testing.T) {
 		}
 		for range 2 {
 			if err := <-answers; fault.CodeOf(err) != fault.Unavailable {
-				t.Errorf("the error is %v", err)
+				t.Errorf("load of a slow database: %v, want unavailable", err)
 			}
 		}
 		if took := time.Since(began); took != 5*time.Second || e.opened != 2 {
-			t.Errorf("it took %v, and was opened %d times", took, e.opened)
+			t.Errorf("failed after %v and %d attempts to open", took, e.opened)
 		}
 		if err := load(t.Context()); fault.CodeOf(err) != fault.Unavailable || e.opened != 2 {
-			t.Errorf("it was opened %d times, error %v", e.opened, err)
+			t.Errorf("load before the retry: opened %d times, want 2; error %v", e.opened, err)
 		}
 		time.Sleep(reopenAfter)
 		if err := load(t.Context()); fault.CodeOf(err) != fault.Unavailable || e.opened != 3 {
-			t.Errorf("it was opened %d times, error %v", e.opened, err)
+			t.Errorf("load after the retry delay: opened %d times, want 3; error %v", e.opened, err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := load(t.Context()); !errors.Is(err, errClosed) {
-			t.Errorf("the error is %v", err)
+			t.Errorf("load after Close: %v, want %v", err, errClosed)
 		}
 	})
 }

@@ -235,9 +235,9 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 
 // updateCosts changes only the costs of answers and the lease.
 func (b *batch) updateCosts(w *journal.Write) {
-	query, whose := addCosts, ifLease
+	query, condition := addCosts, ifLease
 	if w.Late {
-		whose = ifAnyLease
+		condition = ifAnyLease
 	}
 	if w.Release {
 		query += andRelease
@@ -245,21 +245,21 @@ func (b *batch) updateCosts(w *journal.Write) {
 	if w.DropResults && !w.Late {
 		query += andDrop
 	}
-	b.addStatement(query+whose, w.ID, w.Lease, w.Tokens, w.Stored)
+	b.addStatement(query+condition, w.ID, w.Lease, w.Tokens, w.Stored)
 }
 
 func (b *batch) addSegment(w *journal.Write) {
-	whose := ifLease
+	condition := ifLease
 	if w.Late {
-		whose = ifAnyLease
+		condition = ifAnyLease
 	}
 	if s := w.Segment; s != nil && !isWholeRun(w) {
 		b.addStatement(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept)
-			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+whose+` ON CONFLICT (run, lease, first_n) DO NOTHING`,
+			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+condition+` ON CONFLICT (run, lease, first_n) DO NOTHING`,
 			w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), storedResults(w), s.Retained)
 	}
 	if w.DropResults && !w.Late && !w.New {
-		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+whose+`)`,
+		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+condition+`)`,
 			w.ID, w.Lease)
 	}
 }

@@ -25,7 +25,7 @@ func BenchmarkMeterAllows(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if within(text[:size], limit) != want {
-					b.Fatalf("%d bytes fit %d tokens: %v", size, limit, !want)
+					b.Fatalf("%d bytes, limit %d tokens: Allows returns %v", size, limit, !want)
 				}
 			}
 		})
@@ -130,13 +130,13 @@ func TestMemory(t *testing.T) {
 			uses++
 			if p, err := r.Answer(t.Context(), "me", f, within(9999), nil); err == nil && len(p) < 100 ||
 				err != nil && !strings.Contains(err.Error(), "page_size") {
-				t.Errorf("%+v = %s, %v", f, p, err)
+				t.Errorf("Answer(%+v) = %s, %v", f, p, err)
 			}
 		}
 		return int((allocated() - before) * 100 / uint64(len(value)) / uint64(uses))
 	}
 	if percent := use(results(t, nil)); percent > 50 {
-		t.Errorf("a use in memory allocates %d %% of the value", percent)
+		t.Errorf("a use in memory allocates %d %% of the value, want at most 50", percent)
 	}
 	disk, err := diskstore.Open(t.TempDir(), nil)
 	must(t, err)
@@ -144,7 +144,7 @@ func TestMemory(t *testing.T) {
 	must(t, err)
 	defer r.Close()
 	if percent := use(r); percent > 150 {
-		t.Errorf("a use from the disk allocates %d %% of the value", percent)
+		t.Errorf("a use from the disk allocates %d %% of the value, want at most 150", percent)
 	} else {
 		t.Logf("a use from the disk allocates %d %% of the value", percent)
 	}

@@ -30,7 +30,7 @@ func TestEnvelopeLimits(t *testing.T) {
 			whole = before + result + after[:number] + strconv.Itoa(n) + after[number:]
 		}
 		if cost := c.Count([]byte(whole), -1); envelope.Allows([]byte(result)) != (limit == 0 || cost <= limit) {
-			t.Fatalf("%d tokens of %d: fits is %v: %s", cost, limit, envelope.Allows([]byte(result)), whole)
+			t.Fatalf("%d tokens, limit %d: Allows returns %v: %s", cost, limit, envelope.Allows([]byte(result)), whole)
 		}
 	})
 }
@@ -39,10 +39,10 @@ func TestEnvelopeInCharacters(t *testing.T) {
 	t.Parallel()
 	envelope := &budget.Envelope{Meter: budget.NewMeter(counter(t, 0), 0), Before: []byte("é"), After: []byte("é"), MaxRunes: 10}
 	if !envelope.Allows(bytes.Repeat([]byte("é"), 8)) || envelope.Allows(bytes.Repeat([]byte("é"), 9)) {
-		t.Error("10 characters with 2 around the result are not 8")
+		t.Error("an envelope of 10 characters, 2 of them used, does not allow exactly 8")
 	}
 	var none *budget.Envelope
 	if !none.Allows(numbered(10_000)) {
-		t.Error("there is no room where nothing bounds it")
+		t.Error("a nil envelope does not allow a large result")
 	}
 }

@@ -52,7 +52,7 @@ func TestNewCounter(t *testing.T) {
 	}
 	_, err := budget.NewCounter("gpt2", 1)
 	if e, _ := fault.As(err); e == nil || len(e.Available) != 1 || e.Available[0] != "o200k_base" {
-		t.Errorf("an unknown encoding does not tell the known ones: %+v", e)
+		t.Errorf("the fault of an unknown encoding lacks the known ones: %+v", e)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestFactorRoundsUp(t *testing.T) {
 		want   int
 	}{{0, 10}, {1, 10}, {1.1, 11}, {1.3, 13}, {1.01, 11}, {0.5, 5}, {0.51, 6}, {2.5, 25}, {1000, 10_000}, {0.001, 1}} {
 		if n := counter(t, test.factor).Count(ten, -1); n != test.want {
-			t.Errorf("10 tokens by %v are %d, want %d", test.factor, n, test.want)
+			t.Errorf("10 tokens with factor %v count %d, want %d", test.factor, n, test.want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestCountStopsAboveLimit(t *testing.T) {
 		exact := c.Count(text, -1)
 		limit := rapid.OneOf(rapid.IntRange(0, 2*exact+1), rapid.Just(math.MaxInt)).Draw(t, "limit")
 		if n := c.Count(text, limit); exact <= limit && n != exact || exact > limit && n <= limit {
-			t.Fatalf("Count(limit %d) = %d, exactly %d", limit, n, exact)
+			t.Fatalf("Count with limit %d = %d, the exact count is %d", limit, n, exact)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestEstimate(t *testing.T) {
 	for _, text := range [][]byte{nil, []byte("a few words"), numbered(100), numbered(20_000), lineText(50_000)} {
 		exact, estimate := m.Count(text), m.Estimate(text)
 		if off := math.Abs(float64(estimate-exact)) / float64(max(exact, 1)); off > 0.05 {
-			t.Errorf("%d tokens of %d bytes are estimated at %d", exact, len(text), estimate)
+			t.Errorf("estimate of %[3]d for %[1]d tokens of %[2]d bytes", exact, len(text), estimate)
 		}
 	}
 }
@@ -106,10 +106,10 @@ func TestLongestToken(t *testing.T) {
 		}
 	}
 	if len(longest) != budget.LongestToken {
-		t.Errorf("the longest token has %d bytes, not %d", len(longest), budget.LongestToken)
+		t.Errorf("the longest token has %d bytes, LongestToken is %d", len(longest), budget.LongestToken)
 	}
 	if !budget.NewMeter(counter(t, 0), 1).Allows([]byte(longest)) {
-		t.Errorf("the longest token %q does not fit a budget of one", longest)
+		t.Errorf("a budget of one token does not allow the longest token %q", longest)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestMeterAllows(t *testing.T) {
 		cost := c.Count(bytes.Join(pieces, nil), -1)
 		limit := max(0, rapid.OneOf(rapid.IntRange(cost-2, cost+2), rapid.IntRange(0, 4*cost+10)).Draw(t, "limit"))
 		if within, want := budget.NewMeter(c, limit).Allows(pieces...), limit == 0 || cost <= limit; within != want {
-			t.Fatalf("%d tokens, limit %d: Fits = %v", cost, limit, within)
+			t.Fatalf("%d tokens, limit %d: Allows returns %v", cost, limit, within)
 		}
 	})
 }
@@ -138,17 +138,17 @@ func TestMeter(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)
 	if m := budget.NewMeter(c, 0); m.Limit() != 0 || !m.Allows(numbered(10_000)) {
-		t.Error("a meter without a limit refuses something")
+		t.Error("a meter without a limit refuses a text, or reports a limit")
 	}
 	if m := budget.NewMeter(c, -5); m.Limit() != 0 || !m.Allows([]byte("a")) {
-		t.Error("a negative limit is not none")
+		t.Error("a negative limit is not treated as unlimited")
 	}
 	if m := budget.NewMeter(c, 7); m.Limit() != 7 || m.Count([]byte(" a a a")) != 3 || !m.Allows() {
-		t.Error("limit, count or the empty text is wrong")
+		t.Error("wrong limit, or wrong count of the empty text")
 	}
 	// "in" and "put" are one token together: the pieces are counted as one text.
 	if m := budget.NewMeter(c, 1); !m.Allows([]byte("in"), []byte("put")) {
-		t.Error("two halves of a token do not fit a budget of one")
+		t.Error("a budget of one token does not allow the two halves of a token")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestForeignCounter(t *testing.T) {
 	t.Parallel()
 	m := budget.NewMeter(byteCounter{}, 5)
 	if !m.Allows([]byte("abc"), []byte("de")) || m.Allows([]byte("abc"), []byte("def")) {
-		t.Error("Fits does not ask the counter")
+		t.Error("Allows does not use the given counter")
 	}
 	for others, want := range map[int]int{0: 1, 8: 9, 9: 11, 97: 99, 98: 101, 997: 1001} {
 		if n := m.SelfCount(make([]byte, others), nil); n != want {
@@ -175,7 +175,7 @@ func TestSelfCountIsExact(t *testing.T) {
 	check := func(t rapid.TB, c budget.Counter, before, after string) {
 		n := budget.NewMeter(c, 0).SelfCount([]byte(before), []byte(after))
 		if cost := c.Count([]byte(before+strconv.Itoa(n)+after), -1); cost != n {
-			t.Fatalf("the text with %d in it costs %d", n, cost)
+			t.Fatalf("SelfCount returns %d, but the text with that number costs %d", n, cost)
 		}
 	}
 	plain := counter(t, 0)

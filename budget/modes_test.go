@@ -41,7 +41,7 @@ func TestDeepNesting(t *testing.T) {
 	for keys, code := range map[int]fault.Code{1: "", 64: "", 65: fault.BadRequest, depth: fault.BadRequest} {
 		path := strings.Repeat("a.", keys-1) + "a"
 		if _, err := fetch(t, r, objects, budget.Fetch{Mode: "filtered", FilterKeys: []string{path}}, nil); fault.CodeOf(err) != code {
-			t.Errorf("a path of %d keys: %v", keys, err)
+			t.Errorf("filter path of %d keys: %v, want %q", keys, err, code)
 		}
 	}
 }
@@ -56,16 +56,16 @@ func TestFull(t *testing.T) {
 	_, err := fetch(t, r, value, budget.Fetch{Mode: "full"}, within(4000))
 	e, _ := fault.As(err)
 	if e == nil || e.Code != fault.LimitExceeded || e.At != "/mode" || strings.Join(e.Available, " ") != "summary paginated filtered query" {
-		t.Fatalf("full that does not fit: %+v", e)
+		t.Fatalf("full that does not fit: %+v, want limit_exceeded", e)
 	}
 	for _, fragment := range []string{"4,000", "20,", "tokens", "bytes", "paginated"} {
 		if !strings.Contains(e.Message, fragment) {
-			t.Errorf("the message does not tell %q: %s", fragment, e.Message)
+			t.Errorf("the message lacks %q: %s", fragment, e.Message)
 		}
 	}
 	_, err = fetch(t, r, `"`+strings.Repeat("a b ", 1<<20)+`"`, budget.Fetch{Mode: "full"}, within(4000))
 	if e, _ := fault.As(err); e == nil || !strings.Contains(e.Message, "about ") {
-		t.Errorf("an estimate is not called one: %+v", e)
+		t.Errorf("the message does not mark its number as an estimate: %+v", e)
 	}
 }
 
@@ -74,32 +74,32 @@ func TestQuery(t *testing.T) {
 	r := results(t, nil)
 	value := string(numbered(500))
 	token := keep(t, r, value)
-	ask := func(query string, envelope *budget.Envelope, q budget.Query) (string, error) {
+	runQuery := func(query string, envelope *budget.Envelope, q budget.Query) (string, error) {
 		b, err := r.Answer(t.Context(), "me", budget.Fetch{Token: token, Mode: "query", Query: query}, envelope, q)
 		return string(b), err
 	}
 	half := func(_ context.Context, query string, v []byte) ([]byte, error) {
 		if query != " $result " || string(v) != value {
-			t.Errorf("the query function is given %q and %.50s", query, v)
+			t.Errorf("the query function got %q and %.50s", query, v)
 		}
 		return v[1:38], nil
 	}
-	if got, err := ask(" $result ", nil, half); err != nil || got != value[1:38] {
+	if got, err := runQuery(" $result ", nil, half); err != nil || got != value[1:38] {
 		t.Errorf("query = %s, %v", got, err)
 	}
 	all := func(_ context.Context, _ string, v []byte) ([]byte, error) { return v, nil }
-	got, err := ask("x", within(1000), all)
+	got, err := runQuery("x", within(1000), all)
 	must(t, err)
 	p := decode[probe](t, []byte(got))
 	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != value || p.Token == token {
-		t.Errorf("a result that does not fit gives %s, which holds %.50s, %v", got, stored, err)
+		t.Errorf("query result that does not fit: got %s, stored %.50s, %v", got, stored, err)
 	}
 	broken := fault.New(fault.BadExpression, "no")
-	if _, err := ask("x", nil, func(context.Context, string, []byte) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) {
-		t.Errorf("the query's own error: %v", err)
+	if _, err := runQuery("x", nil, func(context.Context, string, []byte) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) {
+		t.Errorf("failing query: %v, want %v", err, broken)
 	}
-	if _, err := ask("x", nil, nil); fault.CodeOf(err) != fault.NotSupported {
-		t.Errorf("without a query function: %v", err)
+	if _, err := runQuery("x", nil, nil); fault.CodeOf(err) != fault.NotSupported {
+		t.Errorf("without a query function: %v, want not_supported", err)
 	}
 }
 
@@ -118,23 +118,23 @@ func TestProbeOfAnAnswer(t *testing.T) {
 		}
 		p := decode[probe](t, []byte(got))
 		if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != whole || len(got) > 450 {
-			t.Errorf("%s gives %s, which holds %s, %v", f.Mode, got, stored, err)
+			t.Errorf("%s: got %s, stored %s, %v", f.Mode, got, stored, err)
 		}
 		if _, err := fetch(t, r, value, f, within(50)); fault.CodeOf(err) != fault.BudgetTooSmall {
-			t.Errorf("%s with no room for a probe: %v", f.Mode, err)
+			t.Errorf("%s without room for a probe: %v, want budget_too_small", f.Mode, err)
 		}
 	}
 }
 
-// TestUnset: a page that is not set implies no mode, and an expired token is reported before other faults.
-func TestUnset(t *testing.T) {
+// TestUnsetPage: a page that is not set implies no mode, and an expired token is reported before other faults.
+func TestUnsetPage(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	if got, err := fetch(t, r, `[1]`, budget.Fetch{Page: 7, PageSize: 7}, nil); err != nil || got != `[1]` {
-		t.Errorf("gives %s, %v", got, err)
+		t.Errorf("fetch with a page that is not set: %s, %v", got, err)
 	}
 	expired := budget.Fetch{Token: "oc1_0", Mode: "everything"}
 	if _, err := r.Answer(t.Context(), "me", expired, nil, nil); fault.CodeOf(err) != fault.TokenExpired {
-		t.Errorf("a token that is not live with a mode that is not known: %v", err)
+		t.Errorf("expired token with an unknown mode: %v, want token_expired", err)
 	}
 }

@@ -39,10 +39,10 @@ func (p pager) page(number, size int) (page, []byte, error) {
 	}
 	var got page
 	if err := json.Unmarshal(b, &got); err != nil {
-		p.t.Fatalf("%.200s: %v", b, err)
+		p.t.Fatalf("decoding the page %.200s: %v", b, err)
 	}
 	if got.Page != number || got.Size != size || got.Items == nil {
-		p.t.Fatalf("page %d of size %d: %.200s", number, size, b)
+		p.t.Fatalf("want page %d of size %d, got %.200s", number, size, b)
 	}
 	return got, b, nil
 }
@@ -58,7 +58,7 @@ func (p pager) all(size int) (items [][]byte) {
 			items = append(items, item)
 		}
 		if want := got.Total - (number-1)*size; len(got.Items) != max(0, min(want, size)) || got.HasMore != (want > size) {
-			p.t.Fatalf("page %d of size %d of %d has %d items, more %v", number, size, got.Total, len(got.Items), got.HasMore)
+			p.t.Fatalf("page %d of size %d of %d items has %d items, has_more %v", number, size, got.Total, len(got.Items), got.HasMore)
 		}
 		if !got.HasMore {
 			return items
@@ -88,12 +88,12 @@ func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 		for _, line := range p.all(size) {
 			body := line[1 : len(line)-1]
 			if !isLine(body) && len(joined)+len(body) != len(value)-2 {
-				t.Fatalf("%s is no line of %s", line, value)
+				t.Fatalf("%s is not a line of %s", line, value)
 			}
 			joined = append(joined, body...)
 		}
 		if string(joined) != value[1:len(value)-1] {
-			t.Fatalf("the pages of %s joined are %s", value, joined)
+			t.Fatalf("joined pages of %s are %s", value, joined)
 		}
 		return
 	default:
@@ -103,7 +103,7 @@ func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 		return
 	}
 	if joined := "[" + string(bytes.Join(p.all(size), []byte(","))) + "]"; joined != string(paged) {
-		t.Fatalf("the pages of %s joined are %s", paged, joined)
+		t.Fatalf("joined pages of %s are %s", paged, joined)
 	}
 }
 
@@ -169,7 +169,7 @@ func FuzzPages(f *testing.F) {
 					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
 				}
 			} else if !envelope.Allows(answer) {
-				t.Errorf("%s: the answer does not fit: %s", fetch.Mode, answer)
+				t.Errorf("%s: the answer exceeds the envelope: %s", fetch.Mode, answer)
 			}
 		}
 	})
@@ -201,17 +201,17 @@ func TestEveryItemIsReached(t *testing.T) {
 			if err != nil {
 				number, size = advised(t, err, next)
 				if got, answer, err = p.page(number, size); err != nil {
-					t.Fatalf("the page that was advised: %v", err)
+					t.Fatalf("the advised page fails: %v", err)
 				}
 			}
 			if !envelope.Allows(answer) {
-				t.Fatalf("%d tokens of %d", c.Count(answer, -1), limit)
+				t.Fatalf("the page costs %d tokens, limit %d", c.Count(answer, -1), limit)
 			}
 			for i, item := range got.Items {
 				checkItem(t, r, items[(number-1)*size+i], item)
 			}
 			if next = (number-1)*size + len(got.Items); got.HasMore != (next < len(items)) {
-				t.Fatalf("%d of %d items are shown, more: %v", next, len(items), got.HasMore)
+				t.Fatalf("%d of %d items reached, has_more %v", next, len(items), got.HasMore)
 			}
 			number++
 		}
@@ -222,15 +222,15 @@ func TestEveryItemIsReached(t *testing.T) {
 func advised(t rapid.TB, err error, item int) (number, size int) {
 	e, _ := fault.As(err)
 	if e == nil || e.Code != fault.BadPage || e.At != "/page_size" || len(e.Available) != 1 {
-		t.Fatalf("a page that does not fit: %v", err)
+		t.Fatalf("page that does not fit: %v, want bad_page with advice", err)
 	}
-	var was int
-	if _, err := fmt.Sscanf(e.Message, "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d", &was, &was,
+	var old int
+	if _, err := fmt.Sscanf(e.Message, "Page %d with page_size %d does not fit the budget. A page_size of %d does: page %d", &old, &old,
 		&size, &number); err != nil {
-		t.Fatalf("%s: %v", e.Message, err)
+		t.Fatalf("the message %q has no advice: %v", e.Message, err)
 	}
 	if strconv.Itoa(size) != e.Available[0] || item/size+1 != number {
-		t.Fatalf("%s (%v), and the page begins with item %d", e.Message, e.Available, item)
+		t.Fatalf("wrong advice %q (%v) for item %d", e.Message, e.Available, item)
 	}
 	return number, size
 }
@@ -242,7 +242,7 @@ func checkItem(t rapid.TB, r *budget.Results, want string, item []byte) {
 	}
 	var p probe
 	if err := json.Unmarshal(item, &p); err != nil {
-		t.Fatalf("%s is neither %s nor a probe of it", item, want)
+		t.Fatalf("%s is neither the item %s nor its probe", item, want)
 	}
 	if stored, _, err := r.Value(context.Background(), "me", p.Token); err != nil || string(stored) != want {
 		t.Fatalf("the probe of %s gives %s, %v", want, stored, err)
@@ -260,16 +260,16 @@ func TestVeryManyItems(t *testing.T) {
 	number, size := advised(t, err, 300_000)
 	got, _, err := p.page(number, size)
 	if err != nil || len(got.Items) != size || size < 1000 {
-		t.Errorf("the page that was advised, %d of size %d: %d items, %v", number, size, len(got.Items), err)
+		t.Errorf("advised page %d of size %d has %d items, %v", number, size, len(got.Items), err)
 	}
 }
 
-func TestNoSpaceForAPage(t *testing.T) {
+func TestNoSpaceForPage(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	for _, f := range []budget.Fetch{{Mode: "paginated"}, {Mode: "paginated", Page: 1000, PageSet: true}} {
 		if _, err := fetch(t, r, string(numbered(100)), f, within(20)); fault.CodeOf(err) != fault.BudgetTooSmall {
-			t.Errorf("page %d in 20 bytes: %v", f.Page, err)
+			t.Errorf("page %d in 20 bytes: %v, want budget_too_small", f.Page, err)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe = %s\nwant    %s", answer, want)
 	}
 	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != string(value) {
-		t.Errorf("the token gives %.50s, %v", stored, err)
+		t.Errorf("Value of the token is %.50s, %v", stored, err)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestShapeIsCut(t *testing.T) {
 		must(t, err)
 		shape := decode[probe](t, answer).Shape
 		if utf8.RuneCountInString(shape) > 80 || !strings.HasSuffix(shape, "…}") {
-			t.Errorf("%.40s: %d characters: %s", value, utf8.RuneCountInString(shape), shape)
+			t.Errorf("%.40s: shape of %d characters, want at most 80: %s", value, utf8.RuneCountInString(shape), shape)
 		}
 	}
 }
@@ -76,16 +76,16 @@ func TestProbeIsSmall(t *testing.T) {
 		must(t, err)
 		var p probe
 		if err := json.Unmarshal(answer, &p); err != nil {
-			t.Fatalf("%s: %v", answer, err)
+			t.Fatalf("decoding the probe %s: %v", answer, err)
 		}
 		want := []rune(value)
 		want = want[:min(len(want), max(0, min(runes, 200)))]
 		if p.Preview != string(want) {
-			t.Fatalf("the preview of %s is %q", value, p.Preview)
+			t.Fatalf("the preview of %s is %q, want %q", value, p.Preview, string(want))
 		}
 		rest := answer[strings.Index(string(answer), `,"total_size":`):] // the tokens of two parts need not add up
 		if n := c.Count(append([]byte(`{"preview":""`), rest...), -1); n > 90 {
-			t.Fatalf("%d tokens besides the preview: %s", n, answer)
+			t.Fatalf("%d tokens besides the preview, want at most 90: %s", n, answer)
 		}
 	}
 	emoji := make([]string, 40)
@@ -115,14 +115,14 @@ func TestProbeWithin(t *testing.T) {
 	value := numbered(500)
 	whole, err := r.ProbeWithin(t.Context(), "me", value, nil)
 	if err != nil || len([]rune(decode[probe](t, whole).Preview)) != 200 {
-		t.Fatalf("everything fits: %s, %v", whole, err)
+		t.Fatalf("without an envelope: %s, %v", whole, err)
 	}
 	fixed := len(whole) - len(marshal(string(value[:200]))) + 2
 	for _, capacity := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {
 		var longest int
 		answer, err := r.ProbeWithin(t.Context(), "me", value, within(capacity))
 		if err != nil {
-			t.Fatalf("%d bytes: %v", capacity, err)
+			t.Fatalf("probe within %d bytes: %v", capacity, err)
 		}
 		for n := range 201 {
 			if fixed-2+len(marshal(string(value[:n]))) <= capacity {
@@ -130,15 +130,15 @@ func TestProbeWithin(t *testing.T) {
 			}
 		}
 		if p := decode[probe](t, answer); len(answer) > capacity || len(p.Preview) != longest {
-			t.Errorf("in %d bytes: %d bytes with a preview of %d, want %d", capacity, len(answer), len(p.Preview), longest)
+			t.Errorf("within %d bytes: probe of %d bytes with a preview of %d, want %d", capacity, len(answer), len(p.Preview), longest)
 		}
 	}
-	nothing, err := budget.NewResults(memory, nil)
+	recorded, err := budget.NewResults(memory, nil)
 	must(t, err)
-	if _, err := nothing.ProbeWithin(t.Context(), "me", value, within(fixed-1)); fault.CodeOf(err) != fault.BudgetTooSmall {
-		t.Errorf("when nothing fits: %v, want budget_too_small", err)
+	if _, err := recorded.ProbeWithin(t.Context(), "me", value, within(fixed-1)); fault.CodeOf(err) != fault.BudgetTooSmall {
+		t.Errorf("probe that cannot fit: %v, want budget_too_small", err)
 	}
 	if memory.key != "" {
-		t.Error("a result is kept that nobody is told of")
+		t.Error("the result was stored, although no token was returned")
 	}
 }

@@ -18,20 +18,20 @@ func TestRights(t *testing.T) {
 	results := results(t, nil)
 	rapid.Check(t, func(t *rapid.T) {
 		owners := rapid.SampledFrom([]string{"", "a", "a:1", "a:1:", "b"})
-		some := rapid.Custom(func(t *rapid.T) budget.Rights {
+		rights := rapid.Custom(func(t *rapid.T) budget.Rights {
 			return budget.Rights{
 				Level: rapid.SampledFrom([]int{0, 1, 2, 3, 10, math.MaxInt}).Draw(t, "level"),
 				Scope: rapid.SampledFrom([]string{"", "x.*", "x.* y.*", "1", ":"}).Draw(t, "scope"),
 			}
 		})
-		owner, had := owners.Draw(t, "owner"), some.Draw(t, "had")
+		owner, had := owners.Draw(t, "owner"), rights.Draw(t, "had")
 		token, _, err := results.WithRights(had).Keep(t.Context(), owner, []byte(`1`))
 		must(t, err)
-		who, has := owners.Draw(t, "who"), some.Draw(t, "has")
-		want := who == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
-		_, _, err = results.WithRights(has).Value(t.Context(), who, token)
+		reader, has := owners.Draw(t, "who"), rights.Draw(t, "has")
+		want := reader == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
+		_, _, err = results.WithRights(has).Value(t.Context(), reader, token)
 		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
-			t.Fatalf("%q kept it with %+v; %q with %+v: %v", owner, had, who, has, err)
+			t.Fatalf("stored by %q with %+v, fetched by %q with %+v: %v", owner, had, reader, has, err)
 		}
 		// A refused fetch does not change the result for its owner.
 		if _, _, err := results.WithRights(had).Value(t.Context(), owner, token); err != nil {
@@ -68,11 +68,11 @@ func TestRightsOfOldMarks(t *testing.T) {
 		":3:": fault.TokenExpired, "": fault.TokenExpired, ":2:": fault.TokenExpired} {
 		store.entry.Owner = mark
 		if _, _, err := results.WithRights(budget.Rights{Level: 2}).Value(t.Context(), "a", token); fault.CodeOf(err) != want {
-			t.Errorf("%q: %v, want %q", mark, err, want)
+			t.Errorf("owner mark %q: %v, want %q", mark, err, want)
 		}
 	}
 	if _, _, err := results.WithRights(budget.Rights{Level: 1, Scope: "x.*"}).Keep(t.Context(), "a", []byte(`1`)); err != nil ||
 		len(store.entry.Owner) > 128 {
-		t.Errorf("%d bytes, %v", len(store.entry.Owner), err)
+		t.Errorf("the owner mark has %d bytes, want at most 128: %v", len(store.entry.Owner), err)
 	}
 }

@@ -51,7 +51,7 @@ func TestKeep(t *testing.T) {
 	r := results(t, nil)
 	token, expiresIn, err := r.Keep(t.Context(), "me", []byte(`{"a":1.10}`))
 	if err != nil || expiresIn != 5*time.Minute {
-		t.Fatalf("Keep lives %v, %v", expiresIn, err)
+		t.Fatalf("Keep: expires in %v, %v", expiresIn, err)
 	}
 	if !regexp.MustCompile(`^oc1_[0-9]{39}$`).MatchString(token) {
 		t.Errorf("the token is %q", token)
@@ -61,11 +61,11 @@ func TestKeep(t *testing.T) {
 		t.Errorf("Value = %s for %v, %v", value, expiresIn, err)
 	}
 	if again := keep(t, r, `{"a":1.10}`); again == token {
-		t.Error("two results have one token")
+		t.Error("two results have the same token")
 	}
 }
 
-func TestTokensThatAreNotLive(t *testing.T) {
+func TestInvalidTokens(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	token := keep(t, r, "1")
@@ -90,11 +90,11 @@ func TestTokensThatAreNotLive(t *testing.T) {
 		e, _ := fault.As(err)
 		if e == nil || e.Code != fault.TokenExpired ||
 			e.Message != "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation." {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want token_expired", what, err)
 		}
 	}
 	if _, _, err := r.Value(t.Context(), "me", token); err != nil {
-		t.Errorf("the token itself: %v", err)
+		t.Errorf("Value with the right token: %v", err)
 	}
 }
 
@@ -110,19 +110,19 @@ func TestUseExtendsLife(t *testing.T) {
 		for _, want := range []time.Duration{5 * time.Minute, 4 * time.Minute} { // at 4 minutes, at 8 of 12
 			time.Sleep(4 * time.Minute)
 			if left, code := read(token); left != want || code != "" {
-				t.Errorf("the result lives %v more (%s), want %v", left, code, want)
+				t.Errorf("the result expires in %v (%s), want %v", left, code, want)
 			}
 		}
 		if _, code := read(unused); code != fault.TokenExpired {
-			t.Errorf("a result that nobody used for 8 minutes: %q", code)
+			t.Errorf("result unused for 8 minutes: code %q, want token_expired", code)
 		}
 		time.Sleep(4*time.Minute - 1)
 		if left, code := read(token); left != 1 || code != "" {
-			t.Errorf("just before its end the result lives %v more (%s)", left, code)
+			t.Errorf("just before its end the result expires in %v (%s), want 1ns", left, code)
 		}
 		time.Sleep(time.Nanosecond)
 		if _, code := read(token); code != fault.TokenExpired {
-			t.Errorf("a result past its longest life: %q", code)
+			t.Errorf("result after MaxTTL: code %q, want token_expired", code)
 		}
 	})
 }
@@ -131,14 +131,14 @@ func TestTooLargeToKeep(t *testing.T) {
 	t.Parallel()
 	r := results(t, &budget.ResultsOptions{MaxBytes: 10})
 	if _, _, err := r.Keep(t.Context(), "me", []byte(`"12345678"`)); err != nil {
-		t.Errorf("10 bytes of 10: %v", err)
+		t.Errorf("Keep of 10 bytes, limit 10: %v", err)
 	}
 	if _, _, err := r.Keep(t.Context(), "me", []byte(`"123456789"`)); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("11 bytes of 10: %v", err)
+		t.Errorf("Keep of 11 bytes, limit 10: %v, want limit_exceeded", err)
 	}
 	unbounded := results(t, &budget.ResultsOptions{MaxBytes: -1})
 	if _, _, err := unbounded.Keep(t.Context(), "me", numbered(1000)); err != nil {
-		t.Errorf("without a bound: %v", err)
+		t.Errorf("Keep without a limit: %v", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestResultsOptions(t *testing.T) {
 		}
 	}
 	if _, err := budget.NewResults(nil, &budget.ResultsOptions{TTL: 2 * time.Hour}); err != nil {
-		t.Errorf("a life above the default of the longest: %v", err)
+		t.Errorf("TTL above the default MaxTTL: %v", err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestDriverErrors(t *testing.T) {
 			t.Errorf("Keep with %v: %v, want %s", test.err, err, test.code)
 		}
 		if e, _ := fault.As(err); strings.Contains(e.Message, disk.Error()) {
-			t.Errorf("the caller is told %q", e.Message)
+			t.Errorf("the message shows the cause: %q", e.Message)
 		}
 		if _, _, err = r.Value(t.Context(), "me", "oc1_1"); fault.CodeOf(err) != test.code {
 			t.Errorf("Value with %v: %v, want %s", test.err, err, test.code)
@@ -221,7 +221,7 @@ func TestTouchFails(t *testing.T) {
 		token := keep(t, r, "1")
 		time.Sleep(time.Minute)
 		if v, left, err := r.Value(t.Context(), "me", token); err != nil || string(v) != "1" || left != 4*time.Minute {
-			t.Errorf("Value = %s for %v, %v", v, left, err)
+			t.Errorf("Value = %s, expires in %v, %v", v, left, err)
 		}
 	})
 }
@@ -246,7 +246,7 @@ func TestStoreHoldsNoSecrets(t *testing.T) {
 	token, _, err := r.Keep(t.Context(), "alice@example.com", []byte("1"))
 	must(t, err)
 	if strings.Contains(d.key, token[4:14]) || strings.Contains(d.entry.Owner, "alice") || d.entry.Owner == "" {
-		t.Errorf("the driver is told %q of %q", d.key, d.entry.Owner)
+		t.Errorf("the driver got a secret: key %q, owner %q", d.key, d.entry.Owner)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestCompact(t *testing.T) {
 		value := bytes.Repeat([]byte("x"), capacity)[:100]
 		got := budget.Compact(value)
 		if (unsafe.SliceData(got) == unsafe.SliceData(value)) != same || !bytes.Equal(got, value) || cap(got) > 128 {
-			t.Errorf("of room for %d: the same memory is kept where %t was to be, with room for %d", capacity, same, cap(got))
+			t.Errorf("capacity %d: want the same memory %t, got capacity %d", capacity, same, cap(got))
 		}
 	}
 }

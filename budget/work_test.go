@@ -13,9 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// TestWorkOnLargeValuesNeedsASlot: each mode of a fetch, and the description of a result, waits for a slot if the value is large;
+// TestLargeValuesNeedSlot: each mode of a fetch, and the description of a result, waits for a slot if the value is large;
 // the query has slots of its own; a wait ends with its context; and every slot is released.
-func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
+func TestLargeValuesNeedSlot(t *testing.T) {
 	t.Parallel()
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000) + `{"id":2}]`
 	for name, f := range map[string]budget.Fetch{
@@ -31,7 +31,7 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				limiter := admit.New(1, 1)
-				mine := admit.WithRequest(t.Context(), &admit.Request{Caller: "me", Slots: limiter})
+				withSlots := admit.WithRequest(t.Context(), &admit.Request{Caller: "me", Slots: limiter})
 				r := results(t, nil)
 				small, token := keep(t, r, `[1]`), keep(t, r, large)
 				query := func(ctx context.Context, _ string, value []byte) ([]byte, error) {
@@ -49,34 +49,34 @@ func TestWorkOnLargeValuesNeedsASlot(t *testing.T) {
 					_, err := r.Answer(ctx, "me", f, nil, query)
 					return err
 				}
-				other, err := limiter.Acquire(t.Context(), "other")
+				release, err := limiter.Acquire(t.Context(), "other")
 				must(t, err)
-				done, left := make(chan error, 1), make(chan error, 1)
-				ctx, cancel := context.WithCancel(mine)
-				go func() { done <- fetch(mine, token) }()
-				go func() { left <- fetch(ctx, token) }()
+				done, cancelled := make(chan error, 1), make(chan error, 1)
+				ctx, cancel := context.WithCancel(withSlots)
+				go func() { done <- fetch(withSlots, token) }()
+				go func() { cancelled <- fetch(ctx, token) }()
 				synctest.Wait()
 				if len(done) > 0 {
-					t.Fatalf("it did not wait: %v", <-done)
+					t.Fatalf("the fetch did not wait for its slot: %v", <-done)
 				}
 				if name != "described" && name != "query" && name != "filtered" {
-					if err := fetch(mine, small); err != nil {
-						t.Errorf("a small one: %v", err)
+					if err := fetch(withSlots, small); err != nil {
+						t.Errorf("fetch of a small value: %v", err)
 					}
 				}
 				cancel()
-				if err := <-left; fault.CodeOf(err) != fault.Cancelled {
-					t.Errorf("cancelled: %v", err)
+				if err := <-cancelled; fault.CodeOf(err) != fault.Cancelled {
+					t.Errorf("cancelled fetch: %v, want cancelled", err)
 				}
-				other()
+				release()
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				last, err := limiter.Acquire(t.Context(), "other")
+				releaseAgain, err := limiter.Acquire(t.Context(), "other")
 				if err != nil {
-					t.Fatal("a slot was not given back:", err)
+					t.Fatal("the slot is still taken:", err)
 				}
-				last()
+				releaseAgain()
 			})
 		})
 	}
@@ -95,8 +95,8 @@ func (l *countingContext) Err() error {
 	return l.Context.Err()
 }
 
-// TestLargeWorkLooksUp: each walk over many values checks its context from time to time, and ends when the context has ended.
-func TestLargeWorkLooksUp(t *testing.T) {
+// TestLargeWorkChecksContext: each walk over many values checks its context from time to time, and ends when the context has ended.
+func TestLargeWorkChecksContext(t *testing.T) {
 	t.Parallel()
 	const n, every = 60_000, 1024 // more than 2 MiB, whose tokens are not counted
 	long := strings.Repeat("x", 40)
@@ -142,7 +142,7 @@ func TestLargeWorkLooksUp(t *testing.T) {
 			t.Parallel()
 			r := results(t, nil)
 			token := keep(t, r, test.value)
-			looks := func(maximum int) (int, fault.Code) {
+			checks := func(maximum int) (int, fault.Code) {
 				ctx := &countingContext{Context: t.Context(), maximum: maximum}
 				f := test.fetch
 				f.Token = token
@@ -154,38 +154,38 @@ func TestLargeWorkLooksUp(t *testing.T) {
 				}
 				return ctx.n, fault.CodeOf(err)
 			}
-			all, code := looks(1 << 40)
+			all, code := checks(1 << 40)
 			if code != test.fails {
-				t.Errorf("%s, want %q", code, test.fails)
+				t.Errorf("error code %q, want %q", code, test.fails)
 			}
 			if minimum := int(test.walks * n / every); all < minimum {
-				t.Errorf("it looked up %d times, want %d at least", all, minimum)
+				t.Errorf("the context was checked %d times, want at least %d", all, minimum)
 			}
 			for _, maximum := range []int{all / 3, all * 9 / 10} {
-				n, code := looks(maximum)
+				n, code := checks(maximum)
 				reported := code == test.fails && (code == fault.BadRequest || code == fault.BadMode) // the fault was found before the context ended
 				if code != fault.Cancelled && !reported || n > maximum+2 {
-					t.Errorf("it ended after %d looks with %q, was to end after %d", n, code, maximum)
+					t.Errorf("the work ended with %[2]q after %[1]d checks, want cancelled after %[3]d", n, code, maximum)
 				}
 			}
 		})
 	}
 }
 
-// slowly is a driver with slow operations.
-type slowly struct{ budget.Driver }
+// slowDriver is a driver with slow operations.
+type slowDriver struct{ budget.Driver }
 
-func (s slowly) Put(ctx context.Context, key string, e budget.Entry) error {
+func (s slowDriver) Put(ctx context.Context, key string, e budget.Entry) error {
 	time.Sleep(time.Hour)
 	return s.Driver.Put(ctx, key, e)
 }
 
-// TestNoSlotWhileTheStoreIsAsked: no slot is held while a slow store is asked.
-func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
+// TestNoSlotDuringStore: no slot is held while a slow store is asked.
+func TestNoSlotDuringStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := admit.New(1, 1)
-		r := resultsOn(t, slowly{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
+		r := resultsOn(t, slowDriver{memory(t)}, &budget.ResultsOptions{TTL: 10 * time.Hour})
 		token := keep(t, r, `[`+strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 100_000)+`{"id":2}]`)
 		done := make(chan error, 1)
 		go func() {
@@ -195,7 +195,7 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 		}()
 		synctest.Wait()
 		if len(done) > 0 {
-			t.Fatalf("it kept nothing: %v", <-done)
+			t.Fatalf("the fetch did not wait for the store: %v", <-done)
 		}
 		release, err := limiter.Acquire(t.Context(), "other")
 		must(t, err)
@@ -206,9 +206,9 @@ func TestNoSlotWhileTheStoreIsAsked(t *testing.T) {
 	})
 }
 
-// TestHeldBeforeItIsRead: the reserve function is called before a value is read, for its owner only, and again for values that are made of
+// TestReserveBeforeRead: the reserve function is called before a value is read, for its owner only, and again for values that are made of
 // it and stored.
-func TestHeldBeforeItIsRead(t *testing.T) {
+func TestReserveBeforeRead(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	large := `[` + strings.Repeat(`{"id":1,"name":"abcdefgh"},`, 1000) + `{"id":2}]`
@@ -222,16 +222,16 @@ func TestHeldBeforeItIsRead(t *testing.T) {
 		return nil
 	})
 	if _, _, err := holding.Value(t.Context(), "you", token); fault.CodeOf(err) != fault.TokenExpired || len(held) > 0 {
-		t.Errorf("another's: %v, held %v", err, held)
+		t.Errorf("Value for another owner: %v, reserved %v", err, held)
 	}
 	f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
 	if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); err != nil || len(held) != 2 || held[0] != len(large) ||
 		held[1] < 1000 || held[1] >= len(large) {
-		t.Errorf("%v, held %v of %d", err, held, len(large))
+		t.Errorf("Answer: %v, reserved %v, the value has %d bytes", err, held, len(large))
 	}
 	for maximum = range []int{0, 1} {
 		if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); fault.CodeOf(err) != fault.Busy {
-			t.Errorf("above what may be held: %v", err)
+			t.Errorf("Answer when reserve refuses %d bytes: %v, want busy", maximum+1, err)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func read(b *testing.B, path string) []byte {
 	b.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
-		b.Skipf("this text is not here: %v", err)
+		b.Skipf("the text is missing: %v", err)
 	}
 	return text
 }
@@ -120,7 +120,7 @@ func BenchmarkSample(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if n := count(); n < want*95/100 || n > want*105/100 {
-					b.Fatalf("%d tokens, %d in all", n, want)
+					b.Fatalf("%d sampled tokens, the text has %d", n, want)
 				}
 			}
 		})

@@ -20,7 +20,7 @@ import (
 )
 
 // testdata/reference.json holds texts with the counts of OpenAI's own implementation; VOCABULARY.md says how they are made.
-func TestCountIsTheReference(t *testing.T) {
+func TestCountEqualsReference(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/reference.json")
 	must(t, err)
@@ -30,7 +30,7 @@ func TestCountIsTheReference(t *testing.T) {
 	}
 	must(t, json.Unmarshal(file, &cases))
 	if len(cases) < 400 {
-		t.Fatalf("only %d cases", len(cases))
+		t.Fatalf("only %d reference cases", len(cases))
 	}
 	for _, c := range cases {
 		if got := Count([]byte(c.Text), -1); got != c.Tokens {
@@ -42,7 +42,7 @@ func TestCountIsTheReference(t *testing.T) {
 	}
 }
 
-func TestCountIsTheOracle(t *testing.T) {
+func TestCountEqualsOracle(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { checkCount(t, texts(t, 40)) })
 }
@@ -92,7 +92,7 @@ func corpora(t testing.TB) map[string][]byte {
 		paths, err := filepath.Glob(pattern)
 		must(t, err)
 		if len(paths) == 0 {
-			t.Logf("no files %s here", pattern)
+			t.Logf("no files match %s", pattern)
 		}
 		for _, path := range paths {
 			if files[path], err = os.ReadFile(path); err != nil {
@@ -114,7 +114,7 @@ func TestCountOfFiles(t *testing.T) {
 }
 
 // Count agrees with two independent libraries, on texts that they count correctly.
-func TestCountIsThatOfOthers(t *testing.T) {
+func TestCountEqualsOtherTokenizers(t *testing.T) {
 	t.Parallel()
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	must(t, err)
@@ -164,7 +164,7 @@ func TestCountOfLongRuns(t *testing.T) {
 	}
 }
 
-func TestCountAtOnce(t *testing.T) {
+func TestConcurrentCount(t *testing.T) {
 	t.Parallel()
 	text := append(records(10<<10), strings.Repeat("abc", 5000)...)
 	want := theOracle().count(t, text[:10<<10])
@@ -196,7 +196,7 @@ func TestSample(t *testing.T) {
 	for name, text := range texts {
 		n := Count(text, -1)
 		if off := 100 * float64(Sample(text)-n) / float64(n); math.Abs(off) > 5 {
-			t.Errorf("%s, of %d bytes: %.2f %% off", name, len(text), off)
+			t.Errorf("%s, of %d bytes: the estimate is %.2f %% off", name, len(text), off)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestSampleOfCharacters(t *testing.T) {
 		text := bytes.Repeat([]byte(unit), 128<<10/len(unit))
 		n := Count(text, -1)
 		if off := 100 * float64(Sample(text)-n) / float64(n); math.Abs(off) > 5 {
-			t.Errorf("%q: %.2f %% off", unit, off)
+			t.Errorf("%q: the estimate is %.2f %% off", unit, off)
 		}
 	}
 }

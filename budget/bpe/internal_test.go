@@ -36,7 +36,7 @@ func BenchmarkLoad(b *testing.B) {
 		for b.Loop() {
 			newClasses()
 			if v := newVocabulary(); v.start[tokens] == 0 {
-				b.Fatal("empty")
+				b.Fatal("the vocabulary is empty")
 			}
 		}
 	})
@@ -93,6 +93,6 @@ func TestCountAllocatesNothing(t *testing.T) {
 	text := records(100 << 10)
 	tables()
 	if n := testing.AllocsPerRun(5, func() { Count(text, -1) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Count makes %v allocations, want none", n)
 	}
 }

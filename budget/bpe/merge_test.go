@@ -49,11 +49,11 @@ func TestMergeInWindows(t *testing.T) {
 		size := rapid.IntRange(2, 200).Draw(t, "size")
 		margin := rapid.IntRange(1, size-1).Draw(t, "margin")
 		if got := v.mergeLong(text, len(text), size, margin); got != want {
-			t.Fatalf("%d tokens of %q with windows of %d and %d, want %d", got, text, size, margin, want)
+			t.Fatalf("%d tokens of %q with windows of %d and a margin of %d, want %d", got, text, size, margin, want)
 		}
 		spare := rapid.IntRange(0, len(text)).Draw(t, "spare")
 		if got := v.mergeLong(text, spare, size, margin); got != want && (got <= spare || want <= spare) {
-			t.Fatalf("%d tokens of %q above %d, want %d", got, text, spare, want)
+			t.Fatalf("%d tokens of %q with a limit of %d, want %d", got, text, spare, want)
 		}
 	})
 }

@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestVocabularyIsThePublished(t *testing.T) {
+func TestVocabularyEqualsPublished(t *testing.T) {
 	t.Parallel()
 	v, published := tables().vocabulary, theOracle().ranks
 	if len(published) != tokens {
 		t.Fatalf("the published vocabulary has %d tokens, the packed one %d", len(published), tokens)
 	}
 	if n := int(v.start[tokens]); n != len(v.bytes) {
-		t.Errorf("the tokens have %d bytes, the file %d", n, len(v.bytes))
+		t.Errorf("the tokens have %d bytes in all, the file has %d", n, len(v.bytes))
 	}
 	maximum := 0
 	beside := make(map[string]bool)
@@ -42,7 +42,7 @@ func TestVocabularyIsThePublished(t *testing.T) {
 			want = notToken
 		}
 		if got != want {
-			t.Errorf("the pair %q is %d, want %d", two, got, want)
+			t.Errorf("the pair %q has rank %d, want %d", two, got, want)
 		}
 	}
 }
@@ -52,12 +52,12 @@ func TestNoticeNamesTheFile(t *testing.T) {
 	notice, err := os.ReadFile("VOCABULARY.md")
 	must(t, err)
 	if sum := fmt.Sprintf("packed, SHA-256 | `%x`", sha256.Sum256(packedVocabulary)); !bytes.Contains(notice, []byte(sum)) {
-		t.Errorf("VOCABULARY.md does not say %q", sum)
+		t.Errorf("VOCABULARY.md lacks %q", sum)
 	}
 }
 
 // Most tokens with a few bytes changed, added or removed are not tokens, but similar to some.
-func TestRankOfNearlyTokens(t *testing.T) {
+func TestRankOfSimilarTokens(t *testing.T) {
 	t.Parallel()
 	v := tables().vocabulary
 	rapid.Check(t, func(t *rapid.T) {

@@ -112,7 +112,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 	if n := len(mustRead(b, dir)); n != 1000 {
-		b.Fatalf("%d results are left", n)
+		b.Fatalf("%d results left", n)
 	}
 }
 

@@ -79,17 +79,17 @@ func TestAnotherProcess(t *testing.T) {
 	check(t, first.Close())
 	second := open(t, dir, c.options())
 	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
-		t.Errorf("after the folder was opened again: %q of %q, %v", e.Value, e.Owner, err)
+		t.Errorf("Get after reopening the folder: %q of %q, %v", e.Value, e.Owner, err)
 	}
 	third := open(t, dir, c.options())
 	check(t, third.Touch(t.Context(), "k", c.now.Add(time.Hour)))
 	c.now = c.now.Add(30 * time.Minute)
 	if !has(t, second, "k") {
-		t.Error("a life that one process extended has ended in another")
+		t.Error("a result that another process extended has expired")
 	}
 	c.now = c.now.Add(30 * time.Minute)
 	if has(t, second, "k") {
-		t.Error("an expired result is still there")
+		t.Error("an expired result was returned")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("the file has mode %v (%v), want 0600", info.Mode(), err)
 		}
 		if strings.Contains(name, "k") {
-			t.Errorf("the file name %s tells the key", name)
+			t.Errorf("the file name %s shows the key", name)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestSweepAtOpen(t *testing.T) {
 		t.Errorf("old: %v, young: %v, want only young", has(t, s, "old"), has(t, s, "young"))
 	}
 	if left := names(t, dir); len(left) != 1+1+len(foreign) {
-		t.Errorf("left are %q, want one result, one file being written and the foreign files", left)
+		t.Errorf("files %q, want one result, one file being written and the foreign files", left)
 	}
 }
 
@@ -143,7 +143,7 @@ func write(t *testing.T, dir, name, content string) {
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 }
 
-func TestOldestGiveWay(t *testing.T) {
+func TestEvictOldest(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
 	o := c.options()
@@ -154,24 +154,24 @@ func TestOldestGiveWay(t *testing.T) {
 		key := fmt.Sprint(i)
 		put(t, s, key, c.entry(incompressible(1000+i)))
 		if !has(t, s, key) {
-			t.Fatalf("result %d is gone as soon as it was kept", i)
+			t.Fatalf("result %d was evicted at once", i)
 		}
 		if n := diskUse(t, dir); n > o.MaxBytes {
-			t.Fatalf("the folder holds %d bytes and may hold %d", n, o.MaxBytes)
+			t.Fatalf("the folder has %d bytes, want at most %d", n, o.MaxBytes)
 		}
 	}
 	if has(t, s, "0") || !has(t, s, "48") {
-		t.Error("not the oldest gave way")
+		t.Error("results were not evicted oldest first")
 	}
 	put(t, s, "alone", c.entry(incompressible(19_000)))
 	if !has(t, s, "alone") {
-		t.Error("a result nearly as large as the store is not there")
+		t.Error("a result nearly as large as the store was not stored")
 	}
 	if err := s.Put(t.Context(), "too large", c.entry(incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
 	}
 	if n := len(names(t, dir)); n != 1 {
-		t.Errorf("%d files are left, want 1", n)
+		t.Errorf("%d files left, want 1", n)
 	}
 }
 
@@ -181,16 +181,16 @@ func TestBoundAcrossProcesses(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	o := c.options()
 	o.MaxBytes = 20_000
-	one, other := open(t, dir, o), open(t, dir, o)
+	first, second := open(t, dir, o), open(t, dir, o)
 	for i := range 15 {
 		c.now = c.now.Add(time.Second)
-		put(t, one, fmt.Sprint("one", i), c.entry(incompressible(1000)))
-		put(t, other, fmt.Sprint("other", i), c.entry(incompressible(1000)))
+		put(t, first, fmt.Sprint("one", i), c.entry(incompressible(1000)))
+		put(t, second, fmt.Sprint("other", i), c.entry(incompressible(1000)))
 	}
 	c.now = c.now.Add(time.Minute)
-	put(t, one, "last", c.entry(incompressible(1000)))
+	put(t, first, "last", c.entry(incompressible(1000)))
 	if n := diskUse(t, dir); n > o.MaxBytes {
-		t.Errorf("the folder holds %d bytes and may hold %d", n, o.MaxBytes)
+		t.Errorf("the folder has %d bytes, want at most %d", n, o.MaxBytes)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestDamage(t *testing.T) {
 		case err != nil && !errors.Is(err, budget.ErrNotFound):
 			t.Errorf("%s: Get: %v, want ErrNotFound", what, err)
 		case err == nil && what != "expiry":
-			t.Errorf("%s is not noticed", what)
+			t.Errorf("%s: Get succeeded on a damaged file", what)
 		}
 		if err := s.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil && !errors.Is(err, budget.ErrNotFound) {
 			t.Errorf("%s: Touch: %v", what, err)
@@ -254,7 +254,7 @@ func TestDamage(t *testing.T) {
 	try("bytes after the end", append(append([]byte(nil), whole...), 0))
 	open(t, dir, c.options())
 	if left := names(t, dir); len(left) != 0 {
-		t.Errorf("a sweep left %q", left)
+		t.Errorf("the sweep left damaged files %q", left)
 	}
 }
 
@@ -272,12 +272,12 @@ func TestMovedFile(t *testing.T) {
 		}
 	}
 	if has(t, s, "b") {
-		t.Error("the file of one result is read as another")
+		t.Error("Get returned the file of another result")
 	}
 }
 
 // A header that claims a larger size than the file has costs no memory.
-func TestLyingHeader(t *testing.T) {
+func TestForgedSize(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c.options())
@@ -286,11 +286,11 @@ func TestLyingHeader(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	check(t, err)
 	for _, size := range []uint64{6, 8, 1 << 30, 1 << 62, 1 << 63} {
-		lie := append([]byte(nil), whole...)
-		diskstore.Forge(lie, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
-		check(t, os.WriteFile(path, lie, 0o600))
+		forged := append([]byte(nil), whole...)
+		diskstore.Forge(forged, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
+		check(t, os.WriteFile(path, forged, 0o600))
 		if has(t, s, "k") {
-			t.Errorf("a value of 7 bytes that tells it has %d is read", size)
+			t.Errorf("Get read a value of 7 bytes whose header says %d", size)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func TestCancelledPutLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir, c := t.TempDir(), newClock()
 	s := open(t, dir, c.options())
-	ctx := &endsLater{Context: t.Context(), looks: 3}
+	ctx := &delayedCancel{Context: t.Context(), checks: 3}
 	if err := s.Put(ctx, "k", c.entry(incompressible(8<<20))); !errors.Is(err, context.Canceled) {
 		t.Errorf("Put: %v, want context.Canceled", err)
 	}
@@ -308,14 +308,14 @@ func TestCancelledPutLeavesNothing(t *testing.T) {
 	}
 }
 
-// endsLater is a context that ends after a number of calls of Err.
-type endsLater struct {
+// delayedCancel is a context that ends after a number of calls of Err.
+type delayedCancel struct {
 	context.Context
-	looks int
+	checks int
 }
 
-func (c *endsLater) Err() error {
-	if c.looks--; c.looks < 0 {
+func (c *delayedCancel) Err() error {
+	if c.checks--; c.checks < 0 {
 		return context.Canceled
 	}
 	return nil

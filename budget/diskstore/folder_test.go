@@ -15,10 +15,10 @@ func TestUnusableFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "file", "")
-	open755 := filepath.Join(dir, "shared")
-	check(t, os.Mkdir(open755, 0o700))
-	check(t, os.Chmod(open755, 0o777))
-	for _, path := range []string{filepath.Join(dir, "file"), filepath.Join(dir, "file", "below"), open755, "\x00"} {
+	shared := filepath.Join(dir, "shared")
+	check(t, os.Mkdir(shared, 0o700))
+	check(t, os.Chmod(shared, 0o777))
+	for _, path := range []string{filepath.Join(dir, "file"), filepath.Join(dir, "file", "below"), shared, "\x00"} {
 		if _, err := diskstore.Open(path, nil); fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("Open(%q): %v, want unavailable", path, err)
 		}
@@ -36,11 +36,11 @@ func TestFolderRemoved(t *testing.T) {
 	put(t, s, "before", c.entry("1"))
 	check(t, os.RemoveAll(dir))
 	if has(t, s, "before") {
-		t.Error("a result is there without its folder")
+		t.Error("a result exists without its folder")
 	}
 	put(t, s, "after", c.entry("2"))
 	if !has(t, s, "after") {
-		t.Error("a result that was kept is not there")
+		t.Error("a stored result is missing")
 	}
 }
 
@@ -52,9 +52,9 @@ func TestStoreFails(t *testing.T) {
 	check(t, os.RemoveAll(dir))
 	check(t, os.WriteFile(dir, nil, 0o600))
 	if err := s.Put(t.Context(), "k", c.entry("1")); err == nil {
-		t.Error("Put into a file succeeds")
+		t.Error("Put into a file instead of a folder succeeded")
 	}
 	if _, err := s.Get(t.Context(), "k", nil); err == nil || errors.Is(err, budget.ErrNotFound) {
-		t.Errorf("Get: %v, want the error of the system", err)
+		t.Errorf("Get: %v, want the system's error", err)
 	}
 }

@@ -27,7 +27,7 @@ func TestDecodedOnce(t *testing.T) {
 		same    bool
 	}{
 		"again":               {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
-		"after a longer life": {0, size, longer, true},
+		"after a longer life": {0, size, extend, true},
 		"within the bound": {1_000_000, size,
 			func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "b", size); value(t, s, "b") }, true},
 		"a small one":          {0, 100_000, func(*testing.T, *diskstore.Store, string) {}, false},
@@ -39,40 +39,40 @@ func TestDecodedOnce(t *testing.T) {
 				value(t, s, key)
 			}
 		}, false},
-		"put anew": {0, size, func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "a", size) }, false},
-		"put anew by another process": {0, size, func(t *testing.T, _ *diskstore.Store, dir string) {
-			fill(t, holding(t, dir, 0), "a", size)
+		"put again": {0, size, func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "a", size) }, false},
+		"put again by another process": {0, size, func(t *testing.T, _ *diskstore.Store, dir string) {
+			fill(t, openWith(t, dir, 0), "a", size)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := holding(t, dir, test.maximum)
+			s := openWith(t, dir, test.maximum)
 			fill(t, s, "a", test.size)
 			first := value(t, s, "a")
 			test.do(t, s, dir)
 			second := value(t, s, "a")
 			if same := unsafe.SliceData(first) == unsafe.SliceData(second); same != test.same || string(first) != string(second) {
-				t.Errorf("the same memory: %t", same)
+				t.Errorf("both reads return the same memory: %t, want %t", same, test.same)
 			}
 			if cap(second) != len(second) && test.same {
-				t.Errorf("a reader could write behind the %d bytes: there is room for %d", len(second), cap(second))
+				t.Errorf("the value of %d bytes has capacity %d, so that a reader could append to it", len(second), cap(second))
 			}
 		})
 	}
 }
 
-// TestDecodedOfThatFile: a file that differs from the decoded one only in its content is another version.
-func TestDecodedOfThatFile(t *testing.T) {
+// TestDecodedIsOfSameVersion: a file that differs from the decoded one only in its content is another version.
+func TestDecodedIsOfSameVersion(t *testing.T) {
 	t.Parallel()
-	s := holding(t, t.TempDir(), 0)
+	s := openWith(t, t.TempDir(), 0)
 	now := time.Now()
 	for i := range 10 {
 		e := budget.Entry{Owner: "o", Created: now, Expires: now.Add(time.Hour), Value: document(400_000)}
 		e.Value[200_000] = byte('0' + i)
 		check(t, s.Put(context.Background(), "a", e))
 		if got := value(t, s, "a")[200_000]; got != byte('0'+i) {
-			t.Fatalf("put %d, read %c", i, got)
+			t.Fatalf("stored version %d, read %c", i, got)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestDecodedIsStillStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s := holding(t, dir, 0)
+			s := openWith(t, dir, 0)
 			fill(t, s, "a", 400_000)
 			value(t, s, "a")
 			files, err := filepath.Glob(filepath.Join(dir, "*.onecall"))
@@ -102,29 +102,29 @@ func TestDecodedIsStillStored(t *testing.T) {
 			}
 			do(t, s, files[0])
 			if e, err := s.Get(context.Background(), "a", nil); !errors.Is(err, budget.ErrNotFound) {
-				t.Errorf("%d bytes, %v", len(e.Value), err)
+				t.Errorf("Get returned %d bytes, %v; want ErrNotFound", len(e.Value), err)
 			}
 		})
 	}
 }
 
-// TestDecodedIsLetGo: after a minute without a read nothing is held, and values can still be read.
-func TestDecodedIsLetGo(t *testing.T) {
+// TestDecodedIsReleased: after a minute without a read nothing is held, and values can still be read.
+func TestDecodedIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := holding(t, t.TempDir(), 0)
+		s := openWith(t, t.TempDir(), 0)
 		fill(t, s, "a", 400_000)
 		first := value(t, s, "a")
 		for range 3 { // a read restarts the minute
 			time.Sleep(45 * time.Second)
 			if unsafe.SliceData(value(t, s, "a")) != unsafe.SliceData(first) {
-				t.Error("decoded again within the minute")
+				t.Error("the value was decoded again within the minute")
 			}
 		}
 		time.Sleep(61 * time.Second)
 		second := value(t, s, "a")
 		if unsafe.SliceData(second) == unsafe.SliceData(first) || unsafe.SliceData(value(t, s, "a")) != unsafe.SliceData(second) {
-			t.Error("held after a minute, or not held again")
+			t.Error("the decoded value was held for more than a minute, or not held again")
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestMaxDecodedIsChecked(t *testing.T) {
 	}
 }
 
-func holding(t *testing.T, dir string, maximum int64) *diskstore.Store {
+func openWith(t *testing.T, dir string, maximum int64) *diskstore.Store {
 	t.Helper()
 	s, err := diskstore.Open(dir, &diskstore.Options{MaxDecoded: maximum})
 	check(t, err)
@@ -158,7 +158,7 @@ func value(t *testing.T, s *diskstore.Store, key string) []byte {
 	return e.Value
 }
 
-func longer(t *testing.T, s *diskstore.Store, _ string) {
+func extend(t *testing.T, s *diskstore.Store, _ string) {
 	t.Helper()
 	check(t, s.Touch(context.Background(), "a", time.Now().Add(2*time.Hour)))
 }

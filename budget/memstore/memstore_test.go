@@ -38,12 +38,12 @@ func TestValueIsNotCopied(t *testing.T) {
 	e := entry(10)
 	must(t, s.Put(t.Context(), "k", e))
 	if got, err := s.Get(t.Context(), "k", nil); err != nil || &got.Value[0] != &e.Value[0] {
-		t.Errorf("the value was copied (%v)", err)
+		t.Errorf("Get copied the value, or failed: %v", err)
 	}
 }
 
 // A result that was just stored exists, however full the store is: the least recently used results are removed.
-func TestLeastRecentlyUsedGivesWay(t *testing.T) {
+func TestEvictLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	s := open(t, &memstore.Options{MaxBytes: 10_000})
 	defer s.Close()
@@ -59,14 +59,14 @@ func TestLeastRecentlyUsedGivesWay(t *testing.T) {
 		key := fmt.Sprint(i)
 		must(t, s.Put(t.Context(), key, entry(size)))
 		if !has(key) {
-			t.Fatalf("result %d is gone as soon as it was kept", i)
+			t.Fatalf("result %d was evicted at once", i)
 		}
 		if !has("0") {
-			t.Fatalf("the result used most recently gave way to result %d", i)
+			t.Fatalf("the most recently used result was evicted for result %d", i)
 		}
 	}
 	if has("1") {
-		t.Error("the result that was not used for the longest time is still there")
+		t.Error("the least recently used result was not evicted")
 	}
 }
 
@@ -79,11 +79,11 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
 	}
 	if _, err := s.Get(t.Context(), "small", nil); err != nil {
-		t.Errorf("a value that was refused drove out another: %v", err)
+		t.Errorf("Get of a result stored before a refused one: %v", err)
 	}
 }
 
-func TestTimePasses(t *testing.T) {
+func TestExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, nil)
@@ -91,11 +91,11 @@ func TestTimePasses(t *testing.T) {
 		must(t, s.Put(t.Context(), "k", entry(10)))
 		time.Sleep(5*time.Minute - 1)
 		if _, err := s.Get(t.Context(), "k", nil); err != nil {
-			t.Errorf("just before it expires: %v", err)
+			t.Errorf("Get just before expiry: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
 		if _, err := s.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
-			t.Errorf("when it expires: %v, want ErrNotFound", err)
+			t.Errorf("Get at expiry: %v, want ErrNotFound", err)
 		}
 	})
 }

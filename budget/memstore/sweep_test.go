@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-func TestMemoryIsGivenBack(t *testing.T) {
+func TestExpiredAreReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(nil)
@@ -31,11 +31,11 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		}
 		time.Sleep(sweepInterval)
 		if n := held(); n != 40 {
-			t.Errorf("a minute later %d results are held, want the 40 that live", n)
+			t.Errorf("%d results held after a minute, want the 40 live ones", n)
 		}
 		time.Sleep(sweepInterval)
 		if n := held(); n != 0 || s.shares.Total() != 0 {
-			t.Errorf("when all have expired %d results of %d bytes are held", n, s.shares.Total())
+			t.Errorf("%d results of %d bytes held after all expired", n, s.shares.Total())
 		}
 		if s.sweeper != nil {
 			t.Error("an empty store still has a timer")

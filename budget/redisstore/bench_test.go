@@ -73,7 +73,7 @@ func BenchmarkEvict(b *testing.B) {
 		must(b, s.Put(context.Background(), "large", large))
 	}
 	if left := server.Client(b).HLen(context.Background(), testPrefix+"sizes").Val(); left > 10 {
-		b.Fatalf("%d results are left", left)
+		b.Fatalf("%d results left, want at most 10", left)
 	}
 	b.ReportMetric(float64(n), "evicted/op")
 }

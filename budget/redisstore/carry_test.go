@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestCarry: large values wait for other transfers, but not forever and no longer than their caller; small values do not wait.
-func TestCarry(t *testing.T) {
+// TestTransferWaits: large values wait for other transfers, but not forever and no longer than their caller; small values do not wait.
+func TestTransferWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(&Options{URL: "redis://h"})
@@ -35,12 +35,12 @@ func TestCarry(t *testing.T) {
 		}
 		began := time.Now()
 		if _, err := s.reserve(t.Context(), prefixBytes+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != transferWaits*defaultTimeout {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("reserve failed after %v: %v, want busy", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := s.reserve(ctx, prefixBytes+1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("in a context that ends: %v", err)
+			t.Errorf("reserve in a context that ends: %v, want DeadlineExceeded", err)
 		}
 		got := make(chan error)
 		for range 2 {
@@ -60,8 +60,8 @@ func TestCarry(t *testing.T) {
 	})
 }
 
-// TestCarriedUntilItEnds: a value counts as in transfer until the server has sent or received it, even if its caller leaves earlier.
-func TestCarriedUntilItEnds(t *testing.T) {
+// TestTransferCountsUntilItEnds: a value counts as in transfer until the server has sent or received it, even if its caller leaves earlier.
+func TestTransferCountsUntilItEnds(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	large := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: make([]byte, 4<<20)}
@@ -92,7 +92,7 @@ func TestCarriedUntilItEnds(t *testing.T) {
 			}
 			defer s.Close()
 			defer gate.Open()
-			nothing := func() bool {
+			isIdle := func() bool {
 				if !s.transfers.TryAcquire(maxTransferBytes) {
 					return false
 				}
@@ -105,23 +105,23 @@ func TestCarriedUntilItEnds(t *testing.T) {
 				polltest.Until(t, "the answer", func() bool { return len(gate.Reached) > 0 })
 			}()
 			if err := test.operate(ctx, s); !errors.Is(err, context.Canceled) {
-				t.Fatalf("it was to leave: %v", err)
+				t.Fatalf("cancelled operation: %v, want Canceled", err)
 			}
-			if nothing() {
-				t.Error("the operation goes on, and its bytes do not count")
+			if isIdle() {
+				t.Error("a transfer under way is not counted")
 			}
 			gate.Open()
-			polltest.Until(t, "the operation to end", nothing)
-			if err := test.operate(t.Context(), s); err != nil || !nothing() {
-				t.Errorf("one that is waited for: %v", err)
+			polltest.Until(t, "the operation to end", isIdle)
+			if err := test.operate(t.Context(), s); err != nil || !isIdle() {
+				t.Errorf("operation after the gate opened: %v", err)
 			}
 		})
 	}
 }
 
-// TestEncodedBefore: a value is encoded before the server's time to answer begins. Its stored size is then known, and can be refused, even
+// TestEncodedFirst: a value is encoded before the server's time to answer begins. Its stored size is then known, and can be refused, even
 // if the server hangs and is not asked.
-func TestEncodedBefore(t *testing.T) {
+func TestEncodedFirst(t *testing.T) {
 	t.Parallel()
 	hanging := redistest.NewProxy(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	s, err := New(&Options{URL: "redis://" + hanging.Address(), Timeout: 50 * time.Millisecond, MaxBytes: 1 << 20, Compress: -1})
@@ -131,12 +131,12 @@ func TestEncodedBefore(t *testing.T) {
 	defer s.Close()
 	for size, want := range map[int]fault.Code{1 << 19: fault.Unavailable, 1 << 20: fault.LimitExceeded} {
 		if err := s.Delete(t.Context(), "none"); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("Delete: %v", err)
+			t.Errorf("Delete: %v, want unavailable", err)
 		}
 		e := budget.Entry{Created: time.Now(), Expires: time.Now().Add(time.Hour), Value: make([]byte, size)}
 		if err := s.Put(t.Context(), "k", e); fault.CodeOf(err) != want {
 			t.Errorf("%d bytes: %v, want %s", size, err, want)
 		}
 	}
-	polltest.Until(t, "what is refused to be on its way no more", func() bool { return s.transfers.TryAcquire(maxTransferBytes) })
+	polltest.Until(t, "the transfers of refused values to end", func() bool { return s.transfers.TryAcquire(maxTransferBytes) })
 }

@@ -20,7 +20,7 @@ func FuzzEntry(f *testing.F) {
 	f.Add(compressed.Encode("id", budget.Entry{Owner: "o", Value: bytes.Repeat([]byte("1"), 100)}), "", int64(0))
 	f.Fuzz(func(t *testing.T, data []byte, owner string, created int64) {
 		if e, err := plain.Decode("id", data); err == nil && len(e.Value) > 64*len(data)+1<<20 && len(data) < 100 {
-			t.Errorf("%d bytes became %d", len(data), len(e.Value))
+			t.Errorf("%d bytes were decoded to %d", len(data), len(e.Value))
 		}
 		if len(owner) > 256 || created < -1<<53 || created > 1<<53 {
 			return
@@ -31,10 +31,10 @@ func FuzzEntry(f *testing.F) {
 			got, err := plain.Decode("id", whole)
 			if err != nil || got.Owner != owner || !bytes.Equal(got.Value, data) ||
 				!got.Created.Equal(want.Created) && created > -1<<53 && created < 1<<53 {
-				t.Fatalf("%q of %q, %v became %q of %q, %v (%v)", data, owner, want.Created, got.Value, got.Owner, got.Created, err)
+				t.Fatalf("%q of %q, %v was decoded as %q of %q, %v (%v)", data, owner, want.Created, got.Value, got.Owner, got.Created, err)
 			}
 			if _, err := plain.Decode("other", whole); err == nil {
-				t.Error("an entry is accepted under another id")
+				t.Error("Decode accepted the entry of another id")
 			}
 		}
 	})

@@ -23,8 +23,8 @@ import (
 // cause returns the cause of an error, for the operator of the server.
 func cause(err error) string { return fmt.Sprint(errors.Unwrap(err)) }
 
-// unavailable checks that every operation fails with unavailable, that its cause has the words, and that no error shows a secret.
-func unavailable(t *testing.T, s *redisstore.Store, words ...string) {
+// wantUnavailable checks that every operation fails with unavailable, that its cause has the words, and that no error shows a secret.
+func wantUnavailable(t *testing.T, s *redisstore.Store, words ...string) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s) {
 		if fault.CodeOf(err) != fault.Unavailable {
@@ -33,17 +33,17 @@ func unavailable(t *testing.T, s *redisstore.Store, words ...string) {
 		}
 		for _, w := range words {
 			if !strings.Contains(cause(err), w) {
-				t.Errorf("%s: %v (%s), want it to name %q", name, err, cause(err), w)
+				t.Errorf("%s: %v (%s), want %q in the cause", name, err, cause(err), w)
 			}
 		}
 		if strings.Contains(err.Error(), "127.0.0.1") {
-			t.Errorf("%s tells callers the address: %v", name, err)
+			t.Errorf("%s: the error shows the address to callers: %v", name, err)
 		}
-		secretFree(t, err)
+		wantNoSecret(t, err)
 	}
 }
 
-func works(t *testing.T, s *redisstore.Store) {
+func wantNoErrors(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s) {
 		if err != nil && !errors.Is(err, budget.ErrNotFound) { // the operations may come in any order
@@ -58,7 +58,7 @@ func TestKilled(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	server.Kill()
 	s := open(t, redisstore.Options{URL: server.TCP()})
-	unavailable(t, s, server.Address(), "cannot be reached", "refused")
+	wantUnavailable(t, s, server.Address(), "cannot be reached", "refused")
 	server.Restart()
 	for round := range 3 {
 		var stored sync.Map
@@ -87,7 +87,7 @@ func TestKilled(t *testing.T) {
 		})
 		server.Kill()
 		users.Wait()
-		unavailable(t, s, server.Address())
+		wantUnavailable(t, s, server.Address())
 		server.Restart()
 		polltest.Until(t, "the server to read its data", func() bool {
 			_, err := s.Get(t.Context(), "none", nil)
@@ -97,12 +97,12 @@ func TestKilled(t *testing.T) {
 		stored.Range(func(key, _ any) bool {
 			n++
 			if e, err := s.Get(t.Context(), key.(string), nil); err != nil || string(e.Value) != key {
-				t.Errorf("%s was kept, and is lost: %v", key, err)
+				t.Errorf("stored result %s was lost: %v", key, err)
 			}
 			return true
 		})
 		if n == 0 {
-			t.Fatal("nothing was kept")
+			t.Fatal("no result was stored before the kill")
 		}
 	}
 }
@@ -116,13 +116,13 @@ func TestClosedConnections(t *testing.T) {
 	for range 5 {
 		var users sync.WaitGroup
 		for range 30 {
-			users.Go(func() { works(t, s) })
+			users.Go(func() { wantNoErrors(t, s) })
 		}
 		users.Wait()
 		if n := client.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Val(); n == 0 {
-			t.Fatal("no connection was open unused: the test proves nothing")
+			t.Fatal("the server closed no idle connection: the test proves nothing")
 		}
-		works(t, s)
+		wantNoErrors(t, s)
 	}
 }
 
@@ -134,25 +134,25 @@ func TestSlow(t *testing.T) {
 	large := entry(time.Now(), incompressible(2<<20))
 	put(t, direct, "large", large)
 
-	const longest = 2 * time.Second // twenty times the pause, so that a busy machine does not count as silent
+	const timeout = 2 * time.Second // twenty times the pause, so that a busy machine does not count as silent
 	steady := open(t, redisstore.Options{URL: "redis://" + redistest.Forward(t, server.Address(), 64<<10, 100*time.Millisecond).Address(),
-		Timeout: longest})
+		Timeout: timeout})
 	began := time.Now()
 	if e, err := steady.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
-		t.Errorf("a large value in small pieces: %v", err)
+		t.Errorf("Get of a large value from a slow server: %v", err)
 	}
-	if took := time.Since(began); took < longest {
-		t.Errorf("it took %v, which does not pass the timeout: the test proves nothing", took)
+	if took := time.Since(began); took < timeout {
+		t.Errorf("the slow read took only %v, want more than the timeout", took)
 	}
 
 	// The pause is shorter than an operation may take in all: only the silence ends the operation.
 	silent := open(t, redisstore.Options{URL: urlOf(redistest.Forward(t, server.Address(), 64<<10, 2*time.Second)),
 		Timeout: 300 * time.Millisecond})
-	unavailable(t, silent, "did not answer within 300ms", "127.0.0.1:")
+	wantUnavailable(t, silent, "did not answer within 300ms", "127.0.0.1:")
 }
 
 // A call returns when its context ends, whatever the server does.
-func TestLeaves(t *testing.T) {
+func TestOperationEndsWithContext(t *testing.T) {
 	t.Parallel()
 	cancelled, cancel := context.WithCancel(t.Context())
 	hanging := redistest.NewProxy(t, func(c net.Conn) {
@@ -176,7 +176,7 @@ func TestLeaves(t *testing.T) {
 }
 
 // Closing a store ends operations under way with ErrClosed.
-func TestCloseMeanwhile(t *testing.T) {
+func TestCloseDuringOperation(t *testing.T) {
 	t.Parallel()
 	var connected atomic.Int32
 	hanging := redistest.NewProxy(t, func(c net.Conn) {
@@ -194,7 +194,7 @@ func TestCloseMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	if err := <-failed; !errors.Is(err, budget.ErrClosed) {
-		t.Errorf("an operation under way: %v, want ErrClosed", err)
+		t.Errorf("Get under way during Close: %v, want ErrClosed", err)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestGarbage(t *testing.T) {
 		t.Run(fmt.Sprintf("%.12q", answer), func(t *testing.T) {
 			t.Parallel()
 			for _, closes := range []bool{true, false} {
-				babbler := redistest.NewProxy(t, func(c net.Conn) {
+				proxy := redistest.NewProxy(t, func(c net.Conn) {
 					buffer := make([]byte, 1<<16)
 					for {
 						if _, err := c.Read(buffer); err != nil {
@@ -227,7 +227,7 @@ func TestGarbage(t *testing.T) {
 						}
 					}
 				})
-				unavailable(t, open(t, redisstore.Options{URL: urlOf(babbler), Timeout: 200 * time.Millisecond}), "127.0.0.1:")
+				wantUnavailable(t, open(t, redisstore.Options{URL: urlOf(proxy), Timeout: 200 * time.Millisecond}), "127.0.0.1:")
 			}
 		})
 	}
@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 	renamed := redistest.Start(t, "--rename-command", "PEXPIRETIME", "", "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "",
 		"--rename-command", "PING", "")
 
-	works(t, open(t, redisstore.Options{URL: "redis://enough:s3cr3t-word@" + secured.Address()}))
+	wantNoErrors(t, open(t, redisstore.Options{URL: "redis://enough:s3cr3t-word@" + secured.Address()}))
 	for name, test := range map[string]struct{ url, want string }{
 		"wrong password": {"redis://:s3cr3t-word@" + secured.Address(), "refuses the user or the password"},
 		"wrong user":     {"redis://nobody:s3cr3t-word@" + secured.Address(), "refuses the user or the password"},
@@ -255,7 +255,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			unavailable(t, open(t, redisstore.Options{URL: test.url}), test.want)
+			wantUnavailable(t, open(t, redisstore.Options{URL: test.url}), test.want)
 		})
 	}
 	for name, test := range map[string]struct {
@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 				if (name == "Put" || test.get) && (fault.CodeOf(err) != fault.Unavailable || !strings.Contains(cause(err), test.want)) {
 					t.Errorf("%s: %v, want unavailable: %s", name, err, test.want)
 				}
-				secretFree(t, err)
+				wantNoSecret(t, err)
 			}
 		})
 	}

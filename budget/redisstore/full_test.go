@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 )
 
-// TestReadsOfAFullServer: a server that is out of memory stores no more results, but returns those that it has. What cannot be changed
+// TestFullServer: a server that is out of memory stores no more results, but returns those that it has. What cannot be changed
 // stays as it was.
-func TestReadsOfAFullServer(t *testing.T) {
+func TestFullServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, strings.Fields("--user onecall on >s3cr3t-word ~onecall:results:* resetchannels -@all "+needed)...)
 	client := server.Client(t)
@@ -31,12 +31,12 @@ func TestReadsOfAFullServer(t *testing.T) {
 		}
 		if err := fresh.Touch(t.Context(), key, now.Add(time.Hour)); fault.CodeOf(err) != fault.Unavailable ||
 			!strings.Contains(cause(err), "no memory left") {
-			t.Errorf("Touch: %v", err)
+			t.Errorf("Touch of %s: %v, want unavailable", key, err)
 		}
 	}
 	if err := fresh.Put(t.Context(), "more", entry(now, "1")); fault.CodeOf(err) != fault.Unavailable ||
 		!strings.Contains(cause(err), "no memory left") {
-		t.Errorf("Put: %v", err)
+		t.Errorf("Put: %v, want unavailable", err)
 	}
 	must(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	if err := checkIndex(t.Context(), client, testPrefix, 1<<30); err != nil {

@@ -29,7 +29,7 @@ func incompressible(n int) string {
 	return string(b)
 }
 
-func TestLeastUsedGiveWay(t *testing.T) {
+func TestEvictLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -41,27 +41,27 @@ func TestLeastUsedGiveWay(t *testing.T) {
 		put(t, s, fmt.Sprint(i), e)
 		if i > 0 {
 			if err := s.Touch(t.Context(), "0", e.Expires); err != nil {
-				t.Fatalf("what is used gave way: %v", err)
+				t.Fatalf("the result in use was evicted: %v", err)
 			}
 		}
 		if _, err := s.Get(t.Context(), fmt.Sprint(i), nil); err != nil {
-			t.Fatalf("result %d is gone as soon as it was kept: %v", i, err)
+			t.Fatalf("result %d was evicted at once: %v", i, err)
 		}
 		if err := checkIndex(t.Context(), client, testPrefix, 20_000); err != nil {
-			t.Fatalf("after %d: %v", i, err)
+			t.Fatalf("index after result %d: %v", i, err)
 		}
 	}
 	if _, err := s.Get(t.Context(), "1", nil); !errors.Is(err, budget.ErrNotFound) {
-		t.Errorf("the least used is still there: %v", err)
+		t.Errorf("Get of the least recently used result: %v, want ErrNotFound", err)
 	}
 	short := entry(now, incompressible(18_000))
 	short.Expires = now.Add(30 * time.Second) // before all others
 	put(t, s, "alone", short)
 	if _, err := s.Get(t.Context(), "alone", nil); err != nil {
-		t.Errorf("the new one gave way to older ones: %v", err)
+		t.Errorf("the newest result was evicted instead of older ones: %v", err)
 	}
 	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n > 4 {
-		t.Errorf("%d results are left beside a value of nearly all room", n)
+		t.Errorf("%d entries in the index with a result nearly as large as the store, want at most 4", n)
 	}
 	if err := s.Put(t.Context(), "too large", entry(now, incompressible(20_000))); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("Put of a value larger than the store: %v, want limit_exceeded", err)
@@ -76,13 +76,13 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 	}
 	total, _ := strconv.Atoi(sizes["total"])
 	delete(sizes, "total")
-	sum, shares, of := 0, map[string]float64{}, map[string]string{}
+	sum, shares, ownerOf := 0, map[string]float64{}, map[string]string{}
 	for id, size := range sizes {
 		bytes, piece, _ := strings.Cut(size, " ")
 		n, _ := strconv.Atoi(bytes)
 		sum += n
 		shares[piece] += float64(n)
-		of[id] = piece
+		ownerOf[id] = piece
 		if length := c.StrLen(ctx, prefix+id).Val(); length != int64(n)-512 {
 			return fmt.Errorf("%s has %d bytes and counts %d", id, length, n)
 		}
@@ -105,18 +105,18 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 	for piece := range shares {
 		for _, z := range c.ZRangeWithScores(ctx, prefix+"of:"+piece, 0, -1).Val() {
 			id := z.Member.(string)
-			if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); of[id] != piece || at != int64(z.Score) {
-				return fmt.Errorf("%s of %q expires at %d, in the order of %q at %.0f", id, of[id], at, piece, z.Score)
+			if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); ownerOf[id] != piece || at != int64(z.Score) {
+				return fmt.Errorf("%s of %q expires at %d, in the order of %q at %.0f", id, ownerOf[id], at, piece, z.Score)
 			}
-			delete(of, id)
+			delete(ownerOf, id)
 		}
 	}
 	indexed := map[string]float64{}
 	for _, z := range c.ZRangeWithScores(ctx, prefix+"parts", 0, -1).Val() {
 		indexed[z.Member.(string)] = z.Score
 	}
-	if len(of) > 0 || !maps.Equal(indexed, shares) {
-		return fmt.Errorf("in no part's order are %v; the parts have %v, want %v", of, indexed, shares)
+	if len(ownerOf) > 0 || !maps.Equal(indexed, shares) {
+		return fmt.Errorf("in no part's order are %v; the parts have %v, want %v", ownerOf, indexed, shares)
 	}
 	keys, want := c.Keys(ctx, prefix+"*").Val(), len(ordered)
 	if want > 0 {
@@ -173,14 +173,14 @@ func TestIndexProperty(t *testing.T) {
 				must(rt, err)
 				newest[key] = string(e.Value)
 				if got, err := s.Get(t.Context(), key, nil); err != nil || !bytes.Equal(got.Value, e.Value) {
-					rt.Fatalf("the newest is not there: %v", err)
+					rt.Fatalf("Get of the newest result: %v", err)
 				}
 			}
 			must(rt, checkIndex(t.Context(), client, prefix, maximum))
 			for _, k := range strings.Split("abcdefgh", "") {
 				got, err := s.Get(t.Context(), k, nil)
 				if want, ok := newest[k]; err == nil && (!ok || want != string(got.Value)) {
-					rt.Fatalf("%s has a value that it should not have", k)
+					rt.Fatalf("%s has a value that was deleted or replaced", k)
 				}
 			}
 		}
@@ -212,14 +212,14 @@ func TestIndexLost(t *testing.T) {
 			must(t, lose(prefix))
 			put(t, s, "after", entry(time.Now(), incompressible(1000)))
 			if _, err := s.Get(t.Context(), "after", nil); err != nil {
-				t.Errorf("the newest is not there: %v", err)
+				t.Errorf("Get of the newest result: %v", err)
 			}
 			if name == "order" || name == "sizes" || name == "parts" {
 				if err := checkIndex(t.Context(), client, prefix, 10_000); err != nil {
 					t.Error(err)
 				}
 				if n := client.ZCard(t.Context(), prefix+"by-expiry").Val(); n != 6 {
-					t.Errorf("%d results are counted, want 6", n)
+					t.Errorf("%d results in the index, want 6", n)
 				}
 			}
 			for i := range 20 {
@@ -227,32 +227,32 @@ func TestIndexLost(t *testing.T) {
 			}
 			total, err := client.HGet(t.Context(), prefix+"sizes", "total").Int()
 			if err != nil || total > 10_000 || total < 8_000 {
-				t.Errorf("the sum is %d, %v, want nearly the bound", total, err)
+				t.Errorf("the total is %d, want 8000 to 10000: %v", total, err)
 			}
 		})
 	}
 }
 
-// TestMuchGivesWayAtOnce: if owners have equal shares, much is evicted in few rounds, from all of them equally.
-func TestMuchGivesWayAtOnce(t *testing.T) {
+// TestEvictManyAtOnce: if owners have equal shares, much is evicted in few rounds, from all of them equally.
+func TestEvictManyAtOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	const owners, each, size = 8, 50, 1512 // bytes that an entry counts
-	const maximum = owners * each * size
+	const owners, perOwner, size = 8, 50, 1512 // bytes that an entry counts
+	const maximum = owners * perOwner * size
 	s := open(t, redisstore.Options{URL: server.URL(), MaxBytes: maximum, Compress: -1})
 	owned := func(owner int, value string) budget.Entry {
 		e := entry(time.Now(), value)
 		e.Owner = fmt.Sprintf("%d:", owner)
 		return e
 	}
-	for i := range each {
+	for i := range perOwner {
 		for owner := range owners {
 			put(t, s, fmt.Sprint(owner, i), owned(owner, incompressible(size-512-headerAndOwner)))
 		}
 	}
-	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n != owners*each+1 {
-		t.Fatalf("%d are kept: the test proves nothing", n)
+	if n := client.HLen(t.Context(), testPrefix+"sizes").Val(); n != owners*perOwner+1 {
+		t.Fatalf("%d entries in the index before the large result, want one per result and a total", n)
 	}
 	must(t, client.ConfigResetStat(t.Context()).Err())
 	put(t, s, "large", owned(owners, incompressible(maximum/2-10_000)))
@@ -263,14 +263,14 @@ func TestMuchGivesWayAtOnce(t *testing.T) {
 	for owner := range owners {
 		left = append(left, int(client.ZCard(t.Context(), fmt.Sprintf("%sof:%d", testPrefix, owner)).Val()))
 	}
-	if minimum, greatest := slices.Min(left), slices.Max(left); minimum < each/2-5 || greatest > each/2+5 {
-		t.Errorf("of %d each are left %v", each, left)
+	if minimum, greatest := slices.Min(left), slices.Max(left); minimum < perOwner/2-5 || greatest > perOwner/2+5 {
+		t.Errorf("of %d results per owner, %v are left, want half", perOwner, left)
 	}
 	stats := client.Info(t.Context(), "commandstats").Val()
 	_, calls, _ := strings.Cut(stats, "cmdstat_unlink:calls=")
 	calls, _, _ = strings.Cut(calls, ",")
-	if n, err := strconv.Atoi(calls); err != nil || n > owners*each/4 {
-		t.Errorf("%s turns (%v) for half of %d", calls, err, owners*each)
+	if n, err := strconv.Atoi(calls); err != nil || n > owners*perOwner/4 {
+		t.Errorf("%s unlink calls (%v) to evict half of %d results", calls, err, owners*perOwner)
 	}
 }
 

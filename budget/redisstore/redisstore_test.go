@@ -42,27 +42,27 @@ func TestDriver(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, other := open(t, redisstore.Options{URL: server.URL()}), open(t, redisstore.Options{URL: server.TCP()})
-	apart := open(t, redisstore.Options{URL: server.URL(), Prefix: "apart:"})
+	first, second := open(t, redisstore.Options{URL: server.URL()}), open(t, redisstore.Options{URL: server.TCP()})
+	otherPrefix := open(t, redisstore.Options{URL: server.URL(), Prefix: "apart:"})
 	now := time.Now()
-	put(t, one, "k", entry(now, `{"a":1}`))
-	if e, err := other.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
-		t.Errorf("in the other replica: %q of %q, %v", e.Value, e.Owner, err)
+	put(t, first, "k", entry(now, `{"a":1}`))
+	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
+		t.Errorf("Get by another replica: %q of %q, %v", e.Value, e.Owner, err)
 	}
-	if _, err := apart.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
-		t.Errorf("under another prefix: %v, want ErrNotFound", err)
+	if _, err := otherPrefix.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
+		t.Errorf("Get with another prefix: %v, want ErrNotFound", err)
 	}
-	must(t, other.Touch(t.Context(), "k", now.Add(time.Hour)))
-	if e, err := one.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
-		t.Errorf("after the other extended its life: until %v, %v", e.Expires, err)
+	must(t, second.Touch(t.Context(), "k", now.Add(time.Hour)))
+	if e, err := first.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
+		t.Errorf("after another replica extended it, it expires at %v, %v", e.Expires, err)
 	}
-	must(t, one.Close())
-	if _, err := other.Get(t.Context(), "k", nil); err != nil {
-		t.Errorf("after the replica that kept it was closed: %v", err)
+	must(t, first.Close())
+	if _, err := second.Get(t.Context(), "k", nil); err != nil {
+		t.Errorf("Get after the replica that stored it was closed: %v", err)
 	}
-	must(t, other.Delete(t.Context(), "k"))
+	must(t, second.Delete(t.Context(), "k"))
 	if left := server.Client(t).Keys(t.Context(), "*").Val(); len(left) != 0 {
-		t.Errorf("left on the server: %q", left)
+		t.Errorf("keys left on the server: %q", left)
 	}
 }
 
@@ -75,16 +75,16 @@ func TestClocks(t *testing.T) {
 		for _, jump := range []time.Duration{-time.Hour, 0, time.Hour} {
 			t.Run(fmt.Sprint(skew, jump), func(t *testing.T) {
 				t.Parallel()
-				is := skew
-				wrong := func() time.Time { return time.Now().Add(is) }
+				offset := skew
+				wrong := func() time.Time { return time.Now().Add(offset) }
 				one := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name(), Now: wrong})
 				other := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name()})
 				e := entry(wrong(), "1")
 				e.Created = e.Created.Add(-time.Minute)
 				put(t, one, "k", e)
-				is += jump
+				offset += jump
 				for range 2 {
-					for name, look := range map[string]func() (time.Time, budget.Entry, error){
+					for name, get := range map[string]func() (time.Time, budget.Entry, error){
 						"itself": func() (time.Time, budget.Entry, error) {
 							e, err := one.Get(t.Context(), "k", nil)
 							return wrong(), e, err
@@ -94,8 +94,8 @@ func TestClocks(t *testing.T) {
 							return time.Now(), e, err
 						},
 					} {
-						if now, e, err := look(); err != nil || !near(e.Expires.Sub(now), 5*time.Minute) || !near(now.Sub(e.Created), time.Minute) {
-							t.Errorf("for %s it lives from %v to %v (%v), want from -1m to 5m", name, e.Created.Sub(now), e.Expires.Sub(now), err)
+						if now, e, err := get(); err != nil || !near(e.Expires.Sub(now), 5*time.Minute) || !near(now.Sub(e.Created), time.Minute) {
+							t.Errorf("seen by %s it lives from %v to %v (%v), want -1m to 5m", name, e.Created.Sub(now), e.Expires.Sub(now), err)
 						}
 					}
 					must(t, one.Touch(t.Context(), "k", wrong().Add(5*time.Minute)))
@@ -106,7 +106,7 @@ func TestClocks(t *testing.T) {
 }
 
 // Results that have expired on the server no longer count after the next Put.
-func TestExpiredCountsNoMore(t *testing.T) {
+func TestExpiredIsNotCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, redisstore.Options{URL: server.URL()})
@@ -126,12 +126,12 @@ func TestExpiredCountsNoMore(t *testing.T) {
 		t.Error(err)
 	}
 	if n := client.ZCard(t.Context(), testPrefix+"by-expiry").Val(); n != 2 {
-		t.Errorf("%d results are counted, want 2", n)
+		t.Errorf("%d results in the index, want 2", n)
 	}
 }
 
 // A store that is no longer used leaves nothing on the server, and keys of others are not changed.
-func TestNothingLeft(t *testing.T) {
+func TestNothingLeftOnServer(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	must(t, server.Set("mine", "1"))
@@ -142,17 +142,17 @@ func TestNothingLeft(t *testing.T) {
 	must(t, s.Touch(t.Context(), "1", time.Now().Add(time.Hour)))
 	server.FastForward(10 * time.Minute)
 	if _, err := s.Get(t.Context(), "0", nil); !errors.Is(err, budget.ErrNotFound) {
-		t.Errorf("Get of what has expired: %v, want ErrNotFound", err)
+		t.Errorf("Get of an expired result: %v, want ErrNotFound", err)
 	}
 	if e, err := s.Get(t.Context(), "1", nil); err != nil || string(e.Value) != "1" {
-		t.Errorf("Get of what was extended: %v", err)
+		t.Errorf("Get of an extended result: %v", err)
 	}
 	if keys := server.Keys(); len(keys) != 6 {
-		t.Errorf("left are %q, want one result, the index and what is another's", keys)
+		t.Errorf("keys %q, want one result, the index and the foreign key", keys)
 	}
 	server.FastForward(time.Hour)
 	if keys := server.Keys(); !slices.Equal(keys, []string{"mine"}) {
-		t.Errorf("left are %q, want only what is another's", keys)
+		t.Errorf("keys %q, want only the foreign key", keys)
 	}
 }
 
@@ -186,13 +186,13 @@ func TestDamaged(t *testing.T) {
 				e, err := s.Get(t.Context(), "k", nil)
 				if !errors.Is(err, budget.ErrNotFound) &&
 					(err != nil || string(e.Value) != strings.Repeat("abc", 20) || e.Owner != "o" || d[20:] != whole[20:]) {
-					t.Fatalf("of %q: %q of %q, %v", d, e.Value, e.Owner, err)
+					t.Fatalf("damaged entry %q was read as %q of %q, %v", d, e.Value, e.Owner, err)
 				}
 			}
 			server.Set(other, whole)
 			server.SetTTL(other, time.Minute)
 			if _, err := s.Get(t.Context(), "other", nil); !errors.Is(err, budget.ErrNotFound) {
-				t.Errorf("of another key's result: %v, want ErrNotFound", err)
+				t.Errorf("Get of an entry moved from another key: %v, want ErrNotFound", err)
 			}
 		})
 	}
@@ -228,19 +228,19 @@ func TestOptions(t *testing.T) {
 		if fault.CodeOf(err) != fault.BadRequest || s != nil {
 			t.Errorf("New(%+v): %v, want bad_request", o, err)
 		}
-		secretFree(t, err)
+		wantNoSecret(t, err)
 	}
 	if _, err := redisstore.New(nil); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("New(nil): %v, want bad_request", err)
 	}
 }
 
-// secretFree checks that neither an error nor its causes show the user or the password of the tests' URLs.
-func secretFree(t *testing.T, err error) {
+// wantNoSecret checks that neither an error nor its causes show the user or the password of the tests' URLs.
+func wantNoSecret(t *testing.T, err error) {
 	t.Helper()
 	for ; err != nil; err = errors.Unwrap(err) {
 		if text := fmt.Sprintf("%v %+v", err, err); strings.Contains(text, "s3cr3t") || strings.Contains(text, "onecall:") {
-			t.Errorf("an error tells a secret: %s", text)
+			t.Errorf("an error shows a secret: %s", text)
 		}
 	}
 }

@@ -58,23 +58,23 @@ func TestTLS(t *testing.T) {
 	for range 3 {
 		var users sync.WaitGroup
 		for range 30 {
-			users.Go(func() { works(t, s) })
+			users.Go(func() { wantNoErrors(t, s) })
 		}
 		users.Wait()
 		server.Kill()
 		server.Restart()
-		works(t, s)
+		wantNoErrors(t, s)
 	}
 	large := entry(time.Now(), incompressible(5<<20))
 	put(t, s, "large", large)
 	if e, err := s.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
-		t.Errorf("a large value over TLS: %v", err)
+		t.Errorf("Get of a large value over TLS: %v", err)
 	}
 
-	unavailable(t, open(t, redisstore.Options{URL: url}), "not from an authority")
-	unavailable(t, open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted, ServerName: "elsewhere.example"}}),
+	wantUnavailable(t, open(t, redisstore.Options{URL: url}), "not from an authority")
+	wantUnavailable(t, open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted, ServerName: "elsewhere.example"}}),
 		"for another host")
-	unavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.Address(), TLS: &tls.Config{RootCAs: trusted},
+	wantUnavailable(t, open(t, redisstore.Options{URL: "rediss://" + server.Address(), TLS: &tls.Config{RootCAs: trusted},
 		Timeout: 200 * time.Millisecond}), server.Address())
-	unavailable(t, open(t, redisstore.Options{URL: "redis://127.0.0.1:" + port, Timeout: 200 * time.Millisecond}), port)
+	wantUnavailable(t, open(t, redisstore.Options{URL: "redis://127.0.0.1:" + port, Timeout: 200 * time.Millisecond}), port)
 }

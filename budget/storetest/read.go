@@ -22,22 +22,22 @@ func admitted(t *testing.T, d budget.Driver) {
 		put(t, d, key, want)
 		refused := errors.New("refused")
 		for _, answer := range []error{refused, budget.ErrNotFound, nil} {
-			asked := 0
+			calls := 0
 			got, err := d.Get(t.Context(), key, func(e budget.Entry, size int64) error {
-				asked++
+				calls++
 				if e.Value != nil || e.Owner != want.Owner || size != int64(len(value)) || e.Created.Sub(want.Created).Abs() > 1e6 ||
 					e.Expires.Sub(want.Expires).Abs() > 1e6 {
-					t.Errorf("%s: asked for %d bytes of %q, %v to %v, with %d bytes of value", key, size, e.Owner, e.Created, e.Expires, len(e.Value))
+					t.Errorf("%s: admit got size %d, owner %q, %v to %v, and %d bytes of value", key, size, e.Owner, e.Created, e.Expires, len(e.Value))
 				}
 				return answer
 			})
-			if asked != 1 || !errors.Is(err, answer) || answer == nil && string(got.Value) != value || answer != nil && got.Value != nil {
-				t.Errorf("%s: asked %d times, answered %v: %d bytes, %v", key, asked, answer, len(got.Value), err)
+			if calls != 1 || !errors.Is(err, answer) || answer == nil && string(got.Value) != value || answer != nil && got.Value != nil {
+				t.Errorf("%s: %d calls of admit, which returns %v: Get returned %d bytes, %v", key, calls, answer, len(got.Value), err)
 			}
 		}
 	}
 	if _, err := d.Get(t.Context(), "absent",
-		func(budget.Entry, int64) error { t.Error("asked for what is absent"); return nil }); !errors.Is(err, budget.ErrNotFound) {
+		func(budget.Entry, int64) error { t.Error("admit was called for an absent key"); return nil }); !errors.Is(err, budget.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -53,15 +53,15 @@ func readByMany(t *testing.T, d budget.Driver) {
 			readers.Go(func() {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				leaves := i%2 == 0
+				cancels := i%2 == 0
 				e, err := d.Get(ctx, "k", func(budget.Entry, int64) error {
-					if leaves {
+					if cancels {
 						cancel()
 					}
 					return nil
 				})
-				if !(leaves && errors.Is(err, context.Canceled)) && (err != nil || !bytes.Equal(e.Value, random)) {
-					t.Errorf("%d bytes, %v", len(e.Value), err)
+				if !(cancels && errors.Is(err, context.Canceled)) && (err != nil || !bytes.Equal(e.Value, random)) {
+					t.Errorf("Get by one of many readers: %d bytes, %v", len(e.Value), err)
 				}
 			})
 		}

@@ -75,20 +75,20 @@ func (m *model) put(t *testing.T, rt *rapid.T, owner string, value []byte) {
 	e := budget.Entry{Owner: owner, Created: now.Add(later), Expires: now.Add(time.Hour + later), Value: value}
 	added := storedResult{fmt.Sprint("part", m.n), e.BaseOwner(), len(value)}
 	before := m.present
-	others := false
+	hasOthers := false
 	for _, k := range before {
-		others = others || k.owner != added.owner
+		hasOthers = hasOthers || k.owner != added.owner
 	}
 	switch err := m.d.Put(t.Context(), added.key, e); {
-	case fault.CodeOf(err) == fault.LimitExceeded && others && added.size > m.maxBytes/2-maxOverhead:
+	case fault.CodeOf(err) == fault.LimitExceeded && hasOthers && added.size > m.maxBytes/2-maxOverhead:
 		if m.refresh(t, rt, value); len(m.present) != len(before) {
-			rt.Fatalf("a result was refused, and others are gone: %v of %v", m.present, before)
+			rt.Fatalf("a refused Put removed results: %v left of %v", m.present, before)
 		}
 		return
 	case err != nil:
 		rt.Fatal(err)
-	case others && added.size > m.maxBytes/2:
-		rt.Fatalf("%d bytes were kept beside what others have", added.size)
+	case hasOthers && added.size > m.maxBytes/2:
+		rt.Fatalf("Put of %d bytes, more than half of the store, succeeded although other owners have results", added.size)
 	}
 	m.present = append(slices.Clone(before), added)
 	m.refresh(t, rt, value)
@@ -104,7 +104,7 @@ func (m *model) refresh(t *testing.T, rt *rapid.T, newest []byte) {
 		case errors.Is(err, budget.ErrNotFound):
 			continue
 		case err != nil || len(e.Value) != k.size || k.size == len(newest) && !bytes.Equal(e.Value, newest):
-			rt.Fatalf("%v: %d bytes, %v", k, len(e.Value), err)
+			rt.Fatalf("Get of %v returned %d bytes, %v", k, len(e.Value), err)
 		}
 		left = append(left, k)
 	}
@@ -113,41 +113,41 @@ func (m *model) refresh(t *testing.T, rt *rapid.T, newest []byte) {
 
 // check compares what is left with what was there before one more was stored.
 func (m *model) check(rt *rapid.T, before []storedResult, added storedResult) {
-	was := &model{present: before}
+	old := &model{present: before}
 	slack := maxOverhead * (len(before) + 1)
-	all, alive := added.size, map[string]bool{}
+	total, alive := added.size, map[string]bool{}
 	for _, k := range before {
-		all += k.size
+		total += k.size
 	}
-	left := 0
+	kept := 0
 	for _, k := range m.present {
-		left += k.size
+		kept += k.size
 		alive[k.key] = true
 	}
 	switch {
 	case !alive[added.key]:
-		rt.Fatalf("the new one is not there: %v", added)
-	case left > m.maxBytes:
-		rt.Fatalf("%d bytes are kept of %d", left, m.maxBytes)
-	case all+slack <= m.maxBytes && len(m.present) != len(before)+1:
-		rt.Fatalf("there is room, and something is gone: %v of %v", m.present, before)
+		rt.Fatalf("the new result was not stored: %v", added)
+	case kept > m.maxBytes:
+		rt.Fatalf("the store has %d bytes, limit %d", kept, m.maxBytes)
+	case total+slack <= m.maxBytes && len(m.present) != len(before)+1:
+		rt.Fatalf("results were evicted although there was room: %v left of %v", m.present, before)
 	}
-	lost := map[string]bool{}
+	evictedFrom := map[string]bool{}
 	for i := len(before) - 1; i >= 0; i-- { // newest first
 		k := before[i]
-		if alive[k.key] && lost[k.owner] {
-			rt.Fatalf("%v is there, and a newer one of its owner is gone: %v of %v", k, m.present, before)
+		if alive[k.key] && evictedFrom[k.owner] {
+			rt.Fatalf("%v was kept, but a newer result of its owner was evicted: %v left of %v", k, m.present, before)
 		}
-		lost[k.owner] = lost[k.owner] || !alive[k.key]
+		evictedFrom[k.owner] = evictedFrom[k.owner] || !alive[k.key]
 	}
-	for owner := range lost {
-		if owner == added.owner || !lost[owner] {
+	for owner := range evictedFrom {
+		if owner == added.owner || !evictedFrom[owner] {
 			continue
 		}
 		for _, other := range []string{"", "a", "b", "c"} {
 			alone := other == added.owner && m.bytes(other) == added.size // it has no other to lose
-			if other != owner && !alone && m.bytes(other) > was.bytes(owner)+slack {
-				rt.Fatalf("%q had %d bytes and lost some to %v, while %q has %d: %v of %v", owner, was.bytes(owner), added, other, m.bytes(other),
+			if other != owner && !alone && m.bytes(other) > old.bytes(owner)+slack {
+				rt.Fatalf("%q, with %d bytes, lost some to %v, and %q has %d: %v left of %v", owner, old.bytes(owner), added, other, m.bytes(other),
 					m.present, before)
 			}
 		}

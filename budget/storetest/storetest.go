@@ -30,7 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 		{"expired", expired},
 		{"touched", touched},
 		{"deleted", deleted},
-		{"another bound", anotherBound},
+		{"changed limit", changedLimit},
 		{"large value", largeValue},
 		{"admitted", admitted},
 		{"read by many", readByMany},
@@ -154,8 +154,8 @@ func touched(t *testing.T, d budget.Driver) {
 	e := entry("o", `{"a":1}`)
 	put(t, d, "k", e)
 	put(t, d, "other", e)
-	for _, by := range []time.Duration{time.Hour, 2 * time.Hour, 30 * time.Minute} {
-		e.Expires = e.Created.Add(by)
+	for _, life := range []time.Duration{time.Hour, 2 * time.Hour, 30 * time.Minute} {
+		e.Expires = e.Created.Add(life)
 		if err := d.Touch(t.Context(), "k", e.Expires); err != nil {
 			t.Fatalf("Touch: %v", err)
 		}
@@ -181,8 +181,8 @@ func deleted(t *testing.T, d budget.Driver) {
 	wantEntry(t, d, "other", entry("o", "2"))
 }
 
-// anotherBound checks changes of the limit: nothing is removed if it grows, and the oldest results are removed if it shrinks.
-func anotherBound(t *testing.T, d budget.Driver) {
+// changedLimit checks changes of the limit: nothing is removed if it grows, and the oldest results are removed if it shrinks.
+func changedLimit(t *testing.T, d budget.Driver) {
 	const size = 1 << 20
 	random := make([]byte, size) // cannot be compressed
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(random)
@@ -191,13 +191,13 @@ func anotherBound(t *testing.T, d budget.Driver) {
 		e.Created, e.Expires = e.Created.Add(time.Duration(i)*time.Second), e.Expires.Add(time.Duration(i)*time.Second)
 		return d.Put(t.Context(), fmt.Sprint(i), e)
 	}
-	bound := func(bytes int64) {
+	setMaxBytes := func(bytes int64) {
 		t.Helper()
 		if err := d.SetMaxBytes(bytes); err != nil {
 			t.Fatalf("SetMaxBytes(%d): %v", bytes, err)
 		}
 	}
-	keep := func(from, to int) {
+	putAll := func(from, to int) {
 		t.Helper()
 		for i := from; i <= to; i++ {
 			if err := add(i); err != nil {
@@ -212,38 +212,38 @@ func anotherBound(t *testing.T, d budget.Driver) {
 		}
 		return err == nil && bytes.Equal(e.Value, random)
 	}
-	all := func(from, to int) {
+	wantAll := func(from, to int) {
 		t.Helper()
 		for i := from; i <= to; i++ {
 			if !has(i) {
-				t.Errorf("result %d is gone", i)
+				t.Errorf("result %d was evicted", i)
 			}
 		}
 	}
-	keep(0, 3)
+	putAll(0, 3)
 	for _, larger := range []int64{8 * size, -1, 0} {
-		bound(larger)
-		all(0, 3)
+		setMaxBytes(larger)
+		wantAll(0, 3)
 	}
 	if err := d.SetMaxBytes(-2); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("SetMaxBytes(-2): %v, want bad_request", err)
 	}
-	all(0, 3)
-	bound(5 * size / 2)
-	keep(4, 4)
-	all(4, 4)
+	wantAll(0, 3)
+	setMaxBytes(5 * size / 2)
+	putAll(4, 4)
+	wantAll(4, 4)
 	for i := range 3 {
 		if has(i) {
-			t.Errorf("result %d is there, and two of the bound's size are newer", i)
+			t.Errorf("result %d was not evicted by newer ones", i)
 		}
 	}
-	bound(size)
+	setMaxBytes(size)
 	if err := add(5); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("a result above the new bound: %v, want limit_exceeded", err)
+		t.Errorf("Put of a result above the new limit: %v, want limit_exceeded", err)
 	}
-	bound(16 * size)
-	keep(6, 11)
-	all(6, 11)
+	setMaxBytes(16 * size)
+	putAll(6, 11)
+	wantAll(6, 11)
 }
 
 func largeValue(t *testing.T, d budget.Driver) {

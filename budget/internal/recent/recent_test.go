@@ -14,33 +14,33 @@ import (
 
 // source is the store that values are read from. Each read takes a second.
 type source struct {
-	mu           sync.Mutex
-	begun, ended int
-	failed       error
+	mu               sync.Mutex
+	reads, cancelled int
+	failed           error
 }
 
 func (s *source) read(ctx context.Context) ([]byte, error) {
 	s.mu.Lock()
-	s.begun++
+	s.reads++
 	s.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
 		return make([]byte, recent.MinSize), s.failed
 	case <-ctx.Done():
 		s.mu.Lock()
-		s.ended++
+		s.cancelled++
 		s.mu.Unlock()
 		return nil, ctx.Err()
 	}
 }
 
-func (s *source) did(t *testing.T, begun, ended int) {
+func (s *source) wantReads(t *testing.T, reads, cancelled int) {
 	t.Helper()
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.begun != begun || s.ended != ended {
-		t.Errorf("%d readings have begun, %d were ended, want %d and %d", s.begun, s.ended, begun, ended)
+	if s.reads != reads || s.cancelled != cancelled {
+		t.Errorf("%d reads, %d of them cancelled, want %d and %d", s.reads, s.cancelled, reads, cancelled)
 	}
 }
 
@@ -52,12 +52,12 @@ func TestSharedReading(t *testing.T) {
 		v := recent.New(4*recent.MinSize, func(a, b string) bool { return a == b })
 		defer v.Close()
 		s := &source{}
-		get := func(ctx context.Context, mark string) chan error {
+		get := func(ctx context.Context, version string) chan error {
 			done := make(chan error, 1)
 			go func() {
-				value, err := v.Get(ctx, "name", mark, recent.MinSize, s.read)
+				value, err := v.Get(ctx, "name", version, recent.MinSize, s.read)
 				if err == nil && !bytes.Equal(value, make([]byte, recent.MinSize)) {
-					t.Errorf("%d bytes", len(value))
+					t.Errorf("Get returned %d bytes", len(value))
 				}
 				done <- err
 			}()
@@ -74,23 +74,23 @@ func TestSharedReading(t *testing.T) {
 		if err := <-two; err != nil {
 			t.Error(err)
 		}
-		s.did(t, 1, 0)
+		s.wantReads(t, 1, 0)
 		// The value is held now, with that version.
 		if err := <-get(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		s.did(t, 1, 0)
+		s.wantReads(t, 1, 0)
 		// Both readers leave: the read ends, and the next reader starts another one.
 		all, cancel := context.WithCancel(t.Context())
 		one, two = get(all, "b"), get(all, "b")
 		cancel()
 		<-one
 		<-two
-		s.did(t, 2, 1)
+		s.wantReads(t, 2, 1)
 		// Meanwhile there is a reader of another version.
 		s.failed = errors.New("failed")
 		one, two = get(t.Context(), "b"), get(t.Context(), "c")
-		s.did(t, 4, 1)
+		s.wantReads(t, 4, 1)
 		if err := errors.Join(<-one, <-two); !errors.Is(err, s.failed) {
 			t.Error(err)
 		}
@@ -98,7 +98,7 @@ func TestSharedReading(t *testing.T) {
 		if err := <-get(t.Context(), "b"); err != nil {
 			t.Error(err)
 		}
-		s.did(t, 5, 1)
+		s.wantReads(t, 5, 1)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestSpaceBeforeReading(t *testing.T) {
 		get("b")
 		get("a")
 		get("b")
-		s.did(t, 2, 0)
+		s.wantReads(t, 2, 0)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -126,10 +126,10 @@ func TestSpaceBeforeReading(t *testing.T) {
 		}()
 		synctest.Wait()
 		get("b") // used more recently than a
-		s.did(t, 3, 0)
+		s.wantReads(t, 3, 0)
 		get("a")
 		<-done
-		s.did(t, 4, 0)
+		s.wantReads(t, 4, 0)
 	})
 }
 
@@ -141,7 +141,7 @@ func TestClose(t *testing.T) {
 		s := &source{}
 		get := func(name string) {
 			if value, err := v.Get(t.Context(), name, "", recent.MinSize, s.read); err != nil || len(value) != recent.MinSize {
-				t.Error(len(value), err)
+				t.Errorf("Get(%s) returned %d bytes, %v", name, len(value), err)
 			}
 		}
 		get("a")
@@ -152,11 +152,11 @@ func TestClose(t *testing.T) {
 		}()
 		synctest.Wait()
 		v.Close()
-		s.did(t, 2, 0)
+		s.wantReads(t, 2, 0)
 		<-done
 		get("b")
 		get("a")
-		s.did(t, 4, 0)
+		s.wantReads(t, 4, 0)
 		v.Close()
 	})
 }

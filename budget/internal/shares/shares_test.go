@@ -27,12 +27,12 @@ func TestShares(t *testing.T) {
 			}
 			largest, ok := s.Largest()
 			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != maximum {
-				t.Fatalf("%v: the total is %d, the largest %q (%t)", model, s.Total(), largest, ok)
+				t.Fatalf("%v: Total is %d, Largest is %q (%t)", model, s.Total(), largest, ok)
 			}
 			for _, owner := range []string{"", "a", "b", "x"} {
 				want := len(model) == 0 || len(model) == 1 && model[owner] > 0
 				if s.Alone(owner) != want {
-					t.Fatalf("%v: %q is alone: %t", model, owner, !want)
+					t.Fatalf("%v: Alone(%q) returns %t", model, owner, !want)
 				}
 			}
 		}

@@ -34,6 +34,6 @@ func TestPackMakesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(unpack(t, path), unpack(t, "../../o200k_base.zst")) {
-		t.Error("go generate would make another vocabulary")
+		t.Error("the vocabulary is out of date: run go generate")
 	}
 }

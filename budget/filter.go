@@ -157,8 +157,8 @@ func (f *filterWriter) match(rawKey []byte, wanted, below []pendingPath) (whole 
 // markBelow marks the paths that match inside a member that is selected as a whole.
 func (f *filterWriter) markBelow(member []byte, below []pendingPath, depth int) {
 	if len(below) > 0 {
-		aside := filterWriter{work: f.work, matched: f.matched}
-		aside.value(member, below, depth)
+		unwritten := filterWriter{work: f.work, matched: f.matched}
+		unwritten.value(member, below, depth)
 	}
 }
 

@@ -26,11 +26,11 @@ func Modes() []string {
 // modes returns the modes that suit the value and can return something of it.
 func (o outline) modes() []string {
 	return slices.DeleteFunc(Modes(), func(mode string) bool {
-		return !o.suits(mode) || mode == modeFull && o.exceedsLimit != nil && o.exceedsLimit()
+		return !o.supports(mode) || mode == modeFull && o.exceedsLimit != nil && o.exceedsLimit()
 	})
 }
 
-func (o outline) suits(mode string) bool {
+func (o outline) supports(mode string) bool {
 	switch mode {
 	case modeSummary:
 		return o.kind == object || o.kind == array || o.kind == text
@@ -192,7 +192,7 @@ func (f Fetch) impliedMode(o outline, envelope *Envelope) string {
 		return modeFiltered
 	case f.Query != "":
 		return modeQuery
-	case !envelope.Allows(o.value) && o.suits(modeSummary):
+	case !envelope.Allows(o.value) && o.supports(modeSummary):
 		return modeSummary
 	}
 	return modeFull
@@ -222,7 +222,7 @@ func (f Fetch) check(o outline) error {
 		return badPage("/page", "The page must be at least 1, not %d.", f.Page)
 	case f.PageSizeSet && f.PageSize < 1:
 		return badPage("/page_size", "The page_size must be at least 1, not %d.", f.PageSize)
-	case !o.suits(f.Mode):
+	case !o.supports(f.Mode):
 		return f.unsuitableMode(o)
 	case f.Mode == modeFiltered && len(f.FilterKeys) == 0:
 		return badField("/filter_keys", "The mode filtered needs filter_keys, a list of keys or dotted paths.")
@@ -259,16 +259,16 @@ var kindNames = map[kind]string{array: "an array without objects", object: "an o
 
 // fullTooLarge returns the error with the cost of the whole result.
 func (r *Results) fullTooLarge(o outline, envelope *Envelope) error {
-	about, of := "", "the budget"
+	qualifier, limitText := "", "the budget"
 	if len(o.value) > exactBytes {
-		about = "about "
+		qualifier = "about "
 	}
 	if limit := envelope.limit(); limit > 0 {
-		of += " of " + thousands(limit)
+		limitText += " of " + thousands(limit)
 	}
 	others := slices.DeleteFunc(o.modes(), func(m string) bool { return m == modeFull })
 	e := fault.New(fault.LimitExceeded, "The whole result costs %s%s tokens (%s bytes), which with its envelope is more than %s. Use %s.",
-		about, thousands(r.tokens(o.value)), thousands(len(o.value)), of, strings.Join(others, ", "))
+		qualifier, thousands(r.tokens(o.value)), thousands(len(o.value)), limitText, strings.Join(others, ", "))
 	e.At, e.Available = "/mode", others
 	return e
 }

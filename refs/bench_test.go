@@ -91,7 +91,7 @@ func BenchmarkTemplate(b *testing.B) {
 		for b.Loop() {
 			var t, d map[string]any
 			if json.Unmarshal([]byte(args), &t) != nil || json.Unmarshal([]byte(doc), &d) != nil {
-				b.Fatal("decode")
+				b.Fatal("decoding failed")
 			}
 			items := d["items"].([]any)
 			t["user"] = d["user"].(map[string]any)["id"]

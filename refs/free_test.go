@@ -50,11 +50,11 @@ func TestEvalFree(t *testing.T) {
 func TestCheckFree(t *testing.T) {
 	t.Parallel()
 	if f := CheckFree("join(xs, '\n')", []string{"xs"}); f == nil || !strings.Contains(f.Message, `write \\n`) {
-		t.Errorf("a line break in a text: %v", f)
+		t.Errorf("line break in a text: %v", f)
 	}
 	if f := CheckFree("len(files)", []string{"xs"}); f == nil || !strings.Contains(f.Message, "the keys of vars") ||
 		!slices.Equal(f.Available, []string{"xs"}) {
-		t.Errorf("an unknown name: %v", f)
+		t.Errorf("unknown name: %v", f)
 	}
 }
 
@@ -69,10 +69,10 @@ func TestConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 100 {
 				if got, err := x.Eval(context.Background(), s); err != nil || string(got) != `[20,20]` {
-					t.Errorf("gives %s, %v", got, err)
+					t.Errorf("Eval gives %s, %v", got, err)
 				}
 				if got, err := tpl.Resolve(context.Background(), nil, s); err != nil || string(got) != `[3,20,20]` {
-					t.Errorf("gives %s, %v", got, err)
+					t.Errorf("Resolve gives %s, %v", got, err)
 				}
 				if _, faults := CompileExpression(`$0.total + $index`, scope()); len(faults) > 0 {
 					t.Error(faults[0])
@@ -90,7 +90,7 @@ func TestCacheIsBounded(t *testing.T) {
 	programs.Lock()
 	defer programs.Unlock()
 	if n := len(programs.m); n > maxPrograms {
-		t.Errorf("%d sources are kept", n)
+		t.Errorf("the cache has %d sources", n)
 	}
 }
 

@@ -22,7 +22,7 @@ func FuzzReference(f *testing.F) {
 		if err != nil {
 			e := wantCode(t, err, fault.BadReference)
 			if e.Offset < 0 || e.Offset > len(e.Source) {
-				t.Fatalf("the caret is at %d of %q", e.Offset, e.Source)
+				t.Fatalf("the caret is at %d, outside of %q", e.Offset, e.Source)
 			}
 			return
 		}
@@ -31,7 +31,7 @@ func FuzzReference(f *testing.F) {
 			return // the canonical spelling may be longer
 		}
 		if err != nil || !reflect.DeepEqual(again, r) || again.String() != r.String() {
-			t.Fatalf("%q is %+v, its spelling %q is %+v, %v", text, r, r.String(), again, err)
+			t.Fatalf("%q parses as %+v, but its spelling %q as %+v, %v", text, r, r.String(), again, err)
 		}
 	})
 }
@@ -52,17 +52,17 @@ func FuzzTemplate(f *testing.F) {
 		tpl, faults := CompileTemplate([]byte(value), scope())
 		for _, e := range faults {
 			if e.Code != fault.BadReference && e.Code != fault.NotSupported && e.Code != fault.BadJSON || e.Offset > len(e.Source) {
-				t.Fatalf("%s: %+v", value, e)
+				t.Fatalf("%s: wrong fault %+v", value, e)
 			}
 		}
 		if tpl == nil {
 			if len(faults) == 0 {
-				t.Fatalf("%s: neither a template nor a fault", value)
+				t.Fatalf("%s: got neither a template nor a fault", value)
 			}
 			return
 		}
 		if !json.Valid(tpl.Value()) {
-			t.Fatalf("%s: the value is %s", value, tpl.Value())
+			t.Fatalf("%s: Value is not JSON: %s", value, tpl.Value())
 		}
 		doc, ok := compacted(result)
 		if !ok {
@@ -78,10 +78,10 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		if !json.Valid(got) {
-			t.Fatalf("%s over %s gives %s", value, doc, got)
+			t.Fatalf("%s over %s gives %s, which is not JSON", value, doc, got)
 		}
 		if len(tpl.placeholders) == 0 && string(got) != string(tpl.Value()) {
-			t.Fatalf("%s gives %s, its value is %s", value, got, tpl.Value())
+			t.Fatalf("%s gives %s, want its value %s", value, got, tpl.Value())
 		}
 	})
 }

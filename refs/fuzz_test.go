@@ -25,7 +25,7 @@ func FuzzExpression(f *testing.F) {
 		for _, e := range faults {
 			if e.Code != fault.BadExpression && e.Code != fault.BadReference && e.Code != fault.NotSupported || e.Offset < 0 ||
 				e.Offset > len(e.Source) {
-				t.Fatalf("%s: %+v", source, e)
+				t.Fatalf("%s: wrong fault %+v", source, e)
 			}
 		}
 		if x == nil {
@@ -37,15 +37,15 @@ func FuzzExpression(f *testing.F) {
 		switch fault.CodeOf(err) {
 		case "":
 			if !json.Valid(got) {
-				t.Fatalf("%s gives %s", source, got)
+				t.Fatalf("%s gives %s, which is not JSON", source, got)
 			}
 		case fault.BadExpression, fault.ReferenceMissing, fault.Timeout:
 		default:
-			t.Fatalf("%s: %v", source, err)
+			t.Fatalf("%s: wrong code of %v", source, err)
 		}
 		if _, err := x.True(ctx, scopeOf(orders, orders)); err != nil {
 			if _, ok := fault.As(err); !ok {
-				t.Fatalf("%s: %v", source, err)
+				t.Fatalf("%s: error without a code: %v", source, err)
 			}
 		}
 	})

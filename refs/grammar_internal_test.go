@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: parsed as %+v, want %+v", text, got, want)
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
 		}
 		if again, err := Parse(got.String()); err != nil || !reflect.DeepEqual(again, want) {
 			t.Errorf("%s: the canonical spelling %s parses as %+v, %v", text, got, again, err)
@@ -74,11 +74,11 @@ func TestParseBounds(t *testing.T) {
 	} {
 		_, err := Parse(text)
 		if (err == nil) != ok {
-			t.Errorf("%.20s… of %d bytes: %v", text, len(text), err)
+			t.Errorf("%.20s… of %d bytes: %v, want success %v", text, len(text), err, ok)
 		}
 		if err != nil {
 			if e := wantCode(t, err, fault.BadReference); len(e.Source) > 2*excerptSide+8 || len(e.Message) > 400 {
-				t.Errorf("%.20s…: the fault repeats the text", text)
+				t.Errorf("%.20s…: the fault contains the whole text", text)
 			}
 		}
 	}

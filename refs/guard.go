@@ -217,7 +217,7 @@ func (g *guard) method(m *ast.MemberNode) {
 		return
 	}
 	instead := idioms[name.Value]
-	if _, is := builtin.Index[name.Value]; is && instead == "" && disabled[name.Value] == "" {
+	if _, isBuiltin := builtin.Index[name.Value]; isBuiltin && instead == "" && disabled[name.Value] == "" {
 		instead = name.Value + "(x, …)"
 	}
 	if instead == "" {

@@ -49,7 +49,7 @@ func TestSourceBounds(t *testing.T) {
 			t.Parallel()
 			_, faults := CompileExpression(test.source, scope())
 			if test.ok != (len(faults) == 0) {
-				t.Fatalf("ok is %v: %v", !test.ok, faults)
+				t.Fatalf("compiled: %v, want %v: %v", !test.ok, test.ok, faults)
 			}
 			for _, f := range faults {
 				if f.Code != fault.BadExpression || len(f.Message) > 400 {
@@ -120,7 +120,7 @@ func TestAttacks(t *testing.T) {
 			start := time.Now()
 			got, err := x.Eval(context.Background(), scopeOf(doc))
 			if err == nil {
-				t.Fatalf("it gives %.100s", got)
+				t.Fatalf("the expression succeeded with %.100s", got)
 			}
 			e := wantCode(t, err, fault.BadExpression)
 			t.Logf("%v: %s", time.Since(start).Round(time.Millisecond), e.Message)
@@ -128,8 +128,8 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestLargeIsFine: the bounds do not affect large but reasonable expressions.
-func TestLargeIsFine(t *testing.T) {
+// TestLargeExpressions: the bounds do not affect large but reasonable expressions.
+func TestLargeExpressions(t *testing.T) {
 	t.Parallel()
 	doc := string(megabyte(t))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)

@@ -24,7 +24,7 @@ func TestExpressionUses(t *testing.T) {
 	}
 	got := x.Uses()
 	if len(got) != len(want) {
-		t.Fatalf("uses are %+v", got)
+		t.Fatalf("uses %+v, want %+v", got, want)
 	}
 	for i := range want {
 		want[i].At, want[i].Lenient, want[i].Expression = "/args", i == 1, true
@@ -58,7 +58,7 @@ func TestEveryBuiltin(t *testing.T) {
 			}
 		}
 		if positions != 1 {
-			t.Errorf("%s stands in %d of native, guarded, refused and those with a predicate, not in one", f.Name, positions)
+			t.Errorf("%s is in %d of predicates, disabled, guarded and unguarded, want 1", f.Name, positions)
 		}
 	}
 }

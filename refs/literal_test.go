@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// meant returns what a value resolves to as a template of a first step.
-func meant(value []byte) (string, bool) {
+// resolved returns what a value resolves to as a template of a first step.
+func resolved(value []byte) (string, bool) {
 	t, faults := refs.CompileTemplate(value, refs.CompileScope{At: "/steps/0/args", Steps: 1})
 	if len(faults) > 0 {
 		return faults[0].Error(), false
@@ -23,7 +23,7 @@ func meant(value []byte) (string, bool) {
 	return string(out), true
 }
 
-func same(a, b string) bool {
+func equalJSON(a, b string) bool {
 	var x, y any
 	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
 		return false
@@ -40,16 +40,16 @@ func TestLiteral(t *testing.T) {
 		"see $0.name", "${item}", "$item", "$input.x", "$prev", "${prev.x}", "x $prev.y", "${$", "${0.", "${0[", "$$5 ${1.a} $", "${12.x}",
 		"$\u00e4{0.a}"} {
 		value, _ := json.Marshal(map[string]any{"a": []any{text, 1, nil}, text: "plain"})
-		if got, ok := meant(refs.Literal(value)); !ok || !same(got, string(value)) {
-			t.Errorf("%q: %s means %s", text, refs.Literal(value), got)
+		if got, ok := resolved(refs.Literal(value)); !ok || !equalJSON(got, string(value)) {
+			t.Errorf("%q: Literal returns %s, which resolves to %s", text, refs.Literal(value), got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`(\$|\{|\}|0|1|\.|\[|a|item|prev|input| |\\|"){0,12}`).Draw(t, "text")
 		value, _ := json.Marshal([]string{text})
 		wrapped := append(append([]byte(`{"a":`), value...), '}')
-		if got, ok := meant(refs.Literal(wrapped)); !ok || !same(got, string(wrapped)) {
-			t.Fatalf("%q: %s means %s", text, refs.Literal(wrapped), got)
+		if got, ok := resolved(refs.Literal(wrapped)); !ok || !equalJSON(got, string(wrapped)) {
+			t.Fatalf("%q: Literal returns %s, which resolves to %s", text, refs.Literal(wrapped), got)
 		}
 	})
 }

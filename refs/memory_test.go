@@ -70,7 +70,7 @@ func TestMemory(t *testing.T) { //nolint:paralleltest // it measures what the pr
 			continue
 		}
 		if hostile[f.Name] == "" {
-			t.Errorf("no expression of this test calls %s", f.Name)
+			t.Errorf("hostile has no expression that calls %s", f.Name)
 		}
 		sources[f.Name] = hostile[f.Name]
 	}
@@ -96,9 +96,9 @@ func TestMemory(t *testing.T) { //nolint:paralleltest // it measures what the pr
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
 		cancel()
-		f, bounded := fault.As(err)
-		bounded = err == nil || bounded && (f.Code == fault.BadExpression || f.Code == fault.LimitExceeded)
-		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 320 || took > maxWall || !bounded {
+		f, isBounded := fault.As(err)
+		isBounded = err == nil || isBounded && (f.Code == fault.BadExpression || f.Code == fault.LimitExceeded)
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 320 || took > maxWall || !isBounded {
 			t.Errorf("%s: %s allocates %d MiB, %v: %v", name, source, mib, took, err)
 		} else if testing.Verbose() && mib > 100 {
 			t.Logf("%s: %d MiB, %v: %v", name, mib, took, err)

@@ -61,8 +61,8 @@ func TestPatterns(t *testing.T) {
 		if all := want.FindAllStringSubmatchIndex(text, -1); s.Err() != nil || fmt.Sprint(got) != fmt.Sprint(all) {
 			t.Fatalf("%q in %q: got %v %v, want %v", source, text, got, s.Err(), all)
 		}
-		if any := s.matches(); any != want.MatchString(text) {
-			t.Fatalf("%q in %q: %v", source, text, any)
+		if isMatch := s.matches(); isMatch != want.MatchString(text) {
+			t.Fatalf("%q in %q: matches returns %v", source, text, isMatch)
 		}
 	})
 }
@@ -110,10 +110,10 @@ func TestCostOfPatterns(t *testing.T) {
 	for name, source := range costly {
 		var f *fault.Error
 		if n := allocated(func() { _, f = CompilePattern(source) }); n > maximum {
-			t.Errorf("%s: %d bytes to refuse it", name, n)
+			t.Errorf("%s: %d bytes allocated to refuse the pattern", name, n)
 		}
 		if f == nil || f.Code != fault.BadArguments || CheckPattern(source) == nil {
-			t.Errorf("%s: %v", name, f)
+			t.Errorf("%s: CompilePattern returns %v, want bad_arguments", name, f)
 		}
 	}
 	for name, source := range accepted {
@@ -123,22 +123,22 @@ func TestCostOfPatterns(t *testing.T) {
 		}
 		if n := allocated(func() {
 			if f := CheckPattern(source); f != nil {
-				t.Errorf("%s: %v", name, f)
+				t.Errorf("%s: CheckPattern: %v", name, f)
 			}
 		}); n > maximum {
-			t.Errorf("%s: %d bytes to check it", name, n)
+			t.Errorf("%s: %d bytes allocated to check the pattern", name, n)
 		}
 		var p *Pattern
 		if n := allocated(func() { p, _ = CompilePattern(source) }); p == nil || n > maximum {
-			t.Errorf("%s: %v, %d bytes to compile it", name, p, n)
+			t.Errorf("%s: CompilePattern returns %v, %d bytes allocated", name, p, n)
 			continue
 		}
 		if n := allocated(func() {
 			if _, err := p.inside(); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: inside: %v", name, err)
 			}
 		}); n > maximum {
-			t.Errorf("%s: %d bytes to compile it for inside", name, n)
+			t.Errorf("%s: %d bytes allocated by inside", name, n)
 		}
 		s := Search{Pattern: p, Text: strings.Repeat("a", 2000), Heavy: func() error { return errors.New("enough") }, estimatedWork: heavySearch}
 		if n := allocated(func() {
@@ -148,19 +148,19 @@ func TestCostOfPatterns(t *testing.T) {
 				}
 			}
 		}); n > 2*maximum {
-			t.Errorf("%s: %d bytes to search for it", name, n)
+			t.Errorf("%s: %d bytes allocated to search", name, n)
 		}
 		if again, _ := CompilePattern(source); again != p {
-			t.Errorf("%s is compiled again", name)
+			t.Errorf("%s was compiled again", name)
 		}
 	}
 }
 
-// TestBytesOfPatterns: the memory that a pattern retains is bounded by its instructions. It is not parallel: it
+// TestPatternMemory: the memory that a pattern retains is bounded by its instructions. It is not parallel: it
 // measures.
 //
 //nolint:paralleltest // as said
-func TestBytesOfPatterns(t *testing.T) {
+func TestPatternMemory(t *testing.T) {
 	sources := []string{`^a$`, `^v(\d+)\.(\d+)$`, `^\pL+$`, `^[^\pL\pN]{980}`, `\A(?:\pL\d){400}`,
 		`^` + strings.Repeat(`(`, 450) + `\pL` + strings.Repeat(`)`, 450),
 		`(?i)^` + strings.Repeat(`k`, 900), `^.{900}`, `^(?:a|b|c|\pN){90}$`, `^(?:\pL\d){400}$`,
@@ -183,14 +183,14 @@ func TestBytesOfPatterns(t *testing.T) {
 			}
 		}) / n
 		if maximum := 80*s.memory() + 32<<10; retained > maximum {
-			t.Errorf("%.40s…: %d bytes are kept, counted as %d instructions", source, retained, s.memory())
+			t.Errorf("%.40s…: %d bytes retained, counted as %d instructions", source, retained, s.memory())
 		}
 		runtime.KeepAlive(&all)
 	}
 }
 
-// TestPatternsStored: the cache of patterns is bounded.
-func TestPatternsStored(t *testing.T) {
+// TestPatternCacheIsBounded: the cache of patterns is bounded.
+func TestPatternCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	for i := range 3000 {
 		source := fmt.Sprintf("kept%d", i)
@@ -204,14 +204,14 @@ func TestPatternsStored(t *testing.T) {
 		n, size := len(patterns.m), patterns.retained
 		patterns.Unlock()
 		if n > maxPatterns || size > maxPatternMemory || size <= 0 {
-			t.Fatalf("%d patterns, %d instructions", n, size)
+			t.Fatalf("the cache has %d patterns with %d instructions", n, size)
 		}
 	}
 }
 
-func TestSearchIsWatched(t *testing.T) {
+func TestHeavySearchIsStopped(t *testing.T) {
 	t.Parallel()
-	enough := errors.New("enough")
+	errStop := errors.New("enough")
 	text := strings.Repeat("a", 80_000)
 	for source, heavy := range map[string]bool{`a.*b|a`: true, `(a.*b)|(a)`: true, `\ba.*b|a`: true, `a{1000}`: true, `a`: false,
 		`a+b`: false, `xyz`: false, `^a`: false} {
@@ -220,7 +220,7 @@ func TestSearchIsWatched(t *testing.T) {
 		calls := 0
 		s := Search{Pattern: p, Text: text, Heavy: func() error {
 			if calls++; calls == 3 {
-				return enough
+				return errStop
 			}
 			return nil
 		}}
@@ -228,18 +228,18 @@ func TestSearchIsWatched(t *testing.T) {
 		for range s.All() {
 			n++
 		}
-		if stopped := s.Err() != nil; stopped != heavy || stopped && !errors.Is(s.Err(), enough) {
-			t.Errorf("%s: %d matches, %d calls, %v", source, n, calls, s.Err())
+		if stopped := s.Err() != nil; stopped != heavy || stopped && !errors.Is(s.Err(), errStop) {
+			t.Errorf("%s: %d matches, %d calls of Heavy, error %v", source, n, calls, s.Err())
 		}
 		if want := regexp.MustCompile(source).FindAllStringIndex(text[:100], -1); calls > 3 || !heavy && (n > 0) != (len(want) > 0) {
-			t.Errorf("%s: %d matches, %d calls", source, n, calls)
+			t.Errorf("%s: wrong matches (%d) or too many calls of Heavy (%d)", source, n, calls)
 		}
 	}
 	p, err := newPattern(`(a?){500}$|b`)
 	must(t, err)
-	s := Search{Pattern: p, Text: text, Heavy: func() error { return enough }}
-	if s.matches() || !errors.Is(s.Err(), enough) {
-		t.Error("a match in a text that was not read to its end", s.Err())
+	s := Search{Pattern: p, Text: text, Heavy: func() error { return errStop }}
+	if s.matches() || !errors.Is(s.Err(), errStop) {
+		t.Error("matches succeeded in a stopped search:", s.Err())
 	}
 }
 
@@ -276,7 +276,7 @@ func TestLiteralPatterns(t *testing.T) {
 			}
 		}
 		if retained > maxInlineInstructions || retained == 0 && large == 0 {
-			t.Errorf("%.40s…: %d instructions kept, %d larger patterns", source, retained, large)
+			t.Errorf("%.40s…: %d instructions inline, %d larger patterns", source, retained, large)
 		}
 		x, faults := CompileExpression(source, scope())
 		if len(faults) > 0 {
@@ -303,7 +303,7 @@ func FuzzPattern(f *testing.F) {
 		checked := CheckPattern(source)
 		p, failure := CompilePattern(source)
 		if (checked == nil) != (failure == nil) {
-			t.Fatalf("%q: %v, %v", source, checked, failure)
+			t.Fatalf("%q: CheckPattern returns %v, CompilePattern %v", source, checked, failure)
 		}
 		if failure != nil {
 			return

@@ -24,25 +24,25 @@ func drawPattern(t *rapid.T, depth int) string {
 			`(?i)ab`, `\pL`, `()`,
 			`\Qa.\E`}).Draw(t, "leaf")
 	}
-	one := func() string { return drawPattern(t, depth-1) }
+	inner := func() string { return drawPattern(t, depth-1) }
 	switch rapid.IntRange(0, 6).Draw(t, "form") {
 	case 0:
-		return one() + one()
+		return inner() + inner()
 	case 1:
-		return one() + "|" + one()
+		return inner() + "|" + inner()
 	case 2:
-		return "(" + one() + ")"
+		return "(" + inner() + ")"
 	case 3:
 		low, more := rapid.IntRange(0, 4).Draw(t, "low"), rapid.IntRange(0, 4).Draw(t, "more")
 		times := rapid.SampledFrom([]string{fmt.Sprintf("{%d}", low), fmt.Sprintf("{%d,}", low),
 			fmt.Sprintf("{%d,%d}", low, low+more)}).Draw(t, "times")
-		return "(?:" + one() + ")" + times
+		return "(?:" + inner() + ")" + times
 	case 4:
-		return "(?:" + one() + ")" + rapid.SampledFrom([]string{"*", "+", "?", "*?", "+?", "??"}).Draw(t, "times")
+		return "(?:" + inner() + ")" + rapid.SampledFrom([]string{"*", "+", "?", "*?", "+?", "??"}).Draw(t, "times")
 	case 5:
-		return "(?:" + one() + "|" + one() + "|" + one() + ")"
+		return "(?:" + inner() + "|" + inner() + "|" + inner() + ")"
 	}
-	return one()
+	return inner()
 }
 
 // allocated returns the number of bytes that f allocates. Nothing else may run meanwhile.

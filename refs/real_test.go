@@ -21,7 +21,7 @@ func TestRealChains(t *testing.T) {
 	for file, chains := range map[string]int{"taubench.jsonl": 91, "bfcl_base.jsonl": 111, "bfcl_long_context.jsonl": 94} {
 		f, err := os.Open(filepath.Join("..", "..", "shared", "data", file))
 		if err != nil {
-			t.Skipf("the recorded chains are not here: %v", err)
+			t.Skipf("the recorded chains are missing: %v", err)
 		}
 		defer f.Close()
 		lines := bufio.NewScanner(f)

@@ -34,7 +34,7 @@ func wantCode(tb testing.TB, err error, code fault.Code) *fault.Error {
 	tb.Helper()
 	e, ok := fault.As(err)
 	if !ok || e.Code != code {
-		tb.Fatalf("error is %v, want the code %s", err, code)
+		tb.Fatalf("got error %v, want code %s", err, code)
 	}
 	return e
 }

@@ -10,8 +10,8 @@ import (
 
 // unexpectedFault is the fault of a reference followed by something that cannot continue it.
 func (p *referenceParser) unexpectedFault() *fault.Error {
-	if what := p.computation(); what != "" {
-		return p.malformed(p.pos, "A reference cannot go on with %s. %s", what, computeRemedy)
+	if computation := p.computation(); computation != "" {
+		return p.malformed(p.pos, "A reference cannot go on with %s. %s", computation, computeRemedy)
 	}
 	c, _ := utf8.DecodeRuneInString(p.text[p.pos:])
 	return p.malformed(p.pos, "A reference cannot go on with %q here. Keys with such characters are quoted: $0[\"a key\"].", c)

@@ -44,7 +44,7 @@ func TestEveryNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := genNode(t, 4)
 		if !json.Valid([]byte(doc.raw)) {
-			t.Fatalf("the model made no JSON: %s", doc.raw)
+			t.Fatalf("the model generated invalid JSON: %s", doc.raw)
 		}
 		s := scopeOf(doc.raw)
 		visit(t, doc, "$0", "$0", func(v node, reference, expression string) {
@@ -68,8 +68,8 @@ func TestEveryNode(t *testing.T) {
 	})
 }
 
-// TestNoOther: a key or index that does not exist is never found, whatever the document.
-func TestNoOther(t *testing.T) {
+// TestMissingIsNeverFound: a key or index that does not exist is never found, whatever the document.
+func TestMissingIsNeverFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		doc := genNode(t, 3)
@@ -92,7 +92,7 @@ func TestNoOther(t *testing.T) {
 				return
 			}
 			if fault.CodeOf(err) != fault.ReferenceMissing {
-				t.Fatalf("%s in %s gives %s, %v", text, doc.raw, got, err)
+				t.Fatalf("%s in %s gives %s, %v; want reference_missing", text, doc.raw, got, err)
 			}
 		})
 	})

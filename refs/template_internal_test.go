@@ -21,10 +21,10 @@ func TestTemplate(t *testing.T) {
 	got, err := tpl.Resolve(context.Background(), nil, scopeOf(compact))
 	want := `{"$0.name":"Ann \"A\"","n":[1.10,{"deep":"x 2"},"$5"],"k\u00e9y":"a","plain":"a\/b$"}`
 	if err != nil || string(got) != want {
-		t.Errorf("resolves to %s, %v; want %s", got, err, want)
+		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 	if want := `{"$0.name":null,"n":[1.10,{"deep":""},"$5"],"k\u00e9y":null,"plain":"a\/b$"}`; string(tpl.Value()) != want {
-		t.Errorf("the value is %s, want %s", tpl.Value(), want)
+		t.Errorf("Value is %s, want %s", tpl.Value(), want)
 	}
 	var seen []string
 	for _, u := range tpl.Uses() {

@@ -43,18 +43,18 @@ func TestStepWithoutResult(t *testing.T) {
 	}
 }
 
-// TestOddBytes: texts that a line of a transcript cannot hold.
-func TestOddBytes(t *testing.T) {
+// TestUnprintableBytes: texts that a line of a transcript cannot hold.
+func TestUnprintableBytes(t *testing.T) {
 	t.Parallel()
 	for text, offset := range map[string]int{"$0.a\xff": 1, "$0.a\x00": 4} {
 		_, err := Parse(text)
 		if e := wantCode(t, err, fault.BadReference); e.Source != text || e.Offset != offset {
-			t.Errorf("%q: the caret is at %d of %q", text, e.Offset, e.Source)
+			t.Errorf("%q: wrong caret, at %d of %q", text, e.Offset, e.Source)
 		}
 	}
 	_, faults := CompileExpression("1 + \xff", scope())
 	if len(faults) == 0 || faults[0].Code != fault.BadExpression || faults[0].Offset != 0 {
-		t.Errorf("an expression that is no UTF-8: %v", faults)
+		t.Errorf("expression that is not UTF-8: %v", faults)
 	}
 	got, err := compileWhole(t, "tab\t\"q\" ${0.total} \\ é \u2028 <&>").Resolve(context.Background(), nil, scopeOf(compact))
 	var text string

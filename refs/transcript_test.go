@@ -28,34 +28,34 @@ func TestTranscripts(t *testing.T) {
 				results = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 				return text
 			}
-			given := gives[kind]
-			if given == nil {
-				t.Fatalf("no kind of section is %q", kind)
+			evaluate := evaluators[kind]
+			if evaluate == nil {
+				t.Fatalf("unknown kind of section %q", kind)
 			}
-			return transcript.Arrow(t, text, func(question string) string { return given(t, question, scopeOf(results...)) })
+			return transcript.Arrow(t, text, func(question string) string { return evaluate(t, question, scopeOf(results...)) })
 		})
 	})
 }
 
-// gives maps the kinds of sections to the functions that run their lines.
-var gives = map[string]func(t *testing.T, text string, s *Scope) string{
-	"expression": givenByExpression, "condition": givenByCondition, "selector": givenBySelector, "uses": givenByUses,
-	"template": func(t *testing.T, text string, s *Scope) string { return givenByTemplate(t, text, scope(), s) },
+// evaluators maps the kinds of sections to the functions that run their lines.
+var evaluators = map[string]func(t *testing.T, text string, s *Scope) string{
+	"expression": evaluateExpression, "condition": evaluateCondition, "selector": evaluateSelector, "uses": listUses,
+	"template": func(t *testing.T, text string, s *Scope) string { return resolveTemplate(t, text, scope(), s) },
 	// The input of the chain has who.
 	"template-with-who": func(t *testing.T, text string, s *Scope) string {
 		p := scope()
 		p.Input = func(key string) bool { return key == "who" }
-		return givenByTemplate(t, text, p, s)
+		return resolveTemplate(t, text, p, s)
 	},
 	"template-of-the-first-step": func(t *testing.T, text string, s *Scope) string {
-		return givenByTemplate(t, text, CompileScope{At: "/args", Steps: 2}, s)
+		return resolveTemplate(t, text, CompileScope{At: "/args", Steps: 2}, s)
 	},
 	"template-of-the-second-step": func(t *testing.T, text string, s *Scope) string {
-		return givenByTemplate(t, text, CompileScope{At: "/args", Step: 1, Steps: 2}, s)
+		return resolveTemplate(t, text, CompileScope{At: "/args", Step: 1, Steps: 2}, s)
 	},
 	"return": func(t *testing.T, text string, s *Scope) string {
 		s.Lenient = true
-		return givenByTemplate(t, text, CompileScope{At: "/args", Step: 2, Steps: 2}, s)
+		return resolveTemplate(t, text, CompileScope{At: "/args", Step: 2, Steps: 2}, s)
 	},
 	"reference": func(t *testing.T, text string, _ *Scope) string {
 		r, err := Parse(text)
@@ -66,7 +66,7 @@ var gives = map[string]func(t *testing.T, text string, s *Scope) string{
 	},
 }
 
-func givenByExpression(t *testing.T, text string, s *Scope) string {
+func evaluateExpression(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileExpression(text, scope())
 	if len(faults) > 0 {
 		return formatFaults(t, text, faults)
@@ -78,7 +78,7 @@ func givenByExpression(t *testing.T, text string, s *Scope) string {
 	return outcome(t, text, got, err)
 }
 
-func givenByCondition(t *testing.T, text string, s *Scope) string {
+func evaluateCondition(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileExpression(text, scope())
 	if len(faults) > 0 {
 		return formatFaults(t, text, faults)
@@ -87,7 +87,7 @@ func givenByCondition(t *testing.T, text string, s *Scope) string {
 	return outcome(t, text, fmt.Append(nil, yes), err)
 }
 
-func givenBySelector(t *testing.T, text string, s *Scope) string {
+func evaluateSelector(t *testing.T, text string, s *Scope) string {
 	x, faults := CompileSelector(text, scope())
 	if len(faults) > 0 {
 		return formatFaults(t, text, faults)
@@ -99,8 +99,8 @@ func givenBySelector(t *testing.T, text string, s *Scope) string {
 	return outcome(t, text, got, err)
 }
 
-// givenByTemplate resolves a text as a string in arguments, and appends the value to existing bytes.
-func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string {
+// resolveTemplate resolves a text as a string in arguments, and appends the value to existing bytes.
+func resolveTemplate(t *testing.T, text string, p CompileScope, s *Scope) string {
 	value, err := json.Marshal(text)
 	must(t, err)
 	tpl, faults := CompileTemplate(value, p)
@@ -118,7 +118,7 @@ func givenByTemplate(t *testing.T, text string, p CompileScope, s *Scope) string
 	return outcome(t, text, got, err)
 }
 
-func givenByUses(t *testing.T, text string, _ *Scope) string {
+func listUses(t *testing.T, text string, _ *Scope) string {
 	var all []string
 	for _, u := range compileExpression(t, text).Uses() {
 		use := Reference{root: u.Root, step: u.Step}.String()

@@ -47,7 +47,7 @@ func TestBatchOrder(t *testing.T) {
 			Run: func(_ context.Context, e *Entry) *chain.Answer {
 				begun.Add(1)
 				if n := running.Add(1); n > jobs {
-					t.Errorf("%d run at once", n)
+					t.Errorf("%d concurrent runs, want at most %d", n, jobs)
 				}
 				time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
 				running.Add(-1)
@@ -55,16 +55,16 @@ func TestBatchOrder(t *testing.T) {
 			}}
 		err := b.Each(t.Context(), func(e *Entry) error {
 			if want := fmt.Sprint(taken); string(e.Answer.JSON) != want || e.Label() != fmt.Sprintf("f:%d", taken+1) {
-				t.Errorf("got %s of %s, want %s", e.Answer.JSON, e.Label(), want)
+				t.Errorf("got answer %s of %s, want %s", e.Answer.JSON, e.Label(), want)
 			}
 			if n := int(begun.Load()) - taken; n > (readAhead+1)*jobs+2 {
-				t.Errorf("%d were begun before the first was taken", n)
+				t.Errorf("%d chains begun ahead of their turn", n)
 			}
 			taken++
 			return nil
 		}, noIdle)
 		if err != nil || taken != chains {
-			t.Errorf("%d taken, %v", taken, err)
+			t.Errorf("%d answers, want %d: %v", taken, chains, err)
 		}
 	})
 }
@@ -82,15 +82,15 @@ func TestBatchEnds(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		taken := 0
 		if err := b.Each(ctx, func(*Entry) error { taken++; return nil }, noIdle); err != nil || taken < 1 || taken > 3 {
-			t.Errorf("%d taken after the end, %v", taken, err)
+			t.Errorf("%d answers after the cancellation, want 1 to 3: %v", taken, err)
 		}
 		refused := errors.New("full")
 		b.Run = func(context.Context, *Entry) *chain.Answer { return &chain.Answer{} }
 		if err := b.Each(t.Context(), func(*Entry) error { return refused }, noIdle); !errors.Is(err, refused) {
-			t.Errorf("an answer that cannot be written: %v", err)
+			t.Errorf("Each with a failing write: %v, want %v", err, refused)
 		}
 		if err := b.Each(t.Context(), func(*Entry) error { return nil }, func() error { return refused }); !errors.Is(err, refused) {
-			t.Errorf("answers that cannot be flushed: %v", err)
+			t.Errorf("Each with a failing flush: %v, want %v", err, refused)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestReadLine(t *testing.T) {
 	}{{"a", 2, nil}, {"", 1, nil}, {long[:101], 200_001, nil}, {"b\r", 3, nil}, {"c", 1, io.EOF}} {
 		line, read, err := readLine(in, 100)
 		if string(line) != want.line || read != int64(want.read) || !errors.Is(err, want.err) {
-			t.Errorf("line %d: %.20q (%d bytes), %d, %v", i, line, len(line), read, err)
+			t.Errorf("line %d: got %.20q (%d bytes), %d bytes read, %v", i, line, len(line), read, err)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func similarChains(arg string, folders []string) []string {
 				continue
 			}
 			short := cmp.Or(NameOf(name), name)
-			if _, twice := paths[short]; !twice {
+			if _, isListed := paths[short]; !isListed {
 				names = append(names, short)
 				paths[short] = filepath.Join(folder, name)
 			}

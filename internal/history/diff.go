@@ -201,9 +201,9 @@ func compareCalls(a, b *tracedCall) Pair {
 			p.Differs = append(p.Differs, what)
 		}
 	}
-	av, bv := a.values(), b.values()
-	if av.Args != nil && bv.Args != nil {
-		p.Args = differences(comparableValue(av.Args), comparableValue(bv.Args))
+	aValues, bValues := a.values(), b.values()
+	if aValues.Args != nil && bValues.Args != nil {
+		p.Args = differences(comparableValue(aValues.Args), comparableValue(bValues.Args))
 		differs("args", len(p.Args) > 0)
 	} else {
 		differs("args", a.mac != "" && b.mac != "" && a.mac != b.mac)
@@ -211,8 +211,8 @@ func compareCalls(a, b *tracedCall) Pair {
 	differs("status", a.Status != b.Status)
 	differs("outcome", a.Outcome != b.Outcome && a.Outcome != "" && b.Outcome != "")
 	differs("code", a.Code != b.Code)
-	if av.Result != nil && bv.Result != nil {
-		p.Result = differences(comparableValue(av.Result), comparableValue(bv.Result))
+	if aValues.Result != nil && bValues.Result != nil {
+		p.Result = differences(comparableValue(aValues.Result), comparableValue(bValues.Result))
 		differs("result", len(p.Result) > 0)
 	} else {
 		differs("bytes", a.Bytes != b.Bytes)

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// ended returns the trace of a run that made these calls and ended ok.
-func (p *past) ended(calls ...journal.Call) *history.Trace {
+// successfulRun returns the trace of a run that made these calls and ended ok.
+func (p *testJournal) successfulRun(calls ...journal.Call) *history.Trace {
 	p.Helper()
 	run := p.begin("alice", fmt.Sprint(p.seen))
 	p.seen++
@@ -28,7 +28,7 @@ func (p *past) ended(calls ...journal.Call) *history.Trace {
 	return p.trace(run.ID())
 }
 
-func (p *past) trace(id string) *history.Trace {
+func (p *testJournal) trace(id string) *history.Trace {
 	p.Helper()
 	timeline, err := history.Of(p.Context(), p.Journal, id, nil)
 	if err != nil {
@@ -62,8 +62,8 @@ func pairs(d *history.Diff) string {
 
 func TestCompareRuns(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	first := p.ended(at(get, "0", `{"k":1}`), at(put, "1[10]", `{"k":3}`), at(put, "1[9]", `{"k":2}`), at(put, "2", `{"k":4}`))
+	p := newTestJournal(t)
+	first := p.successfulRun(at(get, "0", `{"k":1}`), at(put, "1[10]", `{"k":3}`), at(put, "1[9]", `{"k":2}`), at(put, "2", `{"k":4}`))
 	for name, test := range map[string]struct {
 		calls []journal.Call
 		want  string
@@ -78,12 +78,12 @@ func TestCompareRuns(t *testing.T) {
 		"another function":   {[]journal.Call{at(get, "0", `{"k":1}`), at(get, "1", `{"k":4}`)}, "0=0 +1 -1[9] -1[10] -2"},
 		"the order of steps": {[]journal.Call{at(put, "0", `{"k":4}`), at(get, "1", `{"k":1}`), at(put, "2[0]", `{"k":2}`), at(put, "2[1]", `{"k":3}`)}, "0=1 1[9]=2[0] 1[10]=2[1] 2=0"},
 	} {
-		d := history.Compare(first, p.ended(test.calls...))
+		d := history.Compare(first, p.successfulRun(test.calls...))
 		if got := pairs(d); got != test.want {
-			t.Errorf("%s: %s\nwant %s", name, got, test.want)
+			t.Errorf("%s: got %s\nwant %s", name, got, test.want)
 		}
 		if same := name == "the same" || name == "the order of steps"; d.Equal != same {
-			t.Errorf("%s: equal is %t", name, d.Equal)
+			t.Errorf("%s: Equal is %t, want %t", name, d.Equal, same)
 		}
 	}
 }
@@ -91,32 +91,32 @@ func TestCompareRuns(t *testing.T) {
 // TestCompareOutcomes: calls with the same arguments differ if they ended differently, and so do runs.
 func TestCompareOutcomes(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
-	ran := func(name string, e journal.Event, end func(*journal.Run)) *history.Trace {
+	p := newTestJournal(t)
+	record := func(name string, e journal.Event, end func(*journal.Run)) *history.Trace {
 		run := p.begin("alice", name)
 		p.call(run, put, 0, e)
 		end(run)
 		return p.trace(run.ID())
 	}
-	well := func(run *journal.Run) { run.Answered(1, 0) }
-	ok := ran("ok", applied, well)
-	bad := ran("bad", refused, func(run *journal.Run) { p.failed(run, fault.FunctionFailed, 1) })
-	longer := ran("longer", journal.Event{Outcome: fault.Applied, Result: []byte(`100`)}, well)
+	succeed := func(run *journal.Run) { run.Answered(1, 0) }
+	ok := record("ok", applied, succeed)
+	bad := record("bad", refused, func(run *journal.Run) { p.failed(run, fault.FunctionFailed, 1) })
+	longer := record("longer", journal.Event{Outcome: fault.Applied, Result: []byte(`100`)}, succeed)
 	if got, want := pairs(history.Compare(ok, bad)), "1[3].0~1[3].0[status outcome code bytes]"; got != want {
-		t.Errorf("%s, not %s", got, want)
+		t.Errorf("compared to a failure: %s, want %s", got, want)
 	}
 	if got, want := pairs(history.Compare(ok, longer)), "1[3].0~1[3].0[bytes]"; got != want {
-		t.Errorf("%s, not %s", got, want)
+		t.Errorf("compared to a longer result: %s, want %s", got, want)
 	}
-	stopped := ran("stopped", applied, func(run *journal.Run) { p.failed(run, fault.Cancelled, 1) })
+	stopped := record("stopped", applied, func(run *journal.Run) { p.failed(run, fault.Cancelled, 1) })
 	if d := history.Compare(ok, stopped); d.Equal || pairs(d) != "1[3].0=1[3].0" {
-		t.Errorf("%s", pairs(d))
+		t.Errorf("compared to a cancelled run: %s", pairs(d))
 	}
 }
 
 func TestCompareRecordings(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := newTestJournal(t)
 	recording := func(lines ...string) *history.Trace {
 		path := filepath.Join(t.TempDir(), "r.jsonl")
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
@@ -134,21 +134,21 @@ func TestCompareRecordings(t *testing.T) {
 	b := recording(`{"fn":"store.put","args":{},"result":1}`, one, `{"fn":"store.put","args":{"k":2},"result":{"at":[1,3],"id":7.0}}`)
 	d := history.Compare(a, b)
 	if got, want := pairs(d), "line 1=line 2 line 2~line 3[result] line 3~line 1[status code bytes]"; got != want {
-		t.Errorf("%s, not %s", got, want)
+		t.Errorf("recordings: %s, want %s", got, want)
 	}
 	if got := fmt.Sprintf("%s", d.Calls[1].Result); got != `[{/at/1 2 3}]` {
-		t.Errorf("%s", got)
+		t.Errorf("differences of the results: %s", got)
 	}
-	run := p.ended(at(get, "0", `{"k":1.0}`), at(put, "1", `{"k":2}`), at(put, "2", `{"k":9}`))
+	run := p.successfulRun(at(get, "0", `{"k":1.0}`), at(put, "1", `{"k":2}`), at(put, "2", `{"k":9}`))
 	d = history.Compare(run, b)
 	if got, want := pairs(d), "0=line 2 1~line 3[bytes] 2~line 1[args]"; got != want {
-		t.Errorf("%s, not %s", got, want)
+		t.Errorf("run and recording: %s, want %s", got, want)
 	}
 	secrets := recording(`{"salt":"abc"}`, `{"fn":"store.get","args":{"k":{"secret":"AAAAAAAAAAAAAAAAAAAAAAAA"}},"result":"abc"}`)
 	others := recording(`{"salt":"def"}`, `{"fn":"store.get","args":{"k":{"secret":"BBBBBBBBBBBBBBBBBBBBBBBB"}},"result":"abc"}`)
-	for _, other := range []*history.Trace{others, p.ended(at(get, "0", `{"k":"hunter2"}`))} {
+	for _, other := range []*history.Trace{others, p.successfulRun(at(get, "0", `{"k":"hunter2"}`))} {
 		if d := history.Compare(secrets, other); !d.Equal {
-			t.Errorf("%s", pairs(d))
+			t.Errorf("calls with secrets differ: %s", pairs(d))
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		run := p.begin("alice", "")
 		p.call(run, at(put, "0", `{}`), time.Millisecond, applied)
 		var reports []string
@@ -38,7 +38,7 @@ func TestFollow(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond)
 			synctest.Wait()
 			if want = append(want, more...); !slices.Equal(reports, want) {
-				t.Fatalf("%q, not %q", reports, want)
+				t.Fatalf("reports %q, want %q", reports, want)
 			}
 		}
 		check()
@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 		check()
 		p.failed(run, fault.FunctionFailed, 1)
 		if err := <-done; err != nil || !slices.Equal(reports, want) {
-			t.Errorf("%v, %q", err, reports)
+			t.Errorf("Follow returns %v, reports %q", err, reports)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 func TestFollowRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		begin := func(name string) *journal.Run {
 			time.Sleep(time.Millisecond)
 			run := p.begin("alice", name)
@@ -73,7 +73,7 @@ func TestFollowRuns(t *testing.T) {
 		}
 		p.failed(begin("old"), fault.Timeout, 1)
 		begin("ended").Answered(1, 1)
-		goesOn := begin("goes on")
+		stillRunning := begin("goes on")
 		ctx, cancel := context.WithCancel(t.Context())
 		var reports []string
 		done := make(chan error)
@@ -84,7 +84,7 @@ func TestFollowRuns(t *testing.T) {
 			})
 		}()
 		time.Sleep(2 * time.Second)
-		p.failed(goesOn, fault.Timeout, 1)
+		p.failed(stillRunning, fault.Timeout, 1)
 		for i := range 3 {
 			begin(fmt.Sprint(i)).Answered(1, 1)
 		}
@@ -95,7 +95,7 @@ func TestFollowRuns(t *testing.T) {
 		}
 		want := []string{"ended: ok", "goes on: running", "goes on: failed", "0: ok", "1: ok", "2: ok"}
 		if !slices.Equal(reports, want) {
-			t.Errorf("%q, not %q", reports, want)
+			t.Errorf("reports %q, want %q", reports, want)
 		}
 	})
 }

@@ -15,25 +15,25 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// past is a journal, and the runs that a test writes in it.
-type past struct {
+// testJournal is a journal, and the runs that a test writes in it.
+type testJournal struct {
 	*testing.T
 	*journal.Journal
 	seen int // runs so far
 }
 
-func newPast(t *testing.T) *past {
+func newTestJournal(t *testing.T) *testJournal {
 	t.Helper()
 	j, err := journal.New(&journal.Memory{}, &journal.Options{Estimate: func(result []byte) int { return len(result) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
-	return &past{t, j, 0}
+	return &testJournal{t, j, 0}
 }
 
 // begin begins a run of a caller, with a name.
-func (p *past) begin(caller, name string) *journal.Run {
+func (p *testJournal) begin(caller, name string) *journal.Run {
 	return p.Begin(&journal.Start{Caller: caller, Chain: name, Key: "k-" + caller + name, Steps: 2,
 		Hash: func() string { return "" }, Text: []byte(`{}`), Functions: []string{"store.put", "store.get"}, Writes: true, Lookup: true, Canonical: canonical})
 }
@@ -48,7 +48,7 @@ func canonical(args []byte) []byte {
 }
 
 // call records a call of a run that takes some time.
-func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e journal.Event) {
+func (p *testJournal) call(run *journal.Run, c journal.Call, took time.Duration, e journal.Event) {
 	p.Helper()
 	if c.Args == nil {
 		c.Args = []byte(`{}`)
@@ -64,7 +64,7 @@ func (p *past) call(run *journal.Run, c journal.Call, took time.Duration, e jour
 }
 
 // failed ends a run as failed.
-func (p *past) failed(run *journal.Run, code fault.Code, tokens int) {
+func (p *testJournal) failed(run *journal.Run, code fault.Code, tokens int) {
 	p.Helper()
 	if err := run.EndUnfinished(journal.Failed, code); err != nil {
 		p.Fatal(err)
@@ -84,7 +84,7 @@ var (
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		first := p.begin("alice", "nightly")
 		p.call(first, get, 250*time.Microsecond, read)
 		p.call(first, put, 2*time.Millisecond, applied)
@@ -96,7 +96,7 @@ func TestRuns(t *testing.T) {
 
 		runs, err := history.Runs(t.Context(), p.Journal, &journal.Filter{})
 		if err != nil || len(runs) != 2 || runs[0].ID != second.ID() || runs[1].ID != first.ID() {
-			t.Fatalf("not the youngest first: %+v, %v", runs, err)
+			t.Fatalf("runs %+v, want the newest first: %v", runs, err)
 		}
 		for i, want := range []history.Run{
 			{ID: second.ID(), Status: journal.Failed, Code: fault.FunctionFailed, Key: "k-bob", Caller: "bob",
@@ -106,7 +106,7 @@ func TestRuns(t *testing.T) {
 		} {
 			want.Functions = []string{"store.put", "store.get"}
 			if got := fmt.Sprintf("%+v", runs[i]); got != fmt.Sprintf("%+v", want) {
-				t.Errorf("%s\nis not\n%+v", got, want)
+				t.Errorf("got %s\nwant %+v", got, want)
 			}
 		}
 		alice := "alice"
@@ -115,7 +115,7 @@ func TestRuns(t *testing.T) {
 		} {
 			runs, err := history.Runs(t.Context(), p.Journal, &filter)
 			if err != nil || len(runs) != 1 || runs[0].ID != first.ID() {
-				t.Errorf("by %s: %+v, %v", name, runs, err)
+				t.Errorf("filter by %s: %+v, %v", name, runs, err)
 			}
 		}
 	})
@@ -124,7 +124,7 @@ func TestRuns(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		run := p.begin("alice", "")
 		time.Sleep(5 * time.Millisecond)
 		p.call(run, get, 2*time.Millisecond, read)
@@ -161,7 +161,7 @@ func TestTimeline(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(timeline.List, want) {
-				t.Errorf("%+v\nis not\n%+v", timeline.List, want)
+				t.Errorf("got %+v\nwant %+v", timeline.List, want)
 			}
 		}
 		check(want)
@@ -171,53 +171,53 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// TestTimelineOfAssumed: a call whose outcome a caller has assumed is marked as such.
-func TestTimelineOfAssumed(t *testing.T) {
+// TestTimelineOfAssumedCall: a call whose outcome a caller has assumed is marked as such.
+func TestTimelineOfAssumedCall(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := newTestJournal(t)
 	run := p.begin("alice", "")
 	p.call(run, put, 0, journal.Event{Outcome: fault.SentUnknown, Code: fault.Timeout})
 	run.Append(journal.Event{Kind: journal.Assumed, Of: run.Past().Calls()[0].N, Outcome: fault.Applied, Result: []byte(`1`)})
 	p.failed(run, fault.Timeout, 0)
 	timeline, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
 	if err != nil || len(timeline.List) != 1 {
-		t.Fatalf("%+v, %v", timeline, err)
+		t.Fatalf("timeline %+v, %v", timeline, err)
 	}
 	if c := timeline.List[0]; !c.Assumed || c.Status != "ok" || c.Outcome != fault.Applied || c.Code != "" {
-		t.Errorf("%+v", c)
+		t.Errorf("assumed call %+v", c)
 	}
 }
 
-// TestTimelineOfOthers: a run of another caller counts as missing. The timeline of an empty run has an empty list.
-func TestTimelineOfOthers(t *testing.T) {
+// TestTimelineOfOtherCaller: a run of another caller counts as missing. The timeline of an empty run has an empty list.
+func TestTimelineOfOtherCaller(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := newTestJournal(t)
 	run := p.begin("alice", "")
 	p.failed(run, fault.Internal, 0)
 	bob, alice := "bob", "alice"
 	if _, err := history.Of(t.Context(), p.Journal, run.ID(), &bob); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("of bob: %v", err)
+		t.Errorf("Of by another caller: %v, want ErrNotFound", err)
 	}
 	if _, err := history.Of(t.Context(), p.Journal, "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("of none: %v", err)
+		t.Errorf("Of an unknown run: %v, want ErrNotFound", err)
 	}
 	if timeline, err := history.Of(t.Context(), p.Journal, run.ID(), &alice); err != nil || timeline.List == nil || len(timeline.List) != 0 {
-		t.Errorf("of alice: %+v, %v", timeline, err)
+		t.Errorf("Of by the caller: %+v, %v", timeline, err)
 	}
 }
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	p := newPast(t)
+	p := newTestJournal(t)
 	run := p.begin("alice", "")
 	p.failed(run, fault.Internal, 0)
 	id := run.ID()
-	for _, begins := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
-		if match, err := history.Find(t.Context(), p.Journal, begins); match != id || err != nil {
-			t.Errorf("%s: %q, %v", begins, match, err)
+	for _, prefix := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
+		if match, err := history.Find(t.Context(), p.Journal, prefix); match != id || err != nil {
+			t.Errorf("Find(%s) = %q, %v", prefix, match, err)
 		}
 	}
 	if match, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("%q, %v", match, err)
+		t.Errorf("Find of an unknown run = %q, %v", match, err)
 	}
 }

@@ -44,15 +44,15 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 			functions = append(functions, journal.Day{Function: name, Count: 1, Failures: d.Failures, Times: d.Times})
 		}
 	}
-	all := func(*journal.Day) bool { return true }
-	by := func(days []journal.Day, name func(*journal.Day) string) []Sum {
-		list := sums(days, name, all)
+	includeAll := func(*journal.Day) bool { return true }
+	sumsBy := func(days []journal.Day, name func(*journal.Day) string) []Sum {
+		list := sums(days, name, includeAll)
 		return list[:min(len(list), maxHourSums)]
 	}
-	h := &Hour{Functions: by(functions, func(d *journal.Day) string { return d.Function }),
-		Chains: by(runs, func(d *journal.Day) string { return d.Chain }), Callers: by(runs,
+	h := &Hour{Functions: sumsBy(functions, func(d *journal.Day) string { return d.Function }),
+		Chains: sumsBy(runs, func(d *journal.Day) string { return d.Chain }), Callers: sumsBy(runs,
 			func(d *journal.Day) string { return d.Caller })}
-	for _, s := range by(runs, func(*journal.Day) string { return "" }) {
+	for _, s := range sumsBy(runs, func(*journal.Day) string { return "" }) {
 		h.Sum = s
 		h.Name = "all"
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
-// counted returns sums without their times.
-func counted(sums []history.Sum) (list []history.Sum) {
+// withoutTimes returns sums without their times.
+func withoutTimes(sums []history.Sum) (list []history.Sum) {
 	for _, s := range sums {
 		s.P50, s.P95 = 0, 0
 		list = append(list, s)
@@ -24,7 +24,7 @@ func counted(sums []history.Sum) (list []history.Sum) {
 func TestStats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		nightly := p.begin("alice", "nightly")
 		for range 3 {
 			p.call(nightly, get, time.Millisecond, read)
@@ -52,8 +52,8 @@ func TestStats(t *testing.T) {
 				{Name: "bob", Count: 1, Failures: 1, Calls: 1, Tokens: 7}}},
 			"days": {stats.Days, []history.Sum{whole("2000-01-02", rest), whole("2000-01-01", first)}},
 		} {
-			if got := counted(test.got); !slices.Equal(got, test.want) {
-				t.Errorf("%s: %+v\nare not %+v", name, got, test.want)
+			if got := withoutTimes(test.got); !slices.Equal(got, test.want) {
+				t.Errorf("%s: got %+v\nwant %+v", name, got, test.want)
 			}
 		}
 	})
@@ -63,9 +63,9 @@ func TestStats(t *testing.T) {
 func TestWorthSaving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		newest := map[string]string{}
-		ran := func(hash, name string, steps, times int) {
+		record := func(hash, name string, steps, times int) {
 			for range times {
 				time.Sleep(time.Millisecond)
 				run := p.Begin(&journal.Start{Caller: "alice", Chain: name, Steps: steps, Hash: func() string { return hash }, Text: []byte(`{}`),
@@ -76,25 +76,25 @@ func TestWorthSaving(t *testing.T) {
 				newest[hash] = run.ID()
 			}
 		}
-		ran("often", "", 2, 5)
-		ran("seldom", "", 2, 2)
-		ran("short", "", 1, 9)
-		ran("named", "nightly", 2, 9)
-		ran("saved", "", 2, 9)
-		ran("saved", "chain.saved", 2, 1)
-		ran("oftener", "", 3, 6)
+		record("often", "", 2, 5)
+		record("seldom", "", 2, 2)
+		record("short", "", 1, 9)
+		record("named", "nightly", 2, 9)
+		record("saved", "", 2, 9)
+		record("saved", "chain.saved", 2, 1)
+		record("oftener", "", 3, 6)
 		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []history.SaveCandidate{{newest["oftener"], 6, 3, 12, []string{"store.get"}}, {newest["often"], 5, 2, 10, []string{"store.get"}}}
 		if got := stats.WorthSaving; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%+v\nnot %+v", got, want)
+			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		bob := "bob"
 		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil ||
 			len(stats.WorthSaving) > 0 {
-			t.Errorf("of bob: %+v, %v", stats, err)
+			t.Errorf("stats of another caller: %+v, %v", stats, err)
 		}
 	})
 }
@@ -103,16 +103,16 @@ func TestWorthSaving(t *testing.T) {
 func TestSumsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
-		ran := func(caller, name string) { // without a key, which would make it one run
+		p := newTestJournal(t)
+		record := func(caller, name string) { // without a key, which would make it one run
 			p.Begin(&journal.Start{Caller: caller, Chain: name, Hash: func() string { return "" }}).Answered(1, 0)
 		}
 		for day := range 2 {
 			for i := range 1000 {
-				ran("alice", fmt.Sprint("made up ", i))
+				record("alice", fmt.Sprint("made up ", i))
 			}
-			ran("alice", "made up 7")
-			ran("bob", "nightly")
+			record("alice", "made up 7")
+			record("bob", "nightly")
 			stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Since: time.Now()})
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestSumsAreBounded(t *testing.T) {
 func TestStatsOfTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		run := p.begin("alice", "")
 		for i := range 100 {
 			p.call(run, get, time.Duration(i+1)*time.Millisecond, read)
@@ -141,25 +141,25 @@ func TestStatsOfTimes(t *testing.T) {
 		run.Answered(1, 0)
 		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Function: "store.get"})
 		if err != nil || len(stats.Functions) != 1 || len(stats.Chains) != 0 {
-			t.Fatalf("%+v, %v", stats, err)
+			t.Fatalf("stats %+v, %v", stats, err)
 		}
-		about := func(got, want float64) bool { return got > want*0.93 && got < want*1.07 } // buckets are off by 6 %
-		if s := stats.Functions[0]; !about(s.P50, 50) || !about(s.P95, 95) {
-			t.Errorf("%+v", s)
+		near := func(got, want float64) bool { return got > want*0.93 && got < want*1.07 } // buckets are off by 6 %
+		if s := stats.Functions[0]; !near(s.P50, 50) || !near(s.P95, 95) {
+			t.Errorf("times %+v, want p50 of 50 and p95 of 95", s)
 		}
 	})
 }
 
-// TestStatsOfNothing: the stats of an empty history have empty lists, which are [] in JSON.
-func TestStatsOfNothing(t *testing.T) {
+// TestStatsOfEmptyHistory: the stats of an empty history have empty lists, which are [] in JSON.
+func TestStatsOfEmptyHistory(t *testing.T) {
 	t.Parallel()
-	stats, err := history.StatsOf(t.Context(), newPast(t).Journal, &journal.Filter{})
+	stats, err := history.StatsOf(t.Context(), newTestJournal(t).Journal, &journal.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, list := range [][]history.Sum{stats.Functions, stats.Chains, stats.Callers, stats.Days} {
 		if list == nil || len(list) != 0 {
-			t.Errorf("%+v", stats)
+			t.Errorf("nil or filled list in %+v", stats)
 		}
 	}
 }

@@ -75,14 +75,14 @@ func (d *differ) compare(at string, a, b gjson.Result, depth int) {
 }
 
 func (d *differ) objects(at string, a, b gjson.Result, depth int) {
-	others := b.Map()
+	remaining := b.Map()
 	a.ForEach(func(key, value gjson.Result) bool {
-		d.compare(fault.Key(at, key.Str), value, others[key.Str], depth+1)
-		delete(others, key.Str)
+		d.compare(fault.Key(at, key.Str), value, remaining[key.Str], depth+1)
+		delete(remaining, key.Str)
 		return true
 	})
 	b.ForEach(func(key, value gjson.Result) bool {
-		if _, left := others[key.Str]; left {
+		if _, left := remaining[key.Str]; left {
 			d.compare(fault.Key(at, key.Str), gjson.Result{}, value, depth+1)
 		}
 		return true

@@ -43,8 +43,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestDifferencesOfAny: values have differences if and only if they are not equal, and both have the values of each difference there.
-func TestDifferencesOfAny(t *testing.T) {
+// TestRandomDifferences: values have differences if and only if they are not equal, and both have the values of each difference there.
+func TestRandomDifferences(t *testing.T) {
 	t.Parallel()
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
@@ -61,15 +61,15 @@ func TestDifferencesOfAny(t *testing.T) {
 		b, _ := json.Marshal(value(3).Draw(t, "b"))
 		list := differences(a, b)
 		if equal := string(canonical(a)) == string(canonical(b)); equal != (len(list) == 0) {
-			t.Fatalf("%s and %s: %+v", a, b, list)
+			t.Fatalf("%s and %s: got differences %+v", a, b, list)
 		}
 		for _, d := range list {
 			if len(d.A) > 0 && len(d.B) > 0 && string(canonical(d.A)) == string(canonical(d.B)) {
-				t.Fatalf("%s and %s do not differ at %q: %+v", a, b, d.At, d)
+				t.Fatalf("%s and %s have a false difference at %q: %+v", a, b, d.At, d)
 			}
 			for _, side := range []struct{ whole, piece []byte }{{a, d.A}, {b, d.B}} {
 				if len(side.piece) > 0 && !slices.Contains(partsOf(side.whole), string(canonical(side.piece))) {
-					t.Fatalf("%s is not in %s", side.piece, side.whole)
+					t.Fatalf("the reported value %s is not in %s", side.piece, side.whole)
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func TestDifferencesAreBounded(t *testing.T) {
 	t.Parallel()
 	long := func(n int) []byte { return []byte("[" + strings.Repeat(fmt.Sprintf("%d,", n), 9999) + "0]") }
 	if list := differences(long(1), long(2)); len(list) != maxDifferences {
-		t.Errorf("%d differences", len(list))
+		t.Errorf("%d differences, want %d", len(list), maxDifferences)
 	}
 }
 
@@ -116,9 +116,9 @@ func TestValuesWithoutSecrets(t *testing.T) {
 		scrubber)
 	args, result := `{"password":"[redacted]","next_token":"n","text":"a [redacted]"}`, `[{"client_secret":"[redacted]"},"[redacted]"]`
 	if string(v.Args) != args || string(v.Result) != result {
-		t.Errorf("%s, %s", v.Args, v.Result)
+		t.Errorf("arguments %s, result %s", v.Args, v.Result)
 	}
 	if newValues(nil, nil, scrubber) != nil {
-		t.Error("values of nothing")
+		t.Error("newValues without arguments and result is not nil")
 	}
 }

@@ -25,11 +25,11 @@ func timeSpans(past *journal.Past) map[int]timeSpan {
 			if e.Kind == journal.Read {
 				s.began -= e.Took
 			}
-			of := attempt{string(e.MAC), e.Ordinal}
-			if began, known := first[of]; known && e.Attempt > 0 {
+			id := attempt{string(e.MAC), e.Ordinal}
+			if began, known := first[id]; known && e.Attempt > 0 {
 				s.began = began
 			}
-			first[of], spans[e.N] = s.began, s
+			first[id], spans[e.N] = s.began, s
 		case journal.Ended:
 			s := spans[e.Of]
 			s.ended = e.At

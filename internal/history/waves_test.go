@@ -30,7 +30,7 @@ func waves(t *history.Timeline) string {
 func TestWaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPast(t)
+		p := newTestJournal(t)
 		run := p.begin("alice", "")
 		read := func(position string, begins, takes int) {
 			time.Sleep(time.Duration(begins) * time.Millisecond)
@@ -70,10 +70,10 @@ func TestWaves(t *testing.T) {
 		}
 		want := "1:1+0 0:1+1 2[0]:2+0 2[1]:2+0 2[2]:2+3 3:3+1 resumed(0) waits(2) approved(2) 3:4+2 4:5+0"
 		if got := waves(timeline); got != want {
-			t.Errorf("%s\nnot\n%s", got, want)
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
-		if hour := timeline.List[6].After; hour < 3600_000 {
-			t.Errorf("resumed %v ms after the beginning", hour)
+		if after := timeline.List[6].After; after < 3600_000 {
+			t.Errorf("resumed %v ms after the beginning, want an hour", after)
 		}
 	})
 }

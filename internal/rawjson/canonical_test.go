@@ -45,24 +45,24 @@ func TestEqualValues(t *testing.T) {
 	for _, group := range groups {
 		want := canonicalText(t, group[0])
 		if other, ok := seen[want]; ok {
-			t.Errorf("%s and %s count as equal", other, group[0])
+			t.Errorf("different values %s and %s have the same canonical form", other, group[0])
 		}
 		seen[want] = group[0]
 		for _, value := range group {
 			if got := canonicalText(t, value); got != want {
-				t.Errorf("%s: %s, want %s as of %s", value, got, want, group[0])
+				t.Errorf("%s: got %s, want %s, as for %s", value, got, want, group[0])
 			}
 		}
 	}
 }
 
-// TestCanonicalOfOther: a byte that cannot begin a value of compact JSON is an error, wherever it is; nothing loops
+// TestCanonicalOfInvalid: a byte that cannot begin a value of compact JSON is an error, wherever it is; nothing loops
 // forever.
-func TestCanonicalOfOther(t *testing.T) {
+func TestCanonicalOfInvalid(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{" 1", "[ 1]", "[1, 2]", `{"a": 1}`, "x", "[x]"} {
 		if got, err := rawjson.AppendCanonical(nil, []byte(text)); err == nil {
-			t.Errorf("%q: %s", text, got)
+			t.Errorf("%q: got %s, want an error", text, got)
 		}
 	}
 }
@@ -102,14 +102,14 @@ func TestCanonicalAgainstModel(t *testing.T) {
 		}
 		got := canonicalText(t, string(a)) == canonicalText(t, string(b))
 		if want := equal(decode(t, a), decode(t, b)); got != want {
-			t.Fatalf("%s and %s: equal is %v, want %v", a, b, got, want)
+			t.Fatalf("%s and %s: same canonical form %v, want %v", a, b, got, want)
 		}
 		canonical := canonicalText(t, string(a))
 		if !equal(decode(t, a), decode(t, []byte(canonical))) {
-			t.Fatalf("%s became %s", a, canonical)
+			t.Fatalf("the canonical form of %s has another value: %s", a, canonical)
 		}
 		if again := canonicalText(t, canonical); again != canonical {
-			t.Fatalf("%s is not the canonical form of itself: %s", canonical, again)
+			t.Fatalf("the canonical form of the canonical %s is %s", canonical, again)
 		}
 	})
 }
@@ -172,14 +172,14 @@ func TestCanonicalIsBounded(t *testing.T) {
 		defer close(done)
 		deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 		if _, err := rawjson.AppendCanonical(nil, []byte(deep)); err == nil {
-			t.Errorf("deep: %v", err)
+			t.Errorf("deep value: %v, want an error", err)
 		}
 		digits := strings.Repeat("9", 1<<20)
 		if _, err := rawjson.AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
 			t.Errorf("long numbers: %v", err)
 		}
 		if _, err := rawjson.AppendCanonical(nil, []byte("1e"+digits)); err == nil {
-			t.Errorf("long exponent: %v", err)
+			t.Errorf("long exponent: %v, want an error", err)
 		}
 		wide := strings.Repeat(`{"b":0,"a":`, 900) + `"` + strings.Repeat("x", 1<<18) + `"` + strings.Repeat("}", 900)
 		if _, err := rawjson.AppendCanonical(nil, []byte(wide)); err != nil {
@@ -189,6 +189,6 @@ func TestCanonicalIsBounded(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("still at it")
+		t.Fatal("AppendCanonical takes longer than a minute")
 	}
 }

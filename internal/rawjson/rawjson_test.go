@@ -50,10 +50,10 @@ func FuzzScan(f *testing.F) {
 			t.Fatal(err)
 		}
 		if got := rawjson.AppendCompact(nil, b); !bytes.Equal(got, compact.Bytes()) {
-			t.Fatalf("%q is %q in short, want %q", text, got, compact.Bytes())
+			t.Fatalf("AppendCompact of %q = %q, want %q", text, got, compact.Bytes())
 		}
 		if blanks, _ := rawjson.Outline(b, 10_000); blanks != len(b)-compact.Len() {
-			t.Fatalf("%q has %d blanks, want %d", text, blanks, len(b)-compact.Len())
+			t.Fatalf("Outline of %q returns %d blanks, want %d", text, blanks, len(b)-compact.Len())
 		}
 		checkPieces(t, b)
 	})
@@ -79,7 +79,7 @@ func checkOutline(t *testing.T, text string) {
 		}
 	}
 	if deep != want {
-		t.Fatalf("%q is too deep at %d, want %d", text, deep, want)
+		t.Fatalf("Outline of %q returns depth position %d, want %d", text, deep, want)
 	}
 }
 
@@ -88,7 +88,7 @@ func checkPieces(t *testing.T, value []byte) {
 	t.Helper()
 	start := rawjson.SkipBlanks(value, 0)
 	if end := rawjson.ValueEnd(value, start); rawjson.SkipBlanks(value, end) != len(value) {
-		t.Fatalf("%q ends at %d", value, end)
+		t.Fatalf("ValueEnd of %q = %d, want its end", value, end)
 	}
 	var got, want []string
 	parsed := gjson.ParseBytes(value)
@@ -102,7 +102,7 @@ func checkPieces(t *testing.T, value []byte) {
 			got = append(got, "", string(value[start:end]))
 		}
 		if again := slices.Collect(starts(rawjson.Inside(value))); len(again)*2 != len(got) {
-			t.Fatalf("%q has %d values", value, len(again))
+			t.Fatalf("Values of %q yields a wrong number of values: %d", value, len(again))
 		}
 	default:
 		checkText(t, parsed)
@@ -120,7 +120,7 @@ func checkPieces(t *testing.T, value []byte) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("%q has the parts %q, want %q", value, got, want)
+		t.Fatalf("pieces of %q are %q, want %q", value, got, want)
 	}
 	for i := 1; i < len(got); i += 2 {
 		checkPieces(t, []byte(got[i]))
@@ -148,7 +148,7 @@ func checkText(t *testing.T, value gjson.Result) {
 		t.Fatal(err)
 	}
 	if got := rawjson.Unquote(raw); got != want {
-		t.Fatalf("%s is %q, want %q", raw, got, want)
+		t.Fatalf("Unquote(%s) = %q, want %q", raw, got, want)
 	}
 }
 
@@ -160,11 +160,11 @@ func TestQuote(t *testing.T) {
 		quoted := rawjson.AppendQuote(nil, text)
 		if !gjson.ValidBytes(quoted) || rawjson.StringEnd(quoted, 0) != len(quoted) ||
 			rawjson.Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
-			t.Fatalf("%q became %s", text, quoted)
+			t.Fatalf("AppendQuote of %q = %s", text, quoted)
 		}
 	})
 	if got := string(rawjson.AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
-		t.Error(got)
+		t.Errorf("AppendQuote = %q", got)
 	}
 }
 
@@ -172,16 +172,16 @@ func TestVisible(t *testing.T) {
 	t.Parallel()
 	const text = "{\"a\":\"\\\"é\u00a0日👍\u0301\"}"
 	if got := string(rawjson.Visible([]byte(text))); got != text {
-		t.Errorf("%q became %q", text, got)
+		t.Errorf("Visible(%q) = %q", text, got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
 		got := rawjson.Visible(rawjson.AppendQuote(nil, want))
 		if back := rawjson.Unquote(string(got)); back != rawjson.Unquote(string(rawjson.AppendQuote(nil, want))) {
-			t.Fatalf("%q is shown as %s, which is %q", want, got, back)
+			t.Fatalf("Visible of %q = %s, which unquotes to %q", want, got, back)
 		}
 		if i := bytes.IndexFunc(got, func(c rune) bool { return !unicode.IsGraphic(c) }); i >= 0 {
-			t.Fatalf("%q is shown as %q", want, got)
+			t.Fatalf("Visible of %q has invisible characters: %q", want, got)
 		}
 	})
 }
@@ -211,6 +211,6 @@ func TestAllocations(t *testing.T) {
 		_, _ = rawjson.ValueEnd(text, 1), rawjson.ValueEnd(value, 1)
 		_ = rawjson.Unquote(`"plain"`)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }

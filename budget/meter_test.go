@@ -128,8 +128,8 @@ func TestMeterAllows(t *testing.T) {
 		}
 		cost := c.Count(bytes.Join(pieces, nil), -1)
 		limit := max(0, rapid.OneOf(rapid.IntRange(cost-2, cost+2), rapid.IntRange(0, 4*cost+10)).Draw(t, "limit"))
-		if within, want := budget.NewMeter(c, limit).Allows(pieces...), limit == 0 || cost <= limit; within != want {
-			t.Fatalf("%d tokens, limit %d: Allows returns %v", cost, limit, within)
+		if got, want := budget.NewMeter(c, limit).Allows(pieces...), limit == 0 || cost <= limit; got != want {
+			t.Fatalf("%d tokens, limit %d: Allows returns %v", cost, limit, got)
 		}
 	})
 }
@@ -163,9 +163,9 @@ func TestForeignCounter(t *testing.T) {
 	if !m.Allows([]byte("abc"), []byte("de")) || m.Allows([]byte("abc"), []byte("def")) {
 		t.Error("Allows does not use the given counter")
 	}
-	for others, want := range map[int]int{0: 1, 8: 9, 9: 11, 97: 99, 98: 101, 997: 1001} {
-		if n := m.SelfCount(make([]byte, others), nil); n != want {
-			t.Errorf("%d bytes and the digits of their number are %d bytes, want %d", others, n, want)
+	for length, want := range map[int]int{0: 1, 8: 9, 9: 11, 97: 99, 98: 101, 997: 1001} {
+		if n := m.SelfCount(make([]byte, length), nil); n != want {
+			t.Errorf("SelfCount of %d bytes = %d, want %d", length, n, want)
 		}
 	}
 }

@@ -172,8 +172,8 @@ func (r *Results) resultOrProbe(w *work, result []byte, envelope *Envelope, clon
 	if clone != nil {
 		result = clone(result)
 	}
-	p, shown, err := r.describeWithin(w, result, envelope)
-	return answer{result: shown, probes: []*probe{p}}, err
+	p, preview, err := r.describeWithin(w, result, envelope)
+	return answer{result: preview, probes: []*probe{p}}, err
 }
 
 // clip removes large spare capacity, which a store would retain without counting it.

@@ -24,17 +24,17 @@ func TestRights(t *testing.T) {
 				Scope: rapid.SampledFrom([]string{"", "x.*", "x.* y.*", "1", ":"}).Draw(t, "scope"),
 			}
 		})
-		owner, had := owners.Draw(t, "owner"), rights.Draw(t, "had")
-		token, _, err := results.WithRights(had).Keep(t.Context(), owner, []byte(`1`))
+		owner, before := owners.Draw(t, "owner"), rights.Draw(t, "had")
+		token, _, err := results.WithRights(before).Keep(t.Context(), owner, []byte(`1`))
 		must(t, err)
-		reader, has := owners.Draw(t, "who"), rights.Draw(t, "has")
-		want := reader == owner && has.Level >= had.Level && (has.Scope == "" || has.Scope == had.Scope)
-		_, _, err = results.WithRights(has).Value(t.Context(), reader, token)
+		reader, now := owners.Draw(t, "who"), rights.Draw(t, "has")
+		want := reader == owner && now.Level >= before.Level && (now.Scope == "" || now.Scope == before.Scope)
+		_, _, err = results.WithRights(now).Value(t.Context(), reader, token)
 		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
-			t.Fatalf("stored by %q with %+v, fetched by %q with %+v: %v", owner, had, reader, has, err)
+			t.Fatalf("stored by %q with %+v, fetched by %q with %+v: %v", owner, before, reader, now, err)
 		}
 		// A refused fetch does not change the result for its owner.
-		if _, _, err := results.WithRights(had).Value(t.Context(), owner, token); err != nil {
+		if _, _, err := results.WithRights(before).Value(t.Context(), owner, token); err != nil {
 			t.Fatal(err)
 		}
 	})

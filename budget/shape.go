@@ -108,11 +108,11 @@ func (o outline) longestText() (key string) {
 func (o outline) shape(maxRunes int) string {
 	switch o.kind {
 	case array:
-		of := "array of " + thousands(o.count)
+		summary := "array of " + thousands(o.count)
 		if o.items == object {
-			return of + " " + braces(keyNames(o.first), maxRunes-utf8.RuneCountInString(of)-1)
+			return summary + " " + braces(keyNames(o.first), maxRunes-utf8.RuneCountInString(summary)-1)
 		}
-		return of + itemNames[o.items]
+		return summary + itemNames[o.items]
 	case object:
 		return "object " + braces(o.memberNames(), maxRunes-len("object "))
 	case text:

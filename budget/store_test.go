@@ -69,7 +69,7 @@ func TestInvalidTokens(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	token := keep(t, r, "1")
-	for what, try := range map[string][2]string{
+	for name, try := range map[string][2]string{
 		"another owner":    {"you", token},
 		"no owner":         {"", token},
 		"another token":    {"me", "oc1_" + strings.Repeat("1", 39)},
@@ -90,7 +90,7 @@ func TestInvalidTokens(t *testing.T) {
 		e, _ := fault.As(err)
 		if e == nil || e.Code != fault.TokenExpired ||
 			e.Message != "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation." {
-			t.Errorf("%s: %v, want token_expired", what, err)
+			t.Errorf("%s: %v, want token_expired", name, err)
 		}
 	}
 	if _, _, err := r.Value(t.Context(), "me", token); err != nil {

@@ -39,8 +39,8 @@ func (e *Engine) Acquire(ctx context.Context, caller string) (release func(), er
 
 // abandonedFault is the fault for a request whose context ended before anything ran.
 func abandonedFault(ctx context.Context, err error, doing string) *fault.Error {
-	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
-		return given
+	if causeFault, ok := fault.As(context.Cause(ctx)); ok && causeFault != nil {
+		return causeFault
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", doing)

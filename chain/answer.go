@@ -56,9 +56,9 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 				describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	within, cancel := context.WithTimeout(ctx, max(s.maxDuration, minReturnTime))
+	evalCtx, cancel := context.WithTimeout(ctx, max(s.maxDuration, minReturnTime))
 	defer cancel()
-	raw, f := returned(within, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
+	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
 	if f == nil && r.plan.ret != nil {
 		f = s.hold(len(raw))
 	}
@@ -210,8 +210,8 @@ func (s *requestState) refuse(ctx context.Context, text []byte, p *plan, faults 
 func keepFirstCauses(list []*fault.Error) {
 	seen := map[string]bool{}
 	for i, f := range list {
-		state, cause, given := strings.Cut(f.Message, ": ")
-		if f.Code != fault.Unavailable || !given {
+		state, cause, hasCause := strings.Cut(f.Message, ": ")
+		if f.Code != fault.Unavailable || !hasCause {
 			continue
 		}
 		if seen[cause] {

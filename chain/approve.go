@@ -110,11 +110,11 @@ func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Sco
 	if r.askApproval == nil {
 		return r.stopForApproval(p, calls)
 	}
-	yes, err := r.askApproval(r.parent, calls)
+	approved, err := r.askApproval(r.parent, calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
-	case !yes:
+	case !approved:
 		r.record.Append(journal.Event{Kind: journal.Denied, Approvals: approvalNames(calls)})
 		r.approvalStopped.Store(true)
 		return refusedFault(p)

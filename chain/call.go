@@ -28,12 +28,12 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		s.endStep(p, ended)
 	}()
 	if p.when != nil {
-		yes, err := p.when.True(ctx, &scope)
+		met, err := p.when.True(ctx, &scope)
 		if err != nil {
 			r.setStepStatus(ctx, p, &s, nil, asFault(err, p.at+"/when"))
 			return s
 		}
-		if !yes {
+		if !met {
 			s.status, s.reason, s.raw = statusSkipped, reasonWhen, null
 			return s
 		}
@@ -330,8 +330,8 @@ func (r *run) interruptedFault(p *plannedStep) *fault.Error {
 
 // callerEndedFault says why the caller's context ended. It is the fault that the context was cancelled with, if there is one.
 func (r *run) callerEndedFault(at string) *fault.Error {
-	if given, ok := fault.As(context.Cause(r.parent)); ok && given != nil {
-		return given.Under(at)
+	if causeFault, ok := fault.As(context.Cause(r.parent)); ok && causeFault != nil {
+		return causeFault.Under(at)
 	}
 	if errors.Is(r.parent.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "the caller's deadline passed").Under(at)

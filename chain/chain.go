@@ -92,8 +92,8 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 // carryOut runs a plan, in this process or at workers, and answers when it has ended, or before if the request says so.
 func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
 	after, early, field := s.answersEarly(r)
-	durable := early && s.forWorkers(r)
-	if answer := s.handedBefore(ctx); answer != nil {
+	durable := early && s.wantsWorkers(r)
+	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
 	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // its answer comes from the journal, which needs no worker

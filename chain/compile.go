@@ -132,7 +132,7 @@ func (c *compiler) indexIDs(l *level) map[string]int {
 		if ids == nil {
 			ids = map[string]int{}
 		}
-		if first, taken := ids[id]; taken {
+		if first, exists := ids[id]; exists {
 			c.fault(fault.BadRequest, fault.Index(l.at+"/steps", i)+"/id", "step %d has the id %q already: ids are unique in a chain",
 				first, id)
 			continue

@@ -37,8 +37,8 @@ type DurableRun struct {
 	MaxTotalTokens int    // of the answer; 0: unlimited
 }
 
-// forWorkers reports whether workers carry out a run that may outlast its request.
-func (s *requestState) forWorkers(r *request) bool {
+// wantsWorkers reports whether workers carry out a run that may outlast its request.
+func (s *requestState) wantsWorkers(r *request) bool {
 	if r.Durable != nil {
 		return *r.Durable
 	}
@@ -46,9 +46,9 @@ func (s *requestState) forWorkers(r *request) bool {
 	return s.durable != nil && hasKey
 }
 
-// handedBefore answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well, since
+// answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well, since
 // the workers would continue it in any case.
-func (s *requestState) handedBefore(ctx context.Context) *Answer {
+func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
 	past := s.leasedRun
 	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
 		return nil
@@ -109,9 +109,9 @@ func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, afte
 
 // awaitWorkers returns the answer of a run if there is one in time. Until then the request can cancel the run.
 func (s *requestState) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
-	within, cancel := context.WithTimeout(ctx, after)
+	waitCtx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
-	a, err := s.durable.Wait(within, run)
+	a, err := s.durable.Wait(waitCtx, run)
 	switch {
 	case err == nil:
 		return a

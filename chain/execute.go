@@ -105,8 +105,8 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	}
 	ctx, cancel := s.withTimeLimit(ctx, s.maxDuration, r.outOfTimeFault(""))
 	defer cancel()
-	ctx, unwatch := r.watchPauses(ctx)
-	defer unwatch()
+	ctx, stopWatching := r.watchPauses(ctx)
+	defer stopWatching()
 	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.caller, Cached: func() { r.cached.Add(1) }}
 	if r.results != nil {
 		r.callbacks.Keep = r.storeForCaller
@@ -165,7 +165,7 @@ const noStep = -1
 // wait waits until a step has ended, or a slot is free for one that is ready.
 func (l *loop) wait(ctx context.Context) {
 	var slot chan<- struct{}
-	if len(l.ready) > 0 && !l.halted(ctx) && !l.callsScarce() {
+	if len(l.ready) > 0 && !l.halted(ctx) && !l.fewCallsLeft() {
 		slot = l.slots
 	}
 	l.pauses.add(-1)
@@ -182,8 +182,8 @@ func (l *loop) wait(ctx context.Context) {
 	}
 }
 
-// callsScarce reports whether there are fewer calls left than ready steps. The steps then run in the order written.
-func (l *loop) callsScarce() bool {
+// fewCallsLeft reports whether there are fewer calls left than ready steps. The steps then run in the order written.
+func (l *loop) fewCallsLeft() bool {
 	return int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready))
 }
 
@@ -224,7 +224,7 @@ func (l *loop) start(ctx context.Context) {
 			l.finishStep(i)
 			continue
 		}
-		runsAlone := len(l.ready) == 1 && l.running == 0 || l.callsScarce()
+		runsAlone := len(l.ready) == 1 && l.running == 0 || l.fewCallsLeft()
 		if l.slotless != noStep && (runsAlone || !l.tryAcquireSlot()) {
 			return // until a step ends or a slot is free
 		}

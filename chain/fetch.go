@@ -26,7 +26,7 @@ func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults 
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.Expired))
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
-	result, err := s.results.WithReserve(s.holdFetched).Answer(ctx, s.caller, f.wanted(), b.fullEnvelope(), query)
+	result, err := s.results.WithReserve(s.holdFetched).Answer(ctx, s.caller, f.toFetch(), b.fullEnvelope(), query)
 	if err != nil {
 		return s.failureAnswer(ctx, f.relocate(asFault(err, "")))
 	}
@@ -45,7 +45,7 @@ func (f *fetchRequest) relocate(e *fault.Error) *fault.Error {
 	return e.Under(f.at)
 }
 
-func (f *fetchRequest) wanted() budget.Fetch {
+func (f *fetchRequest) toFetch() budget.Fetch {
 	w := budget.Fetch{Token: f.Token, Mode: f.Mode, FilterKeys: f.FilterKeys, Query: f.Query}
 	if f.Page != nil {
 		w.Page, w.PageSet = *f.Page, true

@@ -38,9 +38,9 @@ func (d *decoder) checkResumption(r *request) {
 	}
 	for _, field := range []struct {
 		name  string
-		given bool
+		isSet bool
 	}{{"replace", r.Replace != nil}, {"assume", r.Assume != nil}, {"approve", r.Approve != ""}, {"undo", r.Undo}} {
-		if field.given {
+		if field.isSet {
 			d.fault(fault.BadRequest, "/"+field.name, "%s goes with resume, the text that a failed answer had", field.name)
 		}
 	}
@@ -100,8 +100,8 @@ func (d *decoder) decodeStep(v gjson.Result, at string, s *step) {
 // checkKind requires exactly one of fn, expr and chain, and refuses fields that make no sense with an expression.
 func (d *decoder) checkKind(s *step, at string) {
 	kinds := 0
-	for _, given := range []bool{s.Fn != "", s.Expr != nil, s.Chain != nil} {
-		if given {
+	for _, isSet := range []bool{s.Fn != "", s.Expr != nil, s.Chain != nil} {
+		if isSet {
 			kinds++
 		}
 	}

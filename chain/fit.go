@@ -120,9 +120,9 @@ func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 		lost := omit.resultLost
 		reductions[i](ctx, b, omit)
 		if omit.resultLost && !lost { // without the result, there may be room for what was left out
-			again := b.omitNothing()
-			again.probe, again.resultLost = omit.probe, true
-			omit, i = again, -1
+			restart := b.omitNothing()
+			restart.probe, restart.resultLost = omit.probe, true
+			omit, i = restart, -1
 		}
 		json, within = b.render(omit)
 	}

@@ -40,7 +40,7 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 	if s.pending {
 		return nil, errPending
 	}
-	raw, f := returned(ctx, p.inline, runs, scope)
+	raw, f := evalReturn(ctx, p.inline, runs, scope)
 	if first >= 0 {
 		s.call = runs[first].call
 		s.fn, s.outcome = runs[first].fn, runs[first].outcome
@@ -70,8 +70,8 @@ func skippedForBudget(runs []stepRun) bool {
 	return false
 }
 
-// returned evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
-func returned(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+// evalReturn evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
+func evalReturn(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
 	if p.ret == nil {
 		if raw := runs[len(runs)-1].raw; raw != nil {
 			return raw, nil

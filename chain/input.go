@@ -142,11 +142,11 @@ func (c *compiler) checkParams(values, params *table) {
 		if f, ok := fault.As(err); ok {
 			problem = f
 		}
-		at, why := "/params", strings.TrimPrefix(problem.Message, "chain.input: ")
-		if match := schemaPointer.FindStringSubmatch(why); match != nil {
-			at, why = at+match[1], match[2]
+		at, reason := "/params", strings.TrimPrefix(problem.Message, "chain.input: ")
+		if match := schemaPointer.FindStringSubmatch(reason); match != nil {
+			at, reason = at+match[1], match[2]
 		}
-		c.fault(fault.BadRequest, at, "params must be JSON Schemas: %s", why)
+		c.fault(fault.BadRequest, at, "params must be JSON Schemas: %s", reason)
 		return
 	}
 	entry, err := registry.Resolve("chain.input")

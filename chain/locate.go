@@ -48,18 +48,18 @@ func Locate(text []byte, list []*fault.Error) {
 
 // descend finds the offsets of targets within a value, whose key is at keyOffset.
 func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int) {
-	within := map[string][]*faultTarget{}
+	byName := map[string][]*faultTarget{}
 	for _, w := range all {
 		w.offset = value.Index
 		if w.ofKey && len(w.remaining) == 0 {
 			w.offset = keyOffset
 		}
 		if len(w.remaining) > 0 {
-			within[w.remaining[0]] = append(within[w.remaining[0]], w)
+			byName[w.remaining[0]] = append(byName[w.remaining[0]], w)
 			w.remaining = w.remaining[1:]
 		}
 	}
-	if *walked += len(value.Raw); len(within) == 0 || *walked > maxLocated {
+	if *walked += len(value.Raw); len(byName) == 0 || *walked > maxLocated {
 		return
 	}
 	isArray, i := value.IsArray(), -1
@@ -72,11 +72,11 @@ func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int)
 			i++
 			name, keyOffset = strconv.Itoa(i), v.Index
 		}
-		if inner := within[name]; inner != nil {
-			delete(within, name) // the first of duplicate keys
+		if inner := byName[name]; inner != nil {
+			delete(byName, name) // the first of duplicate keys
 			descend(v, keyOffset, inner, walked)
 		}
-		return len(within) > 0
+		return len(byName) > 0
 	})
 }
 

@@ -58,8 +58,8 @@ func FuzzMentions(f *testing.F) {
 			t.Fatalf("%s: %v", text, faults[0])
 		}
 		var mentioned []string
-		for _, one := range m.Functions {
-			mentioned = append(mentioned, one.Function)
+		for _, f := range m.Functions {
+			mentioned = append(mentioned, f.Function)
 		}
 		for _, name := range append(slices.Clone(fn.Spec.Saved.Names), fn.Spec.Saved.Undoes...) {
 			if !slices.Contains(mentioned, name) {

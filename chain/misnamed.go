@@ -37,15 +37,15 @@ func misnamedFault(step gjson.Result, at string) *fault.Error {
 	if len(wrong) == 0 || !hasKind && !fn.Exists() {
 		return nil
 	}
-	shown := ""
+	example := ""
 	if fn.Exists() {
-		shown = `"fn":` + fault.ClipRunes(fn.Raw, maxShownArgs) + ","
+		example = `"fn":` + fault.ClipRunes(fn.Raw, maxShownArgs) + ","
 	}
 	if args.Exists() {
-		shown += `"args":` + fault.ClipRunes(args.Raw, maxShownArgs)
+		example += `"args":` + fault.ClipRunes(args.Raw, maxShownArgs)
 	}
 	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "),
-		strings.TrimSuffix(shown, ",")).Under(at)
+		strings.TrimSuffix(example, ",")).Under(at)
 	f.Available = stepShape.names
 	return f
 }

@@ -328,23 +328,23 @@ func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) in
 }
 
 // appendSample fills the capacity of to with pieces of the texts that are gap bytes apart.
-func appendSample(to []byte, n int, text func(i int) []byte, gap int) []byte {
+func appendSample(dst []byte, n int, text func(i int) []byte, gap int) []byte {
 	skip, left := 0, pieceBytes // bytes until the next piece, and left in the current one
 	for i := range n {
-		for rest := text(i); len(to) < cap(to); {
+		for rest := text(i); len(dst) < cap(dst); {
 			if skip >= len(rest) {
 				skip -= len(rest)
 				break
 			}
 			rest = rest[skip:]
-			taken := rest[:min(left, len(rest), cap(to)-len(to))]
-			to, rest, skip, left = append(to, taken...), rest[len(taken):], 0, left-len(taken)
+			piece := rest[:min(left, len(rest), cap(dst)-len(dst))]
+			dst, rest, skip, left = append(dst, piece...), rest[len(piece):], 0, left-len(piece)
 			if left == 0 {
 				skip, left = gap, pieceBytes
 			}
 		}
 	}
-	return to
+	return dst
 }
 
 // beginStep reports the start of a step to the observer. It returns the function to call at its end; nil: none.

@@ -60,7 +60,7 @@ func TestObserversChangeNothing(t *testing.T) {
 		sabotaged[where] = engine(t, &world{}, chain.Options{Observer: saboteur{where}})
 	}
 	o := &watcher{}
-	good := engine(t, &world{}, chain.Options{Observer: o})
+	observed := engine(t, &world{}, chain.Options{Observer: o})
 	rapid.Check(t, func(t *rapid.T) {
 		request, _, lite := drawChain(t)
 		run := func(e *chain.Engine) (string, fault.Code) {
@@ -77,7 +77,7 @@ func TestObserversChangeNothing(t *testing.T) {
 			}
 		}
 		o.requests, o.violations = nil, nil
-		if got, c := run(good); got != want || c != code {
+		if got, c := run(observed); got != want || c != code {
 			t.Fatalf("with an observer: got %s %s, want %s %s", c, got, code, want)
 		}
 		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.violations) > 0 {

@@ -62,7 +62,7 @@ func (w *watcher) Request(ctx context.Context, r *chain.RequestInfo) (context.Co
 		copied.end = e
 		for _, s := range copied.steps {
 			if s.end == nil {
-				w.complain("%s has not ended before its request", s.At)
+				w.complain("%s did not end before its request", s.At)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (w *watcher) Step(ctx context.Context, s chain.StepInfo) (context.Context, 
 	defer w.mu.Unlock()
 	watched, ok := ctx.Value(watchedKey{}).(watchedPosition)
 	if !ok {
-		w.complain("%s runs in a context that the observer has not given", s.At)
+		w.complain("%s runs without the context of the observer", s.At)
 		return nil, nil
 	}
 	watching := &watchedStep{StepInfo: s}
@@ -187,7 +187,7 @@ func TestObservedContext(t *testing.T) {
 // TestObservedKinds checks the report of each kind of request.
 func TestObservedKinds(t *testing.T) {
 	t.Parallel()
-	ctx, yes := context.Background(), true
+	ctx, lite := context.Background(), true
 	for name, test := range map[string]struct {
 		do   func(*chain.Engine) *chain.Answer
 		kind chain.Kind
@@ -205,7 +205,7 @@ func TestObservedKinds(t *testing.T) {
 		}, chain.KindPlan, "", ""},
 		"a fetch": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"continuation_token":"oc1_x"}`), nil) }, chain.KindFetch, fault.TokenExpired, ""},
 		"a call": {func(e *chain.Engine) *chain.Answer {
-			return e.Call(ctx, &chain.Call{Function: "echo", Lite: &yes}, nil)
+			return e.Call(ctx, &chain.Call{Function: "echo", Lite: &lite}, nil)
 		}, chain.KindCall, "", "test.echo"},
 		"a failed call": {func(e *chain.Engine) *chain.Answer { return e.Call(ctx, &chain.Call{Function: "test.fail"}, nil) }, chain.KindCall, fault.FunctionFailed, "test.fail"},
 		"no function":   {func(e *chain.Engine) *chain.Answer { return e.Call(ctx, &chain.Call{Function: "test.nope"}, nil) }, chain.KindCall, fault.UnknownFunction, ""},
@@ -253,8 +253,8 @@ func TestObservedPass(t *testing.T) {
 		t.Errorf("request %+v, end %+v", r.RequestInfo, r.end)
 	}
 	plain := context.Background()
-	same, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.RequestInfo{Kind: chain.KindPass})
-	if end(&chain.RequestEnd{}); same != plain {
+	got, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.RequestInfo{Kind: chain.KindPass})
+	if end(&chain.RequestEnd{}); got != plain {
 		t.Error("Observe without an observer replaced the context")
 	}
 }

@@ -117,11 +117,11 @@ func canonical(args []byte) []byte {
 
 // journalFault is the fault for a journal that could not be read or written.
 func journalFault(err error, what string) *fault.Error {
-	why := err.Error()
+	cause := err.Error()
 	if coded, ok := fault.As(err); ok {
-		why = coded.Message
+		cause = coded.Message
 	}
-	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, why)
+	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, cause)
 	switch {
 	case errors.Is(err, journal.ErrTaken):
 		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", what)
@@ -283,9 +283,9 @@ func (r *run) siblingResult(c *journal.Call) []byte {
 	if !r.rehearsal {
 		return nil
 	}
-	for _, other := range r.record.EqualCalls(c) {
-		if other.Code == "" && other.Result != nil && sameStep(other.StepPath, c.StepPath) {
-			return other.Result
+	for _, earlier := range r.record.EqualCalls(c) {
+		if earlier.Code == "" && earlier.Result != nil && sameStep(earlier.StepPath, c.StepPath) {
+			return earlier.Result
 		}
 	}
 	return nil

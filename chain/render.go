@@ -84,19 +84,19 @@ func (b *answerBuilder) showsCallerWarnings(omit *omissions) bool {
 }
 
 func (b *answerBuilder) renderWarnings(w *jsonWriter, omit *omissions) {
-	var shown []*fault.Error
+	var warnings []*fault.Error
 	if b.showsCallerWarnings(omit) {
-		shown = slices.Clip(b.callerWarnings)
+		warnings = slices.Clip(b.callerWarnings)
 	}
 	if (!b.lite || b.err != nil) && !omit.noWarnings {
-		shown = append(shown, b.warnings...)
+		warnings = append(warnings, b.warnings...)
 	}
-	if len(shown) == 0 {
+	if len(warnings) == 0 {
 		return
 	}
 	w.key("warnings")
 	w.b = append(w.b, '[')
-	for _, f := range shown {
+	for _, f := range warnings {
 		b.renderWarning(w, f)
 	}
 	w.close(']')
@@ -129,7 +129,7 @@ func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
 	if b.run == nil || b.single != nil || omit.trace == traceNone {
 		return
 	}
-	some := false
+	opened := false
 	for i := range b.run.steps {
 		s := &b.run.steps[i]
 		switch {
@@ -138,15 +138,15 @@ func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
 		case omit.trace == traceNotOK && s.status == statusOK:
 			continue
 		}
-		if !some {
+		if !opened {
 			w.key("steps")
 			w.b = append(w.b, '[')
-			some = true
+			opened = true
 		}
 		full := b.trace == "full" && omit.trace == traceAsked
 		w.stepTrace(b.run.plan.steps[i], s, b.stepTokens[i], full, i == b.step)
 	}
-	if some {
+	if opened {
 		w.close(']')
 	}
 }
@@ -260,11 +260,11 @@ func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
 	if len(b.moreElements) == 0 && len(b.unstarted) == 0 {
 		return
 	}
-	shown := min(len(b.moreElements), omit.elements)
+	listed := min(len(b.moreElements), omit.elements)
 	if omit.elements > 0 {
 		w.key("elements")
 		w.b = append(w.b, '[')
-		for _, e := range b.moreElements[:shown] {
+		for _, e := range b.moreElements[:listed] {
 			w.open('{')
 			w.int("index", int64(e.index))
 			w.text("code", string(e.err.Code))
@@ -281,7 +281,7 @@ func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
 		}
 		w.close(']')
 	}
-	more := len(b.moreElements) - shown
+	more := len(b.moreElements) - listed
 	if omit.elements == 0 {
 		more += countElements(b.unstarted)
 	}

@@ -39,23 +39,23 @@ func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
 
 // answer carries out a call or not, and returns a randomly drawn answer. unknown: the caller cannot know whether it was carried out.
 func (s *depot) answer(do func() []byte) (result []byte, unknown bool, err error) {
-	mood := 1.0
+	luck := 1.0
 	if s.random.Float64() < s.faults {
-		mood = s.random.Float64()
+		luck = s.random.Float64()
 	}
 	switch {
-	case mood < 0.2:
+	case luck < 0.2:
 		return nil, false, &fault.Error{Code: fault.FunctionFailed, Status: 422, Message: "the shop says no"}
-	case mood < 0.3:
+	case luck < 0.3:
 		return nil, false, &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the shop is closed"}
-	case mood < 0.5:
+	case luck < 0.5:
 		return nil, true, fault.New(fault.Timeout, "the line is dead before it was heard")
 	}
 	result = do()
 	switch {
-	case mood < 0.7:
+	case luck < 0.7:
 		return nil, true, &fault.Error{Code: fault.FunctionFailed, Status: 500, Message: "the shop broke down with it in hand"}
-	case mood < 0.9:
+	case luck < 0.9:
 		return nil, true, fault.New(fault.Timeout, "the line is dead after it was heard")
 	}
 	return result, false, nil
@@ -72,7 +72,7 @@ func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, 
 	key := gjson.GetBytes(args, "key").Str
 	_, paid := steps.IdempotencyKey(ctx)
 	result, unknown, err := s.answer(func() []byte {
-		if _, there := s.items[key]; there && !repeatable && (paid == "" || s.paid[key] != paid) {
+		if _, exists := s.items[key]; exists && !repeatable && (paid == "" || s.paid[key] != paid) {
 			s.offense("%s was put twice", key)
 		}
 		s.items[key], s.paid[key] = gjson.GetBytes(args, "note").Raw, paid
@@ -87,7 +87,7 @@ func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, 
 func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
 	if s.approved[string(args)]--; s.approved[string(args)] < 0 {
-		s.offense("nobody has approved %s", args)
+		s.offense("%s was made without approval", args)
 	}
 	s.mu.Unlock()
 	return s.put(ctx, args, false)
@@ -106,10 +106,10 @@ func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
 	defer s.mu.Unlock()
 	key := gjson.GetBytes(args, "key").Str
 	if s.unsure[key] {
-		s.offense("%s was to be removed again, and may be gone", key)
+		s.offense("%s was removed again, although an earlier remove may have succeeded", key)
 	}
 	result, unknown, err := s.answer(func() []byte {
-		if _, there := s.items[key]; !there {
+		if _, exists := s.items[key]; !exists {
 			s.offense("%s was removed twice", key)
 		}
 		delete(s.items, key)
@@ -143,20 +143,20 @@ func (s *depot) page(ctx context.Context, args []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"rows":["row %d"],"next":%d}`, n, n+1), nil
 }
 
-// of returns the state of the items that the calls at a place put: how many exist, and for how many it is not known whether they were put
-// or removed.
-func (s *depot) of(base string) (present, unknown int) {
+// stateAt returns the state of the items that the calls at a place put: how many exist, and for how many it is not known whether they
+// were put or removed.
+func (s *depot) stateAt(base string) (present, unknown int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := func(key string) bool { return key == base || strings.HasPrefix(key, base+"#") }
+	belongs := func(key string) bool { return key == base || strings.HasPrefix(key, base+"#") }
 	for key := range s.items {
-		if is(key) {
+		if belongs(key) {
 			present++
 		}
 	}
 	for _, list := range []map[string]bool{s.unknown, s.unsure} {
-		for key, yes := range list {
-			if is(key) && yes {
+		for key, isUnknown := range list {
+			if belongs(key) && isUnknown {
 				unknown++
 			}
 		}

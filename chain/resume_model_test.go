@@ -192,7 +192,7 @@ func (w *deliveries) wantTrue(t *testing.T, source, position string, o outcomes)
 		}
 		return
 	}
-	present, unknown := w.shop.of(key)
+	present, unknown := w.shop.stateAt(key)
 	switch reported := o[fault.SentUnknown]; {
 	case present > o[fault.Applied]+reported, present < o[fault.Applied]:
 		t.Errorf("%s reports %v at %s, the shop has %d items", source, o, position, present)
@@ -320,13 +320,13 @@ func (w *deliveries) checkLeft(t *testing.T, answer gjson.Result) {
 		left[c.Get("at").Str]++
 	}
 	for position, key := range w.drawn.keys {
-		if present, _ := w.shop.of(key); present != left[position] && (present > left[position] || len(w.known(t, position)) < 2) {
+		if present, _ := w.shop.stateAt(key); present != left[position] && (present > left[position] || len(w.known(t, position)) < 2) {
 			t.Errorf("the undo reports %[2]d items left at %[1]s, the shop has %[3]d", position, left[position], present)
 		}
 	}
 	for _, c := range w.past(t).Calls() {
 		if c.Undo != nil && c.Outcome == fault.Applied && !c.Assumed && len(w.known(t, c.StepPath)) < 2 {
-			t.Errorf("the undo left %s, which it could undo", c.StepPath)
+			t.Errorf("the undo left the call at %s, which can be undone", c.StepPath)
 		}
 	}
 }

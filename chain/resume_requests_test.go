@@ -17,14 +17,14 @@ import (
 func (w *deliveries) assume(t *testing.T, positions []string) string {
 	var assumed []string
 	for _, position := range positions {
-		what := w.known(t, position)
-		if len(what) == 0 {
+		results := w.known(t, position)
+		if len(results) == 0 {
 			t.Errorf("the request asks about %s, whose outcome is known", position)
 		}
-		if len(what) != 1 {
+		if len(results) != 1 {
 			return ""
 		}
-		assumed = append(assumed, fmt.Sprintf("%q:%s", position, what[0]))
+		assumed = append(assumed, fmt.Sprintf("%q:%s", position, results[0]))
 	}
 	return "{" + strings.Join(assumed, ",") + "}"
 }
@@ -52,10 +52,10 @@ func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 					(p.Ended == c.Undoes || p.N == c.Undoes)
 			}))
 		}
-		_, there := w.shop.items[key]
+		_, exists := w.shop.items[key]
 		keys = append(keys, key)
 		switch {
-		case undo && there, !undo && !there:
+		case undo && exists, !undo && !exists:
 			assumed = append(assumed, `"not_sent"`)
 		case undo:
 			assumed = append(assumed, `"applied"`)

@@ -79,11 +79,11 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 				answer = e.Call(context.Background(), &chain.Call{Function: name, Args: args, Lite: &lite, MaxTotalTokens: limit}, caller)
 			}
 			isLean := strings.Contains(string(answer.JSON), `"continuation_token":"oc1_`) && !strings.Contains(string(answer.JSON), `"preview":`)
-			long := counter.Count([]byte(made), -1) > 100
-			may := long && name != "do.heavyWrite" && (name == "do.destroy" || strings.Trim(string(id), `"`) != "" &&
+			isLong := counter.Count([]byte(made), -1) > 100
+			mayBeLean := isLong && name != "do.heavyWrite" && (name == "do.destroy" || strings.Trim(string(id), `"`) != "" &&
 				strings.ContainsAny(string(id[:1]), `"-0123456789`))
-			must := may && (name == "do.destroy" || len(id) <= 40) // an expensive id is left out
-			if answer.OK && (isLean && !may || must && !isLean) {
+			mustBeLean := mayBeLean && (name == "do.destroy" || len(id) <= 40) // an expensive id is left out
+			if answer.OK && (isLean && !mayBeLean || mustBeLean && !isLean) {
 				t.Fatalf("lean form used: %t, for %d bytes: %s", isLean, len(made), answer.JSON)
 			}
 		}

@@ -159,8 +159,8 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 			"%s at %s has no undo: a step, or functions of the configuration, gives it before the call is made", c.Function, c.StepPath)
 	}
 	text := gjson.ParseBytes(c.Undo)
-	if why := text.Get("error"); why.Exists() {
-		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.StepPath, why.Str)
+	if problem := text.Get("error"); problem.Exists() {
+		return fault.New(fault.ReferenceMissing, "%s at %s has an undo that cannot be made: %s", c.Function, c.StepPath, problem.Str)
 	}
 	if c.UndoUnknown {
 		return fault.New(fault.ResumeConflict, "it is not known whether %s undid %s at %s", text.Get("fn").Str, c.Function, c.StepPath)

@@ -124,9 +124,9 @@ func (l *writeLog) setOutcome(stepPath string, outcome fault.Outcome) {
 		if !ok || group.outcome != fault.Applied {
 			continue
 		}
-		others := group.without(n)
+		remaining := group.without(n)
 		group.elements, group.calls, group.outcome = interval{n, n}, 1, outcome
-		l.list = append(slices.Replace(l.list, i, i+1, others...), group)
+		l.list = append(slices.Replace(l.list, i, i+1, remaining...), group)
 		return
 	}
 }

@@ -66,10 +66,10 @@ func (d *drawnChain) steps(prefix string, depth int) string {
 }
 
 func (d *drawnChain) step(position string, depth int) string {
-	extra, each := "", rapid.IntRange(0, 2).Draw(d.t, "each") == 0
+	extra, isForEach := "", rapid.IntRange(0, 2).Draw(d.t, "each") == 0
 	what := rapid.SampledFrom([]string{"applied", "applied", "applied", "applied", "failed", "not_sent", "sent_unknown", "garbled", "panics"})
 	assumed := `"` + what.Draw(d.t, "what") + `"`
-	if each {
+	if isForEach {
 		list := rapid.SliceOfN(what, 0, 12).Draw(d.t, "elements")
 		d.sizes[position] = len(list)
 		extra = fmt.Sprintf(`,"forEach":"['%s']","concurrency":%d`, strings.Join(list, "','"), rapid.IntRange(1, 4).Draw(d.t, "concurrency"))
@@ -92,7 +92,7 @@ func (d *drawnChain) step(position string, depth int) string {
 		extra += `,"orElse":0`
 	case kind == 6:
 		extra += `,"repeat":{"until":"$result.rounds >= 3","max":2}`
-	case kind == 7 && each:
+	case kind == 7 && isForEach:
 		assumed = `"$item.none"`
 	}
 	return fmt.Sprintf(`{"fn":"store.put","args":{"key":%q,"what":%s}%s}`, position, assumed, extra)

@@ -47,7 +47,7 @@ func (o *writeSummary) readResult(result gjson.Result) (known bool) {
 	o.status, o.object = httpAnswer(result)
 	body := o.object
 	switch {
-	case silent(body):
+	case saysOnlySuccess(body):
 		return true
 	case body.IsArray():
 		return o.countList(body)
@@ -106,8 +106,8 @@ func (o *writeSummary) reportsFailure(object gjson.Result) (fails bool) {
 	return fails
 }
 
-// silent reports whether a value says only that all went well.
-func silent(v gjson.Result) bool {
+// saysOnlySuccess reports whether a value says only that all went well.
+func saysOnlySuccess(v gjson.Result) bool {
 	return v.Type == gjson.Null || v.Type == gjson.True || v.Raw == `""`
 }
 

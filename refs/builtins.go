@@ -46,11 +46,11 @@ func splitter(name string) function {
 }
 
 func replace(e *evaluation, args []any) (any, error) {
-	s, old, by := args[0].(string), args[1].(string), args[2].(string)
+	s, old, replacement := args[0].(string), args[1].(string), args[2].(string)
 	if err := e.chargeWork(len(s) + len(old)); err != nil {
 		return nil, err
 	}
-	if err := e.chargeValue(len(s) + strings.Count(s, old)*len(by)); err != nil {
+	if err := e.chargeValue(len(s) + strings.Count(s, old)*len(replacement)); err != nil {
 		return nil, err
 	}
 	return call("replace", args)

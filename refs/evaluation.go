@@ -193,16 +193,16 @@ func (e *evaluation) rawValue(l *lookup) (string, error) {
 			for _, s := range l.segments[:i] {
 				before = s.appendMember(before)
 			}
-			why := kindOf(doc)
+			actual := kindOf(doc)
 			if kind == isAbsent && doc[0] == '[' && s.Kind == At {
-				why = "an array without that element"
+				actual = "an array without that element"
 			}
 			remedy := "Write ?. where null is expected."
 			if kind != isNull && (s.Key == "length" || s.Key == "size") {
 				remedy = "Write len(…)."
 			}
 			f := fault.New(fault.BadExpression, "%s is %s, so %s cannot be taken of it. %s",
-				clip(string(before)), why, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))), remedy)
+				clip(string(before)), actual, clip(string(Segment{Key: s.Key, Index: s.Index, Kind: s.Kind}.appendMember(nil))), remedy)
 			e.addAvailable(f, l, i)
 			return "", f
 		}
@@ -302,8 +302,8 @@ func rangeEnd(v any) (int, error) {
 	case int:
 		return n, nil
 	case float64:
-		if whole := int(n); float64(whole) == n {
-			return whole, nil
+		if i := int(n); float64(i) == n {
+			return i, nil
 		}
 	}
 	return 0, fault.New(fault.BadExpression, "%s", notRangeEnd(v))

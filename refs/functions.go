@@ -318,10 +318,10 @@ func matches(e *evaluation, args []any) (any, error) {
 
 // pattern compiles a regular expression that is computed at run time, or was too large to be stored with the expression.
 func (e *evaluation) pattern(source any) (*Pattern, error) {
-	text, made := source.(string)
+	text, isText := source.(string)
 	if literal, ok := source.(literalPattern); ok {
 		text = string(literal)
-	} else if !made || len(text) > maxPattern {
+	} else if !isText || len(text) > maxPattern {
 		return nil, fault.New(fault.BadExpression, "matches takes a regular expression of at most %d bytes.", maxPattern)
 	}
 	p := cachedPattern(text)

@@ -190,7 +190,7 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 	e := fault.New(fault.BadReference, "%s is not replaced inside a text. Write ${$%s} to insert the value, %s for the text itself; "+
 		"or put the text into input, which is never read for references.", mention, name, escaped)
 	if function := strings.TrimRight(text[:start-1], "("); function != "" && len(function) < start-1 && !strings.ContainsFunc(function,
-		notALetter) {
+		isNotLetter) {
 		e.Message = mention + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
@@ -199,7 +199,7 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 	return atOffset(e, text, start-1)
 }
 
-func notALetter(r rune) bool { return !unicode.IsLetter(r) }
+func isNotLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // textRemedy says how to write a text that was read as one reference. continues: the text only begins with one.
 func (s *CompileScope) textRemedy(text string, continues bool) string {

@@ -172,7 +172,7 @@ func predicateOf(before, message string) string {
 		if open <= 0 {
 			continue
 		}
-		name := before[strings.LastIndexFunc(before[:i], notInName)+1 : i]
+		name := before[strings.LastIndexFunc(before[:i], isNotNameRune)+1 : i]
 		_, known := builtin.Index[name]
 		_, unary := operator.Unary[name]
 		if _, binary := operator.Binary[name]; !known && !unary && !binary && name != "" && name != "status" {
@@ -183,7 +183,7 @@ func predicateOf(before, message string) string {
 	return ""
 }
 
-func notInName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+func isNotNameRune(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // excerpt returns the source around a byte offset.
 func excerpt(source string, offset int) string {

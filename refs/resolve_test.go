@@ -76,18 +76,18 @@ func TestMaps(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		doc := genNode(t, 4)
-		each, flat := []string{}, []string{}
+		items, flattened := []string{}, []string{}
 		for _, c := range doc.children {
-			each = append(each, c.raw)
+			items = append(items, c.raw)
 			if strings.HasPrefix(c.raw, "[") {
 				for _, g := range c.children {
-					flat = append(flat, g.raw)
+					flattened = append(flattened, g.raw)
 				}
 			} else {
-				flat = append(flat, c.raw)
+				flattened = append(flattened, c.raw)
 			}
 		}
-		for text, want := range map[string][]string{"$0[*]": each, "$0[**]": flat, "$0[*][**]": flat, "$0[*][*][**]": nil} {
+		for text, want := range map[string][]string{"$0[*]": items, "$0[**]": flattened, "$0[*][**]": flattened, "$0[*][*][**]": nil} {
 			value, _ := json.Marshal(text)
 			tpl, faults := CompileTemplate(value, scope())
 			if len(faults) > 0 {

@@ -73,9 +73,9 @@ func orNull(raw []byte) []byte {
 
 // noResult returns the error of a reference to a step without a result.
 func (s *Scope) noResult(number int) *fault.Error {
-	why := "has not ended"
+	state := "has not ended"
 	if number < len(s.Steps) && s.Steps[number].Status != "" {
-		why = "has the status " + s.Steps[number].Status
+		state = "has the status " + s.Steps[number].Status
 	}
-	return fault.New(fault.ReferenceMissing, "Step %d has no result: it %s. Give a default with ?? where that is expected.", number, why)
+	return fault.New(fault.ReferenceMissing, "Step %d has no result: it %s. Give a default with ?? where that is expected.", number, state)
 }

@@ -83,8 +83,8 @@ func evaluateCondition(t *testing.T, text string, s *Scope) string {
 	if len(faults) > 0 {
 		return formatFaults(t, text, faults)
 	}
-	yes, err := x.True(context.Background(), s)
-	return outcome(t, text, fmt.Append(nil, yes), err)
+	ok, err := x.True(context.Background(), s)
+	return outcome(t, text, fmt.Append(nil, ok), err)
 }
 
 func evaluateSelector(t *testing.T, text string, s *Scope) string {
@@ -125,8 +125,8 @@ func listUses(t *testing.T, text string, _ *Scope) string {
 		for _, s := range u.Path {
 			use = string(s.appendMember([]byte(use)))
 		}
-		for i, has := range []bool{u.Lenient, u.Status, u.Whole} {
-			if has {
+		for i, isSet := range []bool{u.Lenient, u.Status, u.Whole} {
+			if isSet {
 				use += []string{" lenient", " status", " whole"}[i]
 			}
 		}

@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("%q is split into %q, want %q", test.text, got, test.want)
 		}
 		if want := theOracle().pieces(t, []byte(test.text)); !slices.Equal(want, test.want) {
-			t.Errorf("the expression splits %q into %q, the table says %q", test.text, want, test.want)
+			t.Errorf("the expression splits %q into %q, the table wants %q", test.text, want, test.want)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestNextIsTheExpression(t *testing.T) {
 		text := texts(t, 24)
 		got, want := split(text), theOracle().pieces(t, text)
 		if !slices.Equal(got, want) {
-			t.Fatalf("%q is split into\n%q, the expression splits it into\n%q", text, got, want)
+			t.Fatalf("%q is split into\n%q, want, as by the expression,\n%q", text, got, want)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestNextOfShortTexts(t *testing.T) {
 	var check func(text string, more int)
 	check = func(text string, more int) {
 		if got, want := split([]byte(text)), theOracle().pieces(t, []byte(text)); !slices.Equal(got, want) {
-			t.Errorf("%q is split into %q, the expression splits it into %q", text, got, want)
+			t.Errorf("%q is split into %q, want, as by the expression, %q", text, got, want)
 		}
 		for _, k := range kinds {
 			if more > 0 {

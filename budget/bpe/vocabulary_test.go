@@ -20,14 +20,14 @@ func TestVocabularyEqualsPublished(t *testing.T) {
 		t.Errorf("the tokens have %d bytes in all, the file has %d", n, len(v.bytes))
 	}
 	maximum := 0
-	beside := make(map[string]bool)
+	adjacent := make(map[string]bool)
 	for token, rank := range published {
 		if got := v.rank([]byte(token)); got != uint32(rank) {
 			t.Errorf("%q has rank %d, want %d", token, got, rank)
 		}
 		maximum = max(maximum, len(token))
 		for i := 1; i < len(token); i++ {
-			beside[token[i-1:i+1]] = true
+			adjacent[token[i-1:i+1]] = true
 		}
 	}
 	if maximum != maxTokenBytes {
@@ -38,7 +38,7 @@ func TestVocabularyEqualsPublished(t *testing.T) {
 		want := uint32(neverAdjacent)
 		if rank, ok := published[two]; ok {
 			want = uint32(rank)
-		} else if beside[two] {
+		} else if adjacent[two] {
 			want = notToken
 		}
 		if got != want {

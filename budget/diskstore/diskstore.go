@@ -128,8 +128,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// usable returns why an operation cannot start: ctx has ended or the store is closed.
-func (s *Store) usable(ctx context.Context) error {
+// checkUsable returns why an operation cannot start: ctx has ended or the store is closed.
+func (s *Store) checkUsable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Put implements budget.Driver.
 func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
-	if err := s.usable(ctx); err != nil {
+	if err := s.checkUsable(ctx); err != nil {
 		return err
 	}
 	if len(e.Owner) > maxOwner {
@@ -270,7 +270,7 @@ func (s *Store) write(ctx context.Context, f *os.File, name string, e budget.Ent
 
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
-	if err := s.usable(ctx); err != nil {
+	if err := s.checkUsable(ctx); err != nil {
 		return err
 	}
 	f, _, _, err := s.open(key, os.O_RDWR)
@@ -286,7 +286,7 @@ func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error 
 
 // Delete implements budget.Driver.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	if err := s.usable(ctx); err != nil {
+	if err := s.checkUsable(ctx); err != nil {
 		return err
 	}
 	return s.remove(fileName(key))

@@ -223,7 +223,7 @@ func TestDamage(t *testing.T) {
 	const value = `{"items":[1,2,3],"name":"a name that is longer than the rest","again":"a name that is longer than the rest"}`
 	put(t, s, "k", c.entry(value))
 	path := filepath.Join(dir, names(t, dir)[0])
-	whole, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	check(t, err)
 	const expiry = 8 // bytes at the beginning
 	try := func(what string, content []byte) {
@@ -241,17 +241,17 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: Touch: %v", what, err)
 		}
 	}
-	for i := range whole {
-		changed := append([]byte(nil), whole...)
+	for i := range original {
+		changed := append([]byte(nil), original...)
 		changed[i] ^= 0xff
 		if i < expiry {
 			try("expiry", changed)
 			continue
 		}
 		try(fmt.Sprintf("byte %d changed", i), changed)
-		try(fmt.Sprintf("cut to %d bytes", i), whole[:i])
+		try(fmt.Sprintf("cut to %d bytes", i), original[:i])
 	}
-	try("bytes after the end", append(append([]byte(nil), whole...), 0))
+	try("bytes after the end", append(append([]byte(nil), original...), 0))
 	open(t, dir, c.options())
 	if left := names(t, dir); len(left) != 0 {
 		t.Errorf("the sweep left damaged files %q", left)
@@ -283,10 +283,10 @@ func TestForgedSize(t *testing.T) {
 	s := open(t, dir, c.options())
 	put(t, s, "k", c.entry("[1,2,3]"))
 	path := filepath.Join(dir, names(t, dir)[0])
-	whole, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	check(t, err)
 	for _, size := range []uint64{6, 8, 1 << 30, 1 << 62, 1 << 63} {
-		forged := append([]byte(nil), whole...)
+		forged := append([]byte(nil), original...)
 		diskstore.Forge(forged, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
 		check(t, os.WriteFile(path, forged, 0o600))
 		if has(t, s, "k") {

@@ -12,7 +12,7 @@ import (
 
 // Get implements budget.Driver.
 func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
-	if err := s.usable(ctx); err != nil {
+	if err := s.checkUsable(ctx); err != nil {
 		return budget.Entry{}, err
 	}
 	e, err := s.get(ctx, key, admit)
@@ -76,8 +76,8 @@ func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) 
 			return nil, err
 		}
 		if len(value) == cap(value) && int64(len(value)) < h.Size {
-			more := min(h.Size-int64(len(value)), int64(len(value)))
-			value = append(make([]byte, 0, int64(len(value))+more), value...)
+			growth := min(h.Size-int64(len(value)), int64(len(value)))
+			value = append(make([]byte, 0, int64(len(value))+growth), value...)
 		}
 		if int64(len(value)) == h.Size {
 			err = atEnd(decoder)

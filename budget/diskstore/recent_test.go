@@ -56,7 +56,7 @@ func TestDecodedOnce(t *testing.T) {
 				t.Errorf("both reads return the same memory: %t, want %t", same, test.same)
 			}
 			if cap(second) != len(second) && test.same {
-				t.Errorf("the value of %d bytes has capacity %d, so that a reader could append to it", len(second), cap(second))
+				t.Errorf("the value of %d bytes has capacity %d, want no spare capacity", len(second), cap(second))
 			}
 		})
 	}

@@ -27,13 +27,13 @@ func FuzzEntry(f *testing.F) {
 		}
 		want := budget.Entry{Owner: owner, Created: time.UnixMicro(created), Value: data}
 		for _, c := range []redisstore.Codec{plain, compressed} {
-			whole := c.Encode("id", want)
-			got, err := plain.Decode("id", whole)
+			encoded := c.Encode("id", want)
+			got, err := plain.Decode("id", encoded)
 			if err != nil || got.Owner != owner || !bytes.Equal(got.Value, data) ||
 				!got.Created.Equal(want.Created) && created > -1<<53 && created < 1<<53 {
 				t.Fatalf("%q of %q, %v was decoded as %q of %q, %v (%v)", data, owner, want.Created, got.Value, got.Owner, got.Created, err)
 			}
-			if _, err := plain.Decode("other", whole); err == nil {
+			if _, err := plain.Decode("other", encoded); err == nil {
 				t.Error("Decode accepted the entry of another id")
 			}
 		}

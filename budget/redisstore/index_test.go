@@ -84,11 +84,11 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 		shares[piece] += float64(n)
 		ownerOf[id] = piece
 		if length := c.StrLen(ctx, prefix+id).Val(); length != int64(n)-512 {
-			return fmt.Errorf("%s has %d bytes and counts %d", id, length, n)
+			return fmt.Errorf("%s has %d bytes, the index counts %d", id, length, n)
 		}
 	}
 	if sum != total || total > maximum {
-		return fmt.Errorf("the entries count %d, the sum is %d, the bound %d", sum, total, maximum)
+		return fmt.Errorf("the entries add up to %d, the total is %d, the limit %d", sum, total, maximum)
 	}
 	var ordered []string
 	for _, z := range c.ZRangeWithScores(ctx, prefix+"by-expiry", 0, -1).Val() {
@@ -100,13 +100,13 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 	}
 	slices.Sort(ordered)
 	if indexed := slices.Sorted(maps.Keys(sizes)); !slices.Equal(indexed, ordered) {
-		return fmt.Errorf("ordered are %q, counted %q", ordered, indexed)
+		return fmt.Errorf("by-expiry has %q, sizes has %q", ordered, indexed)
 	}
 	for piece := range shares {
 		for _, z := range c.ZRangeWithScores(ctx, prefix+"of:"+piece, 0, -1).Val() {
 			id := z.Member.(string)
 			if at := c.PExpireTime(ctx, prefix+id).Val().Milliseconds(); ownerOf[id] != piece || at != int64(z.Score) {
-				return fmt.Errorf("%s of %q expires at %d, in the order of %q at %.0f", id, ownerOf[id], at, piece, z.Score)
+				return fmt.Errorf("%s of %q expires at %d, in the index of %q at %.0f", id, ownerOf[id], at, piece, z.Score)
 			}
 			delete(ownerOf, id)
 		}
@@ -116,7 +116,7 @@ func checkIndex(ctx context.Context, c *redis.Client, prefix string, maximum int
 		indexed[z.Member.(string)] = z.Score
 	}
 	if len(ownerOf) > 0 || !maps.Equal(indexed, shares) {
-		return fmt.Errorf("in no part's order are %v; the parts have %v, want %v", ownerOf, indexed, shares)
+		return fmt.Errorf("missing in the indexes of owners: %v; bytes by owner %v, want %v", ownerOf, indexed, shares)
 	}
 	keys, want := c.Keys(ctx, prefix+"*").Val(), len(ordered)
 	if want > 0 {

@@ -54,7 +54,7 @@ func TestReplicas(t *testing.T) {
 	}
 	must(t, second.Touch(t.Context(), "k", now.Add(time.Hour)))
 	if e, err := first.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
-		t.Errorf("after another replica extended it, it expires at %v, %v", e.Expires, err)
+		t.Errorf("extended by another replica, the result expires at %v, %v", e.Expires, err)
 	}
 	must(t, first.Close())
 	if _, err := second.Get(t.Context(), "k", nil); err != nil {
@@ -76,29 +76,29 @@ func TestClocks(t *testing.T) {
 			t.Run(fmt.Sprint(skew, jump), func(t *testing.T) {
 				t.Parallel()
 				offset := skew
-				wrong := func() time.Time { return time.Now().Add(offset) }
-				one := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name(), Now: wrong})
-				other := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name()})
-				e := entry(wrong(), "1")
+				skewed := func() time.Time { return time.Now().Add(offset) }
+				first := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name(), Now: skewed})
+				second := open(t, redisstore.Options{URL: server.URL(), Prefix: t.Name()})
+				e := entry(skewed(), "1")
 				e.Created = e.Created.Add(-time.Minute)
-				put(t, one, "k", e)
+				put(t, first, "k", e)
 				offset += jump
 				for range 2 {
 					for name, get := range map[string]func() (time.Time, budget.Entry, error){
 						"itself": func() (time.Time, budget.Entry, error) {
-							e, err := one.Get(t.Context(), "k", nil)
-							return wrong(), e, err
+							e, err := first.Get(t.Context(), "k", nil)
+							return skewed(), e, err
 						},
 						"another": func() (time.Time, budget.Entry, error) {
-							e, err := other.Get(t.Context(), "k", nil)
+							e, err := second.Get(t.Context(), "k", nil)
 							return time.Now(), e, err
 						},
 					} {
 						if now, e, err := get(); err != nil || !near(e.Expires.Sub(now), 5*time.Minute) || !near(now.Sub(e.Created), time.Minute) {
-							t.Errorf("seen by %s it lives from %v to %v (%v), want -1m to 5m", name, e.Created.Sub(now), e.Expires.Sub(now), err)
+							t.Errorf("seen by %s the result lives from %v to %v (%v), want -1m to 5m", name, e.Created.Sub(now), e.Expires.Sub(now), err)
 						}
 					}
-					must(t, one.Touch(t.Context(), "k", wrong().Add(5*time.Minute)))
+					must(t, first.Touch(t.Context(), "k", skewed().Add(5*time.Minute)))
 				}
 			})
 		}

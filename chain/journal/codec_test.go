@@ -43,7 +43,7 @@ func drawEvents(r *rand.Rand) []Event {
 // never a panic.
 func TestEncode(t *testing.T) {
 	t.Parallel()
-	holds := func(seed uint64) bool {
+	roundTrips := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 0))
 		events := drawEvents(r)
 		data := encodeEvents(events)
@@ -61,7 +61,7 @@ func TestEncode(t *testing.T) {
 		}
 		return true
 	}
-	if err := quick.Check(holds, nil); err != nil {
+	if err := quick.Check(roundTrips, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -100,9 +100,9 @@ func TestCompareOutcomes(t *testing.T) {
 	}
 	succeed := func(run *journal.Run) { run.Answered(1, 0) }
 	ok := record("ok", applied, succeed)
-	bad := record("bad", refused, func(run *journal.Run) { p.failed(run, fault.FunctionFailed, 1) })
+	failed := record("bad", refused, func(run *journal.Run) { p.failed(run, fault.FunctionFailed, 1) })
 	longer := record("longer", journal.Event{Outcome: fault.Applied, Result: []byte(`100`)}, succeed)
-	if got, want := pairs(history.Compare(ok, bad)), "1[3].0~1[3].0[status outcome code bytes]"; got != want {
+	if got, want := pairs(history.Compare(ok, failed)), "1[3].0~1[3].0[status outcome code bytes]"; got != want {
 		t.Errorf("compared to a failure: %s, want %s", got, want)
 	}
 	if got, want := pairs(history.Compare(ok, longer)), "1[3].0~1[3].0[bytes]"; got != want {
@@ -145,8 +145,8 @@ func TestCompareRecordings(t *testing.T) {
 		t.Errorf("run and recording: %s, want %s", got, want)
 	}
 	secrets := recording(`{"salt":"abc"}`, `{"fn":"store.get","args":{"k":{"secret":"AAAAAAAAAAAAAAAAAAAAAAAA"}},"result":"abc"}`)
-	others := recording(`{"salt":"def"}`, `{"fn":"store.get","args":{"k":{"secret":"BBBBBBBBBBBBBBBBBBBBBBBB"}},"result":"abc"}`)
-	for _, other := range []*history.Trace{others, p.successfulRun(at(get, "0", `{"k":"hunter2"}`))} {
+	otherSecrets := recording(`{"salt":"def"}`, `{"fn":"store.get","args":{"k":{"secret":"BBBBBBBBBBBBBBBBBBBBBBBB"}},"result":"abc"}`)
+	for _, other := range []*history.Trace{otherSecrets, p.successfulRun(at(get, "0", `{"k":"hunter2"}`))} {
 		if d := history.Compare(secrets, other); !d.Equal {
 			t.Errorf("calls with secrets differ: %s", pairs(d))
 		}

@@ -42,12 +42,12 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 	if err != nil {
 		return nil, err
 	}
-	whole := func(d *journal.Day) bool { return d.Function == "" }
+	isRunTotal := func(d *journal.Day) bool { return d.Function == "" }
 	return &Stats{
 		Functions: sums(days, func(d *journal.Day) string { return d.Function }, func(d *journal.Day) bool { return d.Function != "" }),
-		Chains:    sums(days, func(d *journal.Day) string { return d.Chain }, whole),
-		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, whole),
-		Days:      sums(days, func(d *journal.Day) string { return d.Day }, whole),
+		Chains:    sums(days, func(d *journal.Day) string { return d.Chain }, isRunTotal),
+		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, isRunTotal),
+		Days:      sums(days, func(d *journal.Day) string { return d.Day }, isRunTotal),
 
 		WorthSaving: save,
 	}, nil

@@ -42,15 +42,15 @@ func TestStats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := func(name string, s history.Sum) history.Sum { s.Name = name; return s }
+		named := func(name string, s history.Sum) history.Sum { s.Name = name; return s }
 		first := history.Sum{Count: 1, Calls: 4, Tokens: 40, Stored: 60, Saved: 3}
 		rest := history.Sum{Count: 2, Failures: 1, Calls: 1, Tokens: 12}
 		for name, test := range map[string]struct{ got, want []history.Sum }{
 			"functions": {stats.Functions, []history.Sum{{Name: "store.get", Count: 3}, {Name: "store.put", Count: 2, Failures: 1}}},
-			"chains":    {stats.Chains, []history.Sum{whole("", rest), whole("nightly", first)}},
+			"chains":    {stats.Chains, []history.Sum{named("", rest), named("nightly", first)}},
 			"callers": {stats.Callers, []history.Sum{{Name: "alice", Count: 2, Calls: 4, Tokens: 45, Stored: 60, Saved: 2},
 				{Name: "bob", Count: 1, Failures: 1, Calls: 1, Tokens: 7}}},
-			"days": {stats.Days, []history.Sum{whole("2000-01-02", rest), whole("2000-01-01", first)}},
+			"days": {stats.Days, []history.Sum{named("2000-01-02", rest), named("2000-01-01", first)}},
 		} {
 			if got := withoutTimes(test.got); !slices.Equal(got, test.want) {
 				t.Errorf("%s: got %+v\nwant %+v", name, got, test.want)

@@ -66,12 +66,12 @@ func TestSharedReading(t *testing.T) {
 		}
 		// The first reader leaves, the second one gets the value.
 		first, cancel := context.WithCancel(t.Context())
-		one, two := get(first, "a"), get(t.Context(), "a")
+		done1, done2 := get(first, "a"), get(t.Context(), "a")
 		cancel()
-		if err := <-one; !errors.Is(err, context.Canceled) {
+		if err := <-done1; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if err := <-two; err != nil {
+		if err := <-done2; err != nil {
 			t.Error(err)
 		}
 		s.wantReads(t, 1, 0)
@@ -82,16 +82,16 @@ func TestSharedReading(t *testing.T) {
 		s.wantReads(t, 1, 0)
 		// Both readers leave: the read ends, and the next reader starts another one.
 		all, cancel := context.WithCancel(t.Context())
-		one, two = get(all, "b"), get(all, "b")
+		done1, done2 = get(all, "b"), get(all, "b")
 		cancel()
-		<-one
-		<-two
+		<-done1
+		<-done2
 		s.wantReads(t, 2, 1)
 		// Meanwhile there is a reader of another version.
 		s.failed = errors.New("failed")
-		one, two = get(t.Context(), "b"), get(t.Context(), "c")
+		done1, done2 = get(t.Context(), "b"), get(t.Context(), "c")
 		s.wantReads(t, 4, 1)
-		if err := errors.Join(<-one, <-two); !errors.Is(err, s.failed) {
+		if err := errors.Join(<-done1, <-done2); !errors.Is(err, s.failed) {
 			t.Error(err)
 		}
 		s.failed = nil

@@ -22,8 +22,8 @@ func TestShares(t *testing.T) {
 				delete(model, owner)
 			}
 			var total, maximum int64
-			for _, has := range model {
-				total, maximum = total+has, max(maximum, has)
+			for _, share := range model {
+				total, maximum = total+share, max(maximum, share)
 			}
 			largest, ok := s.Largest()
 			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != maximum {

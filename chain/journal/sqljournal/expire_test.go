@@ -82,13 +82,13 @@ func sizeOf(t *testing.T, path string) (size int64) {
 // transaction come before the removed ones.
 func TestExpireDeadRuns(t *testing.T) {
 	t.Parallel()
-	for name, where := range map[string]func(t *testing.T) string{
+	for name, database := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "journal.db") },
 		"postgres": func(t *testing.T) string { return sharedPostgres(t).Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := where(t)
+			at := database(t)
 			live, dead := openAt(t, at), openAt(t, at)
 			var list []journal.Write
 			for i := range 500 {
@@ -114,9 +114,9 @@ func TestExpireDeadRuns(t *testing.T) {
 	}
 }
 
-func openAt(t *testing.T, where string) journal.Driver {
+func openAt(t *testing.T, database string) journal.Driver {
 	t.Helper()
-	d, err := openAny(where)
+	d, err := openAny(database)
 	if err != nil {
 		t.Fatal(err)
 	}

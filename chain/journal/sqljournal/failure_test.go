@@ -378,8 +378,8 @@ func TestPostgresUnreachable(t *testing.T) {
 	}
 	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
 	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
-	wrong := strings.Replace(sharedPostgres(t).Database(t), "onecall:", "onecall:s3cret", 1)
-	d := openPostgres(t, wrong)
+	wrongLogin := strings.Replace(sharedPostgres(t).Database(t), "onecall:", "onecall:s3cret", 1)
+	d := openPostgres(t, wrongLogin)
 	wantAllFail(t, d, "refuses the login")
 	_, err := d.Load(t.Context(), "run_a")
 	for ; err != nil; err = unwrap(err) {

@@ -119,7 +119,7 @@ func TestSleeperPostgres(t *testing.T) {
 	}
 	_ = w.kill(0)
 	if got := segmentsOf(t, other, "run_a"); got != len(rec.Segments) || got < acknowledged {
-		t.Errorf("%d segments acquired, now there are %d", len(rec.Segments), got)
+		t.Errorf("%d segments acquired, now the run has %d", len(rec.Segments), got)
 	}
 	if got := segmentsOf(t, other, "run_b"); got <= len(rec.Segments) {
 		t.Errorf("the run that was not acquired has only %d segments", got)
@@ -167,7 +167,7 @@ func TestPostgresStops(t *testing.T) {
 		eventually(t, func(ctx context.Context) error { return holderIsAlive(ctx, db, prefix+"held") })
 		eventually(t, func(ctx context.Context) error {
 			if _, err := other.Acquire(ctx, prefix+"held", nil); !errors.Is(err, journal.ErrBusy) {
-				return fmt.Errorf("of a run whose holder lives: %w", err)
+				return fmt.Errorf("Acquire of a run with a live holder: %w", err)
 			}
 			return nil
 		})

@@ -18,10 +18,10 @@ import (
 )
 
 // OpenPostgres returns a driver for a PostgreSQL database. The tables are created at first use, in the first schema of the search path.
-// where is a URL or keyword list of libpq. It fails if where cannot be parsed; no error contains the password.
-func OpenPostgres(where string, o *Options) (*Driver, error) {
-	config, err := pgx.ParseConfig(where)
-	if err != nil || where == "" {
+// dsn is a URL or keyword list of libpq. It fails if where cannot be parsed; no error contains the password.
+func OpenPostgres(dsn string, o *Options) (*Driver, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil || dsn == "" {
 		return nil, fault.New(fault.BadRequest,
 			"The journal's address is not one of PostgreSQL: write it as postgres://user:password@host:5432/database.")
 	}
@@ -209,26 +209,26 @@ func (e *postgresEngine) isRetryable(err error) bool {
 func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
 	var newer newerVersionError
 	code := postgresCode(err)
-	where := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
+	subject := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
 	switch {
 	case errors.As(err, &newer):
-		return where + " " + newer.clause() + ", or name another database.", mustReopen
+		return subject + " " + newer.clause() + ", or name another database.", mustReopen
 	case code == undefinedTable, code == undefinedSpace:
-		return where + " has lost its tables, which are created again: if this message returns, something removes them.", mustReopen
+		return subject + " has lost its tables, which are created again: if this message returns, something removes them.", mustReopen
 	case code == diskFull:
-		return where + " cannot grow, since its disk is full: make room there.", retryNow
+		return subject + " cannot grow, since its disk is full: make room there.", retryNow
 	case code == readOnly:
-		return where + " is read-only: name the primary server.", mustReopen
+		return subject + " is read-only: name the primary server.", mustReopen
 	case code == noPrivilege:
-		return where + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", mustReopen
+		return subject + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", mustReopen
 	case strings.HasPrefix(code, classAccess):
-		return where + " refuses the login: check the user and password.", retrySoon
+		return subject + " refuses the login: check the user and password.", retrySoon
 	case errors.Is(err, errDamaged):
-		return where + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", retryNow
+		return subject + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", retryNow
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
-		return where + " does not answer (" + e.scrub(err) + "): check that the server runs and can be reached.", retrySoon
+		return subject + " does not answer (" + e.scrub(err) + "): check that the server runs and can be reached.", retrySoon
 	}
-	return where + " refuses the work (" + e.scrub(err) + "): its log says why.", retryNow
+	return subject + " refuses the work (" + e.scrub(err) + "): its log says why.", retryNow
 }
 
 // scrub returns the text of an error without the password.

@@ -180,22 +180,22 @@ func (e *sqliteEngine) isRetryable(error) bool { return false }
 
 func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
 	var newer newerVersionError
-	code, where := sqliteCode(err), "The journal "+e.path+" "
+	code, subject := sqliteCode(err), "The journal "+e.path+" "
 	switch {
 	case errors.As(err, &newer):
-		return where + newer.clause() + ", or name another file.", mustReopen
+		return subject + newer.clause() + ", or name another file.", mustReopen
 	case errors.Is(err, errNetwork):
-		return where + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", mustReopen
+		return subject + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", mustReopen
 	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED, errors.Is(err, context.DeadlineExceeded):
-		return where + "is locked by another program, or its disk is too slow: end that program, or name another file.", retryNow
+		return subject + "is locked by another program, or its disk is too slow: end that program, or name another file.", retryNow
 	case code == sqlite3.SQLITE_FULL:
-		return where + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", retryNow
+		return subject + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", retryNow
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a limit of this process
-		return where + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), retryNow
+		return subject + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), retryNow
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return where + "is damaged, or is not a journal: move it away, and a new one is made.", mustReopen
+		return subject + "is damaged, or is not a journal: move it away, and a new one is made.", mustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
-		return where + "cannot be written: check that this user may write to the file and its folder.", mustReopen
+		return subject + "cannot be written: check that this user may write to the file and its folder.", mustReopen
 	}
-	return where + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), mustReopen
+	return subject + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), mustReopen
 }

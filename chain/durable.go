@@ -72,7 +72,7 @@ func (s *requestState) prepareDurable(r *request) *fault.Error {
 	key := ""
 	switch {
 	case s.durable == nil:
-		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run goes on as long as "+
+		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run continues as long as "+
 			"the server does, and with a key it can be resumed").Under("/durable")
 	case s.leasedRun == nil && r.Key != nil:
 		return nil

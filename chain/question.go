@@ -47,7 +47,7 @@ func waitingMAC(j *journal.Journal, use string, past *journal.Past) []byte {
 	return j.MAC(texts...)
 }
 
-var errUndecided = errors.New("nobody has decided")
+var errUndecided = errors.New("there is no decision yet")
 
 // loadDecided takes the run that a decision is about. The decision applies when the run reaches the same calls again; about other calls the
 // client is asked again.

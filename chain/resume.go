@@ -154,7 +154,7 @@ func (s *requestState) otherScopeFault(past *journal.Past) *fault.Error {
 		return noSuchRunFault()
 	case past.Scope == "":
 		return fault.New(fault.BadRequest,
-			"nothing was run: this run was made without a configuration file; go on with it in a folder that has none")
+			"nothing was run: this run was made without a configuration file; continue it in a folder that has none")
 	}
 	return fault.New(fault.BadRequest, "nothing was run: this run was made with another configuration: add --config %s", past.Scope)
 }

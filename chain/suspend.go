@@ -134,7 +134,7 @@ func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
 func (b *answerBuilder) suspendedAnswer(ctx context.Context) *Answer {
 	b.resumes = b.run.pauses.suspendedUntil()
-	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and goes on when it is resumed", b.resumes.UTC().Format(time.RFC3339)))
+	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", b.resumes.UTC().Format(time.RFC3339)))
 	b.recordUnfinished(journal.Waiting)
 	b.countTokens()
 	return b.answer(ctx)

@@ -26,12 +26,12 @@ var advices = map[Code]advice{
 		"Change the value that the message names. The chain reference lists each field with its bounds.",
 	},
 	Compile: {
-		[]string{"The chain has one or more faults. Each stands in `faults`, with a code of its own and its place."},
+		[]string{"The chain has one or more faults. `faults` has each of them, with its code and its place."},
 		"Correct all faults and send the chain again. Nothing ran, so there is nothing to undo.",
 	},
 	UnknownField: {
 		[]string{"A key is misspelled; the message names the nearest known one.",
-			"A field stands one level too high or too low, such as `args` beside `steps`."},
+			"A field is one level too high or too low, such as `args` next to `steps`."},
 		"Use the spelling that the message suggests, or look the key up in the reference of the chain or of the configuration.",
 	},
 	UnknownFunction: {

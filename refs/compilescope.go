@@ -119,11 +119,11 @@ func (s *CompileScope) step(r Reference) (int, *fault.Error) {
 func (s *CompileScope) earlier() string {
 	switch s.Step {
 	case 0:
-		return "no step stands before this one"
+		return "no step comes before this one"
 	case 1:
-		return "only step 0 stands before this one"
+		return "only step 0 comes before this one"
 	}
-	return fmt.Sprintf("steps 0 to %d stand before this one", s.Step-1)
+	return fmt.Sprintf("steps 0 to %d come before this one", s.Step-1)
 }
 
 // names lists what a reference may begin with here: ids of earlier steps, then the fixed names.

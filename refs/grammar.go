@@ -143,7 +143,7 @@ func (p *referenceParser) root() (Reference, *fault.Error) {
 	word := p.text[start:p.pos]
 	switch {
 	case word == "":
-		return Reference{}, p.malformed(start, "After the dollar stands a step number, a step's id, or one of input, item, index, prev, result.")
+		return Reference{}, p.malformed(start, "After the dollar comes a step number, a step's id, or one of input, item, index, prev, result.")
 	case isDigit(word[0]):
 		n, err := strconv.Atoi(word)
 		if err != nil || strconv.Itoa(n) != word {
@@ -179,7 +179,7 @@ func (p *referenceParser) segment() (s Segment, more bool, err *fault.Error) {
 		err = p.bracket(&s)
 		return s, true, err
 	case s.Optional:
-		return s, false, p.malformed(start, "A ? stands before a segment: ?.name, ?[0] or ?[\"key\"]. For a default write ?? and a JSON value.")
+		return s, false, p.malformed(start, "A ? comes before a segment: ?.name, ?[0] or ?[\"key\"]. For a default write ?? and a JSON value.")
 	}
 	return s, false, nil
 }
@@ -198,7 +198,7 @@ func (p *referenceParser) bareName() (string, *fault.Error) {
 	}
 	p.pos = end
 	if end == start {
-		return "", p.malformed(start, "After the dot stands a name. A key with other characters is quoted: [\"a key\"].")
+		return "", p.malformed(start, "After the dot comes a name. A key with other characters is quoted: [\"a key\"].")
 	}
 	return p.text[start:end], nil
 }

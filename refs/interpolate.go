@@ -194,7 +194,7 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 		e.Message = mention + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
-		e.Message = "In ${…} stands a reference and nothing else. " + computeRemedy
+		e.Message = "In ${…} comes a reference and nothing else. " + computeRemedy
 	}
 	return atOffset(e, text, start-1)
 }

@@ -138,7 +138,7 @@ func compileFault(source string, err error) *fault.Error {
 	case strings.HasPrefix(e.Message, "invalid operation: + (mismatched types ") && strings.Contains(e.Message, "string"):
 		f.Message += numberToTextRemedy
 	case e.Message == `unexpected token Operator(":")`:
-		f.Message += " An object that a predicate gives stands in parentheses: map(list, ({key: .value}))."
+		f.Message += " Write an object that a predicate returns in parentheses: map(list, ({key: .value}))."
 	case e.Message == "unexpected token EOF" && strings.Count(source, "(") > strings.Count(source, ")"):
 		f.Message += ` A parenthesis is not closed. In YAML, a comma in braces and " #" end a text: put the expression in quotes.`
 	case e.Message == "literal not terminated" && strings.Contains(source, "\n"):

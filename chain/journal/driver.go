@@ -38,7 +38,7 @@ type Driver interface {
 // Errors of drivers.
 var (
 	ErrNotFound = errors.New("journal: there is no such run")
-	ErrBusy     = errors.New("journal: the run goes on")
+	ErrBusy     = errors.New("journal: the run is still running")
 )
 
 // Status is the status of a run.

@@ -44,29 +44,29 @@ func TestAlerts(t *testing.T) {
 		codes[string(code)] = true
 	}
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) < 5 {
-		t.Fatalf("%d groups", len(file.Groups))
+		t.Fatalf("%d groups, want 1 with at least 5 rules", len(file.Groups))
 	}
 	operate, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, night, _ := strings.Cut(string(operate), "\n## 9. ")
+	_, section, _ := strings.Cut(string(operate), "\n## 9. ")
 	for _, rule := range file.Groups[0].Rules {
-		if !strings.Contains(night, "`"+rule.Alert+"`") {
-			t.Errorf("who is told of %s does not find it in section 9 of docs/operate.md", rule.Alert)
+		if !strings.Contains(section, "`"+rule.Alert+"`") {
+			t.Errorf("section 9 of docs/operate.md lacks the alert %s", rule.Alert)
 		}
 		if rule.Labels["severity"] == "page" && strings.Contains(rule.Expr, "unavailable") &&
 			strings.HasSuffix(strings.TrimSpace(rule.Expr), "> 0") {
-			t.Errorf("%s: a failure now and then wakes somebody: %s", rule.Alert, rule.Expr)
+			t.Errorf("%s: a single failure raises a page: %s", rule.Alert, rule.Expr)
 		}
 		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" ||
 			strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
-			t.Errorf("%+v", rule)
+			t.Errorf("severity, summary or parentheses are wrong: %+v", rule)
 		}
 		metric := ""
 		for _, metric = range regexp.MustCompile(`onecall_\w+`).FindAllString(rule.Expr, -1) {
 			if !strings.Contains(page, "\n"+metric+"{") && !strings.Contains(page, "\n"+metric+" ") {
-				t.Errorf("%s: there is no metric %s", rule.Alert, metric)
+				t.Errorf("%s: no such metric: %s", rule.Alert, metric)
 			}
 		}
 		for _, by := range regexp.MustCompile(`by \(([\w, ]+)\)`).FindAllStringSubmatch(rule.Expr, -1) {
@@ -79,10 +79,10 @@ func TestAlerts(t *testing.T) {
 		for _, match := range regexp.MustCompile(`code=~?"([^"]+)"`).FindAllStringSubmatch(rule.Expr, -1) {
 			for code := range strings.SplitSeq(match[1], "|") {
 				if !codes[code] {
-					t.Errorf("%s: there is no code %s", rule.Alert, code)
+					t.Errorf("%s: no such code: %s", rule.Alert, code)
 				}
 				if code == string(fault.Timeout) && rule.Labels["severity"] == "page" {
-					t.Errorf("%s: a caller who sets short times wakes somebody", rule.Alert)
+					t.Errorf("%s: the timeout of a caller raises a page", rule.Alert)
 				}
 			}
 		}

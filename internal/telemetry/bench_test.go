@@ -46,17 +46,17 @@ func compareObserved(b *testing.B, request []byte) {
 	for round := 0; b.Loop(); round++ {
 		for i := range arms {
 			i = (i + round) % len(arms)
-			rounds[i] = append(rounds[i], timed(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
+			rounds[i] = append(rounds[i], cpuPerRun(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
 		}
 	}
 	b.ReportMetric(0, "ns/op") // of all arms
 	b.ReportMetric(median(rounds[0]), "off-µs")
 	for i, arm := range arms[1:] {
-		var ratios, more []float64
+		var ratios, extra []float64
 		for round, µs := range rounds[i+1] {
-			ratios, more = append(ratios, µs/rounds[0][round]), append(more, µs-rounds[0][round])
+			ratios, extra = append(ratios, µs/rounds[0][round]), append(extra, µs-rounds[0][round])
 		}
-		b.ReportMetric(median(more), arm.name+"-µs-more")
+		b.ReportMetric(median(extra), arm.name+"-µs-more")
 		b.ReportMetric(median(ratios), arm.name+"-ratio")
 	}
 }
@@ -67,7 +67,7 @@ func runChains(b *testing.B, e *chain.Engine, request []byte, clients, each int)
 		all.Go(func() {
 			for range each {
 				if answer := e.Run(context.Background(), request, nil); string(answer.JSON) != benchResult {
-					b.Error(string(answer.JSON))
+					b.Errorf("got %s, want %s", answer.JSON, benchResult)
 					return
 				}
 			}
@@ -76,15 +76,15 @@ func runChains(b *testing.B, e *chain.Engine, request []byte, clients, each int)
 	all.Wait()
 }
 
-// timed returns the processor time of run, in µs for each of n.
-func timed(b *testing.B, n int, run func()) float64 {
+// cpuPerRun returns the processor time of run, in µs for each of n.
+func cpuPerRun(b *testing.B, n int, run func()) float64 {
 	runtime.GC() // no arm collects another arm's garbage
-	before := spent(b)
+	before := cpuTime(b)
 	run()
-	return float64((spent(b) - before).Nanoseconds()) / 1000 / float64(n)
+	return float64((cpuTime(b) - before).Nanoseconds()) / 1000 / float64(n)
 }
 
-func spent(b *testing.B) time.Duration {
+func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

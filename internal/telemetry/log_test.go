@@ -19,9 +19,9 @@ func TestRequestLine(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	answer := b.run(context.Background(), mixed)
-	list := b.out.of(t, "request")
+	list := b.out.records(t, "request")
 	if len(list) != 1 {
-		t.Fatalf("%d lines:\n%s", len(list), b.out)
+		t.Fatalf("%d request lines, want 1:\n%s", len(list), b.out)
 	}
 	line := list[0]
 	for key, want := range map[string]any{
@@ -37,22 +37,22 @@ func TestRequestLine(t *testing.T) {
 		t.Error(line.Raw)
 	}
 	var positions []string
-	for _, one := range b.out.of(t, "called") {
+	for _, one := range b.out.records(t, "called") {
 		if one.Get("chain_id").Str != line.Get("chain_id").Str {
-			t.Errorf("another chain: %s", one.Raw)
+			t.Errorf("not the chain_id of the request: %s", one.Raw)
 		}
 		positions = append(positions, one.Get("step").Str)
 	}
 	slices.Sort(positions)
 	if want := []string{"/steps/0", "/steps/1/chain/steps/0", "/steps/2", "/steps/2", "/steps/2", "/steps/3"}; !slices.Equal(positions, want) {
-		t.Errorf("%q", positions)
+		t.Errorf("calls of the steps %q, want %q", positions, want)
 	}
-	if len(b.out.of(t, "step")) > 0 || strings.Contains(b.out.String(), secret) {
+	if len(b.out.records(t, "step")) > 0 || strings.Contains(b.out.String(), secret) {
 		t.Error(b.out.String())
 	}
 	b.run(context.Background(), mixed)
-	if list := b.out.of(t, "request"); list[0].Get("chain_id").Str == list[1].Get("chain_id").Str {
-		t.Error("two requests have one id")
+	if list := b.out.records(t, "request"); list[0].Get("chain_id").Str == list[1].Get("chain_id").Str {
+		t.Error("two requests have the same chain_id")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestDebugLines(t *testing.T) {
 	b := start(t, slog.LevelDebug, telemetry.Options{})
 	b.run(context.Background(), mixed)
 	var got []string
-	for _, one := range b.out.of(t, "step") {
+	for _, one := range b.out.records(t, "step") {
 		got = append(got,
 			one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+
 				one.Get("elements").Raw+" "+one.Get("calls").Raw)
@@ -74,9 +74,9 @@ func TestDebugLines(t *testing.T) {
 	want := []string{"/steps/0 test.echo read ok   1", "/steps/1  write ok   1", "/steps/1/chain/steps/0 test.write write ok   1",
 		"/steps/2 test.echo read ok  3 3", "/steps/3 test.fail read failed function_failed  1"}
 	if !slices.Equal(got, want) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %q", got, want)
 	}
-	line := b.out.of(t, "request")[0]
+	line := b.out.records(t, "request")[0]
 	if line.Get("error").Str != "the token [redacted] is not good" || line.Get("at").Str != "/steps/3" {
 		t.Error(line.Raw)
 	}
@@ -84,7 +84,7 @@ func TestDebugLines(t *testing.T) {
 		t.Error(b.out.String())
 	}
 	b.run(context.Background(), `{"steps":[{"fn":"nope"},{"fn":"nope"},{"fn":"test.echo","args":{"a":"$7"}}]}`)
-	if line := b.out.of(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" ||
+	if line := b.out.records(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" ||
 		line.Get("calls").Exists() {
 		t.Error(line.Raw)
 	}
@@ -99,7 +99,7 @@ func TestServiceStatus(t *testing.T) {
 	f.Status = 500
 	end(chain.StepEnd{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
 	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
-	if list := b.out.of(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
+	if list := b.out.records(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
 		t.Error(b.out.String())
 	}
 }
@@ -115,15 +115,15 @@ func TestLevels(t *testing.T) {
 		if level == "" {
 			level = "INFO"
 		}
-		if end(ended(code)); b.out.of(t, "request")[0].Get("level").Str != level {
-			t.Errorf("%s: %s", code, b.out)
+		if end(ended(code)); b.out.records(t, "request")[0].Get("level").Str != level {
+			t.Errorf("%s: want level %s: %s", code, level, b.out)
 		}
 	}
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
 	b.run(context.Background(), `{"steps":[{"fn":"down.get"}]}`)
-	if list := b.out.of(t, "request"); len(list) != 1 || list[0].Get("code").Str != "unavailable" || list[0].Get("error").Exists() {
-		t.Errorf("at the level warn: %s", b.out)
+	if list := b.out.records(t, "request"); len(list) != 1 || list[0].Get("code").Str != "unavailable" || list[0].Get("error").Exists() {
+		t.Errorf("at level warn, want only the unavailable request: %s", b.out)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestCauseOfDefects(t *testing.T) {
 		end(ended(fault.Internal))
 		_, end = b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 		end(ended(fault.Unavailable))
-		list := b.out.of(t, "request")
+		list := b.out.records(t, "request")
 		if list[0].Get("cause").Str != "the cause: [redacted]" || list[0].Get("error").Str != "for a test" {
 			t.Error(b.out.String())
 		}
@@ -153,19 +153,19 @@ func TestCauseOfDefects(t *testing.T) {
 			t.Error(list[1].Raw)
 		}
 	}
-	long := start(t, slog.LevelError, telemetry.Options{})
-	_, end := long.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
+	large := start(t, slog.LevelError, telemetry.Options{})
+	_, end := large.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
 	f := fault.New(fault.Internal, "a defect")
 	f.Err = errors.New(strings.Repeat("x", 8<<10-5) + secret + strings.Repeat("y", 1<<20)) // clipped in the secret, a part would remain
 	end(&chain.RequestEnd{Err: f})
-	if cause := long.out.of(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
-		t.Errorf("%d bytes: …%s", len(cause), cause[len(cause)-20:])
+	if cause := large.out.records(t, "request")[0].Get("cause").Str; len(cause) > 8<<10+10 || len(cause) < 8<<10 || strings.Contains(cause, "hunt") {
+		t.Errorf("the cause has %d bytes, want about %d: …%s", len(cause), 8<<10, cause[len(cause)-20:])
 	}
 	b := start(t, slog.LevelError, telemetry.Options{})
 	b.run(context.Background(), `{"steps":[{"fn":"test.panic"}]}`)
-	if cause := b.out.of(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") ||
+	if cause := b.out.records(t, "request")[0].Get("cause").Str; !strings.Contains(cause, "for a test") ||
 		!strings.Contains(cause, "telemetry_test.functions") {
-		t.Errorf("the panic's stack is not told: %s", cause)
+		t.Errorf("the cause lacks the panic's stack: %s", cause)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTool(t *testing.T) {
 	b.engine.Deliver(telemetry.WithCall(context.Background(), "search", "", ""), []byte(`{}`), nil, nil)
 	b.engine.Deliver(context.Background(), []byte(`{}`), nil, nil)
 	b.run(telemetry.WithCall(context.Background(), "chain", "", ""), `{"steps":[{"fn":"bare"}]}`)
-	list := b.out.of(t, "request")
+	list := b.out.records(t, "request")
 	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" ||
 		list[1].Get("tool").Exists() {
 		t.Error(b.out.String())
@@ -193,7 +193,7 @@ func TestLogHandler(t *testing.T) {
 	log.InfoContext(ctx, "plain", "a", 1)
 	log.With("b", 2).WithGroup("g").With("c", 3).InfoContext(ctx, "grouped", "a", 1)
 	log.WithGroup("g").With("c", 3).Info("without")
-	plain, grouped, without := b.out.of(t, "plain")[0], b.out.of(t, "grouped")[0], b.out.of(t, "without")[0]
+	plain, grouped, without := b.out.records(t, "plain")[0], b.out.records(t, "grouped")[0], b.out.records(t, "without")[0]
 	for _, line := range []string{plain.Raw, grouped.Raw} {
 		if !strings.Contains(line, `"step":"/steps/4"`) {
 			t.Error(line)
@@ -209,7 +209,7 @@ func TestLogHandler(t *testing.T) {
 		t.Error(without.Raw)
 	}
 	if h := log.Handler(); telemetry.LogHandler(h) != h {
-		t.Error("what is added would stand twice")
+		t.Error("LogHandler wraps a handler that already is one")
 	}
 }
 
@@ -219,7 +219,7 @@ func TestCallersTrace(t *testing.T) {
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
 	b.run(ctx, `{"steps":[{"fn":"bare"}]}`)
-	if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
+	if line := b.out.records(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
 		t.Error(line.Raw)
 	}
 	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
@@ -227,22 +227,22 @@ func TestCallersTrace(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n", strings.Repeat("0", 1<<20)} {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
 		b.run(telemetry.WithCall(context.Background(), "", bad, "a=b"), `{"steps":[{"fn":"bare"}]}`)
-		if line := b.out.of(t, "request")[0]; line.Get("trace_id").Exists() {
-			t.Errorf("%.60q: %s", bad, line.Raw)
+		if line := b.out.records(t, "request")[0]; line.Get("trace_id").Exists() {
+			t.Errorf("the invalid traceparent %.60q has a trace_id: %s", bad, line.Raw)
 		}
 	}
 }
 
-// TestLongWords checks that texts of callers neither flood a log nor make lines of their own in it.
-func TestLongWords(t *testing.T) {
+// TestLongTexts checks that texts of callers neither flood a log nor make lines of their own in it.
+func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	long := strings.Repeat("é\n", 10_000)
 	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain, Name: long, Label: long, Caller: long})
 	end(&chain.RequestEnd{})
-	line := b.out.of(t, "request")[0]
+	line := b.out.records(t, "request")[0]
 	if name := line.Get("name").Str; len(line.Raw) > 4000 || !strings.HasSuffix(name, "…") || strings.ContainsRune(name, '�') {
-		t.Errorf("%d bytes: %.100s", len(line.Raw), line.Raw)
+		t.Errorf("the texts are not clipped: %d bytes: %.100s", len(line.Raw), line.Raw)
 	}
 }
 
@@ -256,14 +256,14 @@ func FuzzParent(f *testing.F) {
 			`{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
 			t.Fatalf("%s", answer.JSON)
 		}
-		if len(b.out.of(t, "request")) != 1 {
+		if len(b.out.records(t, "request")) != 1 {
 			t.Fatal(b.out.String())
 		}
 	})
 }
 
-// TestNothingIsNeeded checks that telemetry works without options, and with a step without a request.
-func TestNothingIsNeeded(t *testing.T) {
+// TestNilOptions checks that telemetry works without options, and with a step without a request.
+func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	none, err := telemetry.New(nil)
 	if err != nil {
@@ -299,35 +299,35 @@ func TestIdentify(t *testing.T) {
 	for range 50 {
 		ctx, id := b.engine.Identify(context.Background(), "")
 		if len(id) != 16 || seen[id] {
-			t.Fatalf("the id %q; before: %t", id, seen[id])
+			t.Fatalf("the id %q has %d bytes, want 16; seen before: %t", id, len(id), seen[id])
 		}
 		seen[id] = true
 		log.WarnContext(ctx, "at the transport", "is", id)
 		b.run(ctx, `{"name":"`+id+`","steps":[{"fn":"test.echo"}]}`)
 		b.engine.Refuse(ctx, []*fault.Error{fault.New(fault.Busy, "later")}, &chain.Caller{Label: id})
 	}
-	reported := 0
+	count := 0
 	for _, message := range []string{"at the transport", "request", "called"} {
-		for _, line := range b.out.of(t, message) {
+		for _, line := range b.out.records(t, message) {
 			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id ||
 				message == "at the transport" && line.Get("is").Str != id {
 				t.Error(line.Raw)
 			}
-			reported++
+			count++
 		}
 	}
-	if reported != 4*50 {
-		t.Errorf("%d lines", reported)
+	if count != 4*50 {
+		t.Errorf("%d lines, want %d", count, 4*50)
 	}
 	ctx, id := b.Identify(context.Background(), "")
 	if _, again := b.Identify(context.Background(), id); again != id {
-		t.Errorf("%q was given, and it is %q", id, again)
+		t.Errorf("Identify(%q) returns %q, want the given id", id, again)
 	}
 	outer, _ := b.Request(ctx, &chain.RequestInfo{Kind: chain.KindChain})
 	inner, _ := b.Request(outer, &chain.RequestInfo{Kind: chain.KindCall}) // a function's own call of an engine is a separate request
 	log.InfoContext(outer, "outer")
 	log.InfoContext(inner, "inner")
-	if b.out.of(t, "outer")[0].Get("chain_id").Str != id || b.out.of(t, "inner")[0].Get("chain_id").Str == id {
-		t.Error(b.out.of(t, "outer"), b.out.of(t, "inner"), id)
+	if b.out.records(t, "outer")[0].Get("chain_id").Str != id || b.out.records(t, "inner")[0].Get("chain_id").Str == id {
+		t.Error(b.out.records(t, "outer"), b.out.records(t, "inner"), id)
 	}
 }

@@ -38,13 +38,13 @@ func page(t testing.TB, b *bench) string {
 	return w.Body.String()
 }
 
-// want checks that the metrics have these lines.
-func want(t testing.TB, text string, lines ...string) {
+// wantLines checks that the metrics have these lines.
+func wantLines(t testing.TB, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
 		if !strings.Contains("\n"+text, "\n"+line+"\n") {
 			name, _, _ := strings.Cut(line, "{")
-			t.Errorf("no %s in\n%s", line, strings.Join(regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(text, -1), "\n"))
+			t.Errorf("the metrics lack %s:\n%s", line, strings.Join(regexp.MustCompile(`(?m)^`+name+`.*$`).FindAllString(text, -1), "\n"))
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestMetrics(t *testing.T) {
 	b.Reloaded(errors.New("no"))
 	b.Stored(t.Context(), "sessions", "take", time.Millisecond, fault.New(fault.Unavailable, "down"))
 	text := page(t, b)
-	want(t, text,
+	wantLines(t, text,
 		`onecall_requests_total{code="function_failed",kind="chain"} 2`,
 		`onecall_requests_total{code="unavailable",kind="chain"} 1`,
 		`onecall_requests_total{code="compile",kind="chain"} 1`,
@@ -113,14 +113,14 @@ func TestMetrics(t *testing.T) {
 	for _, positive := range []string{`onecall_answer_tokens_total{kind="chain"}`, `onecall_kept_tokens_total`,
 		`onecall_config_last_reload_success_timestamp_seconds`, `process_open_fds`, `go_goroutines`} {
 		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(positive) + ` [1-9]`).MatchString(text) {
-			t.Errorf("%s is not there", positive)
+			t.Errorf("%s is missing or not positive", positive)
 		}
 	}
 	if strings.Contains(text, secret) || strings.Contains(text, `source_ready{source="off"}`) {
-		t.Error("it tells what it must not")
+		t.Error("the metrics show a secret or a disabled source")
 	}
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("%v %v", problems, err)
+		t.Errorf("lint: %v %v", problems, err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestBoundedLabels(t *testing.T) {
 	}
 	sources := strings.Count(text, "\nonecall_call_duration_seconds_count{")
 	if len(functions) != 501 || !functions["other"] || sources != 101 || strings.Count(text, "\nonecall_refused_total{") != 31 {
-		t.Errorf("%d functions, %d sources", len(functions), sources)
+		t.Errorf("%d functions, want 501; %d sources, want 101; want 31 reasons", len(functions), sources)
 	}
 	sum := 0
 	for _, match := range regexp.MustCompile(`(?m)^onecall_calls_total\{.*\} (\d+)$`).FindAllStringSubmatch(text, -1) {
@@ -167,12 +167,12 @@ func TestBoundedLabels(t *testing.T) {
 		sum += n
 	}
 	if sum != 2000 {
-		t.Errorf("%d calls of 2000 are counted", sum)
+		t.Errorf("%d calls are counted, want 2000", sum)
 	}
 }
 
-// TestPageSurvivesItsSources checks that a panic while the metrics are read leaves out only the metric that panics.
-func TestPageSurvivesItsSources(t *testing.T) {
+// TestMetricsPanic checks that a panic while the metrics are read leaves out only the metric that panics.
+func TestMetricsPanic(t *testing.T) {
 	t.Parallel()
 	b := start(t, slog.LevelError, telemetry.Options{
 		Sessions: func() int { panic("for a test") },
@@ -181,9 +181,9 @@ func TestPageSurvivesItsSources(t *testing.T) {
 		},
 	})
 	text := page(t, b)
-	want(t, text, `onecall_requests_running 0`, `onecall_source_ready{source="good"} 1`)
+	wantLines(t, text, `onecall_requests_running 0`, `onecall_source_ready{source="good"} 1`)
 	if strings.Contains(text, "onecall_sessions") {
-		t.Error("it has what was not told")
+		t.Error("the metrics have onecall_sessions, whose function panics")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRunning(t *testing.T) {
 	if _, err := b.Wrap(registry).All()[0].Call(ctx, []byte("{}")); fault.CodeOf(err) != fault.Cancelled {
 		t.Fatal(err)
 	}
-	want(t, page(t, b), `onecall_requests_running 1`, `onecall_calls_running{source="slow"} 1`,
+	wantLines(t, page(t, b), `onecall_requests_running 1`, `onecall_calls_running{source="slow"} 1`,
 		`onecall_calls_total{code="ok",function="slow.call",source="slow"} 0`)
 	close(release)
 	end(&chain.RequestEnd{})
@@ -217,7 +217,7 @@ func TestRunning(t *testing.T) {
 		return strings.Contains(text, "\nonecall_calls_running{source=\"slow\"} 0\n") &&
 			strings.Contains(text, "\nonecall_calls_total{code=\"ok\",function=\"slow.call\",source=\"slow\"} 1\n")
 	})
-	want(t, text, `onecall_requests_running 0`)
+	wantLines(t, text, `onecall_requests_running 0`)
 }
 
 // TestDriver checks that counting a store does not change its behavior.
@@ -231,7 +231,7 @@ func TestDriver(t *testing.T) {
 		}
 		return b.Driver("memory", store)
 	})
-	t.Run("is counted", func(t *testing.T) {
+	t.Run("operations are counted", func(t *testing.T) {
 		b := start(t, slog.LevelError, telemetry.Options{})
 		store, err := memstore.New(nil)
 		if err != nil {
@@ -248,7 +248,7 @@ func TestDriver(t *testing.T) {
 		_ = d.Touch(context.Background(), "none", time.Now())
 		_ = d.Close()
 		_ = d.Put(context.Background(), "none", budget.Entry{})
-		want(t, page(t, b),
+		wantLines(t, page(t, b),
 			`onecall_store_operations_total{code="not_found",operation="get",store="memory"} 1`,
 			`onecall_store_operations_total{code="cancelled",operation="delete",store="memory"} 1`,
 			`onecall_store_operations_total{code="not_found",operation="touch",store="memory"} 1`,

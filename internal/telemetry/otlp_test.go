@@ -27,7 +27,7 @@ import (
 // in the caller's trace, and without arguments, results and messages.
 func TestSpans(t *testing.T) {
 	s := newSink(t)
-	traced(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS",
+	setTraceEnv(t, s, "OTEL_SERVICE_NAME", "tools", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test", "OTEL_EXPORTER_OTLP_HEADERS",
 		"authorization=Bearer%20"+secret, "OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
 	b := start(t, slog.LevelInfo, telemetry.Options{Version: "1.2.3"})
 	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=x")
@@ -35,11 +35,11 @@ func TestSpans(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s.headers.Get("Authorization") != "Bearer "+secret || s.about["service.name"] != "tools" || s.about["service.version"] != "1.2.3" ||
-		s.about["deployment.environment"] != "test" || s.about["host.name"] == "" {
-		t.Error(s.headers, s.about)
+	if s.headers.Get("Authorization") != "Bearer "+secret || s.resource["service.name"] != "tools" || s.resource["service.version"] != "1.2.3" ||
+		s.resource["deployment.environment"] != "test" || s.resource["host.name"] == "" {
+		t.Error(s.headers, s.resource)
 	}
-	line := b.out.of(t, "request")[0]
+	line := b.out.records(t, "request")[0]
 	byID := map[string]*otlp.Span{}
 	for _, span := range s.spans {
 		byID[string(span.SpanId)] = span
@@ -54,12 +54,12 @@ func TestSpans(t *testing.T) {
 		if parent := byID[string(span.ParentSpanId)]; parent != nil {
 			within = attributes(parent.Attributes)["onecall.step.at"]
 			if parent.StartTimeUnixNano > span.StartTimeUnixNano || parent.EndTimeUnixNano < span.EndTimeUnixNano {
-				t.Errorf("%s does not lie within %s", span.Name, parent.Name)
+				t.Errorf("the span %s is not within its parent %s", span.Name, parent.Name)
 			}
 		}
-		of := attributes(span.Attributes)
-		tree = append(tree, fmt.Sprintf("%s|%s|%q|%s|%s|%s", of["onecall.step.at"], span.Name, within,
-			strings.ToLower(span.Kind.String()[10:]), of["onecall.step.status"], of["error.type"]))
+		attrs := attributes(span.Attributes)
+		tree = append(tree, fmt.Sprintf("%s|%s|%q|%s|%s|%s", attrs["onecall.step.at"], span.Name, within,
+			strings.ToLower(span.Kind.String()[10:]), attrs["onecall.step.status"], attrs["error.type"]))
 	}
 	slices.Sort(tree)
 	if want := []string{
@@ -70,17 +70,17 @@ func TestSpans(t *testing.T) {
 		`/steps/3|execute_tool test.fail|""|internal|failed|function_failed`,
 		`|tools/call chain|"the caller"|server||function_failed`,
 	}; !slices.Equal(tree, want) {
-		t.Errorf("%s", strings.Join(tree, "\n"))
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(tree, "\n"), strings.Join(want, "\n"))
 	}
 	root := s.byName("tools/call chain")[0]
-	of := attributes(root.Attributes)
+	attrs := attributes(root.Attributes)
 	for key, want := range map[string]string{
 		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "chain",
 		"onecall.chain.id":     line.Get("chain_id").Str,
 		"onecall.request.kind": "chain", "onecall.steps": "5", "onecall.steps.skipped": "1", "onecall.calls": "6",
 	} {
-		if of[key] != want {
-			t.Errorf("%s is %q, want %q", key, of[key], want)
+		if attrs[key] != want {
+			t.Errorf("%s is %q, want %q", key, attrs[key], want)
 		}
 	}
 	if root.Status.Code != otlp.Status_STATUS_CODE_ERROR || root.Status.Message != "" {
@@ -96,24 +96,24 @@ func TestSpans(t *testing.T) {
 	}
 	if strings.Contains(string(s.raw), secret) || strings.Contains(string(s.raw), "token:ci") ||
 		strings.Contains(string(s.raw), "is not good") {
-		t.Error("the collector is told too much")
+		t.Error("a secret, the caller or a message was sent to the collector")
 	}
-	want(t, page(t, b), `onecall_trace_spans_total 6`, `onecall_trace_spans_sent_total 6`, `onecall_trace_spans_failed_total 0`)
+	wantLines(t, page(t, b), `onecall_trace_spans_total 6`, `onecall_trace_spans_sent_total 6`, `onecall_trace_spans_failed_total 0`)
 }
 
 // TestSpanTimes checks that the span of a request begins when the request arrives, before it is read, and lasts as long as the request.
 func TestSpanTimes(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
-	came := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindPass, Started: came})
+	arrived := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	_, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindPass, Started: arrived})
 	end(&chain.RequestEnd{Took: 7 * time.Second})
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if span := s.byName("pass")[0]; span.StartTimeUnixNano != uint64(came.UnixNano()) ||
-		span.EndTimeUnixNano != uint64(came.Add(7*time.Second).UnixNano()) {
+	if span := s.byName("pass")[0]; span.StartTimeUnixNano != uint64(arrived.UnixNano()) ||
+		span.EndTimeUnixNano != uint64(arrived.Add(7*time.Second).UnixNano()) {
 		t.Error(span)
 	}
 }
@@ -121,13 +121,13 @@ func TestSpanTimes(t *testing.T) {
 // TestLogsOfSteps checks that a line that is logged in a step has the ids of the step's span.
 func TestLogsOfSteps(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelInfo, telemetry.Options{})
 	b.run(context.Background(), `{"steps":[{"fn":"test.echo"}]}`)
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	line, span := b.out.of(t, "called")[0], s.byName("execute_tool test.echo")[0]
+	line, span := b.out.records(t, "called")[0], s.byName("execute_tool test.echo")[0]
 	if line.Get("span_id").Str != fmt.Sprintf("%x", span.SpanId) || line.Get("trace_id").Str != fmt.Sprintf("%x", span.TraceId) {
 		t.Error(line.Raw, span)
 	}
@@ -137,23 +137,23 @@ func TestLogsOfSteps(t *testing.T) {
 	}
 }
 
-// TestTracesAreOff checks when there are no traces, and that no collector is called then.
-func TestTracesAreOff(t *testing.T) {
-	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+// TestWhenTracesAreSent checks when there are no traces, and that no collector is called then.
+func TestWhenTracesAreSent(t *testing.T) {
+	parentPrefix := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
 	for name, test := range map[string]struct {
 		set   []string
 		flags string
 		spans int
 	}{
-		"nothing is set":             {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", 0},
-		"the SDK is disabled":        {[]string{"OTEL_SDK_DISABLED", "TRUE"}, "1", 0},
-		"no exporter":                {[]string{"OTEL_TRACES_EXPORTER", "none"}, "1", 0},
-		"an endpoint":                {nil, "1", 2},
-		"an endpoint of traces":      {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "own"}, "1", 2},
-		"the caller does not trace":  {nil, "0", 0},
-		"nobody is traced":           {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", 0},
-		"a part of none":             {[]string{"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0"}, "1", 0},
-		"all, whatever callers want": {[]string{"OTEL_TRACES_SAMPLER", "always_on"}, "0", 2},
+		"nothing is set":               {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", 0},
+		"the SDK is disabled":          {[]string{"OTEL_SDK_DISABLED", "TRUE"}, "1", 0},
+		"no exporter":                  {[]string{"OTEL_TRACES_EXPORTER", "none"}, "1", 0},
+		"an endpoint":                  {nil, "1", 2},
+		"an endpoint of traces":        {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "own"}, "1", 2},
+		"the caller does not trace":    {nil, "0", 0},
+		"the sampler is off":           {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", 0},
+		"always sampled out (ratio 0)": {[]string{"OTEL_TRACES_SAMPLER", "traceidratio", "OTEL_TRACES_SAMPLER_ARG", "0"}, "1", 0},
+		"all, whatever callers want":   {[]string{"OTEL_TRACES_SAMPLER", "always_on"}, "0", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t)
@@ -161,17 +161,17 @@ func TestTracesAreOff(t *testing.T) {
 			if i := slices.Index(set, "own"); i >= 0 {
 				set[i] = s.URL + "/own/path"
 			}
-			traced(t, s, set...)
+			setTraceEnv(t, s, set...)
 			b := start(t, slog.LevelInfo, telemetry.Options{})
-			b.run(telemetry.WithCall(context.Background(), "", parent+test.flags, ""), `{"steps":[{"fn":"bare"}]}`)
+			b.run(telemetry.WithCall(context.Background(), "", parentPrefix+test.flags, ""), `{"steps":[{"fn":"bare"}]}`)
 			if err := b.Close(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if len(s.spans) != test.spans || test.spans == 0 && s.requests > 0 {
-				t.Errorf("%d spans in %d requests", len(s.spans), s.requests)
+				t.Errorf("%d spans in %d requests, want %d spans", len(s.spans), s.requests, test.spans)
 			}
-			want(t, page(t, b), fmt.Sprintf("onecall_trace_spans_sent_total %d", test.spans))
-			if line := b.out.of(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
+			wantLines(t, page(t, b), fmt.Sprintf("onecall_trace_spans_sent_total %d", test.spans))
+			if line := b.out.records(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
 				t.Error(line.Raw)
 			}
 		})
@@ -181,7 +181,7 @@ func TestTracesAreOff(t *testing.T) {
 // TestManySteps checks that a chain of very many steps has a limited number of spans, and counts the steps without one.
 func TestManySteps(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
 	answer := b.run(context.Background(), `{"lite":true,"steps":[{"forEach":"1..1500","chain":{"steps":[{"fn":"bare"}]}}],"return":"$0[-1]"}`)
 	if string(answer.JSON) != `{"chain":"night.jsonl:7","result":1}` {
@@ -192,7 +192,7 @@ func TestManySteps(t *testing.T) {
 	}
 	// a span for the step around it, and 999 of the inline ones
 	if n := len(s.byName("execute_tool bare")); n != 999 || len(s.spans) != 1001 {
-		t.Errorf("%d of %d spans", n, len(s.spans))
+		t.Errorf("%d spans, %d of them of bare; want 1001 and 999", len(s.spans), n)
 	}
 	var root *otlp.Span
 	for _, span := range s.byName("chain") {
@@ -200,8 +200,8 @@ func TestManySteps(t *testing.T) {
 			root = span
 		}
 	}
-	if of := attributes(root.Attributes); of["onecall.steps.untraced"] != "501" || of["onecall.calls"] != "1500" {
-		t.Error(of)
+	if attrs := attributes(root.Attributes); attrs["onecall.steps.untraced"] != "501" || attrs["onecall.calls"] != "1500" {
+		t.Error(attrs)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestManySteps(t *testing.T) {
 func TestCollectorHangs(t *testing.T) {
 	s := newSink(t)
 	s.block = make(chan struct{}) // never closed: a chain that waits hangs the test
-	traced(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
+	setTraceEnv(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
 		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that only Close ends it
 	before := runtime.NumGoroutine()
 	b := start(t, slog.LevelWarn, telemetry.Options{})
@@ -228,9 +228,9 @@ func TestCollectorHangs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := b.Close(ctx); fault.CodeOf(err) != fault.Timeout {
-		t.Errorf("%v", err)
+		t.Errorf("Close: %v, want %s", err, fault.Timeout)
 	}
-	polltest.Until(t, "no spans are sent after Close", func() bool { return s.left.Load() > 0 })
+	polltest.Until(t, "no spans are sent after Close", func() bool { return s.abandoned.Load() > 0 })
 	// the sink's listener, and one of the test's
 	polltest.Until(t, "the goroutines end", func() bool {
 		s.CloseClientConnections()
@@ -239,7 +239,7 @@ func TestCollectorHangs(t *testing.T) {
 	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // after Close too
 		t.Errorf("%s", answer.JSON)
 	}
-	want(t, page(t, b), `onecall_trace_spans_sent_total 0`)
+	wantLines(t, page(t, b), `onecall_trace_spans_sent_total 0`)
 }
 
 // goroutines prints the stacks of all goroutines.
@@ -254,7 +254,7 @@ func (goroutines) String() string {
 func TestCollectorRefuses(t *testing.T) {
 	s := newSink(t)
 	s.status = http.StatusUnauthorized
-	traced(t, s, "OTEL_EXPORTER_OTLP_HEADERS", "api-key=another-secret,x="+secret, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
+	setTraceEnv(t, s, "OTEL_EXPORTER_OTLP_HEADERS", "api-key=another-secret,x="+secret, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	for range 20 {
 		b.run(context.Background(), `{"steps":[{"fn":"test.echo"}]}`)
@@ -262,21 +262,21 @@ func TestCollectorRefuses(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil { // the collector got the spans, and refused them
 		t.Error(err)
 	}
-	reports := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them")
+	reports := b.out.records(t, "traces cannot be sent: they are lost until the collector takes them")
 	if len(reports) != 1 || reports[0].Get("level").Str != "WARN" || !strings.Contains(reports[0].Get("error").Str, "401") ||
 		!strings.Contains(reports[0].Get("error").Str, "[redacted]") {
-		t.Errorf("%s", reports)
+		t.Errorf("got %s, want one redacted warning of the 401", reports)
 	}
 	if strings.Contains(b.out.String(), secret) {
 		t.Error(b.out)
 	}
-	want(t, page(t, b), `onecall_trace_spans_failed_total 40`, `onecall_trace_spans_sent_total 0`)
+	wantLines(t, page(t, b), `onecall_trace_spans_failed_total 40`, `onecall_trace_spans_sent_total 0`)
 }
 
 // TestCollectorIsDown checks that a collector that is down costs chains nothing.
 func TestCollectorIsDown(t *testing.T) {
 	s := newSink(t)
-	traced(t, s, "OTEL_BSP_EXPORT_TIMEOUT", "100")
+	setTraceEnv(t, s, "OTEL_BSP_EXPORT_TIMEOUT", "100")
 	s.Close()
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	for range 100 {
@@ -285,8 +285,8 @@ func TestCollectorIsDown(t *testing.T) {
 		}
 	}
 	_ = b.Close(context.Background())
-	if reports := b.out.of(t, "traces cannot be sent: they are lost until the collector takes them"); len(reports) != 1 {
-		t.Errorf("%s", b.out)
+	if reports := b.out.records(t, "traces cannot be sent: they are lost until the collector takes them"); len(reports) != 1 {
+		t.Errorf("%d warnings, want 1: %s", len(reports), b.out)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestEnvironment(t *testing.T) {
 	for variable, test := range map[string]struct {
 		value string
 		code  fault.Code
-		says  string
+		want  string
 	}{
 		"OTEL_EXPORTER_OTLP_PROTOCOL":        {"grpc", fault.NotSupported, "4318"},
 		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": {"http/json", fault.NotSupported, "http/protobuf"},
@@ -307,17 +307,17 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(variable, func(t *testing.T) {
 			s := newSink(t)
-			traced(t, s, "OTEL_TRACES_SAMPLER", "traceidratio", variable, test.value)
+			setTraceEnv(t, s, "OTEL_TRACES_SAMPLER", "traceidratio", variable, test.value)
 			_, err := telemetry.New(nil)
-			if fault.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), secret) {
-				t.Errorf("%v", err)
+			if fault.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("got %v, want %s with %q and without secrets", err, test.code, test.want)
 			}
 			if strings.HasPrefix(variable, "OTEL_EXPORTER_OTLP_") && !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_") {
-				t.Errorf("it does not name the variable: %v", err)
+				t.Errorf("the error does not name the variable: %v", err)
 			}
 			t.Setenv("OTEL_SDK_DISABLED", "true")
 			if _, err := telemetry.New(nil); err != nil {
-				t.Errorf("it is looked at, though there are no traces: %v", err)
+				t.Errorf("the variable is validated although tracing is disabled: %v", err)
 			}
 		})
 	}
@@ -329,7 +329,7 @@ func TestEndpointSecrets(t *testing.T) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		for _, endpoint := range []string{"https://me:" + secret + "@collector", "https://" + secret + "@collector/v1/traces",
 			"https://collector?key=" + secret, "https://collector#" + secret} {
-			traced(t, s, variable, endpoint)
+			setTraceEnv(t, s, variable, endpoint)
 			_, err := telemetry.New(nil)
 			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") ||
 				!strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
@@ -340,10 +340,10 @@ func TestEndpointSecrets(t *testing.T) {
 	}
 }
 
-// TestStepsBeyondTheirRequest checks that a step in the context of no request has no span, and does no harm.
-func TestStepsBeyondTheirRequest(t *testing.T) {
+// TestStepWithoutRequest checks that a step in the context of no request has no span, and does no harm.
+func TestStepWithoutRequest(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
 	_, end := b.Step(context.Background(), chain.StepInfo{At: "/steps/0", Effect: steps.Read})
 	end(chain.StepEnd{Status: "ok", Elements: -1})

@@ -30,10 +30,10 @@ func TestReporter(t *testing.T) {
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if len(lines) != 10 || !strings.Contains(lines[0], "spans=5 ") || !strings.Contains(lines[9], "spans=300 ") {
-			t.Errorf("%d lines: %.1000s", len(lines), out.String())
+			t.Errorf("%d lines, want 10: %.1000s", len(lines), out.String())
 		}
 		if strings.Contains(out.String(), "the-api-key") || len(lines[0]) > 1000 {
-			t.Errorf("%s", lines[0])
+			t.Errorf("a line shows the key or is too long: %s", lines[0])
 		}
 	})
 }

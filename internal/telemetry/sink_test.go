@@ -23,13 +23,13 @@ import (
 // sink is a collector of traces.
 type sink struct {
 	*httptest.Server
-	status int // of its answers; 0: 200
-	block  chan struct{}
-	left   atomic.Int32 // requests that their clients have abandoned
+	status    int // of its answers; 0: 200
+	block     chan struct{}
+	abandoned atomic.Int32 // requests that their clients have abandoned
 
 	mu       sync.Mutex
 	spans    []*otlp.Span
-	about    map[string]string // attributes of the resource
+	resource map[string]string // attributes of the resource
 	headers  http.Header
 	raw      []byte
 	requests int
@@ -53,7 +53,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-s.block:
 		case <-r.Context().Done():
-			s.left.Add(1)
+			s.abandoned.Add(1)
 			return
 		}
 	}
@@ -67,7 +67,7 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, resource := range message.ResourceSpans {
-		s.about = attributes(resource.Resource.Attributes)
+		s.resource = attributes(resource.Resource.Attributes)
 		for _, scope := range resource.ScopeSpans {
 			s.spans = append(s.spans, scope.Spans...)
 		}
@@ -79,20 +79,20 @@ func (s *sink) receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func attributes(list []*common.KeyValue) map[string]string {
-	of := map[string]string{}
+	attrs := map[string]string{}
 	for _, one := range list {
 		switch v := one.Value.Value.(type) {
 		case *common.AnyValue_StringValue:
-			of[one.Key] = v.StringValue
+			attrs[one.Key] = v.StringValue
 		case *common.AnyValue_IntValue:
-			of[one.Key] = fmt.Sprint(v.IntValue)
+			attrs[one.Key] = fmt.Sprint(v.IntValue)
 		case *common.AnyValue_BoolValue:
-			of[one.Key] = fmt.Sprint(v.BoolValue)
+			attrs[one.Key] = fmt.Sprint(v.BoolValue)
 		default:
-			of[one.Key] = fmt.Sprint(v)
+			attrs[one.Key] = fmt.Sprint(v)
 		}
 	}
-	return of
+	return attrs
 }
 
 // byName returns the spans with a name.
@@ -105,8 +105,8 @@ func (s *sink) byName(name string) (matching []*otlp.Span) {
 	return matching
 }
 
-// traced sets the environment for a collector; further are pairs of variables and values.
-func traced(t testing.TB, s *sink, further ...string) {
+// setTraceEnv sets the environment for a collector; further are pairs of variables and values.
+func setTraceEnv(t testing.TB, s *sink, further ...string) {
 	t.Helper()
 	for _, variable := range os.Environ() { // the environment of the test run is ignored
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OTEL_") {

@@ -20,12 +20,12 @@ func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, slog.LevelError, telemetry.Options{})
-		away := fault.New(fault.Unavailable, "it cannot be reached")
-		away.Err = errors.New("the store at 10.0.0.7:6379 refuses " + secret)
+		unavailable := fault.New(fault.Unavailable, "it cannot be reached")
+		unavailable.Err = errors.New("the store at 10.0.0.7:6379 refuses " + secret)
 		ctx, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindCall})
 		for range 35 { // seconds
 			for range 10 {
-				b.Stored(ctx, "sessions", "find", 0, away)
+				b.Stored(ctx, "sessions", "find", 0, unavailable)
 				b.Stored(ctx, "results", "get", 0, errors.New("plain "+secret))
 				b.Stored(ctx, "sessions", "find", 0, fault.New(fault.Internal, "odd"))
 				for _, code := range []fault.Code{fault.Timeout, fault.Cancelled, fault.Busy, fault.TokenExpired, fault.LimitExceeded} {
@@ -37,7 +37,7 @@ func TestStoreFails(t *testing.T) {
 		}
 		end(&chain.RequestEnd{})
 		counts := map[string]int{}
-		for _, line := range b.out.of(t, "a store failed") {
+		for _, line := range b.out.records(t, "a store failed") {
 			what := line.Get("store").Str + " " + line.Get("operation").Str + " " + line.Get("code").Str + ": " + line.Get("error").Str + "; " +
 				line.Get("cause").Str
 			counts[what]++
@@ -51,7 +51,7 @@ func TestStoreFails(t *testing.T) {
 			"sessions find internal: internal: odd; ":                                                                     4,
 		}
 		if fmt.Sprint(counts) != fmt.Sprint(want) || strings.Contains(b.out.String(), secret) {
-			t.Errorf("told %v, want %v", counts, want)
+			t.Errorf("logged %v, want %v", counts, want)
 		}
 	})
 }

@@ -65,15 +65,15 @@ type bench struct {
 // lines is a log in JSON.
 type lines struct{ syncbuf.Buffer }
 
-// of returns the lines with a message.
-func (l *lines) of(t testing.TB, message string) (matches []gjson.Result) {
+// records returns the lines with a message.
+func (l *lines) records(t testing.TB, message string) (matches []gjson.Result) {
 	t.Helper()
 	for text := range strings.SplitSeq(strings.TrimSpace(l.String()), "\n") {
 		if text == "" {
 			continue
 		}
 		if !json.Valid([]byte(text)) {
-			t.Fatalf("no JSON: %s", text)
+			t.Fatalf("a line is not JSON: %s", text)
 		}
 		if one := gjson.Parse(text); one.Get("msg").Str == message {
 			matches = append(matches, one)

@@ -61,18 +61,18 @@ func TestUpstreamTrace(t *testing.T) {
 	for name, test := range map[string]struct {
 		set   []string
 		flag  string // of the client
-		wants string // flag that is sent on; "": nothing is sent
+		want  string // flag that is sent on; "": nothing is sent
 		spans int
 	}{
 		"traced":                     {nil, "1", "01", 5},
 		"not sampled":                {nil, "0", "00", 0},
-		"nothing is":                 {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", "00", 0},
-		"there are no traces":        {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", "", 0},
+		"the sampler is off":         {[]string{"OTEL_TRACES_SAMPLER", "always_off"}, "1", "00", 0},
+		"no traces":                  {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", ""}, "1", "", 0},
 		"all, whatever clients want": {[]string{"OTEL_TRACES_SAMPLER", "always_on"}, "0", "01", 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t)
-			traced(t, s, test.set...)
+			setTraceEnv(t, s, test.set...)
 			b := start(t, slog.LevelError, telemetry.Options{})
 			e, err := chain.New(&chain.Options{Functions: catalog, Observer: b.Telemetry})
 			if err != nil {
@@ -85,18 +85,18 @@ func TestUpstreamTrace(t *testing.T) {
 				t.Fatal(err, string(answer.JSON))
 			}
 			if len(s.spans) != test.spans {
-				t.Errorf("%d spans", len(s.spans))
+				t.Errorf("%d spans, want %d", len(s.spans), test.spans)
 			}
 			steps := s.byName("execute_tool up.trace")
 			for i, received := range gjson.ParseBytes(answer.JSON).Array() {
 				parent := received.Get("parent").Str
 				switch {
-				case test.wants == "" && received.Raw != `{"parent":null,"state":null}`:
-					t.Errorf("step %d: the server is told %s", i, received.Raw)
-				case test.wants == "":
-				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.wants) ||
+				case test.want == "" && received.Raw != `{"parent":null,"state":null}`:
+					t.Errorf("step %d: the server received %s", i, received.Raw)
+				case test.want == "":
+				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.want) ||
 					received.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
-					t.Errorf("step %d: the server is told %s", i, received.Raw)
+					t.Errorf("step %d: the server received %s", i, received.Raw)
 				case test.spans > 0:
 					count := 0
 					for _, span := range steps {
@@ -106,7 +106,7 @@ func TestUpstreamTrace(t *testing.T) {
 						}
 					}
 					if count != 1 {
-						t.Errorf("step %d: %s is the span of %d steps", i, parent, count)
+						t.Errorf("step %d: %s is the span of %d steps, want 1", i, parent, count)
 					}
 				}
 			}
@@ -114,10 +114,10 @@ func TestUpstreamTrace(t *testing.T) {
 	}
 }
 
-// TestPassedTrace checks that calls that a transport makes by itself belong to the span of their request.
-func TestPassedTrace(t *testing.T) {
+// TestPassThroughTrace checks that calls that a transport makes by itself belong to the span of their request.
+func TestPassThroughTrace(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
 	ctx, end := b.engine.Observe(context.Background(), &chain.RequestInfo{Kind: chain.KindPass})
 	parent, _ := steps.Trace(ctx)
@@ -127,26 +127,26 @@ func TestPassedTrace(t *testing.T) {
 	}
 	span := s.byName("pass")[0]
 	if want := fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId); parent != want {
-		t.Errorf("the server is told %q, and the span is %q", parent, want)
+		t.Errorf("the context has the parent %q, want %q", parent, want)
 	}
 }
 
-// TestTraceBeyondSpans checks that calls of steps without spans, because there are too many, get the enclosing span.
-func TestTraceBeyondSpans(t *testing.T) {
+// TestTraceOfUntracedSteps checks that calls of steps without spans, because there are too many, get the enclosing span.
+func TestTraceOfUntracedSteps(t *testing.T) {
 	s := newSink(t)
-	traced(t, s)
+	setTraceEnv(t, s)
 	b := start(t, slog.LevelError, telemetry.Options{})
 	ctx, end := b.Request(context.Background(), &chain.RequestInfo{Kind: chain.KindChain})
-	around, _ := steps.Trace(ctx)
+	requestSpan, _ := steps.Trace(ctx)
 	parents := map[string]int{}
 	for range 1003 {
-		local, ended := b.Step(ctx, chain.StepInfo{At: "/steps/0", Function: "bare"})
-		parent, _ := steps.Trace(local)
+		stepCtx, endStep := b.Step(ctx, chain.StepInfo{At: "/steps/0", Function: "bare"})
+		parent, _ := steps.Trace(stepCtx)
 		parents[parent]++
-		ended(chain.StepEnd{Status: "ok", Elements: -1})
+		endStep(chain.StepEnd{Status: "ok", Elements: -1})
 	}
 	end(&chain.RequestEnd{})
-	if len(parents) != 1001 || parents[around] != 3 {
-		t.Errorf("%d spans; %d calls are told of the request's", len(parents), parents[around])
+	if len(parents) != 1001 || parents[requestSpan] != 3 {
+		t.Errorf("%d parents, want 1001; %d calls with the span of the request, want 3", len(parents), parents[requestSpan])
 	}
 }

@@ -38,13 +38,13 @@ func TestCallersShareSlots(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if want := []string{"greedy", "modest", "late", "greedy", "late", "greedy", "greedy"}; !slices.Equal(order, want) {
-			t.Fatalf("%v, want %v", order, want)
+			t.Fatalf("order %v, want %v", order, want)
 		}
 	})
 }
 
-// TestOneCallerLeavesAProcessor: one caller uses all processors but one, and all callers together use all.
-func TestOneCallerLeavesAProcessor(t *testing.T) {
+// TestCallerLimit: one caller uses all processors but one, and all callers together use all.
+func TestCallerLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := admit.New(3, 4)
@@ -65,7 +65,7 @@ func TestOneCallerLeavesAProcessor(t *testing.T) {
 		brief, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := l.Acquire(brief, "late"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a fifth: %v", err)
+			t.Errorf("a fifth Acquire: %v, want %v", err, context.DeadlineExceeded)
 		}
 		release()
 		acquire(t, l, "late")()
@@ -73,8 +73,8 @@ func TestOneCallerLeavesAProcessor(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsLost: work that gives up waiting takes no slot, not even one that becomes free at that moment.
-func TestNoSlotIsLost(t *testing.T) {
+// TestCanceledAcquire: work that gives up waiting takes no slot, not even one that becomes free at that moment.
+func TestCanceledAcquire(t *testing.T) {
 	t.Parallel()
 	l := admit.New(1, 1)
 	for range 2000 {
@@ -110,11 +110,11 @@ func TestSlot(t *testing.T) {
 		brief, end := context.WithTimeout(ctx, time.Second)
 		defer end()
 		if err := other.Acquire(brief); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a second slot: %v", err)
+			t.Errorf("Acquire of a second slot: %v, want %v", err, context.DeadlineExceeded)
 		}
 		cancel()
 		if err := slot.Acquire(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("the context has ended: %v", err)
+			t.Errorf("Acquire in an ended context: %v, want %v", err, context.Canceled)
 		}
 		for range 2 {
 			slot.Release()
@@ -134,13 +134,13 @@ func TestNeedsSlot(t *testing.T) {
 			free++
 		}
 		if free != 16 || !admit.NeedsSlot(ctx) {
-			t.Errorf("%d pieces are free", free)
+			t.Errorf("%d free pieces of work, want 16", free)
 		}
 	}
 }
 
-// TestNoRequest: work without a request has no limit.
-func TestNoRequest(t *testing.T) {
+// TestWithoutRequest: work without a request has no limit.
+func TestWithoutRequest(t *testing.T) {
 	t.Parallel()
 	for _, ctx := range []context.Context{t.Context(), admit.WithRequest(t.Context(), &admit.Request{})} {
 		for range 100 {
@@ -188,11 +188,11 @@ func TestSlotOfEndedContext(t *testing.T) {
 	if err := slot.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: "a", Slots: cancellingLimiter{l, cancel}})); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	soon, stop := context.WithTimeout(t.Context(), time.Second)
+	brief, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	release, err := l.Acquire(soon, "a")
+	release, err := l.Acquire(brief, "a")
 	if err != nil {
-		t.Fatal("the slot is lost")
+		t.Fatalf("the slot is still held: %v", err)
 	}
 	release()
 }

@@ -13,7 +13,7 @@ import (
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const all = 1000
+		const limit = 1000
 		var b admit.Bytes
 		held, sum := map[string]int64{}, int64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "moves") {
@@ -22,34 +22,34 @@ func TestBytes(t *testing.T) {
 			if rapid.Bool().Draw(t, "release") {
 				n = -min(n, held[id])
 			}
-			want := n <= 0 || held[id]+n <= all-sum-n
-			if got := b.Hold(id, n, all); got != want {
-				t.Fatalf("%s holds %d of %d, and %d more: %v", id, held[id], sum, n, got)
+			want := n <= 0 || held[id]+n <= limit-sum-n
+			if got := b.Hold(id, n, limit); got != want {
+				t.Fatalf("%s holds %d of %d: Hold of %d is %t, want %t", id, held[id], sum, n, got, want)
 			}
 			if want {
 				held[id] += n
 				sum += n
 			}
 			if b.Held() != sum {
-				t.Fatalf("%d are held, told are %d", sum, b.Held())
+				t.Fatalf("Held is %d, want %d", b.Held(), sum)
 			}
 		}
 		for id, n := range held {
-			b.Hold(id, -n, all)
+			b.Hold(id, -n, limit)
 		}
 		if b.Held() != 0 {
-			t.Fatalf("%d bytes are left behind", b.Held())
+			t.Fatalf("%d bytes are held after all were released", b.Held())
 		}
 	})
 }
 
-// TestUnboundBytes: without a limit all bytes are granted.
-func TestUnboundBytes(t *testing.T) {
+// TestUnlimitedBytes: without a limit all bytes are granted.
+func TestUnlimitedBytes(t *testing.T) {
 	t.Parallel()
 	var b admit.Bytes
 	for range 2 {
 		if !b.Hold("a", 1<<60, 0) {
-			t.Fatal("refused without a bound")
+			t.Fatal("Hold is refused without a limit")
 		}
 	}
 }

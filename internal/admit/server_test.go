@@ -32,36 +32,36 @@ func TestServerSlots(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}
-		done, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		brief, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		taken, revoke := context.WithCancelCause(t.Context())
-		for i, id := range []string{"greedy", "greedy", "greedy", "greedy", "modest", "late", "taken", "revoked"} {
+		revoked, revoke := context.WithCancelCause(t.Context())
+		for i, id := range []string{"greedy", "greedy", "greedy", "greedy", "modest", "late", "canceled", "revoked"} {
 			ctx, want := t.Context(), fault.Code("")
 			switch id {
 			case "late":
-				ctx, want = done, fault.Timeout
-			case "taken":
+				ctx, want = brief, fault.Timeout
+			case "canceled":
 				ctx, want = canceled(t), fault.Cancelled
 			case "revoked":
-				ctx, want = taken, fault.Denied
+				ctx, want = revoked, fault.Denied
 			}
 			go func() {
 				time.Sleep(time.Duration(i) * 10 * time.Nanosecond)
 				switch f := call(ctx, id); {
 				case (f == nil) != (want == ""), f != nil && (f.Code != want || f.Outcome != fault.NotSent):
-					t.Errorf("%s: %v", id, f)
+					t.Errorf("%s: got %v, want code %q and not sent", id, f, want)
 				case want == fault.Timeout && !strings.Contains(f.Message, "disk is called 2 times at once"):
-					t.Error(f.Message)
+					t.Errorf("the message lacks the limit: %s", f.Message)
 				}
 			}()
 		}
 		time.Sleep(time.Millisecond * 10)
-		revoke(fault.New(fault.Denied, "the right was taken"))
+		revoke(fault.New(fault.Denied, "the right was revoked"))
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		if want := []string{"greedy", "greedy", "modest", "greedy", "greedy"}; !slices.Equal(order, want) {
-			t.Errorf("%v, want %v", order, want)
+			t.Errorf("order %v, want %v", order, want)
 		}
 		for range 2 { // nothing was lost
 			if _, f := p.Acquire(t.Context()); f != nil {

@@ -132,7 +132,7 @@ func (p *process) open(before *App) (*App, error) {
 	switch {
 	case p.Surface != "":
 		cfg.Surface = &p.Surface
-	case before != nil && !p.anySurface: // the only client listed its tools when it connected
+	case before != nil && !p.overHTTP: // the only client listed its tools when it connected
 		cfg.Surface = new(surfaceOf(&before.config.Config).String())
 	}
 	if err := a.assemble(before, faults); err != nil {
@@ -260,7 +260,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		MaxRequestBytes: a.MaxRequestBytes,
 		Admission:       a.process.admission,
 		Observer:        a.process.observer(),
-		Planned:         a.planned(),
+		Planned:         a.recordPlanned(),
 		ListHint:        hint,
 		Lite:            config.Or(c.Lite, false),
 	})

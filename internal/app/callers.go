@@ -46,7 +46,7 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	switch f := c.RemoteFault(); {
 	case a.process.remote && f != nil:
 		return f
-	case !a.process.anySurface || c.ByToken(): // over HTTP without tokens, everyone who reaches the server is admitted
+	case !a.process.overHTTP || c.ByToken(): // over HTTP without tokens, everyone who reaches the server is admitted
 		return nil
 	}
 	if at := c.RemoteSetting(); at != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
-// TestIssuerKeysStay: a reload that changes the rights of tokens but not the location of their issuer's keys fetches no keys.
-func TestIssuerKeysStay(t *testing.T) {
+// TestReloadKeepsIssuerKeys: a reload that changes the rights of tokens but not the location of their issuer's keys fetches no keys.
+func TestReloadKeepsIssuerKeys(t *testing.T) {
 	t.Parallel()
 	var fetched atomic.Int64
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -23,7 +23,7 @@ func TestIssuerKeysStay(t *testing.T) {
 	defer issuer.Close()
 	folder := t.TempDir()
 	path := write(t, folder, "onecall.yaml", "")
-	p := processOf(Options{Config: path}, serverTraits{serve: true, anySurface: true, log: slog.New(slog.DiscardHandler)})
+	p := processOf(Options{Config: path}, serverTraits{serve: true, overHTTP: true, log: slog.New(slog.DiscardHandler)})
 	defer p.close()
 	open := func(before *App, keys, audience, scope string) *App {
 		t.Helper()
@@ -42,7 +42,7 @@ func TestIssuerKeysStay(t *testing.T) {
 		t.Error(err)
 	}
 	if keys, n := second.callers.KeysVersion(), fetched.Load(); keys != 1 || n != 1 {
-		t.Errorf("after a change of scopes and audience the keys are at %d, fetched %d times", keys, n)
+		t.Errorf("after a change of scopes and audience: keys version %d, fetched %d times; want 1 and 1", keys, n)
 	}
 	third := open(second, "/others", "two", "other")
 	polltest.Until(t, "other keys are fetched", func() bool { return fetched.Load() == 2 && third.callers.KeysVersion() == 1 })

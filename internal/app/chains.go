@@ -140,8 +140,8 @@ func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	return files, list
 }
 
-// setUnlinked records the chains that the registry left out.
-func (a *App) setUnlinked(why map[string]*fault.Error) {
+// setBrokenChains records the chains that the registry left out.
+func (a *App) setBrokenChains(why map[string]*fault.Error) {
 	if a.chains == nil {
 		return
 	}

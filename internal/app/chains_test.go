@@ -42,7 +42,7 @@ func TestSavedChainsOfFolder(t *testing.T) {
 		}
 	}
 	if want := []string{"chain.closed read admin", "chain.find read read", "chain.good read read"}; !slices.Equal(names, want) {
-		t.Errorf("%q", names)
+		t.Errorf("got %q, want %q", names, want)
 	}
 	var broken []string
 	for _, f := range a.BrokenChains() {
@@ -51,18 +51,18 @@ func TestSavedChainsOfFolder(t *testing.T) {
 	for i, want := range []string{"a b.chain.json: ", "empty.chain.yaml: line 1, column 1: the file is empty",
 		"good.chain.yaml: good.chain.json holds a chain of this name", "round.chain.json: saved chains call each other in a cycle"} {
 		if i >= len(broken) || !strings.HasPrefix(broken[i], want) {
-			t.Errorf("%d: %q", i, broken)
+			t.Errorf("broken chain %d: want %q in %q", i, want, broken)
 		}
 	}
 	suspect := a.SuspectChains()
 	if len(suspect) != 2 || !strings.Contains(suspect[1].Message, "find alone means the function fs.find") {
-		t.Errorf("%v", suspect)
+		t.Errorf("suspect chains: %v", suspect)
 	}
 	for _, source := range a.Catalog.Sources() {
 		if source.Name == steps.ChainSource &&
 			(source.State != steps.StateReady || source.Error == nil ||
 				!strings.HasPrefix(source.Error.Message, "a b.chain.json, empty.chain.yaml, good.chain.yaml, round.chain.json are broken; ")) {
-			t.Errorf("%+v", source.Status)
+			t.Errorf("status of the source: %+v", source.Status)
 		}
 	}
 }

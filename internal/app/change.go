@@ -23,7 +23,7 @@ type change struct {
 
 // restartSettings returns the JSON Pointers of the settings that are read only when the server starts.
 func (a *App) restartSettings() []string {
-	if a.process.anySurface {
+	if a.process.overHTTP {
 		return nil
 	}
 	if a.process.Surface != "" { // the flag overrides the configuration's surface

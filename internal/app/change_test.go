@@ -13,11 +13,11 @@ import (
 // TestNeedsRestart: settings that need a restart are reported as long as they differ from those that the server was started with.
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
-	remote, stdio := serverTraits{serve: true, anySurface: true}, serverTraits{serve: true}
+	remote, stdio := serverTraits{serve: true, overHTTP: true}, serverTraits{serve: true}
 	for _, c := range []struct {
-		use                serverTraits
-		began, before, now string
-		want               []string
+		use                  serverTraits
+		started, before, now string
+		want                 []string
 	}{
 		{remote, "{}", "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
 		{stdio, "{}", "{}", "access: {stdio: read}", []string{"/access/stdio"}},
@@ -27,9 +27,9 @@ func TestNeedsRestart(t *testing.T) {
 		{stdio, "{}", "{}", "surface: flat", []string{"/surface"}},
 		{remote, "{}", "{}", "surface: flat", nil},
 	} {
-		began := appOf(t, c.began, c.use).config.Settings
-		if got := compare(began, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).needRestart; !slices.Equal(got, c.want) {
-			t.Errorf("%q, then %q, then %q: %q needs a restart, want %q", c.began, c.before, c.now, got, c.want)
+		started := appOf(t, c.started, c.use).config.Settings
+		if got := compare(started, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).needRestart; !slices.Equal(got, c.want) {
+			t.Errorf("%q, then %q, then %q: restart needed for %q, want %q", c.started, c.before, c.now, got, c.want)
 		}
 	}
 }
@@ -52,34 +52,34 @@ func TestStoredResults(t *testing.T) {
 	} {
 		serves := serverTraits{serve: true}
 		if got := appOf(t, c.after, serves).storeIdentity() == appOf(t, c.before, serves).storeIdentity(); got != c.want {
-			t.Errorf("%s, then %s: kept is %v", c.before, c.after, got)
+			t.Errorf("%s, then %s: same store is %t, want %t", c.before, c.after, got, c.want)
 		}
 	}
 }
 
-// TestLoadable: an empty or missing configuration does not replace the served one.
-func TestLoadable(t *testing.T) {
+// TestCheckLoadable: an empty or missing configuration does not replace the served one.
+func TestCheckLoadable(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
-		"blanks":         {" \n\t\n", " is empty (for a configuration that says nothing write {})"},
-		"nothing":        {"", " is empty (for a configuration that says nothing write {})"},
-		"a setting":      {"lite: true\n", ""},
-		"blanks follow":  {"lite: true\n" + strings.Repeat(" ", 100_000), ""},
-		"more than most": {strings.Repeat(" ", config.MaxBytes+1), ""}, // reported when it is read
+		"blanks":          {" \n\t\n", " is empty (for a configuration that says nothing write {})"},
+		"empty":           {"", " is empty (for a configuration that says nothing write {})"},
+		"a setting":       {"lite: true\n", ""},
+		"trailing blanks": {"lite: true\n" + strings.Repeat(" ", 100_000), ""},
+		"too large":       {strings.Repeat(" ", config.MaxBytes+1), ""}, // reported when it is read
 	} {
 		path, got := write(t, folder, name, c.text), ""
 		if err := checkLoadable(path); err != nil {
 			got = fault.Message(err)
 		}
 		if want := c.want; want != "" && got != path+want || want == "" && got != "" {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 	if got := fault.Message(checkLoadable(folder)); got != folder+" is not a regular file, and cannot be read again" {
 		t.Errorf("a folder: %q", got)
 	}
 	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(checkLoadable(none)), none+" cannot be read (") {
-		t.Errorf("nothing: %v", checkLoadable(none))
+		t.Errorf("a missing file: %v", checkLoadable(none))
 	}
 }

@@ -17,8 +17,8 @@ func TestDrainBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened := 0
-	l := &drainListener{Listener: inner, onAccept: func() { opened++ }}
+	accepts := 0
+	l := &drainListener{Listener: inner, onAccept: func() { accepts++ }}
 	var clients []net.Conn
 	for range 5 {
 		client, err := net.Dial("tcp", inner.Addr().String())
@@ -42,18 +42,18 @@ func TestDrainBacklog(t *testing.T) {
 		conn.Close()
 	}
 	if conn, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("one more: %v %v", conn, err)
+		t.Errorf("Accept after the backlog: %v %v, want %v", conn, err, net.ErrClosed)
 	}
 	for _, client := range clients {
 		_ = client.SetReadDeadline(time.Now().Add(tooLong))
 		if greeting, err := io.ReadAll(client); string(greeting) != "welcome" || err != nil {
-			t.Errorf("%q, %v", greeting, err)
+			t.Errorf("greeting %q, %v", greeting, err)
 		}
 	}
 	if err := inner.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the listener was open: %v", err)
+		t.Errorf("the inner listener was still open: closing it again: %v", err)
 	}
-	if opened == 0 {
-		t.Error("it did not tell that the listener is open")
+	if accepts == 0 {
+		t.Error("onAccept was not called")
 	}
 }

@@ -157,13 +157,13 @@ func (e *examination) checkRunning(ctx context.Context) {
 }
 
 func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
-	more := "onecall tools --verbose shows what it logs"
+	remedy := "onecall tools --verbose shows what it logs"
 	if path := e.process.Config; path != "" {
-		more = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
+		remedy = fmt.Sprintf("onecall tools --config %s --verbose shows what it logs", path)
 	}
 	address, isDocument := e.address(info.Name)
 	if address != "" {
-		more = "check " + address + ", and whether this machine reaches it"
+		remedy = "check " + address + ", and whether this machine reaches it"
 	}
 	offers := fmt.Sprintf("%d functions", len(info.Functions))
 	if len(info.Functions) == 1 {
@@ -179,11 +179,11 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 		}
 		e.add(CheckSource, info.Name, StatusOK, offers, "")
 	case info.State == steps.StateStarting: // ctx ended before the deadline
-		e.add(CheckSource, info.Name, StatusFail, fmt.Sprintf("it has not started in %.1fs", waited.Seconds()), more)
+		e.add(CheckSource, info.Name, StatusFail, fmt.Sprintf("it has not started in %.1fs", waited.Seconds()), remedy)
 	case info.Error == nil:
-		e.add(CheckSource, info.Name, StatusFail, string(info.State), more)
+		e.add(CheckSource, info.Name, StatusFail, string(info.State), remedy)
 	case info.Error.Code == fault.Unavailable:
-		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, more)
+		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, remedy)
 	case isDocument && info.Error.Code == fault.BadRequest:
 		e.add(CheckSource, info.Name, StatusFail, info.Error.Message, "check "+address)
 	default: // the message contains the remedy
@@ -228,7 +228,7 @@ func (e *examination) command(source string, o *mcpsource.Options, started bool)
 		e.add(CheckCommand, source, StatusFail, o.Command+" is not found", "install it, or write its whole path as command")
 	case desktop.Path == "":
 		e.add(CheckCommand, source, StatusWarn,
-			o.Command+" is "+here.Path+" here, and a program that is started from a desktop does not find it", "write "+here.Path+" as command")
+			o.Command+" is "+here.Path+" here; a desktop app does not find it", "write "+here.Path+" as command")
 	case desktop.Added:
 		e.add(CheckCommand, source, StatusOK,
 			o.Command+" is "+desktop.Path+", in a folder that onecall adds to the PATH of a desktop program", "")

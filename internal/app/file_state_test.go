@@ -10,15 +10,15 @@ func TestTwoConfigurations(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
 	write(t, folder, "onecall.yaml", "{}")
-	beside := write(t, folder, "onecall.json", "{}")
+	second := write(t, folder, "onecall.json", "{}")
 	a := &App{process: processOf(Options{}, serverTraits{serve: true})}
 	if _, faults := a.load(); len(faults) != 1 || len(a.files) != 2 {
-		t.Fatalf("%v, watched %v", faults, a.files)
+		t.Fatalf("%d faults, want 1: %v; %d watched files, want 2: %v", len(faults), faults, len(a.files), a.files)
 	}
-	if err := os.Remove(beside); err != nil {
+	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
 	if a.files.restat().sameStat(a.files) || a.files.reread().sameContent(a.files) {
-		t.Error("that one has gone is not seen")
+		t.Error("the removal of one configuration is not noticed")
 	}
 }

@@ -83,7 +83,7 @@ func TestToolNames(t *testing.T) {
 			for _, f := range a.UnusedSettings() {
 				unused = append(unused, f.At+" "+strings.Join(f.Nearest, ","))
 				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "matches no tool of s") {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v", f)
 				}
 			}
 			if !slices.Equal(unused, test.unused) {
@@ -93,8 +93,8 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// TestUnusedBesideAbsent: an absent source silences only the patterns that may match its functions.
-func TestUnusedBesideAbsent(t *testing.T) {
+// TestUnusedSettingsAbsentSource: an absent source silences only the patterns that may match its functions.
+func TestUnusedSettingsAbsentSource(t *testing.T) {
 	t.Parallel()
 	a, _ := openWith(t, `
 mcpServers:
@@ -131,7 +131,7 @@ func faultsOf(t *testing.T, text string) []string {
 	}
 	a, err := processOf(Options{Config: path}, serverTraits{}).open(nil)
 	if err == nil {
-		t.Fatal("no faults", a.close())
+		t.Fatalf("the configuration has no faults: %s (close: %v)", text, a.close())
 	}
 	var refused *config.Error
 	if !errors.As(err, &refused) {
@@ -162,7 +162,7 @@ func TestFaultsOnce(t *testing.T) {
 			"8:21 bad_request /functions/fs.grep/rename"},
 	} {
 		if got := faultsOf(t, text); !slices.Equal(got, want) {
-			t.Errorf("%s\ngives\n%s\nwant\n%s", text, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("%s\ngot\n%s\nwant\n%s", text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
@@ -194,7 +194,7 @@ functions:
 	for name, hidden := range map[string]bool{"a_b.one": false, "a_b.three": false, "a_b.two": true, "a_b.other": true,
 		"a_b.hidden": false, "every.x": false, "o.list": false} {
 		if _, got := apply(name); got != hidden {
-			t.Errorf("%s: hidden is %v", name, got)
+			t.Errorf("%s: hidden is %t, want %t", name, got, hidden)
 		}
 	}
 	fn, _ := apply("o.get")
@@ -206,7 +206,7 @@ functions:
 	one, _ := apply("a_b.one")
 	list, _ := apply("o.list")
 	if one.CacheTTL != 5*time.Second || list.CacheTTL != 7*time.Second {
-		t.Errorf("cacheTtl %v, %v", one.CacheTTL, list.CacheTTL)
+		t.Errorf("cacheTtl %v and %v, want 5s and 7s", one.CacheTTL, list.CacheTTL)
 	}
 	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
 	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 ||
@@ -220,7 +220,7 @@ functions:
 	}
 	if _, faults = functionSettings(c); !slices.Equal(faultPositions(faults),
 		[]string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
-		t.Errorf("faults %q", faultPositions(faults))
+		t.Errorf("got the faults %q", faultPositions(faults))
 	}
 }
 

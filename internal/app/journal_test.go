@@ -20,11 +20,11 @@ func TestScope(t *testing.T) {
 		}
 		write(t, filepath.Join(folder, name), "onecall.yaml", "{}")
 	}
-	if err := os.Symlink("first", filepath.Join(folder, "way")); err != nil {
+	if err := os.Symlink("first", filepath.Join(folder, "link")); err != nil {
 		t.Skip(err)
 	}
 	mounted := filepath.Join(folder, "mounted.yaml")
-	at := func(path, store string) string {
+	scopeOf := func(path, store string) string {
 		a := appOf(t, `{}`, serverTraits{})
 		a.config.Path = path
 		if store != "" {
@@ -37,19 +37,19 @@ func TestScope(t *testing.T) {
 		if err := os.Symlink(filepath.Join(content, "onecall.yaml"), mounted); err != nil {
 			t.Fatal(err)
 		}
-		if got := at(mounted, ""); got != mounted {
-			t.Errorf("with the content of %s it is %s", content, got)
+		if got := scopeOf(mounted, ""); got != mounted {
+			t.Errorf("linked to %s, the scope is %s, want %s", content, got, mounted)
 		}
 	}
 	for _, test := range []struct{ path, store, want string }{
 		{filepath.Join(folder, "first", "onecall.yaml"), "", filepath.Join(folder, "first", "onecall.yaml")},
-		{filepath.Join(folder, "way", "onecall.yaml"), "sqlite", filepath.Join(folder, "first", "onecall.yaml")},
-		{filepath.Join(folder, "second", "..", "way", "onecall.yaml"), "memory", filepath.Join(folder, "first", "onecall.yaml")},
+		{filepath.Join(folder, "link", "onecall.yaml"), "sqlite", filepath.Join(folder, "first", "onecall.yaml")},
+		{filepath.Join(folder, "second", "..", "link", "onecall.yaml"), "memory", filepath.Join(folder, "first", "onecall.yaml")},
 		{filepath.Join(folder, "first", "onecall.yaml"), "postgres://db/runs", ""},
 		{"", "", ""},
 	} {
-		if got := at(test.path, test.store); got != test.want {
-			t.Errorf("%s with %q: %q, not %q", test.path, test.store, got, test.want)
+		if got := scopeOf(test.path, test.store); got != test.want {
+			t.Errorf("%s with the store %q: scope %q, want %q", test.path, test.store, got, test.want)
 		}
 	}
 }

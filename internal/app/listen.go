@@ -117,7 +117,7 @@ func cause(err error) error {
 
 // access returns who is served over HTTP, and what clients may know of the configuration; nil: the server uses stdio.
 func (s *server) access(a *App) *transport.Access {
-	if !a.process.anySurface {
+	if !a.process.overHTTP {
 		return nil
 	}
 	access := &a.config.Access

@@ -19,5 +19,5 @@ func (a *App) passthrough() mcp.Passthrough {
 // passesThrough reports whether clients may see the servers' own tools, so that servers can send requests to them.
 func (a *App) passesThrough() bool {
 	surface := surfaceOf(&a.config.Config)
-	return a.process.anySurface || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
+	return a.process.overHTTP || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid
 }

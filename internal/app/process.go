@@ -47,7 +47,7 @@ type Reporter interface {
 // serverTraits describes the server that an app belongs to. The zero value means a command that serves no clients.
 type serverTraits struct {
 	serve      bool // functions are served to clients
-	anySurface bool // over HTTP: each client may choose its surface
+	overHTTP   bool // the server listens on HTTP; each client may choose its surface
 	remote     bool // other machines reach the server
 	workers    bool // an engine that hands runs to workers can be opened
 	engineFlag bool // a flag names the engine, so the configuration need not
@@ -82,7 +82,7 @@ type process struct {
 func newProcess(o *Options, s serverTraits) *process {
 	p := &process{Options: o, serverTraits: s, admission: admit.Default(), warned: map[string]int{},
 		client: httpsource.NewClient(&httpsource.ClientOptions{UserAgent: "onecall/" + o.Version})}
-	if !s.anySurface {
+	if !s.overHTTP {
 		p.session = &steps.Session{}
 	}
 	return p

@@ -37,7 +37,7 @@ type pooledUse struct {
 // TestPool compares a pool with a model: a key has one value as long as it is used, and its last user closes it once.
 func TestPool(t *testing.T) {
 	t.Parallel()
-	none := errors.New("it cannot be opened")
+	errOpen := errors.New("it cannot be opened")
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pool{}
 		var uses []*pooledUse
@@ -52,7 +52,7 @@ func TestPool(t *testing.T) {
 					t.Fatal(err)
 				}
 				if before := current[key]; opened != (before == nil) || before != nil && before != value {
-					t.Fatalf("%s: %p, opened %v; before %p", key, value, opened, before)
+					t.Fatalf("acquire(%s) returns %p (opened: %t), want the current %p", key, value, opened, before)
 				}
 				current[key] = value
 				users[value]++
@@ -61,9 +61,9 @@ func TestPool(t *testing.T) {
 			"fail": func(t *rapid.T) {
 				key := keys.Draw(t, "key")
 				if current[key] != nil {
-					t.Skip("it is there")
+					t.Skip("the key has a value")
 				}
-				if _, _, err := acquire(p, key, func() (*countingCloser, error) { return nil, none }); !errors.Is(err, none) {
+				if _, _, err := acquire(p, key, func() (*countingCloser, error) { return nil, errOpen }); !errors.Is(err, errOpen) {
 					t.Fatal(err)
 				}
 			},
@@ -74,7 +74,7 @@ func TestPool(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if len(uses) == 0 {
-					t.Skip("nothing is used")
+					t.Skip("no value is in use")
 				}
 				i := rapid.IntRange(0, len(uses)-1).Draw(t, "use")
 				one := uses[i]
@@ -91,7 +91,7 @@ func TestPool(t *testing.T) {
 			"": func(t *rapid.T) {
 				for value, n := range users {
 					if want := map[bool]int{true: 0, false: 1}[n > 0]; value.closed != want {
-						t.Fatalf("with %d users it was closed %d times", n, value.closed)
+						t.Fatalf("with %d users: closed %d times, want %d", n, value.closed, want)
 					}
 				}
 			},
@@ -111,29 +111,29 @@ func TestFingerprint(t *testing.T) {
 		{Command: text("a"), OAuth: &config.OAuth{}}, {OAuth: &config.OAuth{ClientID: text("a")}},
 	} {
 		key := fingerprint(&c)
-		if other, twice := seen[key]; twice {
-			t.Errorf("%d has the fingerprint of %d", i, other)
+		if other, ok := seen[key]; ok {
+			t.Errorf("settings %d and %d have the same fingerprint", i, other)
 		}
 		if again := c; key != fingerprint(&again) || strings.Contains(key, "word") {
-			t.Errorf("the fingerprint of %d is %q", i, key)
+			t.Errorf("the fingerprint of settings %d is not stable or shows a secret: %q", i, key)
 		}
 		seen[key] = i
 	}
 	if fingerprint("b", "c") == fingerprint("bc", "") || fingerprint("b", nil) == fingerprint(nil, "b") {
-		t.Error("settings that follow each other are taken for one")
+		t.Error("different lists of settings have the same fingerprint")
 	}
 }
 
 // TestChangedDocument: a changed document is reported by the pointer that names it.
 func TestChangedDocument(t *testing.T) {
 	t.Parallel()
-	of := func(digest string) *App {
+	withDigest := func(digest string) *App {
 		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serverTraits{})
 		a.files = fileState{{pointer: "/openapi/a/spec", path: "a.yaml", digest: digest}}
 		return a
 	}
-	if d := compare(nil, of("1"), of("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
-		t.Errorf("a file has changed: %q", d)
+	if d := compare(nil, withDigest("1"), withDigest("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
+		t.Errorf("got the change %q, want /openapi/a/spec", d)
 	}
 }
 
@@ -152,16 +152,16 @@ func TestFileState(t *testing.T) {
 	var first fileState
 	first.add("", path)
 	if now := first.restat(); !now.sameStat(first) || !now.sameContent(first) {
-		t.Error("a file that nobody touched has changed")
+		t.Error("an untouched file counts as changed")
 	}
-	for name, do := range map[string]func(){
+	for name, change := range map[string]func(){
 		"written": func() { write(t, folder, "f", "two") },
 		"renamed onto, of the same age and size": func() {
 			other := write(t, folder, "other", "six")
 			age(other)
 			_ = os.Rename(other, path)
 		},
-		"behind a link that turns": func() {
+		"behind a link that changes": func() {
 			_ = os.Mkdir(filepath.Join(folder, "v1"), 0o700)
 			write(t, folder, "v1/f", "ten")
 			age(filepath.Join(folder, "v1", "f"))
@@ -173,21 +173,21 @@ func TestFileState(t *testing.T) {
 		"gone": func() { _ = os.Remove(path) },
 	} {
 		before := first.reread()
-		do()
+		change()
 		if before.restat().sameStat(before) || before.reread().sameContent(before) {
-			t.Errorf("%s: it is the same", name)
+			t.Errorf("%s: the change is not noticed", name)
 		}
 		write(t, folder, "g", "one")
 		_ = os.Rename(filepath.Join(folder, "g"), path)
 		age(path)
 		if !first.reread().sameContent(first) {
-			t.Errorf("after %s it does not hold what it held", name)
+			t.Errorf("%s, then restored: the content counts as changed", name)
 		}
 	}
-	var suspect fileState
-	suspect.add("", folder, filepath.Join(folder, "none"), "")
-	if len(suspect) != 2 || suspect.digests("") != "  " || !suspect.restat().sameStat(suspect) {
-		t.Errorf("what is no file: %v", suspect)
+	var notFiles fileState
+	notFiles.add("", folder, filepath.Join(folder, "none"), "")
+	if len(notFiles) != 2 || notFiles.digests("") != "  " || !notFiles.restat().sameStat(notFiles) {
+		t.Errorf("the state of a folder and a missing file: %v", notFiles)
 	}
 }
 
@@ -209,12 +209,12 @@ func TestDocumentFiles(t *testing.T) {
 	}
 	remote := "https://example.com/api.yaml"
 	if got := documentFiles(&config.OpenAPI{Spec: &remote}); got != nil {
-		t.Errorf("behind a URL: %q", got)
+		t.Errorf("files of a document at a URL: %q, want none", got)
 	}
 }
 
-// TestCachesHearOfWrites: a write through one configuration's functions flushes the source from the other's cache.
-func TestCachesHearOfWrites(t *testing.T) {
+// TestWriteFlushesAllCaches: a write through one configuration's functions flushes the source from the other's cache.
+func TestWriteFlushesAllCaches(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	value := "1"
@@ -249,35 +249,35 @@ func TestCachesHearOfWrites(t *testing.T) {
 		return string(result)
 	}
 	for _, writer := range []int{0, 1, 0} {
-		was := call(0, "a.read")
-		if again := call(1, "a.read"); again != was {
-			t.Errorf("before a write: %s, %s", was, again)
+		before := call(0, "a.read")
+		if again := call(1, "a.read"); again != before {
+			t.Errorf("before a write: %s and %s, want the same", before, again)
 		}
 		call(writer, "a.write")
-		if one, other := call(0, "a.read"), call(1, "a.read"); one != was+"1" || other != one {
-			t.Errorf("after a write through %d: %s and %s, want %s1", writer, one, other, was)
+		if one, other := call(0, "a.read"), call(1, "a.read"); one != before+"1" || other != one {
+			t.Errorf("after a write through %d: %s and %s, want %s1", writer, one, other, before)
 		}
 	}
 	mu.Lock()
 	value = "other"
 	mu.Unlock()
 	if got := call(0, "a.read"); got != "1111" {
-		t.Errorf("what nothing has changed is not cached: %s", got)
+		t.Errorf("without a write: got %s, want the cached 1111", got)
 	}
 }
 
-// TestRedactorForgetsNothing: the secrets of all configurations that were read are removed.
-func TestRedactorForgetsNothing(t *testing.T) {
+// TestRedactorKeepsSecrets: the secrets of all configurations that were read are removed.
+func TestRedactorKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	r := &Redactor{}
 	if got := r.Text("first-secret"); got != "first-secret" {
-		t.Errorf("without any: %q", got)
+		t.Errorf("without secrets: got %q", got)
 	}
 	r.learn([]string{"first-secret"})
 	r.learn([]string{"second-secret", "first-secret"})
 	r.learn(nil)
 	if got := r.Text("first-secret second-secret"); strings.Contains(got, "secret") {
-		t.Errorf("with both: %q", got)
+		t.Errorf("a secret remains: %q", got)
 	}
 }
 
@@ -290,13 +290,13 @@ func TestWarnings(t *testing.T) {
 		first      bool
 	}{{0, true}, {0, false}, {1, false}, {2, false}, {4, true}, {5, false}} {
 		if got := p.firstWarning(c.generation, "odd"); got != c.first {
-			t.Errorf("app %d: %v", c.generation, got)
+			t.Errorf("app %d: first warning is %t, want %t", c.generation, got, c.first)
 		}
 	}
 	for generation := range 100 { // warnings that change with each configuration are not kept
 		p.firstWarning(10+generation, fmt.Sprint("odd ", generation))
 	}
 	if n := len(p.warned); n > 2 {
-		t.Errorf("%d warnings are kept", n)
+		t.Errorf("%d warnings are stored, want at most 2", n)
 	}
 }

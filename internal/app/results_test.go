@@ -17,16 +17,16 @@ import (
 func TestSharedStore(t *testing.T) {
 	t.Parallel()
 	p := processOf(Options{}, serverTraits{})
-	open := func(where string) *App {
+	open := func(store string) *App {
 		a := &App{process: p}
-		if err := a.openResults(&config.Results{Store: &where}, ""); err != nil {
+		if err := a.openResults(&config.Results{Store: &store}, ""); err != nil {
 			t.Fatal(err)
 		}
 		return a
 	}
 	one, two, other := open("memory"), open("memory"), open("disk")
 	if one.store != two.store || one.store == other.store {
-		t.Fatal("stores are told apart by where they are")
+		t.Fatal("want one store for two apps in memory, and another on disk")
 	}
 	token, _, err := one.results.Keep(t.Context(), "me", []byte("1"))
 	if err != nil {
@@ -38,11 +38,11 @@ func TestSharedStore(t *testing.T) {
 		}
 	}
 	if _, _, err := two.results.Value(t.Context(), "me", token); err != nil {
-		t.Errorf("the next app does not find what was kept: %v", err)
+		t.Errorf("the second app cannot read a value of the first: %v", err)
 	}
 	_ = two.close()
 	if _, _, err := two.results.Value(t.Context(), "me", token); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("the last use has not closed the store: %v", err)
+		t.Errorf("after the last close: %v, want %s", err, fault.Unavailable)
 	}
 	_ = other.close()
 }
@@ -63,27 +63,27 @@ func TestLazyDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := func() bool {
+	exists := func() bool {
 		_, err := os.Stat(filepath.Join(cache, "onecall"))
 		return err == nil
 	}
-	if made() {
-		t.Error("a folder is made before it is needed")
+	if exists() {
+		t.Error("the folder exists before the first use")
 	}
 	now := time.Now()
 	large := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // cannot be compressed
 	if err := store.Put(t.Context(), "large", large); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("beyond the bound: %v", err)
+		t.Errorf("put beyond the limit: %v, want %s", err, fault.LimitExceeded)
 	}
 	large.Value = []byte("1")
-	if err := store.Put(t.Context(), "small", large); err != nil || !made() {
-		t.Errorf("within the bound: %v", err)
+	if err := store.Put(t.Context(), "small", large); err != nil || !exists() {
+		t.Errorf("put within the limit: %v; folder exists: %t", err, exists())
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Put(t.Context(), "late", large); !errors.Is(err, budget.ErrClosed) {
-		t.Errorf("after it was closed: %v", err)
+		t.Errorf("put after close: %v, want %v", err, budget.ErrClosed)
 	}
 }

@@ -64,7 +64,7 @@ type server struct {
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
 		engines: engines{open: so.Engine}}
-	s.process = newProcess(o, serverTraits{serve: true, anySurface: so.HTTP != "", log: s.log, workers: so.Engine != nil,
+	s.process = newProcess(o, serverTraits{serve: true, overHTTP: so.HTTP != "", log: s.log, workers: so.Engine != nil,
 		engineFlag: so.EngineFlag})
 	in, err := s.listen(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *server) options(a *App) *mcp.Options {
 
 // warnIneffective warns of settings that have no effect on this server.
 func (s *server) warnIneffective(a *App) {
-	if f := ineffectiveGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.anySurface {
+	if f := ineffectiveGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.overHTTP {
 		a.warn(f)
 	}
 	if f := ineffectiveSession(a.config, s.o.Stateless); f != nil {
@@ -176,7 +176,7 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 		for _, f := range a.unusedTokenFunctions() {
 			a.warn(f)
 		}
-		if f := a.manyFlatTools(a.config.Access.MaxTier(a.process.anySurface)); f != nil {
+		if f := a.manyFlatTools(a.config.Access.MaxTier(a.process.overHTTP)); f != nil {
 			a.warn(f)
 		}
 		for changed := a.Catalog.Changed(); ; changed = a.Catalog.Changed() { // sources come and go at any time

@@ -30,8 +30,8 @@ func (o *sourceOpener) planServers() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
 		p := plannedServer{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name)}
-		if down := o.unsetSource(p.pointer); down != nil {
-			o.add(p.name, p.pointer, down, nil)
+		if failed := o.sourceWithUnsetVariable(p.pointer); failed != nil {
+			o.add(p.name, p.pointer, failed, nil)
 			continue
 		}
 		if !entry.Config.Off() {

@@ -17,7 +17,7 @@ func (s *server) logSources(ctx context.Context, a *App) {
 			case steps.StateRetrying, steps.StateFailed:
 				if !lost[source.Name] {
 					lost[source.Name] = true
-					log.WarnContext(ctx, "a source is not there", "error", source.Error)
+					log.WarnContext(ctx, "a source is unavailable", "error", source.Error)
 				}
 			case steps.StateReady:
 				if lost[source.Name] {

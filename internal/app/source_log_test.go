@@ -13,23 +13,23 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// moody is a source whose state the test sets.
-type moody struct {
+// stateSource is a source whose state the test sets.
+type stateSource struct {
 	mu       sync.Mutex
 	status   steps.Status
 	onChange func()
 }
 
-func (m *moody) Functions() []steps.Function { return nil }
-func (m *moody) Close() error                { return nil }
-func (m *moody) Watch(onChange func())       { m.onChange = onChange }
-func (m *moody) Status() steps.Status {
+func (m *stateSource) Functions() []steps.Function { return nil }
+func (m *stateSource) Close() error                { return nil }
+func (m *stateSource) Watch(onChange func())       { m.onChange = onChange }
+func (m *stateSource) Status() steps.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.status
 }
 
-func (m *moody) become(state steps.State, why *fault.Error) {
+func (m *stateSource) setState(state steps.State, why *fault.Error) {
 	m.mu.Lock()
 	m.status = steps.Status{State: state, Error: why}
 	m.mu.Unlock()
@@ -44,7 +44,7 @@ func TestLogSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &moody{status: steps.Status{State: steps.StateStarting}}
+		m := &stateSource{status: steps.Status{State: steps.StateStarting}}
 		if err := catalog.Add("notes", m); err != nil {
 			t.Fatal(err)
 		}
@@ -61,17 +61,17 @@ func TestLogSources(t *testing.T) {
 		for _, state := range []steps.State{steps.StateRetrying, steps.StateStarting, steps.StateRetrying, steps.StateStarting,
 			steps.StateReady, steps.StateIdle, steps.StateReady, steps.StateFailed} {
 			synctest.Wait()
-			m.become(state, fault.New(fault.Unavailable, "no such program"))
+			m.setState(state, fault.New(fault.Unavailable, "no such program"))
 		}
 		synctest.Wait()
 		cancel()
 		running.Wait()
-		const lost, back = `level=WARN msg="a source is not there" source=notes state=`,
+		const lost, back = `level=WARN msg="a source is unavailable" source=notes state=`,
 			`level=INFO msg="a source is back" source=notes state=ready`
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 		if len(lines) != 3 || !strings.HasPrefix(lines[0], lost+"retrying error=") || !strings.Contains(lines[0], "no such program") ||
 			lines[1] != back || !strings.HasPrefix(lines[2], lost+"failed") {
-			t.Errorf("%s", text.String())
+			t.Errorf("want one loss, one return and one loss, got\n%s", text.String())
 		}
 	})
 }

@@ -38,10 +38,10 @@ type sourceOpener struct {
 func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) (*sourceOpener, error) {
 	o := &sourceOpener{App: a, config: cfg, before: before, faults: faults}
 	p := a.process
-	settings, more := functionSettings(cfg)
-	a.settings, o.faults = settings, append(o.faults, more...)
-	a.ladder, more = p.newLadder(cfg)
-	o.faults = append(o.faults, more...)
+	settings, moreFaults := functionSettings(cfg)
+	a.settings, o.faults = settings, append(o.faults, moreFaults...)
+	a.ladder, moreFaults = p.newLadder(cfg)
+	o.faults = append(o.faults, moreFaults...)
 	a.scrubber = secret.New(cfg.Secrets)
 	var scrubber steps.Scrubber // not a typed nil if there are no secrets
 	if a.scrubber != nil {
@@ -58,7 +58,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Settings:     settings,
 		Scrubber:     scrubber,
 		Wrap:         a.wrap,
-		BrokenChains: a.setUnlinked,
+		BrokenChains: a.setBrokenChains,
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// add adds a source, or else the faults in err, which are about the setting at pointer.
+// add adds a source. If err is not nil, it adds the faults in err instead; they are about the setting at pointer.
 func (o *sourceOpener) add(name, pointer string, source steps.Source, err error) {
 	if err == nil {
 		err = o.Catalog.Add(name, source)
@@ -99,7 +99,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	for _, err := range list {
 		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // has variables filled in: never shown
+			f.Source, f.Offset = "", 0 // not the text of the file: its variables are filled in, perhaps with secrets
 		}
 		o.faults = append(o.faults, f)
 	}
@@ -133,18 +133,18 @@ func (o *sourceOpener) offersFiles() bool {
 	if !o.process.serve || o.config.FS.Root != nil {
 		return true
 	}
-	why := ""
-	here, err := os.Getwd()
+	reason := ""
+	dir, err := os.Getwd()
 	switch {
-	case o.process.anySurface && o.config.Access.ByToken():
-		why = "fs.* is left out: callers with tokens read files only if fs.root names a folder"
-	case err != nil || filepath.Dir(here) == here:
-		why = "fs.* is left out because onecall was started in the root folder: set fs.root"
+	case o.process.overHTTP && o.config.Access.ByToken():
+		reason = "fs.* is left out: callers with tokens read files only if fs.root names a folder"
+	case err != nil || filepath.Dir(dir) == dir:
+		reason = "fs.* is left out because onecall was started in the root folder: set fs.root"
 	default:
 		return true
 	}
-	if log := o.process.log; log != nil && o.process.firstWarning(o.generation, why) {
-		log.Info(why)
+	if log := o.process.log; log != nil && o.process.firstWarning(o.generation, reason) {
+		log.Info(reason)
 	}
 	return false
 }
@@ -192,8 +192,8 @@ func (o *sourceOpener) openServices(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
-		if down := o.unsetSource(pointer); down != nil {
-			o.add(entry.Source(), pointer, down, nil)
+		if failed := o.sourceWithUnsetVariable(pointer); failed != nil {
+			o.add(entry.Source(), pointer, failed, nil)
 			continue
 		}
 		isRemote := strings.Contains(config.Or(entry.Config.Spec, ""), "://")
@@ -209,7 +209,7 @@ func (o *sourceOpener) openServices(remote bool) {
 				o.App.services = append(o.App.services, source.Live.(*service).Source) //nolint:forcetypeassert // its key is a document's
 			}
 			o.add(entry.Source(), pointer, source, nil)
-		case isDocument(err):
+		case isDocumentError(err):
 			o.addUnusable(entry, err)
 		default:
 			o.add(entry.Source(), pointer, nil, err)
@@ -258,8 +258,8 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	return &service{source, client}, nil
 }
 
-// isDocument reports whether an error is about the document itself.
-func isDocument(err error) bool {
+// isDocumentError reports whether an error is about the document itself.
+func isDocumentError(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.At == "" || f.At == "/spec")
 }
@@ -302,8 +302,8 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 	return credentials
 }
 
-// unsetSource returns a failed source for an entry with an unset environment variable; nil: there is none.
-func (o *sourceOpener) unsetSource(pointer string) steps.Source {
+// sourceWithUnsetVariable returns a failed source if the entry names an unset environment variable, or else nil.
+func (o *sourceOpener) sourceWithUnsetVariable(pointer string) steps.Source {
 	f := o.config.Unset[pointer]
 	if f == nil {
 		return nil
@@ -369,8 +369,8 @@ func (a *App) recorder() *replay.Recorder {
 	return a.process.recording.recorder.Hiding(a.config.Secrets)
 }
 
-// planned returns a function that records the functions of a plan, so that a replay needs no sources; nil: nothing is recorded.
-func (a *App) planned() func([]*steps.Entry) {
+// recordPlanned returns a function that records the functions of a plan, so that a replay needs no sources; nil: nothing is recorded.
+func (a *App) recordPlanned() func([]*steps.Entry) {
 	if a.process.recording == nil {
 		return nil
 	}

@@ -12,19 +12,19 @@ import (
 func TestSurfaceSettings(t *testing.T) {
 	t.Parallel()
 	type settings struct {
-		surface   mcp.Surface
-		stdio     steps.Tier
-		http      steps.Tier
-		lean      int
-		processed bool
-		idle      string // the pointer of the setting that has no effect on the surface
+		surface     mcp.Surface
+		stdio       steps.Tier
+		http        steps.Tier
+		lean        int
+		processed   bool
+		ineffective string // the pointer of the setting that has no effect on the surface
 	}
 	for text, want := range map[string]settings{
 		"":                                    {stdio: steps.TierReadWrite, http: steps.TierRead},
 		"surface: hybrid\ngroups: {a: [b]}\n": {surface: mcp.SurfaceHybrid, stdio: steps.TierReadWrite, http: steps.TierRead},
 		"surface: flat\nautodispatch: true\n": {surface: mcp.SurfaceFlat, stdio: steps.TierReadWrite, http: steps.TierRead,
-			idle: "/autodispatch"},
-		"groups: {a: [b]}\nungrouped: hide\n": {stdio: steps.TierReadWrite, http: steps.TierRead, idle: "/groups"},
+			ineffective: "/autodispatch"},
+		"groups: {a: [b]}\nungrouped: hide\n": {stdio: steps.TierReadWrite, http: steps.TierRead, ineffective: "/groups"},
 		"access: {stdio: read, http: admin}":  {stdio: steps.TierRead, http: steps.TierAdmin},
 		"results: {leanAbove: 0}":             {stdio: steps.TierReadWrite, http: steps.TierRead, lean: -1},
 		"results: {leanAbove: 7}":             {stdio: steps.TierReadWrite, http: steps.TierRead, lean: 7, processed: true},
@@ -40,7 +40,7 @@ func TestSurfaceSettings(t *testing.T) {
 		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite),
 			config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), boundsFlatTools(&c.Config), ""}
 		if f := ineffectiveGroups(c, surfaceOf(&c.Config)); f != nil {
-			got.idle = f.At
+			got.ineffective = f.At
 		}
 		if got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
@@ -48,13 +48,13 @@ func TestSurfaceSettings(t *testing.T) {
 	}
 }
 
-func TestIdleSession(t *testing.T) {
+func TestIneffectiveSession(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false,
 		"session: {maxTokens: 5}": true} {
 		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if f := ineffectiveSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
-			t.Errorf("%q: %v, %v", text, f, faults)
+			t.Errorf("%q without sessions: %v, %v", text, f, faults)
 		}
 		if f := ineffectiveSession(c, false); f != nil {
 			t.Errorf("%q, with sessions: %v", text, f)

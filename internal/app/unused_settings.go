@@ -80,7 +80,7 @@ func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error)
 
 // hiddenFunctions returns a warning about functions hidden from HTTP clients if none of them has a token; otherwise nil.
 func (a *App) hiddenFunctions() *fault.Error {
-	if !a.process.anySurface || a.config.Access.ByToken() {
+	if !a.process.overHTTP || a.config.Access.ByToken() {
 		return nil
 	}
 	tier := config.TierOf(a.config.Access.HTTP, steps.TierRead)

@@ -37,17 +37,17 @@ func TestWatchChanged(t *testing.T) {
 			save("two", began.Add(2*time.Hour))
 		}()
 		now, ok := w.Changed(t.Context(), before)
-		if after := time.Since(began); !ok || after < 2*time.Second+10*watchInterval {
-			t.Errorf("changed: %t, after %v", ok, after)
+		if elapsed := time.Since(began); !ok || elapsed < 2*time.Second+10*watchInterval {
+			t.Errorf("changed: %t, elapsed %v; want it once the file is stable", ok, elapsed)
 		}
 		if !now.Equal(w.State()) || now.Equal(before) {
-			t.Error("it is not the state that is told")
+			t.Error("Changed does not return the current state")
 		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok = w.Changed(t.Context(), now); !ok {
-			t.Error("a file that is gone")
+			t.Error("the removal of a file is not reported")
 		}
 		synctest.Wait()
 	})

@@ -26,15 +26,15 @@ func TestInterruptedQuestion(t *testing.T) {
 	status, shown := atTerminal(t, dir, "run put.chain.json", "\x03")
 	if status != "130" || !strings.Contains(shown, "approval_required: step 0: ") ||
 		!strings.Contains(shown, "\nApprove them: onecall approve run_") {
-		t.Fatalf("status %s: %s", status, shown)
+		t.Fatalf("interrupted question: exit status %s, want 130: %s", status, shown)
 	}
 	waiting, err := clitest.Command(t, dir, "runs", "--json", "--status", "waiting").Output()
 	run := gjson.GetBytes(waiting, "runs.0.id").Str
 	if err != nil || run == "" {
-		t.Fatalf("%s, %v", waiting, err)
+		t.Fatalf("waiting runs: %s, %v", waiting, err)
 	}
 	if status, shown := atTerminal(t, dir, "resume --lite "+run, "y\n"); status != "0" || !strings.HasSuffix(shown, "2\r\n") {
-		t.Errorf("status %s: %s", status, shown)
+		t.Errorf("resume: exit status %s, want 0: %s", status, shown)
 	}
 }
 
@@ -58,7 +58,7 @@ func atTerminal(t *testing.T, dir, args, keys string) (status, shown string) {
 	out := bufio.NewReader(stdout)
 	question, err := out.ReadString('?')
 	if err != nil {
-		t.Fatalf("%s, %v", question, err)
+		t.Fatalf("no question: %s, %v", question, err)
 	}
 	if _, err := io.WriteString(stdin, keys); err != nil {
 		t.Fatal(err)

@@ -38,14 +38,14 @@ func TestAuth(t *testing.T) {
 		return status, stdout.String(), stderr.String()
 	}
 	if status, out, _ := run("auth", "status", "my server"); status != exitFailed || !strings.Contains(out, "none") {
-		t.Errorf("before: %d, %s", status, out)
+		t.Errorf("status before the login: %d, %s", status, out)
 	}
 	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != exitOK || out != "" ||
 		!strings.Contains(errors, "logged in to my server; kept in the ") {
 		t.Fatalf("login: %d, %s, %s", status, out, errors)
 	}
-	if server.secret != "the-client-secret" || server.asked.Get("scope") != "a b" || server.asked.Get("client_id") != "me" {
-		t.Errorf("the server got %q, %v", server.secret, server.asked)
+	if server.secret != "the-client-secret" || server.authorized.Get("scope") != "a b" || server.authorized.Get("client_id") != "me" {
+		t.Errorf("the server got %q, %v", server.secret, server.authorized)
 	}
 	status, out, _ := run("auth", "status", "--json")
 	var list loginList
@@ -56,22 +56,22 @@ func TestAuth(t *testing.T) {
 	if mine.Source != "my server" || !mine.LoggedIn || !mine.Renews || mine.Expires == nil ||
 		time.Until(*mine.Expires) < 50*time.Minute || mine.Issuer != server.URL || mine.Store == "" ||
 		other.Source != "other" || other.LoggedIn || other.Store != "" {
-		t.Errorf("status %s", out)
+		t.Errorf("status of all servers: %s", out)
 	}
 	if status, out, _ := run("auth", "status", "my_server"); status != exitOK || !strings.Contains(out, "yes, renews itself") ||
 		strings.Contains(out, "other") {
-		t.Errorf("status: %d, %s", status, out)
+		t.Errorf("status of my_server: %d, %s", status, out)
 	}
 	if status, _, errors := run("auth", "logout", "my server"); status != exitOK ||
 		!strings.Contains(errors, "logged out of my server") || server.revoked == 0 {
 		t.Errorf("logout: %d, %s", status, errors)
 	}
 	if status, _, _ := run("auth", "status", "my server"); status != exitFailed {
-		t.Errorf("after: %d", status)
+		t.Errorf("status after the logout: %d, want %d", status, exitFailed)
 	}
 	server.Close()
 	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != 5 || out != "" ||
 		!strings.Contains(errors, "my_server") || strings.Contains(errors, "the-client-secret") {
-		t.Errorf("a server that is gone: %d, %s, %s", status, out, errors)
+		t.Errorf("login to a closed server: %d, %s, %s", status, out, errors)
 	}
 }

@@ -16,10 +16,10 @@ import (
 // loginServer is an MCP server that requires a login. It is its own authorization server, which agrees to everything.
 type loginServer struct {
 	*httptest.Server
-	mu      sync.Mutex
-	asked   url.Values // by the last authorization
-	secret  string     // of the client, as sent to the token endpoint
-	revoked int
+	mu         sync.Mutex
+	authorized url.Values // parameters of the last authorization
+	secret     string     // of the client, as sent to the token endpoint
+	revoked    int
 }
 
 func newLoginServer(t *testing.T) *loginServer {
@@ -45,15 +45,15 @@ func newLoginServer(t *testing.T) *loginServer {
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.asked = r.URL.Query()
-		back := url.Values{"code": {"the-code"}, "state": {s.asked.Get("state")}}
-		http.Redirect(w, r, s.asked.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+		s.authorized = r.URL.Query()
+		redirect := url.Values{"code": {"the-code"}, "state": {s.authorized.Get("state")}}
+		http.Redirect(w, r, s.authorized.Get("redirect_uri")+"?"+redirect.Encode(), http.StatusFound)
 	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-		if r.PostFormValue("code") != "the-code" || base64.RawURLEncoding.EncodeToString(sum[:]) != s.asked.Get("code_challenge") {
+		if r.PostFormValue("code") != "the-code" || base64.RawURLEncoding.EncodeToString(sum[:]) != s.authorized.Get("code_challenge") {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}

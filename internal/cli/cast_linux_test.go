@@ -70,13 +70,13 @@ func TestCast(t *testing.T) {
 	c.Command("# The carrier dlh does not exist. The card is charged before anybody knows.", "")
 	run := show("onecall run ship.json")
 	if run == "" {
-		t.Fatal("the first run names no run")
+		t.Fatal("the output of the first run lacks the id of its run")
 	}
 	show("sed -i s/dlh/dhl/ ship.json")
 	show("onecall resume " + run + " ship.json --trace summary")
 	c.Command("# The card was charged once.", "")
 	if n := charges.Load(); n != 1 {
-		t.Errorf("%d charges", n)
+		t.Errorf("%d charges, want 1", n)
 	}
 	transcript.File(t, "../../docs/images/resume.svg", c.SVG())
 }

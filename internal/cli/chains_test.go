@@ -46,10 +46,10 @@ func TestChains(t *testing.T) {
 				t.Fatalf("%v, stderr %s, answer %s", err, &stderr, answer)
 			}
 			if result := gjson.GetBytes(answer, "result"); checks[name] == nil || !checks[name](result) {
-				t.Errorf("result %s", result.Raw)
+				t.Errorf("wrong result, or no check for the chain: %s", result.Raw)
 			}
 			if used, limit := gjson.GetBytes(answer, "usage.tokens").Int(), gjson.GetBytes(answer, "usage.limit").Int(); used > limit || limit == 0 {
-				t.Errorf("%d tokens of %d", used, limit)
+				t.Errorf("%d tokens used, limit %d", used, limit)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func TestClientEntry(t *testing.T) {
 		t.Fatalf("%v: %s", err, printed)
 	}
 	if !strings.Contains(string(printed), "go install ./cmd/onecall") {
-		t.Errorf("it is not said that onecall is to be installed first: %s", printed)
+		t.Errorf("the output does not say how to install onecall: %s", printed)
 	}
 	written := filepath.Join(folder, "onecall.yaml")
 	entries := map[string]string{"init": string(printed)}
@@ -54,7 +54,7 @@ func TestClientEntry(t *testing.T) {
 			}
 			entry := client.MCPServers["onecall"]
 			if entry.Command != "onecall" { // also from init, because the test binary is in a temporary folder
-				t.Errorf("the command is %s", entry.Command)
+				t.Errorf("the command is %s, want onecall", entry.Command)
 			}
 			if want := []string{"serve", "--config", written}; !slices.Equal(entry.Args, want) {
 				t.Errorf("the arguments are %q, want %q", entry.Args, want)
@@ -92,9 +92,9 @@ func useServer(t *testing.T, cmd *exec.Cmd) {
 	}
 	text, ok := result.Content[0].(*sdk.TextContent)
 	if !ok || text.Text != "6" || result.IsError || len(result.Content) != 1 {
-		t.Errorf("the chain is answered %+v", result)
+		t.Errorf("the chain answers %+v, want 6", result)
 	}
 	if err := session.Close(); err != nil {
-		t.Errorf("the server's end: %v", err)
+		t.Errorf("close of the session: %v", err)
 	}
 }

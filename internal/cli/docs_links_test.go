@@ -20,7 +20,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	pages := markdownPages(t)
 	if len(pages) < 50 {
-		t.Fatalf("%d pages: were they found?", len(pages))
+		t.Fatalf("too few pages: %d", len(pages))
 	}
 	for name, page := range pages {
 		for _, problem := range page.problems(pages, name) {
@@ -31,7 +31,7 @@ func TestLinks(t *testing.T) {
 	reach(pages, "README.md", reached)
 	for name := range pages {
 		if strings.HasPrefix(name, "docs/") && !reached[name] {
-			t.Errorf("%s: no link leads here from the README", name)
+			t.Errorf("%s: not reachable by links from the README", name)
 		}
 	}
 }
@@ -123,13 +123,13 @@ func (p *markdownPage) problems(pages map[string]*markdownPage, name string) (pr
 	for _, anchor := range p.links(name) {
 		target, heading := anchor[0], anchor[1]
 		if _, err := os.Stat(filepath.Join(repositoryRoot, target)); err != nil {
-			problems = append(problems, "a link leads to "+target+", which is not there")
+			problems = append(problems, "a link leads to "+target+", which does not exist")
 		} else if heading != "" && (pages[target] == nil || !slices.Contains(pages[target].headings, heading)) {
 			problems = append(problems, "a link leads to #"+heading+" of "+target+", which has no such heading")
 		}
 	}
 	for _, mention := range pageInBackticks.FindAllString(p.text, -1) {
-		problems = append(problems, mention+" is no link")
+		problems = append(problems, mention+" is not a link")
 	}
 	return problems
 }

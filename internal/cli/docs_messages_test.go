@@ -24,14 +24,14 @@ func TestTroubleshootingMessages(t *testing.T) {
 	}
 	quoted := regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	if len(quoted) < 10 {
-		t.Fatalf("%d messages: were they found?", len(quoted))
+		t.Fatalf("too few messages in the page: %d", len(quoted))
 	}
 	literals := strings.Join(stringLiterals(t), "\n")
 	for _, block := range quoted {
 		for message := range strings.Lines(block[1]) {
 			for fragment := range strings.SplitSeq(strings.TrimSpace(message), "…") {
 				if fragment = strings.TrimSpace(fragment); !strings.Contains(literals, fragment) {
-					t.Errorf("%q of %q is in no message of the program", fragment, strings.TrimSpace(message))
+					t.Errorf("no message of the program has %q, from %q", fragment, strings.TrimSpace(message))
 				}
 			}
 		}

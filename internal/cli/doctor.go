@@ -42,7 +42,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 
 func (c *cli) doctor(ctx context.Context, asJSON bool) error {
 	if c.errTerminal {
-		c.noticef("starting the sources, each within its own time…")
+		c.noticef("starting the sources, each within its own timeout…")
 	}
 	d := diagnosis{Findings: slices.Concat(app.Examine(ctx, c.options(app.Options{})), c.clientFindings())}
 	status := exitOK
@@ -113,9 +113,9 @@ func (c *cli) clientFindings() (list []app.Finding) {
 	started := false
 	for _, file := range files {
 		subject, install := file.Client.Title+", "+file.File, "onecall init --install "+file.Client.ID
-		beside := install
+		bypassRemedy := install
 		if file.Project {
-			install, beside = "correct it there", "onecall init copies them into a configuration; take them out there then"
+			install, bypassRemedy = "correct it there", "run onecall init to copy them into a configuration, then remove them from this file"
 		}
 		if file.Problem != "" {
 			add(subject, app.StatusWarn, "fix it", "it cannot be read: %s", file.Problem)
@@ -127,7 +127,7 @@ func (c *cli) clientFindings() (list []app.Finding) {
 			add(subject, status, remedy, "%s", message)
 		}
 		if len(file.Starts) > 0 && len(file.Others) > 0 {
-			add(subject, app.StatusWarn, beside, "servers beside onecall, not behind it: %s", fault.Clip(strings.Join(file.Others, ", "), 300))
+			add(subject, app.StatusWarn, bypassRemedy, "this client also starts servers directly, not through onecall: %s", fault.Clip(strings.Join(file.Others, ", "), 300))
 		}
 	}
 	if !started {
@@ -145,17 +145,17 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	case !s.Serves:
 		return app.StatusFail, fmt.Sprintf("its entry %s starts onecall without serve, which ends at once", s.Name), install
 	case !filepath.IsAbs(s.Command):
-		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s, which a program that is started from a desktop may not find: it is %s here",
+		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s without a path; a desktop app may not find it (path it is %s)",
 			s.Name, s.Command, command), install
 	case s.Configuration == "":
-		return app.StatusOK, "it starts onecall with the configuration that is found where it is started", ""
+		return app.StatusOK, "its entry names no configuration: onecall looks in the client's working directory, then in the user's configuration folder", ""
 	}
 	info, err := os.Stat(s.Configuration)
 	if err != nil || info.IsDir() {
 		return app.StatusFail, fmt.Sprintf("its entry %s names the configuration %s, which is not there", s.Name, s.Configuration), install
 	}
-	here, _ := config.Find(c.configPath) // other checks report a fault of the configuration
-	if examined, err := os.Stat(here); err != nil || !os.SameFile(info, examined) {
+	path, _ := config.Find(c.configPath) // other checks report a fault of the configuration
+	if selected, err := os.Stat(path); err != nil || !os.SameFile(info, selected) {
 		return app.StatusWarn, "it starts onecall with another configuration", "onecall doctor --config " + s.Configuration + " looks at that one"
 	}
 	return app.StatusOK, "it starts onecall with this configuration", ""

@@ -41,7 +41,7 @@ func TestDoctorLogins(t *testing.T) {
 		status, out := run("doctor", "--json")
 		var d diagnosis
 		if err := json.Unmarshal([]byte(out), &d); err != nil || status != 5 || d.OK || strings.Contains(out, "the-client-secret") {
-			t.Fatalf("%d, %v: %s", status, err, out)
+			t.Fatalf("doctor: exit status %d, want 5; %v: %s", status, err, out)
 		}
 		for _, one := range d.Findings {
 			if one.Check == app.CheckLogin {
@@ -50,14 +50,14 @@ func TestDoctorLogins(t *testing.T) {
 		}
 		return f
 	}
-	const again = "onecall auth login my_server"
-	if f := login(); f.Status != app.StatusFail || f.Message != "none, and the server asks for one" || f.Remedy != again {
+	const remedy = "onecall auth login my_server"
+	if f := login(); f.Status != app.StatusFail || f.Message != "none, and the server asks for one" || f.Remedy != remedy {
 		t.Errorf("before the login: %+v", f)
 	}
 	if status, out := run("auth", "login", "my_server", "--no-browser"); status != exitOK {
 		t.Fatalf("login: %d, %s", status, out)
 	}
-	if f := login(); f.Status != app.StatusFail || f.Message != "there is one, and the server does not accept it" || f.Remedy != again {
-		t.Errorf("with a login that is not accepted: %+v", f)
+	if f := login(); f.Status != app.StatusFail || f.Message != "there is one, and the server does not accept it" || f.Remedy != remedy {
+		t.Errorf("with a login that the server refuses: %+v", f)
 	}
 }

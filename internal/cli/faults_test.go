@@ -19,23 +19,23 @@ func TestRenderFault(t *testing.T) {
 		f    fault.Error
 		want string
 	}{
-		{"a place in a line", 0, fault.Error{Code: fault.UnknownField, Message: "unknown field", Line: 2, Column: 13, Nearest: []string{"args"}},
+		{"a position in a line", 0, fault.Error{Code: fault.UnknownField, Message: "unknown field", Line: 2, Column: 13, Nearest: []string{"args"}},
 			"f.json:2:13: unknown_field: unknown field\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n           " +
 				"     ^\n    did you mean args?\n"},
-		{"a place in a string of it", 0, fault.Error{Code: fault.BadReference, Message: "no nme", Line: 2, Column: 27, Source: "$0.nme",
+		{"a position in a string", 0, fault.Error{Code: fault.BadReference, Message: "no nme", Line: 2, Column: 27, Source: "$0.nme",
 			Offset: 3},
 			"f.json:2:31: bad_reference: no nme\n     \"steps\": [{\"args\": {\"a\": \"$0.nme\", \"b\": \"é $x\"}}]\n                  " +
 				"                ^\n"},
-		{"a text that is spelt otherwise in the file", 0, fault.Error{Code: fault.BadExpression, Message: "bad", Line: 2, Column: 27,
+		{"a text that the file spells differently", 0, fault.Error{Code: fault.BadExpression, Message: "bad", Line: 2, Column: 27,
 			Source: "a \"b\" c", Offset: 2},
 			"f.json:2:27: bad_expression: bad\n    a \"b\" c\n      ^\n"},
 		{"the nearest is in the message", 0, fault.Error{Code: fault.UnknownFunction, Message: "did you mean fs.cat?",
 			Nearest: []string{"fs.cat"}},
 			"f.json: unknown_function: did you mean fs.cat?\n"},
-		{"a line of many", 7, fault.Error{Code: fault.BadJSON, Message: "x", Line: 1, Column: 2},
+		{"a line of a batch file", 7, fault.Error{Code: fault.BadJSON, Message: "x", Line: 1, Column: 2},
 			"f.json:7:2: bad_json: x\n    {\n     ^\n"},
 		{"past the end", 0, fault.Error{Code: fault.BadJSON, Message: "x", Line: 99, Column: 2}, "f.json:99:2: bad_json: x\n"},
-		{"what a terminal would obey", 0, fault.Error{Code: fault.BadJSON, Message: "a\x1b[31mb\nc"}, "f.json: bad_json: a·[31mb·c\n"},
+		{"control characters", 0, fault.Error{Code: fault.BadJSON, Message: "a\x1b[31mb\nc"}, "f.json: bad_json: a·[31mb·c\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -82,13 +82,13 @@ func TestWindow(t *testing.T) {
 				}
 				shown, before := window(line, caret, width)
 				if limit := max(width, 20); uniseg.StringWidth(shown) > limit || before > limit {
-					t.Errorf("width %d of %d columns; the caret is at %d", width, uniseg.StringWidth(shown), before)
+					t.Errorf("width %d: got %d columns, the caret at %d", width, uniseg.StringWidth(shown), before)
 				}
 				if !utf8.ValidString(shown) {
 					t.Errorf("cut inside a character: %q", shown)
 				}
 				if caret < len(line) && before >= uniseg.StringWidth(shown) {
-					t.Errorf("the caret stands behind %q", shown)
+					t.Errorf("the caret is past the end of %q", shown)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func FuzzRenderFault(f *testing.F) {
 		(&document{name: "f", text: []byte(text)}).render(&b, &fault.Error{Code: fault.BadJSON, Message: "m", Line: line, Column: column,
 			Source: written, Offset: offset}, width)
 		if !utf8.ValidString(b.String()) {
-			t.Errorf("not text: %q", b.String())
+			t.Errorf("the output is not valid UTF-8: %q", b.String())
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestMentions(t *testing.T) {
 		`budgets, or budget?`: true, `the budget-like`: false, ``: false,
 	} {
 		if mentions(message, "budget") != want {
-			t.Errorf("%s: %v", message, !want)
+			t.Errorf("mentions(%q) is %t, want %t", message, !want, want)
 		}
 	}
 }

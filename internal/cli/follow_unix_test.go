@@ -36,7 +36,7 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		if line, err := lines.ReadString('\n'); err != nil || !want.MatchString(line) {
-			t.Fatalf("line %d is %q, %v", i, line, err)
+			t.Fatalf("line %d is %q, %v; want %s", i, line, err, want)
 		}
 	}
 	if err := follow.Process.Signal(os.Interrupt); err != nil {

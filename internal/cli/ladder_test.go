@@ -36,7 +36,7 @@ func TestLadderOfAClient(t *testing.T) {
 	cat := map[string]string{"chain": `{"steps":[{"fn":"fs.cat","args":{"path":"notes.txt"}}]}`, "fs_cat": `{"path":"notes.txt"}`}
 	for tool, args := range cat {
 		if text, failed := call(tool, args); !failed || !strings.Contains(text, "denied") || !strings.Contains(text, "call fs.grep first") {
-			t.Errorf("%s: %s", tool, text)
+			t.Errorf("%s before fs.grep: want denied, got %s", tool, text)
 		}
 	}
 	if text, failed := call("chain", `{"steps":[{"fn":"fs.grep","args":{"pattern":"needle"}}]}`); failed {
@@ -44,7 +44,7 @@ func TestLadderOfAClient(t *testing.T) {
 	}
 	for tool, args := range cat {
 		if text, failed := call(tool, args); failed || !strings.Contains(text, "a needle in the hay") {
-			t.Errorf("%s: %s", tool, text)
+			t.Errorf("%s after fs.grep: %s", tool, text)
 		}
 	}
 }

@@ -94,9 +94,9 @@ func (o *output) writeResult(result []byte) error {
 		}, text)
 	}
 	if _, err := o.w.WriteString(strings.TrimSuffix(text, "\n")); err != nil {
-		return o.writeError(err)
+		return o.wrapWriteError(err)
 	}
-	return o.writeError(o.w.WriteByte('\n'))
+	return o.wrapWriteError(o.w.WriteByte('\n'))
 }
 
 // writeLine writes JSON and a line break. At a terminal it escapes control characters, which JSON has only in strings.
@@ -105,14 +105,14 @@ func (o *output) writeLine(text []byte) error {
 		text = rawjson.Visible(text)
 	}
 	if _, err := o.w.Write(text); err != nil {
-		return o.writeError(err)
+		return o.wrapWriteError(err)
 	}
-	return o.writeError(o.w.WriteByte('\n'))
+	return o.wrapWriteError(o.w.WriteByte('\n'))
 }
 
-func (o *output) flush() error { return o.writeError(o.w.Flush()) }
+func (o *output) flush() error { return o.wrapWriteError(o.w.Flush()) }
 
-func (o *output) writeError(err error) error {
+func (o *output) wrapWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (o *output) commitAs(path string) error {
 			o.remove()
 		}
 	}
-	return o.writeError(err)
+	return o.wrapWriteError(err)
 }
 
 // discard removes an output that was not committed.

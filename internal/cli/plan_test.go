@@ -84,7 +84,7 @@ func TestDrawPlanFitsTerminal(t *testing.T) {
 				t.Errorf("%q is wider than %d columns", line, width)
 			}
 			if strings.ContainsFunc(line, func(c rune) bool { return !unicode.IsPrint(c) }) {
-				t.Errorf("%q has what a terminal obeys", line)
+				t.Errorf("%q has control characters", line)
 			}
 		}
 	})

@@ -79,7 +79,7 @@ func TestProgress(t *testing.T) {
 		p.report(chain.Progress{Total: 2})
 		p.stop()
 		if b.Len() > 0 {
-			t.Errorf("drawn where there is no terminal: %q", b.String())
+			t.Errorf("drawn without a terminal: %q", b.String())
 		}
 	})
 }

@@ -59,28 +59,28 @@ func TestShapesAreRemembered(t *testing.T) {
 	f := newShapeFolder(t)
 	for range 5 {
 		if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
-			t.Fatal(shown)
+			t.Fatalf("a shape is shown before five calls: %s", shown)
 		}
 		f.run("call", "http.items")
 	}
 	if shown, _ := f.run("tools", "http.items"); !strings.Contains(shown, itemsSeen+"\n") {
-		t.Error(shown)
+		t.Errorf("no shape after five calls: %s", shown)
 	}
 	text, err := os.ReadFile(f.file())
 	if err != nil || strings.Contains(string(text), "planted") || strings.Contains(string(text), "1151293680") {
-		t.Errorf("%v: %s", err, text)
+		t.Errorf("the file is missing or has a value of the result: %v: %s", err, text)
 	}
 	chain := clitest.Write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
 	if answer, stderr := f.run("check", chain); !strings.Contains(stderr, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
-		t.Errorf("%s%s", answer, stderr)
+		t.Errorf("check: %s%s", answer, stderr)
 	}
 	f.configure(f.url+"/other", "")
 	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
-		t.Errorf("another address has inherited %s", shown)
+		t.Errorf("the shape is shown for another URL: %s", shown)
 	}
 	f.configure(f.url+"/items", "functions: {http.items: {rename: http.things}}")
 	if shown, _ := f.run("tools", "http.things"); !strings.Contains(shown, "seen: {items") {
-		t.Errorf("under another name: %s", shown)
+		t.Errorf("the renamed function has no shape: %s", shown)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestShapesOff(t *testing.T) {
 		f.run("call", "http.items")
 	}
 	if _, err := os.Stat(f.file()); err == nil {
-		t.Error("there is a file")
+		t.Error("the file of shapes exists although shapes are off")
 	}
 	f.configure(f.url+"/items", "")
 	chain := clitest.Write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.items"}`)
@@ -102,10 +102,10 @@ func TestShapesOff(t *testing.T) {
 	}
 	f.configure(f.url+"/items", "shapes: off")
 	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
-		t.Error(shown)
+		t.Errorf("a shape is shown although shapes are off: %s", shown)
 	}
 	f.configure(f.url+"/items", "shapes: maybe")
 	if _, stderr := f.run("tools"); !strings.Contains(stderr, `unknown value "maybe": use on or off`) {
-		t.Error(stderr)
+		t.Errorf("wrong message about the unknown value: %s", stderr)
 	}
 }

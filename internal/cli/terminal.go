@@ -75,7 +75,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 	b.Write(text)
 	b.WriteByte('\n')
 	if _, err := out.w.Write(b.Bytes()); err != nil {
-		return out.writeError(err)
+		return out.wrapWriteError(err)
 	}
 	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") {
 		mode := "summary"

@@ -128,11 +128,11 @@ func TestHugeResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := stdout.Len(); n < maxShown/2 || n > maxShown+10 || strings.ContainsRune(stdout.String(), utf8.RuneError) {
-			t.Errorf("raw %t: %d bytes", raw, n)
+			t.Errorf("raw %t: %d bytes shown, want about %d in whole characters", raw, n, maxShown)
 		}
 		if raw && out.fullSize != len(huge)-2 || !raw &&
 			!strings.Contains(stderr.String(), fmt.Sprintf("Cut here, of %d bytes: --out FILE", len(huge))) {
-			t.Errorf("raw %t: %d %s", raw, out.fullSize, stderr.String())
+			t.Errorf("raw %t: size %d, want the full size on stderr: %s", raw, out.fullSize, stderr.String())
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestAllDown(t *testing.T) {
 		want    bool
 	}{{[]toolSource{fs}, false}, {[]toolSource{fs, up}, false}, {[]toolSource{fs, up, down}, false}, {[]toolSource{fs, down}, true}} {
 		if got := (&toolList{Sources: test.sources}).allDown(); got != test.want {
-			t.Errorf("%v: %v", test.sources, got)
+			t.Errorf("%v: all down is %t, want %t", test.sources, got, test.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	commit := []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "80777a3c0ffee0123456789"}}
-	for name, one := range map[string]struct {
+	for name, test := range map[string]struct {
 		built    string
 		settings []debug.BuildSetting
 		want     string
@@ -22,9 +22,9 @@ func TestVersionOf(t *testing.T) {
 		"a checkout, nothing recorded":  {"(devel)", nil, Release + "-dev"},
 		"a program without a main part": {"", nil, Release + "-dev"},
 	} {
-		info := &debug.BuildInfo{Main: debug.Module{Version: one.built}, Settings: one.settings}
-		if got := versionOf(info); got != one.want {
-			t.Errorf("%s: %q, want %q", name, got, one.want)
+		info := &debug.BuildInfo{Main: debug.Module{Version: test.built}, Settings: test.settings}
+		if got := versionOf(info); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }
@@ -38,6 +38,6 @@ func TestChangelog(t *testing.T) {
 	}
 	first := regexp.MustCompile(`(?m)^## \[([0-9][^\]]*)\]`).FindSubmatch(text)
 	if first == nil || string(first[1]) != Release {
-		t.Errorf("the changelog begins with %q, and the release is %s", first, Release)
+		t.Errorf("the newest release in the changelog is %q, want %s", first, Release)
 	}
 }

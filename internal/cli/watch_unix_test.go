@@ -69,7 +69,7 @@ func TestWatch(t *testing.T) {
 			clitest.Write(t, dir, save.file, save.text)
 		}
 		if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, save.want) {
-			t.Fatalf("%d: %q, %v; want %s", i, line, err, save.want)
+			t.Fatalf("save %d: got %q, %v; want %s", i, line, err, save.want)
 		}
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -79,6 +79,6 @@ func TestWatch(t *testing.T) {
 		t.Errorf("exit status %s, want 130", got)
 	}
 	if called.Load() > 0 {
-		t.Errorf("%d writes", called.Load())
+		t.Errorf("%d writes, want none", called.Load())
 	}
 }

@@ -43,16 +43,16 @@ func TestRunHandedOver(t *testing.T) {
 			if err := run.EndUnfinished(test.status, ""); err != nil {
 				return err
 			}
-			one := &durable.Chain{Run: run.ID(), Lease: lease, Caller: &durable.Caller{Caller: steps.Caller{ID: "ann", Expires: test.expires}}}
+			handedOver := &durable.Chain{Run: run.ID(), Lease: lease, Caller: &durable.Caller{Caller: steps.Caller{ID: "ann", Expires: test.expires}}}
 			if test.run != "" {
-				one.Run = test.run
+				handedOver.Run = test.run
 			}
-			r, err := c.runHandedOver(t.Context(), a, one)
+			r, err := c.runHandedOver(t.Context(), a, handedOver)
 			switch {
 			case err != nil:
 				t.Errorf("%s: %v", test.key, err)
 			case r.OK != (test.want == "") || !r.OK && r.Error.Code != test.want:
-				t.Errorf("%s: %s", test.key, r.Answer)
+				t.Errorf("%s: got %s, want the code %q", test.key, r.Answer, test.want)
 			}
 		}
 		return nil

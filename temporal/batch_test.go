@@ -29,12 +29,12 @@ var (
 	durableID = regexp.MustCompile(`(?:batch|key)-[-a-z0-9]+`)
 )
 
-// number returns the number in an environment variable; otherwise if the variable is unset.
-func number(t testing.TB, variable string, otherwise int) int {
+// envInt returns the number in an environment variable, or fallback if the variable is unset.
+func envInt(t testing.TB, variable string, fallback int) int {
 	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestKills(t *testing.T) {
 		s.startWorker(t)
 	}
 	count, unknown := map[string]int{}, 0
-	killings := number(t, "ONECALL_TEST_KILLS", 4)
+	killings := envInt(t, "ONECALL_TEST_KILLS", 4)
 	for round := 0; round < killings; {
 		name := fmt.Sprintf("b%d", round)
 		ids := s.batch(t, name, 1000)
@@ -90,7 +90,7 @@ func TestKills(t *testing.T) {
 				_ = w.cmd.Process.Signal(syscall.SIGQUIT)
 				<-w.ended
 			}
-			t.Fatalf("the batch of round %d does not end; killed: %v", round, count)
+			t.Fatalf("the batch did not end by round %d; killed: %v", round, count)
 		}
 		path := filepath.Join(s.home, name+".out")
 		answers, err := os.ReadFile(path)
@@ -105,13 +105,13 @@ func TestKills(t *testing.T) {
 		}
 		if err != nil {
 			if client.batch() != "" {
-				t.Fatalf("no answers: %v: %s", err, &client.stderr)
+				t.Fatalf("the batch has no answers: %v: %s", err, &client.stderr)
 			}
 			continue
 		}
 		unknown += len(ids) - s.checkAnswers(t, ids, string(answers))
 	}
-	t.Logf("killed: %v; %d chains did not end well", count, unknown)
+	t.Logf("killed: %v; %d chains not ok", count, unknown)
 }
 
 // TestManyChains: a batch of many chains of five steps, over four workers. One worker is killed after each tenth of the chains, and the
@@ -122,13 +122,13 @@ func TestManyChains(t *testing.T) {
 	for range 4 {
 		s.startWorker(t, "--jobs", "32")
 	}
-	ids := s.batchOf(t, "b", number(t, "ONECALL_TEST_CHAINS", 1000), 5)
+	ids := s.batchOf(t, "b", envInt(t, "ONECALL_TEST_CHAINS", 1000), 5)
 	client := s.begin(t, "run", "--durable", "b.jsonl", "--out", "b.out")
 	began, killed := time.Now(), 0
-	for tenth := 1; tenth < 10; tenth++ {
+	for part := 1; part < 10; part++ {
 		select {
 		case <-client.ended:
-		case <-s.reached(len(ids) * tenth / 10):
+		case <-s.reached(len(ids) * part / 10):
 			s.workers[0].kill()
 			s.workers = s.workers[1:]
 			s.startWorker(t, "--jobs", "32")
@@ -141,12 +141,12 @@ func TestManyChains(t *testing.T) {
 	<-client.ended
 	answers, err := os.ReadFile(filepath.Join(s.home, "b.out"))
 	if err != nil {
-		t.Fatalf("no answers: %v: %s", err, &client.stderr)
+		t.Fatalf("the batch has no answers: %v: %s", err, &client.stderr)
 	}
 	ok := s.checkAnswers(t, ids, string(answers))
 	for line := range strings.Lines(string(answers)) {
 		if !gjson.Get(line, "ok").Bool() && gjson.Get(line, "error.outcome").Str != "sent_unknown" { // its worker was killed
-			t.Errorf("not ok: %s", line)
+			t.Errorf("a chain failed although its worker was not killed: %s", line)
 		}
 	}
 	t.Logf("%d chains, %d ok, %d workers killed, %v", len(ids), ok, killed, time.Since(began).Round(time.Second))
@@ -169,7 +169,7 @@ func TestClientDies(t *testing.T) {
 		return parent.Get("status").Str == "ok"
 	})
 	if parent.Get("key").Str != id {
-		t.Errorf("nobody has recorded the end: %.500s", parent.Raw)
+		t.Errorf("the recorded end lacks the key of the batch: %.500s", parent.Raw)
 	}
 	if _, message, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(message, "resume "+id) {
 		t.Errorf("resume of the batch's run: exit %s: %s", status, message)
@@ -182,17 +182,17 @@ func TestClientDies(t *testing.T) {
 	for range 2 { // the second time nothing is left to do
 		answers, message, status := s.run(t, "resume", id)
 		if ok := s.checkAnswers(t, ids, answers); ok != len(ids) || status != "0" {
-			t.Errorf("%d ok, exit %s: %s", ok, status, message)
+			t.Errorf("resume: %d ok, want %d; exit %s: %s", ok, len(ids), status, message)
 		}
 	}
 	listed, _, _ := s.run(t, "runs", "--json")
 	if n := gjson.Get(listed, "runs.#").Int(); n != 1 || gjson.Get(listed, "runs.0.status").Str != "ok" ||
 		gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
-		t.Errorf("runs: %.500s", listed)
+		t.Errorf("runs lists %.500s", listed)
 	}
 	if _, message, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" ||
 		!strings.Contains(message, "there is no batch") {
-		t.Errorf("exit %s: %s", status, message)
+		t.Errorf("resume of an unknown batch: exit %s: %s", status, message)
 	}
 }
 
@@ -209,18 +209,18 @@ func TestInterruptedBatch(t *testing.T) {
 	ok := s.checkAnswers(t, ids, client.stdout.String())
 	if want := fmt.Sprintf("%d of %d ok: onecall-temporal resume %s", ok, len(ids), client.batch()); !strings.Contains(client.stderr.String(),
 		want) {
-		t.Errorf("want %q: %s", want, &client.stderr)
+		t.Errorf("stderr lacks %q: %s", want, &client.stderr)
 	}
 	if ok == 0 || ok == len(ids) || !strings.Contains(client.stdout.String(), `"cancelled"`) {
-		t.Errorf("%d of %d were done: %s", ok, len(ids), &client.stderr)
+		t.Errorf("%d of %d ok, want some, and some cancelled: %s", ok, len(ids), &client.stderr)
 	}
 	s.record(t, "cancelled", client.batch())
 	answers, message, status := s.run(t, "resume", client.batch())
-	if all := s.checkAnswers(t, ids, answers); status != "0" || all != len(ids) {
-		t.Errorf("resumed: %d ok, exit %s: %s", all, status, message)
+	if resumed := s.checkAnswers(t, ids, answers); status != "0" || resumed != len(ids) {
+		t.Errorf("resume: %d ok, want %d; exit %s: %s", resumed, len(ids), status, message)
 	}
 	if want := fmt.Sprintf("%d chains of %d again", len(ids)-ok, len(ids)); !strings.Contains(message, want) {
-		t.Errorf("want %q: %s", want, message)
+		t.Errorf("the message of resume lacks %q: %s", want, message)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	// The only slot of the only worker is free.
 	clitest.Write(t, s.home, "read.json", `{"steps":[{"fn":"http.read","args":{"id":"x"}}]}`)
 	if out, message, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
-		t.Errorf("beside the chain that waits: exit %s: %s%s", status, out, message)
+		t.Errorf("a chain run while another waits: exit %s: %s%s", status, out, message)
 	}
 	client.kill()
 	s.workers[0].kill()
@@ -258,7 +258,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	}
 	answers, message, status := s.run(t, "resume", client.batch())
 	if ok := s.checkAnswers(t, ids, answers); ok != 1 || status != "0" {
-		t.Errorf("exit %s: %s%s", status, answers, message)
+		t.Errorf("resume after the approval: exit %s: %s%s", status, answers, message)
 	}
 	s.record(t, "approved", client.batch())
 }
@@ -268,13 +268,13 @@ func TestPoison(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	var mu sync.Mutex
-	died := 0
+	deaths := 0
 	ready := s.startWorker(t)
 	s.poison(func() {
 		mu.Lock()
 		defer mu.Unlock()
 		ready.kill()
-		died++
+		deaths++
 		ready = s.startWorker(t)
 	})
 	reads := func(id string) string { return `{"steps":[{"fn":"http.read","args":{"id":"` + id + `"}}]}` + "\n" }
@@ -282,30 +282,31 @@ func TestPoison(t *testing.T) {
 	answers, message, status := s.run(t, "run", "--durable", "p.jsonl")
 	lines := strings.SplitAfter(strings.TrimSuffix(answers, "\n"), "\n")
 	if len(lines) != 3 || status != "1" {
-		t.Fatalf("exit %s: %s%s", status, answers, message)
+		t.Fatalf("%d answers, want 3; exit %s, want 1: %s%s", len(lines), status, answers, message)
 	}
 	if !gjson.Get(lines[0], "ok").Bool() || !gjson.Get(lines[1], "ok").Bool() {
-		t.Errorf("the others: %s", answers)
+		t.Errorf("the other chains failed: %s", answers)
 	}
 	if code := gjson.Get(lines[2], "error.code").Str; code != "internal" || !strings.Contains(lines[2], "its workers ended each time") ||
-		died < 10 {
-		t.Errorf("after %d deaths: %s", died, lines[2])
+		deaths < 10 {
+		t.Errorf("%d workers deaths, want at least 10; the poisonous chain: %s", deaths, lines[2])
 	}
 	s.record(t, "parked", batchID.FindString(message))
 	s.poison(nil)
 	answers, message, status = s.run(t, "resume", batchID.FindString(message))
 	if strings.Count(answers, `"ok":true`) != 3 || status != "0" {
-		t.Errorf("resumed: exit %s: %s%s", status, answers, message)
+		t.Errorf("resume: exit %s: %s%s", status, answers, message)
 	}
 }
 
-// TestSingle: a failed chain, with or without a key, is resumed by the id of its durable run.
-func TestSingle(t *testing.T) {
+// TestResumeSingleChain: a failed chain, with or without a key, is resumed by the id of its durable run.
+func TestResumeSingleChain(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	s.startWorker(t)
-	for name, more := range map[string]string{"plain": "", "keyed": `,"key":"nightly","durable":true`} {
-		clitest.Write(t, s.home, name+".json", `{"steps":[{"fn":"http.write","args":{"id":"`+name+`"}},{"fn":"http.read","args":{"id":"poison"}}]`+more+`}`)
+	for name, extra := range map[string]string{"plain": "", "keyed": `,"key":"nightly","durable":true`} {
+		clitest.Write(t, s.home, name+".json", `{"steps":[{"fn":"http.write","args":{"id":"`+name+`"}},{"fn":"http.read","args":{"id":"poison"}}]`+
+			extra+`}`)
 		s.poison(func() { panic(http.ErrAbortHandler) })
 		args := []string{"run", name + ".json"}
 		if name == "plain" {
@@ -314,13 +315,13 @@ func TestSingle(t *testing.T) {
 		out, message, status := s.run(t, args...)
 		id := durableID.FindString(message)
 		if status == "0" || id == "" {
-			t.Fatalf("%s: exit %s: %s%s", name, status, out, message)
+			t.Fatalf("%s: want a failure with an id: exit %s: %s%s", name, status, out, message)
 		}
 		s.poison(nil)
 		for range 2 { // the second time it is done
 			out, message, status = s.run(t, "resume", id)
 			if status != "0" || !gjson.Get(out, "ok").Bool() || strings.Contains(message, "could not") || s.writes(name) != 1 {
-				t.Errorf("%s: exit %s, %d writes: %s%s", name, status, s.writes(name), out, message)
+				t.Errorf("%s: resume: exit %s, %d writes: %s%s", name, status, s.writes(name), out, message)
 			}
 		}
 	}
@@ -336,21 +337,21 @@ func TestLostResults(t *testing.T) {
 	ids := s.batch(t, "b", 10)
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	client := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
-	s.lose(t, (&durable.Batch{ID: client.awaitBatch(t)}).ResultKey(durable.FirstAssignment(3))) // of the fourth chain
+	s.deleteResults(t, (&durable.Batch{ID: client.awaitBatch(t)}).ResultKey(durable.FirstAssignment(3))) // of the fourth chain
 	close(release)
 	<-client.ended
 	answers := strings.SplitAfter(client.stdout.String(), "\n")
 	if len(answers) != len(ids)+2 || !strings.Contains(answers[3], `"code":"token_expired","message":"it was begun`) {
-		t.Fatalf("%s%s", answers, &client.stderr)
+		t.Fatalf("want %d answers, the fourth token_expired: %s%s", len(ids)+1, answers, &client.stderr)
 	}
-	again, message, status := s.run(t, "resume", client.batch())
-	if strings.Count(again, `"ok":true`) != len(ids)+1 || status != "0" || s.writes(ids[3]) != 1 {
-		t.Errorf("exit %s: %s%s", status, again, message)
+	resumed, message, status := s.run(t, "resume", client.batch())
+	if strings.Count(resumed, `"ok":true`) != len(ids)+1 || status != "0" || s.writes(ids[3]) != 1 {
+		t.Errorf("resume: exit %s: %s%s", status, resumed, message)
 	}
 }
 
-// TestOtherJournalOfOne: a worker with another journal refuses a single chain, too.
-func TestOtherJournalOfOne(t *testing.T) {
+// TestOtherJournalSingleChain: a worker with another journal refuses a single chain, too.
+func TestOtherJournalSingleChain(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	other := strings.ReplaceAll(readFile(t, s.home, "onecall.yaml"), "${JOURNAL_KEY}", "${OTHER_KEY}")
@@ -361,7 +362,7 @@ func TestOtherJournalOfOne(t *testing.T) {
 	clitest.Write(t, s.home, "one.json", `{"steps":[{"fn":"http.write","args":{"id":"one"}}]}`)
 	answer, message, _ := s.run(t, "run", "--durable", "one.json")
 	if gjson.Get(answer, "error.code").Str != "bad_request" || !strings.Contains(answer, "another journal") || s.writes("one") != 0 {
-		t.Errorf("%s%s", answer, message)
+		t.Errorf("the other worker did not refuse the chain: %s%s", answer, message)
 	}
 }
 
@@ -382,8 +383,8 @@ func TestOtherJournal(t *testing.T) {
 	s.startWorker(t)
 	<-client.ended
 	answers := client.stdout.String()
-	lines := strings.Count(answers, `"ok":true`) + strings.Count(answers, "take it on")
-	if s.checkAnswers(t, ids, answers); lines != len(ids) {
-		t.Errorf("%s%s", answers, &client.stderr)
+	handled := strings.Count(answers, `"ok":true`) + strings.Count(answers, "take it on")
+	if s.checkAnswers(t, ids, answers); handled != len(ids) {
+		t.Errorf("%d chains ok or refused, want %d: %s%s", handled, len(ids), answers, &client.stderr)
 	}
 }

@@ -27,7 +27,7 @@ func BenchmarkDurable(b *testing.B) {
 	clitest.Write(b, s.home, "many.jsonl", lines.String())
 	b.Run("batch", func(b *testing.B) {
 		for b.Loop() {
-			took := s.durably(b, "many.jsonl", many)
+			took := s.timeBatch(b, "many.jsonl", many)
 			b.ReportMetric(many/took.Seconds(), "chains/s")
 		}
 	})
@@ -36,13 +36,13 @@ func BenchmarkDurable(b *testing.B) {
 	const few = 2000
 	clitest.Write(b, s.home, "few.jsonl",
 		strings.Repeat(`{"steps":[{"fn":"http.read","args":{"id":"x"}},{"fn":"http.read","args":{"id":"$0.id"}}]}`+"\n", few))
-	one := s.durably(b, "few.jsonl", few)
+	one := s.timeBatch(b, "few.jsonl", few)
 	for range 3 {
 		s.startWorker(b)
 	}
 	b.Run("four-workers", func(b *testing.B) {
 		for b.Loop() {
-			b.ReportMetric(one.Seconds()/s.durably(b, "few.jsonl", few).Seconds(), "x-of-one")
+			b.ReportMetric(one.Seconds()/s.timeBatch(b, "few.jsonl", few).Seconds(), "x-of-one")
 		}
 	})
 
@@ -55,7 +55,7 @@ func BenchmarkDurable(b *testing.B) {
 	b.Run("ten-calls", func(b *testing.B) {
 		var added []time.Duration
 		for b.Loop() {
-			direct, durable := s.timed(b, "run", "ten.json"), s.timed(b, "run", "--durable", "ten.json")
+			direct, durable := s.timeCommand(b, "run", "ten.json"), s.timeCommand(b, "run", "--durable", "ten.json")
 			added = append(added, durable-direct)
 		}
 		slices.Sort(added)
@@ -83,29 +83,29 @@ func BenchmarkDurable(b *testing.B) {
 				killed <- time.Now()
 			}()
 			clitest.Write(b, s.home, "slow.json", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`)
-			s.timed(b, "run", "--durable", "slow.json")
+			s.timeCommand(b, "run", "--durable", "slow.json")
 			b.ReportMetric(time.Since(<-killed).Seconds(), "s")
 		}
 	})
 }
 
-// durably runs a batch whose chains all end ok, and returns how long that took.
-func (s *stack) durably(b *testing.B, file string, n int) time.Duration {
+// timeBatch runs a batch whose chains all end ok, and returns how long that took.
+func (s *stack) timeBatch(b *testing.B, file string, n int) time.Duration {
 	b.Helper()
-	took := s.timed(b, "run", "--durable", file, "--out", s.home+"/out.jsonl")
+	took := s.timeCommand(b, "run", "--durable", file, "--out", s.home+"/out.jsonl")
 	text, err := os.ReadFile(s.home + "/out.jsonl")
 	if ok := strings.Count(string(text), `"ok":true`); err != nil || ok != n {
-		b.Fatalf("%d of %d chains ended well: %v", ok, n, err)
+		b.Fatalf("%d chains ok, want %d: %v", ok, n, err)
 	}
 	return took
 }
 
-// timed runs a command that succeeds, and returns how long that took.
-func (s *stack) timed(b *testing.B, args ...string) time.Duration {
+// timeCommand runs a command that succeeds, and returns how long that took.
+func (s *stack) timeCommand(b *testing.B, args ...string) time.Duration {
 	b.Helper()
 	began := time.Now()
 	if out, message, status := s.run(b, args...); status != "0" {
-		b.Fatalf("exit %s: %.300s%.300s", status, out, message)
+		b.Fatalf("%v: exit %s: %.300s%.300s", args, status, out, message)
 	}
 	return time.Since(began)
 }

@@ -39,13 +39,13 @@ func TestComposeSecrets(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"POSTGRES_PASSWORD=a", "JOURNAL_KEY=a"} {
 		if _, err := loadCompose(t, only); err == nil || !strings.Contains(err.Error(), "write it into .env") {
-			t.Errorf("with %s alone: %v", only, err)
+			t.Errorf("with only %s set: %v, want an error that names .env", only, err)
 		}
 	}
 }
 
-// theirs are the services of third parties, with their addresses.
-var theirs = map[string]string{"temporal": "temporal:7233", "postgres": "postgres:5432", "redis": "redis:6379"}
+// thirdParty are the services of third parties, with their addresses.
+var thirdParty = map[string]string{"temporal": "temporal:7233", "postgres": "postgres:5432", "redis": "redis:6379"}
 
 // TestComposeServices: third-party services have a version, a health check and a volume. Our services wait for them, and cannot write.
 func TestComposeServices(t *testing.T) {
@@ -56,36 +56,36 @@ func TestComposeServices(t *testing.T) {
 	}
 	if names := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(names, []string{"client", "postgres", "redis", "temporal",
 		"worker"}) {
-		t.Fatalf("the services are %q", names)
+		t.Fatalf("unexpected services: %q", names)
 	}
 	for name, service := range project.Services {
 		for _, port := range service.Ports {
 			if !net.ParseIP(port.HostIP).IsLoopback() {
-				t.Errorf("other machines reach %s at %s", name, port.Published)
+				t.Errorf("%s: port %s is open to other machines", name, port.Published)
 			}
 		}
-		if theirs[name] != "" {
+		if thirdParty[name] != "" {
 			if _, tag, _ := strings.Cut(service.Image, ":"); tag == "" || tag == "latest" || service.HealthCheck == nil ||
 				len(service.Volumes) != 1 {
-				t.Errorf("%s: %s, %v, %v", name, service.Image, service.HealthCheck, service.Volumes)
+				t.Errorf("%s: no version, health check or single volume: %s, %v, %v", name, service.Image, service.HealthCheck, service.Volumes)
 			}
 			continue
 		}
-		for other := range theirs {
+		for other := range thirdParty {
 			if service.DependsOn[other].Condition != types.ServiceConditionHealthy {
 				t.Errorf("%s does not wait for %s", name, other)
 			}
 		}
 		if !service.ReadOnly || !slices.Equal(service.CapDrop, []string{"ALL"}) {
-			t.Errorf("%s has rights that it does not need", name)
+			t.Errorf("%s: not read-only, or has capabilities", name)
 		}
 		for _, volume := range service.Volumes {
 			if _, err := os.Stat(volume.Source); err != nil || !volume.ReadOnly {
-				t.Errorf("%s: %+v: %v", name, volume, err)
+				t.Errorf("%s: volume missing or writable: %+v: %v", name, volume, err)
 			}
 		}
 		if file, err := os.Stat(filepath.Join(service.Build.Context, service.Build.Dockerfile)); err != nil || file.IsDir() {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: no container file: %v", name, err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestCompose(t *testing.T) {
 	s.temporalServer = startTemporal(t, replaced(temporal.Command[2:], "0.0.0.0", "127.0.0.1", "/home/temporal", data)...)
 	s.redis = redistest.Start(t, project.Services["redis"].Command[1:]...)
 	if out, err := s.cli(temporal.HealthCheck.Test[2:]...).CombinedOutput(); err != nil {
-		t.Errorf("the server is not well: %v: %s", err, out)
+		t.Errorf("the health check of the Temporal server: %v: %s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(data, "temporal.db")); err != nil {
 		t.Error(err)
@@ -118,8 +118,8 @@ func TestCompose(t *testing.T) {
 	for name, value := range client.Environment {
 		variables = append(variables, name+"="+*value)
 	}
-	s.variables = replaced(variables, theirs["temporal"], s.address, theirs["redis"], s.redis.Address(),
-		"postgres://onecall:hunter2@"+theirs["postgres"]+"/onecall", s.postgres.Database(t),
+	s.variables = replaced(variables, thirdParty["temporal"], s.address, thirdParty["redis"], s.redis.Address(),
+		"postgres://onecall:hunter2@"+thirdParty["postgres"]+"/onecall", s.postgres.Database(t),
 		"=/etc/onecall/", "="+folder+"/", "=/etc", "="+etc, "=/var/", "=/dev/null/")
 	t.Cleanup(func() { s.endWorkers(t) })
 	for range *worker.Deploy.Replicas {
@@ -127,14 +127,14 @@ func TestCompose(t *testing.T) {
 	}
 	answers, message, status := s.run(t, "run", "--durable", "squares.jsonl")
 	if got := regexp.MustCompile(`"result":(\d+)`).FindAllString(answers, -1); status != "0" || len(got) != 3 || got[2] != `"result":81` {
-		t.Errorf("exit %s: %s: %s", status, answers, message)
+		t.Errorf("run: exit %s: %s: %s", status, answers, message)
 	}
 	listed, message, status := s.run(t, "runs", "--json")
 	if gjson.Get(listed, "runs.0.parts.ok").Int() != 3 {
-		t.Errorf("exit %s: %s: %s", status, listed, message)
+		t.Errorf("runs: exit %s: %s: %s", status, listed, message)
 	}
 	if files, err := os.ReadDir(etc); err != nil || len(files) > 0 {
-		t.Errorf("%v was written: %v", files, err)
+		t.Errorf("the client or a worker wrote files: %v (%v)", files, err)
 	}
 }
 
@@ -156,7 +156,7 @@ func image(t *testing.T) (variables, command []string) {
 	}
 	match := regexp.MustCompile(`(?m)^ENV (.*)\n(?:.*\n)*ENTRYPOINT \["/usr/local/bin/onecall-temporal"\]\nCMD (.*)$`).FindSubmatch(text)
 	if match == nil || json.Unmarshal(match[2], &command) != nil {
-		t.Fatalf("%s", text)
+		t.Fatalf("the container file lacks ENV, ENTRYPOINT or CMD: %s", text)
 	}
 	return strings.Fields(string(match[1])), command
 }

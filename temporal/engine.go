@@ -62,14 +62,14 @@ func Open(ctx context.Context, address string, o *durable.Options) (durable.Engi
 func dial(ctx context.Context, options client.Options, queue string) (*Engine, error) {
 	options.Logger = sdklog.NewStructuredLogger(slog.Default())
 	e := &Engine{queue: queue, server: fmt.Sprintf("%s, namespace %s", options.HostPort, options.Namespace)}
-	within, cancel := context.WithTimeout(ctx, dialTimeout)
+	dialCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var err error
-	if e.client, err = client.DialContext(within, options); err != nil {
+	if e.client, err = client.DialContext(dialCtx, options); err != nil {
 		return nil, e.fault(err)
 	}
 	// The connection alone says nothing about the namespace.
-	if _, err = e.client.DescribeTaskQueue(within, queue, enums.TASK_QUEUE_TYPE_ACTIVITY); err != nil {
+	if _, err = e.client.DescribeTaskQueue(dialCtx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY); err != nil {
 		e.client.Close()
 		return nil, e.fault(err)
 	}
@@ -156,13 +156,13 @@ func (e *Engine) Start(ctx context.Context, b *durable.Batch) error {
 
 // Wait implements durable.Engine.
 func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Progress)) (durable.Progress, error) {
-	within, cancel := context.WithCancel(ctx)
+	waitCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if progress != nil {
-		go e.watch(within, id, progress)
+		go e.watch(waitCtx, id, progress)
 	}
 	var p durable.Progress
-	err := e.client.GetWorkflow(within, workflowID(id), "").Get(within, &p)
+	err := e.client.GetWorkflow(waitCtx, workflowID(id), "").Get(waitCtx, &p)
 	var missing *serviceerror.NotFound
 	cancelled := new(temporal.CanceledError)
 	switch {
@@ -212,13 +212,13 @@ func (e *Engine) Queue() string { return fmt.Sprintf("%s, queue %s", e.server, e
 
 // Idle implements durable.Engine: no worker has asked for work for a while.
 func (e *Engine) Idle(ctx context.Context) bool {
-	about, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
-	return err == nil && len(about.Pollers) == 0
+	description, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	return err == nil && len(description.Pollers) == 0
 }
 
 // Running implements durable.Engine.
 func (e *Engine) Running(ctx context.Context, id string) (bool, error) {
-	about, err := e.client.DescribeWorkflowExecution(ctx, workflowID(id), "")
+	description, err := e.client.DescribeWorkflowExecution(ctx, workflowID(id), "")
 	var missing *serviceerror.NotFound
 	switch {
 	case errors.As(err, &missing):
@@ -226,7 +226,7 @@ func (e *Engine) Running(ctx context.Context, id string) (bool, error) {
 	case err != nil:
 		return false, e.fault(err)
 	}
-	return about.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	return description.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
 // Cancel implements durable.Engine.

@@ -35,7 +35,7 @@ func awaitText(t testing.TB, written *syncbuf.Buffer, what *regexp.Regexp) strin
 	defer cancel()
 	match := written.Await(ctx, what, 1)
 	if match == nil {
-		t.Fatalf("it does not write %s: %s", what, written)
+		t.Fatalf("the process did not write %s: %s", what, written)
 	}
 	return match[0]
 }
@@ -50,8 +50,8 @@ func (u *upstream) hold() (reached, release chan struct{}) {
 	return reached, release
 }
 
-// lose waits until the store of results has the first of keys, then removes them all from it.
-func (s *stack) lose(t *testing.T, keys ...string) {
+// deleteResults waits until the store of results has the first of keys, then removes them all from it.
+func (s *stack) deleteResults(t *testing.T, keys ...string) {
 	t.Helper()
 	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *stack) lose(t *testing.T, keys ...string) {
 }
 
 // writeThenPoison returns a chain that writes, and then reads /read/poison.
-func writeThenPoison(id, more string) string {
-	return fmt.Sprintf(`{"steps":[{"fn":"http.write","args":{"id":%q}},{"fn":"http.read","args":{"id":"poison"}}]%s}`+"\n", id, more)
+func writeThenPoison(id, extra string) string {
+	return fmt.Sprintf(`{"steps":[{"fn":"http.write","args":{"id":%q}},{"fn":"http.read","args":{"id":"poison"}}]%s}`+"\n", id, extra)
 }
 
 // TestNullKey: a null key counts as none, so the worker that follows a dead one finds the run.
@@ -111,7 +111,7 @@ func TestOtherConfiguration(t *testing.T) {
 	s.poison(nil)
 	id := batchID.FindString(message)
 	if _, message, status := s.run(t, "resume", id, "--config", "b.yaml"); status != "2" || !strings.Contains(message, "a.yaml") {
-		t.Errorf("exit %s: %s", status, message)
+		t.Errorf("resume with another configuration: exit %s: %s", status, message)
 	}
 	if out, message, status := s.run(t, "resume", id, "--config", "a.yaml"); status != "0" || s.writes("w") != 1 {
 		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
@@ -129,7 +129,7 @@ func TestTerminated(t *testing.T) {
 	id := c.awaitBatch(t)
 	<-reached
 	if out, err := s.cli("workflow", "terminate", "--workflow-id", "onecall-"+id, "--reason", "test").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("terminate: %v: %s", err, out)
 	}
 	<-c.ended
 	close(release)
@@ -149,13 +149,13 @@ func TestLostInput(t *testing.T) {
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	c := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
 	b := &durable.Batch{ID: c.awaitBatch(t)}
-	s.lose(t, b.ResultKey(durable.FirstAssignment(3)), b.InputKey(3))
+	s.deleteResults(t, b.ResultKey(durable.FirstAssignment(3)), b.InputKey(3))
 	close(release)
 	<-c.ended
 	out, message, _ := s.run(t, "resume", b.ID)
 	for _, answers := range []string{c.stdout.String(), out} {
 		if strings.Count(answers, `"ok":true`) != len(ids) || strings.Count(answers, `"code":"token_expired"`) != 1 {
-			t.Errorf("%s%s%s", answers, &c.stderr, message)
+			t.Errorf("want %d ok and one token_expired: %s%s%s", len(ids), answers, &c.stderr, message)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestServerPauses(t *testing.T) {
 	close(release)
 	<-c.ended
 	if !strings.Contains(c.stdout.String(), `"ok":true`) || len(reached) > 0 {
-		t.Errorf("read %d times more: %s%s", len(reached), &c.stdout, &c.stderr)
+		t.Errorf("the chain failed or was run again (%d more reads): %s%s", len(reached), &c.stdout, &c.stderr)
 	}
 }
 
@@ -192,11 +192,11 @@ func TestResumeLine(t *testing.T) {
 	clitest.Write(t, s.home, "r.jsonl", `{"resume":"run_aaaaaaaaaaaaaaaaaaaaaaaaaa"}`+"\n"+`{"steps":[{"expr":"1"}]}`+"\n")
 	out, message, status := s.run(t, "run", "--durable", "r.jsonl")
 	if status != "3" || !strings.Contains(out, `"code":"not_supported"`) || !strings.Contains(out, `"ok":true`) {
-		t.Errorf("exit %s: %s%s", status, out, message)
+		t.Errorf("exit %s, want 3 with one line refused: %s%s", status, out, message)
 	}
 	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the refused line has no run
 	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
-		t.Errorf("runs: %s", listed)
+		t.Errorf("runs lists %s", listed)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestNoWorker(t *testing.T) {
 	_ = c.cmd.Process.Signal(os.Interrupt)
 	<-c.ended
 	if status := c.cmd.ProcessState.ExitCode(); status != 130 || !strings.Contains(c.stderr.String(), "ends when a worker notices") {
-		t.Errorf("exit %d: %s", status, &c.stderr)
+		t.Errorf("interrupted: exit %d, want 130: %s", status, &c.stderr)
 	}
 	s.startWorker(t)
 	for range 2 { // the first time the batch may still be ending
@@ -218,17 +218,17 @@ func TestNoWorker(t *testing.T) {
 		if ok := s.checkAnswers(t, ids, answers); ok == 1 && status == "0" {
 			return
 		}
-		t.Logf("%s%s", answers, message)
+		t.Logf("resume: %s%s", answers, message)
 	}
-	t.Error("it does not go on")
+	t.Error("resume did not complete the batch")
 }
 
-// TestAddress: the error about a wrong address does not repeat it, because it may contain credentials.
-func TestAddress(t *testing.T) {
+// TestAddressErrorHidesCredentials: the error about a wrong address does not repeat it, because it may contain credentials.
+func TestAddressErrorHidesCredentials(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []string{"temporal://me:hunter2@127.0.0.1:7233/default", "temporal://127.0.0.1:7233/default?api_key=hunter2"} {
-		if a := durably(t, engine); a.Get("error.code").Str != "bad_request" || strings.Contains(a.Raw, "hunter2") {
-			t.Errorf("%s", a)
+		if a := runDurable(t, engine); a.Get("error.code").Str != "bad_request" || strings.Contains(a.Raw, "hunter2") {
+			t.Errorf("want bad_request without the credentials: %s", a)
 		}
 	}
 }

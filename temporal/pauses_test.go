@@ -47,13 +47,13 @@ func TestPauses(t *testing.T) {
 	first.kill()
 	for _, id := range ids {
 		if n := s.polls(id); n != 1 {
-			t.Errorf("%s was polled %d times before its pause was over", id, n)
+			t.Errorf("%s was polled %d times before the end of its pause, want 1", id, n)
 		}
 	}
 	s.startWorker(t, "--jobs", "1")
 	<-c.ended
 	if ok := s.checkAnswers(t, ids, c.stdout.String()); ok != len(ids) || strings.Contains(c.stderr.String(), "approve") {
-		t.Errorf("%d ok: %s%s", ok, &c.stdout, &c.stderr)
+		t.Errorf("%d ok, want %d: %s%s", ok, len(ids), &c.stdout, &c.stderr)
 	}
 	s.record(t, "paused", c.batch())
 
@@ -64,14 +64,14 @@ func TestPauses(t *testing.T) {
 	_ = c.cmd.Process.Signal(os.Interrupt)
 	<-c.ended
 	if a := c.stdout.String(); gjson.Get(a, "error.code").Str != "cancelled" || !strings.Contains(a, "pauses until") {
-		t.Errorf("cancelled in its pause: %s%s", a, &c.stderr)
+		t.Errorf("answer of a chain cancelled during its pause: %s%s", a, &c.stderr)
 	}
 	if answers, message, status := s.run(t, "resume", c.batch()); status != "0" || s.checkAnswers(t, ids[5:], answers) != 1 {
-		t.Errorf("resumed: exit %s: %s%s", status, answers, message)
+		t.Errorf("resume: exit %s: %s%s", status, answers, message)
 	}
 	for _, id := range ids {
 		if n := s.polls(id); n != 2 {
-			t.Errorf("%s was polled %d times", id, n)
+			t.Errorf("%s was polled %d times, want 2", id, n)
 		}
 	}
 }

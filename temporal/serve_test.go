@@ -73,7 +73,7 @@ func (s *stack) serve(t testing.TB) *httpServer {
 	case <-c.ended:
 	case <-time.After(clitest.TooLong):
 	}
-	t.Fatalf("the server does not listen: %s", &c.stderr)
+	t.Fatalf("the server did not start to listen: %s", &c.stderr)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (s *httpServer) ask(t testing.TB, token, tool, args string) gjson.Result {
 	}
 	answer := gjson.GetBytes(text, "result.content.0.text").Str
 	if !json.Valid([]byte(answer)) {
-		t.Fatalf("%d: %s", response.StatusCode, text)
+		t.Fatalf("%s: status %d, no JSON: %s", tool, response.StatusCode, text)
 	}
 	return gjson.Parse(answer)
 }
@@ -143,23 +143,23 @@ func TestServedRuns(t *testing.T) {
 	worker.kill()
 	second := s.serve(t)
 	if report := second.ask(t, "ann", "info", `{"run":"`+run+`"}`); report.Get("status").Str != "running" {
-		t.Errorf("while no worker has it: %s", report)
+		t.Errorf("status of a run without a worker: %s, want running", report)
 	}
 	close(release)
 	s.startWorker(t)
 	report, answer := second.awaitEnd(t, "ann", run)
 	if report.Get("status").Str != "ok" || answer.Get("result").Str != "after" || answer.Get("steps.0.status").Str != "reused" {
-		t.Errorf("%s: %s", report, answer)
+		t.Errorf("after the restarts: %s: %s", report, answer)
 	}
 	if s.writes("before") != 1 || s.writes("after") != 1 {
-		t.Errorf("written: %d and %d times", s.writes("before"), s.writes("after"))
+		t.Errorf("%d and %d writes, want 1 each", s.writes("before"), s.writes("after"))
 	}
 	if trace := s.traceOf("poison"); !strings.Contains(trace, traceID) {
-		t.Errorf("the worker's calls are in the trace %q", trace)
+		t.Errorf("the worker's calls have the trace %q, want %s", trace, traceID)
 	}
 	for tool, args := range map[string]string{"info": `{"run":"` + run + `"}`, "chain": `{"resume":"` + run + `"}`} {
 		if other := second.ask(t, "bob", tool, args); other.Get("error.code").Str != "token_expired" {
-			t.Errorf("another caller, %s: %s", tool, other)
+			t.Errorf("%s of another caller: got %s, want token_expired", tool, other)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestServedRights(t *testing.T) {
 	server := s.serve(t)
 	write := `{"steps":[{"fn":"http.write","args":{"id":"bob"}}],"async":true}`
 	if answer := server.ask(t, "bob", "chain", write); answer.Get("error.faults.0.code").Str != "unknown_function" {
-		t.Errorf("at the server: %s", answer)
+		t.Errorf("the server accepts the write of a caller that may only read: %s", answer)
 	}
 	// What bob began waits for a worker, whose configuration lets him read less than the server's.
 	begun := server.ask(t, "bob", "chain", `{"steps":[{"fn":"http.read","args":{"id":"a"}}],"async":true}`)
@@ -180,7 +180,7 @@ func TestServedRights(t *testing.T) {
 	s.startWorker(t)
 	report, answer := server.awaitEnd(t, "bob", begun.Get("run").Str)
 	if report.Get("status").Str != "failed" || answer.Get("error.faults.0.code").Str != "unknown_function" {
-		t.Errorf("at the worker: %s: %s", report, answer)
+		t.Errorf("the worker exceeds the rights of the caller: %s: %s", report, answer)
 	}
 }
 
@@ -193,18 +193,18 @@ func TestServedApproval(t *testing.T) {
 	begun := server.ask(t, "ann", "chain", `{"steps":[{"fn":"http.write","args":{"id":"a"}}],"async":true,"key":"monday"}`)
 	report, answer := server.awaitEnd(t, "ann", begun.Get("run").Str)
 	if report.Get("status").Str != "waiting" || answer.Get("error.code").Str != "approval_required" || s.writes("a") != 0 {
-		t.Fatalf("%s: %s", report, answer)
+		t.Fatalf("the run does not wait for approval: %s: %s", report, answer)
 	}
-	again := server.ask(t, "ann", "chain", `{"resume":"`+answer.Get("resume").Str+`","approve":"`+answer.Get("approve").Str+`"}`)
-	if again.Get("run").Str != begun.Get("run").Str {
-		t.Errorf("%s after %s", again, begun)
+	approved := server.ask(t, "ann", "chain", `{"resume":"`+answer.Get("resume").Str+`","approve":"`+answer.Get("approve").Str+`"}`)
+	if approved.Get("run").Str != begun.Get("run").Str {
+		t.Errorf("approve begins %s, want it to continue %s", approved, begun)
 	}
-	if report, answer = server.awaitEnd(t, "ann", again.Get("run").Str); report.Get("status").Str != "ok" || s.writes("a") != 1 {
-		t.Errorf("%s: %s", report, answer)
+	if report, answer = server.awaitEnd(t, "ann", approved.Get("run").Str); report.Get("status").Str != "ok" || s.writes("a") != 1 {
+		t.Errorf("after the approval: %d writes: %s: %s", s.writes("a"), report, answer)
 	}
 	other := server.ask(t, "bob", "chain", `{"steps":[{"expr":"1"}],"async":true,"key":"monday"}`)
-	if other.Get("run").Str == again.Get("run").Str {
-		t.Errorf("another caller with the same key: %s", other)
+	if other.Get("run").Str == approved.Get("run").Str {
+		t.Errorf("another caller with the same key gets the same run: %s", other)
 	}
 }
 

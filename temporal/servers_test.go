@@ -28,8 +28,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// durably hands a chain to an engine, and returns the answer.
-func durably(t *testing.T, engine string, variables ...string) gjson.Result {
+// runDurable hands a chain to an engine, and returns the answer.
+func runDurable(t *testing.T, engine string, variables ...string) gjson.Result {
 	t.Helper()
 	home := t.TempDir()
 	clitest.Write(t, home, "one.json", `{"steps":[{"expr":"1"}]}`)
@@ -38,13 +38,13 @@ func durably(t *testing.T, engine string, variables ...string) gjson.Result {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil && stdout.Len() == 0 {
-		t.Fatalf("%v: %s", err, &stderr)
+		t.Fatalf("run: %v: %s", err, &stderr)
 	}
 	return gjson.ParseBytes(stdout.Bytes())
 }
 
-// certified returns the configuration of a TLS server of this machine, and the file of its certificate.
-func certified(t *testing.T) (config *tls.Config, certificate string) {
+// tlsConfig returns the configuration of a TLS server of this machine, and the file of its certificate.
+func tlsConfig(t *testing.T) (config *tls.Config, certificate string) {
 	t.Helper()
 	borrowed := httptest.NewTLSServer(nil)
 	t.Cleanup(borrowed.Close)
@@ -53,8 +53,8 @@ func certified(t *testing.T) (config *tls.Config, certificate string) {
 		clitest.Write(t, t.TempDir(), "ca.pem", string(text))
 }
 
-// encrypted returns the address of a TLS port that leads to another one.
-func encrypted(t *testing.T, to string, config *tls.Config) (address string) {
+// tlsProxy returns the address of a TLS port that leads to another one.
+func tlsProxy(t *testing.T, target string, config *tls.Config) (address string) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
@@ -63,19 +63,19 @@ func encrypted(t *testing.T, to string, config *tls.Config) (address string) {
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
-			from, err := listener.Accept()
+			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
 			go func() {
-				defer from.Close()
-				onward, err := net.Dial("tcp", to)
+				defer conn.Close()
+				backend, err := net.Dial("tcp", target)
 				if err != nil {
 					return
 				}
-				defer onward.Close()
-				go func() { _, _ = io.Copy(onward, from) }()
-				_, _ = io.Copy(from, onward)
+				defer backend.Close()
+				go func() { _, _ = io.Copy(backend, conn) }()
+				_, _ = io.Copy(conn, backend)
 			}()
 		}
 	}()
@@ -86,25 +86,25 @@ func encrypted(t *testing.T, to string, config *tls.Config) (address string) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := startTemporal(t)
-	config, certificate := certified(t)
-	engine := "temporal://" + encrypted(t, server.address, config)
-	if a := durably(t, engine); a.Get("error.code").Str != "unavailable" || !strings.Contains(a.Get("error.message").Str, "TLS") {
-		t.Errorf("without TLS: %s", a)
+	config, certificate := tlsConfig(t)
+	engine := "temporal://" + tlsProxy(t, server.address, config)
+	if a := runDurable(t, engine); a.Get("error.code").Str != "unavailable" || !strings.Contains(a.Get("error.message").Str, "TLS") {
+		t.Errorf("without TLS: got %s, want unavailable", a)
 	}
 	// The namespace is refused by the server itself.
-	a := durably(t, engine+"/nope", "TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate)
+	a := runDurable(t, engine+"/nope", "TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate)
 	if a.Get("error.code").Str != "bad_request" || !strings.Contains(a.Get("error.message").Str, "no namespace") {
-		t.Errorf("with TLS: %s", a)
+		t.Errorf("with TLS: got %s, want bad_request about the namespace", a)
 	}
-	if a = durably(t, engine, "TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_CA_CERT_PATH=/nowhere"); a.Get("error.code").Str != "bad_request" {
-		t.Errorf("no such file: %s", a)
+	if a = runDurable(t, engine, "TEMPORAL_TLS=true", "TEMPORAL_TLS_SERVER_CA_CERT_PATH=/nowhere"); a.Get("error.code").Str != "bad_request" {
+		t.Errorf("with a missing certificate file: got %s, want bad_request", a)
 	}
 }
 
 // TestExpiredKey: if a server refuses an API key, the error is denied, and does not contain the key.
 func TestExpiredKey(t *testing.T) {
 	t.Parallel()
-	config, certificate := certified(t)
+	config, certificate := tlsConfig(t)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
 		return status.Error(codes.Unauthenticated, "Request unauthorized: the token has expired.")
 	}))
@@ -114,9 +114,9 @@ func TestExpiredKey(t *testing.T) {
 	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	a := durably(t, "temporal://"+listener.Addr().String(), "TEMPORAL_API_KEY=hunter2", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate)
+	a := runDurable(t, "temporal://"+listener.Addr().String(), "TEMPORAL_API_KEY=hunter2", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate)
 	if a.Get("error.code").Str != "denied" || strings.Contains(a.Raw, "hunter2") {
-		t.Errorf("%s", a)
+		t.Errorf("got %s, want denied without the key", a)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestWorkerMetrics(t *testing.T) {
 		`(?m)^temporal_worker_task_slots_available\{.*worker_type="ActivityWorker".*\} `,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("no %s", want)
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 	if t.Failed() {
@@ -160,18 +160,18 @@ func TestWorkerMetrics(t *testing.T) {
 	}
 }
 
-// TestAtOnce: the chains of a small batch run concurrently if workers have slots for them. Here each waits for all others.
-func TestAtOnce(t *testing.T) {
+// TestSmallBatchIsConcurrent: the chains of a small batch run concurrently if workers have slots for them. Here each waits for all others.
+func TestSmallBatchIsConcurrent(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, "")
 	for range 2 {
 		s.startWorker(t, "--jobs", "100")
 	}
 	const n = 150
-	var came atomic.Int32
+	var arrived atomic.Int32
 	all := make(chan struct{})
 	s.poison(func() {
-		if came.Add(1) == n {
+		if arrived.Add(1) == n {
 			close(all)
 		}
 		select {
@@ -182,7 +182,7 @@ func TestAtOnce(t *testing.T) {
 	clitest.Write(t, s.home, "together.jsonl", strings.Repeat(`{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n", n))
 	out, message, status := s.run(t, "run", "--durable", "together.jsonl")
 	if status != "0" || strings.Count(out, `"status":"ok"`) != n {
-		t.Errorf("exit %s, %d came: %s\n%.2000s", status, came.Load(), message, out)
+		t.Errorf("exit %s, %d of %d chains ran at once: %s\n%.2000s", status, arrived.Load(), n, message, out)
 	}
 }
 
@@ -211,6 +211,6 @@ func TestHistory(t *testing.T) {
 	}
 	if strings.Contains(text, "hunter2") || strings.Contains(text, "http.") || !strings.Contains(text, `"file.jsonl"`) ||
 		!strings.Contains(text, `"OK":1`) {
-		t.Errorf("%s", text)
+		t.Errorf("the history shows a function, an argument or a result, or lacks the name of the file: %s", text)
 	}
 }

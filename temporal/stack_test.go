@@ -62,15 +62,15 @@ func (s *temporalServer) start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.TooLong)
 	defer cancel()
-	for !s.comesUp(ctx, t) {
+	for !s.startOnce(ctx, t) {
 		if s.kill(); ctx.Err() != nil {
-			t.Fatal("the Temporal server does not start")
+			t.Fatal("the Temporal server did not start in time")
 		}
 	}
 }
 
-// comesUp starts the server and reports whether it has its namespace before it ends.
-func (s *temporalServer) comesUp(ctx context.Context, t testing.TB) (up bool) {
+// startOnce starts the server and reports whether it has its namespace before it ends.
+func (s *temporalServer) startOnce(ctx context.Context, t testing.TB) (up bool) {
 	t.Helper()
 	_, port, _ := strings.Cut(s.address, ":")
 	s.running = exec.Command(s.program, append([]string{"server", "start-dev", "--headless", "--port", port, "--log-level", "error",
@@ -120,7 +120,7 @@ type upstream struct {
 	polled  map[string]int
 	marks   map[int]chan struct{} // by number of writes: closed when there were so many
 
-	poisoned func() // nil: calls of it are normal
+	onPoison func() // runs at the start of a read of poison; nil: nothing does
 }
 
 func newUpstream(t testing.TB) *upstream {
@@ -146,11 +146,11 @@ func newUpstream(t testing.TB) *upstream {
 	mux.HandleFunc("GET /read/{id}", func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(50 * time.Millisecond)
 		u.mu.Lock()
-		poisoned := u.poisoned
+		onPoison := u.onPoison
 		u.traces[r.PathValue("id")] = r.Header.Get("Traceparent")
 		u.mu.Unlock()
-		if r.PathValue("id") == "poison" && poisoned != nil {
-			poisoned()
+		if r.PathValue("id") == "poison" && onPoison != nil {
+			onPoison()
 		}
 		answer(w, fmt.Sprintf(`{"id":%q}`, r.PathValue("id")))
 	})
@@ -165,11 +165,11 @@ func newUpstream(t testing.TB) *upstream {
 	return u
 }
 
-// poison makes calls of /read/poison call do instead.
-func (u *upstream) poison(do func()) {
+// poison sets a function that calls of /read/poison run first.
+func (u *upstream) poison(onPoison func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.poisoned = do
+	u.onPoison = onPoison
 }
 
 // traceOf returns the traceparent that the last read of an id came with.
@@ -217,8 +217,8 @@ type stack struct {
 	workers   []*worker
 }
 
-// newStack starts a stack. more is added to the configuration.
-func newStack(t testing.TB, more string) *stack {
+// newStack starts a stack. extra is added to the configuration.
+func newStack(t testing.TB, extra string) *stack {
 	t.Helper()
 	s := &stack{temporalServer: startTemporal(t), upstream: newUpstream(t), postgres: postgrestest.Start(t), home: t.TempDir()}
 	s.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -239,7 +239,7 @@ http:
     poll:
       url: "http://%s/poll/{id}"
       input: {type: object, required: [id], properties: {id: {type: string}}}
-%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, host, more))
+%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, host, extra))
 	s.variables = []string{"JOURNAL_KEY=a key that all who take part have got"}
 	t.Cleanup(func() { s.endWorkers(t) })
 	return s
@@ -330,7 +330,7 @@ func (s *stack) startWorker(t testing.TB, args ...string) *worker {
 	}()
 	if w.log.Await(ctx, regexp.MustCompile("ready"), 1) == nil {
 		w.kill()
-		t.Fatalf("the worker is not ready: %v: %s", w.err, &w.log)
+		t.Fatalf("the worker did not become ready: %v: %s", w.err, &w.log)
 	}
 	return w
 }
@@ -375,12 +375,12 @@ func (s *stack) checkAnswers(t testing.TB, ids []string, answers string) (ok int
 		switch outcome := answer.Get("error.outcome").Str; {
 		case answer.Get("ok").Bool():
 			if ok++; answer.Get("result.id").Str != ids[i] || times != 1 {
-				t.Errorf("%s was written %d times: %s", ids[i], times, line)
+				t.Errorf("%s is ok and was written %d times, want 1: %s", ids[i], times, line)
 			}
 		case times > 1, times == 1 && outcome != "sent_unknown":
-			t.Errorf("%s was written %d times: %s", ids[i], times, line)
+			t.Errorf("%s failed and was written %d times: %s", ids[i], times, line)
 		case !json.Valid([]byte(line)):
-			t.Errorf("no answer: %s", line)
+			t.Errorf("an answer is not JSON: %s", line)
 		}
 	}
 	return ok

@@ -22,11 +22,11 @@ const (
 	chunkActivity = "onecall.chunk"
 	endActivity   = "onecall.end"
 
-	stopTime   = 10 * time.Second // for running chains to end when their worker stops
-	recordTime = 5 * time.Second  // after that, for recording what they did
-	minPause   = 100 * time.Millisecond
-	maxPause   = 5 * time.Second
-	beatEvery  = time.Second
+	stopTime          = 10 * time.Second // for running chains to end when their worker stops
+	recordTime        = 5 * time.Second  // after that, for recording what they did
+	minPause          = 100 * time.Millisecond
+	maxPause          = 5 * time.Second
+	heartbeatInterval = time.Second
 )
 
 // chunkInput is a chunk to run, or a single chain of it.
@@ -56,7 +56,7 @@ func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 	workers := worker.New(e.client, e.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: w.Jobs,
 		WorkerStopTimeout:                  stopTime + recordTime,
-		MaxHeartbeatThrottleInterval:       beatEvery, // the answer to a heartbeat reports a cancellation
+		MaxHeartbeatThrottleInterval:       heartbeatInterval, // the answer to a heartbeat reports a cancellation
 		OnFatalError:                       func(err error) { stopped <- err },
 	})
 	register(workers, &chunks{Worker: w, slots: make(chan struct{}, w.Jobs)})
@@ -133,7 +133,7 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 	if isStopping(ctx) {
 		for _, r := range results {
 			if r == nil || r.Resumes.IsZero() && r.Error != nil && r.Error.Code == fault.Cancelled {
-				return nil, errors.New("the worker ends: another one goes on with these chains")
+				return nil, errors.New("the worker is stopping; another worker will continue these chains")
 			}
 		}
 	}
@@ -147,13 +147,13 @@ func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, erro
 // runAll runs chains concurrently. A chain that pauses waits here while other chains run; after that, pauses are left to the engine.
 func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Chain, first time.Time) []*durable.Result {
 	results := make([]*durable.Result, len(chains))
-	group := &workGroup{atWork: len(chains), idle: make(chan struct{})}
+	group := &workGroup{running: len(chains), idle: make(chan struct{})}
 	var all sync.WaitGroup
 	for i := range chains {
 		c.slots <- struct{}{}
 		all.Go(func() {
 			for {
-				results[i], _ = again(ctx, func() (*durable.Result, error) { return c.Run(ctx, &in.Batch, &chains[i], first) })
+				results[i], _ = retry(ctx, func() (*durable.Result, error) { return c.Run(ctx, &in.Batch, &chains[i], first) })
 				<-c.slots
 				if r := results[i]; !group.pause(ctx, r) {
 					return
@@ -168,16 +168,16 @@ func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Ch
 
 // workGroup counts the running chains of a chunk.
 type workGroup struct {
-	mu     sync.Mutex
-	atWork int
-	idle   chan struct{} // closed when none is
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when none is
 }
 
 // pause waits until the pause of a chain is over; r is the chain's result so far. It returns false if the chain has ended, or if the other
 // chains have stopped running meanwhile.
 func (g *workGroup) pause(ctx context.Context, r *durable.Result) bool {
 	g.mu.Lock()
-	if g.atWork--; g.atWork == 0 {
+	if g.running--; g.running == 0 {
 		close(g.idle)
 	}
 	g.mu.Unlock()
@@ -193,10 +193,10 @@ func (g *workGroup) pause(ctx context.Context, r *durable.Result) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.atWork == 0 {
+	if g.running == 0 {
 		return false
 	}
-	g.atWork++
+	g.running++
 	return true
 }
 
@@ -215,19 +215,19 @@ func isStopping(ctx context.Context) bool {
 // journal keeps other workers out anyway.
 func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		tick := time.NewTicker(beatEvery)
+		tick := time.NewTicker(heartbeatInterval)
 		defer tick.Stop()
-		asked, stopping, stopped := ctx.Done(), activity.GetWorkerStopChannel(ctx), (<-chan time.Time)(nil)
+		ended, stopping, stopped := ctx.Done(), activity.GetWorkerStopChannel(ctx), (<-chan time.Time)(nil)
 		for {
 			select {
-			case <-over:
+			case <-done:
 				return
 			case <-tick.C:
 				activity.RecordHeartbeat(work)
-			case <-asked:
-				if asked = nil; endedByServer(context.Cause(ctx)) {
+			case <-ended:
+				if ended = nil; endedByServer(context.Cause(ctx)) {
 					cancel(context.Cause(ctx))
 				}
 			case <-stopping:
@@ -238,7 +238,7 @@ func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 		}
 	}()
 	return work, func() {
-		close(over)
+		close(done)
 		cancel(nil)
 	}
 }
@@ -254,7 +254,7 @@ func endedByServer(cause error) bool {
 
 // check fails with bad_request if this worker must not run the chunk. It waits while the journal cannot be reached.
 func (c *chunks) check(ctx context.Context, in *chunkInput) error {
-	_, err := again(ctx, func() (struct{}, error) {
+	_, err := retry(ctx, func() (struct{}, error) {
 		err := c.Check(ctx, &in.Batch)
 		if err == nil && in.Number > 0 {
 			err = c.Renew(ctx, &in.Batch, in.Chunk)
@@ -272,7 +272,7 @@ func (c *chunks) check(ctx context.Context, in *chunkInput) error {
 
 // chains returns the chains to run.
 func (c *chunks) chains(ctx context.Context, in *chunkInput) (list []durable.Chain, err error) {
-	text, err := again(ctx, func() ([]byte, error) { return c.Store.Get(ctx, in.InputKey(in.Chunk)) })
+	text, err := retry(ctx, func() ([]byte, error) { return c.Store.Get(ctx, in.InputKey(in.Chunk)) })
 	if err == nil {
 		err = json.Unmarshal(text, &list)
 	}
@@ -312,14 +312,14 @@ func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.R
 		return nil, err
 	}
 	ctx = context.WithoutCancel(ctx) // the results of a cancelled batch are stored, too
-	_, err = again(ctx, func() (struct{}, error) {
+	_, err = retry(ctx, func() (struct{}, error) {
 		return struct{}{}, c.Store.Put(ctx, in.ResultKey(in.Assignment), text)
 	})
 	return done, err
 }
 
-// again calls f until it succeeds, fails for good, or ctx ends. The pauses between calls grow.
-func again[T any](ctx context.Context, f func() (T, error)) (T, error) {
+// retry calls f until it succeeds, fails for good, or ctx ends. The pauses between calls grow.
+func retry[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		value, err := f()
 		if err == nil || isFinal(err) || fault.CodeOf(err) == fault.BadRequest || ctx.Err() != nil {

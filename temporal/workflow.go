@@ -16,12 +16,12 @@ const (
 	progressQuery = "progress"
 	decidedSignal = "decided"
 
-	chunkTries   = 3                    // workers that may die running a chunk before its chains run one by one
-	itemTries    = 10                   // workers that may die running a single chain before it is parked
-	retryWaiting = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
-	endTime      = 20 * time.Second     // for recording in the journal that a batch has ended
-	heartbeat    = 5 * time.Second      // after this time without a sign of life another worker takes over
-	maxChunkTime = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
+	chunkTries       = 3                    // workers that may die running a chunk before its chains run one by one
+	itemTries        = 10                   // workers that may die running a single chain before it is parked
+	retryWaiting     = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
+	endTime          = 20 * time.Second     // for recording in the journal that a batch has ended
+	heartbeatTimeout = 5 * time.Second      // after this time without a sign of life another worker takes over
+	maxChunkTime     = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
 )
 
 // bounds keep the history of a batch within Temporal's limits.
@@ -101,14 +101,14 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 			s.active--
 		})
 	}
-	outside, _ := workflow.NewDisconnectedContext(ctx)
-	mayGoOn := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= s.maxUsed }
-	if err := workflow.Await(outside, func() bool { return s.active == 0 && (len(s.Waits) == 0 || mayGoOn()) }); err != nil {
+	disconnected, _ := workflow.NewDisconnectedContext(ctx)
+	canContinue := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= s.maxUsed }
+	if err := workflow.Await(disconnected, func() bool { return s.active == 0 && (len(s.Waits) == 0 || canContinue()) }); err != nil {
 		return s.Progress, err
 	}
 	switch {
 	case ctx.Err() != nil:
-		s.recordEnd(outside, fault.Cancelled)
+		s.recordEnd(disconnected, fault.Cancelled)
 		return s.Progress, temporal.NewCanceledError(s.Progress)
 	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
 		for position := 0; decisions.ReceiveAsync(&position); { // or these decisions would be lost with this history
@@ -119,7 +119,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		}
 		return s.Progress, workflow.NewContinueAsNewError(ctx, batchWorkflow, &s.input)
 	}
-	s.recordEnd(outside, "")
+	s.recordEnd(disconnected, "")
 	return s.Progress, nil
 }
 
@@ -180,7 +180,7 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: maxChunkTime,
-		HeartbeatTimeout:    heartbeat,
+		HeartbeatTimeout:    heartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: tries,

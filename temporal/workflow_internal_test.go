@@ -37,8 +37,8 @@ const (
 	maxChains = 6       // in a chunk
 )
 
-// players are workers that give chains their fates. They store results like the result store.
-type players struct {
+// fakeWorkers are workers that give chains their fates. They store results like the result store.
+type fakeWorkers struct {
 	mu       sync.Mutex
 	fates    [][]fate // by chunk and item
 	results  map[string][]string
@@ -46,15 +46,15 @@ type players struct {
 	now      func() time.Time
 	due      map[durable.ChunkItem]time.Time // when a pause is over
 	early    []durable.ChunkItem             // chains that continued before their pause was over
-	reported []batchEnd                      // ends of the batch that were recorded
+	recorded []batchEnd                      // ends of the batch that were recorded
 }
 
-func (p *players) end(_ context.Context, in *batchEnd) error {
-	p.reported = append(p.reported, *in)
+func (p *fakeWorkers) end(_ context.Context, in *batchEnd) error {
+	p.recorded = append(p.recorded, *in)
 	return nil
 }
 
-func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+func (p *fakeWorkers) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first, fates := 0, p.fates[in.Chunk]
@@ -105,17 +105,17 @@ func (p *players) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	return done, nil
 }
 
-// patient keeps the SDK from taking a busy machine for a deadlock.
-var patient = worker.Options{DeadlockDetectionTimeout: time.Minute}
+// lenientOptions keeps the SDK from taking a busy machine for a deadlock.
+var lenientOptions = worker.Options{DeadlockDetectionTimeout: time.Minute}
 
-// play runs a batch in as many histories as it needs.
-func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
+// runBatch runs a batch in as many histories as it needs.
+func (p *fakeWorkers) runBatch(t *rapid.T, in input, b bounds, prepare func(*testsuite.TestWorkflowEnvironment)) (durable.Progress, error) {
 	for range 1000 {
 		var suite testsuite.WorkflowTestSuite
 		suite.SetLogger(quiet{})
 		env := suite.NewTestWorkflowEnvironment()
 		env.SetTestTimeout(time.Minute)
-		env.SetWorkerOptions(patient)
+		env.SetWorkerOptions(lenientOptions)
 		env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 		env.RegisterActivityWithOptions(p.run, activity.RegisterOptions{Name: chunkActivity})
 		env.RegisterActivityWithOptions(p.end, activity.RegisterOptions{Name: endActivity})
@@ -123,17 +123,17 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 		prepare(env)
 		env.ExecuteWorkflow(batchWorkflow, &in)
 		if !env.IsWorkflowCompleted() {
-			t.Fatal("the workflow did not end")
+			t.Fatal("the workflow did not complete")
 		}
 		var progress durable.Progress
 		err := env.GetWorkflowError()
-		if goesOn := new(workflow.ContinueAsNewError); errors.As(err, &goesOn) {
+		if continued := new(workflow.ContinueAsNewError); errors.As(err, &continued) {
 			in = input{}
-			if err := converter.GetDefaultDataConverter().FromPayloads(goesOn.Input, &in); err != nil {
+			if err := converter.GetDefaultDataConverter().FromPayloads(continued.Input, &in); err != nil {
 				t.Fatal(err)
 			}
 			if len(in.Waits) >= b.maxWaits+b.maxActive*maxChains {
-				t.Errorf("%d chains wait: %+v", len(in.Waits), b)
+				t.Errorf("%d chains wait, more than allowed by %+v", len(in.Waits), b)
 			}
 			continue
 		}
@@ -142,7 +142,7 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 		}
 		return progress, err
 	}
-	t.Fatal("the batch goes on for ever")
+	t.Fatal("the batch did not end in 1000 histories")
 	return durable.Progress{}, nil
 }
 
@@ -150,7 +150,7 @@ func (p *players) play(t *rapid.T, in input, b bounds, prepare func(*testsuite.T
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := &players{results: map[string][]string{}, ends: map[durable.ChunkItem]int{}, due: map[durable.ChunkItem]time.Time{}}
+		p := &fakeWorkers{results: map[string][]string{}, ends: map[durable.ChunkItem]int{}, due: map[durable.ChunkItem]time.Time{}}
 		in := input{Batch: durable.Batch{ID: "batch-x", Parent: "run_x"}}
 		chunks := rapid.IntRange(1, 20).Draw(t, "chunks")
 		b := bounds{
@@ -190,7 +190,7 @@ func TestBatch(t *testing.T) {
 			in.Chunks = append(in.Chunks, n)
 		}
 		decided := rapid.SliceOfN(rapid.IntRange(0, 5), 0, 4).Draw(t, "decided")
-		got, err := p.play(t, in, b, func(env *testsuite.TestWorkflowEnvironment) {
+		got, err := p.runBatch(t, in, b, func(env *testsuite.TestWorkflowEnvironment) {
 			for i, position := range decided {
 				env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, position) }, time.Duration(i+1)*time.Minute)
 			}
@@ -201,11 +201,11 @@ func TestBatch(t *testing.T) {
 		if got.Total != total || got.Ended != total || got.Failed != failed || got.Waits != 0 {
 			t.Errorf("%d of %d ended, %d failed, %d wait; want %d, %d failed", got.Ended, got.Total, got.Failed, got.Waits, total, failed)
 		}
-		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.reported, []batchEnd{end}) {
-			t.Errorf("the journal is told %v, want %v", p.reported, end)
+		if end := (batchEnd{Parent: "run_x", OK: failed == 0}); !slices.Equal(p.recorded, []batchEnd{end}) {
+			t.Errorf("ends recorded in the journal: %v, want %v", p.recorded, end)
 		}
 		if len(p.early) > 0 && len(decided) == 0 {
-			t.Errorf("their pauses were not over: %v", p.early)
+			t.Errorf("chains continued before the end of their pause: %v", p.early)
 		}
 		seenParked := map[durable.ChunkItem]bool{}
 		for _, item := range got.Parked {
@@ -216,7 +216,7 @@ func TestBatch(t *testing.T) {
 		}
 		for item, n := range p.ends {
 			if n != 1 {
-				t.Errorf("%v ended %d times", item, n)
+				t.Errorf("%v ended %d times, want 1", item, n)
 			}
 		}
 		if results := p.latest(&in.Batch, got.Assignments); !maps.Equal(results, want) {
@@ -226,7 +226,7 @@ func TestBatch(t *testing.T) {
 }
 
 // latest returns the final results, in the way that durable.Progress describes.
-func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map[durable.ChunkItem]string {
+func (p *fakeWorkers) latest(b *durable.Batch, assignments []durable.Assignment) map[durable.ChunkItem]string {
 	results := map[durable.ChunkItem]string{}
 	read := func(assignment durable.Assignment) {
 		for i, result := range p.results[b.ResultKey(assignment)] {
@@ -242,8 +242,8 @@ func (p *players) latest(b *durable.Batch, assignments []durable.Assignment) map
 	return results
 }
 
-// TestDecisionHurries: a decision assigns a chain again at once. Without one the chain is assigned again after ten minutes.
-func TestDecisionHurries(t *testing.T) {
+// TestDecisionAssignsAtOnce: a decision assigns a chain again at once. Without one the chain is assigned again after ten minutes.
+func TestDecisionAssignsAtOnce(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: retryWaiting} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
@@ -262,10 +262,10 @@ func TestDecisionHurries(t *testing.T) {
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, 7) }, after)
 			env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1}}})
 			if err := env.GetWorkflowError(); err != nil || len(assignments) != 2 {
-				t.Fatalf("%v after %d assignments", err, len(assignments))
+				t.Fatalf("%v; %d assignments, want 2", err, len(assignments))
 			}
 			if waited := assignments[1].Sub(assignments[0]).Round(time.Second); waited != want {
-				t.Errorf("it waited %v, want %v", waited, want)
+				t.Errorf("assigned again after %v, want %v", waited, want)
 			}
 		})
 	}
@@ -277,7 +277,7 @@ func TestPausesEnd(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(patient)
+	env.SetWorkerOptions(lenientOptions)
 	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
@@ -301,17 +301,17 @@ func TestPausesEnd(t *testing.T) {
 	env.RegisterDelayedCallback(func() {
 		var p durable.Progress
 		if value, err := env.QueryWorkflow(progressQuery); err != nil || value.Get(&p) != nil || p.Waits != 0 || p.Ended != 0 {
-			t.Errorf("%v: %+v", err, p)
+			t.Errorf("progress during the pauses: %v: %+v", err, p)
 		}
 	}, 30*time.Minute)
 	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1, 1, 1, 1, 1, 1}}})
 	var p durable.Progress
 	if err := env.GetWorkflowResult(&p); err != nil || p.Ended != 6 || p.Failed != 0 || p.Waits != 0 || maximum > b.maxActive {
-		t.Fatalf("%d at once, %v: %+v", maximum, err, p)
+		t.Fatalf("%d chunks at once, want at most %d; %v: %+v", maximum, b.maxActive, err, p)
 	}
 	for chunk, times := range assignments {
 		if len(times) != 3 || times[2].Sub(times[0]).Round(time.Minute) != 2*time.Hour {
-			t.Errorf("the assignments of chunk %d: %v", chunk, times)
+			t.Errorf("chunk %d was assigned at %v, want 3 times within two hours", chunk, times)
 		}
 	}
 }
@@ -352,7 +352,7 @@ func TestCancelledBatch(t *testing.T) {
 	}
 	// Unlike a server, the test's environment does not wait for running chunks.
 	if started != usualBounds.maxActive+1 || got.Total != 4*usualBounds.maxActive || got.Ended != 2 || got.Failed != 1 || got.Waits != 0 {
-		t.Errorf("%d chunks started: %+v", started, got)
+		t.Errorf("%d chunks started, want %d: %+v", started, usualBounds.maxActive+1, got)
 	}
 }
 
@@ -364,9 +364,9 @@ func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
-// TestPausesInAChunk: a chain that pauses stays with its worker, without a slot, while other chains of its chunk run. After that, pauses
+// TestPausesWithinChunk: a chain that pauses stays with its worker, without a slot, while other chains of its chunk run. After that, pauses
 // are left to the engine.
-func TestPausesInAChunk(t *testing.T) {
+func TestPausesWithinChunk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, runs := time.Now(), []int{0, 0}
@@ -380,7 +380,7 @@ func TestPausesInAChunk(t *testing.T) {
 		}}}
 		results := c.runAll(t.Context(), &chunkInput{}, []durable.Chain{{Position: 0}, {Position: 1}}, time.Time{})
 		if took := time.Since(began); took != time.Hour || runs[0] != 9 || results[0].Resumes.IsZero() || !results[1].OK {
-			t.Errorf("%v after %v: %+v", runs, took, results)
+			t.Errorf("runs %v after %v, want 9 and 1 after an hour: %+v", runs, took, results)
 		}
 	})
 }

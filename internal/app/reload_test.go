@@ -132,7 +132,8 @@ func TestChangedDocument(t *testing.T) {
 		a.files = fileState{{pointer: "/openapi/a/spec", path: "a.yaml", digest: digest}}
 		return a
 	}
-	if d := compare(nil, withDigest("1"), withDigest("2")); !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
+	d := compare(nil, withDigest("1"), withDigest("2"))
+	if !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
 		t.Errorf("got the change %q, want /openapi/a/spec", d)
 	}
 }

@@ -127,7 +127,8 @@ func (c *cli) clientFindings() (list []app.Finding) {
 			add(subject, status, remedy, "%s", message)
 		}
 		if len(file.Starts) > 0 && len(file.Others) > 0 {
-			add(subject, app.StatusWarn, bypassRemedy, "this client also starts servers directly, not through onecall: %s", fault.Clip(strings.Join(file.Others, ", "), 300))
+			add(subject, app.StatusWarn, bypassRemedy, "this client also starts servers directly, not through onecall: %s",
+				fault.Clip(strings.Join(file.Others, ", "), 300))
 		}
 	}
 	if !started {
@@ -148,7 +149,8 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s without a path; a desktop app may not find it (path it is %s)",
 			s.Name, s.Command, command), install
 	case s.Configuration == "":
-		return app.StatusOK, "its entry names no configuration: onecall looks in the client's working directory, then in the user's configuration folder", ""
+		return app.StatusOK, "its entry names no configuration: onecall looks in the client's working directory, " +
+			"then in the user's configuration folder", ""
 	}
 	info, err := os.Stat(s.Configuration)
 	if err != nil || info.IsDir() {

@@ -10,15 +10,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestApprovalIsSeenAsItIs checks that no argument and no undo can imitate a line of the question, reverse its text or hide a part of it.
-func TestApprovalIsSeenAsItIs(t *testing.T) {
+// TestQuestionEscapesText checks that no argument and no undo can imitate a line of the question, reverse its text or hide a part of it.
+func TestQuestionEscapesText(t *testing.T) {
 	t.Parallel()
 	const hidden = "\u0085\u009b\u00ad\u034f\u200b\u200d\u2028\u2029\u202e\u2066\u3164\ufe0f\ufeff\U000e0041\U000e0100"
 	message := `{"a":"é日` + hidden + `  undo: {}"}`
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(message), Undo: []byte(message)}
 	text, ok := questionText([]chain.ApprovalCall{call})
 	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
-		t.Fatalf("%t, %q", ok, text)
+		t.Fatalf("the question is refused (%t), has hidden characters or more lines: %q", ok, text)
 	}
 	for _, line := range strings.Split(text, "\n")[2:] {
 		_, shown, _ := strings.Cut(line, `{"a"`)
@@ -29,16 +29,16 @@ func TestApprovalIsSeenAsItIs(t *testing.T) {
 	}
 }
 
-// TestApprovalIsSeenWhole checks that a question that would be too long is not asked.
-func TestApprovalIsSeenWhole(t *testing.T) {
+// TestQuestionTooLong checks that a question that would be too long is not asked.
+func TestQuestionTooLong(t *testing.T) {
 	t.Parallel()
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
 	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 ||
 		!strings.Contains(text, `undo: {"fn":"c.d"}`) {
-		t.Errorf("%t, %s", ok, text)
+		t.Errorf("the question is refused (%t) or incomplete: %s", ok, text)
 	}
 	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
 	if _, ok := questionText([]chain.ApprovalCall{call}); ok {
-		t.Error("a question that nobody can read")
+		t.Error("a question that is too long is asked")
 	}
 }

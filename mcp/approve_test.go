@@ -36,14 +36,14 @@ func TestApprovalByElicitation(t *testing.T) {
 				session := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, o, version)
 				text, failed := mcptest.Ask(t, session, "chain", "{\"steps\":[{\"fn\":\"shop.item.create\",\"args\":{\n\"name\":\"tea\u2028\"}}]}")
 				if code := gjson.Get(text, "error.code").Str; code != test.code || failed != (code != "") {
-					t.Fatalf("%s", text)
+					t.Fatalf("want code %q: %s", test.code, text)
 				}
 				if question := asked.Load(); test.action != "" && (question == nil ||
 					!strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea\u2028"}`)) {
-					t.Errorf("it was asked %v", question)
+					t.Errorf("the user was asked %v", question)
 				}
 				if test.code == "approval_required" && (gjson.Get(text, "approve").Exists() || gjson.Get(text, "resume").Str == "") {
-					t.Errorf("nobody can go on with %s", text)
+					t.Errorf("the answer has the approval, or lacks the run to resume: %s", text)
 				}
 			})
 		}

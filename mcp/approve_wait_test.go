@@ -34,26 +34,29 @@ func (u *userPrompt) options() *sdk.ClientOptions {
 	}}
 }
 
-func newAskedUser() *userPrompt { return &userPrompt{make(chan struct{}, 10), make(chan struct{}, 10)} }
+func newUserPrompt() *userPrompt {
+	return &userPrompt{make(chan struct{}, 10), make(chan struct{}, 10)}
+}
 
 // TestQuestionWithoutAnswer checks that a user who never answers keeps a call waiting only for a limited time.
 func TestQuestionWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, approving(t, steps.ApproveWrite))
-		c := mcptest.StdioOf(t, newAskedUser().options(), statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+		o := newUserPrompt().options()
+		c := mcptest.StdioOf(t, o, statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 			return s.ServeStdio(ctx, in, out, writer)
 		})
 		began := time.Now()
 		text, _ := mcptest.Ask(t, c, "chain", createChain)
 		if took := time.Since(began); gjson.Get(text, "error.code").Str != "approval_required" || took != 10*time.Minute {
-			t.Errorf("after %v: %s", took, text)
+			t.Errorf("after %v, want 10m and approval_required: %s", took, text)
 		}
 	})
 }
 
-// createdAsync calls the tool and sends its answer on a channel; "": there was none.
-func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
+// callAsync calls the tool and sends its answer on a channel; "": there was none.
+func callAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
 		result, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(createChain)})
@@ -66,8 +69,8 @@ func createdAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 	return answer
 }
 
-// TestQuestionOfClientThatLeaves checks that a call ends and sends nothing if its client gives up while the user is being asked.
-func TestQuestionOfClientThatLeaves(t *testing.T) {
+// TestQuestionClientDisconnects checks that a call ends and sends nothing if its client gives up while the user is being asked.
+func TestQuestionClientDisconnects(t *testing.T) {
 	t.Parallel()
 	for name, disconnect := range map[string]func(t *testing.T, url, session string, cancel func()){
 		"cancels": func(_ *testing.T, _, _ string, cancel func()) { cancel() },
@@ -78,18 +81,18 @@ func TestQuestionOfClientThatLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, approving(t, steps.ApproveWrite))
-			user := newAskedUser()
+			user := newUserPrompt()
 			url := s.http(t, writer)
 			c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, user.options(), statefulVersion)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			answer := createdAsync(ctx, c)
+			answer := callAsync(ctx, c)
 			<-user.asked
 			disconnect(t, url, c.ID(), cancel)
 			polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 			user.answer <- struct{}{}
 			if text := <-answer; gjson.Get(text, "ok").Bool() || s.shop.calls.Load() != 0 {
-				t.Errorf("%d calls: %s", s.shop.calls.Load(), text)
+				t.Errorf("%d calls, want none: %s", s.shop.calls.Load(), text)
 			}
 		})
 	}
@@ -99,7 +102,7 @@ func TestQuestionOfClientThatLeaves(t *testing.T) {
 func TestQuestionWhileServerEnds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
-	user := newAskedUser()
+	user := newUserPrompt()
 	stop := context.CancelFunc(nil)
 	serving := make(chan struct{})
 	c := mcptest.StdioOf(t, user.options(), statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
@@ -108,17 +111,17 @@ func TestQuestionWhileServerEnds(t *testing.T) {
 		return s.ServeStdio(ctx, in, out, writer)
 	})
 	<-serving
-	answer := createdAsync(t.Context(), c)
+	answer := callAsync(t.Context(), c)
 	<-user.asked
 	stop()
 	text := <-answer
 	if code := gjson.Get(text, "error.code").Str; text != "" && code != "approval_required" && code != "cancelled" {
-		t.Errorf("%s", text)
+		t.Errorf("want approval_required or cancelled: %s", text)
 	}
 	user.answer <- struct{}{}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 	if n := s.shop.calls.Load(); n != 0 {
-		t.Errorf("%d calls", n)
+		t.Errorf("%d calls, want none", n)
 	}
 }
 
@@ -126,9 +129,9 @@ func TestQuestionWhileServerEnds(t *testing.T) {
 func TestQuestionWhileServerReloads(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveWrite))
-	user := newAskedUser()
+	user := newUserPrompt()
 	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, user.options(), statefulVersion)
-	answer := createdAsync(t.Context(), c)
+	answer := callAsync(t.Context(), c)
 	<-user.asked
 	o, fresh := s.another(t, nil)
 	drained, err := s.Reload(o, nil)
@@ -137,15 +140,15 @@ func TestQuestionWhileServerReloads(t *testing.T) {
 	}
 	select {
 	case <-drained:
-		t.Error("the call has ended")
+		t.Error("drained while the user is being asked")
 	default:
 	}
 	user.answer <- struct{}{}
 	if text := <-answer; !gjson.Get(text, "ok").Bool() {
-		t.Errorf("%s", text)
+		t.Errorf("the approved call failed: %s", text)
 	}
 	<-drained
 	if s.shop.calls.Load() != 1 || fresh.calls.Load() != 0 {
-		t.Errorf("%d calls of the old shop, %d of the new", s.shop.calls.Load(), fresh.calls.Load())
+		t.Errorf("%d calls of the old shop, want 1; %d of the new, want none", s.shop.calls.Load(), fresh.calls.Load())
 	}
 }

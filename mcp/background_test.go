@@ -25,8 +25,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// remembering gives a server a journal and a store of results.
-func remembering(t *testing.T, runs *journal.Journal) func(*mcp.Options) {
+// withJournal gives a server a journal and a store of results.
+func withJournal(t *testing.T, runs *journal.Journal) func(*mcp.Options) {
 	t.Helper()
 	return func(o *mcp.Options) {
 		counter, results := storeOf(t)
@@ -40,7 +40,7 @@ func remembering(t *testing.T, runs *journal.Journal) func(*mcp.Options) {
 	}
 }
 
-func newRuns(t *testing.T) *journal.Journal {
+func newJournal(t *testing.T) *journal.Journal {
 	t.Helper()
 	runs, err := journal.New(&journal.Memory{}, nil)
 	if err != nil {
@@ -67,22 +67,22 @@ const slowInBackground = `{"steps":[{"fn":"shop.slow"}],"async":true}`
 // TestBackgroundRunOutlivesItsSession: the run of a client that leaves continues, and its caller gets the answer in another session.
 func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remembering(t, newRuns(t)))
+	s := serve(t, withJournal(t, newJournal(t)))
 	first := s.stdio(t, writer, nil)
 	text, _ := mcptest.Ask(t, first, "chain", slowInBackground)
 	id := gjson.Get(text, "run").Str
 	<-s.shop.started
 	first.Close()
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
-	again := s.stdio(t, writer, nil)
-	report, _ := mcptest.Ask(t, again, "info", `{"run":"`+id+`"}`)
-	if answer, _ := mcptest.Ask(t, again, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
+	second := s.stdio(t, writer, nil)
+	report, _ := mcptest.Ask(t, second, "info", `{"run":"`+id+`"}`)
+	if answer, _ := mcptest.Ask(t, second, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
 		t.Errorf("%s: %s", report, answer)
 	}
 	other, failed := mcptest.Ask(t, s.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`)
 	if !failed || gjson.Get(other, "error.code").Str != "token_expired" {
-		t.Errorf("another caller: %s", other)
+		t.Errorf("another caller gets %s, want token_expired", other)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { results.Close() })
-			o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Results: results, Journal: newRuns(t)})
+			o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Results: results, Journal: newJournal(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 			time.Sleep(after)
 			run := staffClient(t, url, "ann")("chain", slowInBackground).Get("run").Str
 			<-s.shop.started
-			s.shop.enough <- struct{}{}
+			s.shop.finish <- struct{}{}
 			synctest.Wait()
 			if i == 0 {
 				id = run
@@ -131,12 +131,12 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 // can be resumed.
 func TestBackgroundRunWhileServerEnds(t *testing.T) {
 	t.Parallel()
-	for name, enough := range map[string]bool{"ends in time": true, "is cancelled": false} {
+	for name, inTime := range map[string]bool{"ends in time": true, "is cancelled": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				runs := newRuns(t)
-				s := serve(t, remembering(t, runs))
+				runs := newJournal(t)
+				s := serve(t, withJournal(t, runs))
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan time.Time, 1)
 				url := mcptest.ServeMemory(t, func(_ context.Context, l net.Listener) error {
@@ -148,33 +148,33 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 				<-s.shop.started
 				stopped := time.Now()
 				stop()
-				polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
-				if enough {
-					s.shop.enough <- struct{}{}
+				polltest.Until(t, "the server is closing", func() bool { return s.Stats().Closing })
+				if inTime {
+					s.shop.finish <- struct{}{}
 				}
-				if took := (<-ended).Sub(stopped); !enough && took < 200*time.Millisecond {
-					t.Errorf("it waited %v", took)
+				if took := (<-ended).Sub(stopped); !inTime && took < 200*time.Millisecond {
+					t.Errorf("the server waited %v, want at least 200ms", took)
 				}
 				s.Close()
 				time.Sleep(time.Second) // fake time: the end of a run that only reads is written a moment later
-				after := serve(t, remembering(t, runs))
+				after := serve(t, withJournal(t, runs))
 				ann := staffClient(t, mcptest.ServeMemory(t, func(ctx context.Context, l net.Listener) error {
 					return after.ServeHTTP(ctx, l, &transport.Access{Callers: mcptest.Staff})
 				})+transport.Path, "ann")
 				report := ann("info", `{"run":"`+id+`"}`)
-				if enough {
+				if inTime {
 					if report.Get("status").Str != "ok" || !strings.Contains(report.Get("note").Str, "not here any more") {
-						t.Errorf("%s", report)
+						t.Errorf("report of a run that completed: %s", report)
 					}
 					return
 				}
 				if report.Get("status").Str != "failed" || report.Get("code").Str != "cancelled" || !strings.Contains(report.Get("note").Str,
 					`{"resume":"`+id+`"}`) {
-					t.Errorf("%s", report)
+					t.Errorf("report of a canceled run: %s", report)
 				}
-				after.shop.enough <- struct{}{}
+				after.shop.finish <- struct{}{}
 				if answer := ann("chain", `{"resume":"`+id+`","async":false}`); answer.Get("result").Str != "late" {
-					t.Errorf("%s", answer)
+					t.Errorf("the resumed run: %s", answer)
 				}
 			})
 		})
@@ -190,21 +190,21 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { runs.Close() })
-	s := serve(t, remembering(t, runs))
+	s := serve(t, withJournal(t, runs))
 	text, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "chain", slowInBackground)
 	id := gjson.Get(text, "run").Str
-	after := serve(t, remembering(t, runs))
+	after := serve(t, withJournal(t, runs))
 	report, _ := mcptest.Ask(t, after.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
 	if gjson.Get(report, "status").Str != "interrupted" || !strings.Contains(gjson.Get(report, "note").Str, "resume") {
-		t.Errorf("%s: %s", text, report)
+		t.Errorf("report of an interrupted run: %s: %s", text, report)
 	}
 	c := newTaskClient(t, after, writer)
 	got := c("tasks/get", `"taskId":"`+id+`"`)
 	if got.Get("result.status").Str != "failed" || got.Get("result.error.code").Int() != -32603 ||
 		!strings.Contains(got.Get("result.statusMessage").Str, "resume") {
-		t.Errorf("%s", got)
+		t.Errorf("task of an interrupted run: %s", got)
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
@@ -238,31 +238,31 @@ func newTaskClient(t *testing.T, s *testServer, as *steps.Caller) func(method, p
 func TestBackgroundLimit(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) {
-		remembering(t, newRuns(t))(o)
+		withJournal(t, newJournal(t))(o)
 		o.CallerCalls = 8
 	})
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	ann := staffClient(t, url, "ann")
 	for range 2 {
 		if answer := ann("chain", slowInBackground); answer.Get("status").Str != "running" {
-			t.Fatalf("%s", answer)
+			t.Fatalf("the run did not begin: %s", answer)
 		}
 		<-s.shop.started
 	}
 	refused := ann("chain", slowInBackground)
 	if refused.Get("error.code").Str != "busy" || !strings.Contains(refused.Get("error.message").Str, "2 of your runs") {
-		t.Errorf("%s", refused)
+		t.Errorf("a third run in the background: got %s, want busy", refused)
 	}
 	if answer := staffClient(t, url, "eve")("chain", slowInBackground); answer.Get("status").Str != "running" {
-		t.Errorf("another caller: %s", answer)
+		t.Errorf("a run of another caller: got %s, want running", answer)
 	}
 	<-s.shop.started
 }
 
-// TestCancelledBeforeItGoesOn: until it is answered, a request with asyncAfterMs can be cancelled like any other.
-func TestCancelledBeforeItGoesOn(t *testing.T) {
+// TestCancelBeforeBackground: until it is answered, a request with asyncAfterMs can be cancelled like any other.
+func TestCancelBeforeBackground(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remembering(t, newRuns(t)))
+	s := serve(t, withJournal(t, newJournal(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	c := mcptest.StdioOf(t, nil, statefulVersion, func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 		return s.ServeStdio(ctx, in, out, writer)
@@ -274,33 +274,33 @@ func TestCancelledBeforeItGoesOn(t *testing.T) {
 	<-s.shop.started
 	cancel()
 	if err := <-s.shop.ended; err == nil {
-		t.Error("it was not cancelled")
+		t.Error("the request was not canceled")
 	}
 }
 
 // TestBackgroundRunWhileServerReloads: a run in the background ends with the configuration that it began with.
 func TestBackgroundRunWhileServerReloads(t *testing.T) {
 	t.Parallel()
-	runs := newRuns(t)
-	s := serve(t, remembering(t, runs))
+	runs := newJournal(t)
+	s := serve(t, withJournal(t, runs))
 	c := s.stdio(t, writer, nil)
 	text, _ := mcptest.Ask(t, c, "chain", slowInBackground)
 	<-s.shop.started
-	o, _ := s.another(t, remembering(t, runs))
+	o, _ := s.another(t, withJournal(t, runs))
 	drained, err := s.Reload(o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-drained:
-		t.Error("the run has ended")
+		t.Error("drained while the run is in the background")
 	default:
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	<-drained
 	report, _ := mcptest.Ask(t, c, "info", fmt.Sprintf(`{"run":%q}`, gjson.Get(text, "run").Str))
 	if gjson.Get(report, "status").Str != "ok" {
-		t.Errorf("%s", report)
+		t.Errorf("the run after the reload: %s", report)
 	}
 }
 
@@ -310,24 +310,24 @@ func lastMessage(text string) string { return text[strings.LastIndex(text, `{"js
 // TestBackgroundRunOfCallerWithoutRights: a run in the background ends when its caller loses its rights.
 func TestBackgroundRunOfCallerWithoutRights(t *testing.T) {
 	t.Parallel()
-	s := serve(t, remembering(t, newRuns(t)))
+	s := serve(t, withJournal(t, newJournal(t)))
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	if answer := staffClient(t, url, "ann")("chain", slowInBackground); answer.Get("status").Str != "running" {
-		t.Fatalf("%s", answer)
+		t.Fatalf("the run did not begin: %s", answer)
 	}
 	<-s.shop.started
 	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Caller("token:ann", steps.TierRead)}})
 	s.RecheckCallers()
 	if err := <-s.shop.ended; err == nil {
-		t.Error("it goes on")
+		t.Error("the run was not canceled")
 	}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 }
 
-// TestBackgroundRunThatWaits: a call that needs approval waits, and continues when its caller approves.
-func TestBackgroundRunThatWaits(t *testing.T) {
+// TestBackgroundRunNeedsApproval: a call that needs approval waits, and continues when its caller approves.
+func TestBackgroundRunNeedsApproval(t *testing.T) {
 	t.Parallel()
-	runs := newRuns(t)
+	runs := newJournal(t)
 	s := serve(t, func(o *mcp.Options) {
 		counter, results := storeOf(t)
 		t.Cleanup(func() { results.Close() })
@@ -348,17 +348,17 @@ func TestBackgroundRunThatWaits(t *testing.T) {
 	}
 	waits := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":1}}]}`)
 	if waits.Get("info.status").Str != "waiting" || waits.Get("answer.error.code").Str != "approval_required" || s.shop.calls.Load() != 0 {
-		t.Fatalf("%s", waits)
+		t.Fatalf("the run does not wait for approval: %s", waits)
 	}
-	again := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
-	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, again.Get("answer.resume").Str,
-		again.Get("answer.approve").Str))
-	report, _ := mcptest.Ask(t, c, "info", `{"run":"`+again.Get("info.run").Str+`"}`)
+	approved := follow(`{"async":true,"steps":[{"fn":"shop.item.create","args":{"count":2}}]}`)
+	mcptest.Ask(t, c, "chain", fmt.Sprintf(`{"resume":%q,"approve":%q,"async":false}`, approved.Get("answer.resume").Str,
+		approved.Get("answer.approve").Str))
+	report, _ := mcptest.Ask(t, c, "info", `{"run":"`+approved.Get("info.run").Str+`"}`)
 	if gjson.Get(report, "status").Str != "ok" || gjson.Get(report, "fetch").Exists() {
-		t.Errorf("resumed by a call: %s", report)
+		t.Errorf("a run resumed without async: %s", report)
 	}
 	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
 	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 2 {
-		t.Errorf("%s", done)
+		t.Errorf("the approved run, after %d calls: %s", s.shop.calls.Load(), done)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // causeWord is in every text that explains why a source is unavailable, and nowhere else. answerWord is in the answers of sources.
 const causeWord, answerWord = "causeword", "answerword"
 
-// ailment returns a failure of a source, with causeWord in its message, its body and its cause.
-func ailment(code fault.Code, outcome fault.Outcome) *fault.Error {
+// sourceFault returns a failure of a source, with causeWord in its message, its body and its cause.
+func sourceFault(code fault.Code, outcome fault.Outcome) *fault.Error {
 	f := fault.New(code, "the program /opt/%s/bin at %s.internal:8080 ended with exit status 1", causeWord, causeWord)
 	f.Outcome, f.Body = outcome, []byte(`{"why":"`+causeWord+`"}`)
 	f.Err = &jsonrpc.Error{Code: -32603, Message: causeWord + " was refused"}
@@ -37,19 +37,19 @@ func (a *failingSource) Status() steps.Status        { return a.status }
 // The failing sources: one never started, one is lost, one needs a login, and one is ready although its functions fail.
 const neverSource, missingSource, loginSource, sickSource = "never", "gone", "login", "sick"
 
-// ailments returns the failures of calls that are about their source.
-func ailments() []*fault.Error {
+// sourceFaults returns the failures of calls that are about their source.
+func sourceFaults() []*fault.Error {
 	return []*fault.Error{
-		ailment(fault.Unavailable, fault.NotSent), ailment(fault.Unavailable, fault.SentUnknown), ailment(fault.Unavailable, ""),
-		ailment(fault.Timeout, fault.SentUnknown),
-		ailment(fault.Denied, ""), ailment(fault.Denied, fault.NotSent), ailment(fault.BadRequest, fault.NotSent),
-		ailment(fault.NotSupported, fault.NotSent), ailment(fault.FunctionFailed, fault.NotSent),
+		sourceFault(fault.Unavailable, fault.NotSent), sourceFault(fault.Unavailable, fault.SentUnknown), sourceFault(fault.Unavailable, ""),
+		sourceFault(fault.Timeout, fault.SentUnknown),
+		sourceFault(fault.Denied, ""), sourceFault(fault.Denied, fault.NotSent), sourceFault(fault.BadRequest, fault.NotSent),
+		sourceFault(fault.NotSupported, fault.NotSent), sourceFault(fault.FunctionFailed, fault.NotSent),
 	}
 }
 
-// sickFunctions returns functions of missingSource and of sickSource, one for each of the ailments.
-func sickFunctions() (removed, sick []*matrixFunction) {
-	for i, f := range ailments() {
+// failingFunctions returns functions of missingSource and of sickSource, one for each source fault.
+func failingFunctions() (removed, sick []*matrixFunction) {
+	for i, f := range sourceFaults() {
 		for j, source := range []string{missingSource, sickSource} {
 			m := newMarked(320+2*i+j, source+".part", i%2 == 1, kindOfFunction{effect: steps.Read})
 			m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
@@ -74,7 +74,7 @@ func (u unopenableUpstream) Capabilities() *sdk.ServerCapabilities {
 	}
 }
 func (u unopenableUpstream) OpenSession(context.Context, *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error) {
-	return nil, ailment(fault.Unavailable, fault.NotSent)
+	return nil, sourceFault(fault.Unavailable, fault.NotSent)
 }
 
 func (u unopenableUpstream) Within(ctx context.Context, _ json.RawMessage, _ func(context.Context) (*mcpsource.UpstreamSession,

@@ -25,38 +25,38 @@ type failingServer struct {
 	removed, sick []*matrixFunction
 }
 
-func newAilingWorld(t *testing.T) *failingServer {
+func newFailingServer(t *testing.T) *failingServer {
 	t.Helper()
 	w := &failingServer{}
-	w.removed, w.sick = sickFunctions()
-	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, asItIs, func(o *mcp.Options) {
+	w.removed, w.sick = failingFunctions()
+	w.worldServer = newWorld(t, func(spec *steps.Spec) bool { return spec.Source() == readsSource }, unwrapped, func(o *mcp.Options) {
 		o.Log = slog.New(slog.NewJSONHandler(&w.log, nil))
 		for name, source := range map[string]*failingSource{
-			neverSource:   {status: steps.Status{State: steps.StateFailed, Error: ailment(fault.BadRequest, "")}},
-			loginSource:   {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
-			missingSource: {status: steps.Status{State: steps.StateRetrying, Error: ailment(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.removed},
+			neverSource:   {status: steps.Status{State: steps.StateFailed, Error: sourceFault(fault.BadRequest, "")}},
+			loginSource:   {status: steps.Status{State: steps.StateRetrying, Error: sourceFault(fault.Denied, ""), Retry: time.Now().Add(time.Minute)}},
+			missingSource: {status: steps.Status{State: steps.StateRetrying, Error: sourceFault(fault.Unavailable, ""), Retry: time.Now().Add(time.Minute)}, tools: w.removed},
 			sickSource:    {status: steps.Status{State: steps.StateReady}, tools: w.sick},
 		} {
 			if err := o.Catalog.Add(name, source); err != nil {
 				t.Fatal(err)
 			}
 		}
-		pass(t, o, unopenableUpstream{missingSource}, unopenableUpstream{sickSource})
+		addPassthrough(t, o, unopenableUpstream{missingSource}, unopenableUpstream{sickSource})
 	})
 	return w
 }
 
-// each sends all paths by which a caller could learn of a source, and passes each answer to answered.
-func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, answer string)) {
+// sendPaths sends all paths by which a caller could learn of a source, and passes each answer to onAnswer.
+func (w *failingServer) sendPaths(t *testing.T, c *rawClient, onAnswer func(what, answer string)) {
 	t.Helper()
-	known := w.all[0]
+	usable := w.all[0]
 	for _, m := range w.all {
 		if m.source() == readsSource {
-			known = m
+			usable = m
 		}
 	}
 	n := 0
-	call := func(p matrixPath, ill *matrixFunction) {
+	call := func(p matrixPath, failing *matrixFunction) {
 		n++
 		tools := []string{p.tool}
 		if p.tool == "DISPATCHER" {
@@ -64,8 +64,8 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 		}
 		for _, tool := range tools {
 			p.tool = tool
-			filled := p.filled(ill, known, "oc1_x", n*len(variants)) // n chooses the unchanged spelling of the name
-			answered(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
+			filled := p.filled(failing, usable, "oc1_x", n*len(variants)) // n chooses the unchanged spelling of the name
+			onAnswer(filled.tool+" "+filled.text, c.call(t, filled.tool, filled.text))
 		}
 	}
 	strangers := []*matrixFunction{newMarked(350, neverSource+".part", false, kindOfFunction{effect: steps.Read}),
@@ -73,7 +73,7 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 			kindOfFunction{effect: steps.Read})}
 	for _, list := range [][]*matrixFunction{w.removed, w.sick, strangers} {
 		for i, m := range list {
-			pick := func(of []matrixPath) matrixPath { return of[i%len(of)] } // the others are tried with other functions
+			pick := func(paths []matrixPath) matrixPath { return paths[i%len(paths)] } // the others are tried with other functions
 			for _, p := range []matrixPath{chainPaths[0], pick(chainPaths[1:]), flatPaths[0], groupPaths[0], pick(groupPaths), pick(lookups)} {
 				call(p, m)
 			}
@@ -88,8 +88,8 @@ func (w *failingServer) each(t *testing.T, c *rawClient, answered func(what, ans
 	for method, list := range protocolPaths() {
 		for _, params := range list {
 			n++
-			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", missingSource)}.filled(w.removed[0], known, "oc1_x", n)
-			answered(p.tool+" "+p.text, c.message(t, p.tool, p.text))
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", missingSource)}.filled(w.removed[0], usable, "oc1_x", n)
+			onAnswer(p.tool+" "+p.text, c.message(t, p.tool, p.text))
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestMatrixOfCauses(t *testing.T) {
 				}
 				t.Run(test.name+"/"+version+"/"+surface, func(t *testing.T) {
 					t.Parallel()
-					w := newAilingWorld(t)
+					w := newFailingServer(t)
 					access := &transport.Access{Anyone: test.caller}
 					token := ""
 					if !test.open {
@@ -126,7 +126,7 @@ func TestMatrixOfCauses(t *testing.T) {
 					}
 					c, hello := newRawClientWith(t, w.serveAs(t, access), surface, version, token)
 					reported, failed, whole := 0, 0, strings.Builder{}
-					w.each(t, c, func(what, answer string) {
+					w.sendPaths(t, c, func(what, answer string) {
 						whole.WriteString(answer)
 						if strings.Contains(answer, "unavailable") {
 							failed++
@@ -135,32 +135,32 @@ func TestMatrixOfCauses(t *testing.T) {
 							return
 						}
 						if reported++; !test.mentioned {
-							t.Errorf("%s tells of the cause:\n%s", what, answer)
+							t.Errorf("the answer to %s shows the cause:\n%s", what, answer)
 						}
 					})
 					if strings.Contains(hello, causeWord) || failed < 12 || test.mentioned && reported < 20 {
-						t.Errorf("%d answers hold the cause, %d say unavailable", reported, failed)
+						t.Errorf("%d answers show the cause, %d say unavailable (too few), or the greeting shows the cause", reported, failed)
 					}
 					logHints := strings.Count(whole.String(), "the operator's log has the cause")
 					if test.mentioned != (logHints == 0) {
-						t.Errorf("%d times the log is named", logHints)
+						t.Errorf("%d answers refer to the log; the caller sees the cause: %t", logHints, test.mentioned)
 					}
 					if logged := w.log.String(); !test.mentioned && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) &&
 						strings.Contains(logged, causeWord)) {
-						t.Errorf("logged:\n%s", logged)
+						t.Errorf("the log lacks the cause:\n%s", logged)
 					}
-					t.Logf("%d answers hold the cause, %d say unavailable, %d name the log", reported, failed, logHints)
+					t.Logf("%d answers show the cause, %d say unavailable, %d refer to the log", reported, failed, logHints)
 				})
 			}
 		}
 	}
 }
 
-// TestCausesOfAnUpstream: if a real upstream is lost, only administrators read its address, whatever they ask for.
-func TestCausesOfAnUpstream(t *testing.T) {
+// TestCausesOfUpstream: if a real upstream is lost, only administrators read its address, whatever they ask for.
+func TestCausesOfUpstream(t *testing.T) {
 	t.Parallel()
-	up := newBehind(t, openUpstream, false)
-	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *mcp.Options) {
+	up := newUpstream(t, openUpstream, false)
+	w := newWorld(t, func(*steps.Spec) bool { return false }, unwrapped, func(o *mcp.Options) {
 		addUpstream(t, o, up)
 		steps.Await(t.Context(), o.Catalog, nil)
 	})
@@ -180,19 +180,19 @@ func TestCausesOfAnUpstream(t *testing.T) {
 				c.message(t, "prompts/list", `{}`),
 			} {
 				if strings.Contains(answer, address) != want || strings.Contains(answer, "the operator's log") == want {
-					t.Errorf("%s in %s: want the address %v:\n%s", token, version, want, answer)
+					t.Errorf("caller %s in %s: want the address shown: %t:\n%s", token, version, want, answer)
 				}
 			}
 		}
 	}
 }
 
-// TestHiddenCauseWords: a caller that may not see causes reads the state of an unavailable source, since when it is unavailable, the
+// TestHiddenCauseMessages: a caller that may not see causes reads the state of an unavailable source, since when it is unavailable, the
 // outcome of the call, and that the operator's log has the cause.
-func TestHiddenCauseWords(t *testing.T) {
+func TestHiddenCauseMessages(t *testing.T) {
 	t.Parallel()
-	w := newAilingWorld(t)
-	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
+	w := newFailingServer(t)
+	client := connectAs(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
 	info, _ := mcptest.Ask(t, client, "info", `{}`)
 	const inLog = "; the operator's log has the cause"
 	for name, state := range map[string]string{neverSource: "failed", loginSource: "retrying", missingSource: "retrying"} {
@@ -200,32 +200,32 @@ func TestHiddenCauseWords(t *testing.T) {
 		one := gjson.Get(info, `sources.#(name="`+name+`")`)
 		since, err := time.Parse(time.RFC3339, one.Get("since").Str)
 		if one.Get("error").Str != want || one.Get("state").Str != state || err != nil || time.Since(since).Abs() > mcptest.Patience {
-			t.Errorf("%s: %s", name, one.Raw)
+			t.Errorf("source %s: got %s, want %s and %q", name, one.Raw, state, want)
 		}
 	}
 	if one := gjson.Get(info, `sources.#(name="`+sickSource+`")`); one.Get("since").Exists() || one.Get("error").Exists() {
-		t.Errorf("of one that is there: %s", one.Raw)
+		t.Errorf("a source that is ready: %s", one.Raw)
 	}
 	down, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
 	message := gjson.Get(down, "error.faults.0.message").Str
 	if message != `the source "never" is failed, its functions are not known`+inLog {
-		t.Errorf("%s", down)
+		t.Errorf("a call of an unavailable source: %s", down)
 	}
-	removed, sick := sickFunctions()
-	for i, f := range ailments() {
+	removed, sick := failingFunctions()
+	for i, f := range sourceFaults() {
 		for _, m := range []*matrixFunction{removed[i], sick[i]} {
-			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.good()))
+			text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name, m.validArgs()))
 			message := gjson.Get(text, "error.message").Str
 			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
 				!strings.HasPrefix(message, `the source "`+m.Spec.Source()+`" `) || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
-				t.Errorf("%s, %s: %s", f.Code, f.Outcome, text)
+				t.Errorf("code %s, outcome %q: got %s", f.Code, f.Outcome, text)
 			}
 		}
 	}
 }
 
-// TestAnswersAreNoCauses: every caller reads what a source has answered to its call.
-func TestAnswersAreNoCauses(t *testing.T) {
+// TestAnswersOfSourcesAreShown: every caller reads what a source has answered to its call.
+func TestAnswersOfSourcesAreShown(t *testing.T) {
 	t.Parallel()
 	newFault := func(code fault.Code, change func(*fault.Error)) *fault.Error {
 		f := fault.New(code, "it says %s", answerWord)
@@ -251,7 +251,7 @@ func TestAnswersAreNoCauses(t *testing.T) {
 	plain.Call = func(context.Context, []byte) ([]byte, error) {
 		return nil, newFault(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
 	}
-	w := newWorld(t, func(*steps.Spec) bool { return false }, asItIs, func(o *mcp.Options) {
+	w := newWorld(t, func(*steps.Spec) bool { return false }, unwrapped, func(o *mcp.Options) {
 		if err := o.Catalog.Add("speaks", &failingSource{steps.Status{State: steps.StateReady}, tools}); err != nil {
 			t.Fatal(err)
 		}
@@ -259,11 +259,11 @@ func TestAnswersAreNoCauses(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	client := as(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
+	client := connectAs(t, w.serveAs(t, &transport.Access{Callers: mcptest.Staff}), "ann", statelessVersion)
 	for _, m := range append(tools, plain) {
 		if text, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, m.Spec.Name,
-			m.good())); !strings.Contains(text, answerWord) {
-			t.Errorf("%s: %s", m.Spec.Name, text)
+			m.validArgs())); !strings.Contains(text, answerWord) {
+			t.Errorf("%s: the answer lacks the words of the source: %s", m.Spec.Name, text)
 		}
 	}
 }
@@ -271,12 +271,12 @@ func TestAnswersAreNoCauses(t *testing.T) {
 // TestCausesOverStdio: the only user of a server over stdio reads why sources are unavailable, whatever its tier.
 func TestCausesOverStdio(t *testing.T) {
 	t.Parallel()
-	w := newAilingWorld(t)
+	w := newFailingServer(t)
 	client := legacyStdio(t, w.testServer, nil)
 	for _, args := range []string{`{"steps":[{"fn":"never.x"}]}`, fmt.Sprintf(`{"steps":[{"fn":%q,"args":%s}]}`, w.sick[0].Spec.Name,
-		w.sick[0].good())} {
+		w.sick[0].validArgs())} {
 		if text, _ := mcptest.Ask(t, client, "chain", args); !strings.Contains(text, causeWord) {
-			t.Errorf("%s", text)
+			t.Errorf("the answer lacks the cause: %s", text)
 		}
 	}
 }

@@ -24,8 +24,8 @@ import (
 // idLog is a log whose lines are looked up by their chain ids.
 type idLog struct{ syncbuf.Buffer }
 
-// of returns the lines of the requests with an id.
-func (l *idLog) of(id string) (matches []gjson.Result) {
+// requests returns the lines of the requests with an id.
+func (l *idLog) requests(id string) (matches []gjson.Result) {
 	for line := range strings.SplitSeq(l.String(), "\n") {
 		if one := gjson.Parse(line); one.Get("msg").Str == "request" && one.Get("chain_id").Str == id {
 			matches = append(matches, one)
@@ -67,10 +67,10 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// noting connects a client that records ids, with a bearer token.
-func noting(t *testing.T, url, token, version string) (*sdk.ClientSession, *headers) {
+// connectRecording connects a client that records ids, with a bearer token.
+func connectRecording(t *testing.T, url, token, version string) (*sdk.ClientSession, *headers) {
 	t.Helper()
-	client := bearing(token)
+	client := withToken(token)
 	h := &headers{next: client.Transport}
 	client.Transport = h
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
@@ -81,7 +81,7 @@ func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
 	t.Helper()
 	id, _ := h.id.Load().(string)
 	if shown, err := json.Marshal(result); err != nil || id != "" && strings.Contains(string(shown), id) {
-		t.Errorf("%v: the result holds the id: %s", err, shown)
+		t.Errorf("the result has the id: %v: %s", err, shown)
 	}
 	return id
 }
@@ -90,16 +90,16 @@ func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
 func TestChainID(t *testing.T) {
 	t.Parallel()
 	var log *idLog
-	a := newBehind(t, "a", false)
+	a := newUpstream(t, "a", false)
 	s := serve(t, func(o *mcp.Options) {
-		through(t, a)(o)
+		withUpstreams(t, a)(o)
 		log = observed(t, o)
 	})
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	seen := map[string]bool{}
 	for _, caller := range []string{"ann", "eve"} {
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
-			client, sent := noting(t, url, caller, version)
+			client, sent := connectRecording(t, url, caller, version)
 			for _, call := range []struct{ tool, args, kind, code string }{
 				{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
 				{"chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, "chain", "ok"},
@@ -117,12 +117,12 @@ func TestChainID(t *testing.T) {
 				}
 				id := sent.idOf(t, result)
 				if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) || seen[id] {
-					t.Fatalf("%s %s over %s: the id is %q; before: %t", call.tool, call.args, version, id, seen[id])
+					t.Fatalf("%s %s in %s: the id is %q; seen before: %t", call.tool, call.args, version, id, seen[id])
 				}
 				seen[id] = true
-				if lines := log.of(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code ||
+				if lines := log.requests(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code ||
 					!strings.Contains(lines[0].Get("caller").Str, caller) {
-					t.Errorf("%s %s has the id %s, and the log tells of it: %v", call.tool, call.args, id, lines)
+					t.Errorf("%s %s: wrong log lines for the id %s: %v", call.tool, call.args, id, lines)
 				}
 				if call.tool == "a_exact" && result.Meta["mine"] != 1.0 {
 					t.Errorf("the server's own _meta is lost: %v", result.Meta)
@@ -141,7 +141,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 		log = observed(t, o)
 	})
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	slow := as(t, url, "ann", "2025-11-25")
+	slow := connectAs(t, url, "ann", "2025-11-25")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -150,17 +150,17 @@ func TestChainIDOfRefusals(t *testing.T) {
 	}()
 	<-s.shop.started
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		ann, sent := noting(t, url, "ann", version)
+		ann, sent := connectRecording(t, url, "ann", version)
 		result, err := ann.CallTool(t.Context(), &sdk.CallToolParams{Name: "info", Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := log.of(sent.idOf(t, result))
+		lines := log.requests(sent.idOf(t, result))
 		if len(lines) != 1 || !result.IsError || lines[0].Get("code").Str != "busy" {
-			t.Errorf("%s: %s, and the log tells of it: %v", version, mcptest.TextOf(t, result), lines)
+			t.Errorf("%s: want busy: %s; log lines: %v", version, mcptest.TextOf(t, result), lines)
 		}
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	<-ended
 }
 
@@ -185,8 +185,9 @@ func TestChainIDOverStdio(t *testing.T) {
 		}
 		text := mcptest.TextOf(t, result)
 		run := gjson.Get(text, "run")
-		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 || call.failed && len(log.of(run.Str)) != 1 {
-			t.Errorf("%s %s: %v %s, %d lines", call.tool, call.args, result.Meta, text, len(log.of(run.Str)))
+		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 ||
+			call.failed && len(log.requests(run.Str)) != 1 {
+			t.Errorf("%s %s: _meta %v, answer %s, %d log lines", call.tool, call.args, result.Meta, text, len(log.requests(run.Str)))
 		}
 	}
 }
@@ -194,15 +195,15 @@ func TestChainIDOverStdio(t *testing.T) {
 // TestNoChainID: without telemetry there are no ids.
 func TestNoChainID(t *testing.T) {
 	t.Parallel()
-	s := inFront(t, newBehind(t, "a", false))
-	client, sent := noting(t, s.http(t, reader), "", "2025-11-25")
+	s := servePassThrough(t, newUpstream(t, "a", false))
+	client, sent := connectRecording(t, s.http(t, reader), "", "2025-11-25")
 	for _, tool := range []string{"info", "shop_echo", "a_exact"} {
 		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if id := sent.idOf(t, result); id != "" {
-			t.Errorf("%s: %s", tool, id)
+			t.Errorf("%s: the response has the id %s, want none", tool, id)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestDeclaresWhatIsReported: list changes are declared only to clients that can be notified of them: on the stream of a session that
+// TestListChangedCapability: list changes are declared only to clients that can be notified of them: on the stream of a session that
 // this process has, or on the stream on which a client of a version without sessions listens.
-func TestDeclaresWhatIsReported(t *testing.T) {
+func TestListChangedCapability(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change   func(*mcp.Options)
@@ -31,7 +31,7 @@ func TestDeclaresWhatIsReported(t *testing.T) {
 				t.Parallel()
 				s := serve(t, func(o *mcp.Options) {
 					test.change(o)
-					addUpstream(t, o, newBehind(t, openUpstream, false))
+					addUpstream(t, o, newUpstream(t, openUpstream, false))
 					steps.Await(t.Context(), o.Catalog, nil)
 				})
 				url := s.http(t, &steps.Caller{ID: "a"})
@@ -45,7 +45,7 @@ func TestDeclaresWhatIsReported(t *testing.T) {
 				for what := range declared {
 					kind, _, _ := strings.Cut(what, ".")
 					if !capabilities.Get(kind).IsObject() || capabilities.Get(what).Bool() != test.declares {
-						t.Errorf("%s: want %v: %s", what, test.declares, hello)
+						t.Errorf("%s: want %t: %s", what, test.declares, hello)
 					}
 				}
 			})

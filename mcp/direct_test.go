@@ -50,25 +50,25 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 		"null":                       {`"name":"info","arguments":null`, true, nil, true},
 		"a list":                     {`"name":"chain","arguments":[]`, true, nil, true},
 		"a text":                     {`"name":"chain","arguments":"x"` + meta, false, nil, true},
-		"an odd text":                {"\"name\":\"chain\",\"arguments\":{\"steps\":[{\"fn\":\"shop.echo\",\"args\":{\"text\":\"\xff\"}}]}", true, nil, true},
-		"what others say":            {echo + `,"_meta":{"mine":{"progressToken":1}}`, true, nil, true},
+		"invalid UTF-8":              {"\"name\":\"chain\",\"arguments\":{\"steps\":[{\"fn\":\"shop.echo\",\"args\":{\"text\":\"\xff\"}}]}", true, nil, true},
+		"_meta of others":            {echo + `,"_meta":{"mine":{"progressToken":1}}`, true, nil, true},
 		"a trace":                    {echo + `,"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":5}`, true, nil, true},
-		"a tool that is not there":   {`"name":"chains","arguments":{}` + meta, false, headers{"Mcp-Name": "chains"}, false},
-		"a tool of none, session":    {`"name":"chains","arguments":{}`, true, nil, false},
+		"an unknown tool":            {`"name":"chains","arguments":{}` + meta, false, headers{"Mcp-Name": "chains"}, false},
+		"an unknown tool, session":   {`"name":"chains","arguments":{}`, true, nil, false},
 		"no name":                    {`"arguments":{}`, true, nil, false},
-		"a name that is none":        {`"name":5,"arguments":{}`, true, nil, false},
+		"a name of the wrong type":   {`"name":5,"arguments":{}`, true, nil, false},
 		"more params":                {echo + `,"more":1`, true, nil, false},
 		"an answer to a question":    {echo + `,"requestState":"x"` + meta, false, nil, false},
 		"a key twice":                {echo + `,"name":"info"`, true, nil, false},
 		"progress":                   {`"name":"chain","arguments":{"steps":[]},"_meta":{"progressToken":1}`, true, nil, false},
 		"logs":                       {`"name":"chain","arguments":{"steps":[]},"_meta":{` + version + `,` + client + `,` + can + `{},"io.modelcontextprotocol/logLevel":"info"}`, false, nil, false},
-		"_meta that is none":         {echo + `,"_meta":1`, true, nil, false},
+		"_meta of the wrong type":    {echo + `,"_meta":1`, true, nil, false},
 		"no _meta":                   {echo, false, nil, false},
 		"no version":                 {echo + `,"_meta":{` + client + `,` + can + `{}}`, false, nil, false},
 		"another version":            {echo + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-29",` + can + `{}}`, false, nil, false},
 		"no capabilities":            {echo + `,"_meta":{` + version + `,` + client + `}`, false, nil, false},
 		"no client":                  {echo + `,"_meta":{` + version + `,` + can + `{}}`, false, nil, true},
-		"a client that is none":      {echo + `,"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":5,` + can + `{}}`, false, nil, false},
+		"a client of the wrong type": {echo + `,"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":5,` + can + `{}}`, false, nil, false},
 		"a client that can be asked": {echo + `,"_meta":{` + version + `,` + client + `,` + can + `{"elicitation":{}}}`, false, nil, false},
 		"another name":               {echo + meta, false, headers{"Mcp-Name": "info"}, false},
 		"another method":             {echo + meta, false, headers{"Mcp-Method": "tools/list"}, false},
@@ -76,9 +76,9 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 		"arguments in headers":       {echo + meta, false, headers{"Mcp-Param-A": "b"}, false},
 		"a version of the future":    {echo + meta, false, headers{"Mcp-Protocol-Version": "2027-01-01"}, false},
 		"sessions and their absence": {echo + meta, true, nil, false},
-		"a version that is none":     {echo, true, headers{"Mcp-Protocol-Version": "5"}, false},
+		"an invalid version":         {echo, true, headers{"Mcp-Protocol-Version": "5"}, false},
 		"an old version":             {echo, true, headers{"Mcp-Protocol-Version": "2024-11-05"}, true},
-		"a stream to go on with":     {echo, true, headers{"Last-Event-Id": "1"}, false},
+		"a stream to resume":         {echo, true, headers{"Last-Event-Id": "1"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,19 +102,19 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 			ours, got := send("application/json, text/event-stream")
 			theirs, want := send("text/event-stream, application/json")
 			if direct := ours.Header.Get("Content-Length") != "" && ours.StatusCode == 200; direct != c.direct {
-				t.Errorf("answered past the SDK: %v", direct)
+				t.Errorf("answered directly: %t, want %t", direct, c.direct)
 			}
 			if ours.StatusCode != theirs.StatusCode || got != want ||
 				(ours.Header.Get("Onecall-Chain") == "") != (theirs.Header.Get("Onecall-Chain") == "") {
-				t.Errorf("%d %s\nthe SDK: %d %s", ours.StatusCode, got, theirs.StatusCode, want)
+				t.Errorf("direct: %d %s\nthe SDK: %d %s", ours.StatusCode, got, theirs.StatusCode, want)
 			}
 		})
 	}
 }
 
-// TestDirectLeavesTheRest: the SDK serves clients that can ask their user, that read log messages, or that use another surface, because
+// TestDirectDefersToSDK: the SDK serves clients that can ask their user, that read log messages, or that use another surface, because
 // they may get more than an answer.
-func TestDirectLeavesTheRest(t *testing.T) {
+func TestDirectDefersToSDK(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	url := s.http(t, writer)
@@ -136,15 +136,15 @@ func TestDirectLeavesTheRest(t *testing.T) {
 		// The URL of a call does not change the surface that its session has begun with.
 		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"info"}}`, h)
 		if direct := r.Header.Get("Content-Type") == "application/json"; direct != c.direct || !strings.Contains(text, "1.2.3") {
-			t.Errorf("%s: past the SDK %v, %s", name, direct, text)
+			t.Errorf("%s: answered directly: %t, want %t: %s", name, direct, c.direct, text)
 		}
 	}
 }
 
-// TestDirectIsCancelled: a direct call ends when its client cancels it, ends its session, or, without a session, disconnects.
-func TestDirectIsCancelled(t *testing.T) {
+// TestCancelDirect: a direct call ends when its client cancels it, ends its session, or, without a session, disconnects.
+func TestCancelDirect(t *testing.T) {
 	t.Parallel()
-	for name, version := range map[string]string{"cancels": "2025-11-25", "ends its session": "2025-11-25", "goes away": "2026-07-28"} {
+	for name, version := range map[string]string{"cancels": "2025-11-25", "ends its session": "2025-11-25", "disconnects": "2026-07-28"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, nil)
@@ -163,7 +163,7 @@ func TestDirectIsCancelled(t *testing.T) {
 				cancel() // the SDK's client sends a notification, or ends the request
 			}
 			if err := <-s.shop.ended; err == nil {
-				t.Error("it was not cancelled")
+				t.Error("the call was not canceled")
 			}
 		})
 	}

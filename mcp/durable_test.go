@@ -24,7 +24,7 @@ type fakeWorkers struct {
 	catalog *steps.Catalog
 
 	mu   sync.Mutex
-	away bool // they do not answer
+	down bool // they do not answer
 	runs map[chain.HandedRun]*fakeWork
 }
 
@@ -58,26 +58,26 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.Dur
 	return nil
 }
 
-var errAway = fault.New(fault.Unavailable, "no server answers")
+var errDown = fault.New(fault.Unavailable, "no server answers")
 
-func (w *fakeWorkers) of(run chain.HandedRun) (*fakeWork, error) {
+func (w *fakeWorkers) work(run chain.HandedRun) (*fakeWork, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.away {
-		return nil, errAway
+	if w.down {
+		return nil, errDown
 	}
 	return w.runs[run], nil
 }
 
-// setAway sets whether the workers answer.
-func (w *fakeWorkers) setAway(away bool) {
+// setDown sets whether the workers answer.
+func (w *fakeWorkers) setDown(down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.away = away
+	w.down = down
 }
 
 func (w *fakeWorkers) State(_ context.Context, run chain.HandedRun) (running, idle bool, err error) {
-	work, err := w.of(run)
+	work, err := w.work(run)
 	if err != nil || work == nil {
 		return false, false, err
 	}
@@ -90,7 +90,7 @@ func (w *fakeWorkers) State(_ context.Context, run chain.HandedRun) (running, id
 }
 
 func (w *fakeWorkers) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
-	work, err := w.of(run)
+	work, err := w.work(run)
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,7 +106,7 @@ func (w *fakeWorkers) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 }
 
 func (w *fakeWorkers) Cancel(_ context.Context, run chain.HandedRun) error {
-	work, err := w.of(run)
+	work, err := w.work(run)
 	if err == nil {
 		work.cancel()
 	}
@@ -115,11 +115,11 @@ func (w *fakeWorkers) Cancel(_ context.Context, run chain.HandedRun) error {
 
 // share gives servers the same engine, journal and workers.
 func (w *fakeWorkers) share(t *testing.T) func(*mcp.Options) {
-	runs := newRuns(t)
+	runs := newJournal(t)
 	w.runs = map[chain.HandedRun]*fakeWork{}
 	return func(o *mcp.Options) {
 		if w.engine == nil {
-			remembering(t, runs)(o)
+			withJournal(t, runs)(o)
 			w.engine, w.catalog = o.Engine, o.Catalog
 		}
 		o.Engine, o.Durable = w.engine, w
@@ -145,7 +145,7 @@ func TestDurableRuns(t *testing.T) {
 	if gjson.Get(report, "status").Str != "running" || gjson.Get(report, "note").Str != "a worker carries it out" {
 		t.Error(report)
 	}
-	first.shop.enough <- struct{}{}
+	first.shop.finish <- struct{}{}
 	polltest.Until(t, "the run has ended", func() bool {
 		report, _ = mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
 		return gjson.Get(report, "status").Str != "running"
@@ -156,18 +156,18 @@ func TestDurableRuns(t *testing.T) {
 	third := serve(t, share)
 	report, _ = mcptest.Ask(t, third.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
 	if gjson.Get(report, "status").Str != "ok" || !gjson.Get(report, "fetch").Exists() {
-		t.Errorf("a server that begins later: %s", report)
+		t.Errorf("report of a third server: %s", report)
 	}
 	if other, failed := mcptest.Ask(t, third.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`); !failed {
-		t.Errorf("another caller: %s", other)
+		t.Errorf("another caller gets the run: %s", other)
 	}
 }
 
-// TestDurableRunContinuedHere: a run that failed at workers and was then resumed in a server has the server's result at every server.
-func TestDurableRunContinuedHere(t *testing.T) {
+// TestDurableRunResumedInServer: a run that failed at workers and was then resumed in a server has the server's result at every server.
+func TestDurableRunResumedInServer(t *testing.T) {
 	t.Parallel()
-	have := new(fakeWorkers)
-	client := serve(t, have.share(t)).stdio(t, writer, nil)
+	workers := new(fakeWorkers)
+	client := serve(t, workers.share(t)).stdio(t, writer, nil)
 	begun, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"expr":"'a'"},{"expr":"int($0)"}],"durable":true}`)
 	id := gjson.Get(begun, "run").Str
 	status := func() string {
@@ -177,12 +177,12 @@ func TestDurableRunContinuedHere(t *testing.T) {
 	polltest.Until(t, "the run has failed", func() bool { return status() == "failed" })
 	resumed, _ := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"1":{"expr":"42"}},"durable":false,"lite":true}`)
 	if resumed != "42" || status() != "ok" {
-		t.Errorf("%s, then %s", resumed, status())
+		t.Errorf("resume answers %s, want 42; then the status is %s", resumed, status())
 	}
 }
 
-// TestDurableAnswerNeedsItsRights: a caller does not get an answer that was made when it had more rights.
-func TestDurableAnswerNeedsItsRights(t *testing.T) {
+// TestDurableAnswerRights: a caller does not get an answer that was made when it had more rights.
+func TestDurableAnswerRights(t *testing.T) {
 	t.Parallel()
 	url := serve(t, new(fakeWorkers).share(t)).serveAs(t, &transport.Access{Callers: mcptest.Callers{
 		"strong": {ID: "jwt:one", Rights: steps.Rights{Tier: steps.TierAdmin}},
@@ -192,23 +192,23 @@ func TestDurableAnswerNeedsItsRights(t *testing.T) {
 	args := `{"run":"` + strong("chain", `{"steps":[{"fn":"shop.vault.purge","args":{}}],"durable":true}`).Get("run").Str + `"}`
 	polltest.Until(t, "the run has ended", func() bool { return strong("info", args).Get("fetch").Exists() })
 	if report := weak("info", args); report.Get("fetch").Exists() || report.Get("status").Str == "" {
-		t.Errorf("with fewer rights: %s", report)
+		t.Errorf("a caller with fewer rights gets the answer: %s", report)
 	}
 }
 
-// TestDurableAnswerAfterAMistake: a resume that is refused does not hide the answer of the run.
-func TestDurableAnswerAfterAMistake(t *testing.T) {
+// TestDurableAnswerAfterRefusedResume: a resume that is refused does not hide the answer of the run.
+func TestDurableAnswerAfterRefusedResume(t *testing.T) {
 	t.Parallel()
 	client := serve(t, new(fakeWorkers).share(t)).stdio(t, writer, nil)
 	begun, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"expr":"'a'"},{"expr":"int($0)"}],"durable":true}`)
 	id := gjson.Get(begun, "run").Str
-	isThere := func() bool {
+	hasAnswer := func() bool {
 		report, _ := mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
 		return gjson.Get(report, "fetch").Exists()
 	}
-	polltest.Until(t, "the run has failed", isThere)
-	if refused, failed := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"7":{"expr":"42"}}}`); !failed || !isThere() {
-		t.Errorf("no answer after %s", refused)
+	polltest.Until(t, "the run has failed", hasAnswer)
+	if refused, failed := mcptest.Ask(t, client, "chain", `{"resume":"`+id+`","replace":{"7":{"expr":"42"}}}`); !failed || !hasAnswer() {
+		t.Errorf("the answer is hidden after the refused resume: %s", refused)
 	}
 }
 
@@ -229,34 +229,34 @@ func (w *noWorkers) Start(_ context.Context, run *chain.DurableRun, _ *mcp.Durab
 // towards the caller's limit.
 func TestWaitingDurableRuns(t *testing.T) {
 	t.Parallel()
-	have := &noWorkers{new(fakeWorkers)}
-	share := have.share(t)
+	workers := &noWorkers{new(fakeWorkers)}
+	share := workers.share(t)
 	s := serve(t, func(o *mcp.Options) {
 		share(o)
-		o.CallerCalls, o.Durable = 4, have
+		o.CallerCalls, o.Durable = 4, workers
 	})
 	client := taskClient(t, s, "bob") // bob's token allows only some functions
 	for i := range 3 {
 		request := fmt.Sprintf(`{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"async":true,"key":"%d"`, i)
 		id := client("tools/call", request+"}").Get("taskId").Str
-		if again := client("tools/call", request+`,"durable":false}`); id == "" || again.Get("taskId").Str != id {
-			t.Fatalf("%d: %s, then %s", i, id, again.Raw)
+		if repeated := client("tools/call", request+`,"durable":false}`); id == "" || repeated.Get("taskId").Str != id {
+			t.Fatalf("run %d: id %q, then %s", i, id, repeated.Raw)
 		}
 		client("tasks/cancel", `{"taskId":"`+id+`"`)
 		if task := client("tasks/get", `{"taskId":"`+id+`"`); task.Get("status").Str != "cancelled" {
-			t.Errorf("%d: %s", i, task.Raw)
+			t.Errorf("run %d: got %s, want cancelled", i, task.Raw)
 		}
 	}
 	if s.shop.calls.Load() != 0 {
-		t.Error("a run was carried out")
+		t.Error("the server carried out a run")
 	}
 }
 
 // TestTooManyDurableRuns: a caller may have as many runs at workers as in the background.
 func TestTooManyDurableRuns(t *testing.T) {
 	t.Parallel()
-	have := new(fakeWorkers)
-	share := have.share(t)
+	workers := new(fakeWorkers)
+	share := workers.share(t)
 	s := serve(t, func(o *mcp.Options) {
 		share(o)
 		o.CallerCalls = 4
@@ -265,17 +265,17 @@ func TestTooManyDurableRuns(t *testing.T) {
 	for i, want := range []string{"", "busy"} {
 		answer, _ := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"steps":[{"fn":"shop.slow"}],"durable":true,"key":"%d"}`, i))
 		if gjson.Get(answer, "error.code").Str != want {
-			t.Errorf("%d: %s", i, answer)
+			t.Errorf("run %d: got %s, want code %q", i, answer, want)
 		}
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 }
 
 // TestDurableTasks: clients that accept tasks follow and cancel runs at workers, at any server.
 func TestDurableTasks(t *testing.T) {
 	t.Parallel()
-	have := new(fakeWorkers)
-	share := have.share(t)
+	workers := new(fakeWorkers)
+	share := workers.share(t)
 	first := serve(t, share)
 	one := taskClient(t, first, "ann")
 	task := one("tools/call", `{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"durable":true}`)
@@ -286,19 +286,19 @@ func TestDurableTasks(t *testing.T) {
 	<-first.shop.started
 	other := taskClient(t, serve(t, share), "ann")
 	params := `{"taskId":"` + id + `"`
-	for away, note := range map[bool]string{true: "does not answer", false: "a worker carries it out"} {
-		have.setAway(away)
+	for down, note := range map[bool]string{true: "does not answer", false: "a worker carries it out"} {
+		workers.setDown(down)
 		now := other("tasks/get", params)
 		if now.Get("status").Str != "working" || !strings.Contains(now.Get("statusMessage").Str, note) {
-			t.Errorf("away: %t: %s", away, now.Raw)
+			t.Errorf("down: %t: %s", down, now.Raw)
 		}
 	}
-	have.setAway(false)
+	workers.setDown(false)
 	other("tasks/cancel", params)
 	for _, client := range []func(method, params string) gjson.Result{one, other} {
 		polltest.Until(t, "the task has ended", func() bool { return client("tasks/get", params).Get("status").Str != "working" })
 		if status := client("tasks/get", params).Get("status").Str; status != "cancelled" {
-			t.Error(status)
+			t.Errorf("status %s, want cancelled", status)
 		}
 	}
 }

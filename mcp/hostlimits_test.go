@@ -27,13 +27,13 @@ const (
 	hostProgress    = 200
 )
 
-// longWinded returns a source whose names and descriptions have the maximum length.
-func longWinded() functionsSource {
+// verboseSource returns a source whose names and descriptions have the maximum length.
+func verboseSource() functionsSource {
 	long := strings.Repeat("é", 4000)
 	var list functionsSource
 	for _, name := range []string{"wordy." + strings.Repeat("item", 50) + ".get", "wordy." + strings.Repeat("item", 50) + ".set",
 		"wordy.short.get"} {
-		list = append(list, aFunction(steps.Spec{Name: name, Effect: steps.Read, Description: long,
+		list = append(list, echoFunction(steps.Spec{Name: name, Effect: steps.Read, Description: long,
 			Input: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","description":"` + long + `"}}}`)}))
 	}
 	return list
@@ -48,10 +48,10 @@ func TestListsWithinHosts(t *testing.T) {
 			s := serve(t, func(o *mcp.Options) {
 				o.Surface, o.ReadTool = surface, true
 				o.Dispatch, _ = groups.New(&groups.Config{Autodispatch: true, Groups: []groups.Group{
-					{Name: "told", Description: strings.Repeat("words é ", 1000), Resources: []string{"item", "short"}},
+					{Name: "described", Description: strings.Repeat("words é ", 1000), Resources: []string{"item", "short"}},
 					{Name: strings.Repeat("group-", 10), Resources: []string{"shop.echo"}},
 				}})
-				if err := o.Catalog.Add("wordy", longWinded()); err != nil {
+				if err := o.Catalog.Add("wordy", verboseSource()); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -61,10 +61,10 @@ func TestListsWithinHosts(t *testing.T) {
 			}
 			for _, tool := range list.Tools {
 				if n := len("onecall_" + tool.Name); n > hostToolName {
-					t.Errorf("the name %s has %d characters with the server's", tool.Name, n)
+					t.Errorf("the name %s has %d characters with its prefix, want at most %d", tool.Name, n, hostToolName)
 				}
 				if n := len(tool.Description); n > hostDescription || n == 0 {
-					t.Errorf("the description of %s has %d bytes: %.60s", tool.Name, n, tool.Description)
+					t.Errorf("the description of %s has %d bytes, want 1 to %d: %.60s", tool.Name, n, hostDescription, tool.Description)
 				}
 				if len(tool.Description) > hostDescription-10 && !utf8.ValidString(tool.Description) {
 					t.Errorf("the description of %s is cut within a character", tool.Name)
@@ -75,12 +75,12 @@ func TestListsWithinHosts(t *testing.T) {
 				}
 				gjson.GetBytes(schema, "properties").ForEach(func(name, property gjson.Result) bool {
 					if n := len(property.Get("description").Str); n > hostDescription {
-						t.Errorf("the description of %s of %s has %d bytes", name.Str, tool.Name, n)
+						t.Errorf("the description of %s of %s has %d bytes, want at most %d", name.Str, tool.Name, n, hostDescription)
 					}
 					return true
 				})
-				if surface == mcp.SurfaceDispatch && tool.Name == "told" && !strings.Contains(tool.Description, "Omit action for help") {
-					t.Errorf("how help is got is cut: %s", tool.Description[len(tool.Description)-100:])
+				if surface == mcp.SurfaceDispatch && tool.Name == "described" && !strings.Contains(tool.Description, "Omit action for help") {
+					t.Errorf("the description lacks the hint for help: %s", tool.Description[len(tool.Description)-100:])
 				}
 			}
 		})
@@ -113,7 +113,7 @@ func TestFailuresWithinHosts(t *testing.T) {
 	})
 	client := s.stdio(t, writer, nil)
 	large := strings.Repeat("large argument é ", 5000)
-	for name, one := range map[string]struct{ tool, args string }{
+	for name, test := range map[string]struct{ tool, args string }{
 		"elements":        {"chain", `{"onError":"continue","steps":[{"fn":"bad.fail","forEach":"1..300","args":{"a":"` + large[:1000] + `"}}]}`},
 		"steps":           {"chain", `{"onError":"continue","steps":[` + strings.Repeat(`{"fn":"bad.fail"},`, 200) + `{"fn":"bad.fail"}]}`},
 		"large arguments": {"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"` + large + `"}},{"fn":"bad.fail","args":{"a":"$0","b":"` + large + `"}}]}`},
@@ -125,9 +125,9 @@ func TestFailuresWithinHosts(t *testing.T) {
 		"no JSON":         {"chain", `{"steps":"` + large + `"}`},
 		"search":          {"search", `{"query":"` + large + `","nothing":1}`},
 	} {
-		text, failed := mcptest.Ask(t, client, one.tool, one.args)
+		text, failed := mcptest.Ask(t, client, test.tool, test.args)
 		if n := utf8.RuneCountInString(text); !failed || n > hostFailure || !json.Valid([]byte(text)) {
-			t.Errorf("%s: failed %t with %d characters: %.200s", name, failed, n, text)
+			t.Errorf("%s: failed %t, %d characters, want a failure of at most %d: %.200s", name, failed, n, hostFailure, text)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func TestProgressOfSteps(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	s := serve(t, func(o *mcp.Options) {
 		o.ReadTool = true
-		if err := o.Catalog.Add("long", functionsSource{aFunction(steps.Spec{Name: "long." + strings.Repeat("name", 60), Effect: steps.Read}), {
-			Spec: steps.Spec{Name: "long.tells", Effect: steps.Read},
+		if err := o.Catalog.Add("long", functionsSource{echoFunction(steps.Spec{Name: "long." + strings.Repeat("name", 60), Effect: steps.Read}), {
+			Spec: steps.Spec{Name: "long.reports", Effect: steps.Read},
 			Call: func(ctx context.Context, _ []byte) ([]byte, error) {
 				steps.CallbacksOf(ctx).Progress(ctx, 1, 2, strings.Repeat(long, 10))
 				return []byte("1"), nil
@@ -156,7 +156,7 @@ func TestProgressOfSteps(t *testing.T) {
 		defer mu.Unlock()
 		messages[r.Params.Progress] = r.Params.Message
 	}})
-	chain := `{"steps":[{"id":"first","fn":"shop.echo"},{"fn":"long.` + strings.Repeat("name", 60) + `"},{"fn":"long.tells"},{"expr":"$0.said"},
+	chain := `{"steps":[{"id":"first","fn":"shop.echo"},{"fn":"long.` + strings.Repeat("name", 60) + `"},{"fn":"long.reports"},{"expr":"$0.said"},
 		{"fn":"shop.echo","forEach":"1..3"},{"chain":{"steps":[{"fn":"shop.echo"}]}},{"fn":"shop.echo","when":"false"}]}`
 	for _, tool := range []string{"chain", "chain_read"} {
 		mu.Lock()
@@ -175,7 +175,7 @@ func TestProgressOfSteps(t *testing.T) {
 					n++
 				}
 				if count := utf8.RuneCountInString(message); count > hostProgress || !strings.HasPrefix(message, "step ") {
-					t.Errorf("%s: a message of %d characters: %s", tool, count, message)
+					t.Errorf("%s: a progress message of %d characters, want at most %d: %s", tool, count, hostProgress, message)
 				}
 			}
 			return n

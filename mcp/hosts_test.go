@@ -25,8 +25,8 @@ func messageIn(text string) string {
 	return `{"jsonrpc"` + rest
 }
 
-// aFunction returns a function that answers with its arguments.
-func aFunction(spec steps.Spec) steps.Function {
+// echoFunction returns a function that answers with its arguments.
+func echoFunction(spec steps.Spec) steps.Function {
 	return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) { return append([]byte(nil), args...), nil }}
 }
 
@@ -34,7 +34,7 @@ func aFunction(spec steps.Spec) steps.Function {
 func TestBuiltinToolsOfView(t *testing.T) {
 	t.Parallel()
 	local := steps.Spec{Name: "a.get", Effect: steps.Read, Local: true}
-	for _, one := range []struct {
+	for _, test := range []struct {
 		name      string
 		functions []steps.Spec
 		absent    bool // a source whose functions are not known
@@ -46,10 +46,10 @@ func TestBuiltinToolsOfView(t *testing.T) {
 		{"writes", []steps.Spec{local, {Name: "a.put", Effect: steps.Write, Local: true}}, false, writer, `{"destructiveHint":false,"openWorldHint":false,"readOnlyHint":false}`},
 		{"destroys", []steps.Spec{local, {Name: "a.drop", Effect: steps.Destroy}}, false, writer, `{"destructiveHint":true,"openWorldHint":true,"readOnlyHint":false}`},
 		{"may not write", []steps.Spec{local, {Name: "a.drop", Effect: steps.Destroy}}, false, reader, `{"openWorldHint":false,"readOnlyHint":true}`},
-		{"is not known yet", []steps.Spec{local}, true, writer, `{"destructiveHint":true,"openWorldHint":true,"readOnlyHint":false}`},
-		{"may not write what is not known yet", []steps.Spec{local}, true, reader, `{"openWorldHint":true,"readOnlyHint":true}`},
+		{"has unknown functions", []steps.Spec{local}, true, writer, `{"destructiveHint":true,"openWorldHint":true,"readOnlyHint":false}`},
+		{"may not write, has unknown functions", []steps.Spec{local}, true, reader, `{"openWorldHint":true,"readOnlyHint":true}`},
 	} {
-		t.Run(one.name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, func(o *mcp.Options) {
 				var err error
@@ -58,39 +58,39 @@ func TestBuiltinToolsOfView(t *testing.T) {
 				}
 				t.Cleanup(func() { o.Catalog.Close() })
 				var functions functionsSource
-				for _, spec := range one.functions {
-					functions = append(functions, aFunction(spec))
+				for _, spec := range test.functions {
+					functions = append(functions, echoFunction(spec))
 				}
 				if err := o.Catalog.Add("a", functions); err != nil {
 					t.Fatal(err)
 				}
-				if one.absent {
+				if test.absent {
 					if err := o.Catalog.Add("late", &brokenSource{whyBroken("late")}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			})
-			c, _ := newRawClient(t, s.http(t, one.caller), "chain", statefulVersion)
+			c, _ := newRawClient(t, s.http(t, test.caller), "chain", statefulVersion)
 			list := c.message(t, "tools/list", `{}`)
 			tools := gjson.Get(messageIn(list), "result.tools")
 			for _, tool := range tools.Array() {
-				want := one.want
+				want := test.want
 				if tool.Get("name").Str != "chain" {
 					want = `{"readOnlyHint":true}`
 				}
 				if got := tool.Get("annotations").Raw; got != want {
-					t.Errorf("%s: %s, not %s", tool.Get("name"), got, want)
+					t.Errorf("annotations of %s: got %s, want %s", tool.Get("name"), got, want)
 				}
 				if tool.Get("title").Str == "" || tool.Get("_meta").Raw != `{"anthropic/alwaysLoad":true}` {
-					t.Errorf("%s", tool.Raw)
+					t.Errorf("title or _meta is wrong: %s", tool.Raw)
 				}
 			}
 			if n := len(tools.Array()); n != 3 {
-				t.Errorf("%d tools", n)
+				t.Errorf("%d tools, want 3", n)
 			}
-			if listing, err := mcp.Listing(s.options, one.caller.Rights, mcp.SurfaceChain); err != nil ||
+			if listing, err := mcp.Listing(s.options, test.caller.Rights, mcp.SurfaceChain); err != nil ||
 				gjson.GetBytes(listing, "tools").Raw != tools.Raw {
-				t.Errorf("%s, %v is not what the client reads", listing, err)
+				t.Errorf("Listing differs from what the client reads: %s, %v", listing, err)
 			}
 		})
 	}
@@ -102,9 +102,9 @@ func TestFetchFields(t *testing.T) {
 	s := serve(t, func(o *mcp.Options) {
 		grouped(mcp.SurfaceHybrid)(o)
 		err := o.Catalog.Add("big", functionsSource{
-			aFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always",
+			echoFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always",
 				Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
-			aFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
+			echoFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -127,17 +127,17 @@ func TestFetchFields(t *testing.T) {
 		"items":     "resource action params lite continuation_token mode",
 	} {
 		if got := keys(name); got != want {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("fields of %s: got %q, want %q", name, got, want)
 		}
 	}
 	if got := tools.Get(`#(name=="big_get").inputSchema.properties.page.type`).Str; got != "string" {
-		t.Errorf("the function's own page is %s", got)
+		t.Errorf("the function's own page has the type %s, want string", got)
 	}
 	if !strings.Contains(keys("chain"), "page_size") {
-		t.Errorf("chain: %s", keys("chain"))
+		t.Errorf("the fields of chain lack page_size: %s", keys("chain"))
 	}
 	probe, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
 	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
-		t.Errorf("no probe: %s", probe)
+		t.Errorf("want a probe, got %s", probe)
 	}
 }

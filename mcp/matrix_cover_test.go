@@ -20,31 +20,31 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// free are members whose own members onecall does not name.
-var free = []string{"args", "input", "params", "common", "return", "orElse", "arguments", "replace", "assume"}
+// freeForm are members whose own members onecall does not name.
+var freeForm = []string{"args", "input", "params", "common", "return", "orElse", "arguments", "replace", "assume"}
 
-// membersOf adds the paths of all members in a value, such as "steps[].fn". Members of inline chains count as those of the outer chain.
-func membersOf(value gjson.Result, at string, into map[string]bool) {
+// addMembers adds the paths of all members in a value, such as "steps[].fn". Members of inline chains count as those of the outer chain.
+func addMembers(value gjson.Result, at string, into map[string]bool) {
 	switch {
 	case value.IsObject():
 		value.ForEach(func(key, v gjson.Result) bool {
 			pointer := strings.TrimPrefix(at+"."+key.String(), ".")
 			into[pointer] = true
-			if !slices.Contains(free, key.String()) {
-				membersOf(v, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
+			if !slices.Contains(freeForm, key.String()) {
+				addMembers(v, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
 			}
 			return true
 		})
 	case value.IsArray():
 		value.ForEach(func(_, v gjson.Result) bool {
-			membersOf(v, at+"[]", into)
+			addMembers(v, at+"[]", into)
 			return true
 		})
 	}
 }
 
-// declaredBy adds the paths of all members that a schema declares, in the same form.
-func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
+// addDeclared adds the paths of all members that a schema declares, in the same form.
+func addDeclared(root, schema gjson.Result, at string, into map[string]bool) {
 	if ref := schema.Get("$ref").Str; ref != "" {
 		schema = root.Get(strings.ReplaceAll(strings.TrimPrefix(ref, "#/"), "/", "."))
 	}
@@ -54,18 +54,18 @@ func declaredBy(root, schema gjson.Result, at string, into map[string]bool) {
 			return true
 		}
 		into[pointer] = true
-		if !slices.Contains(free, key.String()) {
-			declaredBy(root, property, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
+		if !slices.Contains(freeForm, key.String()) {
+			addDeclared(root, property, strings.ReplaceAll(pointer, "steps[].chain", ""), into)
 		}
 		return true
 	})
 	if items := schema.Get("items"); items.Exists() {
-		declaredBy(root, items, at+"[]", into)
+		addDeclared(root, items, at+"[]", into)
 	}
 }
 
-// triedMembers returns the paths of all members in the matrix paths of a tool.
-func triedMembers(t *testing.T, tool string) map[string]bool {
+// testedMembers returns the paths of all members in the matrix paths of a tool.
+func testedMembers(t *testing.T, tool string) map[string]bool {
 	t.Helper()
 	tried := map[string]bool{}
 	some := newMarked(1, "a.b", false, kindOfFunction{effect: steps.Read})
@@ -75,9 +75,9 @@ func triedMembers(t *testing.T, tool string) map[string]bool {
 		}
 		text := p.filled(some, some, "oc1_x", 0).text
 		if !json.Valid([]byte(text)) {
-			t.Fatalf("no JSON: %s", text)
+			t.Fatalf("a matrix path is not JSON: %s", text)
 		}
-		membersOf(gjson.Parse(text), "", tried)
+		addMembers(gjson.Parse(text), "", tried)
 	}
 	return tried
 }
@@ -104,7 +104,7 @@ func TestMatrixHasAllMethods(t *testing.T) {
 	for method, list := range protocolPaths() {
 		tried[method] = map[string]bool{}
 		for _, text := range list {
-			membersOf(gjson.Parse(text), "", tried[method])
+			addMembers(gjson.Parse(text), "", tried[method])
 		}
 	}
 	methods := sdkMethods(t)
@@ -123,7 +123,7 @@ func TestMatrixHasAllMethods(t *testing.T) {
 		}
 		name, known := methodNames[method.Name]
 		if !known {
-			t.Errorf("the library's client has a method %s that this test does not know", method.Name)
+			t.Errorf("unknown method of the SDK's client: %s", method.Name)
 			continue
 		}
 		hits++
@@ -136,7 +136,7 @@ func TestMatrixHasAllMethods(t *testing.T) {
 		}
 	}
 	if hits != len(methodNames) {
-		t.Errorf("%d of %d methods were found", hits, len(methodNames))
+		t.Errorf("%d methods in the SDK, want %d", hits, len(methodNames))
 	}
 }
 
@@ -155,9 +155,9 @@ func sdkMethods(t *testing.T) (methods []string) {
 	file, _ := runtime.FuncForPC(reflect.ValueOf((*sdk.Server).AddTool).Pointer()).FileLine(reflect.ValueOf((*sdk.Server).AddTool).Pointer())
 	folder := filepath.Dir(file)
 	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("the library's source is not where it was compiled: %v", err)
+		t.Skipf("needs the source of the SDK: %v", err)
 	}
-	words := map[string]string{}
+	constants := map[string]string{}
 	var keys []string
 	for _, name := range []string{"protocol.go", "server.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, parser.SkipObjectResolution)
@@ -172,7 +172,7 @@ func sdkMethods(t *testing.T) (methods []string) {
 			switch v := value.Values[0].(type) {
 			case *ast.BasicLit:
 				if text, err := strconv.Unquote(v.Value); err == nil && v.Kind == token.STRING {
-					words[value.Names[0].Name] = text
+					constants[value.Names[0].Name] = text
 				}
 			case *ast.CompositeLit:
 				if value.Names[0].Name == "serverMethodInfos" {
@@ -185,13 +185,13 @@ func sdkMethods(t *testing.T) (methods []string) {
 		})
 	}
 	for _, key := range keys {
-		if words[key] == "" {
-			t.Errorf("the library's method %s has no name", key)
+		if constants[key] == "" {
+			t.Errorf("the name of the SDK's method %s was not found", key)
 		}
-		methods = append(methods, words[key])
+		methods = append(methods, constants[key])
 	}
 	if len(methods) < 15 {
-		t.Fatalf("only %d methods were found in %s", len(methods), folder)
+		t.Fatalf("too few methods in %s: %d", folder, len(methods))
 	}
 	return methods
 }

@@ -20,20 +20,20 @@ func TestMatrixHasAllFields(t *testing.T) {
 		if declared[tool] == nil {
 			declared[tool] = map[string]bool{}
 		}
-		declaredBy(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
+		addDeclared(gjson.ParseBytes(schema), gjson.ParseBytes(schema), "", declared[tool])
 	}
 	s := serve(t, nil)
 	c := s.stdio(t, writer, nil)
 	list, err := c.ListTools(t.Context(), nil)
 	if err != nil || len(list.Tools) != 3 {
-		t.Fatalf("%+v, %v", list, err)
+		t.Fatalf("want 3 tools, got %+v, %v", list, err)
 	}
 	for _, tool := range list.Tools {
-		takes, err := json.Marshal(tool.InputSchema)
+		input, err := json.Marshal(tool.InputSchema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		add(tool.Name, takes)
+		add(tool.Name, input)
 		answer, _ := mcptest.Ask(t, c, "search", `{"names":["`+tool.Name+`"]}`)
 		manual := gjson.Get(answer, "onecall."+tool.Name)
 		if !manual.IsObject() {
@@ -52,10 +52,10 @@ func TestMatrixHasAllFields(t *testing.T) {
 	}
 	declared["DISPATCHER"] = dispatcherFields(t)
 	for tool, pointers := range declared {
-		tried := triedMembers(t, tool)
+		tried := testedMembers(t, tool)
 		for pointer := range pointers {
 			if !tried[pointer] {
-				t.Errorf("%s: no path of the matrix holds %s", tool, pointer)
+				t.Errorf("%s: no path of the matrix has %s", tool, pointer)
 			}
 		}
 	}
@@ -64,23 +64,23 @@ func TestMatrixHasAllFields(t *testing.T) {
 // dispatcherFields returns the fields that a dispatcher declares, and those that its help says it takes.
 func dispatcherFields(t *testing.T) map[string]bool {
 	t.Helper()
-	w := serveWorld(t, matrixCaller("a", steps.TierAdmin, ""), everything, nil)
+	w := serveWorld(t, matrixCaller("a", steps.TierAdmin, ""), allFunctions, nil)
 	c, _ := newRawClient(t, w.url, "dispatch", statefulVersion)
 	fields := map[string]bool{"verify": true}
 	list := gjson.Get(dataOf(c.message(t, "tools/list", `{}`)), "result.tools")
 	if n := list.Get("#").Int(); n < 5 {
-		t.Fatalf("%d tools: %s", n, list.Raw)
+		t.Fatalf("too few tools: %d: %s", n, list.Raw)
 	}
 	for _, tool := range list.Array() {
 		if tool.Get("name").Str == "things" {
 			schema := tool.Get("inputSchema")
-			declaredBy(schema, schema, "", fields)
+			addDeclared(schema, schema, "", fields)
 		}
 	}
 	refusal := gjson.Get(dataOf(c.call(t, "things", `{"action":"help","nonsense":true}`)), "result.content.0.text").Str
 	available := gjson.Get(refusal, "error.available").Array()
 	if len(available) < 5 {
-		t.Fatalf("what help takes is not told: %s", refusal)
+		t.Fatalf("the refusal lacks the fields of help: %s", refusal)
 	}
 	for _, name := range available {
 		fields[name.Str] = true

@@ -172,25 +172,26 @@ func (p matrixPath) filled(hidden, known *matrixFunction, token string, n int) m
 			word = word[:len(word)-1]
 		}
 		pairs = append(pairs, "RESOURCE", strings.Join(segments[1:len(segments)-1], "."), "ACTION", variants[n%2*3](segments[len(segments)-1]), "ARGS",
-			hidden.good(),
+			hidden.validArgs(),
 			"FLAT", flatNameOf(hidden), "SAVED", hidden.mark(inChain), "WORD", word, "FN", variants[n%len(variants)](name))
 	}
-	var known_ []string
+	var knownPairs []string
 	if known != nil {
 		name := known.Spec.Name
 		segments := strings.Split(name, ".")
 		action := segments[len(segments)-1]
-		known_ = []string{"OKRESOURCE", strings.Join(segments[1:len(segments)-1], "."), "OKNEARACTION", action[:len(action)-1], "OKACTION", action,
-			"OKARGS", known.good(), "OKARG", known.mark(inArgument),
+		knownPairs = []string{"OKRESOURCE", strings.Join(segments[1:len(segments)-1], "."), "OKNEARACTION", action[:len(action)-1],
+			"OKACTION", action,
+			"OKARGS", known.validArgs(), "OKARG", known.mark(inArgument),
 			"OKNEARFLAT", variants[3](flatNameOf(known)), "OKFLAT", flatNameOf(known), "OKNEAR", variants[[]int{3, 8, 9, 10}[n%4]](name), "OKFN", name}
 	}
-	r := strings.NewReplacer(append(known_, append(pairs, "TOKEN", token)...)...)
+	r := strings.NewReplacer(append(knownPairs, append(pairs, "TOKEN", token)...)...)
 	return matrixPath{r.Replace(p.tool), r.Replace(p.text)}
 }
 
 // flatNameOf returns the name of a function's flat tool.
 func flatNameOf(m *matrixFunction) string {
-	if m.listed && m.old == "" {
+	if m.listed && m.oldName == "" {
 		_, tail, _ := strings.Cut(m.Spec.Name, ".")
 		if !strings.Contains(tail, ".") {
 			return tail

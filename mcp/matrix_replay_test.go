@@ -20,12 +20,12 @@ func TestMatrixOfRecordings(t *testing.T) {
 		for i, surface := range []string{"chain", "hybrid"} {
 			t.Run(name+"/"+surface, func(t *testing.T) {
 				t.Parallel()
-				whole := serveRecorded(t, a, everything)
+				whole := serveRecorded(t, a, allFunctions)
 				lacking := serveRecorded(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) })
 				tryWorlds(t, a, whole, lacking, surface, statefulVersion, i)
 				for _, m := range whole.all {
-					if !m.strange && m.calls.Load() > 0 {
-						t.Errorf("%s was called", m.Spec.Name)
+					if !m.recordedOnly && m.calls.Load() > 0 {
+						t.Errorf("%s was called instead of replayed", m.Spec.Name)
 					}
 				}
 			})
@@ -39,7 +39,7 @@ func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) 
 	functions := markedFunctions()
 	for _, effect := range []steps.Effect{steps.Read, steps.Write} {
 		m := newMarked(320+int(effect), mixedSource+".taped", false, kindOfFunction{effect: effect})
-		m.strange = true
+		m.recordedOnly = true
 		functions = append(functions, m)
 	}
 	var lines bytes.Buffer
@@ -47,10 +47,10 @@ func serveRecorded(t *testing.T, a steps.Caller, exists func(*steps.Spec) bool) 
 		if !exists(&m.Spec) {
 			continue
 		}
-		for _, args := range []string{m.good(), fmt.Sprintf(`{%q:"plain","extra":%q}`, m.mark(inArgument), m.mark(inRecording)),
+		for _, args := range []string{m.validArgs(), fmt.Sprintf(`{%q:"plain","extra":%q}`, m.mark(inArgument), m.mark(inRecording)),
 			fmt.Sprintf(`{%q:"plain","count":2000}`, m.mark(inArgument))} {
 			effect := ""
-			if m.strange {
+			if m.recordedOnly {
 				effect = fmt.Sprintf(`,"effect":%q`, m.Spec.Effect)
 			} else {
 				args = strings.TrimSuffix(args, "}") + fmt.Sprintf(`,"extra":%q}`, m.mark(inDefault))

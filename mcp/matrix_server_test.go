@@ -26,7 +26,7 @@ type worldServer struct {
 // serveWorld serves a world to one caller over HTTP, with a ladder. The world has the functions that exists accepts.
 func serveWorld(t testing.TB, a steps.Caller, exists func(*steps.Spec) bool, change func(*mcp.Options)) *worldServer {
 	t.Helper()
-	return serveThrough(t, a, exists, asItIs, change)
+	return serveThrough(t, a, exists, unwrapped, change)
 }
 
 // serveThrough is serveWorld with wrap applied to the registry below the ladder.
@@ -91,7 +91,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if change != nil {
 		change(o)
 	}
-	proxied(o)
+	unwrapProxy(o)
 	o.Dispatch, faults = groups.New(&groups.Config{Hoist: o.Hoist, Autodispatch: true, Groups: []groups.Group{
 		{Name: "things", Resources: []string{"part", "thing"}, Description: "Parts and things."},
 		{Name: closedGroup, Resources: []string{mixedSource + "." + lockedResource, adminSource}, Description: "All about " + closedGroup + "."},
@@ -99,11 +99,11 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	remembered, err := journal.New(&journal.Memory{}, nil)
+	runs, err := journal.New(&journal.Memory{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: remembered,
+	if o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, Journal: runs,
 		MaxTotalTokens: o.MaxTotalTokens, Hoist: o.Hoist, Rung: (*steps.Entry).Rung}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func newWorld(t testing.TB, exists func(*steps.Spec) bool, wrap func(*steps.Regi
 		server.Close()
 		catalog.Close()
 		results.Close()
-		remembered.Close()
+		runs.Close()
 	})
 	w.testServer = &testServer{Server: server, options: o, catalog: catalog}
 	return w
@@ -138,7 +138,7 @@ func TestMatrix(t *testing.T) {
 }
 
 func tryMatrix(t *testing.T, a steps.Caller, surface, version string, n int) {
-	whole := serveWorld(t, a, everything, nil)
+	whole := serveWorld(t, a, allFunctions, nil)
 	lacking := serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, nil)
 	tryWorlds(t, a, whole, lacking, surface, version, n)
 }
@@ -146,7 +146,7 @@ func tryMatrix(t *testing.T, a steps.Caller, surface, version string, n int) {
 // tryWorlds sends a share of all paths to both worlds. n chooses the share.
 func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surface, version string, n int) {
 	all := whole.all
-	m := &matrix{caller: a, words: hiddenWords(a, all), token: othersToken(t, whole), run: othersRun(t, whole)}
+	m := &matrix{caller: a, words: hiddenWords(a, all), token: adminToken(t, whole), run: adminRun(t, whole)}
 	var hello, helloLacking string
 	m.whole, hello = newRawClient(t, whole.url, surface, version)
 	m.lacking, helloLacking = newRawClient(t, lacking.url, surface, version)
@@ -166,7 +166,7 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 	}
 	dispatchers := []string{"things", "crate", closedGroup}
 	share := oneIn(12, 23)
-	each := func(paths []matrixPath, hidden, known *matrixFunction) {
+	sendPaths := func(paths []matrixPath, hidden, known *matrixFunction) {
 		for _, p := range paths {
 			if n++; hidden != nil && n%share > 0 {
 				continue // it is tried with other rights, in another version, or on another surface
@@ -181,57 +181,57 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 			}
 		}
 	}
-	one := func(i int) *matrixFunction {
+	usable := func(i int) *matrixFunction {
 		if len(known) == 0 {
-			return nobody
+			return absentFunction
 		}
 		return known[i%len(known)]
 	}
-	each(generalPaths, nil, one(n))
+	sendPaths(generalPaths, nil, usable(n))
 	for i, h := range hidden {
-		each(lookups, h, one(i))
+		sendPaths(lookups, h, usable(i))
 		if surface == "chain" {
-			each(chainPaths, h, one(i))
+			sendPaths(chainPaths, h, usable(i))
 		} else {
-			each(chainPaths[i%len(chainPaths):][:1], h, one(i))
-			each(groupPaths, h, one(i))
-			each(flatPaths, h, one(i))
+			sendPaths(chainPaths[i%len(chainPaths):][:1], h, usable(i))
+			sendPaths(groupPaths, h, usable(i))
+			sendPaths(flatPaths, h, usable(i))
 		}
 	}
 	for i, k := range known {
 		if len(hidden) > 0 {
-			each(knownPaths, hidden[i%len(hidden)], k)
+			sendPaths(knownPaths, hidden[i%len(hidden)], k)
 		}
 	}
 	if len(hidden) > 0 {
-		tryProtocol(t, m, hidden, one(n))
+		tryProtocol(t, m, hidden, usable(n))
 		tryRoutes(t, m, hidden[0])
 	}
 	for _, h := range whole.all {
-		if !mayUse(a, &h.Spec) && h.calls.Load() > 2*boolCount(h.Spec.Name == othersFunction(whole.all).Spec.Name) {
-			t.Errorf("%s was called", h.Spec.Name)
+		if !mayUse(a, &h.Spec) && h.calls.Load() > 2*boolCount(h.Spec.Name == adminFunction(whole.all).Spec.Name) {
+			t.Errorf("the hidden function %s was called", h.Spec.Name)
 		}
 	}
-	t.Logf("%d requests, %d words, %d functions hidden, %d not", m.tried, len(m.words), len(hidden), len(known))
+	t.Logf("%d requests, %d words, %d functions hidden, %d usable", m.tried, len(m.words), len(hidden), len(known))
 }
 
 // TestMatrixTimes: refusing a hidden function takes about as long as refusing one that does not exist. The two are called in turn, so that
 // other load on the machine slows both.
 func TestMatrixTimes(t *testing.T) {
 	t.Parallel()
-	w := serveWorld(t, matrixCaller("reading", steps.TierRead, ""), everything, nil)
+	w := serveWorld(t, matrixCaller("reading", steps.TierRead, ""), allFunctions, nil)
 	c, _ := newRawClient(t, w.url, "chain", statelessVersion)
-	const rounds, much = 201, 4
+	const rounds, maxRatio = 201, 4
 	var took [2][]time.Duration
 	for range rounds {
-		for i, fn := range []string{othersFunction(w.all).Spec.Name, nobody.Spec.Name} {
+		for i, fn := range []string{adminFunction(w.all).Spec.Name, absentFunction.Spec.Name} {
 			took[i] = append(took[i], c.elapsed(t, "chain", `{"steps":[{"fn":"`+fn+`"}]}`))
 		}
 	}
 	for i := range took {
 		slices.Sort(took[i])
 	}
-	if hidden, absent := took[0][rounds/2], took[1][rounds/2]; hidden > much*absent || absent > much*hidden {
-		t.Errorf("the median of one that is hidden is %v, of one that is not there %v", hidden, absent)
+	if hidden, absent := took[0][rounds/2], took[1][rounds/2]; hidden > maxRatio*absent || absent > maxRatio*hidden {
+		t.Errorf("median time of a hidden function %v, of an absent one %v", hidden, absent)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// asItIs returns a registry unchanged, and everything accepts all functions.
-func asItIs(r *steps.Registry) (*steps.Registry, error) { return r, nil }
-func everything(*steps.Spec) bool                       { return true }
+// unwrapped returns a registry unchanged, and allFunctions accepts all functions.
+func unwrapped(r *steps.Registry) (*steps.Registry, error) { return r, nil }
+func allFunctions(*steps.Spec) bool                        { return true }
 
 // rungsOf returns the rungs of a ladder: functions that a reader may use, with others between them.
 func rungsOf(all []*matrixFunction) (names []string) {
 	pick := func(source string, effect steps.Effect, tier steps.Tier, listed bool) {
 		for _, m := range all {
-			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.old == "" &&
+			if m.source() == source && m.Spec.Effect == effect && m.Spec.Tier == tier && m.listed == listed && m.oldName == "" &&
 				!slices.Contains(names, m.Spec.Name) {
 				names = append(names, m.Spec.Name)
 				return
@@ -78,7 +78,7 @@ func (m *matrix) try(t *testing.T, what string, send func(c *rawClient) string) 
 	got, want := send(m.whole), send(m.lacking)
 	m.read(t, what, got)
 	if got != want && withoutVolatile(got) != withoutVolatile(want) {
-		t.Errorf("%s is answered\n%s\nand where the hidden functions do not exist\n%s", what, withoutVolatile(got), withoutVolatile(want))
+		t.Errorf("%s: with hidden functions\n%s\nwithout them\n%s", what, withoutVolatile(got), withoutVolatile(want))
 	}
 }
 
@@ -88,7 +88,7 @@ func (m *matrix) read(t *testing.T, what, got string) {
 	sent, got := strings.ToLower(what), strings.ToLower(got)
 	for _, word := range m.words {
 		if strings.Contains(got, word) && !strings.Contains(sent, word) {
-			t.Errorf("%s tells of %s:\n%s", what, word, got)
+			t.Errorf("the answer to %s shows the hidden word %s:\n%s", what, word, got)
 		}
 	}
 }
@@ -111,8 +111,8 @@ func oneIn(ci, otherwise int) int {
 	return otherwise
 }
 
-// nobody is used in place of a function that the caller may use, if there is none. It exists in no world.
-var nobody = newMarked(400, "absent.part", false, kindOfFunction{effect: steps.Read})
+// absentFunction is used in place of a function that the caller may use, if there is none. It exists in no world.
+var absentFunction = newMarked(400, "absent.part", false, kindOfFunction{effect: steps.Read})
 
 func boolCount(b bool) int64 {
 	if b {

@@ -42,12 +42,12 @@ func TestMatrixOfUpstreams(t *testing.T) {
 						world := func(whole bool) *worldServer {
 							return serveWorld(t, a, func(spec *steps.Spec) bool { return mayUse(a, spec) }, func(o *mcp.Options) {
 								if whole {
-									addClosed(t, o, down)
+									addClosedUpstream(t, o, down)
 								}
 								if down {
-									addUpstream(t, o, newBare(t, openUpstream)) // no capability of this one hides those that the other may have
+									addUpstream(t, o, newToolUpstream(t, openUpstream)) // no capability of this one hides those that the other may have
 								} else {
-									addUpstream(t, o, newBehind(t, openUpstream, false))
+									addUpstream(t, o, newUpstream(t, openUpstream, false))
 								}
 								steps.Await(t.Context(), o.Catalog, nil)
 							})
@@ -64,14 +64,14 @@ func TestMatrixOfUpstreams(t *testing.T) {
 // addUpstream adds an MCP server as an upstream and as a source.
 func addUpstream(t testing.TB, o *mcp.Options, b *upstreamServer) {
 	t.Helper()
-	pass(t, o, b)
+	addPassthrough(t, o, b)
 	if err := o.Catalog.Add(b.name, b.source); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// newBare returns an MCP server that has only one tool.
-func newBare(t testing.TB, name string) *upstreamServer {
+// newToolUpstream returns an MCP server that has only one tool.
+func newToolUpstream(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name, server: sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)}
 	b.server.AddTool(&sdk.Tool{Name: name + "_exact", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
@@ -83,14 +83,14 @@ func newBare(t testing.TB, name string) *upstreamServer {
 	return b
 }
 
-// addClosed adds the upstream that callers may not use. If down is set, it cannot be reached, and its functions are unknown.
-func addClosed(t testing.TB, o *mcp.Options, down bool) {
+// addClosedUpstream adds the upstream that callers may not use. If down is set, it cannot be reached, and its functions are unknown.
+func addClosedUpstream(t testing.TB, o *mcp.Options, down bool) {
 	t.Helper()
 	if !down {
-		addUpstream(t, o, newBehind(t, closedUpstream, false))
+		addUpstream(t, o, newUpstream(t, closedUpstream, false))
 		return
 	}
-	pass(t, o, unreachableUpstream{})
+	addPassthrough(t, o, unreachableUpstream{})
 	if err := o.Catalog.Add(closedUpstream, &brokenSource{whyBroken(closedUpstream)}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func tryUpstreams(t *testing.T, m *matrix, whole, lacking *worldServer, surface,
 	for method, list := range protocolPaths() {
 		for _, params := range list {
 			n++
-			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", closedUpstream)}.filled(some, nobody, "oc1_x", n)
+			p := matrixPath{method, strings.ReplaceAll(params, "HIDDENUPSTREAM", closedUpstream)}.filled(some, absentFunction, "oc1_x", n)
 			m.try(t, p.tool+" "+p.text, func(c *rawClient) string { return c.message(t, p.tool, p.text) })
 		}
 	}
@@ -186,16 +186,16 @@ func TestMatrixOfNotifications(t *testing.T) {
 	for _, version := range []string{statefulVersion, statelessVersion} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			closed, opened := newBehind(t, closedUpstream, false), newBehind(t, openUpstream, false)
-			w := newWorld(t, everything, asItIs, func(o *mcp.Options) {
+			closed, opened := newUpstream(t, closedUpstream, false), newUpstream(t, openUpstream, false)
+			w := newWorld(t, allFunctions, unwrapped, func(o *mcp.Options) {
 				addUpstream(t, o, closed)
 				addUpstream(t, o, opened)
 				steps.Await(t.Context(), o.Catalog, nil)
 			})
 			reading := matrixCaller("reading", steps.TierRead, "")
 			url := w.testServer.serveAs(t, &transport.Access{Callers: knownCallers{"r": reading, "a": matrixCaller("admin", steps.TierAdmin, "")}})
-			notifications, bytesNotified := listening(t, url, "r", version)
-			adminNotified, _ := listening(t, url, "a", version)
+			notifications, bytesNotified := connectListener(t, url, "r", version)
+			adminNotified, _ := connectListener(t, url, "a", version)
 			// What only the administrator may use changes: only the administrator is notified.
 			closed.server.AddTool(&sdk.Tool{Name: "late", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			adminNotified.await(t, "tools")
@@ -214,7 +214,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 			opened.server.AddTool(&sdk.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			adminNotified.awaitMore(t, "tools", before)
 			if all := notifications.all(); len(all) > 0 {
-				t.Errorf("a reader is told %q of what it may not use", all)
+				t.Errorf("a reader is notified of changes of what it may not use: %q", all)
 			}
 			// What all callers may use changes: all clients are notified.
 			opened.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
@@ -225,16 +225,16 @@ func TestMatrixOfNotifications(t *testing.T) {
 			opened.server.AddResource(&sdk.Resource{Name: "new", URI: "new://x"}, opened.read)
 			notifications.await(t, "resources")
 			if notifications.count("tools") != 1 || notifications.count("prompts") != 1 || notifications.count("resources") != 1 {
-				t.Errorf("a reader is told %q", notifications.all())
+				t.Errorf("a reader is notified %q, want one of each kind", notifications.all())
 			}
 			text := strings.ToLower(bytesNotified.text.String())
 			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*marksWidth)) {
 				if strings.Contains(text, word) {
-					t.Errorf("a reader reads %s:\n%s", word, text)
+					t.Errorf("a reader receives the hidden word %s:\n%s", word, text)
 				}
 			}
 			if !strings.Contains(text, "list_changed") {
-				t.Errorf("nothing was recorded: %s", text)
+				t.Errorf("no notification was recorded: %s", text)
 			}
 		})
 	}
@@ -243,18 +243,18 @@ func TestMatrixOfNotifications(t *testing.T) {
 // awaitMore waits until a client was notified more than before times.
 func (h *notificationLog) awaitMore(t testing.TB, what string, before int) {
 	t.Helper()
-	late := time.After(mcptest.Patience)
+	timeout := time.After(mcptest.Patience)
 	for h.count(what) <= before {
 		select {
 		case <-h.news:
-		case <-late:
-			t.Fatalf("the client hears %q %d times only", what, before)
+		case <-timeout:
+			t.Fatalf("the client received %q %d times, want more", what, before)
 		}
 	}
 }
 
-// listening connects a client of the flat surface that is notified of all changes, and lists everything.
-func listening(t *testing.T, url, token, version string) (*notificationLog, *recordingTransport) {
+// connectListener connects a client of the flat surface that is notified of all changes, and lists everything.
+func connectListener(t *testing.T, url, token, version string) (*notificationLog, *recordingTransport) {
 	t.Helper()
 	h, o := capableClient("listener")
 	recorded := &recordingTransport{token: token}

@@ -150,7 +150,7 @@ func withoutVolatile(answer string) string { return volatile.ReplaceAllString(an
 func (c *rawClient) call(t testing.TB, tool, args string) string {
 	t.Helper()
 	if !json.Valid([]byte(args)) {
-		t.Fatalf("the path is no JSON: %s %s", tool, args)
+		t.Fatalf("the path is not JSON: %s %s", tool, args)
 	}
 	text, err := json.Marshal(map[string]any{"name": tool, "arguments": json.RawMessage(args)})
 	if err != nil {

@@ -59,12 +59,12 @@ const (
 // matrixFunction is a function of the matrix.
 type matrixFunction struct {
 	steps.Function
-	number   int
-	old      string // its name before it was renamed; "": it was not renamed
-	calls    atomic.Int64
-	listed   bool // it has a listing, like a tool of an MCP server
-	strange  bool // only a recording has it
-	resource []string
+	number       int
+	oldName      string // its name before it was renamed; "": it was not renamed
+	calls        atomic.Int64
+	listed       bool // it has a listing, like a tool of an MCP server
+	recordedOnly bool // only a recording has it
+	resource     []string
 }
 
 // mark returns the function's word for a part.
@@ -73,8 +73,8 @@ func (m *matrixFunction) mark(index int) string { return markWord(m.number*marks
 // source returns the name of the function's source.
 func (m *matrixFunction) source() string { return m.Spec.Source() }
 
-// good returns valid arguments.
-func (m *matrixFunction) good() string {
+// validArgs returns valid arguments.
+func (m *matrixFunction) validArgs() string {
 	return fmt.Sprintf(`{%q:%q,"subject":"s1"}`, m.mark(inArgument), m.mark(inEnum))
 }
 
@@ -127,7 +127,7 @@ func markedFunctions() (all []*matrixFunction) {
 	}
 	for _, kind := range []kindOfFunction{read, write, admin[0]} { // renamed functions
 		m := newMarked(len(all), mixedSource+".part", false, kind)
-		m.old, m.Spec.Name = m.Spec.Name, mixedSource+".renamed."+m.mark(inOldName)
+		m.oldName, m.Spec.Name = m.Spec.Name, mixedSource+".renamed."+m.mark(inOldName)
 		all = append(all, m)
 	}
 	return all
@@ -180,9 +180,9 @@ func settingsOfMatrix(t testing.TB, all []*matrixFunction) *steps.Settings {
 	admin := steps.TierAdmin
 	list := []steps.Setting{{Pattern: brokenClosed + ".*", Tier: &admin}, {Pattern: closedUpstream + ".*", Tier: &admin}}
 	for _, m := range all {
-		if m.old != "" {
+		if m.oldName != "" {
 			name := m.Spec.Name
-			list = append(list, steps.Setting{Pattern: m.old, Rename: &name})
+			list = append(list, steps.Setting{Pattern: m.oldName, Rename: &name})
 		}
 	}
 	settings, faults := steps.NewSettings(list)
@@ -197,7 +197,7 @@ func chainsOf(t testing.TB, all []*matrixFunction, exists func(*steps.Spec) bool
 	t.Helper()
 	for _, m := range all {
 		text := fmt.Sprintf(`{"description":"Keeps the %s of a thing.","tool":true,"prompt":true,"steps":[{"fn":%q,"args":%s}]}`,
-			m.mark(inChainText), m.Spec.Name, m.good())
+			m.mark(inChainText), m.Spec.Name, m.validArgs())
 		fn, faults := chain.Saved(m.mark(inChain), []byte(text), &chain.Options{})
 		if len(faults) > 0 {
 			t.Fatal(faults)
@@ -223,8 +223,8 @@ func (s markedSource) Functions() []steps.Function {
 	list := make([]steps.Function, len(s))
 	for i, m := range s {
 		list[i] = m.Function
-		if m.old != "" {
-			list[i].Name = m.old
+		if m.oldName != "" {
+			list[i].Name = m.oldName
 		}
 	}
 	return list

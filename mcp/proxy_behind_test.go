@@ -44,8 +44,8 @@ func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, ope
 	return b.source.Within(ctx, params, open)
 }
 
-// newBehind returns an upstream that has one item of each kind, named after it, and some items that all upstreams have.
-func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
+// newUpstream returns an upstream that has one item of each kind, named after it, and some items that all upstreams have.
+func newUpstream(t testing.TB, name string, stateless bool) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name}
 	b.server = sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{
@@ -65,15 +65,15 @@ func newBehind(t testing.TB, name string, stateless bool) *upstreamServer {
 			InputSchema: json.RawMessage(`{"type":"object"}`)}, h)
 	}
 	tool(name+"_ask", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return say(elicited(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: string(r.Params.Arguments),
+		return say(elicitText(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: string(r.Params.Arguments),
 			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","title":"X"}}}`)}))), nil
 	})
 	tool(name+"_sample", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return say(sampled(ctx, r.Session)), nil
+		return say(sampleText(ctx, r.Session)), nil
 	})
 	tool(name+"_roots", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		roots, err := r.Session.ListRoots(ctx, nil) //nolint:staticcheck // servers still ask for roots
-		return say(rooted(roots, err)), nil
+		return say(rootsText(roots, err)), nil
 	})
 	tool(name+"_session", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return say(r.Session.ID()), nil
@@ -141,9 +141,9 @@ type slowUpstream struct {
 	open chan struct{}
 }
 
-func newSlow(t testing.TB, name string) *slowUpstream {
+func newSlowUpstream(t testing.TB, name string) *slowUpstream {
 	t.Helper()
-	ready := newBehind(t, name, false)
+	ready := newUpstream(t, name, false)
 	b := &slowUpstream{&upstreamServer{name: name, server: ready.server}, make(chan struct{})}
 	t.Cleanup(func() { _ = ready.source.Close() })
 	inner := ready.front.Config.Handler
@@ -157,25 +157,25 @@ func newSlow(t testing.TB, name string) *slowUpstream {
 	return b
 }
 
-func elicited(answer *sdk.ElicitResult, err error) string {
+func elicitText(answer *sdk.ElicitResult, err error) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}
 	return fmt.Sprint(answer.Action, " ", answer.Content["a"])
 }
 
-// rooted describes how many roots a client has.
-func rooted(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
+// rootsText describes how many roots a client has.
+func rootsText(roots *sdk.ListRootsResult, err error) string { //nolint:staticcheck // servers still ask for roots
 	if err != nil {
 		return "refused: " + err.Error()
 	}
 	return fmt.Sprint(len(roots.Roots), " roots")
 }
 
-// sampled returns what a client samples.
+// sampleText returns what a client samples.
 //
 //nolint:staticcheck // servers still sample
-func sampled(ctx context.Context, ss *sdk.ServerSession) string {
+func sampleText(ctx context.Context, ss *sdk.ServerSession) string {
 	answer, err := ss.CreateMessage(ctx, &sdk.CreateMessageParams{MaxTokens: 5, Messages: []*sdk.SamplingMessage{{Role: "user",
 		Content: &sdk.TextContent{Text: "hi"}}}})
 	if err != nil {
@@ -188,18 +188,18 @@ func (b *upstreamServer) read(_ context.Context, r *sdk.ReadResourceRequest) (*s
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "of " + b.name}}}, nil
 }
 
-// inFront returns a server with a flat surface in front of upstreams.
-func inFront(t testing.TB, upstreams ...*upstreamServer) *testServer {
+// servePassThrough returns a server with a flat surface in front of upstreams.
+func servePassThrough(t testing.TB, upstreams ...*upstreamServer) *testServer {
 	t.Helper()
-	return serve(t, through(t, upstreams...))
+	return serve(t, withUpstreams(t, upstreams...))
 }
 
-// through makes a flat surface pass upstreams through.
-func through(t testing.TB, upstreams ...*upstreamServer) func(*mcp.Options) {
+// withUpstreams makes a flat surface pass upstreams through.
+func withUpstreams(t testing.TB, upstreams ...*upstreamServer) func(*mcp.Options) {
 	return func(o *mcp.Options) {
 		o.Surface = mcp.SurfaceFlat
 		for _, b := range upstreams {
-			pass(t, o, b)
+			addPassthrough(t, o, b)
 			if err := o.Catalog.Add(b.name, b.source); err != nil {
 				t.Fatal(err)
 			}
@@ -242,12 +242,12 @@ func (h *notificationLog) count(what string) (n int) {
 
 func (h *notificationLog) await(t testing.TB, what string) {
 	t.Helper()
-	late := time.After(mcptest.Patience)
+	timeout := time.After(mcptest.Patience)
 	for h.count(what) == 0 {
 		select {
 		case <-h.news:
-		case <-late:
-			t.Fatalf("the client does not hear %q but %q", what, h.all())
+		case <-timeout:
+			t.Fatalf("the client was not notified of %q; notifications: %q", what, h.all())
 		}
 	}
 }
@@ -283,8 +283,8 @@ func capableClient(name string) (*notificationLog, *sdk.ClientOptions) {
 	}
 }
 
-// connectOver connects a client over HTTP in a version of MCP.
-func connectOver(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
+// connectHTTP connects a client over HTTP in a version of MCP.
+func connectHTTP(t testing.TB, url, version string, o *sdk.ClientOptions) *sdk.ClientSession {
 	t.Helper()
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url}, o, version)
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestPassAsks: an upstream's request during a call reaches the client that made the call, and its answer reaches
-// the upstream, both unchanged.
-func TestPassAsks(t *testing.T) {
+// TestPassUpstreamRequests: an upstream's request during a call reaches the client that made the call, and the answer reaches the
+// upstream, both unchanged.
+func TestPassUpstreamRequests(t *testing.T) {
 	t.Parallel()
-	s := inFront(t, newBehind(t, "a", false))
+	s := servePassThrough(t, newUpstream(t, "a", false))
 	url := s.http(t, reader)
 	clients := map[string]func(o *sdk.ClientOptions) *sdk.ClientSession{
 		"stdio": func(o *sdk.ClientOptions) *sdk.ClientSession { return legacyStdio(t, s, o) },
-		"http":  func(o *sdk.ClientOptions) *sdk.ClientSession { return connectOver(t, url, "2025-11-25", o) },
+		"http":  func(o *sdk.ClientOptions) *sdk.ClientSession { return connectHTTP(t, url, "2025-11-25", o) },
 	}
 	var all sync.WaitGroup
 	for name, open := range clients {
@@ -52,30 +52,30 @@ func TestPassAsks(t *testing.T) {
 			}
 			for _, what := range h.all() {
 				if strings.HasPrefix(what, "elicit") && (!strings.Contains(what, name) || !strings.Contains(what, `"title":"X"`)) {
-					t.Errorf("%s is asked %s", name, what)
+					t.Errorf("%s received the request of another call, or a changed one: %s", name, what)
 				}
 			}
 			if h.count("elicit") != 6 || h.count("sample") != 5 {
-				t.Errorf("%s: %q", name, h.all())
+				t.Errorf("%s: want 6 questions and 5 samplings, got %q", name, h.all())
 			}
 		})
 	}
 	all.Wait()
 	plain := legacyStdio(t, s, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	if text, _ := mcptest.Ask(t, plain, "a_ask", `{}`); !strings.HasPrefix(text, "refused: ") {
-		t.Errorf("a client that cannot: %s", text)
+		t.Errorf("a client that cannot be asked: %s", text)
 	}
 }
 
-func TestPassReports(t *testing.T) {
+func TestPassNotifications(t *testing.T) {
 	t.Parallel()
-	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
-	s := inFront(t, a, b)
+	a, b := newUpstream(t, "a", false), newUpstream(t, "b", false)
+	s := servePassThrough(t, a, b)
 	url := s.http(t, reader)
 	h, o := capableClient("ann")
-	c := connectOver(t, url, "2025-11-25", o)
+	c := connectHTTP(t, url, "2025-11-25", o)
 	silent, o2 := capableClient("bob")
-	other := connectOver(t, url, "2025-11-25", o2)
+	other := connectHTTP(t, url, "2025-11-25", o2)
 	if text, _ := mcptest.Ask(t, other, "a_touch", `{"uri":"only://a"}`); text != "touched" {
 		t.Errorf("touch: %s", text)
 	}
@@ -89,13 +89,13 @@ func TestPassReports(t *testing.T) {
 	h.await(t, "log warning a told 2")
 	h.await(t, "progress tok 3 3")
 	if n := h.count("log"); n != 3 {
-		t.Errorf("%d log messages: %q", n, h.all())
+		t.Errorf("%d log messages, want 3: %q", n, h.all())
 	}
 	if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "error"}); err != nil { //nolint:staticcheck // clients still do
 		t.Fatal(err)
 	}
 	if _, err := c.CallTool(t.Context(), params); err != nil || h.count("log") != 3 {
-		t.Errorf("%v; below the level: %q", err, h.all())
+		t.Errorf("log messages below the level: %v: %q", err, h.all())
 	}
 	for _, uri := range []string{"only://b", "b://1/data"} {
 		if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
@@ -120,7 +120,7 @@ func TestPassReports(t *testing.T) {
 		InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	h.await(t, "tools")
 	if n := silent.count("log") + silent.count("updated") + silent.count("progress"); n != 0 {
-		t.Errorf("another client hears %q", silent.all())
+		t.Errorf("another client is notified of %q", silent.all())
 	}
 }
 
@@ -130,23 +130,23 @@ func TestPassWithoutSessions(t *testing.T) {
 	for _, stateless := range []bool{true, false} {
 		t.Run(fmt.Sprint("upstream stateless ", stateless), func(t *testing.T) {
 			t.Parallel()
-			a, b := newBehind(t, "a", stateless), newBehind(t, "b", stateless)
-			s := inFront(t, a, b)
+			a, b := newUpstream(t, "a", stateless), newUpstream(t, "b", stateless)
+			s := servePassThrough(t, a, b)
 			url := s.http(t, reader)
 			h, o := capableClient("ann")
-			c := connectOver(t, url, "2026-07-28", o)
+			c := connectHTTP(t, url, "2026-07-28", o)
 			if stateless {
 				if text, _ := mcptest.Ask(t, c, "a_input", `{}`); text != "s1 ann" {
 					t.Errorf("input: %s", text)
 				}
 			} else if text, failed := mcptest.Ask(t, c, "a_ask", `{}`); failed || !strings.HasPrefix(text, "refused: ") {
-				t.Errorf("an older upstream that asks: %s", text)
+				t.Errorf("a question of an older upstream: %s", text)
 			}
 			if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "only://b"}); err != nil {
 				t.Fatal(err)
 			}
 			h2, o2 := capableClient("bob")
-			other := connectOver(t, url, "2026-07-28", o2)
+			other := connectHTTP(t, url, "2026-07-28", o2)
 			if err := other.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "more://b"}); err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestPassWithoutSessions(t *testing.T) {
 			h.await(t, "prompts")
 			h.await(t, "updated only://b")
 			if h.count("updated more://b")+h2.count("updated only://b") > 0 {
-				t.Errorf("they hear of what they have not subscribed to: %q, %q", h.all(), h2.all())
+				t.Errorf("clients are notified of resources that they have not subscribed to: %q, %q", h.all(), h2.all())
 			}
 			if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
 				t.Errorf("tell: %s", text)
@@ -173,10 +173,10 @@ func TestPassWithoutSessions(t *testing.T) {
 // TestPassWithoutUpstream: a lost upstream does not affect the others, and ended sessions leave nothing behind.
 func TestPassWithoutUpstream(t *testing.T) {
 	t.Parallel()
-	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
-	s := inFront(t, a, b)
+	a, b := newUpstream(t, "a", false), newUpstream(t, "b", false)
+	s := servePassThrough(t, a, b)
 	url := s.http(t, reader)
-	c := connectOver(t, url, "2025-11-25", nil)
+	c := connectHTTP(t, url, "2025-11-25", nil)
 	if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -184,26 +184,26 @@ func TestPassWithoutUpstream(t *testing.T) {
 	b.front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
 	list, err := c.ListPrompts(t.Context(), nil)
 	if err != nil || len(list.Prompts) < 2 {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("prompts without the lost upstream: %+v, %v", list, err)
 	}
 	if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://b"}); err == nil {
-		t.Error("what is gone was read")
+		t.Error("a resource of the lost upstream was read")
 	}
 	if got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://a"}); err != nil || got.Contents[0].Text != "of a" {
-		t.Errorf("the other: %+v, %v", got, err)
+		t.Errorf("the other upstream: %+v, %v", got, err)
 	}
 	if n := len(slices.Collect(a.server.Sessions())); n != 2 {
-		t.Errorf("%d sessions while the client is there", n)
+		t.Errorf("%d sessions while the client is connected, want 2", n)
 	}
 	c.Close()
 	polltest.Until(t, "the session of the client that left ends", func() bool { return len(slices.Collect(a.server.Sessions())) == 1 })
 }
 
-// TestPassAsksAClientThatLeft: a client leaves while an upstream waits for its answer.
-func TestPassAsksAClientThatLeft(t *testing.T) {
+// TestPassRequestToDisconnectedClient: a client leaves while an upstream waits for its answer.
+func TestPassRequestToDisconnectedClient(t *testing.T) {
 	t.Parallel()
-	a := newBehind(t, "a", false)
-	s := inFront(t, a)
+	a := newUpstream(t, "a", false)
+	s := servePassThrough(t, a)
 	asked, closed := make(chan struct{}), make(chan struct{})
 	_, o := capableClient("ann")
 	o.ElicitationHandler = func(ctx context.Context, _ *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
@@ -211,7 +211,7 @@ func TestPassAsksAClientThatLeft(t *testing.T) {
 		<-closed
 		return nil, errors.New("gone")
 	}
-	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
+	c := connectHTTP(t, s.http(t, reader), "2025-11-25", o)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -221,72 +221,72 @@ func TestPassAsksAClientThatLeft(t *testing.T) {
 	<-asked
 	cancel()
 	if err := <-ended; err == nil {
-		t.Error("the call was answered")
+		t.Error("the canceled call was answered")
 	}
 	close(closed)
 	if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
-		t.Errorf("afterwards: %s", text)
+		t.Errorf("the next call: %s", text)
 	}
 }
 
 // TestPassInOneSession: every tool calls a function in the client's own session with the upstream.
 func TestPassInOneSession(t *testing.T) {
 	t.Parallel()
-	a, b := newBehind(t, "a", false), newBehind(t, "b", false)
-	s := inFront(t, a, b)
+	a, b := newUpstream(t, "a", false), newUpstream(t, "b", false)
+	s := servePassThrough(t, a, b)
 	url := s.http(t, reader)
 	others := map[string]bool{}
 	for range 2 {
-		c := connectOver(t, url, "2025-11-25", nil)
+		c := connectHTTP(t, url, "2025-11-25", nil)
 		first, failed := mcptest.Ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_session"}]}`)
 		if second, _ := mcptest.Ask(t, c, "a_session", `{}`); failed || first != `"`+second+`"` || others[first] {
-			t.Errorf("a chain is in session %s, a tool in %s", first, second)
+			t.Errorf("a chain used session %s, a tool %s; want one session of this client", first, second)
 		}
 		others[first] = true
 	}
 	if n := len(slices.Collect(b.server.Sessions())); n > 1 { // the source's own
-		t.Errorf("%d sessions with a server that was not called", n)
+		t.Errorf("%d sessions with an upstream that was not called, want at most 1", n)
 	}
 }
 
-// TestPassAnnounces: an upstream that starts slowly delays a client only for a moment, and is announced when it is ready.
-func TestPassAnnounces(t *testing.T) {
+// TestPassSlowUpstream: an upstream that starts slowly delays a client only for a moment, and is announced when it is ready.
+func TestPassSlowUpstream(t *testing.T) {
 	t.Parallel()
-	a, b := newBehind(t, "a", false), newSlow(t, "b")
+	a, b := newUpstream(t, "a", false), newSlowUpstream(t, "b")
 	s := serve(t, func(o *mcp.Options) {
 		o.Surface = mcp.SurfaceFlat
 		for _, one := range []*upstreamServer{a, b.upstreamServer} {
-			pass(t, o, one)
+			addPassthrough(t, o, one)
 			if err := o.Catalog.Add(one.name, one.source); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 	h, o := capableClient("ann")
-	begun := time.Now()
-	c := connectOver(t, s.http(t, reader), "2025-11-25", o)
+	started := time.Now()
+	c := connectHTTP(t, s.http(t, reader), "2025-11-25", o)
 	if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe ||
 		!offered.Resources.ListChanged {
 		t.Errorf("capabilities %+v", offered.Resources)
 	}
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("prompts before the upstream is ready: %+v, %v", list, err)
 	}
-	if took := time.Since(begun); took > mcptest.Patience/2 {
-		t.Errorf("it is held up for %v", took)
+	if took := time.Since(started); took > mcptest.Patience/2 {
+		t.Errorf("the client was delayed by %v", took)
 	}
 	close(b.open)
 	h.await(t, "prompts")
 	h.await(t, "resources")
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 4 {
-		t.Errorf("%+v, %v", list, err)
+		t.Errorf("prompts once the upstream is ready: %+v, %v", list, err)
 	}
 }
 
-// TestPassExactResultsAlone: results of upstreams' tools are unchanged, even if nothing else of upstreams is passed through.
-func TestPassExactResultsAlone(t *testing.T) {
+// TestPassResultsUnchanged: results of upstreams' tools are unchanged, even if nothing else of upstreams is passed through.
+func TestPassResultsUnchanged(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, "a", true)
+	b := newUpstream(t, "a", true)
 	b.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			if params, ok := req.GetParams().(*sdk.CallToolParamsRaw); ok && params.Name == "a_exact" {
@@ -305,6 +305,6 @@ func TestPassExactResultsAlone(t *testing.T) {
 	c, _ := newRawClient(t, s.http(t, reader), "dispatch", statelessVersion)
 	got := c.call(t, "a_exact", `{}`)
 	if !strings.Contains(got, `{"type":"hologram","x":1.50}`) || !strings.Contains(got, `"extra":{"b":2.50}`) {
-		t.Errorf("result %s", got)
+		t.Errorf("the result was changed: %s", got)
 	}
 }

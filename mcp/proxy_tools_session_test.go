@@ -30,27 +30,27 @@ func toolsOf(t testing.TB, c *sdk.ClientSession) string {
 // the capability, and has those that the upstream adds in the session, which no other client has.
 func TestPassToolsOfSession(t *testing.T) {
 	t.Parallel()
-	s := inFront(t, newGrowing(t, "g"))
+	s := servePassThrough(t, newGrowingUpstream(t, "g"))
 	url := s.http(t, reader)
 	h, o := capableClient("ann")
-	c := connectOver(t, url, "2025-11-25", o)
-	other := connectOver(t, url, "2025-11-25", nil)
+	c := connectHTTP(t, url, "2025-11-25", o)
+	other := connectHTTP(t, url, "2025-11-25", nil)
 	if got, want := toolsOf(t, c), "grow sampler"; got != want {
-		t.Errorf("a client with sampling sees %s, not %s", got, want)
+		t.Errorf("a client with sampling sees %s, want %s", got, want)
 	}
 	if got := toolsOf(t, other); got != "grow" {
-		t.Errorf("a client without sampling sees %s", got)
+		t.Errorf("a client without sampling sees %s, want grow", got)
 	}
 	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil ||
 		!strings.Contains(err.Error(), `unknown tool "sampler"`) {
-		t.Errorf("a call of what is not in the list: %v", err)
+		t.Errorf("a call of a tool that is not listed: %v", err)
 	}
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"tall"}`); failed {
 		t.Fatal(text)
 	}
 	h.await(t, "tools")
 	if got, want := toolsOf(t, c), "grow grown_tall sampler"; got != want {
-		t.Errorf("after it has grown the client sees %s, not %s", got, want)
+		t.Errorf("after grow the client sees %s, want %s", got, want)
 	}
 	if text, _ := mcptest.Ask(t, c, "grown_tall", `{}`); text != "I am tall" {
 		t.Errorf("the new tool: %s", text)
@@ -62,38 +62,38 @@ func TestPassToolsOfSession(t *testing.T) {
 		t.Errorf("search: %s", text)
 	}
 	if got := toolsOf(t, other); got != "grow" {
-		t.Errorf("another client sees %s", got)
+		t.Errorf("another client sees %s, want grow", got)
 	}
 	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") ||
 		strings.Contains(text, `"nearest":["g.grown_tall"`) {
 		t.Errorf("another client's chain: %s", text)
 	}
-	reported := h.count("tools")
+	before := h.count("tools")
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"written"}`); failed {
 		t.Fatal(text)
 	}
 	if text, _ := mcptest.Ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
 		t.Fatal(text)
 	}
-	for h.count("tools") == reported {
+	for h.count("tools") == before {
 		<-h.news
 	}
 	if got, want := toolsOf(t, c), "grow grown_tall grown_wide sampler"; got != want {
-		t.Errorf("a caller that may read sees %s, not %s", got, want)
+		t.Errorf("a caller that may only read sees %s, want %s", got, want)
 	}
 }
 
 // TestPassToolsWithoutSessions: clients without sessions share one session with the upstream, and its list of tools.
 func TestPassToolsWithoutSessions(t *testing.T) {
 	t.Parallel()
-	s := inFront(t, newGrowing(t, "g"))
+	s := servePassThrough(t, newGrowingUpstream(t, "g"))
 	url := s.http(t, reader)
 	for _, version := range []string{"2026-07-28", "2025-11-25"} {
 		_, o := capableClient("ann")
-		c := connectOver(t, url, version, o)
+		c := connectHTTP(t, url, version, o)
 		want := map[string]string{"2026-07-28": "grow", "2025-11-25": "grow sampler"}[version]
 		if got := toolsOf(t, c); got != want {
-			t.Errorf("%s: %s", version, got)
+			t.Errorf("%s: tools %s, want %s", version, got, want)
 		}
 	}
 }

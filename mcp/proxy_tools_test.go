@@ -14,9 +14,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// newGrowing returns an upstream with different tools in each session: tools that need sampling are only for clients that have it, and the
-// tool grow adds a tool in the session that calls it.
-func newGrowing(t testing.TB, name string) *upstreamServer {
+// newGrowingUpstream returns an upstream with different tools in each session: tools that need sampling are only for clients that have
+// it, and the tool grow adds a tool in the session that calls it.
+func newGrowingUpstream(t testing.TB, name string) *upstreamServer {
 	t.Helper()
 	b := &upstreamServer{name: name}
 	add := func(s *sdk.Server, tool, text string, readOnly bool) {

@@ -29,7 +29,7 @@ func (s *testServer) another(t *testing.T, change func(*mcp.Options)) (*mcp.Opti
 	}
 	t.Cleanup(func() { catalog.Close() })
 	shop := newShop()
-	shop.more = []steps.Function{{
+	shop.extra = []steps.Function{{
 		Spec: steps.Spec{Name: "shop.fresh", Description: "Is new.", Input: json.RawMessage(`{"type":"object"}`), Effect: steps.Read, EffectDeclared: true},
 		Call: func(context.Context, []byte) ([]byte, error) { return []byte(`"fresh"`), nil },
 	}}
@@ -54,11 +54,11 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.Surface, o.SessionTokens = mcp.SurfaceFlat, 100_000 })
 	changed := make(chan struct{}, 10)
-	client := connectOver(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
+	client := connectHTTP(t, s.http(t, reader), "2025-11-25", &sdk.ClientOptions{
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} },
 	})
 	if strings.Contains(names(t, client), "fresh") {
-		t.Fatal("it is there already")
+		t.Fatal("the new function is listed before the reload")
 	}
 	running := make(chan string, 1)
 	go func() {
@@ -81,7 +81,7 @@ func TestReload(t *testing.T) {
 		t.Error("drained while a call runs")
 	default:
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	<-changed
 	if text, failed := mcptest.Ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
 		t.Errorf("the new function: %s", text)
@@ -96,13 +96,13 @@ func TestReload(t *testing.T) {
 	select {
 	case <-drained:
 	case <-time.After(2 * time.Minute):
-		t.Error("never drained")
+		t.Error("the old configuration was not drained")
 	}
 	if info, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
-		t.Errorf("what was added up is gone: %s", info)
+		t.Errorf("the tokens of the session were lost: %s", info)
 	}
 	if s.shop.calls.Load() != 1 {
-		t.Errorf("%d calls of the old shop", s.shop.calls.Load())
+		t.Errorf("%d calls of the old shop, want 1", s.shop.calls.Load())
 	}
 }
 
@@ -114,11 +114,11 @@ func TestReloadRefused(t *testing.T) {
 	for _, o := range []*mcp.Options{nil, {}, {Engine: s.options.Engine, Catalog: s.options.Catalog, Counter: s.options.Counter,
 		SessionTokens: -1}} {
 		if _, err := s.Reload(o, nil); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("reload with %+v: %v, want bad_request", o, err)
 		}
 	}
 	if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
-		t.Errorf("after it: %s", text)
+		t.Errorf("after the refused reload: %s", text)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestManyReloads(t *testing.T) {
 	stop := make(chan struct{})
 	called, ended := make(chan struct{}, 4), make(chan struct{}, 4)
 	for range cap(ended) {
-		client := connectOver(t, url, "", nil)
+		client := connectHTTP(t, url, "", nil)
 		go func() {
 			defer func() { ended <- struct{}{} }()
 			for n := 0; ; n++ {
@@ -143,7 +143,7 @@ func TestManyReloads(t *testing.T) {
 					called <- struct{}{}
 				}
 				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
-					t.Errorf("a call: %s", text)
+					t.Errorf("a call during reloads: %s", text)
 				}
 			}
 		}()
@@ -165,8 +165,8 @@ func TestManyReloads(t *testing.T) {
 	}
 }
 
-// TestReloadLetsGo: nothing retains a former configuration, even if clients stay connected.
-func TestReloadLetsGo(t *testing.T) {
+// TestReloadReleasesConfiguration: nothing retains a former configuration, even if clients stay connected.
+func TestReloadReleasesConfiguration(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	clients := []*sdk.ClientSession{s.stdio(t, writer, nil), mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, reader)},

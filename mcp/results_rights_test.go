@@ -32,29 +32,29 @@ func TestResultsOfFormerRights(t *testing.T) {
 	callers["eve"] = &steps.Caller{ID: "jwt:eve", Rights: all["admin"]}
 	url := s.serveAs(t, &transport.Access{Callers: callers})
 	tokens := map[string]string{}
-	for had := range all {
-		text, _ := mcptest.Ask(t, as(t, url, had, statefulVersion), "chain",
+	for storedWith := range all {
+		text, _ := mcptest.Ask(t, connectAs(t, url, storedWith, statefulVersion), "chain",
 			`{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
-		if tokens[had] = gjson.Get(text, "continuation_token").Str; tokens[had] == "" {
-			t.Fatalf("%s: %s", had, text)
+		if tokens[storedWith] = gjson.Get(text, "continuation_token").Str; tokens[storedWith] == "" {
+			t.Fatalf("%s: the answer lacks a token: %s", storedWith, text)
 		}
 	}
 	tries := 0
-	for has := range callers {
+	for fetchedWith := range callers {
 		for _, version := range []string{statefulVersion, statelessVersion} {
-			client := as(t, url, has, version)
-			for had, token := range tokens {
+			client := connectAs(t, url, fetchedWith, version)
+			for storedWith, token := range tokens {
 				tries++
 				text, failed := mcptest.Ask(t, client, "chain", fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"$result.said","budget":{"maxTotalTokens":5000}}`, token))
-				want := strings.Contains(" "+mayHave[has]+" ", " "+had+" ")
+				want := strings.Contains(" "+mayHave[fetchedWith]+" ", " "+storedWith+" ")
 				if want && failed || !want && gjson.Get(text, "error.code").Str != "token_expired" {
-					t.Errorf("kept with %s, fetched with %s in %s: want %v: %.300s", had, has, version, want, text)
+					t.Errorf("stored with %s, fetched with %s in %s: want %t: %.300s", storedWith, fetchedWith, version, want, text)
 				}
 			}
 		}
 	}
 	if tries != 84 {
-		t.Errorf("%d tries", tries)
+		t.Errorf("%d tries, want 84", tries)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		return &transport.Access{Callers: mcptest.Callers{"ann": {ID: "token:ann", Rights: r}}}
 	}
 	url := s.serveAs(t, access(steps.Rights{Tier: steps.TierReadWrite}))
-	client := as(t, url, "ann", statelessVersion)
+	client := connectAs(t, url, "ann", statelessVersion)
 	text, _ := mcptest.Ask(t, client, "chain", `{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"fn":"shop.echo","args":{"text":"`+strings.Repeat("many words ", 500)+`"}}]}`)
 	fetch := `{"continuation_token":"` + gjson.Get(text, "continuation_token").Str + `","mode":"full","budget":{"maxTotalTokens":5000}}`
 	for i, change := range []struct {
@@ -82,7 +82,7 @@ func TestResultsAfterAChangeOfRights(t *testing.T) {
 		s.SetAccess(t, access(change.to))
 		for _, tool := range []string{"chain", "search", "info"} {
 			if text, _ := mcptest.Ask(t, client, tool, fetch); gjson.Get(text, "error.code").Str != change.want {
-				t.Errorf("%d, by %s: %.300s", i, tool, text)
+				t.Errorf("change %d, fetch by %s: want code %q: %.300s", i, tool, change.want, text)
 			}
 		}
 	}

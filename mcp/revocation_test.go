@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestRevokedBeforeItRuns: a call whose caller's token is revoked before the call begins does nothing.
-func TestRevokedBeforeItRuns(t *testing.T) {
+// TestRevokedBeforeCall: a call whose caller's token is revoked before the call begins does nothing.
+func TestRevokedBeforeCall(t *testing.T) {
 	t.Parallel()
 	meanwhile := func() {}
 	s := serve(t, func(o *mcp.Options) {
@@ -30,14 +30,14 @@ func TestRevokedBeforeItRuns(t *testing.T) {
 	meanwhile = func() { s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}}) }
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights have changed") ||
 		s.shop.calls.Load() != 1 {
-		t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
+		t.Errorf("the revoked call: %d calls, want 1: %s", s.shop.calls.Load(), body)
 	}
 }
 
-// TestRevokedWhileItIsPassedThrough: a request to an upstream ends when its caller's token is revoked.
-func TestRevokedWhileItIsPassedThrough(t *testing.T) {
+// TestRevokedDuringPassThrough: a request to an upstream ends when its caller's token is revoked.
+func TestRevokedDuringPassThrough(t *testing.T) {
 	t.Parallel()
-	b := newBehind(t, "a", false)
+	b := newUpstream(t, "a", false)
 	started, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	b.server.AddPrompt(&sdk.Prompt{Name: "waits"}, func(ctx context.Context, _ *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		started <- struct{}{}
@@ -45,7 +45,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 		ended <- struct{}{}
 		return nil, ctx.Err()
 	})
-	s := inFront(t, b)
+	s := servePassThrough(t, b)
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	headers := mcptest.Header{"Authorization": "Bearer ann"}
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers)
@@ -62,7 +62,7 @@ func TestRevokedWhileItIsPassedThrough(t *testing.T) {
 	}
 	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
-		t.Error(body)
+		t.Errorf("the revoked request was answered: %s", body)
 	}
 	<-ended
 }

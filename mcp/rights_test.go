@@ -17,15 +17,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// bearing returns an HTTP client that sends a token.
-func bearing(token string) *http.Client {
+// withToken returns an HTTP client that sends a token.
+func withToken(token string) *http.Client {
 	return &http.Client{Transport: mcptest.Header{"Authorization": "Bearer " + token}}
 }
 
-// as connects a client with a token.
-func as(t testing.TB, url, token, version string) *sdk.ClientSession {
+// connectAs connects a client with a token.
+func connectAs(t testing.TB, url, token, version string) *sdk.ClientSession {
 	t.Helper()
-	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: bearing(token)}, nil, version)
+	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: withToken(token)}, nil, version)
 }
 
 // TestCallerLimits: a call beyond a limit is refused with advice, and earlier calls continue.
@@ -33,7 +33,7 @@ func TestCallerLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *mcp.Options) { o.CallerCalls = 1 })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	ann := as(t, url, "ann", "2025-11-25")
+	ann := connectAs(t, url, "ann", "2025-11-25")
 	ctx, stop := context.WithCancel(t.Context())
 	slow := make(chan error, 1)
 	go func() {
@@ -42,9 +42,9 @@ func TestCallerLimits(t *testing.T) {
 	}()
 	<-s.shop.started
 	if text, failed := mcptest.Ask(t, ann, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "busy" {
-		t.Errorf("a second call: %s", text)
+		t.Errorf("a second call: got %s, want busy", text)
 	}
-	if text, failed := mcptest.Ask(t, as(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
+	if text, failed := mcptest.Ask(t, connectAs(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
 		t.Errorf("another caller: %s", text)
 	}
 	stop()
@@ -93,14 +93,14 @@ func TestRightsChange(t *testing.T) {
 	<-ended["eve"]
 	select {
 	case err := <-ended["ann"]:
-		t.Errorf("ann's stream has ended: %v", err)
+		t.Errorf("the stream of ann, whose rights are unchanged, ended: %v", err)
 	default:
 	}
 	for token, status := range map[string]int{"ann": 200, "bob": 404, "eve": 401} {
 		r, body := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
 			mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": ids[token]})
 		if r.StatusCode != status {
-			t.Errorf("%s: %d %s", token, r.StatusCode, body)
+			t.Errorf("%s: status %d, want %d: %s", token, r.StatusCode, status, body)
 		}
 	}
 	s.Close() // ends ann's stream
@@ -113,15 +113,15 @@ func TestStreamExpires(t *testing.T) {
 	callers := mcptest.Callers{"ann": mcptest.Staff["ann"]}
 	url := s.serveAs(t, &transport.Access{Callers: callers})
 	r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
-	soon := *mcptest.Staff["ann"]
-	soon.Expires = time.Now().Add(time.Second)
-	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": &soon}})
+	expiring := *mcptest.Staff["ann"]
+	expiring.Expires = time.Now().Add(time.Second)
+	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": &expiring}})
 	// Send reads the stream to its end, when the token expires. On a very slow machine the token may have expired before.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
-	if late := time.Since(soon.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
-		t.Errorf("%d %s, %v after the end", r.StatusCode, body, late)
+	if late := time.Since(expiring.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
+		t.Errorf("status %d, the stream ended %v after the token expired: %s", r.StatusCode, late, body)
 	}
 	if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
-		t.Errorf("after its end: %d", r.StatusCode)
+		t.Errorf("a session with the expired token: status %d, want 401", r.StatusCode)
 	}
 }

@@ -22,17 +22,17 @@ func TestToolSizes(t *testing.T) {
 		t.Logf("%s: %d tokens", tool.Get("name"), n)
 		total += n
 		if n := len(tool.Get("description").Str); n > 2<<10 {
-			t.Errorf("the description of %s has %d bytes, of which some hosts show 2 KiB", tool.Get("name"), n)
+			t.Errorf("the description of %s has %d bytes; some hosts show only 2 KiB", tool.Get("name"), n)
 		}
 	}
 	if total < 100 || total >= 600 {
-		t.Errorf("the own tools have %d tokens, not less than 600", total)
+		t.Errorf("onecall's own tools have %d tokens, want 100 to 599", total)
 	}
 	instructions := gjson.Get(messageIn(hello), "result.instructions").Str
 	if n := utf8.RuneCountInString(instructions); n < 100 || n > 512 {
-		t.Errorf("the instructions have %d characters, of which some hosts take 512", n)
+		t.Errorf("the instructions have %d characters, want 100 to 512", n)
 	}
 	if n := count(instructions); n > 120 {
-		t.Errorf("the instructions have %d tokens, more than 120", n)
+		t.Errorf("the instructions have %d tokens, want at most 120", n)
 	}
 }

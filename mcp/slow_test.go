@@ -17,17 +17,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestToolsetsGo: rights that no caller has any more leave nothing behind, not even a session with an upstream.
-func TestToolsetsGo(t *testing.T) {
+// TestUnusedToolsetsAreDropped: rights that no caller has any more leave nothing behind, not even a session with an upstream.
+func TestUnusedToolsetsAreDropped(t *testing.T) {
 	t.Parallel()
-	a := newBehind(t, "a", false)
-	s := inFront(t, a)
+	a := newUpstream(t, "a", false)
+	s := servePassThrough(t, a)
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	as(t, url, "ann", statelessVersion) // the server serves
+	connectAs(t, url, "ann", statelessVersion) // the server serves
 	for i := range 20 {
 		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new",
 			Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
-		client := as(t, url, "new", statelessVersion)
+		client := connectAs(t, url, "new", statelessVersion)
 		if text, failed := mcptest.Ask(t, client, "a_session", `{}`); failed {
 			t.Fatal(text)
 		}
@@ -40,7 +40,7 @@ func TestToolsetsGo(t *testing.T) {
 // upstream.
 func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	t.Parallel()
-	a := newBehind(t, "a", false)
+	a := newUpstream(t, "a", false)
 	release, began := make(chan struct{}), make(chan struct{}, 1)
 	a.server.AddTool(&sdk.Tool{Name: "wait", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -49,8 +49,8 @@ func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 			<-release
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "waited"}}}, nil
 		})
-	s := inFront(t, a)
-	client := connectOver(t, s.http(t, reader), "2025-11-25", nil)
+	s := servePassThrough(t, a)
+	client := connectHTTP(t, s.http(t, reader), "2025-11-25", nil)
 	ended := make(chan string, 1)
 	name := ""
 	for _, tool := range strings.Fields(names(t, client)) {
@@ -80,12 +80,12 @@ func TestReloadLetsUpstreamSessionsEnd(t *testing.T) {
 	case <-drained:
 		t.Error("drained while a call runs")
 	case text := <-ended:
-		t.Errorf("the call has ended: %s", text)
+		t.Errorf("the call ended at the reload: %s", text)
 	default:
 	}
 	close(release)
 	if text := <-ended; text != "waited" {
-		t.Errorf("the call: %s", text)
+		t.Errorf("the call returned %s, want waited", text)
 	}
 	<-drained
 }

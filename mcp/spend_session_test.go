@@ -36,24 +36,24 @@ func TestSessionSpending(t *testing.T) {
 		m.tokens += m.counter.Count([]byte(stored), -1)
 		token := gjson.Get(stored, "continuation_token").Str
 		if token == "" {
-			r.Fatalf("no probe: %s", stored)
+			r.Fatalf("want a probe, got %s", stored)
 		}
 		for range rapid.IntRange(1, 12).Draw(r, "calls") {
 			kind := rapid.SampledFrom([]string{"chain", "low", "lite", "failure", "faults", "search", "info", "flat", "flat text", "fetch",
 				"lite page", "flat page"}).Draw(r, "kind")
-			one, fetches, args := spendCalls[kind], false, ""
+			call, fetches, args := spendCalls[kind], false, ""
 			switch {
-			case strings.Contains(one.args, "%q"):
-				args, fetches = fmt.Sprintf(one.args, token), true
-			case strings.Contains(one.args, "%d"):
-				args = fmt.Sprintf(one.args, rapid.IntRange(0, 60).Draw(r, "how much"))
+			case strings.Contains(call.args, "%q"):
+				args, fetches = fmt.Sprintf(call.args, token), true
+			case strings.Contains(call.args, "%d"):
+				args = fmt.Sprintf(call.args, rapid.IntRange(0, 60).Draw(r, "how much"))
 			default:
-				args = one.args
+				args = call.args
 			}
-			text, _ := mcptest.Ask(t, client, one.tool, args)
+			text, _ := mcptest.Ask(t, client, call.tool, args)
 			n := m.counter.Count([]byte(text), -1)
 			if m.tokens >= maximum && !fetches && n > smallAnswer {
-				r.Errorf("%s %s: %d tokens after %d of %d: %s", one.tool, args, n, m.tokens, maximum, text)
+				r.Errorf("%s %s: %d tokens after %d of %d: %s", call.tool, args, n, m.tokens, maximum, text)
 			}
 			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= maximum && kind == "chain" &&
 				limit != smallAnswer || m.tokens < maximum && kind == "chain" && limit != 10_000 {
@@ -66,14 +66,14 @@ func TestSessionSpending(t *testing.T) {
 				r.Errorf("a fetch after %d: %.200s", m.tokens, text)
 			}
 			if kind == "info" && (gjson.Get(text, "session.tokens").Int() != int64(m.tokens) || gjson.Get(text, "session.maxTokens").Int() != maximum) {
-				r.Errorf("counted %d: %s", m.tokens, text)
+				r.Errorf("want session.tokens %d: %s", m.tokens, text)
 			}
 			reports := sessionWarnings(text)
-			if due := m.due(); due > 0 && one.standard && kind != "low" {
+			if due := m.due(); due > 0 && call.standard && kind != "low" {
 				if len(reports) != 1 || (due == 100) != strings.Contains(reports[0], "used up") {
 					r.Errorf("%s after %d, due %d: %q in %s", kind, m.tokens, due, reports, text)
 				}
-			} else if len(reports) > 0 && (due == 0 || !one.standard) {
+			} else if len(reports) > 0 && (due == 0 || !call.standard) {
 				r.Errorf("%s after %d: %q", kind, m.tokens, reports)
 			}
 			if len(reports) > 0 {
@@ -82,20 +82,21 @@ func TestSessionSpending(t *testing.T) {
 			m.tokens += n
 		}
 		if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
-			r.Errorf("counted %d: %s", m.tokens, text)
+			r.Errorf("want session.tokens %d: %s", m.tokens, text)
 		}
 	})
 }
 
-// TestSessionSpendingAtOnce: concurrent calls lose no token and repeat no warning. Sessions are counted separately, on both transports.
-func TestSessionSpendingAtOnce(t *testing.T) {
+// TestSessionSpendingConcurrently: concurrent calls lose no token and repeat no warning. Sessions are counted separately, on both
+// transports.
+func TestSessionSpendingConcurrently(t *testing.T) {
 	t.Parallel()
 	const maximum = 20_000
 	s := serve(t, func(o *mcp.Options) { o.SessionTokens = maximum })
 	url := s.http(t, writer)
 	var all sync.WaitGroup
-	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectOver(t, url, "2025-11-25", nil),
-		connectOver(t, url, "2025-11-25", nil)} {
+	for i, client := range []*sdk.ClientSession{s.stdio(t, writer, nil), connectHTTP(t, url, "2025-11-25", nil),
+		connectHTTP(t, url, "2025-11-25", nil)} {
 		all.Go(func() {
 			m := newSpend(t, maximum)
 			var mu sync.Mutex
@@ -124,22 +125,22 @@ func TestSessionSpendingAtOnce(t *testing.T) {
 			}
 			calls.Wait()
 			if m.tokens < maximum {
-				t.Errorf("%d tokens are too few for this test", m.tokens)
+				t.Errorf("the test used only %d tokens, want at least %d", m.tokens, maximum)
 			}
 			for range 2 {
 				text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`)
 				record(text)
 			}
 			if times["used up"] != 1 || times["near"] > 2 {
-				t.Errorf("warned of %v", times)
+				t.Errorf("warnings %v, want one that the tokens are used up and at most two before", times)
 			}
 			if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() != int64(m.tokens) {
-				t.Errorf("counted %d: %s", m.tokens, text)
+				t.Errorf("want session.tokens %d: %s", m.tokens, text)
 			}
 		})
 	}
 	all.Wait()
-	none := connectOver(t, url, "2026-07-28", nil)
+	none := connectHTTP(t, url, "2026-07-28", nil)
 	for range 40 {
 		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil ||
 			gjson.Get(text, "result.items.#").Int() != 40 {
@@ -160,21 +161,21 @@ func TestSessionWarningHeld(t *testing.T) {
 	client := s.stdio(t, writer, nil)
 	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil ||
 		gjson.Get(text, "usage.tokens").Int() < 3375 {
-		t.Fatalf("the first: %s", text)
+		t.Fatalf("the first call: %s", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	given := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
 		_, err := client.CallTool(ctx, &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(`{"steps":[{"fn":"shop.slow"}]}`)})
-		given <- err
+		done <- err
 	}()
 	<-s.shop.started
 	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); sessionWarnings(text) != nil {
-		t.Errorf("told by two: %s", text)
+		t.Errorf("a second call gives the same warning: %s", text)
 	}
 	cancel()
-	if err := <-given; err == nil {
-		t.Error("a cancelled call was answered")
+	if err := <-done; err == nil {
+		t.Error("the canceled call was answered")
 	}
 	<-s.shop.ended
 	warnings := func() int {
@@ -183,9 +184,9 @@ func TestSessionWarningHeld(t *testing.T) {
 	}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
 	if first, second := warnings(), warnings(); first != 1 || second != 0 {
-		t.Errorf("a warning that nobody has read was told %d times, and then %d", first, second)
+		t.Errorf("the unread warning came %d times, want 1; then %d times, want 0", first, second)
 	}
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
-		t.Errorf("another warning was due: %s", text)
+		t.Errorf("the session has used enough tokens for the next warning: %s", text)
 	}
 }

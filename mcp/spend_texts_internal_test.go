@@ -36,7 +36,7 @@ func TestTextsOf(t *testing.T) {
 		``: nil,
 	} {
 		if got := textsOf([]byte(raw), counter); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", raw, got)
+			t.Errorf("%s: texts %q, want %q", raw, got, want)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestMayPass(t *testing.T) {
 	} {
 		c := &call{now: now, caller: &chain.Caller{MaxTotalTokens: test.maximum}}
 		if got := c.mayPass([]byte(test.raw), test.err); got != test.may {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: mayPass is %t, want %t", name, got, test.may)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		"resource":   `{"content":[{"type":"resource","resource":{"uri":"a://b","text":"` + long + `"}}]}`,
 		"failed":     `{"content":[{"type":"text","text":"` + long + `"}],"isError":true}`,
 	}
-	b := newBehind(t, "a", false)
+	b := newUpstream(t, "a", false)
 	for name, result := range results {
 		b.server.AddTool(&sdk.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`),
 			OutputSchema: json.RawMessage(`{"type":"object"}`),
@@ -39,7 +39,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	const maximum = 5000
 	s := serve(t, func(o *mcp.Options) {
 		o.SessionTokens = maximum
-		through(t, b)(o)
+		withUpstreams(t, b)(o)
 		for name := range results { // the server notifies of each
 			for changed := o.Catalog.Changed(); !o.Catalog.Registry().HasName(b.name + "." + name); changed = o.Catalog.Changed() {
 				<-changed
@@ -54,7 +54,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	for _, tool := range list.Tools {
 		if tool.OutputSchema != nil {
-			t.Errorf("%s promises a form that a probe does not have", tool.Name)
+			t.Errorf("%s has an output schema, which a probe would not match", tool.Name)
 		}
 	}
 	call := func(tool, args string) *sdk.CallToolResult {
@@ -65,14 +65,14 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		}
 		return result
 	}
-	counted := func(texts ...string) {
+	checkCounted := func(texts ...string) {
 		t.Helper()
 		for _, text := range texts {
 			m.tokens += m.counter.Count([]byte(text), -1)
 		}
 		info := mcptest.TextOf(t, call("info", `{}`))
 		if got := gjson.Get(info, "session.tokens").Int(); got != int64(m.tokens) {
-			t.Errorf("counted %d: %s", m.tokens, info)
+			t.Errorf("want session.tokens %d: %s", m.tokens, info)
 		}
 		m.tokens += m.counter.Count([]byte(info), -1)
 	}
@@ -81,29 +81,29 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		"resource": long} {
 		got, err := json.Marshal(call(name, `{}`))
 		if err != nil || !equalJSON(got, results[name]) {
-			t.Errorf("%s, %v: %.300s", name, err, got)
+			t.Errorf("the result of %s was changed: %v: %.300s", name, err, got)
 		}
-		counted(text)
+		checkCounted(text)
 	}
 	for m.tokens < maximum {
 		if got := call("failed", `{}`); !got.IsError || len(mcptest.TextOf(t, got)) != len(long) {
-			t.Errorf("failed: %+v", got)
+			t.Errorf("the failure was changed: %+v", got)
 		}
-		counted(long)
+		checkCounted(long)
 	}
 	if got := call("both", `{}`); got.StructuredContent == nil {
-		t.Errorf("a small answer: %+v", got)
+		t.Errorf("a small answer was changed: %+v", got)
 	}
-	counted(`{"a":1.1}`)
+	checkCounted(`{"a":1.1}`)
 	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {
 		probe := mcptest.TextOf(t, call(name, `{}`))
 		if m.counter.Count([]byte(probe), -1) > smallAnswer {
-			t.Errorf("%s: %s", name, probe)
+			t.Errorf("%s: the probe is too large: %s", name, probe)
 		}
-		counted(probe)
+		checkCounted(probe)
 		fetched := mcptest.TextOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`,
 			gjson.Get(probe, "continuation_token").Str)))
-		counted(fetched)
+		checkCounted(fetched)
 		want := gjson.Get(results[name], "content")
 		switch name {
 		case "text":
@@ -114,17 +114,17 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 			want = want.Get(path)
 		}
 		if got := gjson.Get(fetched, path).String(); got != want.String() && strings.Trim(got, `"`) != want.String() {
-			t.Errorf("%s: fetched %.200s", name, fetched)
+			t.Errorf("%s: fetched %.200s, want %.200s", name, fetched, want)
 		}
 	}
 	failed := call("failed", `{}`)
 	if text := mcptest.TextOf(t, failed); !failed.IsError || m.counter.Count([]byte(text), -1) > smallAnswer ||
 		gjson.Get(text, "error.code").Str != "function_failed" {
-		t.Errorf("failed: %+v", failed)
+		t.Errorf("want a small failure, got %+v", failed)
 	}
-	counted(mcptest.TextOf(t, failed))
+	checkCounted(mcptest.TextOf(t, failed))
 	if got := mcptest.TextOf(t, call("a_ask", `{"by":"x"}`)); !strings.HasPrefix(got, "refused: ") {
-		t.Errorf("asked: %s", got)
+		t.Errorf("a question of the upstream: %s", got)
 	}
 }
 

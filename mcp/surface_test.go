@@ -29,8 +29,8 @@ func grouped(surface mcp.Surface) func(*mcp.Options) {
 	}
 }
 
-// TestHelpInLittle: signatures that help did not show do not count as known.
-func TestHelpInLittle(t *testing.T) {
+// TestHelpWithinBudget: signatures that help did not show do not count as known.
+func TestHelpWithinBudget(t *testing.T) {
 	t.Parallel()
 	small := serve(t, func(o *mcp.Options) { grouped(mcp.SurfaceDispatch)(o); o.MaxTotalTokens = 150 }).stdio(t, writer, nil)
 	for range 2 {
@@ -45,14 +45,14 @@ func TestHelpInLittle(t *testing.T) {
 type startingSource struct {
 	*shop
 	mu      sync.Mutex
-	here    bool
+	ready   bool
 	changed func()
 }
 
 func (s *startingSource) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.here {
+	if s.ready {
 		return steps.Status{State: steps.StateReady}
 	}
 	return steps.Status{State: steps.StateStarting}
@@ -61,7 +61,7 @@ func (s *startingSource) Status() steps.Status {
 func (s *startingSource) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.here {
+	if !s.ready {
 		return nil
 	}
 	return []steps.Function{{Spec: steps.Spec{Name: "late.item.come", Effect: steps.Read},
@@ -74,9 +74,9 @@ func (s *startingSource) Watch(changed func()) {
 	s.changed = changed
 }
 
-func (s *startingSource) come() {
+func (s *startingSource) becomeReady() {
 	s.mu.Lock()
-	s.here = true
+	s.ready = true
 	changed := s.changed
 	s.mu.Unlock()
 	changed()
@@ -85,14 +85,14 @@ func (s *startingSource) come() {
 // TestStartingSource: calls of every tool wait for their function while sources are starting.
 func TestStartingSource(t *testing.T) {
 	t.Parallel()
-	for _, one := range []struct{ tool, args, want string }{
+	for _, test := range []struct{ tool, args, want string }{
 		{"chain", `{"lite":true,"steps":[{"fn":"late.item.come"}]}`, `1`},
 		{"items", `{"action":"come","lite":true}`, `1`},
 		{"items", `{"action":"help","lite":true}`, `"come"`},
 		{"search", `{"query":"come"}`, `late.item.come`},
 		{"search", `{"names":["late.item.come"]}`, `late.item.come`},
 	} {
-		t.Run(one.tool+one.args, func(t *testing.T) {
+		t.Run(test.tool+test.args, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, grouped(mcp.SurfaceDispatch))
@@ -101,9 +101,9 @@ func TestStartingSource(t *testing.T) {
 					t.Fatal(err)
 				}
 				client := s.stdio(t, writer, nil)
-				time.AfterFunc(100*time.Millisecond, late.come)
-				if text, failed := mcptest.Ask(t, client, one.tool, one.args); failed || !strings.Contains(text, one.want) {
-					t.Errorf("%s", text)
+				time.AfterFunc(100*time.Millisecond, late.becomeReady)
+				if text, failed := mcptest.Ask(t, client, test.tool, test.args); failed || !strings.Contains(text, test.want) {
+					t.Errorf("want %s, got %s", test.want, text)
 				}
 			})
 		})
@@ -128,9 +128,9 @@ func (o *output) Close() error {
 	return nil
 }
 
-// TestStartingSourceOfClientThatLeft: a client that has closed its input gets the answers that wait for a source, however slowly the source
+// TestStartingSourceAfterEndOfInput: a client that has closed its input gets the answers that wait for a source, however slowly the source
 // starts, and an answer even if it never starts.
-func TestStartingSourceOfClientThatLeft(t *testing.T) {
+func TestStartingSourceAfterEndOfInput(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		starts time.Duration
@@ -144,7 +144,7 @@ func TestStartingSourceOfClientThatLeft(t *testing.T) {
 				if err := s.catalog.Add("late", late); err != nil {
 					t.Fatal(err)
 				}
-				defer time.AfterFunc(test.starts, late.come).Stop()
+				defer time.AfterFunc(test.starts, late.becomeReady).Stop()
 				in := strings.NewReader(mcptest.Hello + `
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"late_item_come","arguments":{}}}
@@ -154,7 +154,7 @@ func TestStartingSourceOfClientThatLeft(t *testing.T) {
 					t.Error(err)
 				}
 				if !strings.Contains(out.String(), `"id":2`) || !strings.Contains(out.String(), test.want) {
-					t.Errorf("%s", out)
+					t.Errorf("the output lacks an answer with %q: %s", test.want, out)
 				}
 			})
 		})
@@ -175,7 +175,7 @@ func TestListChanged(t *testing.T) {
 			}})
 			before := names(t, client)
 			late := newShop()
-			late.more = []steps.Function{{Spec: steps.Spec{Name: "late.come", Effect: steps.Read},
+			late.extra = []steps.Function{{Spec: steps.Spec{Name: "late.come", Effect: steps.Read},
 				Call: func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }}}
 			if err := s.catalog.Add("late", late); err != nil {
 				t.Fatal(err)
@@ -185,31 +185,31 @@ func TestListChanged(t *testing.T) {
 					t.Errorf("the new function: %s", text)
 				}
 				if names(t, client) != before || len(changed) > 0 {
-					t.Error("the list of tools has changed")
+					t.Error("the list of tools changed, or the client was notified")
 				}
 				return
 			}
 			select {
 			case <-changed:
 			case <-time.After(2 * time.Minute):
-				t.Fatal("the client was not told")
+				t.Fatal("the client was not notified")
 			}
 			if got := names(t, client); !strings.Contains(got, "late_come") {
-				t.Errorf("tools: %s", got)
+				t.Errorf("the list of tools lacks late_come: %s", got)
 			}
 		})
 	}
 }
 
-// TestHTTPRefuses: messages that are too large are refused from every client.
-func TestHTTPRefuses(t *testing.T) {
+// TestHTTPRefusesLargeMessages: messages that are too large are refused from every client.
+func TestHTTPRefusesLargeMessages(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(o *mcp.Options) { o.MaxRequestBytes = 10_000 }).http(t, reader)
 	if r, text := mcptest.Send(t, "POST", url, `{"x":"`+strings.Repeat("a", 100_000)+`"}`, nil); r.StatusCode != 413 {
-		t.Errorf("a large message: %d %s", r.StatusCode, text)
+		t.Errorf("a large message: status %d, want 413: %s", r.StatusCode, text)
 	}
 	if r, text := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"X-Large": strings.Repeat("x", 100_000)}); r.StatusCode != 431 {
-		t.Errorf("large headers: %d %s", r.StatusCode, text)
+		t.Errorf("large headers: status %d, want 431: %s", r.StatusCode, text)
 	}
 }
 
@@ -242,14 +242,14 @@ func FuzzTools(f *testing.F) {
 		}
 		text := result.Content[0].(*sdk.TextContent).Text
 		if n := counter.Count([]byte(text), -1); n > 300 {
-			t.Errorf("%s %s: %d tokens: %s", name, args, n, text)
+			t.Errorf("%s %s: %d tokens, want at most 300: %s", name, args, n, text)
 		}
 		if !json.Valid([]byte(text)) {
-			t.Errorf("%s %s: %s", name, args, text)
+			t.Errorf("%s %s: the answer is not JSON: %s", name, args, text)
 		}
 		for _, word := range []string{"purge", "vaultKey", "secret things"} {
 			if strings.Contains(text, word) && !strings.Contains(args, word) {
-				t.Errorf("%s %s tells of %s: %s", name, args, word, text)
+				t.Errorf("%s %s: the answer shows %s: %s", name, args, word, text)
 			}
 		}
 	})

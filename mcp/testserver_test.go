@@ -29,12 +29,12 @@ type shop struct {
 	calls   atomic.Int64
 	started chan struct{} // gets a token when slow begins
 	ended   chan error    // gets the reason why slow ended
-	enough  chan struct{} // lets one slow call end by itself
-	more    []steps.Function
+	finish  chan struct{} // lets one slow call end by itself
+	extra   []steps.Function
 }
 
 func newShop() *shop {
-	return &shop{started: make(chan struct{}, 100), ended: make(chan error, 100), enough: make(chan struct{}, 1)}
+	return &shop{started: make(chan struct{}, 100), ended: make(chan error, 100), finish: make(chan struct{}, 1)}
 }
 
 func (s *shop) Functions() []steps.Function {
@@ -89,13 +89,13 @@ func (s *shop) Functions() []steps.Function {
 				case <-ctx.Done():
 					s.ended <- ctx.Err()
 					return nil, ctx.Err()
-				case <-s.enough:
+				case <-s.finish:
 					return []byte(`"late"`), nil
 				}
 			},
 		},
 	}
-	return append(list, s.more...)
+	return append(list, s.extra...)
 }
 
 func (s *shop) Close() error { return nil }
@@ -143,7 +143,7 @@ func serve(t testing.TB, change func(*mcp.Options)) *testServer {
 	if change != nil {
 		change(o)
 	}
-	proxied(o)
+	unwrapProxy(o)
 	if o.Engine == nil {
 		o.Engine, err = chain.New(&chain.Options{Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens,
 			Lite: o.Lite})

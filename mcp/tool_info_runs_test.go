@@ -17,7 +17,7 @@ func runsOf(t *testing.T, c *rawClient) gjson.Result {
 	answer := c.call(t, "info", `{"runs":true}`)
 	text := gjson.Get(answer[strings.IndexByte(answer, '{'):], "result.content.0.text").Str
 	if !gjson.Valid(text) {
-		t.Fatalf("%s", answer)
+		t.Fatalf("the answer of info is not JSON: %s", answer)
 	}
 	return gjson.Parse(text)
 }
@@ -26,8 +26,8 @@ func runsOf(t *testing.T, c *rawClient) gjson.Result {
 // all runs of the last hour.
 func TestInfoRuns(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, everything, asItIs, nil)
-	hidden := othersFunction(w.all)
+	w := newWorld(t, allFunctions, unwrapped, nil)
+	hidden := adminFunction(w.all)
 	callers := knownCallers{"alice": matrixCaller("alice", steps.TierReadWrite, ""), "bob": matrixCaller("bob", steps.TierRead, ""),
 		"root": matrixCaller("root", steps.TierAdmin, ""),
 		"part": matrixCaller("part", steps.TierAdmin, mixedSource+".*"), "narrowed": {ID: "root", Rights: steps.Rights{Tier: steps.TierRead}}}
@@ -39,7 +39,7 @@ func TestInfoRuns(t *testing.T) {
 	run := func(name, steps, rest string) {
 		t.Helper()
 		if answer := clients[name].call(t, "chain", `{"steps":[`+steps+`],`+rest+`}`); !strings.Contains(answer, "usage") {
-			t.Fatalf("%s", answer)
+			t.Fatalf("the chain failed: %s", answer)
 		}
 	}
 	run("alice", `{"expr":"1"},{"expr":"$0 + 1"}`, `"name":"first-of-alice"`)
@@ -58,21 +58,21 @@ func TestInfoRuns(t *testing.T) {
 		t.Errorf("the failed run: %s", failed)
 	}
 	if answer := clients["bob"].call(t, "chain", `{"resume":"`+failed.Get("run").Str+`"}`); !strings.Contains(answer, "token_expired") {
-		t.Errorf("bob with alice's run: %s", answer)
+		t.Errorf("bob resumes the run of alice: got %s, want token_expired", answer)
 	}
 	for name, foreign := range map[string][]string{"alice": {"bob", "root"}, "bob": {"alice", "root"}, "part": {"alice", "bob", "root"}} {
 		report := runsOf(t, clients[name])
 		for _, word := range foreign {
 			if strings.Contains(report.Raw, word) {
-				t.Errorf("%s is told of %s: %s", name, word, report)
+				t.Errorf("the runs of %s show %s: %s", name, word, report)
 			}
 		}
 		if report.Get("lastHour").Exists() || strings.Contains(report.Raw, hidden.Spec.Name) {
-			t.Errorf("%s: %s", name, report)
+			t.Errorf("the runs of %s show totals or a hidden function: %s", name, report)
 		}
 	}
 	if report := runsOf(t, clients["part"]); report.Get("runs").Raw != "[]" {
-		t.Errorf("who has run nothing: %s", report)
+		t.Errorf("a caller without runs: %s", report)
 	}
 	hour := runsOf(t, clients["root"]).Get("lastHour")
 	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 ||
@@ -80,6 +80,6 @@ func TestInfoRuns(t *testing.T) {
 		t.Errorf("the last hour: %s", hour)
 	}
 	if report := runsOf(t, clients["narrowed"]); report.Get("runs.#").Int() != 1 || strings.Contains(report.Raw, hidden.Spec.Name) {
-		t.Errorf("who may not use the function any more: %s", report)
+		t.Errorf("a caller that may no longer use the function: %s", report)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// TestMended: schemas for which clients refuse a whole list are repaired, and nothing else is changed.
-func TestMended(t *testing.T) {
+// TestRepairSchema: schemas that make a client reject the whole tool list are repaired. Others are unchanged.
+func TestRepairSchema(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array"}}}`:  `{"type":"object","properties":{"type":{"type":"string"},"items":{"type":"array","items":{}}}}`,
@@ -22,7 +22,7 @@ func TestMended(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array"}]}}}`:    `{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array","items":{}}]}}}`,
 	} {
 		if got := string(rootObject(json.RawMessage(schema))); got != want {
-			t.Errorf("%s\nis  %s\nnot %s", schema, got, want)
+			t.Errorf("%s\ngot  %s\nwant %s", schema, got, want)
 		}
 	}
 }

@@ -28,10 +28,10 @@ func TestSearchFaults(t *testing.T) {
 		}
 	}
 	if text, _ := mcptest.Ask(t, client, "search", `{"names":["chain"],"schema":true}`); !gjson.Get(text, "onecall.chain.$schema").Exists() {
-		t.Errorf("the schema of chain: %s", text)
+		t.Errorf("the answer lacks the schema of chain: %s", text)
 	}
 	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", 4096/6)+`"}`); failed ||
 		!strings.Contains(text, "shop.item.list") {
-		t.Errorf("a long query: %s", text)
+		t.Errorf("a query of the maximum length: %s", text)
 	}
 }

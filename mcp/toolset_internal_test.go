@@ -53,23 +53,23 @@ func TestToolsetInUse(t *testing.T) {
 	f := s.toolset(r, SurfaceFlat)
 	old := swap()
 	if s.toolset(r, SurfaceFlat) != f { // it is used after the swap
-		t.Fatal("it is gone already")
+		t.Fatal("the toolset is replaced at the swap")
 	}
 	s.dropToolsets(old)
 	if s.toolset(r, SurfaceFlat) != f {
-		t.Error("it is gone although it was looked at")
+		t.Error("a toolset that was used after the swap is dropped")
 	}
 	f.running.Add(1) // a call that lasts for several reloads
 	for range 3 {
 		s.dropToolsets(swap())
 	}
 	if len(s.allToolsets()) != 1 {
-		t.Error("it is gone although a call of it runs")
+		t.Error("a toolset with a running call is dropped")
 	}
 	f.running.Add(-1)
 	s.dropToolsets(swap())
 	if len(s.allToolsets()) != 0 {
-		t.Error("it stays although nobody looks at it")
+		t.Error("an unused toolset is not dropped")
 	}
 }
 
@@ -90,7 +90,7 @@ func TestToolsetsAtReloads(t *testing.T) {
 				default:
 				}
 				if s.toolset(r, SurfaceFlat) != f {
-					t.Error("another toolset")
+					t.Error("the toolset was replaced")
 					return
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestRevokedBeforeItBegins: a call that waits for its function does not begin if its caller's rights are revoked meanwhile.
-func TestRevokedBeforeItBegins(t *testing.T) {
+// TestRevokedWhileWaiting: a call that waits for its function does not begin if its caller's rights are revoked meanwhile.
+func TestRevokedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	less := *writer
 	less.Tier = steps.TierRead
@@ -26,10 +26,10 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 		stateless   bool
 		may         bool
 	}{
-		"a token is gone":               {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, false, false},
-		"a token is gone, no session":   {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, true, false},
-		"its rights are others":         {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": &demoted}}, false, false},
-		"it is another's":               {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["eve"]}}, true, false},
+		"token revoked":                 {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, false, false},
+		"token revoked, no session":     {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}}, true, false},
+		"different rights":              {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": &demoted}}, false, false},
+		"token of another caller":       {&transport.Access{Callers: mcptest.Staff}, &transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["eve"]}}, true, false},
 		"without tokens, other rights":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, true, false},
 		"without tokens, in a session":  {&transport.Access{Anyone: *writer}, &transport.Access{Anyone: less}, false, false},
 		"without tokens, tokens now":    {&transport.Access{Anyone: *writer}, &transport.Access{Callers: mcptest.Staff}, true, false},
@@ -73,17 +73,17 @@ func TestRevokedBeforeItBegins(t *testing.T) {
 				listed := sent(`{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{`+strings.TrimPrefix(meta, ",")+`}}`, listing)
 				synctest.Wait() // both wait for the source
 				if len(called)+len(listed) > 0 {
-					t.Error("answered before the source has come")
+					t.Error("answered before the source is ready")
 				}
 				s.SetAccess(t, test.then)
-				late.come()
+				late.becomeReady()
 				if body := <-called; strings.Contains(body, `"text":"1"`) != test.may ||
 					strings.Contains(body, "nothing of this was done") == test.may {
-					t.Error(body)
+					t.Errorf("a call; permitted: %t: %s", test.may, body)
 				}
 				if body := <-listed; strings.Contains(body, `"late_item_come"`) != test.may ||
 					strings.Contains(body, "nothing of this was done") == test.may {
-					t.Errorf("a list: %s", body)
+					t.Errorf("a list; permitted: %t: %s", test.may, body)
 				}
 			})
 		})

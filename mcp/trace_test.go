@@ -15,10 +15,10 @@ import (
 // TestTrace: a call is part of its client's trace, which its message names, or else the HTTP header.
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	heard := make(chan [3]string, 1)
+	traces := make(chan [3]string, 1)
 	s := serve(t, func(o *mcp.Options) {
 		o.Trace = func(ctx context.Context, tool, traceparent, tracestate string) context.Context {
-			heard <- [3]string{tool, traceparent, tracestate}
+			traces <- [3]string{tool, traceparent, tracestate}
 			return ctx
 		}
 	})
@@ -31,16 +31,16 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	call(nil)
-	if got := <-heard; got != [3]string{"info", "00-aa-01-00", ""} {
+	if got := <-traces; got != [3]string{"info", "00-aa-01-00", ""} {
 		t.Errorf("by the header: %q", got)
 	}
 	call(sdk.Meta{"traceparent": "00-bb-02-01", "tracestate": "a=b"})
-	if got := <-heard; got != [3]string{"info", "00-bb-02-01", "a=b"} {
+	if got := <-traces; got != [3]string{"info", "00-bb-02-01", "a=b"} {
 		t.Errorf("by the message: %q", got)
 	}
-	over := s.stdio(t, reader, nil)
-	mcptest.Ask(t, over, "info", `{}`)
-	if got := <-heard; got != [3]string{"info", "", ""} {
-		t.Errorf("over stdio: %q", got)
+	overStdio := s.stdio(t, reader, nil)
+	mcptest.Ask(t, overStdio, "info", `{}`)
+	if got := <-traces; got != [3]string{"info", "", ""} {
+		t.Errorf("overStdio stdio: %q", got)
 	}
 }

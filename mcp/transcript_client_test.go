@@ -28,7 +28,7 @@ type client interface {
 }
 
 // connect opens the client that the name of a section describes.
-func (s *store) connect(t *testing.T, words []string) client {
+func (s *transcriptServer) connect(t *testing.T, words []string) client {
 	t.Helper()
 	renamed := map[string]string{}
 	for _, word := range words[2:] {
@@ -60,7 +60,7 @@ func (s *store) connect(t *testing.T, words []string) client {
 }
 
 // serveHTTP serves all clients at one loopback address.
-func (s *store) serveHTTP(t *testing.T) string {
+func (s *transcriptServer) serveHTTP(t *testing.T) string {
 	t.Helper()
 	s.once.Do(func() {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -210,7 +210,7 @@ type stdioClient struct {
 	requests              int
 }
 
-func (s *store) overStdio(t *testing.T, version string) *stdioClient {
+func (s *transcriptServer) overStdio(t *testing.T, version string) *stdioClient {
 	t.Helper()
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
@@ -257,17 +257,17 @@ func (c *stdioClient) send(t *testing.T, what string, _ http.Header) []string {
 }
 
 var (
-	tokens   = regexp.MustCompile(`oc1_[\w-]+`)
-	sessions = regexp.MustCompile(`Mcp-Session-Id: \S+`)
-	states   = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
-	runs     = regexp.MustCompile(`run_[a-z2-7]{26}`)
-	fleeting = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
-	spent    = regexp.MustCompile(`("usage\\?":\{\\?"tokens\\?":)\d+`)
-	times    = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
+	tokens      = regexp.MustCompile(`oc1_[\w-]+`)
+	sessions    = regexp.MustCompile(`Mcp-Session-Id: \S+`)
+	states      = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
+	runs        = regexp.MustCompile(`run_[a-z2-7]{26}`)
+	durations   = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
+	usageTokens = regexp.MustCompile(`("usage\\?":\{\\?"tokens\\?":)\d+`)
+	times       = regexp.MustCompile(`(\\?"(?:began|createdAt|lastUpdatedAt)\\?":\\?")[^"\\]+`)
 )
 
 // replaceVolatile replaces values that differ between runs of the test. It keeps the last of each kind for recall.
-func (s *store) replaceVolatile(line string) string {
+func (s *transcriptServer) replaceVolatile(line string) string {
 	if match := tokens.FindString(line); match != "" {
 		s.token = match
 	}
@@ -281,15 +281,15 @@ func (s *store) replaceVolatile(line string) string {
 	}
 	if match := runs.FindString(line); match != "" {
 		s.run = match
-		line = spent.ReplaceAllString(line, "${1}0") // the number of tokens in an id varies
+		line = usageTokens.ReplaceAllString(line, "${1}0") // the number of tokens in an id varies
 	}
 	line = times.ReplaceAllString(runs.ReplaceAllString(line, "RUN"), "${1}TIME")
 	line = sessions.ReplaceAllString(tokens.ReplaceAllString(line, "TOKEN"), "Mcp-Session-Id: SESSION")
-	return fleeting.ReplaceAllString(compact(line), "${1}0")
+	return durations.ReplaceAllString(compact(line), "${1}0")
 }
 
 // recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE and CURSOR.
-func (s *store) recall(line string) string {
+func (s *transcriptServer) recall(line string) string {
 	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "CURSOR", s.cursor).Replace(line)
 }
 

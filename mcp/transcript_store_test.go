@@ -28,8 +28,8 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// store is the server of transcripts: with a source of files, and with an MCP server of notes if the options ask for it.
-type store struct {
+// transcriptServer is the server of transcripts: with a source of files, and with an MCP server of notes if the options ask for it.
+type transcriptServer struct {
 	test   *testing.T
 	server *mcp.Server
 	access *transport.Access
@@ -44,11 +44,11 @@ type store struct {
 	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown
 }
 
-// serveStore serves what the section `options` of a transcript describes.
-func serveStore(t *testing.T, options []byte) *store {
+// serveTranscript serves what the section `options` of a transcript describes.
+func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	t.Helper()
 	settings := gjson.ParseBytes(options)
-	s := &store{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
+	s := &transcriptServer{test: t, user: &steps.Caller{ID: "user", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	surface, err := mcp.ParseSurface(settings.Get("surface").String())
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func serveStore(t *testing.T, options []byte) *store {
 	if settings.Get("journal").Bool() {
 		gate = make(chan struct{}, 1)
 	}
-	if err := catalog.Add("store", shelves{gate}); err != nil {
+	if err := catalog.Add("store", fileSource{gate}); err != nil {
 		t.Fatal(err)
 	}
 	if saved := savedIn(t, settings.Get("saved")); len(saved) > 0 {
@@ -111,7 +111,7 @@ func serveStore(t *testing.T, options []byte) *store {
 	}
 	s.access = &transport.Access{Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: steps.TierReadWrite}}}
 	if settings.Get("tokens").Bool() {
-		s.access = &transport.Access{Callers: badges, URL: settings.Get("url").Str, Issuers: []string{"https://id.example.com"},
+		s.access = &transport.Access{Callers: transcriptCallers, URL: settings.Get("url").Str, Issuers: []string{"https://id.example.com"},
 			Scopes: []string{"read", "write"}, Hosts: []string{"onecall.internal:8080"}}
 	}
 	if missing := settings.Get("missing"); missing.Exists() {
@@ -128,8 +128,8 @@ func serveStore(t *testing.T, options []byte) *store {
 	return s
 }
 
-// badges are the callers of transcripts, by their tokens.
-var badges = mcptest.Callers{
+// transcriptCallers are the callers of transcripts, by their tokens.
+var transcriptCallers = mcptest.Callers{
 	"ann":   {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
 	"bob":   {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "store.file.list"}},
 	"root":  {ID: "token:root", Rights: steps.Rights{Tier: steps.TierAdmin}},
@@ -140,11 +140,11 @@ var badges = mcptest.Callers{
 
 // putBehind adds upstreams to a flat surface. If there are secrets, the first upstream has a prompt and a resource with the first secret
 // in their names.
-func (s *store) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
+func (s *transcriptServer) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
 	t.Helper()
 	var upstreams []*upstreamServer
 	for _, name := range settings.Get("behind").Array() {
-		upstreams = append(upstreams, newBehind(t, name.Str, settings.Get("statelessBehind").Bool()))
+		upstreams = append(upstreams, newUpstream(t, name.Str, settings.Get("statelessBehind").Bool()))
 	}
 	if word := settings.Get("secret").Str; word != "" {
 		first := upstreams[0]
@@ -154,8 +154,8 @@ func (s *store) putBehind(t *testing.T, settings gjson.Result, o *mcp.Options) {
 		first.server.AddResource(&sdk.Resource{Name: "x", URI: "x://" + word}, first.read)
 		o.Scrubber = secret.New([]string{word})
 	}
-	through(t, upstreams...)(o)
-	proxied(o)
+	withUpstreams(t, upstreams...)(o)
+	unwrapProxy(o)
 }
 
 // savedChains is a source of saved chains.
@@ -178,12 +178,12 @@ func savedIn(t *testing.T, object gjson.Result) (list savedChains) {
 	return list
 }
 
-// shelves is a source that reads, writes and fails. Its function wait waits for a call of open.
-type shelves struct{ gate chan struct{} } // nil: it has neither wait nor open
+// fileSource is a source that reads, writes and fails. Its function wait waits for a call of open.
+type fileSource struct{ gate chan struct{} } // nil: it has neither wait nor open
 
-func (shelves) Close() error { return nil }
+func (fileSource) Close() error { return nil }
 
-func (s shelves) Functions() []steps.Function {
+func (s fileSource) Functions() []steps.Function {
 	function := func(name, description, input string, effect steps.Effect, call func(args gjson.Result) (string, error)) steps.Function {
 		return steps.Function{
 			Spec: steps.Spec{Name: "store." + name, Description: description, Input: json.RawMessage(input), Effect: effect, EffectDeclared: true},

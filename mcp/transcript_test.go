@@ -27,7 +27,7 @@ func TestTranscripts(t *testing.T) {
 		if len(archive.Files) == 0 || archive.Files[0].Name != "options" {
 			t.Fatal("the first section must be options")
 		}
-		server := serveStore(t, archive.Files[0].Data)
+		server := serveTranscript(t, archive.Files[0].Data)
 		transcript.Replay(t, archive.Files[1:], func(t *testing.T, section *txtar.File) string {
 			return server.replay(t, section.Name, string(section.Data))
 		})
@@ -35,7 +35,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 // replay runs the requests of a section, and returns the section with the responses.
-func (s *store) replay(t *testing.T, name, script string) string {
+func (s *transcriptServer) replay(t *testing.T, name, script string) string {
 	t.Helper()
 	client := s.connect(t, strings.Fields(name))
 	var out strings.Builder

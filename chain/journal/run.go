@@ -68,7 +68,7 @@ type Run struct {
 	accounted     int                    // how many leading writes of past are accounted for
 	hasRow        bool                   // the run has been written
 	endWritten    bool
-	droppedResult   bool  // the result of a read was not stored
+	droppedResult bool  // the result of a read was not stored
 	wasSuspended  bool  // before it was resumed
 	failure       error // why nothing more can be written
 }

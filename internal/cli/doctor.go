@@ -146,7 +146,7 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	case !s.Serves:
 		return app.StatusFail, fmt.Sprintf("its entry %s starts onecall without serve, which ends at once", s.Name), install
 	case !filepath.IsAbs(s.Command):
-		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s without a path; a desktop app may not find it (path it is %s)",
+		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s without a path; a desktop app may not find it (here it is %s)",
 			s.Name, s.Command, command), install
 	case s.Configuration == "":
 		return app.StatusOK, "its entry names no configuration: onecall looks in the client's working directory, " +

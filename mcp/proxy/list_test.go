@@ -80,15 +80,15 @@ func TestListsAreNotStored(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			upstreams = append(upstreams, upstream(t, name, catalog))
 		}
-		l := (&sessionlessClient{catalog: catalog}).open(upstreams...)
-		defer l.Close()
+		s := (&sessionlessClient{catalog: catalog}).open(upstreams...)
+		defer s.Close()
 		req := &sdk.ServerRequest[*sdk.ListResourcesParams]{Session: &sdk.ServerSession{}, Params: &sdk.ListResourcesParams{}}
-		p := &clientRequest{sessions: l, method: "resources/list"}
+		p := &clientRequest{sessions: s, method: "resources/list"}
 		if _, err := p.list(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}
-		if retained := len(l.routes) + len(l.pages); (retained > 0) != (len(upstreams) > 1) {
-			t.Errorf("%s: %v %v are kept", names, l.routes, l.pages)
+		if retained := len(s.routes) + len(s.pages); (retained > 0) != (len(upstreams) > 1) {
+			t.Errorf("upstreams %s: stored routes %v and pages %v", names, s.routes, s.pages)
 		}
 	}
 }

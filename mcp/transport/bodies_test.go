@@ -16,14 +16,14 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// refusedBodies announces n messages of a length, sends none, and returns how many are refused.
-func refusedBodies(t *testing.T, url, token string, n, long int) int {
+// refusedBodies announces n messages of a size, sends none, and returns how many are refused.
+func refusedBodies(t *testing.T, url, token string, n, size int) int {
 	t.Helper()
 	var refused atomic.Int64
 	var conns []net.Conn
 	for range n {
 		conn := dial(t, url, "POST", transport.Path, mcptest.Header{"Content-Type": "application/json", "Mcp-Protocol-Version": "2025-11-25",
-			"Authorization": "Bearer " + token}, long)
+			"Authorization": "Bearer " + token}, size)
 		go func() {
 			if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && answer.StatusCode == http.StatusTooManyRequests {
 				refused.Add(1)
@@ -39,9 +39,9 @@ func refusedBodies(t *testing.T, url, token string, n, long int) int {
 	return int(refused.Load())
 }
 
-// TestOneCallersBodies: a caller that announces large messages and does not send them is refused further ones; other callers are
+// TestBodyBytesPerCaller: a caller that announces large messages and does not send them is refused further ones; other callers are
 // not. Two callers may send messages of the maximum size at the same time.
-func TestOneCallersBodies(t *testing.T) {
+func TestBodyBytesPerCaller(t *testing.T) {
 	t.Parallel()
 	const half = 32 // messages of 4 MiB are a caller's half of all
 	for name, access := range map[string]*transport.Access{"tokens": {Callers: mcptest.Staff}, "none": {Anyone: *reader}} {
@@ -57,10 +57,10 @@ func TestOneCallersBodies(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := refusedBodies(t, url, "ann", 1, 300<<10); n != 1 {
-					t.Error("the caller itself is not refused")
+					t.Errorf("%d messages of the caller itself are refused, want 1", n)
 				}
 				if n := refusedBodies(t, url, "eve", half/2, 4<<20); (n == 0) != (access.Callers != nil) {
-					t.Errorf("%d messages of another caller are refused", n)
+					t.Errorf("%d messages of another caller are refused; with tokens: %t", n, access.Callers != nil)
 				}
 				if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode != 200 {
 					t.Errorf("a small message: %d %s", r.StatusCode, body)
@@ -70,18 +70,18 @@ func TestOneCallersBodies(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := refusedBodies(t, url, "ann", half+1, 4<<20); n != 1 {
-					t.Errorf("afterwards %d are refused", n)
+					t.Errorf("after the connections are closed, %d messages are refused, want 1", n)
 				}
 			})
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		const long = 500 << 20
-		s := serve(t, func(o *transport.Options) { o.MaxRequestBytes = long })
+		const size = 500 << 20
+		s := serve(t, func(o *transport.Options) { o.MaxRequestBytes = size })
 		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
-		dial(t, url, "POST", transport.Path, mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}, long)
-		if n := refusedBodies(t, url, "eve", 1, long); n != 0 {
-			t.Error("the other of two long messages is refused")
+		dial(t, url, "POST", transport.Path, mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}, size)
+		if n := refusedBodies(t, url, "eve", 1, size); n != 0 {
+			t.Errorf("%d messages of a second caller are refused, want none", n)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	json := mcptest.Header{"Content-Type": "application/json"}
 	ann := mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}
-	for _, one := range []struct {
+	for _, test := range []struct {
 		method, path string
 		headers      mcptest.Header
 	}{
@@ -115,17 +115,17 @@ func TestSlowBody(t *testing.T) {
 		{"POST", transport.Path, mcptest.Header{"Host": "evil"}}, {"POST", "/healthz", nil}, {"GET", transport.Path, json}, {"PUT", "/nothing", nil}, {"POST", transport.Path + "?surface=x", ann},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			conn := dial(t, serve(t, nil).inMemory(t, &transport.Access{Callers: mcptest.Staff}), one.method, one.path, one.headers, 1000)
+			conn := dial(t, serve(t, nil).inMemory(t, &transport.Access{Callers: mcptest.Staff}), test.method, test.path, test.headers, 1000)
 			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			if _, err := io.Copy(io.Discard, conn); err != nil {
-				t.Errorf("%s %s %v is held: %v", one.method, one.path, one.headers, err)
+				t.Errorf("%s %s %v: the connection stays open: %v", test.method, test.path, test.headers, err)
 			}
 		})
 	}
 }
 
-// TestRevokedWhileSending: a request whose caller loses its rights while the body is being sent is not handled.
-func TestRevokedWhileSending(t *testing.T) {
+// TestRevokedDuringBody: a request whose caller loses its rights while the body is being sent is not handled.
+func TestRevokedDuringBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, nil)
@@ -136,7 +136,7 @@ func TestRevokedWhileSending(t *testing.T) {
 			synctest.Wait()
 			s.SetAccess(&transport.Access{Callers: mcptest.Callers{"ann": mcptest.Staff["ann"]}})
 			if status, text := answerTo(t, conn, body); status != 401 || s.shop.calls.Load() != 0 {
-				t.Errorf("%d %s", status, text)
+				t.Errorf("status %d, want 401 without a call: %s", status, text)
 			}
 			s.SetAccess(&transport.Access{Callers: mcptest.Staff})
 		}

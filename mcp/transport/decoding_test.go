@@ -36,24 +36,24 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 				large := send("ann", "shop.slow", strings.Repeat("a", 256<<10))
 				synctest.Wait()
 				if n := refusedBodies(t, url, "ann", 32, 4<<20); n != 1 {
-					t.Errorf("while it waits %d others are refused", n)
+					t.Errorf("while the large message waits, %d others are refused, want 1", n)
 				}
 				if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "said") {
-					t.Error(body)
+					t.Errorf("the small message: %s", body)
 				}
 				if synctest.Wait(); len(s.shop.started) > 0 {
-					t.Error("it did not wait")
+					t.Error("the large message was handled without a slot")
 				}
 				<-slot
 				<-s.shop.started
 				if n := refusedBodies(t, url, "ann", 32, 4<<20); n != 0 {
-					t.Errorf("what is decoded counts: %d others are refused", n)
+					t.Errorf("after the message is decoded, %d others are refused, want none", n)
 				}
 				slot <- struct{}{} // while the call runs
 				<-slot
-				s.shop.enough <- struct{}{}
+				s.shop.finish <- struct{}{}
 				if body := <-large; !strings.Contains(body, "late") {
-					t.Error(body)
+					t.Errorf("the large message: %s", body)
 				}
 			})
 		})

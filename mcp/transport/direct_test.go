@@ -23,8 +23,8 @@ func inSession(t *testing.T, s *testServer, accept string) func(body string) (st
 
 const accepted = "application/json, text/event-stream"
 
-// TestDirectOnce: a call that is repeated while it runs is not made again.
-func TestDirectOnce(t *testing.T) {
+// TestRepeatedRequestID: a call that is repeated while it runs is not made again.
+func TestRepeatedRequestID(t *testing.T) {
 	t.Parallel()
 	const slow = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}}}`
 	s := serve(t, nil)
@@ -38,17 +38,17 @@ func TestDirectOnce(t *testing.T) {
 	<-s.shop.started
 	if status, again := post(slow); status != http.StatusBadRequest ||
 		!strings.Contains(again, `"id":2,"error":{"code":-32600,"message":"a request with this id is under way`) {
-		t.Errorf("sent again: %d %s", status, again)
+		t.Errorf("the repeated request: status %d, want 400: %s", status, again)
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	if text := <-first; !strings.Contains(text, "late") {
-		t.Error(text)
+		t.Errorf("the first call: %s", text)
 	}
 	go send() // it has ended: its id is free
 	<-s.shop.started
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	if text := <-first; !strings.Contains(text, "late") {
-		t.Error(text)
+		t.Errorf("a later call with the same id: %s", text)
 	}
 }
 
@@ -58,6 +58,6 @@ func TestNoSessionTimeout(t *testing.T) {
 	s := serve(t, func(o *transport.Options) { o.SessionTimeout = -time.Second })
 	post := inSession(t, s, accepted)
 	if status, text := post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{}}}`); status != http.StatusOK || s.Stats().Sessions != 1 {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("status %d, %d sessions: %s", status, s.Stats().Sessions, text)
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestAdmitted: requests that were admitted before the server closes may begin their calls, and the server waits for them. No request is
-// admitted afterwards. A call that does not end is cancelled, and its context has the reason.
-func TestAdmitted(t *testing.T) {
+// TestDrainAdmitted: requests that were admitted before the server closes may begin their calls, and the server waits for them. No
+// request is admitted afterwards. A call that does not end is cancelled, and its context has the reason.
+func TestDrainAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := newTracker()
 		done, ok := calls.track(&calls.requests, false)
 		if !ok {
-			t.Fatal("nothing is let in")
+			t.Fatal("a request is refused before the server closes")
 		}
 		drained := make(chan bool)
 		go func() { calls.drain(time.Minute); close(drained) }()
 		synctest.Wait()
 		if _, ok := calls.track(&calls.requests, false); ok || !calls.isClosing() {
-			t.Error("a request is let in while the server closes")
+			t.Error("a request is admitted while the server closes")
 		}
 		if _, ok := calls.track(&calls.calls, false); ok {
-			t.Error("a call of nobody who was let in begins")
+			t.Error("a call of a request that was not admitted begins")
 		}
 		end, ok := calls.track(&calls.calls, true)
 		if !ok {
-			t.Fatal("a call of one who was let in does not begin")
+			t.Fatal("a call of an admitted request is refused")
 		}
 		ctx, stop := endWith(t.Context(), calls.ctx)
 		defer stop()
@@ -41,25 +41,25 @@ func TestAdmitted(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-drained:
-			t.Error("the call is not waited for")
+			t.Error("drain does not wait for the call")
 		default:
 		}
 		<-ctx.Done()
 		if f, ok := fault.As(context.Cause(ctx)); !ok || f.Code != fault.Cancelled || !strings.HasPrefix(f.Message,
 			"the server is shutting down: ") {
-			t.Errorf("the cause: %v", context.Cause(ctx))
+			t.Errorf("the cause of the canceled call: %v", context.Cause(ctx))
 		}
 		end()
 		<-drained
 	})
 }
 
-// TestAdmittedAtTheEnd: drain misses no request that is admitted while it begins.
-func TestAdmittedAtTheEnd(t *testing.T) {
+// TestDrainRace: drain misses no request that is admitted while it begins.
+func TestDrainRace(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		calls := newTracker()
-		var inside, refused atomic.Int64
+		var running, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -69,24 +69,24 @@ func TestAdmittedAtTheEnd(t *testing.T) {
 						refused.Add(1)
 						return
 					}
-					inside.Add(1)
+					running.Add(1)
 					if end, ok := calls.track(&calls.calls, true); ok {
 						end()
 					} else {
-						t.Error("a call of one who was let in does not begin")
+						t.Error("a call of an admitted request is refused")
 					}
-					inside.Add(-1)
+					running.Add(-1)
 					done()
 				}
 			})
 		}
 		calls.drain(time.Minute)
-		if n := inside.Load(); n != 0 {
-			t.Fatalf("%d are inside", n)
+		if n := running.Load(); n != 0 {
+			t.Fatalf("%d requests are running after drain", n)
 		}
 		all.Wait()
-		if refused.Load() != 4 {
-			t.Fatal("not all were refused")
+		if n := refused.Load(); n != 4 {
+			t.Fatalf("%d requests refused, want 4", n)
 		}
 	}
 }

@@ -28,14 +28,14 @@ func statelessCall(id, method, params string) (body string, headers mcptest.Head
 		mcptest.Header{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
 }
 
-// TestSentAway: once a server shuts down, a request that any replica could serve is answered 503 before any work is done, and is
+// TestShutdownAnswers503: once a server shuts down, a request that any replica could serve is answered 503 before any work is done, and is
 // not counted. Messages for running calls are admitted, and in a session of this server the tools answer.
-func TestSentAway(t *testing.T) {
+func TestShutdownAnswers503(t *testing.T) {
 	t.Parallel()
 	const chain = `"name":"chain","arguments":{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`
-	for name, one := range map[string]struct {
-		session bool // the client has one
-		away    bool // it is sent away
+	for name, test := range map[string]struct {
+		session bool // the client has a session
+		refused bool // its requests are answered 503
 	}{
 		"without sessions": {false, true},
 		"with a session":   {true, false},
@@ -46,14 +46,14 @@ func TestSentAway(t *testing.T) {
 				s := serve(t, func(o *transport.Options) { o.Grace = time.Minute })
 				url := s.inMemory(t, &transport.Access{Anyone: *anyone})
 				headers, sessionHeaders := mcptest.Header{}, mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"}
-				if one.session {
+				if test.session {
 					begun, _ := mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 					sessionHeaders["Mcp-Session-Id"] = begun.Header.Get("Mcp-Session-Id")
 				}
 				send := func(id, method, params string) (*http.Response, string) {
 					body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`
 					headers = sessionHeaders
-					if !one.session {
+					if !test.session {
 						body, headers = statelessCall(id, method, params)
 					}
 					return mcptest.Send(t, "POST", url, body, headers)
@@ -62,20 +62,20 @@ func TestSentAway(t *testing.T) {
 				running.Go(func() {
 					if r, text := send(`"slow"`, "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`); r.StatusCode != 200 ||
 						!strings.Contains(text, "cancelled") {
-						t.Errorf("the running call: %d %s", r.StatusCode, text)
+						t.Errorf("the call that was running: %d %s", r.StatusCode, text)
 					}
 				})
 				<-s.shop.started
 				s.shutdown()
-				polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
+				polltest.Until(t, "the server is closing", func() bool { return s.Stats().Closing })
 				before := s.shop.calls.Load()
 				r, text := send("7", "tools/call", chain)
-				if one.away {
-					sentAway(t, r, text, "7")
+				if test.refused {
+					wantShutdown503(t, r, text, "7")
 					r, text = send(`"b"`, "tools/list", "")
-					sentAway(t, r, text, `"b"`)
+					wantShutdown503(t, r, text, `"b"`)
 					r, text = mcptest.Send(t, "GET", url, "", headers)
-					sentAway(t, r, text, "null")
+					wantShutdown503(t, r, text, "null")
 					if headers["Mcp-Method"] != "" {
 						headers["Mcp-Method"] = "notifications/cancelled"
 					}
@@ -86,23 +86,23 @@ func TestSentAway(t *testing.T) {
 				} else {
 					if r.StatusCode != 200 || !strings.Contains(text, `\"unavailable\"`) ||
 						!strings.Contains(text, "the server is shutting down: nothing of this call was run") {
-						t.Errorf("a call: %d %s", r.StatusCode, text)
+						t.Errorf("a call in the session: %d %s", r.StatusCode, text)
 					}
 					if r, text = send("8", "tools/list", ""); r.StatusCode != 200 {
-						t.Errorf("a list: %d %s", r.StatusCode, text)
+						t.Errorf("a list in the session: %d %s", r.StatusCode, text)
 					}
 				}
 				r, text = mcptest.Send(t, "POST", url, mcptest.Hello, nil)
-				sentAway(t, r, text, gjson.Get(mcptest.Hello, "id").Raw)
+				wantShutdown503(t, r, text, gjson.Get(mcptest.Hello, "id").Raw)
 				if now := s.shop.calls.Load(); now != before {
-					t.Errorf("%d calls were run", now-before)
+					t.Errorf("%d calls were run during the shutdown", now-before)
 				}
 				if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "",
 					nil); r.StatusCode != http.StatusServiceUnavailable {
 					t.Errorf("/readyz: %d %s", r.StatusCode, text)
 				}
 				if s.Stats().Calls != 1 {
-					t.Error("the running call was not waited for")
+					t.Errorf("%d calls are running, want 1", s.Stats().Calls)
 				}
 				running.Wait() // for as long as grace allows
 			})
@@ -110,19 +110,19 @@ func TestSentAway(t *testing.T) {
 	}
 }
 
-func sentAway(t *testing.T, r *http.Response, text, id string) {
+func wantShutdown503(t *testing.T, r *http.Response, text, id string) {
 	t.Helper()
 	m := gjson.Parse(text)
 	if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "1" || !r.Close ||
 		r.Header.Get("Content-Type") != "application/json" ||
 		m.Get("jsonrpc").Str != "2.0" || m.Get("id").Raw != id || m.Get("error.code").Int() != -32000 ||
 		!strings.HasPrefix(m.Get("error.message").Str, "the server is shutting down: ") {
-		t.Errorf("it is not sent away: %d %v %s", r.StatusCode, r.Header, text)
+		t.Errorf("not the answer of a shutdown: %d %v %s", r.StatusCode, r.Header, text)
 	}
 }
 
-// TestNewConnection: a request on a connection that was made before the shutdown is answered.
-func TestNewConnection(t *testing.T) {
+// TestOpenConnectionDuringShutdown: a request on a connection that was made before the shutdown is answered.
+func TestOpenConnectionDuringShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, nil)
@@ -143,14 +143,14 @@ func TestNewConnection(t *testing.T) {
 			t.Fatalf("%d %s", r.StatusCode, text)
 		}
 		s.shutdown()
-		polltest.Until(t, "it is closing", func() bool { return s.Stats().Closing })
+		polltest.Until(t, "the server is closing", func() bool { return s.Stats().Closing })
 		for _, text := range []string{body, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
 			}
 			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
-				t.Fatalf("%v %v", answer, err)
+				t.Fatalf("a request on an open connection: %v %v, want 503", answer, err)
 			}
 			answer.Body.Close()
 			conn = silent

@@ -27,27 +27,27 @@ func FuzzExamine(f *testing.F) {
 		case nil:
 			decoded, err := jsonrpc.DecodeMessage([]byte(message))
 			if err != nil {
-				t.Fatalf("%q is handed on: %v", message, err)
+				t.Fatalf("%q is accepted, and the SDK refuses it: %v", message, err)
 			}
 			id := gjson.Get(message, "id")
 			request, ok := decoded.(*jsonrpc.Request)
 			if !ok || !id.Exists() || id.Type != gjson.Number {
 				return
 			}
-			back, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: request.ID, Result: []byte(`{}`)})
-			if err != nil || gjson.GetBytes(back, "id").Int() != id.Int() {
-				t.Fatalf("the id of %q comes back in %s: %v", message, back, err)
+			response, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: request.ID, Result: []byte(`{}`)})
+			if err != nil || gjson.GetBytes(response, "id").Int() != id.Int() {
+				t.Fatalf("the response to %q has another id: %s: %v", message, response, err)
 			}
 		default:
 			if answer := wrong.answer(); !gjson.ValidBytes(answer) || !gjson.GetBytes(answer, "error.code").Exists() {
-				t.Fatalf("%q is answered %s", message, answer)
+				t.Fatalf("the answer to %q is not a JSON-RPC error: %s", message, answer)
 			}
 		}
 	})
 }
 
-// TestLines: bad lines are answered one by one, and good ones are passed on.
-func TestLines(t *testing.T) {
+// TestLineReader: bad lines are answered one by one, and good ones are passed on.
+func TestLineReader(t *testing.T) {
 	t.Parallel()
 	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r",
@@ -55,14 +55,14 @@ func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: nopCloser{&out}}, 70_000))
 	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {
-		t.Errorf("handed on %q, %v", read, err)
+		t.Errorf("passed on %q, %v; want the three good lines", read, err)
 	}
 	var codes []string
 	for line := range strings.Lines(out.String()) {
 		codes = append(codes, gjson.Get(line, "id").Raw+":"+gjson.Get(line, "error.code").Raw)
 	}
 	if got := strings.Join(codes, " "); got != "null:-32700 null:-32600 7:-32600" {
-		t.Errorf("answered %s", got)
+		t.Errorf("answered the errors %s", got)
 	}
 }
 

@@ -19,11 +19,11 @@ func (w *messageLog) Write(_ context.Context, m jsonrpc.Message) error {
 	return nil
 }
 
-// TestGreetedFirst: a client receives list changes only after its first response.
-func TestGreetedFirst(t *testing.T) {
+// TestListChangesAfterFirstResponse: a client receives list changes only after its first response.
+func TestListChangesAfterFirstResponse(t *testing.T) {
 	t.Parallel()
-	to := &messageLog{}
-	c := &drainingConn{Connection: to, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
+	written := &messageLog{}
+	c := &drainingConn{Connection: written, open: map[jsonrpc.ID]bool{}, idle: make(chan struct{}, 1)}
 	changed := &jsonrpc.Request{Method: "notifications/tools/list_changed"}
 	log := &jsonrpc.Request{Method: "notifications/message"}
 	answer := &jsonrpc.Response{Result: []byte("{}")}
@@ -32,8 +32,8 @@ func TestGreetedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(to.messages) != 3 || to.messages[0] != jsonrpc.Message(log) || to.messages[1] != jsonrpc.Message(answer) ||
-		to.messages[2] != jsonrpc.Message(changed) {
-		t.Errorf("%v", to.messages)
+	if len(written.messages) != 3 || written.messages[0] != jsonrpc.Message(log) || written.messages[1] != jsonrpc.Message(answer) ||
+		written.messages[2] != jsonrpc.Message(changed) {
+		t.Errorf("wrote %v, want the log message, the response and the later list change", written.messages)
 	}
 }

@@ -22,18 +22,18 @@ import (
 type shop struct {
 	calls   atomic.Int64
 	started chan struct{} // gets a token when a slow call begins
-	enough  chan struct{} // lets one slow call end by itself
+	finish  chan struct{} // lets one slow call end by itself
 }
 
 // testServer is a transport with a handler that has two tools.
 type testServer struct {
 	*transport.Server
-	shop     *shop
-	acquire  func(ctx context.Context, caller string) (done func(), err error)
-	begin    func() // called by Begin; nil: nothing is
-	shutdown func() // ends serveAs or inMemory
-	stateful *sdk.Server
-	alone    *sdk.Server
+	shop      *shop
+	acquire   func(ctx context.Context, caller string) (done func(), err error)
+	begin     func() // called by Begin; nil: nothing is
+	shutdown  func() // ends serveAs or inMemory
+	stateful  *sdk.Server
+	stateless *sdk.Server
 }
 
 // serve returns a server; change may alter its options.
@@ -46,9 +46,9 @@ func serve(t testing.TB, change func(*transport.Options)) *testServer {
 	if err := o.ApplyDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{shop: &shop{started: make(chan struct{}, 100), enough: make(chan struct{}, 1)}}
+	s := &testServer{shop: &shop{started: make(chan struct{}, 100), finish: make(chan struct{}, 1)}}
 	s.Server = transport.New(o, s.handler())
-	s.stateful, s.alone = s.tools(true), s.tools(false)
+	s.stateful, s.stateless = s.tools(true), s.tools(false)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -88,7 +88,7 @@ func (s *testServer) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Cal
 			f = fault.New(fault.Cancelled, "the request was cancelled")
 		}
 		return failed(f)
-	case <-s.shop.enough:
+	case <-s.shop.finish:
 		return text(`"late"`, false)
 	}
 }
@@ -109,7 +109,7 @@ func (h testHandler) Server(_ *steps.Caller, _ any, sessions bool) *sdk.Server {
 	if sessions {
 		return h.s.stateful
 	}
-	return h.s.alone
+	return h.s.stateless
 }
 
 func (h testHandler) Direct(_ *steps.Caller, _ any, n *transport.Session, tool string) transport.DirectCall {
@@ -163,16 +163,16 @@ func (s *testServer) http(t testing.TB, a *steps.Caller) string {
 // serveAs serves a loopback socket with the access, and returns the URL.
 func (s *testServer) serveAs(t testing.TB, a *transport.Access) string {
 	t.Helper()
-	return mcptest.Serve(t, s.serving(a)) + transport.Path
+	return mcptest.Serve(t, s.serveFunc(a)) + transport.Path
 }
 
 // inMemory serves without a socket, in a bubble with fake time.
 func (s *testServer) inMemory(t testing.TB, a *transport.Access) string {
 	t.Helper()
-	return mcptest.ServeMemory(t, s.serving(a)) + transport.Path
+	return mcptest.ServeMemory(t, s.serveFunc(a)) + transport.Path
 }
 
-func (s *testServer) serving(a *transport.Access) func(ctx context.Context, l net.Listener) error {
+func (s *testServer) serveFunc(a *transport.Access) func(ctx context.Context, l net.Listener) error {
 	open, shutdown := context.WithCancel(context.Background())
 	s.shutdown = shutdown
 	return func(ctx context.Context, l net.Listener) error {

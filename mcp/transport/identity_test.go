@@ -25,7 +25,7 @@ func echoHeaders(token string) mcptest.Header {
 // TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
-	unseen := func(_ *testServer, k *testKeys) { // like a file that was not read since
+	forget := func(_ *testServer, k *testKeys) { // as when a file that lacks the callers is read
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.known = mcptest.Callers{}
@@ -34,28 +34,28 @@ func TestIdentifiedOnce(t *testing.T) {
 		meanwhile        func(*testServer, *testKeys)
 		status, verified int
 	}{
-		"nothing":        {func(*testServer, *testKeys) {}, 200, 1},
-		"a moment":       {func(s *testServer, k *testKeys) { unseen(s, k); time.Sleep(time.Second - 1) }, 200, 1},
-		"a while":        {func(s *testServer, k *testKeys) { unseen(s, k); time.Sleep(time.Second) }, 401, 2},
-		"its end":        {func(*testServer, *testKeys) { time.Sleep(700 * time.Millisecond) }, 401, 2},
-		"other keys":     {func(s *testServer, k *testKeys) { k.without("ann"); s.RecheckCallers() }, 401, 2},
-		"the same keys":  {func(s *testServer, k *testKeys) { k.without("bob"); s.RecheckCallers() }, 200, 2},
-		"another access": {func(s *testServer, _ *testKeys) { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }, 401, 1},
+		"no change":           {func(*testServer, *testKeys) {}, 200, 1},
+		"just under a second": {func(s *testServer, k *testKeys) { forget(s, k); time.Sleep(time.Second - 1) }, 200, 1},
+		"a second":            {func(s *testServer, k *testKeys) { forget(s, k); time.Sleep(time.Second) }, 401, 2},
+		"the token expires":   {func(*testServer, *testKeys) { time.Sleep(700 * time.Millisecond) }, 401, 2},
+		"other keys":          {func(s *testServer, k *testKeys) { k.revoke("ann"); s.RecheckCallers() }, 401, 2},
+		"the same keys":       {func(s *testServer, k *testKeys) { k.revoke("bob"); s.RecheckCallers() }, 200, 2},
+		"another access":      {func(s *testServer, _ *testKeys) { s.SetAccess(&transport.Access{Callers: mcptest.Callers{}}) }, 401, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, k := serve(t, nil), newKeyring()
-				if name == "its end" {
-					k.expiring("ann", 500*time.Millisecond)
+				if name == "the token expires" {
+					k.setExpiry("ann", 500*time.Millisecond)
 				}
 				url := s.inMemory(t, &transport.Access{Callers: k})
 				conn := dial(t, url, "POST", transport.Path, echoHeaders("ann"), len(echo))
 				synctest.Wait()
 				test.meanwhile(s, k)
 				status, text := answerTo(t, conn, echo)
-				if verified, _, _ := k.count(); status != test.status || s.shop.calls.Load() != int64(200/status) || verified != test.verified {
-					t.Errorf("%d after %d looks: %s", status, verified, text)
+				if verified, _, _ := k.counts(); status != test.status || s.shop.calls.Load() != int64(200/status) || verified != test.verified {
+					t.Errorf("status %d, want %d; verified %d times, want %d: %s", status, test.status, verified, test.verified, text)
 				}
 			})
 		})
@@ -94,14 +94,14 @@ func TestSlowCallers(t *testing.T) {
 		ann, bob := slowCall(t, s, url, "ann", true), slowCall(t, s, url, "bob", true)
 		p := &slowCallers{mcptest.Callers{"bob": mcptest.Staff["bob"]}, make(chan struct{}), make(chan struct{})}
 		s.SetAccess(&transport.Access{Callers: p}) // p does not answer yet
-		soon(t, "somebody looks who may stay", p.asked)
+		await(t, "the callers to be verified", p.asked)
 		close(p.answer)
-		if body := soon(t, "who may not stay ends", ann); !strings.Contains(body, "cancelled") {
-			t.Error(body)
+		if body := await(t, "the end of the refused call", ann); !strings.Contains(body, "cancelled") {
+			t.Errorf("the call was not canceled: %s", body)
 		}
-		s.shop.enough <- struct{}{}
-		if body := soon(t, "who may stay ends", bob); !strings.Contains(body, "late") {
-			t.Error(body)
+		s.shop.finish <- struct{}{}
+		if body := await(t, "the end of the permitted call", bob); !strings.Contains(body, "late") {
+			t.Errorf("the permitted call did not complete: %s", body)
 		}
 	})
 }
@@ -120,8 +120,8 @@ func TestChangedRights(t *testing.T) {
 		k.next["ann"] = &more
 		k.mu.Unlock()
 		s.RecheckCallers()
-		if body := soon(t, "whose rights are others ends", ann); !strings.Contains(body, "cancelled") {
-			t.Error(body)
+		if body := await(t, "the end of the call", ann); !strings.Contains(body, "cancelled") {
+			t.Errorf("the call was not canceled: %s", body)
 		}
 	})
 }

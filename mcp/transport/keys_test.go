@@ -22,22 +22,22 @@ type testKeys struct {
 	next      mcptest.Callers // what the next refresh finds; nil: no change
 	keys      uint64
 	verified  int
-	looked    int
-	lookedNow int
+	refreshes int
+	immediate int // refreshes that must not wait
 }
 
 func newKeyring() *testKeys {
 	k := &testKeys{known: mcptest.Callers{}, keys: 1}
 	for name, caller := range mcptest.Staff {
-		one := *caller
-		one.Expires = time.Now().Add(time.Hour)
-		k.known[name] = &one
+		expiring := *caller
+		expiring.Expires = time.Now().Add(time.Hour)
+		k.known[name] = &expiring
 	}
 	return k
 }
 
 func (k *testKeys) Verify(ctx context.Context, token string) (*steps.Caller, error) {
-	caller, err := k.ask(ctx, token)
+	caller, err := k.verify(ctx, token)
 	if err == nil && !time.Now().Before(caller.Expires) {
 		return nil, fault.New(fault.Denied, "it has expired")
 	}
@@ -45,10 +45,10 @@ func (k *testKeys) Verify(ctx context.Context, token string) (*steps.Caller, err
 }
 
 func (k *testKeys) Reverify(ctx context.Context, token string) (*steps.Caller, error) {
-	return k.ask(ctx, token)
+	return k.verify(ctx, token)
 }
 
-func (k *testKeys) ask(ctx context.Context, token string) (*steps.Caller, error) {
+func (k *testKeys) verify(ctx context.Context, token string) (*steps.Caller, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.verified++
@@ -64,9 +64,9 @@ func (k *testKeys) KeysVersion() uint64 {
 func (k *testKeys) RefreshKeys(now bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.looked++
+	k.refreshes++
 	if now {
-		k.lookedNow++
+		k.immediate++
 	}
 	if k.next != nil {
 		k.known, k.next = k.next, nil
@@ -74,22 +74,22 @@ func (k *testKeys) RefreshKeys(now bool) {
 	}
 }
 
-// without revokes a caller's key.
-func (k *testKeys) without(name string) {
+// revoke revokes a caller's key.
+func (k *testKeys) revoke(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.next = maps.Clone(k.known)
 	delete(k.next, name)
 }
 
-func (k *testKeys) count() (verified, looked, now int) {
+func (k *testKeys) counts() (verified, refreshes, immediate int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.verified, k.looked, k.lookedNow
+	return k.verified, k.refreshes, k.immediate
 }
 
-// streamOf opens a stream; the channel is closed when the server ends it.
-func streamOf(t *testing.T, url, token string) <-chan struct{} {
+// openStream opens a stream; the channel is closed when the server ends it.
+func openStream(t *testing.T, url, token string) <-chan struct{} {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}` +
 		mcptest.StatelessMeta + `}}`
@@ -115,8 +115,8 @@ func streamOf(t *testing.T, url, token string) <-chan struct{} {
 	return ended
 }
 
-// soon waits for a value or the end of a channel, in many short steps, so that a machine that stalls does not fail the test.
-func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
+// await waits for a value or the end of a channel, in many short steps, so that a machine that stalls does not fail the test.
+func await[T any](t *testing.T, what string, from <-chan T) (got T) {
 	t.Helper()
 	const short = 10 * time.Millisecond
 	for range mcptest.Patience / short {
@@ -126,16 +126,16 @@ func soon[T any](t *testing.T, what string, from <-chan T) (got T) {
 		case <-time.After(short):
 		}
 	}
-	t.Fatalf("it did not happen: %s", what)
+	t.Fatalf("timed out waiting for %s", what)
 	return got
 }
 
-// expiring gives a caller a token that expires after a while.
-func (k *testKeys) expiring(name string, after time.Duration) {
+// setExpiry gives a caller a token that expires after a while.
+func (k *testKeys) setExpiry(name string, after time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	one := *mcptest.Staff[name]
-	one.Expires = time.Now().Add(after)
+	expiring := *mcptest.Staff[name]
+	expiring.Expires = time.Now().Add(after)
 	k.known = maps.Clone(k.known)
-	k.known[name] = &one
+	k.known[name] = &expiring
 }

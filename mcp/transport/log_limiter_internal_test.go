@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// TestOccasionsAreBounded: however many names there are, few keys are remembered and few lines logged, separately for each kind.
-func TestOccasionsAreBounded(t *testing.T) {
+// TestLogKeysAreBounded: however many names there are, few keys are remembered and few lines logged, separately for each kind.
+func TestLogKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c logLimiter
-		reported := 0
+		logged := 0
 		for i := range 100_000 {
 			if _, due := c.due(logKey{logRefusal, fmt.Sprint("reason", i%3), fmt.Sprint("caller: ", i)}); due {
-				reported++
+				logged++
 			}
 			if i%1000 == 0 {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if len(c.lastByKind[logRefusal]) > maxLogKeys+3 || reported > maxLogKeys+3 {
-			t.Errorf("%d are remembered, %d were told of", len(c.lastByKind[logRefusal]), reported)
+		if len(c.lastByKind[logRefusal]) > maxLogKeys+3 || logged > maxLogKeys+3 {
+			t.Errorf("%d keys are remembered and %d lines logged, want at most %d", len(c.lastByKind[logRefusal]), logged, maxLogKeys+3)
 		}
 		if _, due := c.due(logKey{kind: logToken, what: "reason0", who: "caller: 99999"}); !due {
-			t.Error("another kind is left out")
+			t.Error("a line of another kind is suppressed")
 		}
 		time.Sleep(logEvery)
 		for i := range maxLogKeys - 10 {
 			if _, due := c.due(logKey{logRefusal, "reason0", fmt.Sprint("new", i)}); !due {
-				t.Errorf("the old make no room for the %d. of the new", i)
+				t.Errorf("old keys are not dropped: new key %d is suppressed", i)
 				break
 			}
 		}
 		for i := range 20 {
 			c.due(logKey{logRefusal, "reason2", fmt.Sprint("more", i)})
 		}
-		if left, due := c.due(logKey{logRefusal, "reason1", "one more"}); !due || left < 30_000 {
-			t.Errorf("those beyond: %v, %d left out", due, left)
+		if suppressed, due := c.due(logKey{logRefusal, "reason1", "one more"}); !due || suppressed < 30_000 {
+			t.Errorf("the shared key: due %t, %d suppressed, want at least 30000", due, suppressed)
 		}
 	})
 }
@@ -55,6 +55,6 @@ func TestPlainAddress(t *testing.T) {
 		}
 	}
 	if from := (&remote{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.forwardedFor() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
-		t.Errorf("several headers: %s", from.forwardedFor())
+		t.Errorf("several X-Forwarded-For headers: %s", from.forwardedFor())
 	}
 }

@@ -11,8 +11,8 @@ import (
 // logLines collects the lines of a log.
 type logLines struct{ syncbuf.Buffer }
 
-// of returns the lines with a message.
-func (l *logLines) of(message string) []string {
+// lines returns the lines with a message.
+func (l *logLines) lines(message string) []string {
 	var all []string
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, "msg="+message+" ") || strings.Contains(line, `msg="`+message+`"`) {
@@ -41,7 +41,7 @@ func (c *refusalCounts) refused(reason string) {
 	c.by[reason]++
 }
 
-func (c *refusalCounts) of(reason string) int {
+func (c *refusalCounts) count(reason string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[reason]

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestRevokedWhileItRuns: running calls are canceled when their caller's token is revoked, and others continue.
-func TestRevokedWhileItRuns(t *testing.T) {
+// TestRevokedDuringCall: running calls are canceled when their caller's token is revoked, and others continue.
+func TestRevokedDuringCall(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -22,11 +22,11 @@ func TestRevokedWhileItRuns(t *testing.T) {
 				ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
 				s.SetAccess(&transport.Access{Callers: mcptest.Callers{"bob": mcptest.Staff["bob"]}})
 				if body := <-ann; !strings.Contains(body, "cancelled") {
-					t.Errorf("whose token is gone: %s", body)
+					t.Errorf("the call of the revoked caller was not canceled: %s", body)
 				}
 				select {
 				case body := <-bob:
-					t.Errorf("another: %s", body)
+					t.Errorf("the call of another caller ended: %s", body)
 				case <-time.After(50 * time.Millisecond):
 				}
 				s.SetAccess(&transport.Access{Callers: mcptest.Callers{}})
@@ -36,8 +36,8 @@ func TestRevokedWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestRevokedAtTheLastMoment: a change of rights just before a message is handled refuses it, and one just after ends it.
-func TestRevokedAtTheLastMoment(t *testing.T) {
+// TestRevokedBeforeHandling: a change of rights just before a message is handled refuses it, and one just after ends it.
+func TestRevokedBeforeHandling(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"in a session": false, "without one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRevokedAtTheLastMoment(t *testing.T) {
 				}
 				body := <-mcptest.BeginCall(t, url, "ann", `{"steps":[{"fn":"shop.echo"}]}`, stateless)
 				if !strings.Contains(body, "nothing of this was done") || s.shop.calls.Load() != 0 {
-					t.Errorf("%s, and %d calls", body, s.shop.calls.Load())
+					t.Errorf("%d calls, want none: %s", s.shop.calls.Load(), body)
 				}
 			})
 		})

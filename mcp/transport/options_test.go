@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := test.o.Limits(test.tokens); got != test.want {
-			t.Errorf("%+v, want %+v", got, test.want)
+			t.Errorf("limits %+v, want %+v", got, test.want)
 		}
 	}
 }

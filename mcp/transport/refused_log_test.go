@@ -12,40 +12,40 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestAFloodOfRefusals: repeated refusals are logged now and then and counted each time; one caller's lines do not suppress
+// TestRepeatedRefusals: repeated refusals are logged now and then and counted each time; one caller's lines do not suppress
 // another's.
-func TestAFloodOfRefusals(t *testing.T) {
+func TestRepeatedRefusals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var logged logLines
 		var counted refusalCounts
 		s := serve(t, func(o *transport.Options) { o.Log, o.Refused = logged.log(slog.LevelInfo), counted.refused })
 		url := s.inMemory(t, &transport.Access{Callers: mcptest.Staff})
-		const each = 20
-		for range each {
+		const perCaller = 20
+		for range perCaller {
 			for _, token := range []string{"ann", "bob"} {
 				mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token, "Mcp-Session-Id": "made up"})
 			}
 		}
-		for _, who := range []string{"token:ann", "token:bob"} {
+		for _, caller := range []string{"token:ann", "token:bob"} {
 			n := 0
-			for _, line := range logged.of("refused") {
-				if strings.Contains(line, "reason=session caller="+who+" remote=") {
+			for _, line := range logged.lines("refused") {
+				if strings.Contains(line, "reason=session caller="+caller+" remote=") {
 					n++
 				}
 			}
 			if n != 1 {
-				t.Errorf("%d lines for %d requests of %s that were refused", n, each, who)
+				t.Errorf("%d lines for %d refused requests of %s, want 1", n, perCaller, caller)
 			}
 		}
-		if n := counted.of("session"); n != 2*each {
-			t.Errorf("%d are counted, want %d", n, 2*each)
+		if n := counted.count("session"); n != 2*perCaller {
+			t.Errorf("%d refusals are counted, want %d", n, 2*perCaller)
 		}
 	})
 }
 
-// TestLeftOut: the next line says how many were left out.
-func TestLeftOut(t *testing.T) {
+// TestSuppressedLogCount: the next line says how many were left out.
+func TestSuppressedLogCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var logged logLines
@@ -59,20 +59,20 @@ func TestLeftOut(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		var got []string
-		for _, line := range logged.of("refused") {
+		for _, line := range logged.lines("refused") {
 			_, rest, _ := strings.Cut(line, "reason=")
 			got = append(got, strings.Replace(rest, " remote=?", "", 1))
 		}
 		if want := "busy caller=token:ann|busy caller=token:ann left_out=99|busy caller=token:ann"; strings.Join(got, "|") != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		s.shop.enough <- struct{}{}
+		s.shop.finish <- struct{}{}
 		<-slow
 	})
 }
 
-// TestWhoWasRefused: the log shows where a refused request came from, and nothing of its token.
-func TestWhoWasRefused(t *testing.T) {
+// TestRefusedRemote: the log shows where a refused request came from, and nothing of its token.
+func TestRefusedRemote(t *testing.T) {
 	t.Parallel()
 	var logged logLines
 	s := serve(t, func(o *transport.Options) { o.Log = logged.log(slog.LevelInfo) })
@@ -86,29 +86,30 @@ func TestWhoWasRefused(t *testing.T) {
 		{"Authorization": "Bearer ann", "Host": "evil.example", "X-Forwarded-For": "203.0.113.9"},
 	} {
 		if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode < 400 {
-			t.Errorf("%d. %d", i, r.StatusCode)
+			t.Errorf("request %d: status %d, want a refusal", i, r.StatusCode)
 		}
 	}
 	const five = `"192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.1, 192.0.2.2"`
-	tokens := strings.Join(logged.of("a token was refused"), "\n")
+	tokens := strings.Join(logged.lines("a token was refused"), "\n")
 	for _, want := range []string{
 		"reason=token remote=127.0.0.1 error=", `reason=scope remote=127.0.0.1 forwarded="203.0.113.7, 2001:db8::1" error=insufficient_scope`,
 		`forwarded="?, 198.51.100.4, fe80::1, 2001:db8::2"`, "forwarded=" + five,
 	} {
 		if !strings.Contains(tokens, want) {
-			t.Errorf("%q is not in\n%s", want, tokens)
+			t.Errorf("the log lacks %q:\n%s", want, tokens)
 		}
 	}
-	if hosts := strings.Join(logged.of("refused"), "\n"); !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
-		t.Errorf("of a host: %s", hosts)
+	hosts := strings.Join(logged.lines("refused"), "\n")
+	if !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
+		t.Errorf("the log of the refused host: %s", hosts)
 	}
 	if text := logged.String(); strings.Contains(text, "s3cr3t") {
 		t.Errorf("the log shows a token:\n%s", text)
 	}
 }
 
-// TestWhoWasRefusedInASession: the log shows the sender of the refused request, not that of the request that began the session.
-func TestWhoWasRefusedInASession(t *testing.T) {
+// TestRefusedRemoteInSession: the log shows the sender of the refused request, not that of the request that began the session.
+func TestRefusedRemoteInSession(t *testing.T) {
 	t.Parallel()
 	var logged logLines
 	s := serve(t, func(o *transport.Options) { o.Log, o.CallerCalls = logged.log(slog.LevelInfo), 1 })
@@ -120,16 +121,16 @@ func TestWhoWasRefusedInASession(t *testing.T) {
 	for range 3 {
 		mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"info","arguments":{}}}`, headers)
 	}
-	if all := logged.of("refused"); len(all) != 1 || !strings.Contains(all[0],
+	if all := logged.lines("refused"); len(all) != 1 || !strings.Contains(all[0],
 		"reason=busy caller=token:ann remote=127.0.0.1 forwarded=203.0.113.2") {
-		t.Errorf("%q", all)
+		t.Errorf("got %q, want one line with the second sender", all)
 	}
-	s.shop.enough <- struct{}{}
+	s.shop.finish <- struct{}{}
 	<-slow
 }
 
-// TestUncheckedTokensInTheLog: refused tokens do not fill the log.
-func TestUncheckedTokensInTheLog(t *testing.T) {
+// TestRefusedTokensDoNotFillLog: refused tokens do not fill the log.
+func TestRefusedTokensDoNotFillLog(t *testing.T) {
 	t.Parallel()
 	var log syncbuf.Buffer
 	s := serve(t, func(o *transport.Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -142,6 +143,6 @@ func TestUncheckedTokensInTheLog(t *testing.T) {
 		}
 	}
 	if text := log.String(); strings.Contains(text, "checked") {
-		t.Error(text)
+		t.Errorf("unchecked tokens are logged: %s", text)
 	}
 }

@@ -19,12 +19,12 @@ func slowCall(t *testing.T, s *testServer, url, token string, stateless bool) <-
 	return answered
 }
 
-// TestKeysTakenBackWhileItRuns: a caller's calls and streams end when its key is revoked, even if there are no other requests. Those of
+// TestKeyRevokedDuringCall: a caller's calls and streams end when its key is revoked, even if there are no other requests. Those of
 // other callers continue.
-func TestKeysTakenBackWhileItRuns(t *testing.T) {
+func TestKeyRevokedDuringCall(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]func(*testServer){"by itself": func(*testServer) {},
-		"when it is told to": func(s *testServer) { s.RecheckCallers() }} {
+	for name, recheck := range map[string]func(*testServer){"by itself": func(*testServer) {},
+		"after RecheckCallers": func(s *testServer) { s.RecheckCallers() }} {
 		for version, stateless := range map[string]bool{"2025-11-25": false, "2026-07-28": true} {
 			t.Run(name+", "+version, func(t *testing.T) {
 				t.Parallel()
@@ -32,24 +32,24 @@ func TestKeysTakenBackWhileItRuns(t *testing.T) {
 					s, k := serve(t, nil), newKeyring()
 					url := s.inMemory(t, &transport.Access{Callers: k})
 					ann, bob := slowCall(t, s, url, "ann", stateless), slowCall(t, s, url, "bob", stateless)
-					stream, other := streamOf(t, url, "ann"), streamOf(t, url, "eve")
-					k.without("ann")
-					how(s)
-					if body := soon(t, "the call of whose key is gone ends", ann); !strings.Contains(body, "cancelled") {
-						t.Errorf("whose key is gone: %s", body)
+					stream, other := openStream(t, url, "ann"), openStream(t, url, "eve")
+					k.revoke("ann")
+					recheck(s)
+					if body := await(t, "the end of the call of the revoked caller", ann); !strings.Contains(body, "cancelled") {
+						t.Errorf("the call of the revoked caller was not canceled: %s", body)
 					}
-					soon(t, "the stream of whose key is gone ends", stream)
+					await(t, "the end of the stream of the revoked caller", stream)
 					select {
 					case body := <-bob:
-						t.Errorf("another's call: %s", body)
+						t.Errorf("the call of another caller ended: %s", body)
 					case <-other:
-						t.Error("another's stream has ended")
+						t.Error("the stream of another caller ended")
 					case <-time.After(50 * time.Millisecond):
 					}
-					if _, _, now := k.count(); (now > 0) != (name != "by itself") {
-						t.Errorf("it was to be looked at now %d times", now)
+					if _, _, immediate := k.counts(); (immediate > 0) != (name != "by itself") {
+						t.Errorf("%d immediate refreshes", immediate)
 					}
-					k.without("bob")
+					k.revoke("bob")
 					s.RecheckCallers()
 					<-bob
 				})
@@ -58,8 +58,8 @@ func TestKeysTakenBackWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestNobodyLooks: keys are refreshed only by requests and while something is open.
-func TestNobodyLooks(t *testing.T) {
+// TestNoKeyRefreshWhenIdle: keys are refreshed only by requests and while something is open.
+func TestNoKeyRefreshWhenIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := serve(t, nil), newKeyring()
@@ -68,60 +68,60 @@ func TestNobodyLooks(t *testing.T) {
 			t.Fatal(body)
 		}
 		time.Sleep(time.Minute)
-		if _, looked, _ := k.count(); looked != 0 {
-			t.Errorf("with nothing open it was looked %d times", looked)
+		if _, refreshes, _ := k.counts(); refreshes != 0 {
+			t.Errorf("%d refreshes while nothing is open, want none", refreshes)
 		}
 		running := slowCall(t, s, url, "ann", true)
-		polltest.Until(t, "it is looked again", func() bool { _, looked, _ := k.count(); return looked > 1 })
-		s.shop.enough <- struct{}{}
+		polltest.Until(t, "the keys are refreshed again", func() bool { _, refreshes, _ := k.counts(); return refreshes > 1 })
+		s.shop.finish <- struct{}{}
 		<-running
 	})
 }
 
-// TestOtherKeys: new keys under which a caller keeps its rights end nothing, and are checked only once.
-func TestOtherKeys(t *testing.T) {
+// TestNewKeysSameRights: new keys under which a caller keeps its rights end nothing, and are checked only once.
+func TestNewKeysSameRights(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := serve(t, nil), newKeyring()
 		url := s.inMemory(t, &transport.Access{Callers: k})
 		ann := slowCall(t, s, url, "ann", true)
-		k.without("nobody")
+		k.revoke("nobody")
 		s.RecheckCallers()
-		before, _, _ := k.count()
+		before, _, _ := k.counts()
 		s.RecheckCallers()
-		if after, _, _ := k.count(); after != before {
-			t.Errorf("nothing has changed since, and %d tokens were verified", after-before)
+		if after, _, _ := k.counts(); after != before {
+			t.Errorf("%d tokens were verified again although the keys are unchanged", after-before)
 		}
-		s.shop.enough <- struct{}{}
+		s.shop.finish <- struct{}{}
 		if body := <-ann; !strings.Contains(body, "late") {
-			t.Errorf("it did not end as it would have: %s", body)
+			t.Errorf("the call did not complete: %s", body)
 		}
 	})
 }
 
-// TestExpiredWhileItRuns: a call outlasts its token, even through a change of access, and is canceled when its key is revoked. No
+// TestTokenExpiresDuringCall: a call outlasts its token, even through a change of access, and is canceled when its key is revoked. No
 // call begins with the expired token.
-func TestExpiredWhileItRuns(t *testing.T) {
+func TestTokenExpiresDuringCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, k := serve(t, nil), newKeyring()
 		url := s.inMemory(t, &transport.Access{Callers: k})
-		k.expiring("ann", time.Second)
+		k.setExpiry("ann", time.Second)
 		answered := slowCall(t, s, url, "ann", true)
 		time.Sleep(time.Second)
 		if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
-			t.Errorf("it begins a session: %d", r.StatusCode)
+			t.Errorf("a session with an expired token: status %d, want 401", r.StatusCode)
 		}
 		s.SetAccess(&transport.Access{Callers: k})
-		k.without("nobody")
+		k.revoke("nobody")
 		s.RecheckCallers()
 		synctest.Wait()
 		if len(answered) > 0 {
-			t.Errorf("it has ended with its token: %s", <-answered)
+			t.Errorf("the call ended when its token expired: %s", <-answered)
 		}
-		k.without("ann")
+		k.revoke("ann")
 		s.RecheckCallers()
-		if body := soon(t, "an expired token's call, whose key is gone, ends", answered); !strings.Contains(body, "cancelled") {
+		if body := await(t, "the end of the call after its key is revoked", answered); !strings.Contains(body, "cancelled") {
 			t.Error(body)
 		}
 	})

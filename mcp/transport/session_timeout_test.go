@@ -13,7 +13,7 @@ import (
 // TestSessionTimeout: an idle session ends after its timeout, but not while a call runs in it.
 func TestSessionTimeout(t *testing.T) {
 	t.Parallel()
-	for name, accept := range map[string]string{"past the SDK": accepted, "by the SDK": "text/event-stream, application/json"} {
+	for name, accept := range map[string]string{"direct": accepted, "by the SDK": "text/event-stream, application/json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -26,20 +26,20 @@ func TestSessionTimeout(t *testing.T) {
 				}()
 				<-s.shop.started
 				time.Sleep(3 * time.Hour)
-				s.shop.enough <- struct{}{}
+				s.shop.finish <- struct{}{}
 				if text := <-answered; !strings.Contains(text, "late") {
 					t.Errorf("a call of three hours: %s", text)
 				}
 				for range 3 {
 					time.Sleep(59 * time.Minute)
 					if status, text := post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"chain","arguments":{}}}`); status != http.StatusOK {
-						t.Errorf("used again: %d %s", status, text)
+						t.Errorf("a call before the timeout: %d %s", status, text)
 					}
 				}
 				time.Sleep(61 * time.Minute)
 				synctest.Wait()
 				if status, text := post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound || s.Stats().Sessions != 0 {
-					t.Errorf("not used: %d %s, %d sessions", status, text, s.Stats().Sessions)
+					t.Errorf("after the timeout: %d %s, %d sessions", status, text, s.Stats().Sessions)
 				}
 			})
 		})

@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
-// TestListenEnds: a stream that was opened by a message ends with its caller's rights, whatever the headers say.
-func TestListenEnds(t *testing.T) {
+// TestListenEndsWithRights: a stream that was opened by a message ends with its caller's rights, whatever the headers say.
+func TestListenEndsWithRights(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{"2026-07-28": false, "2025-11-25": true} {
 		s := serve(t, func(o *transport.Options) { o.Stateless = stateless })
@@ -51,25 +51,25 @@ func TestListenEnds(t *testing.T) {
 	}
 }
 
-// TestSessionsAtOnce: one caller gets a quarter of the sessions, even if it begins many at the same time.
-func TestSessionsAtOnce(t *testing.T) {
+// TestConcurrentSessionLimit: one caller gets a quarter of the sessions, even if it begins many at the same time.
+func TestConcurrentSessionLimit(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(o *transport.Options) { o.MaxSessions = 20 })
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	began := map[int]int{}
+	statuses := map[int]int{}
 	for range 40 {
 		all.Go(func() {
 			r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"})
 			mu.Lock()
 			defer mu.Unlock()
-			began[r.StatusCode]++
+			statuses[r.StatusCode]++
 		})
 	}
 	all.Wait()
-	if began[200] != 5 || began[503] != 35 || s.Stats().Sessions != 5 {
-		t.Errorf("%v, %d sessions", began, s.Stats().Sessions)
+	if statuses[200] != 5 || statuses[503] != 35 || s.Stats().Sessions != 5 {
+		t.Errorf("statuses %v, %d sessions; want 5 sessions and 35 refusals", statuses, s.Stats().Sessions)
 	}
 }
 
@@ -113,8 +113,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestNoSession: a client of a version with sessions that sends no id learns what is missing.
-func TestNoSession(t *testing.T) {
+// TestMissingSessionID: a client of a version with sessions that sends no id learns what is missing.
+func TestMissingSessionID(t *testing.T) {
 	t.Parallel()
 	url := serve(t, nil).http(t, anyone)
 	for _, method := range []string{"tools/list", "tools/call", "notifications/initialized"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
-// slowly serves a handler as ServeHTTP does, in fake time; get requests it and returns what a client can read of the answer.
-func slowly(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get func() (net.Conn, *bufio.Reader))) {
+// serveWriter serves a handler as ServeHTTP does, in fake time; get requests it and returns what a client can read of the answer.
+func serveWriter(t *testing.T, handler http.HandlerFunc, test func(t *testing.T, get func() (net.Conn, *bufio.Reader))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,16 +48,16 @@ func TestSlowReader(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"one write": func(w http.ResponseWriter, _ *http.Request) {
 			if n, err := io.WriteString(w, text); n != len(text) || err != nil {
-				t.Errorf("%d of %d bytes are written: %v", n, len(text), err)
+				t.Errorf("wrote %d of %d bytes: %v", n, len(text), err)
 			}
 		},
-		"an answer, long after another": func(w http.ResponseWriter, _ *http.Request) {
+		"a pause within the answer": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, text[:1<<19])
 			w.(http.Flusher).Flush()
 			time.Sleep(time.Hour)
 			_, _ = io.WriteString(w, text[1<<19:])
 		},
-		"an end, long after the answer": func(w http.ResponseWriter, _ *http.Request) {
+		"a pause before the end": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, text)
 			w.(http.Flusher).Flush()
 			time.Sleep(time.Hour)
@@ -65,7 +65,7 @@ func TestSlowReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			slowly(t, handler, func(t *testing.T, get func() (net.Conn, *bufio.Reader)) {
+			serveWriter(t, handler, func(t *testing.T, get func() (net.Conn, *bufio.Reader)) {
 				conn, reader := get()
 				defer conn.Close()
 				began := time.Now()
@@ -80,18 +80,18 @@ func TestSlowReader(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if took := time.Since(began); !errors.Is(err, io.EOF) || got.String() != text || took < 4*time.Minute {
-					t.Errorf("%d of %d bytes after %v: %v", got.Len(), len(text), took, err)
+					t.Errorf("read %d of %d bytes after %v: %v", got.Len(), len(text), took, err)
 				}
 			})
 		})
 	}
 }
 
-// TestNoReader: a client that does not read is disconnected.
-func TestNoReader(t *testing.T) {
+// TestClientDoesNotRead: a client that does not read is disconnected.
+func TestClientDoesNotRead(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)
-	slowly(t, func(w http.ResponseWriter, _ *http.Request) {
+	serveWriter(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write(make([]byte, 10*writeChunk))
 		failed <- err
 	}, func(t *testing.T, get func() (net.Conn, *bufio.Reader)) {
@@ -106,10 +106,10 @@ func TestNoReader(t *testing.T) {
 		select {
 		case err := <-failed:
 			if took := time.Since(began); err == nil || took > 2*writeTimeout {
-				t.Errorf("%v after %v", err, took)
+				t.Errorf("the write ended with %v after %v, want an error within %v", err, took, 2*writeTimeout)
 			}
 		default:
-			t.Error("it is waited for still")
+			t.Error("the write did not end")
 		}
 	})
 }

@@ -19,7 +19,7 @@ func FuzzWith(f *testing.F) {
 			return
 		}
 		if got := With(json.RawMessage(object), key, json.RawMessage(value)); !json.Valid(got) && json.Valid([]byte(object)) {
-			t.Errorf("%s", got)
+			t.Errorf("With returns invalid JSON: %s", got)
 		}
 		if got := With(json.RawMessage(object), key, nil); gjson.ParseBytes(got).Map()[key].Exists() {
 			t.Errorf("%s still has %q", got, key)
@@ -40,12 +40,12 @@ func TestMetaOfRawResults(t *testing.T) {
 	} {
 		got, err := json.Marshal(&result{ResultBase: sdk.ResultBase{Meta: sdk.Meta{"a/b": "id"}}, body: json.RawMessage(body)})
 		if err != nil || string(got) != want {
-			t.Errorf("%s: %v %s, want %s", body, err, got, want)
+			t.Errorf("%s: got %s, want %s (%v)", body, got, want, err)
 		}
 		plain, err := json.Marshal(&result{body: json.RawMessage(body)})
 		var compact bytes.Buffer
 		if json.Compact(&compact, []byte(body)) != nil || err != nil || string(plain) != compact.String() {
-			t.Errorf("%s: %v %s", body, err, plain)
+			t.Errorf("%s: without _meta: got %s (%v)", body, plain, err)
 		}
 	}
 }

@@ -38,9 +38,9 @@ func readArguments(raw []byte, into any) *argumentReader {
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
-		_, twice := a.values[name]
+		_, duplicate := a.values[name]
 		switch {
-		case twice:
+		case duplicate:
 			a.fault(fault.BadRequest, fault.Key("", name), "%q is given twice", name)
 		case !slices.Contains(known, name):
 			f := fault.New(fault.UnknownField, "unknown field %q: known are %s", name, strings.Join(known, ", "))
@@ -52,8 +52,8 @@ func readArguments(raw []byte, into any) *argumentReader {
 		return len(a.faults) < maxArgumentFaults
 	})
 	for i, name := range known {
-		value, given := a.values[name]
-		if !given {
+		value, ok := a.values[name]
+		if !ok {
 			continue
 		}
 		switch p := fields.Field(i).Addr().Interface().(type) {
@@ -80,13 +80,13 @@ func (a *argumentReader) fault(code fault.Code, at, format string, args ...any) 
 	a.faults = append(a.faults, f)
 }
 
-func (a *argumentReader) wrong(name, want string) {
+func (a *argumentReader) wrongType(name, want string) {
 	a.fault(fault.BadRequest, fault.Key("", name), "%s must be %s", name, want)
 }
 
 func (a *argumentReader) flag(name string, v gjson.Result, into *bool) {
 	if !v.IsBool() {
-		a.wrong(name, "true or false")
+		a.wrongType(name, "true or false")
 		return
 	}
 	*into = v.Bool()
@@ -94,7 +94,7 @@ func (a *argumentReader) flag(name string, v gjson.Result, into *bool) {
 
 func (a *argumentReader) text(name string, v gjson.Result, into *string) {
 	if v.Type != gjson.String {
-		a.wrong(name, "a string")
+		a.wrongType(name, "a string")
 		return
 	}
 	*into = v.Str
@@ -107,15 +107,15 @@ func (a *argumentReader) texts(name string, v gjson.Result, into *[]string, limi
 		return
 	}
 	var list []string
-	good := v.IsArray()
+	ok := v.IsArray()
 	v.ForEach(func(_, element gjson.Result) bool {
-		good = good && element.Type == gjson.String
+		ok = ok && element.Type == gjson.String
 		list = append(list, element.Str)
-		return good && len(list) <= limit
+		return ok && len(list) <= limit
 	})
 	switch {
-	case !good:
-		a.wrong(name, "an array of strings")
+	case !ok:
+		a.wrongType(name, "an array of strings")
 	case len(list) > limit:
 		a.fault(fault.LimitExceeded, fault.Key("", name), "%s has more than %d elements: ask in several calls", name, limit)
 	default:
@@ -126,7 +126,7 @@ func (a *argumentReader) texts(name string, v gjson.Result, into *[]string, limi
 // number reads a positive integer.
 func (a *argumentReader) number(name string, v gjson.Result, into *int) {
 	if v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || v.Num < 1 || v.Num > math.MaxInt32 {
-		a.wrong(name, "a whole number from 1 to "+itoa(math.MaxInt32))
+		a.wrongType(name, "a whole number from 1 to "+itoa(math.MaxInt32))
 		return
 	}
 	*into = int(v.Num)
@@ -139,14 +139,14 @@ var fetchFields = chain.FetchFields()
 // as is a query with any mode but query.
 func (c *call) fetch() *sdk.CallToolResult {
 	root := gjson.ParseBytes(c.args)
-	holder := root
+	fields := root
 	if token := root.Get("continuation_token"); !token.Exists() || token.Type == gjson.Null {
-		holder = root.Get("params")
+		fields = root.Get("params")
 	}
 	request := []byte{'{'}
-	holder.ForEach(func(key, value gjson.Result) bool {
+	fields.ForEach(func(key, value gjson.Result) bool {
 		name := key.String()
-		if !slices.Contains(fetchFields, name) || name == "query" && holder.Get("mode").Str != "query" {
+		if !slices.Contains(fetchFields, name) || name == "query" && fields.Get("mode").Str != "query" {
 			return true
 		}
 		if len(request) > 1 {

@@ -30,11 +30,11 @@ type backgroundRun struct {
 	updated   time.Time
 	cancelled bool // by its caller
 
-	ended  time.Time // zero: it is running
-	status journal.Status
-	code   fault.Code    // "": ok
-	token  string        // of its answer; "": it could not be stored
-	life   time.Duration // of its answer, at most
+	ended    time.Time // zero: it is running
+	status   journal.Status
+	code     fault.Code    // "": ok
+	token    string        // of its answer; "": it could not be stored
+	lifetime time.Duration // of its answer, at most
 }
 
 func (b *backgroundRuns) add(r *backgroundRun) {
@@ -44,15 +44,15 @@ func (b *backgroundRuns) add(r *backgroundRun) {
 		b.byID = map[string]*backgroundRun{}
 	}
 	for id, other := range b.byID {
-		if !other.ended.IsZero() && time.Since(other.ended) > max(other.life, budget.DefaultMaxTTL) {
+		if !other.ended.IsZero() && time.Since(other.ended) > max(other.lifetime, budget.DefaultMaxTTL) {
 			delete(b.byID, id)
 		}
 	}
 	b.byID[r.ID] = r
 }
 
-// of returns the current state of a caller's run; false: this process does not have it.
-func (b *backgroundRuns) of(id, caller string) (backgroundRun, bool) {
+// find returns the current state of a caller's run; false: this process does not have it.
+func (b *backgroundRuns) find(id, caller string) (backgroundRun, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.byID[id]
@@ -120,7 +120,7 @@ func (b *backgroundRuns) end(r *backgroundRun, a *chain.Answer, stored chain.Sto
 		return
 	}
 	r.ended = time.Now()
-	r.updated, r.token, r.life, r.status = r.ended, stored.Token, stored.Life, journal.OK
+	r.updated, r.token, r.lifetime, r.status = r.ended, stored.Token, stored.Life, journal.OK
 	if a.Error == nil {
 		return
 	}
@@ -146,12 +146,12 @@ type runProgress struct {
 
 // runInfo describes the progress of one of the caller's runs.
 func (c *call) runInfo(id string) *sdk.CallToolResult {
-	r, here := c.toolset.server.runs.of(id, c.caller.ID)
-	if here && r.ended.IsZero() {
+	r, ok := c.toolset.server.runs.find(id, c.caller.ID)
+	if ok && r.ended.IsZero() {
 		return c.backgroundRun(&r)
 	}
 	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-	if here && (err != nil || !past.Row.Last.After(r.ended)) { // else it was resumed since, and not in the background
+	if ok && (err != nil || !past.Row.Last.After(r.ended)) { // else it was resumed since, and not in the background
 		return c.backgroundRun(&r)
 	}
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *call) backgroundRun(r *backgroundRun) *sdk.CallToolResult {
 		Millis: int(time.Since(r.Began).Milliseconds())}
 	if !r.ended.IsZero() {
 		shown.Status, shown.Code, shown.Millis = r.status, r.code, int(r.ended.Sub(r.Began).Milliseconds())
-		if _, life, err := c.now.Engine.StoredResult(c.ctx, r.token, c.caller); err == nil {
-			shown.offer(chain.StoredAnswer{Token: r.token, Life: life})
+		if _, lifetime, err := c.now.Engine.StoredResult(c.ctx, r.token, c.caller); err == nil {
+			shown.offer(chain.StoredAnswer{Token: r.token, Life: lifetime})
 		} else {
 			shown.Note = noteOf(r.status, id)
 		}

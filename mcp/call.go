@@ -135,14 +135,14 @@ func (c *call) run() *sdk.CallToolResult {
 }
 
 // call calls one function.
-func (c *call) call(one *chain.Call) *sdk.CallToolResult {
-	return c.answer(c.now.Engine.Call(c.context(one.Args), one, c.caller))
+func (c *call) call(request *chain.Call) *sdk.CallToolResult {
+	return c.answer(c.now.Engine.Call(c.context(request.Args), request, c.caller))
 }
 
 // context returns the context for a request to the engine.
 func (c *call) context(request []byte) context.Context {
-	if make := c.now.Context; make != nil {
-		return make(c.ctx, request)
+	if withContext := c.now.Context; withContext != nil {
+		return withContext(c.ctx, request)
 	}
 	return c.ctx
 }

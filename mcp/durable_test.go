@@ -290,7 +290,7 @@ func TestDurableTasks(t *testing.T) {
 		workers.setDown(down)
 		now := other("tasks/get", params)
 		if now.Get("status").Str != "working" || !strings.Contains(now.Get("statusMessage").Str, note) {
-			t.Errorf("down: %t: %s", down, now.Raw)
+			t.Errorf("workers down: %t: got %s, want %q", down, now.Raw, note)
 		}
 	}
 	workers.setDown(false)

@@ -126,8 +126,8 @@ type toolsetKey struct {
 func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 	key := toolsetKey{r, surface}
 	s.mu.Lock()
-	f, made := s.toolsets[key]
-	if !made {
+	f, ok := s.toolsets[key]
+	if !ok {
 		f = s.newToolset(r, surface)
 		s.toolsets[key] = f
 	}

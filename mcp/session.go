@@ -24,9 +24,9 @@ type session struct {
 }
 
 // newSession returns the session of a new client.
-func newSession(f *toolset, of *transport.Session) *session {
-	n := &session{Session: of, toolset: f, signatures: map[string]knownSignature{}, stored: &steps.Session{}}
-	n.view = f.openView(of.SDK)
+func newSession(f *toolset, ts *transport.Session) *session {
+	n := &session{Session: ts, toolset: f, signatures: map[string]knownSignature{}, stored: &steps.Session{}}
+	n.view = f.openView(ts.SDK)
 	return n
 }
 

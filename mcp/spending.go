@@ -35,8 +35,8 @@ type callSpending struct {
 	passed  []string // texts of an upstream's answer that is passed on
 }
 
-// soFar returns the tokens spent and the highest mark that the client was warned of.
-func (s *spending) soFar() (tokens, warned int) {
+// totals returns the tokens spent and the highest mark that the client was warned of.
+func (s *spending) totals() (tokens, warned int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens, s.warned
@@ -49,7 +49,7 @@ func (o *Options) minAnswer() int { return 2 * budget.MinTokensFor(o.Counter) }
 // tokens.
 func (c *call) beginSpending() {
 	s := &callSpending{session: c.session, options: &c.now.Options}
-	s.tokens, s.warned = c.session.spending.soFar()
+	s.tokens, s.warned = c.session.spending.totals()
 	c.spending = s
 	if s.tokens >= s.options.SessionTokens {
 		c.caller.MaxTotalTokens = s.options.minAnswer()

@@ -93,7 +93,7 @@ func (c *call) offerTask(id string) {
 	if !ok {
 		return
 	}
-	begun, ok := c.toolset.server.runs.of(id, c.caller.ID)
+	begun, ok := c.toolset.server.runs.find(id, c.caller.ID)
 	if !ok { // workers have it
 		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
 		if err != nil {
@@ -176,19 +176,19 @@ var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there 
 
 // getTask answers tasks/get.
 func (f *toolset) getTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	r, here := f.server.runs.of(id, c.ID)
-	if !here {
+	r, ok := f.server.runs.find(id, c.ID)
+	if !ok {
 		return c.journaledTask(ctx, id)
 	}
 	t := taskOf(&r)
 	if r.ended.IsZero() {
 		return t, nil
 	}
-	answer, life, err := c.now.Engine.StoredResult(ctx, r.token, &c.Caller)
+	answer, lifetime, err := c.now.Engine.StoredResult(ctx, r.token, &c.Caller)
 	if err != nil {
 		return nil, errNoTask
 	}
-	ttl := (time.Since(r.Began) + life).Milliseconds()
+	ttl := (time.Since(r.Began) + lifetime).Milliseconds()
 	if t.TTL = &ttl; t.Status == taskCompleted {
 		t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}, IsError: r.code != ""})
 	}

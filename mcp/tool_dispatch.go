@@ -95,10 +95,10 @@ func (c *call) help(d *groups.Dispatcher, r *groups.Request) *sdk.CallToolResult
 	if r.Lite != nil {
 		o.Lite = *r.Lite
 	}
-	answer, given := d.Help(r.Help, o)
+	answer, taught := d.Help(r.Help, o)
 	result, whole := c.deliver(answer, r.MaxTotalTokens)
 	if whole {
-		for _, function := range given {
+		for _, function := range taught {
 			c.session.learn(entries[function], false)
 		}
 	}

@@ -60,8 +60,8 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	if !hints.ReadOnlyHint {
 		hints.DestructiveHint = &destroys
 	}
-	if outside := false; spec.Local {
-		hints.OpenWorldHint = &outside
+	if openWorld := false; spec.Local {
+		hints.OpenWorldHint = &openWorld
 	}
 	return hints
 }
@@ -100,13 +100,13 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 // splitOptions removes lite and verify from the arguments of a function that does not declare them.
 func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
-	mine := func(name string) gjson.Result {
+	undeclared := func(name string) gjson.Result {
 		if entry.Argument(name) != "" {
 			return gjson.Result{}
 		}
 		return root.Get(name)
 	}
-	lite, full := mine("lite"), mine("verify")
+	lite, full := undeclared("lite"), undeclared("verify")
 	if !lite.Exists() && !full.Exists() {
 		return c.args, false, nil
 	}

@@ -220,7 +220,7 @@ func (c *call) show(result *findings, entries []*steps.Entry, f *searchArguments
 		return
 	}
 	count := c.now.Counter
-	left := c.limit(searchTokens, 0) - count.Count(marshal(result), -1) - noteTokens
+	remaining := c.limit(searchTokens, 0) - count.Count(marshal(result), -1) - noteTokens
 	for _, entry := range entries {
 		if f.Schema {
 			result.Functions = append(result.Functions, marshal(schemaOf(entry)))
@@ -233,17 +233,17 @@ func (c *call) show(result *findings, entries []*steps.Entry, f *searchArguments
 		}
 		shown := marshal(signatureLine(entry, entry.Summary()))
 		if f.Names != nil {
-			if whole := marshal(signatureLine(entry, entry.Spec().Description)); count.Count(whole, left) <= left {
+			if whole := marshal(signatureLine(entry, entry.Spec().Description)); count.Count(whole, remaining) <= remaining {
 				shown = whole
 			}
 		}
-		cost := count.Count(shown, left)
-		if cost > left {
+		cost := count.Count(shown, remaining)
+		if cost > remaining {
 			result.Functions = append(result.Functions, marshal(entry.Spec().Name))
 			result.Note = "the answer is full: ask for these functions by names"
 			continue
 		}
-		left -= cost
+		remaining -= cost
 		result.Functions, result.signatures = append(result.Functions, shown), append(result.signatures, entry)
 	}
 }

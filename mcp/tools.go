@@ -56,9 +56,9 @@ var hostHints = sdk.Meta{"anthropic/alwaysLoad": true}
 
 // reach is what a caller can affect.
 type reach struct {
-	writes   bool // some function does more than read
-	destroys bool
-	outside  bool // some function may reach beyond this machine
+	writes    bool // some function does more than read
+	destroys  bool
+	openWorld bool // some function may reach beyond this machine
 }
 
 // reachOf returns the reach of a view. For sources whose functions are not known it assumes whatever the caller could use.
@@ -66,7 +66,7 @@ func reachOf(view *steps.View) (can reach) {
 	add := func(spec *steps.Spec) {
 		can.writes = can.writes || spec.Effect != steps.Read
 		can.destroys = can.destroys || spec.Effect == steps.Destroy
-		can.outside = can.outside || !spec.Local
+		can.openWorld = can.openWorld || !spec.Local
 	}
 	for _, entry := range view.Registry().All() {
 		add(entry.Spec())
@@ -88,7 +88,7 @@ func (f *toolset) listBuiltins(can reach) []*tool {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schema, Meta: hostHints}
 		tools = append(tools, &tool{answer: t.answer, Tool: shown, listed: raw.Before(marshal(shown), "annotations", marshal(hints))})
 	}
-	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": can.outside}
+	reads := map[string]bool{"readOnlyHint": true, "openWorldHint": can.openWorld}
 	for i := range builtinTools {
 		t := &builtinTools[i]
 		if t.name != "chain" {
@@ -97,7 +97,7 @@ func (f *toolset) listBuiltins(can reach) []*tool {
 		}
 		schema, hints := f.withHoisted(schemaOfTool(t.name).InputSchema), reads
 		if can.writes {
-			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": can.destroys, "openWorldHint": can.outside}
+			hints = map[string]bool{"readOnlyHint": false, "destructiveHint": can.destroys, "openWorldHint": can.openWorld}
 		}
 		add(t, schema, hints)
 		if f.server != nil && f.server.opts().ReadTool {

@@ -41,6 +41,6 @@ func TestTrace(t *testing.T) {
 	overStdio := s.stdio(t, reader, nil)
 	mcptest.Ask(t, overStdio, "info", `{}`)
 	if got := <-traces; got != [3]string{"info", "", ""} {
-		t.Errorf("overStdio stdio: %q", got)
+		t.Errorf("over stdio: %q", got)
 	}
 }

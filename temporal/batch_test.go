@@ -289,7 +289,7 @@ func TestPoison(t *testing.T) {
 	}
 	if code := gjson.Get(lines[2], "error.code").Str; code != "internal" || !strings.Contains(lines[2], "its workers ended each time") ||
 		deaths < 10 {
-		t.Errorf("%d workers deaths, want at least 10; the poisonous chain: %s", deaths, lines[2])
+		t.Errorf("%d workers died, want at least 10; the poisonous chain: %s", deaths, lines[2])
 	}
 	s.record(t, "parked", batchID.FindString(message))
 	s.poison(nil)

@@ -24,7 +24,7 @@ func Default() *Limiter {
 }
 
 // New returns a limiter of concurrent heavy work: each for one caller, all for all callers.
-func New(each, all int) *Limiter { return &Limiter{slots: newSlots(each, all)} }
+func New(perCaller, total int) *Limiter { return &Limiter{slots: newSlots(perCaller, total)} }
 
 // Acquire waits for a slot for heavy work of a caller. release frees it. Work with a slot must not wait for anything, least of all for
 // another slot. The error is the context's.

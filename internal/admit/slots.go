@@ -8,10 +8,10 @@ import (
 )
 
 // slots are two semaphores: one for each caller and one for all callers. Both serve in order of arrival. A waiter for the second holds
-// the first, so at most `each` waiters of one caller are ahead of others.
+// the first, so at most perCaller waiters of one caller are ahead of others.
 type slots struct {
-	each int64
-	all  *semaphore.Weighted
+	perCaller int64
+	all       *semaphore.Weighted
 
 	mu      sync.Mutex
 	callers map[string]*callerSlots
@@ -23,45 +23,45 @@ type callerSlots struct {
 	users int
 }
 
-func newSlots(each, all int) *slots {
-	return &slots{each: int64(each), all: semaphore.NewWeighted(int64(all)), callers: map[string]*callerSlots{}}
+func newSlots(perCaller, total int) *slots {
+	return &slots{perCaller: int64(perCaller), all: semaphore.NewWeighted(int64(total)), callers: map[string]*callerSlots{}}
 }
 
 // acquire waits for a slot. release frees it. The error is the context's.
 func (s *slots) acquire(ctx context.Context, caller string) (release func(), err error) {
-	mine := s.join(caller)
-	if err := mine.Acquire(ctx, 1); err != nil {
-		s.release(caller, mine)
+	sem := s.join(caller)
+	if err := sem.Acquire(ctx, 1); err != nil {
+		s.release(caller, sem)
 		return nil, err
 	}
 	if err := s.all.Acquire(ctx, 1); err != nil {
-		mine.Release(1)
-		s.release(caller, mine)
+		sem.Release(1)
+		s.release(caller, sem)
 		return nil, err
 	}
 	return func() {
 		s.all.Release(1) // first, so that another waiting caller precedes this one's next call
-		mine.Release(1)
-		s.release(caller, mine)
+		sem.Release(1)
+		s.release(caller, sem)
 	}, nil
 }
 
 func (s *slots) join(caller string) *callerSlots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mine := s.callers[caller]
-	if mine == nil {
-		mine = &callerSlots{Weighted: semaphore.NewWeighted(s.each)}
-		s.callers[caller] = mine
+	sem := s.callers[caller]
+	if sem == nil {
+		sem = &callerSlots{Weighted: semaphore.NewWeighted(s.perCaller)}
+		s.callers[caller] = sem
 	}
-	mine.users++
-	return mine
+	sem.users++
+	return sem
 }
 
-func (s *slots) release(caller string, mine *callerSlots) {
+func (s *slots) release(caller string, sem *callerSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if mine.users--; mine.users == 0 {
+	if sem.users--; sem.users == 0 {
 		delete(s.callers, caller)
 	}
 }

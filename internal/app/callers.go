@@ -26,19 +26,19 @@ func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
 }
 
 // openCallers creates the table of callers. The issuer's keys stay open through a reload that does not change their location.
-func (a *App) openCallers(c *config.Access) (wrong []*fault.Error) {
+func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
 	if c.JWT != nil {
 		o.JWT = acceptedTokens(c.JWT)
-		where := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
-		keys, release, err := acquire(&a.process.pool, where, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
+		key := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
+		keys, release, err := acquire(&a.process.pool, key, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
 		if err == nil { // otherwise auth.New reports the fault, along with all others
 			o.Keys = keys
 			a.closers = append(a.closers, closer(release))
 		}
 	}
-	a.callers, wrong = auth.New(o)
-	return wrong
+	a.callers, faults = auth.New(o)
+	return faults
 }
 
 // exposure reports why the configuration would admit unintended callers; nil: it does not. At is relative to /access.

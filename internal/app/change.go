@@ -125,10 +125,10 @@ func (r *reloader) warnLost(before *App) {
 
 // storeIdentity returns what identifies the result store. User and password do not: results are found with other credentials, too.
 func (a *App) storeIdentity() string {
-	where := config.Or(a.config.Results.Store, a.defaultStore())
-	server, err := url.Parse(where)
+	store := config.Or(a.config.Results.Store, a.defaultStore())
+	server, err := url.Parse(store)
 	if err != nil {
-		return where
+		return store
 	}
 	server.User = nil
 	return server.String()

@@ -16,11 +16,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ActFor prepares as and the returned context for a worker that acts for a server's caller c: with c's view of this app's functions, as
-// part of c's trace, until c's token expires. Call end when the work has ended.
-func (a *App) ActFor(ctx context.Context, as *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
-	as.ID, as.Rights, as.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
-	as.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
+// ActFor prepares caller and the returned context for a worker that acts for c, a caller of a server: with c's view of this app's
+// functions, as part of c's trace, until c's token expires. Call end when the work has ended.
+func (a *App) ActFor(ctx context.Context, caller *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
+	caller.ID, caller.Rights, caller.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
+	caller.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
 	ctx = telemetry.WithCall(ctx, "", c.TraceParent, c.TraceState)
 	if c.Expires.IsZero() {
 		return ctx, func() {}
@@ -36,7 +36,7 @@ type engines struct {
 	opened map[string]durable.Engine
 }
 
-func (e *engines) of(ctx context.Context, a *App) (durable.Engine, error) {
+func (e *engines) engine(ctx context.Context, a *App) (durable.Engine, error) {
 	key := a.EngineURL() + " " + a.Scope()
 	e.mu.Lock()
 	engine := e.opened[key]
@@ -110,12 +110,12 @@ const startTime = 10 * time.Second
 func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	as := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
-	as.TraceParent, as.TraceState = steps.Trace(ctx)
-	engine, err := d.of(ctx, d.app)
+	caller := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
+	caller.TraceParent, caller.TraceState = steps.Trace(ctx)
+	engine, err := d.engine(ctx, d.app)
 	if err == nil {
 		single := &durable.Single{Engine: engine, Store: d.app.BatchStore()}
-		err = single.Start(ctx, batchOf(run.HandedRun), run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: as})
+		err = single.Start(ctx, batchOf(run.HandedRun), run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: caller})
 	}
 	if err == nil {
 		return nil
@@ -129,7 +129,7 @@ func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.D
 
 // Answer implements mcp.Durable.
 func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
-	engine, err := d.of(ctx, d.app)
+	engine, err := d.engine(ctx, d.app)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 
 // State implements mcp.Durable.
 func (d *durableRuns) State(ctx context.Context, run chain.HandedRun) (running, idle bool, err error) {
-	engine, err := d.of(ctx, d.app)
+	engine, err := d.engine(ctx, d.app)
 	if err != nil {
 		return false, false, err
 	}
@@ -161,7 +161,7 @@ func (d *durableRuns) State(ctx context.Context, run chain.HandedRun) (running, 
 
 // Cancel implements mcp.Durable.
 func (d *durableRuns) Cancel(ctx context.Context, run chain.HandedRun) error {
-	engine, err := d.of(ctx, d.app)
+	engine, err := d.engine(ctx, d.app)
 	if err != nil {
 		return err
 	}

@@ -221,19 +221,19 @@ func (e *examination) commands(started bool) {
 }
 
 func (e *examination) command(source string, o *mcpsource.Options, started bool) {
-	desktop, here := mcpsource.FindProgram(o, mcpsource.DesktopPath()), mcpsource.FindProgram(o, os.Getenv("PATH"))
+	onDesktop, inShell := mcpsource.FindProgram(o, mcpsource.DesktopPath()), mcpsource.FindProgram(o, os.Getenv("PATH"))
 	switch {
-	case desktop.Path == "" && here.Path == "" && started:
-	case desktop.Path == "" && here.Path == "":
+	case onDesktop.Path == "" && inShell.Path == "" && started:
+	case onDesktop.Path == "" && inShell.Path == "":
 		e.add(CheckCommand, source, StatusFail, o.Command+" is not found", "install it, or write its whole path as command")
-	case desktop.Path == "":
+	case onDesktop.Path == "":
 		e.add(CheckCommand, source, StatusWarn,
-			o.Command+" is "+here.Path+" here; a desktop app does not find it", "write "+here.Path+" as command")
-	case desktop.Added:
+			o.Command+" is "+inShell.Path+" here; a desktop app does not find it", "write "+inShell.Path+" as command")
+	case onDesktop.Added:
 		e.add(CheckCommand, source, StatusOK,
-			o.Command+" is "+desktop.Path+", in a folder that onecall adds to the PATH of a desktop program", "")
+			o.Command+" is "+onDesktop.Path+", in a folder that onecall adds to the PATH of a desktop program", "")
 	default:
-		e.add(CheckCommand, source, StatusOK, o.Command+" is "+desktop.Path, "")
+		e.add(CheckCommand, source, StatusOK, o.Command+" is "+onDesktop.Path, "")
 	}
 }
 

@@ -155,10 +155,10 @@ func documentFiles(c *config.OpenAPI) []string {
 		return nil
 	}
 	folder, files := filepath.Dir(*c.Spec), []string{*c.Spec}
-	left := int64(maxDocument)
+	remaining := int64(maxDocument)
 	for i := 0; i < len(files) && i < maxDocumentFiles; i++ {
-		text := readRegular(files[i], left)
-		left -= int64(len(text))
+		text := readRegular(files[i], remaining)
+		remaining -= int64(len(text))
 		for _, match := range fileReference.FindAllSubmatch(text, -1) {
 			other := string(match[1])
 			if strings.Contains(other, "://") || !filepath.IsLocal(filepath.FromSlash(other)) {

@@ -44,9 +44,9 @@ func renameConflicts(c *config.File, embedded []string) (faults []*fault.Error) 
 		at, folded := fault.Key("/functions", pattern)+"/rename", steps.FoldName(*rename)
 		from, _, _ := strings.Cut(pattern, ".")
 		source, _, dotted := strings.Cut(*rename, ".")
-		other, twice := renamed[folded]
+		other, duplicate := renamed[folded]
 		switch {
-		case twice:
+		case duplicate:
 			faults = append(faults, c.FaultAt(at, fault.New(fault.BadRequest, "%s gets this name too: choose another for one of the two",
 				fault.Clip(other, 60))))
 		case isEmbedded[folded]:

@@ -18,13 +18,13 @@ func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 	if err != nil { // the mode's fault is reported by config; the rest is checked as for enforce
 		mode = ladder.Enforce
 	}
-	made, faults := ladder.New(&ladder.Options{
+	created, faults := ladder.New(&ladder.Options{
 		Mode: mode, Subject: config.Or(c.Ladder.Subject, ""), Rungs: c.Ladder.Rungs, Partial: p.Replay != "", Log: p.log,
 	})
 	for i, f := range faults {
 		faults[i] = c.FaultAt("/ladder", f)
 	}
-	return made, faults
+	return created, faults
 }
 
 // rung returns the engine's lookup of a function's rung; nil: there is no ladder.

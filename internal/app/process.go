@@ -130,10 +130,10 @@ type caches struct {
 	all []*cache.Cache
 }
 
-func (c *caches) add(one *cache.Cache) {
+func (c *caches) add(added *cache.Cache) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = append(c.all, one)
+	c.all = append(c.all, added)
 }
 
 func (c *caches) remove(one *cache.Cache) {

@@ -69,8 +69,8 @@ func (r *reloader) close() error {
 
 // run waits for reasons to reload. Reasons that arrive during a reload count as one.
 func (r *reloader) run(ctx context.Context) {
-	look := time.NewTicker(pollInterval)
-	defer look.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,7 +86,7 @@ func (r *reloader) run(ctx context.Context) {
 			}
 			r.reload(ctx, true)
 			r.notify("READY=1")
-		case <-look.C:
+		case <-poll.C:
 			if r.changed() {
 				r.reload(ctx, false)
 			}

@@ -50,7 +50,7 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	}
 	slices.Sort(known)
 	known = slices.Compact(known)
-	look := func(at, name string) {
+	checkArgument := func(at, name string) {
 		if slices.ContainsFunc(registry.All(), func(e *steps.Entry) bool { return e.Argument(name) != "" }) {
 			return
 		}
@@ -59,10 +59,10 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 		unused = append(unused, f)
 	}
 	for alias, name := range c.Aliases {
-		look(fault.Key("/aliases", alias), name)
+		checkArgument(fault.Key("/aliases", alias), name)
 	}
 	for i, name := range c.Hoist {
-		look(fault.Index("/hoist", i), name)
+		checkArgument(fault.Index("/hoist", i), name)
 	}
 	return unused
 }
@@ -117,13 +117,13 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 	if count <= manyTools {
 		return nil
 	}
-	instead := "surface: chain shows three tools for all"
+	remedy := "surface: chain shows three tools for all"
 	if surface == mcp.SurfaceDispatch {
-		instead = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain " +
+		remedy = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain " +
 			"shows three tools for all"
 	}
 	return fault.New(fault.BadRequest, "the surface %s shows %d functions as tools of their own, whose schemas a model reads at each turn: %s",
-		surface, count, instead)
+		surface, count, remedy)
 }
 
 // warnUnmatchedGuards warns of settings that guard functions but match none: a misspelled name guards nothing.

@@ -38,7 +38,7 @@ func TestWatchChanged(t *testing.T) {
 		}()
 		now, ok := w.Changed(t.Context(), before)
 		if elapsed := time.Since(began); !ok || elapsed < 2*time.Second+10*watchInterval {
-			t.Errorf("changed: %t, elapsed %v; want it once the file is stable", ok, elapsed)
+			t.Errorf("changed: %t after %v, want a change once the file is stable", ok, elapsed)
 		}
 		if !now.Equal(w.State()) || now.Equal(before) {
 			t.Error("Changed does not return the current state")

@@ -73,11 +73,11 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 	result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
 	if !show {
 		result["approved"] = !deny
-		goesOn, err := c.decided(ctx, a, id)
+		continues, err := c.decided(ctx, a, id)
 		switch {
 		case err != nil:
 			c.noticef("workers see the decision within ten minutes: %s", fault.Message(err))
-		case goesOn:
+		case continues:
 			c.noticef("its workers go on with it")
 		case !deny:
 			c.noticef("onecall resume%s %s makes them", c.configFlag(), id)

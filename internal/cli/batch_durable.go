@@ -162,7 +162,7 @@ func (d *batchRun) answer(ctx context.Context, out *output) error {
 	}
 	first, status, code := error(nil), journal.OK, fault.Code("")
 	ok := 0
-	err := d.each(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a cancelled batch has answers, too
+	err := d.forEachAnswer(context.WithoutCancel(ctx), func(answer *chain.Answer) error { // a cancelled batch has answers, too
 		d.showWarnings("", answer)
 		if answer.OK {
 			ok++
@@ -185,8 +185,8 @@ func (d *batchRun) answer(ctx context.Context, out *output) error {
 	return first
 }
 
-// each calls handle with the answer of each chain of the batch, in order.
-func (d *batchRun) each(ctx context.Context, handle func(*chain.Answer) error) error {
+// forEachAnswer calls handle with the answer of each chain of the batch, in order.
+func (d *batchRun) forEachAnswer(ctx context.Context, handle func(*chain.Answer) error) error {
 	return d.latest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
 		if r != nil && r.Answer != nil {
 			return handle(r.ChainAnswer())

@@ -10,10 +10,10 @@ import (
 func (s *streams) writeComparison(r *comparison) error {
 	var b bytes.Buffer
 	row := func(what, chain, waves, calls string) {
-		if s.narrow() && what != "" {
+		if s.isNarrow() && what != "" {
 			fmt.Fprintf(&b, "%s\n  chain: %s\n  side by side: %s\n  one by one: %s\n", what, chain, waves, calls)
 		}
-		if s.narrow() {
+		if s.isNarrow() {
 			return
 		}
 		fmt.Fprintf(&b, "%-30s%10s%21s%19s\n", what, chain, waves, calls)
@@ -30,7 +30,7 @@ func (s *streams) writeComparison(r *comparison) error {
 		row(what, formatShortMillis(at.Chain), formatShortMillis(at.Waves), formatShortMillis(at.Calls))
 	}
 	write := s.writeRows
-	if s.narrow() {
+	if s.isNarrow() {
 		write = s.writeText
 	}
 	if err := write(b.Bytes()); err != nil {

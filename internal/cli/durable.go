@@ -194,12 +194,12 @@ func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durab
 
 // results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
 func (d *batchRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
-	b, about := d.batch(round), &d.record.Rounds[round]
+	b, recorded := d.batch(round), &d.record.Rounds[round]
 	later, parked := map[int][]durable.Assignment{}, map[durable.ChunkItem]*fault.Error{}
-	for _, next := range about.Progress.Assignments {
+	for _, next := range recorded.Progress.Assignments {
 		later[next.Chunk] = append(later[next.Chunk], next)
 	}
-	for _, p := range about.Progress.Parked {
+	for _, p := range recorded.Progress.Parked {
 		parked[p.ChunkItem] = durable.ParkedFault(p.Refused, "onecall-temporal resume "+d.id+" tries it again")
 	}
 	n := 0
@@ -214,7 +214,7 @@ func (d *batchRun) results(ctx context.Context, round int, handle func(position,
 			if f := parked[durable.ChunkItem{Chunk: chunk, Item: item}]; f != nil {
 				r = &durable.Result{Error: f}
 			}
-			if err := handle(about.position(n), chunk, item, r); err != nil {
+			if err := handle(recorded.position(n), chunk, item, r); err != nil {
 				return err
 			}
 			n++
@@ -284,7 +284,7 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 	}
 	d.record.Rounds[0].Progress = &p
 	var answer *chain.Answer
-	err = d.each(context.WithoutCancel(ctx), func(result *chain.Answer) error { answer = result; return nil })
+	err = d.forEachAnswer(context.WithoutCancel(ctx), func(result *chain.Answer) error { answer = result; return nil })
 	return answer, err
 }
 

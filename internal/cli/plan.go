@@ -152,14 +152,14 @@ func (r *planRow) draw(b *strings.Builder, at, name, width int) {
 		writeWrapped(b, r.heading, 0, width)
 	case 2+at+2+name+2+minDetails <= width:
 		indent := 2 + at + 2 + name + 2
-		writeWrapped(b, "  "+padded(r.at, at)+"  "+padded(r.name, name)+"  "+r.details, indent, width)
+		writeWrapped(b, "  "+pad(r.at, at)+"  "+pad(r.name, name)+"  "+r.details, indent, width)
 	default:
 		writeWrapped(b, "  "+r.at+" "+r.name, 4, width)
 		writeWrapped(b, "    "+r.details, 4, width)
 	}
 }
 
-func padded(text string, width int) string {
+func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-uniseg.StringWidth(text), 0))
 }
 
@@ -170,8 +170,8 @@ func writeWrapped(b *strings.Builder, line string, indent, width int) {
 		indent = 0
 	}
 	for uniseg.StringWidth(line) > width {
-		fitting := fittingPrefix(line, width)
-		cut := len(fitting)
+		prefix := fittingPrefix(line, width)
+		cut := len(prefix)
 		if blank := strings.LastIndexByte(line[:min(cut+1, len(line))], ' '); strings.TrimSpace(line[:max(blank, 0)]) != "" {
 			cut = blank
 		}

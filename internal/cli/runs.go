@@ -21,26 +21,26 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// withJournal opens the app and calls do. It fails if there is no journal.
-func (c *cli) withJournal(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
+// withJournal opens the app and calls run. It fails if there is no journal.
+func (c *cli) withJournal(ctx context.Context, o app.Options, run func(*app.App) error) (err error) {
 	return c.withApp(ctx, o, func(a *app.App) error {
 		if a.Journal == nil {
 			return errNoJournal
 		}
-		return do(a)
+		return run(a)
 	})
 }
 
 var errNoJournal = opErrorf("runs are not recorded: the configuration says journal: {store: off}")
 
-// withApp opens the app and calls do. If the journal cannot be read, it reports that and the exit status is that of unavailable.
-func (c *cli) withApp(ctx context.Context, o app.Options, do func(*app.App) error) (err error) {
+// withApp opens the app and calls run. If the journal cannot be read, it reports that and the exit status is that of unavailable.
+func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer closeInto(a, &err)
-	err = do(a)
+	err = run(a)
 	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
 		c.noticef("onecall: %s", f.Message)
 		return exitError(f.Code.Exit())
@@ -201,12 +201,12 @@ func childCounts(p journal.Parts, total int) string {
 // table writes rows under a header. At a narrow terminal it writes each value on a line of its own, after its header.
 func (c *cli) table(head string, rows int, row func(i int) string) error {
 	var b bytes.Buffer
-	if c.narrow() {
-		heads := strings.Split(strings.TrimLeft(head, "\n"), "\t")
+	if c.isNarrow() {
+		columns := strings.Split(strings.TrimLeft(head, "\n"), "\t")
 		for i := range rows {
 			b.WriteByte('\n')
-			for i, cell := range strings.SplitN(row(i), "\t", len(heads)) {
-				if cell = strings.TrimSpace(heads[i] + " " + textfile.Printable(cell)); cell != heads[i] {
+			for i, cell := range strings.SplitN(row(i), "\t", len(columns)) {
+				if cell = strings.TrimSpace(columns[i] + " " + textfile.Printable(cell)); cell != columns[i] {
 					b.WriteString(cell + "\n")
 				}
 			}
@@ -229,7 +229,7 @@ func (c *cli) table(head string, rows int, row func(i int) string) error {
 }
 
 // narrow reports whether the terminal has too few columns for a table.
-func (s *streams) narrow() bool { return s.outTerminal && s.outWidth() < 40 }
+func (s *streams) isNarrow() bool { return s.outTerminal && s.outWidth() < 40 }
 
 // writeRows writes the rows of a table. At a terminal they are cut to its width.
 func (s *streams) writeRows(text []byte) error {

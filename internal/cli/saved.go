@@ -281,8 +281,8 @@ func (c *cli) savedFunction(file *chainfile.File) string {
 func (c *cli) chainFolders() []string {
 	folders := []string{"", app.ChainsFolder("")}
 	path, _ := config.Find(c.configPath) // loading reports its faults
-	if beside := app.ChainsFolder(path); beside != folders[1] {
-		folders = append(folders, beside)
+	if folder := app.ChainsFolder(path); folder != folders[1] {
+		folders = append(folders, folder)
 	}
 	return folders
 }

@@ -123,8 +123,8 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	hangups, unhang := hangups() // first, so that a hangup during start or end does not end the server
-	defer unhang()
+	hangups, stopHangups := hangups() // first, so that a hangup during start or end does not end the server
+	defer stopHangups()
 	lines := logline.NewQueue(c.err)
 	defer lines.Close()
 	c.err = lines

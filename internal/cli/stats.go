@@ -40,13 +40,13 @@ func (c *cli) writeStats(stats *history.Stats) error {
 		s := &stats.Functions[i]
 		return fmt.Sprintf("%s\t%d\t%d\t%.1f ms\t%.1f ms", s.Name, s.Count, s.Failures, s.P50, s.P95)
 	})
-	for _, sums := range []struct {
+	for _, group := range []struct {
 		name string
 		list []history.Sum
 	}{{"CHAIN", stats.Chains}, {"CALLER", stats.Callers}, {"DAY", stats.Days}} {
-		header := "\n" + sums.name + "\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT"
-		err = errors.Join(err, c.table(header, len(sums.list), func(i int) string {
-			s := &sums.list[i]
+		header := "\n" + group.name + "\tRUNS\tFAILURES\tP50\tP95\tCALLS\tROUND TRIPS SAVED\tTOKENS\tKEPT OUT"
+		err = errors.Join(err, c.table(header, len(group.list), func(i int) string {
+			s := &group.list[i]
 			name := s.Name
 			if name == "" {
 				name = "-"

@@ -178,11 +178,11 @@ func (s *streams) showTable(list *toolList) error {
 	}
 	nameWidth = min(nameWidth, max(width/2, 12))
 	line := func(fn, effect, tokens, text string) {
-		if s.narrow() {
+		if s.isNarrow() {
 			fmt.Fprintf(&b, "%s\n  %s %s\n", fn, effect, tokens)
 			return
 		}
-		start := fmt.Sprintf("%s  %-7s  %6s  ", fitted(fn, nameWidth), effect, tokens)
+		start := fmt.Sprintf("%s  %-7s  %6s  ", fit(fn, nameWidth), effect, tokens)
 		if space := width - uniseg.StringWidth(start); space > 0 {
 			start += truncate(text, space)
 		}
@@ -218,9 +218,9 @@ func truncate(text string, width int) string {
 	return b.String() + "…"
 }
 
-// fitted cuts or pads a text to a width in columns.
-func fitted(text string, width int) string {
-	return padded(truncate(text, width), width)
+// fit cuts or pads a text to a width in columns.
+func fit(text string, width int) string {
+	return pad(truncate(text, width), width)
 }
 
 func (s *streams) writeTable(list *toolList) error {

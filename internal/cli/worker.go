@@ -178,13 +178,13 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 // runHandedOver continues a run that a server has handed over, on behalf of the server's caller. The journal has its chain.
 func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) (*durable.Result, error) {
 	caller := &chain.Caller{Log: c.logFunc()}
-	acting, end := a.ActFor(ctx, caller, ch.Caller)
+	callerCtx, end := a.ActFor(ctx, caller, ch.Caller)
 	defer end()
 	past, err := a.Journal.Read(ctx, ch.Run, &caller.ID)
 	var f *fault.Error
 	switch {
-	case acting.Err() != nil && ctx.Err() == nil:
-		f, _ = fault.As(context.Cause(acting))
+	case callerCtx.Err() != nil && ctx.Err() == nil:
+		f, _ = fault.As(context.Cause(callerCtx))
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, journal.ErrUnreadable), err == nil && past.Scope != a.Scope():
 		f = fault.New(fault.BadRequest, "the worker's journal has no run %s (any more): the server and its workers need the same one", ch.Run)
 	case err != nil:
@@ -197,7 +197,7 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 		r.Rights = ch.Caller.Results
 		return r, nil
 	}
-	r, err := runOnce(acting, a, ch, fmt.Appendf(nil, `{"key":%s}`, jsonText(past.Row.CallersKey())), caller)
+	r, err := runOnce(callerCtx, a, ch, fmt.Appendf(nil, `{"key":%s}`, jsonText(past.Row.CallersKey())), caller)
 	if err != nil {
 		return nil, err
 	}

@@ -56,8 +56,8 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 	return h.with(true, func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 }
 
-func (h *logHandler) with(grouped bool, make func(slog.Handler) slog.Handler) slog.Handler {
-	return &logHandler{next: make(h.next), bare: h.bare, made: append(slices.Clip(h.made), make), grouped: grouped}
+func (h *logHandler) with(grouped bool, derive func(slog.Handler) slog.Handler) slog.Handler {
+	return &logHandler{next: derive(h.next), bare: h.bare, made: append(slices.Clip(h.made), derive), grouped: grouped}
 }
 
 // Handle implements slog.Handler.
@@ -67,11 +67,11 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case len(attrs) == 0:
 	case h.grouped:
-		to := h.bare.WithAttrs(slices.Clone(attrs))
-		for _, make := range h.made {
-			to = make(to)
+		next := h.bare.WithAttrs(slices.Clone(attrs))
+		for _, derive := range h.made {
+			next = derive(next)
 		}
-		return to.Handle(ctx, r)
+		return next.Handle(ctx, r)
 	default:
 		r = r.Clone()
 		r.AddAttrs(attrs...)

@@ -104,8 +104,8 @@ func (t *Telemetry) Identify(ctx context.Context, given string) (context.Context
 	if given == "" {
 		given = newID()
 	}
-	here := &location{chain: given}
-	return context.WithValue(ctx, locationKey{}, here), here.chain
+	current := &location{chain: given}
+	return context.WithValue(ctx, locationKey{}, current), current.chain
 }
 
 // Request implements chain.Observer. Without Identify the request gets an id of its own.
@@ -132,11 +132,11 @@ func (t *Telemetry) Request(ctx context.Context, o *chain.RequestInfo) (context.
 }
 
 // Step implements chain.Observer.
-func (t *Telemetry) Step(ctx context.Context, about chain.StepInfo) (context.Context, func(chain.StepEnd)) {
-	s := &step{t: t, fn: about.Function, effect: about.Effect}
-	s.Context, s.at = ctx, about.At
-	if around := locationOf(ctx); around != nil {
-		s.chain, s.request = around.chain, around.request
+func (t *Telemetry) Step(ctx context.Context, info chain.StepInfo) (context.Context, func(chain.StepEnd)) {
+	s := &step{t: t, fn: info.Function, effect: info.Effect}
+	s.Context, s.at = ctx, info.At
+	if parent := locationOf(ctx); parent != nil {
+		s.chain, s.request = parent.chain, parent.request
 	}
 	if s.request != nil {
 		if t.tracer != nil {

@@ -26,11 +26,11 @@ func WithCall(ctx context.Context, tool, traceparent, tracestate string) context
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 	}
-	here := &location{tool: tool}
-	if around := locationOf(ctx); around != nil {
-		here.chain = around.chain
+	current := &location{tool: tool}
+	if parent := locationOf(ctx); parent != nil {
+		current.chain = parent.chain
 	}
-	return context.WithValue(ctx, locationKey{}, here)
+	return context.WithValue(ctx, locationKey{}, current)
 }
 
 // Attributes of spans. Those of OpenTelemetry are from its conventions for generative AI and MCP, which are in development.

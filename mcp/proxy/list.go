@@ -70,22 +70,22 @@ const (
 
 // list answers one page of a list: of the only upstream that has it, else of the joined list.
 func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	given, l := params(req), p.sessions
+	reqParams, l := params(req), p.sessions
 	l.awaitStart(ctx)
 	original, err := p.localPrompts(ctx, req, next)
 	if err != nil {
 		return nil, err
 	}
 	if upstreams := l.upstreams(listKinds[p.method].match); len(upstreams) == 1 {
-		return p.listOne(ctx, upstreams[0], given, original)
+		return p.listOne(ctx, upstreams[0], reqParams, original)
 	}
-	from, ok := offsetOf(gjson.GetBytes(given, "cursor").String(), p.method)
+	from, ok := offsetOf(gjson.GetBytes(reqParams, "cursor").String(), p.method)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this server did not give this cursor for " + p.method}
 	}
 	items := l.storedPages(p.method)
 	if from == 0 || items == nil {
-		if _, items, err = l.readAll(ctx, p.method, given); err != nil {
+		if _, items, err = l.readAll(ctx, p.method, reqParams); err != nil {
 			return nil, err
 		}
 		items = append(original, items...)
@@ -121,11 +121,11 @@ func (p *clientRequest) localPrompts(ctx context.Context, req sdk.Request, next 
 }
 
 // listOne answers a page of the only upstream that has the list, under its own cursors, after items.
-func (p *clientRequest) listOne(ctx context.Context, u Upstream, given json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
+func (p *clientRequest) listOne(ctx context.Context, u Upstream, reqParams json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
 	l, kind := p.sessions, listKinds[p.method]
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	page, err := l.doRaw(ctx, u, p.method, given)
+	page, err := l.doRaw(ctx, u, p.method, reqParams)
 	if methodNotFound(err) {
 		return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items, nil)
 	}
@@ -220,19 +220,19 @@ func offsetOf(cursor, method string) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
-	number, of, _ := strings.Cut(string(text), " ")
+	number, cursorMethod, _ := strings.Cut(string(text), " ")
 	offset, err := strconv.Atoi(number)
-	return offset, err == nil && offset > 0 && of == method
+	return offset, err == nil && offset > 0 && cursorMethod == method
 }
 
 // readAll lists the items of all upstreams, concurrently. Upstreams that fail are left out unless all fail.
-func (l *sessions) readAll(ctx context.Context, method string, given json.RawMessage) (*routes, []json.RawMessage, error) {
+func (l *sessions) readAll(ctx context.Context, method string, reqParams json.RawMessage) (*routes, []json.RawMessage, error) {
 	kind := listKinds[method]
 	upstreams := l.upstreams(kind.match)
 	lists, errs := make([][]gjson.Result, len(upstreams)), make([]error, len(upstreams))
 	var all sync.WaitGroup
 	for i, u := range upstreams {
-		all.Go(func() { lists[i], errs[i] = l.listAll(ctx, u, method, given) })
+		all.Go(func() { lists[i], errs[i] = l.listAll(ctx, u, method, reqParams) })
 	}
 	all.Wait()
 	j := &joiner{sessions: l, kind: kind, routes: newRoutes()}
@@ -319,11 +319,11 @@ func quote(text string) json.RawMessage {
 }
 
 // listAll returns an upstream's whole list, empty if it does not know the method. Errors are unchanged.
-func (l *sessions) listAll(ctx context.Context, u Upstream, method string, given json.RawMessage) ([]gjson.Result, error) {
+func (l *sessions) listAll(ctx context.Context, u Upstream, method string, reqParams json.RawMessage) ([]gjson.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	kind := listKinds[method]
-	request := raw.With(given, "cursor", nil)
+	request := raw.With(reqParams, "cursor", nil)
 	var entries []gjson.Result
 	seen := map[string]bool{}
 	for range maxListPages {
@@ -352,20 +352,20 @@ func methodNotFound(err error) bool {
 }
 
 // knownRoutes returns the routes of a joined list, which it reads if necessary.
-func (l *sessions) knownRoutes(ctx context.Context, method string, given json.RawMessage) (*routes, error) {
+func (l *sessions) knownRoutes(ctx context.Context, method string, reqParams json.RawMessage) (*routes, error) {
 	l.mu.Lock()
 	r := l.routes[method]
 	l.mu.Unlock()
 	if r != nil {
 		return r, nil
 	}
-	r, _, err := l.readAll(ctx, method, onlyMeta(given))
+	r, _, err := l.readAll(ctx, method, onlyMeta(reqParams))
 	return r, err
 }
 
 // onlyMeta returns params for our own request on behalf of a client's: its _meta only.
-func onlyMeta(given json.RawMessage) json.RawMessage {
-	meta := gjson.GetBytes(given, "_meta")
+func onlyMeta(reqParams json.RawMessage) json.RawMessage {
+	meta := gjson.GetBytes(reqParams, "_meta")
 	if !meta.IsObject() {
 		return json.RawMessage("{}")
 	}

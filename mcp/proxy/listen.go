@@ -50,17 +50,18 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 	offered := l.joined(nil)
 	stream.prompts = want.PromptsListChanged && offered.Prompts != nil && offered.Prompts.ListChanged
 	stream.resources = want.ResourcesListChanged && offered.Resources != nil && offered.Resources.ListChanged
-	given := onlyMeta(params(req))
+	reqParams := onlyMeta(params(req))
 	if offered.Resources != nil && offered.Resources.Subscribe {
 		for _, uri := range want.ResourceSubscriptions {
-			if p.follow(ctx, uri, given) {
+			if p.follow(ctx, uri, reqParams) {
 				stream.uris = append(stream.uris, uri)
 			}
 		}
 	}
 	defer func() {
 		for _, uri := range stream.uris {
-			_, _ = l.unsubscribe(context.WithoutCancel(ctx), uri, raw.With(given, "uri", quote(uri))) // an upstream that is gone has no subscription
+			// An upstream that is gone has no subscription.
+			_, _ = l.unsubscribe(context.WithoutCancel(ctx), uri, raw.With(reqParams, "uri", quote(uri)))
 		}
 	}()
 	if stream.prompts || stream.resources {
@@ -80,9 +81,9 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 			l.forEach(nil, func(session *mcpsource.UpstreamSession) { session.SetReconnect(false) })
 		}
 	}()
-	telling, stop := context.WithCancel(ctx)
+	deliverCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	go stream.deliver(telling)
+	go stream.deliver(deliverCtx)
 	asked := *original.Params
 	want.ResourceSubscriptions = nil
 	asked.Notifications = &want
@@ -99,7 +100,7 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 func (h *listener) any() bool { return h.prompts || h.resources || len(h.uris) > 0 }
 
 // follow subscribes to a resource; all listeners share one subscription.
-func (p *clientRequest) follow(ctx context.Context, uri string, given json.RawMessage) bool {
+func (p *clientRequest) follow(ctx context.Context, uri string, reqParams json.RawMessage) bool {
 	l := p.sessions
 	l.mu.Lock()
 	if w := l.subscriptions[uri]; w != nil {
@@ -114,7 +115,7 @@ func (p *clientRequest) follow(ctx context.Context, uri string, given json.RawMe
 	}
 	subscribing := *p
 	subscribing.method = "resources/subscribe"
-	_, u, err := subscribing.first(ctx, raw.With(given, "uri", quote(uri)), l.upstreams(subscribes))
+	_, u, err := subscribing.first(ctx, raw.With(reqParams, "uri", quote(uri)), l.upstreams(subscribes))
 	if err != nil {
 		return false
 	}

@@ -19,8 +19,8 @@ const codeNotFound = -32002
 
 // read passes on resources/read.
 func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
-	given := params(req)
-	body, _, err := p.first(ctx, given, p.sessions.upstreams(hasResources))
+	reqParams := params(req)
+	body, _, err := p.first(ctx, reqParams, p.sessions.upstreams(hasResources))
 	if err != nil {
 		return nil, err
 	}
@@ -28,14 +28,14 @@ func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodH
 }
 
 // first tries the upstreams that may have a resource until one does not report it as missing.
-func (p *clientRequest) first(ctx context.Context, given json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
-	uri := gjson.GetBytes(given, "uri").String()
-	holders := p.sessions.candidates(ctx, uri, given, upstreams)
+func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
+	uri := gjson.GetBytes(reqParams, "uri").String()
+	holders := p.sessions.candidates(ctx, uri, reqParams, upstreams)
 	var failed error // of an upstream that may have it
 	for _, u := range holders {
-		asked := given
+		asked := reqParams
 		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {
-			asked = raw.With(given, "uri", quote(original))
+			asked = raw.With(reqParams, "uri", quote(original))
 		}
 		body, err := p.sessions.do(ctx, u, p.method, asked)
 		if err == nil || len(holders) == 1 || ctx.Err() != nil {
@@ -67,24 +67,24 @@ func notFound(err error) bool {
 
 // candidates returns the upstreams that may have a resource: the one that lists it, else those with a matching template, else
 // all. Lists that cannot be read are ignored.
-func (l *sessions) candidates(ctx context.Context, uri string, given json.RawMessage, upstreams []Upstream) []Upstream {
+func (l *sessions) candidates(ctx context.Context, uri string, reqParams json.RawMessage, upstreams []Upstream) []Upstream {
 	if len(upstreams) < 2 {
 		return upstreams
 	}
-	among := map[string]bool{}
+	candidateNames := map[string]bool{}
 	for _, u := range upstreams {
-		among[u.Name()] = true
+		candidateNames[u.Name()] = true
 	}
-	if r, err := l.knownRoutes(ctx, "resources/list", given); err == nil {
-		if u := r.upstream[uri]; u != nil && among[u.Name()] {
+	if r, err := l.knownRoutes(ctx, "resources/list", reqParams); err == nil {
+		if u := r.upstream[uri]; u != nil && candidateNames[u.Name()] {
 			return []Upstream{u}
 		}
 	}
 	var holders []Upstream
-	if r, err := l.knownRoutes(ctx, "resources/templates/list", given); err == nil {
+	if r, err := l.knownRoutes(ctx, "resources/templates/list", reqParams); err == nil {
 		seen := map[string]bool{}
 		for _, key := range r.keys {
-			if u := r.upstream[key]; among[u.Name()] && !seen[u.Name()] && matchesTemplate(r.originalKey(key), uri) {
+			if u := r.upstream[key]; candidateNames[u.Name()] && !seen[u.Name()] && matchesTemplate(r.originalKey(key), uri) {
 				seen[u.Name()] = true
 				holders = append(holders, u)
 			}
@@ -122,10 +122,10 @@ func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk
 	if p.sessions.server == nil || p.version >= protocol.Stateless {
 		return next(ctx, p.method, req) // the SDK refuses it
 	}
-	given := params(req)
-	uri := gjson.GetBytes(given, "uri").String()
+	reqParams := params(req)
+	uri := gjson.GetBytes(reqParams, "uri").String()
 	if p.method == "resources/unsubscribe" {
-		body, err := p.sessions.unsubscribe(ctx, uri, given)
+		body, err := p.sessions.unsubscribe(ctx, uri, reqParams)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk
 	if p.sessions.subscribed() >= maxSubscriptions {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many resources are subscribed to: end some subscriptions"}
 	}
-	body, u, err := p.first(ctx, given, p.sessions.upstreams(subscribes))
+	body, u, err := p.first(ctx, reqParams, p.sessions.upstreams(subscribes))
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (l *sessions) subscribed() int {
 func subscribes(c *sdk.ServerCapabilities) bool { return c.Resources != nil && c.Resources.Subscribe }
 
 // unsubscribe ends one client's subscription, and the upstream's when no client is left.
-func (l *sessions) unsubscribe(ctx context.Context, uri string, given json.RawMessage) (json.RawMessage, error) {
+func (l *sessions) unsubscribe(ctx context.Context, uri string, reqParams json.RawMessage) (json.RawMessage, error) {
 	l.mu.Lock()
 	w := l.subscriptions[uri]
 	last := false
@@ -171,9 +171,9 @@ func (l *sessions) unsubscribe(ctx context.Context, uri string, given json.RawMe
 		return json.RawMessage("{}"), nil
 	}
 	if original := l.upstreamKey("resources/list", w.upstream, uri); original != uri {
-		given = raw.With(given, "uri", quote(original))
+		reqParams = raw.With(reqParams, "uri", quote(original))
 	}
-	return l.do(ctx, w.upstream, "resources/unsubscribe", given)
+	return l.do(ctx, w.upstream, "resources/unsubscribe", reqParams)
 }
 
 // isSubscribed reports whether a client subscribed to any resource of an upstream: its notifications may be about parts of it.
@@ -190,16 +190,16 @@ func (l *sessions) isSubscribed(u Upstream) bool {
 
 // prompt passes on prompts/get under the upstream's name of the prompt.
 func (p *clientRequest) prompt(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
-	given := params(req)
-	name := gjson.GetBytes(given, "name").String()
-	u, original := p.sessions.promptOf(ctx, name, given)
+	reqParams := params(req)
+	name := gjson.GetBytes(reqParams, "name").String()
+	u, original := p.sessions.promptOf(ctx, name, reqParams)
 	if u == nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such prompt: list the prompts to see which there are"}
 	}
 	if original != name {
-		given = raw.With(given, "name", quote(original))
+		reqParams = raw.With(reqParams, "name", quote(original))
 	}
-	body, err := p.sessions.do(ctx, u, p.method, given)
+	body, err := p.sessions.do(ctx, u, p.method, reqParams)
 	if err != nil {
 		return nil, err
 	}
@@ -207,13 +207,13 @@ func (p *clientRequest) prompt(ctx context.Context, req sdk.Request, _ sdk.Metho
 }
 
 // promptOf returns the upstream that has a prompt, and its name there; nil: none.
-func (l *sessions) promptOf(ctx context.Context, name string, given json.RawMessage) (Upstream, string) {
+func (l *sessions) promptOf(ctx context.Context, name string, reqParams json.RawMessage) (Upstream, string) {
 	upstreams := l.upstreams(hasPrompts)
 	if len(upstreams) == 1 {
 		return upstreams[0], l.upstreamKey("prompts/list", upstreams[0], name)
 	}
 	for again := false; len(upstreams) > 0; again = true {
-		r, err := l.knownRoutes(ctx, "prompts/list", given)
+		r, err := l.knownRoutes(ctx, "prompts/list", reqParams)
 		if err != nil {
 			return nil, ""
 		}
@@ -230,24 +230,24 @@ func (l *sessions) promptOf(ctx context.Context, name string, given json.RawMess
 
 // complete passes on completion/complete to the upstream of the prompt or template.
 func (p *clientRequest) complete(ctx context.Context, req sdk.Request, _ sdk.MethodHandler) (sdk.Result, error) {
-	given := params(req)
-	ref := gjson.GetBytes(given, "ref")
+	reqParams := params(req)
+	ref := gjson.GetBytes(reqParams, "ref")
 	upstreams := p.sessions.upstreams(hasCompletions)
 	var u Upstream
 	switch ref.Get("type").String() {
 	case "ref/prompt":
-		up, original := p.sessions.promptOf(ctx, ref.Get("name").String(), given)
+		up, original := p.sessions.promptOf(ctx, ref.Get("name").String(), reqParams)
 		if up != nil && original != ref.Get("name").String() {
-			given = raw.With(given, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(original)))
+			reqParams = raw.With(reqParams, "ref", raw.With(json.RawMessage(ref.Raw), "name", quote(original)))
 		}
 		u = up
 	case "ref/resource":
 		uri := ref.Get("uri").String()
 		if some := p.sessions.upstreams(hasResources); len(some) == 1 {
 			u = some[0]
-		} else if r, err := p.sessions.knownRoutes(ctx, "resources/templates/list", given); err == nil && r.upstream[uri] != nil {
+		} else if r, err := p.sessions.knownRoutes(ctx, "resources/templates/list", reqParams); err == nil && r.upstream[uri] != nil {
 			u = r.upstream[uri]
-		} else if holders := p.sessions.candidates(ctx, uri, given, upstreams); len(holders) > 0 {
+		} else if holders := p.sessions.candidates(ctx, uri, reqParams, upstreams); len(holders) > 0 {
 			u = holders[0]
 		}
 	}
@@ -260,7 +260,7 @@ func (p *clientRequest) complete(ctx context.Context, req sdk.Request, _ sdk.Met
 		}
 		u = upstreams[0]
 	}
-	body, err := p.sessions.do(ctx, u, p.method, given)
+	body, err := p.sessions.do(ctx, u, p.method, reqParams)
 	if err != nil {
 		return nil, err
 	}

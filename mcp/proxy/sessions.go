@@ -144,15 +144,15 @@ func params(req sdk.Request) json.RawMessage {
 
 // Reload drops the sessions with upstreams that are no longer configured, which end once drained is closed, and all cached lists.
 func (l *sessions) Reload(drained <-chan struct{}) {
-	stays := map[string]Upstream{}
+	configured := map[string]Upstream{}
 	for _, u := range l.configured() {
-		stays[u.Name()] = u
+		configured[u.Name()] = u
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.routes, l.pages, l.registry = map[string]*routes{}, map[string]*pages{}, nil
 	for name, o := range l.opened {
-		if o.upstream == stays[name] {
+		if o.upstream == configured[name] {
 			continue
 		}
 		delete(l.opened, name)
@@ -167,9 +167,9 @@ func (l *sessions) Reload(drained <-chan struct{}) {
 			}
 		}()
 	}
-	l.tools.retain(stays)
+	l.tools.retain(configured)
 	for uri, w := range l.subscriptions {
-		if w.upstream != stays[w.upstream.Name()] {
+		if w.upstream != configured[w.upstream.Name()] {
 			delete(l.subscriptions, uri)
 		}
 	}
@@ -224,8 +224,8 @@ func (p *clientRequest) rootsChanged(ctx context.Context, req sdk.Request, next 
 	return next(ctx, p.method, req)
 }
 
-// forEach calls do for the open sessions of upstreams that match (nil: all), concurrently.
-func (l *sessions) forEach(match func(Upstream) bool, do func(*mcpsource.UpstreamSession)) {
+// forEach calls f for the open sessions of upstreams that match (nil: all), concurrently.
+func (l *sessions) forEach(match func(Upstream) bool, f func(*mcpsource.UpstreamSession)) {
 	var all sync.WaitGroup
 	for _, u := range l.configured() {
 		l.mu.Lock()
@@ -237,7 +237,7 @@ func (l *sessions) forEach(match func(Upstream) bool, do func(*mcpsource.Upstrea
 		select {
 		case <-o.done:
 			if o.session != nil {
-				all.Go(func() { do(o.session) })
+				all.Go(func() { f(o.session) })
 			}
 		default: // it gets the level when it opens
 		}

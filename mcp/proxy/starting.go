@@ -39,8 +39,8 @@ func (l *sessions) watchStarting() {
 // starting returns the upstreams whose capabilities are not known yet, among those that the caller may know.
 func (l *sessions) starting() (list []Upstream) {
 	for _, u := range l.configured() {
-		isIt := func(s steps.SourceInfo) bool { return s.Name == u.Name() }
-		if u.Capabilities() == nil && slices.ContainsFunc(l.client.View().Sources(), isIt) {
+		isUpstream := func(s steps.SourceInfo) bool { return s.Name == u.Name() }
+		if u.Capabilities() == nil && slices.ContainsFunc(l.client.View().Sources(), isUpstream) {
 			list = append(list, u)
 		}
 	}
@@ -77,9 +77,9 @@ func (l *sessions) announce(starting []Upstream) {
 // announceUpstream announces an upstream's lists, and receives its notifications if a client listens.
 func (l *sessions) announceUpstream(u Upstream, c *sdk.ServerCapabilities) {
 	l.mu.Lock()
-	heard := len(l.listeners) > 0
+	hasListeners := len(l.listeners) > 0
 	l.mu.Unlock()
-	if heard {
+	if hasListeners {
 		if session, err := l.session(l.ctx, u); err == nil {
 			session.SetReconnect(true)
 		}

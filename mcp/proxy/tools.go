@@ -43,8 +43,8 @@ func (t *toolLists) retain(current map[string]Upstream) {
 // set replaces an upstream's functions; nil: not known.
 func (t *toolLists) set(name string, functions []steps.Function) {
 	original := map[string][]steps.Function{}
-	for of, list := range t.functions {
-		original[of] = list
+	for upstream, list := range t.functions {
+		original[upstream] = list
 	}
 	if original[name] = functions; functions == nil {
 		delete(original, name)

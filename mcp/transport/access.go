@@ -133,10 +133,10 @@ func (a *Access) servesHost(host string) bool {
 // sameHost reports whether host, as a client wrote it, is the served one. Case and the default ports of http and https are
 // ignored. Only the names are compared if the client gave no port: a proxy may have removed it.
 func sameHost(allowed, host string) bool {
-	plain := func(h string) string {
+	normalize := func(h string) string {
 		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(h), ":443"), ":80")
 	}
-	if plain(allowed) == plain(host) {
+	if normalize(allowed) == normalize(host) {
 		return true
 	}
 	name, _, err := net.SplitHostPort(allowed)

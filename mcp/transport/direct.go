@@ -39,13 +39,13 @@ func (s *Server) direct(next http.Handler, m *message) http.Handler {
 		}
 		ctx := r.Context()
 		if n != nil {
-			within, end, ok := n.beginDirectCall(ctx, m.id)
+			callCtx, end, ok := n.beginDirectCall(ctx, m.id)
 			if !ok {
 				refuseDuplicate(w, m.id)
 				return
 			}
 			defer end()
-			ctx, call.Session = within, n.SDK
+			ctx, call.Session = callCtx, n.SDK
 		}
 		result, err := answer(ctx, call)
 		respond(w, m.id, result, err)

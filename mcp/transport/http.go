@@ -106,9 +106,9 @@ func (s *Server) httpHandler() http.Handler {
 		if r.ContentLength != 0 { // set even if no handler reads the body: net/http waits for its end
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // supported by net/http's connections
 		}
-		patient := &writer{w}
-		defer patient.extend() // for what net/http writes at the end
-		mux.ServeHTTP(patient, r)
+		slowWriter := &writer{w}
+		defer slowWriter.extend() // for what net/http writes at the end
+		mux.ServeHTTP(slowWriter, r)
 	})
 }
 

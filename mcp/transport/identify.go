@@ -103,9 +103,9 @@ func (s *Server) unchanged(from *identity) bool {
 // expired reports whether the caller's token has expired.
 func (i *identity) expired() bool { return !i.Expires.IsZero() && !time.Now().Before(i.Expires) }
 
-// permitted reports whether an identified caller still has the same rights, even if its token has expired since. sure is false if
+// permitted reports whether an identified caller still has the same rights, even if its token has expired since. checked is false if
 // that could not be checked; ok is true then.
-func (s *Server) permitted(ctx context.Context, from *identity) (ok, sure bool) {
+func (s *Server) permitted(ctx context.Context, from *identity) (ok, checked bool) {
 	a := s.access.Load()
 	keys := a.keysVersion()
 	switch {

@@ -12,23 +12,23 @@ import (
 // lineReader passes on the lines that are well-formed messages. It answers every other line with an error and reads on: one bad
 // line must not end a session.
 type lineReader struct {
-	in      io.ReadCloser
-	reader  *bufio.Reader
-	out     *sharedWriter
-	longest int
-	line    []byte // rest of the line that is being passed on
+	in       io.ReadCloser
+	reader   *bufio.Reader
+	out      *sharedWriter
+	maxBytes int
+	line     []byte // rest of the line that is being passed on
 }
 
-func newLineReader(in io.ReadCloser, out *sharedWriter, longest int) *lineReader {
-	return &lineReader{in: in, reader: bufio.NewReaderSize(in, 64<<10), out: out, longest: longest}
+func newLineReader(in io.ReadCloser, out *sharedWriter, maxBytes int) *lineReader {
+	return &lineReader{in: in, reader: bufio.NewReaderSize(in, 64<<10), out: out, maxBytes: maxBytes}
 }
 
 // Read implements io.Reader.
 func (l *lineReader) Read(p []byte) (int, error) {
 	for len(l.line) == 0 {
-		line, wrong, err := l.next()
-		if wrong != nil && wrong != nullIDError {
-			if _, err := l.out.Write(append(wrong.answer(), '\n')); err != nil {
+		line, bad, err := l.next()
+		if bad != nil && bad != nullIDError {
+			if _, err := l.out.Write(append(bad.answer(), '\n')); err != nil {
 				return 0, err
 			}
 		}
@@ -42,12 +42,12 @@ func (l *lineReader) Read(p []byte) (int, error) {
 }
 
 // next reads one line. It returns a message with its newline, or what is wrong with the line, or neither for an empty line.
-func (l *lineReader) next() (message []byte, wrong *badMessage, err error) {
+func (l *lineReader) next() (message []byte, bad *badMessage, err error) {
 	var line []byte
 	for {
 		piece, err := l.reader.ReadSlice('\n')
-		if len(line)+len(piece) > l.longest {
-			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.longest)}, l.skip(err)
+		if len(line)+len(piece) > l.maxBytes {
+			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.maxBytes)}, l.skip(err)
 		}
 		line = append(line, piece...)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -56,8 +56,8 @@ func (l *lineReader) next() (message []byte, wrong *badMessage, err error) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			return nil, nil, err
 		}
-		if _, wrong := parseEnvelope(line); wrong != nil {
-			return nil, wrong, err
+		if _, bad := parseEnvelope(line); bad != nil {
+			return nil, bad, err
 		}
 		return append(line, '\n'), nil, err
 	}

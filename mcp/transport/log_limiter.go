@@ -43,7 +43,7 @@ const (
 )
 
 // due reports whether to log an event, and how many were suppressed since the last line.
-func (l *logLimiter) due(key logKey) (left int, due bool) {
+func (l *logLimiter) due(key logKey) (suppressed int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -67,8 +67,8 @@ func (l *logLimiter) due(key logKey) (left int, due bool) {
 		last.suppressed++
 		return 0, false
 	}
-	left, last.at, last.suppressed = last.suppressed, now, 0
-	return left, true
+	suppressed, last.at, last.suppressed = last.suppressed, now, 0
+	return suppressed, true
 }
 
 // prune drops old events of a kind, at most once a second. The caller holds l.mu.

@@ -32,21 +32,21 @@ func revoked() *fault.Error {
 // A request may outlast its token: a caller may finish what it has begun, and other limits bound how long that takes.
 func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &openRequest{from, cancel}
+	open := &openRequest{from, cancel}
 	s.mu.Lock()
-	s.open[one] = true
+	s.open[open] = true
 	s.mu.Unlock()
 	end = func() {
 		s.mu.Lock()
-		delete(s.open, one)
+		delete(s.open, open)
 		s.mu.Unlock()
 		cancel(nil)
 	}
-	has := !from.expired()
-	if has {
-		has, _ = s.permitted(ctx, from)
+	permitted := !from.expired()
+	if permitted {
+		permitted, _ = s.permitted(ctx, from)
 	}
-	if !has {
+	if !permitted {
 		refused = errRightsChanged
 	}
 	return ctx, end, refused
@@ -61,15 +61,15 @@ var errRightsChanged = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: 
 func (s *Server) endRequests(match func(*openRequest) bool) {
 	s.mu.Lock()
 	var open []*openRequest
-	for one := range s.open {
-		open = append(open, one)
+	for request := range s.open {
+		open = append(open, request)
 	}
 	s.mu.Unlock()
 	var all sync.WaitGroup
-	for _, one := range open {
+	for _, request := range open {
 		all.Go(func() {
-			if match(one) {
-				one.cancel(revoked())
+			if match(request) {
+				request.cancel(revoked())
 			}
 		})
 	}
@@ -99,15 +99,15 @@ func (s *Server) endRevoked() {
 
 // endUnlessPermitted ends the requests of callers whose rights have changed, and reports whether it could check all of them.
 func (s *Server) endUnlessPermitted(ctx context.Context) bool {
-	var unsure atomic.Bool
+	var unchecked atomic.Bool
 	s.endRequests(func(open *openRequest) bool {
-		has, sure := s.permitted(ctx, open.identity)
-		if !sure {
-			unsure.Store(true)
+		permitted, checked := s.permitted(ctx, open.identity)
+		if !checked {
+			unchecked.Store(true)
 		}
-		return !has
+		return !permitted
 	})
-	return !unsure.Load()
+	return !unchecked.Load()
 }
 
 // watchInterval is how often the keys are refreshed while requests are open.

@@ -117,9 +117,9 @@ func (s *Server) logRefusedToken(ctx context.Context, from *remote, reason strin
 
 // logLimited logs a refusal at info, at most every logEvery per key and at debug in between: any client can send many requests
 // that are refused. left_out is how many were left out since the last line.
-func (s *Server) logLimited(ctx context.Context, one logKey, message string, attrs func() []any) {
+func (s *Server) logLimited(ctx context.Context, key logKey, message string, attrs func() []any) {
 	level := slog.LevelDebug
-	left, due := s.logs.due(one)
+	suppressed, due := s.logs.due(key)
 	if due {
 		level = slog.LevelInfo
 	}
@@ -128,8 +128,8 @@ func (s *Server) logLimited(ctx context.Context, one logKey, message string, att
 		return
 	}
 	all := attrs()
-	if left > 0 {
-		all = append(all, "left_out", left)
+	if suppressed > 0 {
+		all = append(all, "left_out", suppressed)
 	}
 	log.Log(ctx, level, message, all...)
 }

@@ -156,9 +156,9 @@ func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), re
 	if r.from == nil {
 		return ctx, func() { stop(); ended(); allowed() }, nil
 	}
-	ctx, release, lost := s.endWithRights(ctx, r.from)
+	ctx, release, rightsErr := s.endWithRights(ctx, r.from)
 	end = func() { release(); stop(); ended(); allowed() }
-	if lost != nil {
+	if rightsErr != nil {
 		end()
 		return nil, nil, fault.New(fault.Denied, "%s", errRightsChanged.Message)
 	}

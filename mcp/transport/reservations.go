@@ -57,14 +57,14 @@ func (s *Server) evictFor(limit int, match func(caller string) bool) (evicted *S
 			n++
 		}
 	}
-	at := time.Now().Add(-abandonedAfter)
-	for _, one := range s.sessions {
-		if one.id == "" || one.evicted || !match(one.Caller.ID) {
+	before := time.Now().Add(-abandonedAfter)
+	for _, session := range s.sessions {
+		if session.id == "" || session.evicted || !match(session.Caller.ID) {
 			continue
 		}
 		n++
-		if since, idle := one.idleSince(); idle && since.Before(at) {
-			evicted, at = one, since
+		if since, idle := session.idleSince(); idle && since.Before(before) {
+			evicted, before = session, since
 		}
 	}
 	if n < limit {

@@ -131,12 +131,12 @@ func (n *Session) awaitIdle() {
 	if n.idle == nil {
 		n.idle = make(chan struct{})
 	}
-	rests := n.idle
+	idle := n.idle
 	n.mu.Unlock()
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
-	case <-rests:
+	case <-idle:
 	case <-timer.C:
 	}
 }

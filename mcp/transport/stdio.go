@@ -24,10 +24,10 @@ import (
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
 	known := *caller
 	known.Rights = known.Rights.WithDefaultTier()
-	longest := int(s.opts().MaxRequestBytes + envelopeSize)
+	maxLine := int(s.opts().MaxRequestBytes + envelopeSize)
 	shared := &sharedWriter{out: out}
 	transport := &drainingTransport{
-		Transport:  &sdk.IOTransport{Reader: newLineReader(in, shared, longest), Writer: shared, MaxLineLength: longest + 1},
+		Transport:  &sdk.IOTransport{Reader: newLineReader(in, shared, maxLine), Writer: shared, MaxLineLength: maxLine + 1},
 		grace:      s.opts().Grace,
 		started:    s.handler.Started,
 		closing:    make(chan struct{}),

@@ -38,10 +38,10 @@ func (l *memoryListener) Addr() net.Addr {
 }
 
 func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
+	client, server := net.Pipe()
 	select {
-	case l.conns <- there:
-		return here, nil
+	case l.conns <- server:
+		return client, nil
 	case <-l.done.Done():
 		return nil, net.ErrClosed
 	case <-ctx.Done():

@@ -46,8 +46,8 @@ func (s *requestState) wantsWorkers(r *request) bool {
 	return s.durable != nil && hasKey
 }
 
-// answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well, since
-// the workers would continue it in any case.
+// answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well,
+// since the workers would continue it in any case.
 func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
 	past := s.leasedRun
 	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {

@@ -84,7 +84,8 @@ func TestDebugLines(t *testing.T) {
 		t.Error(b.out.String())
 	}
 	b.run(context.Background(), `{"steps":[{"fn":"nope"},{"fn":"nope"},{"fn":"test.echo","args":{"a":"$7"}}]}`)
-	if line := b.out.records(t, "request")[1]; line.Get("code").Str != "compile" || line.Get("faults").Str != "unknown_function,bad_reference" ||
+	if line := b.out.records(t, "request")[1]; line.Get("code").Str != "compile" ||
+		line.Get("faults").Str != "unknown_function,bad_reference" ||
 		line.Get("calls").Exists() {
 		t.Error(line.Raw)
 	}

@@ -35,7 +35,8 @@ func TestSpans(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s.headers.Get("Authorization") != "Bearer "+secret || s.resource["service.name"] != "tools" || s.resource["service.version"] != "1.2.3" ||
+	if s.headers.Get("Authorization") != "Bearer "+secret || s.resource["service.name"] != "tools" ||
+		s.resource["service.version"] != "1.2.3" ||
 		s.resource["deployment.environment"] != "test" || s.resource["host.name"] == "" {
 		t.Error(s.headers, s.resource)
 	}

@@ -29,7 +29,8 @@ func TestCompletePath(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a PATH of Windows is not changed")
 	}
-	home := newHome(t, "npx", ".local/bin", ".nvm/versions/node/v9.11.2/bin", ".nvm/versions/node/v20.1.0/bin", ".nvm/versions/node/system/bin")
+	home := newHome(t, "npx", ".local/bin", ".nvm/versions/node/v9.11.2/bin", ".nvm/versions/node/v20.1.0/bin",
+		".nvm/versions/node/system/bin")
 	local, newest := filepath.Join(home, ".local/bin"), filepath.Join(home, ".nvm/versions/node/v20.1.0/bin")
 	complete := completePath("/bin", "darwin", home)
 	folders := filepath.SplitList(complete)

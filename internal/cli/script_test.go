@@ -1,12 +1,9 @@
 package cli_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
@@ -23,10 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(clitest.AsCommand) != "" {
 		onecall()
 	}
-	// These tests mostly wait for other processes, so more of them run in parallel than there are processors.
-	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // unless -parallel is set
-		panic(err)
-	}
+	polltest.MoreParallel()
 	testscript.Main(m, map[string]func(){"onecall": onecall})
 }
 

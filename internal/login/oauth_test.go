@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv("ONECALL_OAUTH_CHILD"); what != "" {
 		os.Exit(child(what))
 	}
+	polltest.MoreParallel()
 	os.Exit(m.Run())
 }
 

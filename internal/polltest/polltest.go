@@ -4,7 +4,10 @@ package polltest
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -35,4 +38,12 @@ func Try(ctx context.Context, holds func() bool) bool {
 		}
 	}
 	return true
+}
+
+// MoreParallel lets four times as many tests run in parallel as there are processors, unless -parallel is set. Call it in TestMain, before
+// the tests run, in a package whose tests mostly wait for other processes.
+func MoreParallel() {
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal/journaltest"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 var shared struct {
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 	if done := child(); done {
 		return
 	}
+	polltest.MoreParallel()
 	code := m.Run()
 	if shared.server != nil {
 		shared.server.Remove()

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		record("left ")
 		os.Exit(0)
 	}
+	polltest.MoreParallel()
 	os.Exit(m.Run())
 }
 

@@ -123,7 +123,7 @@ func TestSourcesThatComeBack(t *testing.T) {
 			state("broken", steps.Status{State: steps.StateFailed, Error: cause}),
 		)})
 		must(t, err)
-		const away, soon, again = `the source "away" is retrying, tried again in 4 s`, `the source "soon" is starting`,
+		const away, soon, again = `the source "away" is retrying, next try in 4 s`, `the source "soon" is starting`,
 			"; send the same chain again when it is ready"
 		for steps, want := range map[string]struct {
 			code    fault.Code

@@ -41,7 +41,7 @@ func (d *decoder) checkResumption(r *request) {
 		isSet bool
 	}{{"replace", r.Replace != nil}, {"assume", r.Assume != nil}, {"approve", r.Approve != ""}, {"undo", r.Undo}} {
 		if field.isSet {
-			d.fault(fault.BadRequest, "/"+field.name, "%s goes with resume, the text that a failed answer had", field.name)
+			d.fault(fault.BadRequest, "/"+field.name, "%s needs resume: the text under resume of a failed answer", field.name)
 		}
 	}
 	if r.Key != nil && !d.hasJournal {

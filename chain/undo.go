@@ -156,7 +156,7 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 	}
 	if c.Undo == nil {
 		return fault.New(fault.NotSupported,
-			"%s at %s has no undo: a step, or functions of the configuration, gives it before the call is made", c.Function, c.StepPath)
+			"%s at %s has no undo: set it in the step, or for the function in the configuration, before the run", c.Function, c.StepPath)
 	}
 	text := gjson.ParseBytes(c.Undo)
 	if problem := text.Get("error"); problem.Exists() {

@@ -142,7 +142,7 @@ func compileFault(source string, err error) *fault.Error {
 	case e.Message == "unexpected token EOF" && strings.Count(source, "(") > strings.Count(source, ")"):
 		f.Message += ` A parenthesis is not closed. In YAML, a comma in braces and " #" end a text: put the expression in quotes.`
 	case e.Message == "literal not terminated" && strings.Contains(source, "\n"):
-		f.Message += ` JSON has turned \n into a line break, which no text in quotes may hold: write \\n.`
+		f.Message += ` JSON and YAML turn \n into a line break, which no text in quotes may contain: write \\n.`
 	case strings.HasPrefix(source[offset:], "=>") || strings.HasPrefix(source[max(offset-1, 0):], "=>"):
 		f.Message += ` There are no arrow functions: the element is #, as in filter(list, # contains "o") and map(list, .name).`
 	case strings.HasPrefix(source[offset:], "*]"):

@@ -125,7 +125,7 @@ func (n *NotReady) Unwrap() error { return n.Err }
 func (s SourceInfo) unavailable() *fault.Error {
 	state := fmt.Sprintf("the source %q is %s", s.Name, s.State)
 	if wait := time.Until(s.Retry); s.State == StateRetrying && wait > 0 {
-		state += fmt.Sprintf(", tried again in %d s", int(math.Ceil(wait.Seconds())))
+		state += fmt.Sprintf(", next try in %d s", int(math.Ceil(wait.Seconds())))
 	}
 	f := fault.New(fault.Unavailable, "%s", state)
 	if len(s.Functions) == 0 {

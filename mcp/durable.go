@@ -150,7 +150,7 @@ type handedRun struct {
 	note   string        // its progress, for the caller
 	answer *chain.Answer // once it has ended and can be read; else nil
 
-	hasEnded bool // according to the journal
+	hasEnded bool // according to the journal, and the engine does not say otherwise
 }
 
 // handedOver returns the state of a caller's run that was handed to workers. It returns nil if the run was not handed over or has
@@ -165,6 +165,9 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	hasEnded := row.Status == journal.OK || row.Status == journal.Failed || row.Code != ""
 	r := &handedRun{id: chain.HandedRun{Run: row.ID, Lease: past.HandoverLease}, row: row, hasEnded: hasEnded}
 	running, idle, err := g.Durable.State(ctx, r.id)
+	if running { // the journal has the end of a run a moment before the engine has its answer
+		r.hasEnded = false
+	}
 	switch {
 	case err != nil && hasEnded:
 		r.note = "it has ended, but its answer cannot be read because the workers' engine does not answer: ask again"
@@ -186,6 +189,11 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 	if f, _ := fault.As(err); err != nil && (f == nil || f.Code != fault.TokenExpired) {
 		r.note = "workers are done with it, and its answer cannot be read now: ask again"
 		return r
+	}
+	if err == nil && ended.Lease != 0 && ended.Lease != past.LastLease() { // it may have ended since past was read
+		if now, err := g.Engine.PastRun(ctx, row.ID, c); err == nil {
+			past, r.row = now, &now.Row
+		}
 	}
 	switch {
 	case err != nil, ended.Lease == 0 && hasEnded, ended.Lease != 0 && ended.Lease != past.LastLease():

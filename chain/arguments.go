@@ -15,7 +15,7 @@ import (
 // schema of the function that they refer to.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if p.literal != nil {
-		c.badArguments(p.callee(), p.at+"/args", p.callee().Check(p.literal, nil))
+		c.checkFilled(p, p.literal, nil)
 		return
 	}
 	for _, u := range p.args.Uses() {
@@ -27,7 +27,26 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.badArguments(p.callee(), p.at+"/args", p.callee().Check(withCommon(p.args.Value(), p.common), unknown))
+	c.checkFilled(p, withCommon(p.args.Value(), p.common), unknown)
+}
+
+// checkFilled checks the arguments of a step, of which some values may be unknown. Without faults, it warns of arguments that the
+// function accepts but does not declare, and whose names resemble a declared one.
+func (c *compiler) checkFilled(p *plannedStep, args []byte, unknown []schema.Unknown) {
+	entry, at := p.callee(), p.at+"/args"
+	if faults := entry.Check(args, unknown); len(faults) > 0 {
+		c.badArguments(entry, at, faults)
+		return
+	}
+	hasMember(args, func(name string) bool {
+		if nearest := entry.Resembling(name); len(nearest) > 0 {
+			w := fault.New(fault.UnknownField, "%s does not declare %s: did you mean %s?", entry.Spec().Name, fault.Quote(name),
+				fault.Quote(nearest[0]))
+			w.At, w.Nearest = fault.Key(at, name), nearest
+			c.warn(w)
+		}
+		return false
+	})
 }
 
 // unknownArguments returns the places in arguments whose values are not known yet. It reports references to values that cannot exist.

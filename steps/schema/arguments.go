@@ -65,6 +65,18 @@ func (a *Arguments) Name(name string) string {
 	return a.prepare().declaredName(name)
 }
 
+// Resembling returns the declared arguments that the name of an undeclared argument resembles, the nearest first; nil if the argument is
+// declared, or if the schema says that others are welcome (additionalProperties, patternProperties).
+func (a *Arguments) Resembling(name string) []string {
+	if len(a.schema) == 0 || a.Name(name) != "" {
+		return nil
+	}
+	if f := undeclared("", a.schema, []Element{{Key: name}}); f != nil {
+		return f.Nearest
+	}
+	return nil
+}
+
 // Requires reports whether the schema requires a top-level argument.
 func (a *Arguments) Requires(name string) bool {
 	for _, required := range gjson.GetBytes(a.schema, "required").Array() {

@@ -7,10 +7,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// openAccess creates the table of HTTP callers and returns the faults of access. It does nothing for commands. before is as in
-// process.open.
+// openAccess creates the table of HTTP callers and returns the faults of access. It does nothing for commands, except an examination.
+// before is as in process.open.
 func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
-	if !a.process.serve {
+	if !a.process.serve && !a.process.examine {
 		return nil
 	}
 	if f := a.exposure(&c.Access, before); f != nil && !c.AccessUnknown {

@@ -57,7 +57,7 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	warnings := &warningCollector{Reporter: o.Reporter}
 	options := *o
 	options.Reporter, options.List = warnings, true
-	p := newProcess(&options, serverTraits{})
+	p := newProcess(&options, serverTraits{examine: true})
 	a, err := p.open(nil)
 	e := &examination{App: a, refused: map[string]bool{}}
 	e.configuration(err)

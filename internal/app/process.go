@@ -47,6 +47,7 @@ type Reporter interface {
 // serverTraits describes the server that an app belongs to. The zero value means a command that serves no clients.
 type serverTraits struct {
 	serve      bool // functions are served to clients
+	examine    bool // nothing is served, but faults that only a server would report are reported too
 	overHTTP   bool // the server listens on HTTP; each client may choose its surface
 	remote     bool // other machines reach the server
 	workers    bool // an engine that hands runs to workers can be opened

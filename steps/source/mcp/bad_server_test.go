@@ -158,10 +158,9 @@ var badServers = map[string]func(){
 		})
 	},
 	"deaf": func() { // reads nothing after the greeting
-		calls := make(chan struct{})
 		serveRaw(func(method string, id, _ gjson.Result) {
 			if answerGreeting(method, id, oneTool); method == "tools/list" {
-				<-calls
+				hang()
 			}
 		})
 	},

@@ -61,7 +61,7 @@ func newSite(t *testing.T, clients int, journal map[string]string) *provisionSit
 		// tee logs what reaches the server.
 		script := filepath.Join(packages, "@modelcontextprotocol", "server-memory", "dist", "index.js")
 		line := fmt.Sprintf("tee -a %s | exec node %s", s.memory(c, "log"), script)
-		servers[fmt.Sprint("memory", c)] = server{"sh", []string{"-c", line}, map[string]string{"MEMORY_FILE_PATH": s.memory(c, "jsonl")}}
+		servers[fmt.Sprint("memory", c)] = server{"sh", []string{"-c", line}, map[string]string{"MEMORY_FILE_PATH": s.memory(c, "jsonl")}, files.StartTimeoutMS}
 	}
 	settings := map[string]any{"access": map[string]string{"http": "read_write"}, "mcpServers": servers,
 		"openapi": map[string]any{"shop": map[string]string{"spec": "shop.json", "baseUrl": service.URL}}}

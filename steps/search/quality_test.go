@@ -89,6 +89,9 @@ func github(tb testing.TB) *steps.Registry {
 	return registry(tb, s.Functions()...)
 }
 
+// startTimeout bounds the start of a server, which takes over half a minute on a busy machine.
+const startTimeout = 2 * time.Minute
+
 // npmServers returns the tools of five MCP servers.
 func npmServers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
@@ -107,7 +110,8 @@ func npmServers(t *testing.T) *steps.Registry {
 		"commander":  {"@wonderwhy-er/desktop-commander/dist/index.js", "--no-onboarding"},
 	} {
 		args[0] = npm(t, args[0])
-		s, err := mcpsource.New(&mcpsource.Options{Name: name, Command: "node", Args: args, Env: map[string]string{"HOME": t.TempDir()}})
+		s, err := mcpsource.New(&mcpsource.Options{Name: name, Command: "node", Args: args, Env: map[string]string{"HOME": t.TempDir()},
+			StartTimeout: startTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +119,7 @@ func npmServers(t *testing.T) *steps.Registry {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	return steps.Await(ctx, catalog, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -38,7 +39,7 @@ func npmServer(t *testing.T, script string, args ...string) *mcpsource.Options {
 		t.Skip("node is not installed")
 	}
 	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...),
-		Env: map[string]string{"HOME": t.TempDir()}}
+		Env: map[string]string{"HOME": t.TempDir()}, StartTimeout: 2 * time.Minute} // a start takes over half a minute on a busy machine
 }
 
 // openRegistered opens a source on a real server, and checks that all its functions can be registered.

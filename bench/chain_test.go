@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// noop is a function that does nothing but answer; with a schema its arguments are validated.
+// noop returns a function that only returns a fixed result. If schema is not empty, its arguments are validated against it.
 func noop(schema string) steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{Name: "bench.noop", Description: "Does nothing.", Input: json.RawMessage(schema), Effect: steps.Read, EffectDeclared: true},
@@ -37,7 +37,7 @@ func newNoopEngine(b testing.TB, schema string) *chain.Engine {
 	return engine
 }
 
-// tenSteps is a chain of ten steps, each of which refers to the one before.
+// tenSteps returns a chain of ten steps, each of which refers to the one before. extra is put in front of "steps", such as `"lite":true,`.
 func tenSteps(extra string) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{` + extra + `"steps":[{"fn":"bench.noop","args":{"id":"x","value":1}}`)
@@ -49,7 +49,7 @@ func tenSteps(extra string) []byte {
 }
 
 // BenchmarkChain runs a chain of ten no-op steps with references in process. The baseline calls the function ten times.
-// Target: 60 µs and 400 allocations without schemas, 180 µs with; compile alone 30 µs without.
+// Targets: 60 µs and 400 allocations without schemas, 180 µs with schemas; compiling alone takes 30 µs without schemas.
 func BenchmarkChain(b *testing.B) {
 	b.Run("baseline=ten-calls", func(b *testing.B) {
 		b.ReportAllocs()
@@ -62,30 +62,31 @@ func BenchmarkChain(b *testing.B) {
 			}
 		}
 	})
-	for _, arm := range []struct{ name, schema, extra string }{
+	for _, variant := range []struct{ name, schema, extra string }{
 		{"without-schema", "", ""}, {"with-schema", noopSchema, ""}, {"without-schema-lite", "", `"lite":true,`},
 	} {
-		b.Run(arm.name, func(b *testing.B) {
+		b.Run(variant.name, func(b *testing.B) {
 			b.ReportAllocs()
-			engine, request := newNoopEngine(b, arm.schema), tenSteps(arm.extra)
+			engine, request := newNoopEngine(b, variant.schema), tenSteps(variant.extra)
 			var answer *chain.Answer
 			for b.Loop() {
 				if answer = engine.Run(context.Background(), request, nil); !answer.OK {
 					b.Fatal(string(answer.JSON))
 				}
 			}
-			if arm.extra == "" && gjson.GetBytes(answer.JSON, "usage.calls").Int() != 10 {
-				b.Fatal(string(answer.JSON))
+			isLite := variant.extra != ""
+			if isLite && string(answer.JSON) != `{"id":"a-1","value":7}` {
+				b.Fatalf("got %s, want only the result of the last step", answer.JSON)
 			}
-			if arm.extra != "" && string(answer.JSON) != `{"id":"a-1","value":7}` {
-				b.Fatal(string(answer.JSON))
+			if calls := gjson.GetBytes(answer.JSON, "usage.calls").Int(); !isLite && calls != 10 {
+				b.Fatalf("got %d calls, want 10: %s", calls, answer.JSON)
 			}
 		})
 	}
-	for _, arm := range []struct{ name, schema string }{{"compile-without-schema", ""}, {"compile-with-schema", noopSchema}} {
-		b.Run(arm.name, func(b *testing.B) {
+	for _, variant := range []struct{ name, schema string }{{"compile-without-schema", ""}, {"compile-with-schema", noopSchema}} {
+		b.Run(variant.name, func(b *testing.B) {
 			b.ReportAllocs()
-			engine, request := newNoopEngine(b, arm.schema), tenSteps("")
+			engine, request := newNoopEngine(b, variant.schema), tenSteps("")
 			caller := &chain.Caller{Override: chain.Override{Check: true, Trace: "none"}}
 			for b.Loop() {
 				if answer := engine.Run(context.Background(), request, caller); !answer.OK {
@@ -114,13 +115,13 @@ func TestChainAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkForEach runs a no-op function for each of 10,000 elements; ns/element is what one costs. Target: linear, 6 µs
-// without a schema, 16 with.
+// BenchmarkForEach runs a no-op function for each of 1,000 and 10,000 elements; ns/element is the time for one element. Target: the time
+// grows linearly, with 6 µs for each element without a schema and 16 µs with one.
 func BenchmarkForEach(b *testing.B) {
 	for _, elements := range []int{1000, 10_000} {
-		for _, arm := range []struct{ name, schema string }{{"without-schema", ""}, {"with-schema", noopSchema}} {
-			b.Run(fmt.Sprintf("%s/elements=%d", arm.name, elements), func(b *testing.B) {
-				engine := newNoopEngine(b, arm.schema)
+		for _, variant := range []struct{ name, schema string }{{"without-schema", ""}, {"with-schema", noopSchema}} {
+			b.Run(fmt.Sprintf("%s/elements=%d", variant.name, elements), func(b *testing.B) {
+				engine := newNoopEngine(b, variant.schema)
 				request := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}],"return":"$0[-1].value"}`, elements)
 				for b.Loop() {
 					if answer := engine.Run(context.Background(), request, nil); string(answer.JSON) != "7" {

@@ -59,7 +59,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	evalCtx, cancel := context.WithTimeout(ctx, max(s.maxDuration, minReturnTime))
 	defer cancel()
 	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
-	if f == nil && r.plan.ret != nil {
+	if f == nil && r.plan.returned != nil {
 		f = s.hold(len(raw))
 	}
 	if b.result = raw; f != nil {
@@ -171,7 +171,7 @@ func (b *answerBuilder) countTokens() {
 			continue
 		}
 		b.stepTokens[i] = b.meter.Estimate(raw)
-		if i < len(b.run.steps)-1 || b.run.plan.ret != nil {
+		if i < len(b.run.steps)-1 || b.run.plan.returned != nil {
 			b.storedTokens += b.stepTokens[i]
 		}
 	}

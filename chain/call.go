@@ -261,7 +261,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	sent, refused := p.fn.Accept(ctx, args)
 	if refused == nil && r.record != nil {
-		if raw, f, known := r.lookUp(ctx, p, sent, scope, s); known {
+		if raw, f, settled := r.lookUp(ctx, p, sent, scope, s); settled {
 			s.recalled = s.earlierAttempts == 0
 			return raw, f
 		}

@@ -85,7 +85,7 @@ func (c *compiler) fault(code fault.Code, at, format string, args ...any) {
 // compileLevel plans the steps and the return of one level.
 func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 	l.ids = c.indexIDs(l)
-	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, retAt: l.at + "/return"}
+	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, returnAt: l.at + "/return"}
 	l.planned = p.steps
 	for i := range l.steps {
 		if c.total++; c.total > c.maxSteps {
@@ -101,14 +101,14 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 		p.steps[i] = c.compileStep(l, i)
 	}
 	if ret != nil {
-		env := l.env(p.retAt, len(l.steps))
+		env := l.env(p.returnAt, len(l.steps))
 		env.Item = l.item
 		t, faults := refs.CompileTemplate(ret, env)
 		c.addFaults(l, faults)
 		if t != nil {
-			p.ret = t
+			p.returned = t
 			c.addUses(l, nil, t.Uses())
-			if v := c.checkUses(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.retAt {
+			if v := c.checkUses(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.returnAt {
 				p.origin = v.origin
 			}
 		}

@@ -215,7 +215,7 @@ func (b *answerBuilder) wantsProbe() bool {
 		return false
 	}
 	declared := ""
-	if last := b.run.plan.steps[len(b.run.plan.steps)-1]; b.run.plan.ret == nil && last.fn != nil && last.selector == nil {
+	if last := b.run.plan.steps[len(b.run.plan.steps)-1]; b.run.plan.returned == nil && last.fn != nil && last.selector == nil {
 		declared = last.fn.Spec().Heavy
 	}
 	switch {
@@ -362,7 +362,7 @@ func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelo
 
 // sharesMemory reports whether the result may be part of a larger value, which a store would retain with it.
 func (r *run) sharesMemory() bool {
-	return r.plan.ret == nil && r.plan.steps[len(r.plan.steps)-1].selector != nil
+	return r.plan.returned == nil && r.plan.steps[len(r.plan.steps)-1].selector != nil
 }
 
 // fewerFaults shows as many faults as fit.

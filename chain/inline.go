@@ -72,7 +72,7 @@ func skippedForBudget(runs []stepRun) bool {
 
 // evalReturn evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
 func evalReturn(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
-	if p.ret == nil {
+	if p.returned == nil {
 		if raw := runs[len(runs)-1].raw; raw != nil {
 			return raw, nil
 		}
@@ -83,9 +83,9 @@ func evalReturn(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) 
 		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
 	}
 	scope.Lenient = true
-	raw, err := p.ret.Resolve(ctx, nil, &scope)
+	raw, err := p.returned.Resolve(ctx, nil, &scope)
 	if err != nil {
-		return null, asFault(err, p.retAt)
+		return null, asFault(err, p.returnAt)
 	}
 	return raw, nil
 }

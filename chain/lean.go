@@ -75,7 +75,7 @@ func (b *answerBuilder) status() string {
 // never.
 func (p *plan) answersWrite() bool {
 	last := p.steps[len(p.steps)-1]
-	if p.ret != nil || last.fn == nil || last.selector != nil || last.effect == steps.Read {
+	if p.returned != nil || last.fn == nil || last.selector != nil || last.effect == steps.Read {
 		return false
 	}
 	spec := last.fn.Spec()

@@ -13,58 +13,62 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxLocated bounds the bytes that are searched for the positions of faults. Later faults get the position of a value around them.
-const maxLocated = 64 << 20
+// maxWalked bounds the bytes that are searched for the positions of faults. Later faults get the position of a value around them.
+const maxWalked = 64 << 20
 
 // faultTarget is a fault whose position is being looked for.
 type faultTarget struct {
 	fault     *fault.Error
-	remaining []string // of its JSON Pointer
-	offset    int      // of its key if the fault is about that, otherwise of the nearest value around it
-	ofKey     bool
+	remaining []string // the tokens of its JSON Pointer that are still to be followed
+	offset    int      // of the innermost value found so far, or of its key if atKey
+	atKey     bool     // the fault is about the key, not the value
 }
 
-// Locate sets the lines and columns of faults that have none, in a chain's text: of the values at their JSON Pointers (At), or of the
-// nearest existing values around them. A fault with the cause fault.ErrUnknownKey gets the position of the key. It does nothing if text is
-// not JSON.
+// Locate sets the lines and columns of the faults in a chain's text that have none. The position is that of the value at the fault's JSON
+// Pointer (At), or of the innermost value around it that exists. A fault with the cause fault.ErrUnknownKey gets the position of its key.
+// Locate does nothing if text is not JSON.
 func Locate(text []byte, list []*fault.Error) {
-	var all []*faultTarget
+	var targets []*faultTarget
 	for _, f := range list {
 		if f.Line == 0 {
-			all = append(all, &faultTarget{fault: f, remaining: pointerTokens(f.At), ofKey: errors.Is(f.Err, fault.ErrUnknownKey)})
+			targets = append(targets, &faultTarget{fault: f, remaining: pointerTokens(f.At), atKey: errors.Is(f.Err, fault.ErrUnknownKey)})
 		}
 	}
-	if len(all) == 0 || !gjson.ValidBytes(text) {
+	if len(targets) == 0 || !gjson.ValidBytes(text) {
 		return
 	}
 	walked := 0
-	descend(gjson.ParseBytes(text), 0, all, &walked)
-	slices.SortStableFunc(all, func(a, b *faultTarget) int { return cmp.Compare(a.offset, b.offset) })
-	p := positionCounter{text: text}
-	for _, w := range all {
-		w.fault.Line, w.fault.Column = p.advance(w.offset)
+	descend(gjson.ParseBytes(text), 0, targets, &walked)
+	slices.SortStableFunc(targets, func(a, b *faultTarget) int { return cmp.Compare(a.offset, b.offset) })
+	counter := positionCounter{text: text}
+	for _, target := range targets {
+		target.fault.Line, target.fault.Column = counter.advance(target.offset)
 	}
 }
 
-// descend finds the offsets of targets within a value, whose key is at keyOffset.
-func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int) {
+// descend sets the offsets of the targets in a value. The key of the value is at keyOffset; an element of an array has no key, so its own
+// offset stands in.
+func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *int) {
 	byName := map[string][]*faultTarget{}
-	for _, w := range all {
-		w.offset = value.Index
-		if w.ofKey && len(w.remaining) == 0 {
-			w.offset = keyOffset
+	for _, target := range targets {
+		target.offset = value.Index
+		if len(target.remaining) == 0 {
+			if target.atKey {
+				target.offset = keyOffset
+			}
+			continue
 		}
-		if len(w.remaining) > 0 {
-			byName[w.remaining[0]] = append(byName[w.remaining[0]], w)
-			w.remaining = w.remaining[1:]
-		}
+		name := target.remaining[0]
+		byName[name] = append(byName[name], target)
+		target.remaining = target.remaining[1:]
 	}
-	if *walked += len(value.Raw); len(byName) == 0 || *walked > maxLocated {
+	*walked += len(value.Raw)
+	if len(byName) == 0 || *walked > maxWalked {
 		return
 	}
 	isArray, i := value.IsArray(), -1
 	if !isArray && !value.IsObject() {
-		return // gjson would pass the value itself
+		return // ForEach would visit the value itself
 	}
 	value.ForEach(func(key, v gjson.Result) bool {
 		name, keyOffset := key.Str, key.Index
@@ -73,7 +77,7 @@ func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int)
 			name, keyOffset = strconv.Itoa(i), v.Index
 		}
 		if inner := byName[name]; inner != nil {
-			delete(byName, name) // the first of duplicate keys
+			delete(byName, name) // only the first of duplicate keys counts
 			descend(v, keyOffset, inner, walked)
 		}
 		return len(byName) > 0
@@ -84,7 +88,7 @@ func descend(value gjson.Result, keyOffset int, all []*faultTarget, walked *int)
 type positionCounter struct {
 	text           []byte
 	at             int
-	lines, columns int // before at
+	lines, columns int // whole lines before the offset at, and characters between the last of them and at
 }
 
 func (p *positionCounter) advance(offset int) (line, column int) {

@@ -281,7 +281,7 @@ func (r *run) intermediateTokens() int {
 		return 0
 	}
 	n := len(r.steps)
-	if r.plan.ret == nil {
+	if r.plan.returned == nil {
 		n--
 	}
 	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, minSample)

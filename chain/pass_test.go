@@ -16,8 +16,8 @@ func TestPass(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		function string
-		ends     func(string, gjson.Result) ([]byte, error)
-		status   journal.Status // "": the call is not recorded
+		ends     func(string, gjson.Result) ([]byte, error) // answers the call; nil: it succeeds
+		status   journal.Status                             // "": the call is not recorded
 		want     string
 	}{
 		{"store.put", nil, journal.OK, "0 store.put applied"},
@@ -33,37 +33,41 @@ func TestPass(t *testing.T) {
 		value, err := s.engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
 		s.wantCalls(test.function + ` {"k":"$0"}`)
 		if (err == nil) != (test.ends == nil) || err == nil && string(value) != `{"id":"x"}` {
-			t.Errorf("%s: %s, %v", test.function, value, err)
+			t.Errorf("%s: got %s and error %v, want an error %t", test.function, value, err, test.ends != nil)
 		}
-		rows, failed := s.journal.List(t.Context(), &journal.Filter{})
+		rows, listErr := s.journal.List(t.Context(), &journal.Filter{})
+		wantRows := 1
+		if test.status == "" {
+			wantRows = 0
+		}
 		switch {
-		case failed != nil || len(rows) > 1 || len(rows) == 0 != (test.status == ""):
-			t.Errorf("%s: runs %+v, %v", test.function, rows, failed)
-		case len(rows) == 1:
+		case listErr != nil || len(rows) != wantRows:
+			t.Errorf("%s: got runs %+v and error %v, want %d runs", test.function, rows, listErr, wantRows)
+		case wantRows == 1:
 			if rows[0].Caller != "alice" || rows[0].Calls != 1 || rows[0].Writes != 1 {
-				t.Errorf("recorded run %+v", rows[0])
+				t.Errorf("%s: recorded run %+v, want one call and one write of alice", test.function, rows[0])
 			}
 			s.wantRun(rows[0].ID, test.status, test.want)
 		}
 	}
 }
 
-// TestPassWithoutJournal: a call that cannot be recorded is not sent; a call that is safe to repeat is.
+// TestPassWithoutJournal: a call that cannot be recorded is not sent, unless it is safe to repeat.
 func TestPassWithoutJournal(t *testing.T) {
 	t.Parallel()
 	s := newScriptedEngine(t, unwritable{&journal.Memory{}}, nil)
 	for function, code := range map[string]fault.Code{"store.put": fault.Unavailable, "store.get": ""} {
 		entry, err := s.all.Resolve(function)
 		must(t, err)
-		if _, err := s.engine.Pass(t.Context(), entry, []byte(`{}`), ""); fault.CodeOf(err) != code || code != "" &&
-			fault.OutcomeOf(err) != fault.NotSent {
-			t.Errorf("%s: %v", function, err)
+		_, err = s.engine.Pass(t.Context(), entry, []byte(`{}`), "")
+		if fault.CodeOf(err) != code || err != nil && fault.OutcomeOf(err) != fault.NotSent {
+			t.Errorf("%s: got %v (%s), want code %q, and not_sent for an error", function, err, fault.OutcomeOf(err), code)
 		}
 	}
 	s.wantCalls(`store.get {}`)
 }
 
-// unwritable is a driver that writes nothing.
+// unwritable is a driver whose writes fail.
 type unwritable struct{ *journal.Memory }
 
 func (unwritable) Write(context.Context, []journal.Write) ([]bool, error) {

@@ -19,9 +19,9 @@ const (
 // plan is a chain that is ready to run: its names are resolved, its references and expressions compiled, its order derived. It does not
 // change after compile, so the elements of a forEach can share an inline plan.
 type plan struct {
-	steps []*plannedStep
-	ret   *refs.Template // nil: the last step's result
-	retAt string
+	steps    []*plannedStep
+	returned *refs.Template // the value of return; nil: the last step's result
+	returnAt string         // the JSON Pointer of return
 
 	origin      origin // of the value of return, or of the last step
 	input       []byte // $input; nil for an inline chain, whose $input is its step's args
@@ -39,7 +39,7 @@ type plannedStep struct {
 	fn     *steps.Entry // exactly one of fn, expr and inline is not nil
 	expr   *refs.Expression
 	inline *plan
-	saved  *steps.Entry // the saved chain that inline is; nil: none
+	saved  *steps.Entry // the saved chain whose plan inline is; nil: inline is written in the step
 
 	args        *refs.Template // nil: literal
 	literal     []byte         // arguments of a single call, without references
@@ -49,12 +49,12 @@ type plannedStep struct {
 	forEach     *refs.Selector
 	selector    *refs.Selector
 	until       *refs.Expression
-	collect     *refs.Selector // of each round of repeat; nil: the last round's result is the step's
+	collect     *refs.Selector // what is collected from each round of repeat; nil: the last round's result is the step's
 	orElse      []byte         // nil: none
 	undo        *plannedUndo   // nil: its calls cannot be undone
-	mayTruncate bool           // the function reports by `truncated` that its result is incomplete
+	mayTruncate bool           // the function may set `truncated` in its result, which says that it is incomplete
 
-	maxRounds   int // of repeat; 1 without
+	maxRounds   int // of repeat; 1 if there is no repeat
 	delay       time.Duration
 	maxRetries  int
 	backoff     time.Duration
@@ -63,7 +63,7 @@ type plannedStep struct {
 
 	effect        steps.Effect
 	repeatable    bool
-	origin        origin // of what references to the step see
+	origin        origin // the origin of the value that references to the step get
 	needs         []int  // steps whose results it refers to: it is skipped if one has none
 	after         []int  // steps that must end before it starts: needs, status(), and the order of writes
 	dependencyBuf [4]int // backs needs and after, since most steps have one or two

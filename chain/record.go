@@ -14,14 +14,17 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// beginRecord begins to record what the plan does, if there is a journal. A single call that is safe to repeat is not recorded.
+// beginRecord begins to record what the plan does, in the engine's journal, or in one of the run's own if the engine has none and the run
+// needs one. A single call that is safe to repeat is not recorded.
 func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
-	asks := s.needsApproval(p)
+	needsApproval := s.needsApproval(p)
 	switch {
-	case s.o.Journal == nil && asks:
+	case s.o.Journal == nil && needsApproval:
 		return fault.New(fault.Denied,
 			"the chain has calls that need approval, and there is no journal to keep them in: the configuration says journal: {store: off}")
-	case s.o.Journal == nil && !p.needsRecord(), s.single != nil && p.steps[0].repeatable && !asks:
+	case s.o.Journal == nil && !p.needsRecord():
+		return nil
+	case s.single != nil && p.steps[0].repeatable && !needsApproval:
 		return nil
 	case s.o.Journal == nil:
 		private, err := journal.New(&journal.Memory{}, nil)
@@ -37,7 +40,7 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	}
 	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: asks,
+		Functions: p.functionNames(), Writes: effect != steps.Read || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: needsApproval,
 		Canonical: canonical}
 	if s.leasedRun == nil {
 		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
@@ -67,12 +70,12 @@ func (s *requestState) claimKey(key string) *fault.Error {
 	}
 	s.record = nil
 	if errors.Is(err, journal.ErrTaken) {
-		return fault.New(fault.Busy, "a run with this key has begun at the same time: ask again when it has ended").Under("/key")
+		return fault.New(fault.Busy, "another run with this key is in progress: try again when it has ended").Under("/key")
 	}
 	return journalFault(err, "nothing was run")
 }
 
-// applyResumption records what the request says of calls of the earlier run.
+// applyResumption records what the request says about earlier calls of the run: their outcomes, or an approval.
 func (s *requestState) applyResumption(record *journal.Run) *fault.Error {
 	if f := applyAssumptions(record, s.resumption.assume); f != nil {
 		return f
@@ -107,7 +110,8 @@ func (p *plan) functionNames() []string {
 	return names
 }
 
-// canonical returns the spelling that equal arguments share. Arguments with duplicate keys have none and are compared as they are.
+// canonical returns the canonical form of arguments, which is the same for equal arguments. Arguments with duplicate keys have none and are
+// compared as they are.
 func canonical(args []byte) []byte {
 	if text, err := rawjson.AppendCanonical(make([]byte, 0, len(args)), args); err == nil {
 		return text
@@ -115,38 +119,41 @@ func canonical(args []byte) []byte {
 	return args
 }
 
-// journalFault is the fault for a journal that could not be read or written.
-func journalFault(err error, what string) *fault.Error {
-	cause := err.Error()
-	if coded, ok := fault.As(err); ok {
-		cause = coded.Message
-	}
-	f := fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", what, cause)
+// journalFault is the fault for a journal that could not be read or written. consequence says what was not done because of it.
+func journalFault(err error, consequence string) *fault.Error {
+	var f *fault.Error
 	switch {
 	case errors.Is(err, journal.ErrTaken):
-		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", what)
+		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", consequence)
 	case errors.Is(err, context.Canceled):
-		f = fault.New(fault.Cancelled, "%s: it was cancelled", what)
+		f = fault.New(fault.Cancelled, "%s: the request was cancelled", consequence)
+	default:
+		cause := err.Error()
+		if coded, ok := fault.As(err); ok {
+			cause = coded.Message
+		}
+		f = fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", consequence, cause)
 	}
 	f.Err, f.Outcome = err, fault.NotSent
 	return f
 }
 
-// lookUp looks for a call in the journal and, if needed, waits for its approval. known: the call must not be made.
+// lookUp looks for a call in the journal and, if needed, waits for its approval. settled: the call must not be made now, raw or f is its
+// outcome.
 func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
-	known bool) {
+	settled bool) {
 	if s.call == nil {
 		s.call = &journal.Call{StepPath: s.stepPath(p), Function: p.name(), Args: sent, EffectAssumed: !p.fn.Spec().EffectDeclared}
 		if p.effect != steps.Read {
 			s.call.Effect = p.effect.String()
 		}
 		if key := p.fn.Spec().Idempotency; key != nil && p.effect != steps.Read {
-			s.call.KeyFor = cmp.Or(key.TTL, -1)
+			s.call.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 		}
 		s.call.Shown = shownArguments(r.record, p.fn, sent)
 		r.record.Prepare(s.call)
-		if raw, f, known := r.recall(ctx, p, s); known {
-			if s.earlierAttempts > 0 {
+		if raw, f, settled := r.recall(ctx, p, s); settled {
+			if s.earlierAttempts > 0 { // the call is tried again: an approval that it has used remains valid
 				s.call.Approval = r.usedApproval(ctx, p, scope, s)
 			}
 			return raw, f, true
@@ -168,7 +175,7 @@ func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 	return fn.Shown(sent)
 }
 
-// stepPath returns the path of a call, as writes shows it.
+// stepPath returns the path of a call, in the form that the answer's member writes has.
 func (s *stepRun) stepPath(p *plannedStep) string {
 	if s.frame == nil && s.index < 0 {
 		return itoa(p.number)
@@ -222,9 +229,9 @@ func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 	}
 }
 
-// recall returns what the journal knows of a call. known: the call must not be made. A call that might change what the run has written is
-// a conflict.
-func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, known bool) {
+// recall returns what the journal knows of a call. settled: the call must not be made now. A call that might change what the run has written
+// is a conflict.
+func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	past := r.record.Past()
 	if past == nil {
 		return nil, nil, false
@@ -232,7 +239,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	previous := s.call.Previous()
 	switch {
 	case previous != nil && previous.Defaulted && r.record.WroteAfter(previous):
-		return r.reuse(p, s, previous)
+		return r.reuse(p, s, previous) // later writes may depend on the value of orElse
 	case p.effect == steps.Read:
 		if previous != nil && previous.Code == "" && previous.Result != nil {
 			return r.reuse(p, s, previous)
@@ -240,15 +247,13 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		if raw := r.siblingResult(s.call); raw != nil {
 			return raw, nil, true
 		}
-	case previous == nil:
+	case previous == nil: // a new call
 	case previous.UndoUnknown:
 		return r.unknownCall(p, s, previous)
 	case previous.Outcome == fault.Applied:
 		return r.reuse(p, s, previous)
-	case previous.Outcome == fault.SentUnknown:
-		if !p.repeatable && !previous.KeyHolds() {
-			return r.unknownCall(p, s, previous)
-		}
+	case previous.Outcome == fault.SentUnknown && !p.repeatable && !previous.KeyHolds(): // it must not be done twice
+		return r.unknownCall(p, s, previous)
 	}
 	if p.effect != steps.Read {
 		if f := r.checkConflict(ctx, p); f != nil {
@@ -260,7 +265,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	}
 	if r.awaitsRetry(p, previous) {
 		s.earlierAttempts, s.lastCall = s.call.ContinueAttempts(), previous.EndedAt()
-		f := fault.New(previous.Code, "%s has ended with %s before, and is tried again", p.name(), previous.Code).Under(p.at)
+		f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is tried again", p.name(), previous.Code).Under(p.at)
 		f.Outcome = previous.Outcome
 		return nil, f, true
 	}
@@ -305,8 +310,8 @@ func sameStep(a, b string) bool {
 	return true
 }
 
-// unknownEarlier returns sent_unknown if an earlier part of the run does not know the outcome of the call, else "". A refusal now does
-// not settle it.
+// unknownEarlier returns sent_unknown if the run was resumed and the outcome of this call before that is not known, otherwise "". If the
+// call is refused now, that says nothing about the earlier attempt.
 func (s *stepRun) unknownEarlier() fault.Outcome {
 	if s.call != nil {
 		if previous := s.call.Previous(); previous != nil && previous.Outcome == fault.SentUnknown {
@@ -316,8 +321,8 @@ func (s *stepRun) unknownEarlier() fault.Outcome {
 	return ""
 }
 
-// stopIfRehearsal ends a rehearsal at a call that would be made.
-func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, known bool) {
+// stopIfRehearsal marks a call as pending in a rehearsal, which calls nothing and goes on with the other steps.
+func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	if !r.rehearsal {
 		return nil, nil, false
 	}
@@ -325,7 +330,7 @@ func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, known boo
 	return nil, errPending, true
 }
 
-// errPending stands, in a rehearsal, for the result of a call that was not made yet.
+// errPending takes the place of a result that a rehearsal does not have, because it makes no calls.
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
 // reuse returns the recorded result or failure of a call.
@@ -342,9 +347,9 @@ func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]b
 	case previous.Assumed:
 		return null, nil, true
 	}
-	f := fault.New(previous.Code, "%s has ended with %s before, and is not called again", p.name(), previous.Code).Under(p.at)
+	f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is not called again", p.name(), previous.Code).Under(p.at)
 	if previous.Code == "" {
-		f = fault.New(fault.Internal, "%s has succeeded before, and its result was not kept: give it by assume", p.name()).Under(p.at)
+		f = fault.New(fault.Internal, "%s succeeded before the run was resumed, but its result was not kept: give the result in assume", p.name()).Under(p.at)
 	}
 	f.Outcome = previous.Outcome
 	return nil, f, true

@@ -8,20 +8,20 @@ import (
 
 // drawnDelivery is a chain whose writes each have a unique key.
 type drawnDelivery struct {
-	random *rand.Rand
-	steps  []string
-	keys   map[string]string // by the place of the call; the calls of a repeat add a number
-	rows   map[string]bool   // the places of repeats
-	text   string
-	undoes bool // when it fails
+	random  *rand.Rand
+	steps   []string
+	keys    map[string]string // the key of the item that a call puts, by the position of the call; the rounds of a repeat add "#" and a number
+	repeats map[string]bool   // the positions whose calls repeat
+	text    string
+	undoes  bool // it has "onError":"undo"
 }
 
 // drawDelivery draws a drawnDelivery.
 func drawDelivery(random *rand.Rand) *drawnDelivery {
-	d := &drawnDelivery{random: random, keys: map[string]string{}, rows: map[string]bool{}, undoes: random.IntN(5) == 0}
+	d := &drawnDelivery{random: random, keys: map[string]string{}, repeats: map[string]bool{}, undoes: random.IntN(5) == 0}
 	n := 1 + random.IntN(6)
 	if random.IntN(20) == 0 {
-		n += 8 // so that some places are prefixes of others
+		n += 8 // so that some positions are prefixes of others, as 1 is of 10
 	}
 	for i := range n {
 		d.steps = append(d.steps, d.step(i))
@@ -41,22 +41,22 @@ func (d *drawnDelivery) step(i int) string {
 	}
 	key := fmt.Sprintf("k%d", i)
 	switch d.random.IntN(10) {
-	case 0:
+	case 0: // a read that may fail
 		return `{"fn":"shop.count"` + d.maybe(6, `,"retry":{"max":1}`) + `}`
-	case 1:
+	case 1: // repeated reads
 		return `{"fn":"shop.page","args":{"page":"$result.next ?? 1"},"repeat":{"until":"$result.next == 4","max":5,"collect":"$result.rows"}}`
-	case 2, 3:
+	case 2, 3: // one put
 		d.keys[fmt.Sprint(i)] = key
 		return d.put(fmt.Sprintf("%q", key), value, "")
-	case 4:
+	case 4: // a put for each element
 		return d.put(`"`+key+`.${$item}"`, value, d.forEach(i, key, "", d.random.IntN(4), 1+d.random.IntN(3)))
 	case 5:
-		d.keys[fmt.Sprint(i)], d.rows[fmt.Sprint(i)] = key, true
+		d.keys[fmt.Sprint(i)], d.repeats[fmt.Sprint(i)] = key, true
 		return fmt.Sprintf(`{"fn":"shop.advance","args":{"key":%q,"from":"$result?.at ?? 0","note":%s},"repeat":{"until":"$result.at >= %d","max":4}%s}`,
 			key, value, 1+d.random.IntN(3), d.undo())
 	case 6:
 		name := []string{"deliver", "hand_on", "careful"}[d.random.IntN(3)]
-		d.inner(fmt.Sprint(i), key, name)
+		d.recordKeys(fmt.Sprint(i), key, name)
 		return fmt.Sprintf(`{"fn":"chain.%s","args":{"key":%q,"note":%s}}`, name, key, value)
 	case 7:
 		name, concurrency := "deliver", 1
@@ -89,7 +89,7 @@ func (d *drawnDelivery) undo() string {
 	return d.maybe(2, `,"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}`)
 }
 
-// maybe returns text once in n times, else "".
+// maybe returns text with a probability of 1/n, otherwise "".
 func (d *drawnDelivery) maybe(n int, text string) string {
 	if d.random.IntN(n) == 0 {
 		return text
@@ -97,7 +97,8 @@ func (d *drawnDelivery) maybe(n int, text string) string {
 	return ""
 }
 
-// forEach returns a forEach over size elements, which call a saved chain, or put items themselves if saved is "".
+// forEach returns the members of a step that run it for size elements, and records the keys that these put: by a saved chain, or by the
+// step itself if saved is "".
 func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int) string {
 	for e := range size {
 		position, elementKey := fmt.Sprintf("%d[%d]", i, e), fmt.Sprintf("%s.%d", key, e)
@@ -105,7 +106,7 @@ func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int)
 			d.keys[position] = elementKey
 			continue
 		}
-		d.inner(position, elementKey, saved)
+		d.recordKeys(position, elementKey, saved)
 	}
 	if size == 0 {
 		return `,"forEach":"[]"`
@@ -114,7 +115,7 @@ func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int)
 }
 
 // inner records the keys that a saved chain puts.
-func (d *drawnDelivery) inner(position, key, saved string) {
+func (d *drawnDelivery) recordKeys(position, key, saved string) {
 	switch saved {
 	case "hand_on":
 		d.keys[position+".0.1"] = key

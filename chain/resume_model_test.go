@@ -18,13 +18,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// killableDriver is a driver that does nothing more once its process is killed.
+// killableDriver is a driver whose process is killed after some writes. It then writes nothing more.
 type killableDriver struct {
 	journal.Driver
-	mu   sync.Mutex
-	left int // writes until it dies; below 0: it does not
-	half bool
-	kill context.CancelFunc
+	mu       sync.Mutex
+	left     int  // writes until the kill, which the last of them triggers; negative: there is no kill
+	lastKept bool // the last write is carried out, although it returns an error
+	kill     context.CancelFunc
 }
 
 var errDead = errors.New("killed")
@@ -37,7 +37,7 @@ func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]boo
 		return nil, errDead
 	case m.left == 1:
 		m.left = 0
-		if m.half {
+		if m.lastKept {
 			_, _ = m.Driver.Write(ctx, list) // written, but not confirmed
 		}
 		m.kill()
@@ -48,49 +48,49 @@ func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]boo
 	return m.Driver.Write(ctx, list)
 }
 
-// deliveries has a shop, a journal that one process after another uses, and the requests and answers so far.
-type deliveries struct {
-	shop      *depot
+// resumeTest is a test of one run: the shop that its calls reach, the journal that one process after another uses, and its requests so far.
+type resumeTest struct {
+	shop      *itemShop
 	memory    *journal.Memory
 	reader    *journal.Journal // of another process, which only reads
 	random    *rand.Rand
 	drawn     *drawnDelivery
-	killsLeft int  // kills that are still allowed
-	wasKilled bool // a process was killed
-	id        string
-	changed   bool     // the last request has sent another chain
+	killsLeft int      // kills that are still allowed
+	wasKilled bool     // a process was killed
+	id        string   // of the run; "": not known yet
+	changed   bool     // the last request changed the chain
 	requests  []string // requests and answers, to print after a failure
 }
 
-func newDeliveries(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *deliveries {
+func newResumeTest(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *resumeTest {
 	random := rand.New(rand.NewPCG(seed, 1))
-	w := &deliveries{shop: newDepot(t, random, faults), memory: &journal.Memory{}, random: random, drawn: drawn}
+	w := &resumeTest{shop: newShop(t, random, faults), memory: &journal.Memory{}, random: random, drawn: drawn}
 	w.reader = w.journal(t, w.memory)
 	return w
 }
 
 var modelKey = []byte(strings.Repeat("k", 32))
 
-func (w *deliveries) journal(t *testing.T, d journal.Driver) *journal.Journal {
+func (w *resumeTest) journal(t *testing.T, d journal.Driver) *journal.Journal {
 	j, err := journal.New(d, &journal.Options{Key: modelKey})
 	must(t, err)
 	return j
 }
 
 // run runs a request in its own process, which may be killed.
-func (w *deliveries) run(t *testing.T, text string) gjson.Result {
+func (w *resumeTest) run(t *testing.T, text string) gjson.Result {
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
-	driver := &killableDriver{Driver: w.memory, left: -1, kill: kill, half: w.random.IntN(2) == 0}
+	driver := &killableDriver{Driver: w.memory, left: -1, kill: kill, lastKept: w.random.IntN(2) == 0}
 	if w.killsLeft > 0 && w.random.IntN(3) == 0 {
 		w.killsLeft--
 		driver.left = 1 + w.random.IntN(8)
 	}
-	w.changed = strings.Contains(text, `"also"`)
+	w.changed = strings.Contains(text, `"also"`) // the argument that approve adds to change a step
 	j := w.journal(t, driver)
 	caller := &chain.Caller{}
 	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // a person can be asked
-		caller.Approve = w.asked
+		caller.Approve = w.approveAtRandom
 	}
 	engine, err := chain.New(&chain.Options{Functions: w.shop.registry, Journal: j})
 	must(t, err)
@@ -103,7 +103,7 @@ func (w *deliveries) run(t *testing.T, text string) gjson.Result {
 	return answer
 }
 
-func (w *deliveries) asked(_ context.Context, calls []chain.ApprovalCall) (yes bool, err error) {
+func (w *resumeTest) approveAtRandom(_ context.Context, calls []chain.ApprovalCall) (yes bool, err error) {
 	w.shop.mu.Lock()
 	defer w.shop.mu.Unlock()
 	if yes = w.shop.faults == 0 || w.random.IntN(3) > 0; yes {
@@ -115,7 +115,7 @@ func (w *deliveries) asked(_ context.Context, calls []chain.ApprovalCall) (yes b
 }
 
 // find returns the run's id, found by its key as its caller would.
-func (w *deliveries) find(t *testing.T) string {
+func (w *resumeTest) find(t *testing.T) string {
 	if w.id == "" {
 		w.id, _ = w.memory.Find(t.Context(), "", "the run", "")
 	}
@@ -123,7 +123,7 @@ func (w *deliveries) find(t *testing.T) string {
 }
 
 // past returns the history of the run.
-func (w *deliveries) past(t *testing.T) *journal.Past {
+func (w *resumeTest) past(t *testing.T) *journal.Past {
 	past, err := w.reader.Read(t.Context(), w.find(t), nil)
 	if err != nil {
 		return nil // it has not begun
@@ -131,17 +131,17 @@ func (w *deliveries) past(t *testing.T) *journal.Past {
 	return past
 }
 
-// outcomes counts the calls at a place by outcome.
+// outcomes has the number of calls at one position, by outcome. A position is a call's place in the chain, such as 2[0].1.
 type outcomes map[fault.Outcome]int
 
 // check checks that the writes in an answer and in the journal agree with the shop.
-func (w *deliveries) check(t *testing.T, answer gjson.Result) {
+func (w *resumeTest) check(t *testing.T, answer gjson.Result) {
 	reported := map[string]outcomes{}
 	for _, e := range answer.Get("writes").Array() {
 		if e.Get("at").Exists() && e.Get("fn").Str == "shop.remove" {
-			continue // an undo, whose put is reported as well
+			continue // the undo of a put, which has an entry of its own
 		}
-		positions := expand(e)
+		positions := positionsOf(e)
 		for _, position := range positions {
 			if reported[position] == nil {
 				reported[position] = outcomes{}
@@ -149,11 +149,10 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 			reported[position][fault.Outcome(e.Get("outcome").Str)] += callsOf(e) / len(positions)
 		}
 	}
-	for position, o := range reported {
-		if w.changed {
-			break // the places belong to other calls
+	if !w.changed { // otherwise the positions belong to other calls
+		for position, o := range reported {
+			w.wantOutcomes(t, "the answer", position, o)
 		}
-		w.wantTrue(t, "the answer", position, o)
 	}
 	past := w.past(t)
 	if past == nil {
@@ -169,41 +168,44 @@ func (w *deliveries) check(t *testing.T, answer gjson.Result) {
 		}
 	}
 	for position, o := range journaled {
-		w.wantTrue(t, "the journal", position, o)
+		w.wantOutcomes(t, "the journal", position, o)
 	}
 	for _, offense := range w.shop.offenses {
 		t.Error(offense)
 	}
 }
 
-// wantTrue checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were
+// wantOutcomes checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were
 // under way when their process was killed.
-func (w *deliveries) wantTrue(t *testing.T, source, position string, o outcomes) {
+func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outcomes) {
 	key, drawn := w.drawn.keys[position]
-	if !drawn { // an element whose chain has not begun
+	if !drawn {
+		// The position may be an element that was not sent: the answer then reports it instead of the puts in its chain.
+		puts := 0
 		for inner := range w.drawn.keys {
 			if strings.HasPrefix(inner, position+".") && len(o) == 1 && o[fault.NotSent] == 1 {
-				w.wantTrue(t, source, inner, o)
-				drawn = true
+				w.wantOutcomes(t, source, inner, o)
+				puts++
 			}
 		}
-		if !drawn {
+		if puts == 0 {
 			t.Errorf("%s reports writes at %s, which puts nothing: %v", source, position, o)
 		}
 		return
 	}
 	present, unknown := w.shop.stateAt(key)
-	switch reported := o[fault.SentUnknown]; {
-	case present > o[fault.Applied]+reported, present < o[fault.Applied]:
+	applied, reportedUnknown := o[fault.Applied], o[fault.SentUnknown]
+	switch {
+	case present < applied, present > applied+reportedUnknown:
 		t.Errorf("%s reports %v at %s, the shop has %d items", source, o, position, present)
-	case reported < unknown, reported > unknown && !w.wasKilled:
+	case reportedUnknown < unknown, reportedUnknown > unknown && !w.wasKilled:
 		t.Errorf("%s reports %v at %s, the shop left %d outcomes unknown", source, o, position, unknown)
 	}
 }
 
-// TestResumeModel runs random chains against a service that fails in all ways, in processes that are killed, and resumes them until they
-// succeed. The service is then in the same state as after a run without faults, and nothing was done twice. Or it undoes them; the service
-// is then in its first state, except for what the answers report. All reports of writes must be true.
+// TestResumeModel runs random chains against a service that fails in every way, in processes that may be killed. It resumes each chain
+// until it succeeds: the service must then be in the same state as after a run without faults, with nothing done twice. Or it undoes the
+// chain: the service must then be empty, except for what the answers report as left. Every report of writes must be true.
 func TestResumeModel(t *testing.T) {
 	t.Parallel()
 	runs := 300
@@ -219,7 +221,7 @@ func TestResumeModel(t *testing.T) {
 	}
 	ends := map[string]int{}
 	for seed := first; seed < first+uint64(runs); seed++ {
-		w := resumeModel(t, seed, ends)
+		w := runModel(t, seed, ends)
 		if t.Failed() {
 			t.Fatalf("seed %d\n%s", seed, strings.Join(w.requests, "\n"))
 		}
@@ -227,14 +229,14 @@ func TestResumeModel(t *testing.T) {
 	t.Log(ends)
 }
 
-func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
+func runModel(t *testing.T, seed uint64, ends map[string]int) *resumeTest {
 	drawn := drawDelivery(rand.New(rand.NewPCG(seed, 2)))
-	faultless := newDeliveries(t, seed, 0, drawn)
+	faultless := newResumeTest(t, seed, 0, drawn)
 	defer faultless.reader.Close()
 	if a := faultless.run(t, drawn.text); !a.Get("ok").Bool() {
 		t.Fatalf("%s fails without faults: %s", drawn.text, a.Raw)
 	}
-	w := newDeliveries(t, seed, 0.5, drawn)
+	w := newResumeTest(t, seed, 0.5, drawn)
 	w.killsLeft = []int{0, 4}[w.random.IntN(2)]
 	defer w.reader.Close()
 	undo := w.random.IntN(4) == 0 // in some round
@@ -248,14 +250,15 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 			t.Errorf("the run did not end within 200 rounds")
 			return w
 		case a.Get("ok").Bool():
-			ends["through"]++
+			ends["succeeded"]++
 			w.wantSame(t, faultless)
 			return w
+		// A run that was undone cannot be resumed: token_expired.
 		case code == string(fault.TokenExpired) || drawn.undoes && w.past(t) != nil && w.past(t).Row.Status == journal.Undone:
-			ends["undone by itself"]++
-			return w // what it left was reported
+			ends["undone by onError"]++
+			return w // check has compared the answer with what the undo left
 		}
-		if round > 60 {
+		if round > 60 { // let the run end
 			w.shop.faults = 0
 		}
 		if undo && w.random.IntN(3) == 0 && w.find(t) != "" {
@@ -271,7 +274,7 @@ func resumeModel(t *testing.T, seed uint64, ends map[string]int) *deliveries {
 }
 
 // wantSame checks that the shop is in the same state as after a run without faults.
-func (w *deliveries) wantSame(t *testing.T, faultless *deliveries) {
+func (w *resumeTest) wantSame(t *testing.T, faultless *resumeTest) {
 	for _, key := range w.drawn.keys {
 		if w.shop.items[key] != faultless.shop.items[key] {
 			t.Errorf("item %s is %s, want %s", key, w.shop.items[key], faultless.shop.items[key])
@@ -283,14 +286,14 @@ func (w *deliveries) wantSame(t *testing.T, faultless *deliveries) {
 }
 
 // undo undoes the run until nothing more can be undone. What is left in the shop must be reported.
-func (w *deliveries) undo(t *testing.T) {
+func (w *resumeTest) undo(t *testing.T) {
 	request := fmt.Sprintf(`{"resume":%q,"undo":true}`, w.find(t))
 	for round := 0; ; round++ {
 		a := w.run(t, request)
 		if t.Failed() {
 			return
 		}
-		if round > 10 {
+		if round > 10 { // from now on everything works, so that the undo ends
 			w.shop.faults, w.killsLeft = 0, 0
 		}
 		var doubtful []string
@@ -314,13 +317,15 @@ func (w *deliveries) undo(t *testing.T) {
 }
 
 // checkLeft checks that the last undo reports everything that is left, and left nothing that it could undo.
-func (w *deliveries) checkLeft(t *testing.T, answer gjson.Result) {
+func (w *resumeTest) checkLeft(t *testing.T, answer gjson.Result) {
 	left := map[string]int{}
 	for _, c := range answer.Get("result.left").Array() {
 		left[c.Get("at").Str]++
 	}
 	for position, key := range w.drawn.keys {
-		if present, _ := w.shop.stateAt(key); present != left[position] && (present > left[position] || len(w.known(t, position)) < 2) {
+		present, _ := w.shop.stateAt(key)
+		severalUnknown := len(w.known(t, position)) >= 2 // then the undo cannot tell what is left, and may report too much
+		if present > left[position] || present < left[position] && !severalUnknown {
 			t.Errorf("the undo reports %[2]d items left at %[1]s, the shop has %[3]d", position, left[position], present)
 		}
 	}

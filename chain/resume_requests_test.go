@@ -14,7 +14,7 @@ import (
 
 // assume returns the assume of a request: what the shop knows of the calls at places whose outcome the journal does not know; "" if there
 // are several such calls at one place.
-func (w *deliveries) assume(t *testing.T, positions []string) string {
+func (w *resumeTest) assume(t *testing.T, positions []string) string {
 	var assumed []string
 	for _, position := range positions {
 		results := w.known(t, position)
@@ -30,7 +30,7 @@ func (w *deliveries) assume(t *testing.T, positions []string) string {
 }
 
 // known returns what the shop knows of such calls at a place, which put or remove items.
-func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
+func (w *resumeTest) known(t *testing.T, position string) (assumed []string) {
 	var puts []*journal.PastCall
 	var keys []string
 	calls := slices.DeleteFunc(w.past(t).Calls(), func(c *journal.PastCall) bool { return c.StepPath != position || !c.Writes() })
@@ -46,7 +46,7 @@ func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 			continue
 		}
 		key, undo := w.drawn.keys[position], c.Undoes != 0
-		if w.drawn.rows[position] {
+		if w.drawn.repeats[position] {
 			key += fmt.Sprint("#", 1+slices.IndexFunc(puts, func(p *journal.PastCall) bool {
 				return p == c || undo &&
 					(p.Ended == c.Undoes || p.N == c.Undoes)
@@ -71,7 +71,7 @@ func (w *deliveries) known(t *testing.T, position string) (assumed []string) {
 }
 
 // next returns the request that continues the run after an answer; "" if the doubt cannot be resolved.
-func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
+func (w *resumeTest) next(t *testing.T, answer gjson.Result) string {
 	if id := answer.Get("resume").Str; id != "" {
 		w.id = id
 	}
@@ -96,7 +96,7 @@ func (w *deliveries) next(t *testing.T, answer gjson.Result) string {
 }
 
 // approve returns a request that approves the waiting calls. Some requests also change the chain, so that its calls are not approved.
-func (w *deliveries) approve(answer gjson.Result) string {
+func (w *resumeTest) approve(answer gjson.Result) string {
 	for _, c := range answer.Get("error.calls").Array() {
 		w.shop.approved[c.Get("args").Raw]++
 	}

@@ -17,27 +17,27 @@ func TestSuspendedRunsAreTheSame(t *testing.T) {
 	t.Parallel()
 	total := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		text := drawPausing(rt)
+		text := drawPausingChain(rt)
 		synctest.Test(t, func(t *testing.T) {
 			unsuspended := newJobs(t)
-			a := unsuspended.engine.Run(t.Context(), []byte(text), nil)
-			want, answer := unsuspended.world.seen(), gjson.ParseBytes(a.JSON)
+			wantAnswer := unsuspended.engine.Run(t.Context(), []byte(text), nil)
+			want := unsuspended.world.seen()
 			interrupted := newJobs(t)
-			b, suspended := interrupted.run(t, text)
-			got, again := interrupted.world.seen(), gjson.ParseBytes(b.JSON)
-			total += suspended
+			answer, suspensions := interrupted.run(t, text)
+			got := interrupted.world.seen()
+			total += suspensions
 			slices.Sort(want)
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
-				rt.Errorf("%s\nsuspended %d times; calls\n%s\nwant\n%s", text, suspended, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				rt.Errorf("%s\nsuspended %d times; calls\n%s\nwant\n%s", text, suspensions, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			for _, member := range []string{"ok", "result", "error.code", "error.message", "error.step"} {
-				if again.Get(member).Raw != answer.Get(member).Raw {
-					rt.Errorf("%s\nsuspended %d times; answer\n%s\nwant\n%s", text, suspended, b.JSON, a.JSON)
+				if gjson.GetBytes(answer.JSON, member).Raw != gjson.GetBytes(wantAnswer.JSON, member).Raw {
+					rt.Errorf("%s\nsuspended %d times; %s of the answer\n%s\ndiffers, want\n%s", text, suspensions, member, answer.JSON, wantAnswer.JSON)
 				}
 			}
-			if answer.Get("error.code").Str == "compile" {
-				rt.Errorf("the drawn chain does not compile: %s", a.JSON)
+			if gjson.GetBytes(wantAnswer.JSON, "error.code").Str == "compile" {
+				rt.Errorf("the drawn chain does not compile: %s", wantAnswer.JSON)
 			}
 		})
 		if t.Failed() {
@@ -47,10 +47,10 @@ func TestSuspendedRunsAreTheSame(t *testing.T) {
 	t.Logf("suspended %d times", total)
 }
 
-// drawPausing draws a chain whose calls all begin and end at different times.
-func drawPausing(rt *rapid.T) string {
+// drawPausingChain draws a chain whose calls all begin and end at different times.
+func drawPausingChain(rt *rapid.T) string {
 	var list []string
-	us := 0 // a different time for each call
+	us := 0 // how long the next call takes, in microseconds: different for each call
 	draw := func(low, high int) int { return rapid.IntRange(low, high).Draw(rt, "n") }
 	call := func(fn, id, more string) string {
 		us += 1009
@@ -62,6 +62,7 @@ func drawPausing(rt *rapid.T) string {
 			until += `,"collect":"$result.rows"`
 		}
 		return call("poll", id, fmt.Sprintf(`,"needs":%d`, draw(1, 4))) +
+			// Pauses of minPause (10 s) and more suspend the run.
 			fmt.Sprintf(`,"repeat":{%s,"max":%d,"delayMs":%d}`, until, draw(3, 9), []int{0, 9000, 10_000, 47_000, 600_000}[draw(0, 4)])
 	}
 	forEach := func() string { return fmt.Sprintf(`,"forEach":"1..%d","concurrency":%d`, draw(1, 6), draw(1, 6)) }
@@ -69,13 +70,13 @@ func drawPausing(rt *rapid.T) string {
 		id := fmt.Sprintf("s%d", i)
 		step := ""
 		switch draw(0, 8) {
-		case 0, 1:
+		case 0, 1: // polls until a job is done
 			step = poll(id)
-		case 2:
+		case 2: // the same for each element
 			step = poll(id+".${$item}") + forEach()
-		case 3:
+		case 3: // a write
 			step = call("start", id, "")
-		case 4:
+		case 4: // an inline chain that polls and writes, for each element
 			step = `"args":{"i":"$item"},"chain":{"steps":[{` + poll(id+".${$input.i}") + `},{` +
 				call("start", id+".w${$input.i}", "") + `}]}` + forEach()
 		case 5:

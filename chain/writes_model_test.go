@@ -100,8 +100,8 @@ func (d *drawnChain) step(position string, depth int) string {
 
 var element = regexp.MustCompile(`^(.*)\[([\d,-]+)\](.*)$`)
 
-// expand returns the places that an entry of writes names.
-func expand(e gjson.Result) (positions []string) {
+// positionsOf returns the places that an entry of writes names.
+func positionsOf(e gjson.Result) (positions []string) {
 	if at := e.Get("at"); at.Exists() { // an earlier call of the run, at its earlier place
 		return []string{at.Str}
 	}
@@ -175,7 +175,7 @@ func callsOf(e gjson.Result) int {
 	case e.Get("count").Exists():
 		return int(e.Get("count").Int())
 	case e.Get("step").Exists(), e.Get("at").Exists():
-		return len(expand(e))
+		return len(positionsOf(e))
 	}
 	return 0
 }
@@ -204,7 +204,7 @@ func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome
 	seen := map[string]bool{}
 	for _, e := range reports {
 		o, sum := fault.Outcome(e.Get("outcome").Str), 0
-		for _, position := range expand(e) {
+		for _, position := range positionsOf(e) {
 			seen[position+" "+string(o)] = true
 			n := done[position][o]
 			if n == 0 && o != fault.NotSent {
@@ -229,7 +229,7 @@ func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome
 func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjson.Result) {
 	seen := map[string]map[string]bool{}
 	for _, e := range reports {
-		for _, position := range expand(e) {
+		for _, position := range positionsOf(e) {
 			if step, rest, isElement := strings.Cut(position, "["); isElement && !strings.Contains(rest, ".") {
 				if seen[step] == nil {
 					seen[step] = map[string]bool{}

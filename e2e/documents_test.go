@@ -132,7 +132,7 @@ func TestServeDocumentByURL(t *testing.T) {
 	polltest.Until(t, "only stock.order.list can be called", func() bool { return calls("order") && !calls("item") }, s.stderr)
 	clitest.Write(t, strings.TrimSuffix(config, "onecall.yaml"), "onecall.yaml", "surface: nowhere\n") // a faulty configuration
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, wasRefused, 1)
+	waitForLog(t, s.stderr, logRefused, 1)
 	d.config(t, strings.TrimSuffix(config, "onecall.yaml"))
 	hangUp(t, s.cmd)
 	d.noun.Store("part")

@@ -21,14 +21,14 @@ import (
 func TestReloadTokens(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	line := func(name, token string) string {
+	entry := func(name, token string) string {
 		return fmt.Sprintf("{name: %s, sha256: %q, tier: read}", name, tokenHash(token))
 	}
-	access := func(lines ...string) string {
-		return clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(lines, ", ")+"]}\n")
+	access := func(entries ...string) string {
+		return clitest.Write(t, folder, "onecall.yaml", "access: {tokens: ["+strings.Join(entries, ", ")+"]}\n")
 	}
 	const first, second, third = "oc_first-token-of-a-client", "oc_second-token-of-a-client", "oc_third-token-of-a-client"
-	s := serveHTTP(t, access(line("a", first), line("b", second)))
+	s := serveHTTP(t, access(entry("a", first), entry("b", second)))
 	status := func(token string) int {
 		w := &rawClient{url: s.url, client: httpClient(t), version: statelessVersion}
 		return w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
@@ -41,17 +41,17 @@ func TestReloadTokens(t *testing.T) {
 		}
 	}
 	want(200, 200, 401)
-	access(line("b", second), line("c", third))
+	access(entry("b", second), entry("c", third))
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, wasLoaded, 1)
+	waitForLog(t, s.stderr, logReloaded, 1)
 	want(401, 200, 200)
-	if log := s.stderr.String(); !strings.Contains(log, wasLoaded+"added /access/tokens/c; removed /access/tokens/a\n") ||
+	if log := s.stderr.String(); !strings.Contains(log, logReloaded+"added /access/tokens/c; removed /access/tokens/a\n") ||
 		strings.Contains(log, tokenHash(third)) {
 		t.Errorf("the log lacks the changed tokens, or shows a hash: %s", log)
 	}
 }
 
-// startingForever is an entry of mcpServers whose server never finishes starting, and ends with its input.
+// startingForever has a server in mcpServers that never finishes starting. It exits when its input ends.
 const startingForever = "mcpServers: {mute: {command: sh, args: [-c, 'cat >/dev/null'], startTimeoutMs: 600000}}\n"
 
 // TestRightsChangeAtOnce checks that a removed token is refused before new sources of the same change have started. Other clients must be
@@ -78,7 +78,7 @@ func TestRightsChangeAtOnce(t *testing.T) {
 	}
 }
 
-// TestHiddenAtOnce checks that a newly hidden function is no longer listed at once, whatever else changes.
+// TestHiddenAtOnce checks that a function that a new configuration hides disappears from the list at once, whatever else changes.
 func TestHiddenAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -119,20 +119,20 @@ func TestReloadKeepsTokensRequired(t *testing.T) {
 	} {
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)
-		waitForLog(t, s.stderr, wasRefused, n+1)
+		waitForLog(t, s.stderr, logRefused, n+1)
 		waitForLog(t, s.stderr, c.log, 1)
 		want(c.text, http.StatusUnauthorized, http.StatusOK)
 	}
 	open := "access: {http: read, url: 'http://localhost:8080/mcp', hosts: [127.0.0.1, '[::1]:8080']}\n"
 	clitest.Write(t, folder, "onecall.yaml", open)
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, wasLoaded, 1)
+	waitForLog(t, s.stderr, logReloaded, 1)
 	waitForLog(t, s.stderr, `level=WARN msg="clients over HTTP need no token any more" tier=read`, 1)
 	want(open, http.StatusOK, http.StatusOK)
 }
 
-// TestReloadFaultyConfig checks that if a fault may hide the settings of access, no message is derived from missing settings. Other
-// faults are reported together with such messages.
+// TestReloadFaultyConfig checks that no fault says that settings of access are missing if another fault may have hidden them. Faults that
+// cannot hide them are reported together with such a fault.
 func TestReloadFaultyConfig(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -141,7 +141,7 @@ func TestReloadFaultyConfig(t *testing.T) {
 	s := serveHTTP(t, clitest.Write(t, folder, "onecall.yaml", good))
 	for n, c := range []struct {
 		text, log string
-		faults    int
+		faults    int // 1: only the fault in log; 2: also the one about open access
 	}{
 		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
 		{good + "lite: \xff\n", "not UTF-8", 1},
@@ -156,17 +156,17 @@ func TestReloadFaultyConfig(t *testing.T) {
 		before := strings.Count(s.stderr.String(), open)
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)
-		waitForLog(t, s.stderr, wasRefused, n+1)
+		waitForLog(t, s.stderr, logRefused, n+1)
 		waitForLog(t, s.stderr, c.log, 1)
 		reported := strings.Count(s.stderr.String(), open) - before
-		lines := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
-		if last := lines[len(lines)-1]; reported != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
-			t.Errorf("%.60q: %d messages about open access, want %d of %d faults: %s", c.text, reported, c.faults-1, c.faults, last)
+		refusals := strings.SplitAfter(s.stderr.String(), `msg="configuration refused"`)
+		if last := refusals[len(refusals)-1]; reported != c.faults-1 || !strings.Contains(last, fmt.Sprintf(" faults=%d\n", c.faults)) {
+			t.Errorf("%.60q: %d messages about open access, want %d, and %d faults in all: %s", c.text, reported, c.faults-1, c.faults, last)
 		}
 	}
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
+	configFile := clitest.Write(t, t.TempDir(), "onecall.yaml", good+"fs: {rot: .}\n  - [broken\n")
 	record := filepath.Join(t.TempDir(), "calls.jsonl")
-	out, err := clitest.Command(t, folder, "serve", "--http", "127.0.0.1:0", "--record", record, "--config", config).CombinedOutput()
+	out, err := clitest.Command(t, folder, "serve", "--http", "127.0.0.1:0", "--record", record, "--config", configFile).CombinedOutput()
 	if clitest.ExitCode(err) != "4" || strings.Count(string(out), "onecall.yaml:") != 1 {
 		t.Errorf("serve: %v, want exit status 4 and one fault: %s", err, out)
 	}
@@ -180,7 +180,7 @@ func TestReloadResultRights(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	const token = "oc_token-of-a-client"
-	access := func(n int, rights string) string {
+	access := func(n int, rights string) string { // n makes maxTotalTokens differ, which shows when the configuration is served
 		return clitest.Write(t, folder, "onecall.yaml",
 			fmt.Sprintf("budget: {maxTotalTokens: %d}\naccess: {tokens: [{name: a, sha256: %q, %s}]}\n", 5000+n, tokenHash(token), rights))
 	}
@@ -197,9 +197,10 @@ func TestReloadResultRights(t *testing.T) {
 		hangUp(t, s.cmd)
 		polltest.Until(t, c.rights+" is served", func() bool {
 			r, err := w.try(t, http.MethodPost, w.message(t, "1", "tools/call", map[string]any{"name": "info", "arguments": map[string]any{}}), nil)
-			if err != nil { // during a change the rights may differ from those at the start of the request, which is an error
+			if err != nil {
 				t.Fatal(err)
 			}
+			// While the rights change, a request may be answered with an error: then the limit is 0, and the test tries again.
 			return gjson.Get(r.answer().Get("result.content.0.text").Str, "limits.maxTotalTokens").Int() == int64(5000+n+1)
 		}, s.stderr)
 		if text, _ := w.tool(t, "chain", map[string]any{"continuation_token": stored, "mode": "query",

@@ -42,7 +42,7 @@ func TestReloadChains(t *testing.T) {
 		t.Errorf("chain.one before it exists: %s, want unknown_function", got)
 	}
 	chainFile("one.chain.json", `{"tool":true,"steps":[{"expr":"1"}]}`)
-	waitForLog(t, p.stderr, wasLoaded, 1)
+	waitForLog(t, p.stderr, logReloaded, 1)
 	if got := call("chain.one"); got != "1" {
 		t.Errorf("the new chain returned %s, want 1", got)
 	}
@@ -52,12 +52,12 @@ func TestReloadChains(t *testing.T) {
 		t.Errorf("the tool list lacks the chain: %s", m.Raw)
 	}
 	chainFile("one.chain.json", `{"steps":[{"expr":"2"}]}`)
-	waitForLog(t, p.stderr, wasLoaded, 2)
+	waitForLog(t, p.stderr, logReloaded, 2)
 	if got := call("chain.one"); got != "2" {
 		t.Errorf("the changed chain returned %s, want 2", got)
 	}
 	chainFile("two.chain.yaml", "steps:\n  - {expr: 3}\n")
-	waitForLog(t, p.stderr, wasLoaded, 3)
+	waitForLog(t, p.stderr, logReloaded, 3)
 	waitForLog(t, p.stderr, "two.chain.yaml, line 2, column 12: ", 1)
 	if got := call("chain.one"); got != "2" {
 		t.Errorf("with a broken chain in the folder, the other returned %s, want 2", got)
@@ -65,7 +65,7 @@ func TestReloadChains(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, "chains", "one.chain.json")); err != nil {
 		t.Fatal(err)
 	}
-	waitForLog(t, p.stderr, wasLoaded, 4)
+	waitForLog(t, p.stderr, logReloaded, 4)
 	if got := call("chain.one"); !strings.Contains(got, "unknown_function") {
 		t.Errorf("chain.one after its removal: %s, want unknown_function", got)
 	}

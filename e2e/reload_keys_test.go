@@ -85,7 +85,7 @@ func TestRemovedKeys(t *testing.T) {
 			clitest.Write(t, folder, "keys.json", `{"keys": []}`)
 			if reload {
 				hangUp(t, s.cmd)
-				waitForLog(t, s.stderr, wasRefused, 1)
+				waitForLog(t, s.stderr, logRefused, 1)
 			}
 			await(t, slow.ended, "the call is cancelled")
 			if r := <-replies; r == nil || !strings.Contains(string(r.body), "cancelled") {

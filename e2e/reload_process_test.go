@@ -47,7 +47,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	reload := func(n int) {
 		config(n)
 		hangUp(t, s.cmd)
-		waitForLog(t, s.stderr, wasLoaded, n)
+		waitForLog(t, s.stderr, logReloaded, n)
 	}
 	openFiles := func() int {
 		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
@@ -158,7 +158,7 @@ func TestPipesInDocuments(t *testing.T) {
 	p.checkServes(t)
 	clitest.Write(t, folder, "onecall.yaml", "openapi: {api: {spec: pipe.yaml}, other: {spec: api.yaml}}\nlite: true\n")
 	hangUp(t, p.cmd)
-	waitForLog(t, p.stderr, wasLoaded, 1)
+	waitForLog(t, p.stderr, logReloaded, 1)
 	p.checkServes(t)
 	p.finish(t)
 }
@@ -194,7 +194,7 @@ func TestReloadKeepsResults(t *testing.T) {
 		loads++
 		configured("lite: true\nresults: {" + text + "}\n")
 		hangUp(t, s.cmd)
-		waitForLog(t, s.stderr, wasLoaded, loads)
+		waitForLog(t, s.stderr, logReloaded, loads)
 		for n, token := range tokens {
 			if !readable(token, n) {
 				t.Fatalf("after %s, result %d is lost: %s", text, n, s.stderr)
@@ -203,7 +203,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	}
 	configured("lite: true\nresults: {maxBytes: 1MB}\nopenapi: {a: {spec: none.yaml}}\n")
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, wasRefused, 1)
+	waitForLog(t, s.stderr, logRefused, 1)
 	for n, token := range tokens {
 		if !readable(token, n) {
 			t.Errorf("after a refused change, result %d is lost: %s", n, s.stderr)
@@ -211,7 +211,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	}
 	configured("lite: true\nresults: {maxBytes: 1100KB}\n")
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, wasLoaded, loads+1)
+	waitForLog(t, s.stderr, logReloaded, loads+1)
 	polltest.Until(t, "the oldest result is removed", func() bool { return !readable(tokens[0], 0) }, s.stderr)
 	if !readable(tokens[1], 1) || !readable(tokens[2], 2) {
 		t.Errorf("a newer result is lost although it is within the smaller limit: %s", s.stderr)

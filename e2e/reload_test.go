@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	wasLoaded  = " is loaded: "
-	wasRefused = " is refused, and the former configuration stays in use"
+	logReloaded = " is loaded: "
+	logRefused  = " is refused, and the former configuration stays in use"
 )
 
 // hangUp sends a server the signal to reload its configuration.
@@ -101,7 +101,7 @@ func TestReload(t *testing.T) {
 	}
 	p := startStdioServer(t, writeJSON(t, folder, "onecall.json", map[string]any{"surface": "flat"}))
 	writeJSON(t, folder, "onecall.json", settings)
-	waitForLog(t, p.stderr, wasLoaded, 1)
+	waitForLog(t, p.stderr, logReloaded, 1)
 	p.write(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 	m, _ := p.readAnswer(t, `"list"`)
 	for _, name := range []string{"stays_chain", "restarts_chain", "goes_chain"} {
@@ -130,8 +130,8 @@ func TestReload(t *testing.T) {
 	delete(settings, "http")
 	settings["functions"] = map[string]any{"expr.eval": map[string]any{"defaults": map[string]any{"vars": map[string]any{"x": 2}}}}
 	writeJSON(t, folder, "onecall.json", settings)
-	waitForLog(t, p.stderr, wasLoaded, 2)
-	_, text, _ := strings.Cut(p.stderr.String(), wasLoaded)
+	waitForLog(t, p.stderr, logReloaded, 2)
+	_, text, _ := strings.Cut(p.stderr.String(), logReloaded)
 	for _, want := range []string{"added /mcpServers/comes, /mcpServers/restarts/env/NEW;", "removed /http/allow",
 		"changed /functions/expr.eval/defaults", "opened comes, restarts", "closed goes, restarts", "/mcpServers/restarts/env/NEW"} {
 		if !strings.Contains(text, want) {
@@ -198,7 +198,7 @@ func TestReloadRefused(t *testing.T) {
 	path, _ := os.Executable()
 	clitest.Write(t, folder, "onecall.yaml", "groups: {search: [a]}\nmcpServers: {new: {command: "+path+", args: [serve], env: "+
 		"{PASSWORD: hidden-password}}}\nsurfaces: flat\n")
-	waitForLog(t, p.stderr, wasRefused, 1)
+	waitForLog(t, p.stderr, logRefused, 1)
 	waitForLog(t, p.stderr, `onecall.yaml:3:1: unknown_field: unknown key "surfaces"`, 1) // the faults follow on their own lines
 	if log := p.stderr.String(); strings.Contains(log, "hidden-password") {
 		t.Errorf("the log shows a secret: %s", log)
@@ -215,7 +215,7 @@ func TestReloadRefused(t *testing.T) {
 		t.Errorf("the fault is logged %d times, want 1: %s", n, p.stderr)
 	}
 	hangUp(t, p.cmd) // a hangup asks for the report again
-	waitForLog(t, p.stderr, wasRefused, 2)
+	waitForLog(t, p.stderr, logRefused, 2)
 	for i, test := range []struct {
 		change func()
 		want   string
@@ -233,7 +233,7 @@ func TestReloadRefused(t *testing.T) {
 	}
 	_ = os.Remove(config)
 	clitest.Write(t, folder, "onecall.yaml", strings.Replace(good, "x: 1", "x: 7", 1))
-	waitForLog(t, p.stderr, wasLoaded, 1)
+	waitForLog(t, p.stderr, logReloaded, 1)
 	p.write(t, p.chainRequest(`"fixed"`, "x"))
 	if m, _ := p.readAnswer(t, `"fixed"`); m.Get("result.content.0.text").Str != "7" {
 		t.Errorf("the corrected configuration is not in use: %s, want 7", m.Raw)
@@ -249,7 +249,7 @@ func TestReloadLadder(t *testing.T) {
 	p := startStdioServer(t, clitest.Write(t, folder, "onecall.yaml", ladder))
 	p.checkServes(t)
 	clitest.Write(t, folder, "onecall.yaml", "functions: {expr.eval: {hide: true}}\n"+strings.Replace(ladder, "fs.list", "fs.lits", 1))
-	waitForLog(t, p.stderr, wasRefused, 1)
+	waitForLog(t, p.stderr, logRefused, 1)
 	waitForLog(t, p.stderr, `onecall.yaml:2:57: bad_request: "fs.lits" names no function`, 1)
 	p.write(t, p.chainRequest(`"old"`, "7"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "7" {
@@ -280,17 +280,17 @@ func TestReloadDocuments(t *testing.T) {
 		t.Fatalf("the service is not listed: %s", p.stderr)
 	}
 	clitest.Write(t, folder, "parts.yaml", "q: {type: string, description: after}\n")
-	waitForLog(t, p.stderr, wasLoaded, 1)
+	waitForLog(t, p.stderr, logReloaded, 1)
 	if !lists(`"after"`) || !strings.Contains(p.stderr.String(), "changed /openapi/api/spec; opened api; closed api") {
 		t.Errorf("a changed file that the document refers to was not loaded: %s", p.stderr)
 	}
 	clitest.Write(t, folder, "api.yaml", "openapi: 3.0.3\npaths: [\n")
-	waitForLog(t, p.stderr, wasRefused, 1)
+	waitForLog(t, p.stderr, logRefused, 1)
 	if !lists(`"after"`) {
 		t.Errorf("a faulty document removed its service: %s", p.stderr)
 	}
 	document("second words")
-	waitForLog(t, p.stderr, wasLoaded, 2)
+	waitForLog(t, p.stderr, logReloaded, 2)
 	if !lists("second words") {
 		t.Errorf("the corrected document was not loaded: %s", p.stderr)
 	}

@@ -16,7 +16,7 @@ type Entry struct {
 	observers         []observer
 	scrubber          Scrubber            // nil: there are no secrets
 	resultShape       func() *ResultShape // nil: the shape of results is not learned
-	rank              int                 // the rung plus 1; 0: none
+	rungPlusOne       int                 // 0: on no rung
 }
 
 type observer = func(ctx context.Context, spec *Spec, args, result []byte, err error)
@@ -77,7 +77,7 @@ func withoutSecrets(spec *Spec) []byte {
 func (e *Entry) Spec() *Spec { return e.spec }
 
 // Rung returns the function's rung on the ladder (see Registry.Rank); -1: none.
-func (e *Entry) Rung() int { return e.rank - 1 }
+func (e *Entry) Rung() int { return e.rungPlusOne - 1 }
 
 // Signature returns one line in the style of TypeScript that tells an agent how to call the function and what it returns:
 //

@@ -19,11 +19,11 @@ type RegistryOptions struct {
 	MaxResultBytes int64
 
 	// Scrubber removes secrets from results, errors, callbacks, default arguments in input schemas, and arguments that Entry.Shown
-	// returns; nil: there are none. A catalog sets it.
+	// returns; nil: there are no secrets. A Catalog overwrites it with its own (CatalogOptions.Scrubber).
 	Scrubber Scrubber
 
-	// Warn receives problems that do not stop the registration: a schema that is partly unchecked (once per registration,
-	// bad_request), or names that differ only in case and separators. One goroutine calls it, only during NewRegistry and With. May
+	// Warn receives problems that do not stop the registration: a schema that cannot be checked in full (reported once per registration,
+	// as bad_request), or names that differ only in case and separators. One goroutine calls it, only during NewRegistry and With. May
 	// be nil.
 	Warn func(*fault.Error)
 }
@@ -38,9 +38,9 @@ type Registry struct {
 	options RegistryOptions
 }
 
-// NewRegistry compiles functions into a registry. It fails with bad_request for an invalid or duplicate name, a function
-// without a Call, or an unknown Heavy. Names that differ only in case and separators give a warning; each is found by its
-// exact name. An unusable schema, or part of one, gives a warning and is not checked.
+// NewRegistry compiles functions into a registry. It fails with bad_request for an invalid or duplicate name, a function without a Call,
+// default arguments that are not a JSON object, or an unknown value of Heavy. Names that differ only in case and separators give a warning;
+// each is found by its exact name. A schema that cannot be used, in whole or in part, gives a warning, and what is unusable is not checked.
 func NewRegistry(fns []Function, o *RegistryOptions) (*Registry, error) {
 	var options RegistryOptions
 	if o != nil {
@@ -84,7 +84,7 @@ func checkFunction(fn *Function) *fault.Error {
 		return f
 	}
 	if fn.Call == nil {
-		return fault.New(fault.BadRequest, "the function %s has nothing to call", fault.Quote(fn.Name))
+		return fault.New(fault.BadRequest, "the function %s has no Call", fault.Quote(fn.Name))
 	}
 	if len(fn.Defaults) > 0 && !isObject(fn.Defaults) {
 		return fault.New(fault.BadRequest, "the default arguments of %s are not a JSON object", fault.Quote(fn.Name))
@@ -133,20 +133,21 @@ func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = w(e.spec, e.call) })
 }
 
-// Rank returns a clone whose functions have these rungs of a ladder, by name. Functions without an entry have none.
+// Rank returns a clone in which each function is on the rung of the ladder that rungs gives for its name. Functions that rungs lacks are on
+// none.
 func (r *Registry) Rank(rungs map[string]int) *Registry {
 	return r.mapEntries(func(e *Entry) {
-		e.rank = 0
+		e.rungPlusOne = 0
 		if rung, on := rungs[e.spec.Name]; on {
-			e.rank = rung + 1
+			e.rungPlusOne = rung + 1
 		}
 	})
 }
 
-// Replace returns a clone in which the Call that w returns replaces each function and all its wrappers, for instance to give recorded
-// answers. The replacement is guarded like a function: time limits, panics, codes, result size.
-func (r *Registry) Replace(w func(*Spec) Call) *Registry {
-	return r.mapEntries(func(e *Entry) { e.call = e.guard(w(e.spec)) })
+// Replace returns a clone in which the Call that replacement returns replaces each function and all its wrappers, for instance to give
+// recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size.
+func (r *Registry) Replace(replacement func(*Spec) Call) *Registry {
+	return r.mapEntries(func(e *Entry) { e.call = e.guard(replacement(e.spec)) })
 }
 
 // Observe returns a clone that calls o after each call that reached the function. args are checked and compact. result and err are what

@@ -21,7 +21,8 @@ import (
 	"time"
 )
 
-// nodePlatform returns this machine as the name of its package has it, "" if there is no such package.
+// nodePlatform returns this machine's platform as the name of its npm package spells it, such as linux-x64; "" if there is no package for
+// it.
 func nodePlatform() string {
 	for _, p := range platforms {
 		if p.goos == runtime.GOOS && p.goarch == runtime.GOARCH {
@@ -31,7 +32,8 @@ func nodePlatform() string {
 	return ""
 }
 
-// packRelease packs the packages of a release and returns the tarballs by package. Only this machine's program is real.
+// packRelease packs the npm packages of a release and returns the paths of the tarballs by package name. Only the program for this machine
+// is real; the others are fakes.
 func packRelease(t *testing.T) (tarballs map[string]string) {
 	t.Helper()
 	dist := newDist(t)
@@ -46,7 +48,7 @@ func packRelease(t *testing.T) (tarballs map[string]string) {
 	if err := readJSON(filepath.Join(dist, artifactsFile), &fake); err != nil {
 		t.Fatal(err)
 	}
-	// The first program for a platform is used.
+	// Of several programs for a platform the first is used, so the real one goes before the fake one.
 	if err := writeJSON(filepath.Join(dist, artifactsFile), append(local, fake...)); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func (u npmUser) command(t *testing.T, program string, args ...string) *exec.Cmd
 
 // npmRegistry is an npm registry with one version of each package.
 type npmRegistry struct {
-	manifests map[string]map[string]any // package.json, by package
+	manifests map[string]map[string]any // the decoded package.json files, by package name
 	contents  map[string][]byte         // by the tarball's name
 
 	mu      sync.Mutex
@@ -147,13 +149,13 @@ func (n *npmRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	version := maps.Clone(manifest)
+	served := maps.Clone(manifest) // with the URL of its tarball
 	dist := maps.Clone(manifest["dist"].(map[string]string))
 	dist["tarball"] = "http://" + r.Host + tarballs + dist["tarball"]
-	version["dist"] = dist
-	number := manifest["version"].(string)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": number},
-		"versions": map[string]any{number: version}})
+	served["dist"] = dist
+	version := manifest["version"].(string)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version},
+		"versions": map[string]any{version: served}})
 }
 
 func (n *npmRegistry) fetchedTarballs() []string {

@@ -347,7 +347,7 @@ func (a *App) close() error {
 
 // warn reports each warning once. It skips warnings that the previous app reported.
 func (a *App) warn(f *fault.Error) {
-	if a.process.firstWarning(a.generation, f.Error()) {
+	if a.process.shouldWarn(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)
 	}
 }

@@ -25,13 +25,13 @@ type Options struct {
 	Version  string    // of onecall
 	Verbose  bool      // show what servers log
 
-	Record, Replay string // files to record calls to or to answer calls from; at most one is set
-	Calls          bool   // the command calls functions, so an enforced ladder must be complete
+	Record, Replay string // the file that calls are recorded to, or that answers them; at most one is set
+	Calls          bool   // the command calls functions, so it waits for the functions of an enforced ladder
 	NoSources      bool   // the command calls no functions, so no source is started
 	List           bool   // the command shows the functions and the faults of their sources
 	Surface        string // overrides the configuration; "": does not
 
-	Monitor *Monitor // of a command that runs until it is interrupted; nil: none
+	Monitor *Monitor // for a command that runs until it is interrupted; nil: there is none
 
 	// Observe is called after each call, as with steps.Registry.Observe; nil: no observer.
 	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
@@ -61,7 +61,7 @@ type serverTraits struct {
 type process struct {
 	*Options
 	serverTraits
-	admission *admit.Limiter // of all callers
+	admission *admit.Limiter // shared by all callers
 	session   *steps.Session // of the only client; nil: each client has its own
 	pool      pool
 	caches    caches
@@ -70,14 +70,14 @@ type process struct {
 	recording *recording
 	shapes    *shape.Store
 
-	stopMonitor func() // of a command; nil: it has none
+	stopMonitor func() // stops the monitor of a command; nil: there is no monitor
 
 	client *httpsource.Client // shared, so that its HTTP cache outlives a configuration
 
 	lastLines sync.Map // by source: its last line on stderr; only for commands, where a person may wait for the source
 
 	mu     sync.Mutex
-	warned map[string]int // generation of the app that last gave the warning
+	warned map[string]int // by the text of the warning: the generation of the app that gave it last
 }
 
 func newProcess(o *Options, s serverTraits) *process {
@@ -97,7 +97,7 @@ func (f Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the wrapped error.
 func (f Failure) Unwrap() error { return f.Err }
 
-// close closes what the process owns. All apps must be closed before.
+// close closes what the process owns. All apps must be closed first.
 func (p *process) close() error {
 	var errs []error
 	if p.shapes != nil {
@@ -115,14 +115,14 @@ func (p *process) close() error {
 	return nil
 }
 
-// firstWarning reports whether neither this app nor the one that it replaces has given a warning.
-func (p *process) firstWarning(generation int, text string) bool {
+// shouldWarn reports whether to give a warning: neither this app nor the one that it replaced gave it. It records that this app did.
+func (p *process) shouldWarn(generation int, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last, given := p.warned[text]
-	maps.DeleteFunc(p.warned, func(_ string, given int) bool { return given < generation-1 }) // forget warnings that no longer count
+	last, known := p.warned[text]
+	maps.DeleteFunc(p.warned, func(_ string, other int) bool { return other < generation-1 }) // forget warnings that no longer count
 	p.warned[text] = generation
-	return !given || last < generation-1
+	return !known || last < generation-1
 }
 
 // caches are the call caches of all apps. A write through one app may invalidate what another app cached.
@@ -163,7 +163,7 @@ func (c *caches) wrap(local *cache.Cache, r *steps.Registry) *steps.Registry {
 		source := spec.Source()
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			c.flush(local, source)
-			defer c.flush(local, source) // answers that were read during the call, too
+			defer c.flush(local, source) // again, for answers that were cached during the call
 			return next(ctx, args)
 		}
 	}))

@@ -290,12 +290,12 @@ func TestWarnings(t *testing.T) {
 		generation int
 		first      bool
 	}{{0, true}, {0, false}, {1, false}, {2, false}, {4, true}, {5, false}} {
-		if got := p.firstWarning(c.generation, "odd"); got != c.first {
+		if got := p.shouldWarn(c.generation, "odd"); got != c.first {
 			t.Errorf("app %d: first warning is %t, want %t", c.generation, got, c.first)
 		}
 	}
 	for generation := range 100 { // warnings that change with each configuration are not kept
-		p.firstWarning(10+generation, fmt.Sprint("odd ", generation))
+		p.shouldWarn(10+generation, fmt.Sprint("odd ", generation))
 	}
 	if n := len(p.warned); n > 2 {
 		t.Errorf("%d warnings are stored, want at most 2", n)

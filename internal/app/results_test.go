@@ -32,7 +32,7 @@ func TestSharedStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range 2 { // a second close must not release the store for the other app
 		if err := one.close(); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestSharedStore(t *testing.T) {
 	_ = other.close()
 }
 
-// TestLazyDisk: a store on disk creates no folder before it is used, and has the limit that was set before.
+// TestLazyDisk: a store on disk creates no folder until its first use, and keeps the limit that was set before that.
 func TestLazyDisk(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", folder)
@@ -71,19 +71,19 @@ func TestLazyDisk(t *testing.T) {
 		t.Error("the folder exists before the first use")
 	}
 	now := time.Now()
-	large := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(large.Value) // cannot be compressed
-	if err := store.Put(t.Context(), "large", large); fault.CodeOf(err) != fault.LimitExceeded {
+	entry := budget.Entry{Owner: "me", Created: now, Expires: now.Add(time.Hour), Value: make([]byte, 5000)}
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(entry.Value) // cannot be compressed
+	if err := store.Put(t.Context(), "large", entry); fault.CodeOf(err) != fault.LimitExceeded {
 		t.Errorf("put beyond the limit: %v, want %s", err, fault.LimitExceeded)
 	}
-	large.Value = []byte("1")
-	if err := store.Put(t.Context(), "small", large); err != nil || !exists() {
+	entry.Value = []byte("1")
+	if err := store.Put(t.Context(), "small", entry); err != nil || !exists() {
 		t.Errorf("put within the limit: %v; folder exists: %t", err, exists())
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Put(t.Context(), "late", large); !errors.Is(err, budget.ErrClosed) {
+	if err := store.Put(t.Context(), "late", entry); !errors.Is(err, budget.ErrClosed) {
 		t.Errorf("put after close: %v, want %v", err, budget.ErrClosed)
 	}
 }

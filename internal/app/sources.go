@@ -143,7 +143,7 @@ func (o *sourceOpener) offersFiles() bool {
 	default:
 		return true
 	}
-	if log := o.process.log; log != nil && o.process.firstWarning(o.generation, reason) {
+	if log := o.process.log; log != nil && o.process.shouldWarn(o.generation, reason) {
 		log.Info(reason)
 	}
 	return false

@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// progressInterval is how often the line of progress is redrawn while nothing happens.
+// progressInterval is how often the progress line is redrawn while nothing happens.
 const progressInterval = 100 * time.Millisecond
 
 // progress draws the progress of a chain on the last line of a terminal. Elsewhere it does nothing.
@@ -32,7 +32,7 @@ type progress struct {
 	ticking sync.WaitGroup
 }
 
-// startProgress starts a line of progress. stop clears it.
+// startProgress starts to draw a progress line, until stop clears it.
 func (s *streams) startProgress() *progress {
 	p := &progress{started: time.Now()}
 	if s.status == nil {
@@ -96,7 +96,8 @@ func (p *progress) hide() (show func()) {
 	set := func(hidden bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.hidden = hidden; hidden && p.status != nil {
+		p.hidden = hidden
+		if hidden && p.status != nil {
 			p.status.hide()
 		}
 	}
@@ -114,7 +115,7 @@ func (p *progress) stop() {
 	p.status.hide()
 }
 
-// progressLine returns "steps done/all, function, elapsed time", shorter than a terminal's line.
+// progressLine returns "done/total function: message percent elapsed", shortened so that it is narrower than width columns.
 func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	name := p.Function
 	if name == "" {
@@ -131,7 +132,7 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	space := max(width-1-len(before)-len(after), 0)
 	if name = textfile.Printable(name); uniseg.StringWidth(name) > space {
 		for name != "" && uniseg.StringWidth(name)+1 > space {
-			name = prefix(name, len(name)-1)
+			name = prefix(name, len(name)-1) // drops the last character
 		}
 		name += "…"
 	}

@@ -27,6 +27,7 @@ func TestScrubJSON(t *testing.T) {
 			t.Errorf("scrubbing %s: got %s, want %s", test.value, got, test.want)
 		}
 	}
+	// The Base64 form of a secret depends on what is before and after it.
 	for _, before := range []string{"", "u", "us", "user:", "user7:"} {
 		for _, after := range []string{"", "x", "xy", "xyz"} {
 			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
@@ -37,29 +38,38 @@ func TestScrubJSON(t *testing.T) {
 			}
 		}
 	}
-	if New([]string{"short"}) != nil || string((*Scrubber)(nil).JSON([]byte(`"x"`))) != `"x"` {
-		t.Error("a scrubber without secrets is not nil, or changes text")
+	if s := New([]string{"short"}); s != nil {
+		t.Errorf("New with only a short secret returns %v, want nil", s)
+	}
+	if got := string((*Scrubber)(nil).JSON([]byte(`"x"`))); got != `"x"` {
+		t.Errorf("a nil scrubber changes \"x\" to %s", got)
 	}
 }
 
-// TestWith: a scrubber with more secrets also finds its former ones, the longest first.
+// TestWith checks that With returns a scrubber that finds the added secrets and the former ones, the longest first.
 func TestWith(t *testing.T) {
 	t.Parallel()
-	local := New([]string{"12345678"})
-	more := local.With([]string{"0-12345678-9", "87654321"})
+	original := New([]string{"12345678"})
+	more := original.With([]string{"0-12345678-9", "87654321"})
 	const text = `{"a":"0-12345678-9","b":12345678,"c":87654321}`
 	if got := string(more.JSON([]byte(text))); got != `{"a":"[redacted]","b":"[redacted]","c":"[redacted]"}` {
 		t.Errorf("the scrubber with more secrets gives %s", got)
 	}
-	if got := string(local.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
-		t.Errorf("the former scrubber gives %s", got)
+	if got := string(original.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
+		t.Errorf("the original scrubber, which With must not change, gives %s", got)
 	}
-	if local.With([]string{"short"}) != local || (*Scrubber)(nil).With(nil) != nil || (*Scrubber)(nil).With([]string{"12345678"}) == nil {
-		t.Error("With without secrets, or of a nil scrubber, returns the wrong scrubber")
+	if original.With([]string{"short"}) != original {
+		t.Error("With only a short secret does not return its receiver")
+	}
+	if (*Scrubber)(nil).With(nil) != nil {
+		t.Error("With of a nil scrubber, without secrets, is not nil")
+	}
+	if (*Scrubber)(nil).With([]string{"12345678"}) == nil {
+		t.Error("With of a nil scrubber ignores the added secret")
 	}
 }
 
-// TestScrubbedIsJSON checks that scrubbed JSON is still JSON, without a secret in any of its strings.
+// TestScrubbedIsJSON checks that scrubbed JSON is still JSON, and that a key and a string in it no longer contain the secret.
 func TestScrubbedIsJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

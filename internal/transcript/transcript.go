@@ -1,5 +1,5 @@
-// Package transcript runs tests whose inputs and answers stand in files, as a reader would want them. go test PACKAGE -update writes the
-// answers again, for a review of the difference.
+// Package transcript runs tests whose inputs and expected answers are in files that are meant to be read. go test PACKAGE -update rewrites
+// the answers, so that the difference can be reviewed.
 package transcript
 
 import (
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-var update = flag.Bool("update", false, "write the answers in the files of testdata again")
+var update = flag.Bool("update", false, "rewrite the answers in the files of testdata")
 
-// Updating reports whether answers are written instead of compared. A test that handles a difference itself asks for it.
+// Updating reports whether answers are written instead of compared, for tests that compare on their own.
 func Updating() bool { return *update }
 
 // Each runs test for each txtar archive that matches pattern, in parallel subtests with the names of the files. With -update it then writes
@@ -38,8 +38,8 @@ func Each(t *testing.T, pattern string, test func(t *testing.T, archive *txtar.A
 	}
 }
 
-// Replay runs replay for each section, in a subtest that is not parallel, and compares the section with what it returns, which is the whole
-// section.
+// Replay runs replay for each section, in a subtest that is not parallel. replay returns the whole section as it should be, and Replay
+// compares the two.
 func Replay(t *testing.T, sections []txtar.File, replay func(t *testing.T, section *txtar.File) string) {
 	t.Helper()
 	if len(sections) == 0 {
@@ -55,8 +55,9 @@ func Replay(t *testing.T, sections []txtar.File, replay func(t *testing.T, secti
 	}
 }
 
-// Lines returns text with a new answer below each line. The lines of an answer begin with a tab. "" is no answer; a newline at the end of an
-// answer does not count. Blank lines and those that begin with # are not answered; a text that has only such lines is an error.
+// Lines returns text with a new answer below each line. Each line of an answer is indented by a tab. An empty answer adds nothing, and a
+// newline at the end of an answer is ignored. Blank lines and lines that begin with # get no answer; a text with only such lines is an
+// error.
 func Lines(t *testing.T, text string, answer func(line string) string) string {
 	t.Helper()
 	var out strings.Builder
@@ -76,17 +77,18 @@ func Lines(t *testing.T, text string, answer func(line string) string) string {
 		}
 	}
 	if questions == 0 {
-		t.Errorf("nothing is asked in %q", text)
+		t.Errorf("%q has no line to answer", text)
 	}
 	return out.String()
 }
 
-// Arrow returns text with a new answer, of one line, behind the arrow of each line. A text without lines is an error.
+// Arrow returns text with a new answer after the arrow in each line, in the form "question ⇒ answer". An answer has one line. An empty text
+// is an error.
 func Arrow(t *testing.T, text string, answer func(question string) string) string {
 	t.Helper()
 	const arrow = " ⇒ "
 	if text == "" {
-		t.Error("nothing is asked")
+		t.Error("the text is empty: want lines with questions")
 	}
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -110,7 +112,7 @@ func File(t *testing.T, file string, got []byte) {
 	compare(t, file, string(read(t, file)), string(got))
 }
 
-// FileLines compares a file with Lines of it, or writes it with -update.
+// FileLines applies Lines to a file and compares the result with the file, or writes it with -update.
 func FileLines(t *testing.T, file string, answer func(line string) string) {
 	t.Helper()
 	File(t, file, []byte(Lines(t, string(read(t, file)), answer)))
@@ -120,7 +122,7 @@ func FileLines(t *testing.T, file string, answer func(line string) string) {
 func compare(t *testing.T, name, want, got string) {
 	t.Helper()
 	if got != want && !*update {
-		t.Errorf("%s differs (- file, + now); go test -update accepts it:\n%s", name,
+		t.Errorf("%s differs from the answers (- file, + answers); accept them with go test -update:\n%s", name,
 			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
 	}
 }

@@ -55,8 +55,8 @@ func TestFailures(t *testing.T) {
 		"no section": {func(t *testing.T, dir string) {
 			Each(t, filepath.Join(dir, "lines"), func(t *testing.T, a *txtar.Archive) { Replay(t, a.Files, nil) })
 		}, []string{"no sections"}},
-		"no question": {func(t *testing.T, _ string) { Lines(t, "# why\n\n", answer) }, []string{"nothing is asked"}},
-		"no line":     {func(t *testing.T, _ string) { Arrow(t, "", answer) }, []string{"nothing is asked"}},
+		"no question": {func(t *testing.T, _ string) { Lines(t, "# why\n\n", answer) }, []string{"has no line to answer"}},
+		"no line":     {func(t *testing.T, _ string) { Arrow(t, "", answer) }, []string{"the text is empty"}},
 		"two lines":   {func(t *testing.T, _ string) { Arrow(t, "b", answer) }, []string{"more than one line"}},
 		"a section differs": {func(t *testing.T, _ string) {
 			Replay(t, txtar.Parse([]byte(archive)).Files, func(t *testing.T, section *txtar.File) string {

@@ -15,45 +15,46 @@ type reservation struct {
 	caller string
 }
 
-// free releases the reservation once its session has begun, or will not begin.
-func (p *reservation) free() {
-	p.server.mu.Lock()
-	defer p.server.mu.Unlock()
-	delete(p.server.reservations, p)
+// free releases the reservation. It is called when the session has begun, or when it will not begin.
+func (r *reservation) free() {
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	delete(r.server.reservations, r)
 }
 
-// reserve makes room for one more HTTP session of a caller. Most clients never end their sessions: if the caller or all together
-// have too many, the one that was idle longest is evicted.
+// reserve makes room for one more HTTP session of a caller, or reports false. Most clients never end their sessions. If this caller, or all
+// callers together, have too many, the session that has been idle longest is evicted.
 func (s *Server) reserve(caller *steps.Caller) (*reservation, bool) {
-	p := &reservation{s, caller.ID}
+	r := &reservation{s, caller.ID}
 	s.mu.Lock()
-	o, tokens := s.opts(), s.access.Load().Callers != nil
-	evicted, ok := s.evictFor(o.Limits(tokens).Sessions, func(id string) bool { return id == caller.ID })
-	if ok && evicted == nil {
-		evicted, ok = s.evictFor(o.MaxSessions, func(string) bool { return true })
+	o := s.opts()
+	hasTokens := s.access.Load().Callers != nil
+	toEvict, ok := s.sessionToEvict(o.Limits(hasTokens).Sessions, func(id string) bool { return id == caller.ID })
+	if ok && toEvict == nil {
+		toEvict, ok = s.sessionToEvict(o.MaxSessions, func(string) bool { return true })
 	}
 	if ok {
-		s.reservations[p] = true
+		s.reservations[r] = true
 	}
-	if evicted != nil {
-		evicted.evicted = true
+	if toEvict != nil {
+		toEvict.evicted = true
 	}
 	s.mu.Unlock()
-	if evicted != nil {
-		_ = evicted.SDK.Close()
+	if toEvict != nil {
+		_ = toEvict.SDK.Close()
 	}
-	return p, ok
+	return r, ok
 }
 
-// evictFor reports whether there may be one more HTTP session of the callers that match selects, and which session must be
-// evicted for it. The caller holds s.mu.
-func (s *Server) evictFor(limit int, match func(caller string) bool) (evicted *Session, ok bool) {
-	if len(s.sessions)+len(s.reservations) < limit {
+// sessionToEvict reports whether one more HTTP session is possible for the callers that match selects, within limit. If they have reached
+// it, it returns the session that must be evicted first. The caller holds s.mu.
+func (s *Server) sessionToEvict(limit int, match func(caller string) bool) (toEvict *Session, ok bool) {
+	if len(s.sessions)+len(s.reservations) < limit { // all callers together have fewer
 		return nil, true
 	}
 	n := 0
-	for p := range s.reservations {
-		if match(p.caller) {
+	for r := range s.reservations {
+		if match(r.caller) {
 			n++
 		}
 	}
@@ -64,11 +65,11 @@ func (s *Server) evictFor(limit int, match func(caller string) bool) (evicted *S
 		}
 		n++
 		if since, idle := session.idleSince(); idle && since.Before(before) {
-			evicted, before = session, since
+			toEvict, before = session, since
 		}
 	}
 	if n < limit {
 		return nil, true
 	}
-	return evicted, evicted != nil
+	return toEvict, toEvict != nil
 }

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Proxy is a server between a client and a server, or a fake server.
+// Proxy is a server that stands between a client and a real server, or is itself a fake server.
 type Proxy struct {
 	net.Listener
-	serve func(client net.Conn)
-	open  sync.WaitGroup
+	running sync.WaitGroup // the accept loop and the connections
 }
 
 // NewProxy listens on loopback until the test ends. It calls serve for each connection and closes the connection when serve returns.
@@ -22,14 +21,14 @@ func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Proxy{Listener: l, serve: serve}
-	p.open.Go(func() {
+	p := &Proxy{Listener: l}
+	p.running.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			p.open.Go(func() {
+			p.running.Go(func() {
 				defer c.Close()
 				serve(c)
 			})
@@ -37,7 +36,7 @@ func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 	})
 	tb.Cleanup(func() {
 		_ = l.Close()
-		p.open.Wait()
+		p.running.Wait()
 	})
 	return p
 }
@@ -45,7 +44,8 @@ func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 // Address returns the proxy's host and port.
 func (p *Proxy) Address() string { return p.Addr().String() }
 
-// Forward returns a proxy that passes on a server's answers in pieces of that many bytes, with a pause before each.
+// Forward returns a proxy that passes on the answers of the server at the address to in pieces of at most piece bytes, with a pause before
+// each piece.
 func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 	return NewProxy(tb, func(client net.Conn) {
 		server, err := net.Dial("tcp", to)
@@ -59,24 +59,25 @@ func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 		}()
 		buffer := make([]byte, piece)
 		for {
-			n, err := server.Read(buffer)
+			n, readErr := server.Read(buffer)
 			time.Sleep(pause)
-			if _, failed := client.Write(buffer[:n]); err != nil || failed != nil {
+			if _, err := client.Write(buffer[:n]); err != nil || readErr != nil {
 				return
 			}
 		}
 	})
 }
 
-// Gate is a proxy that delays a server's answers until the test calls Open: on each connection it passes on the first bytes, then one
-// byte at a time.
+// Gate is a proxy that holds back a server's answers until the test calls Open. On each connection it passes on a number of bytes at once,
+// and the rest one byte at a time until Open is called.
 type Gate struct {
 	*Proxy
-	Reached chan struct{} // receives a value for each connection that has reached the gate, up to a hundred
+	Reached chan struct{} // receives a value when a connection has passed on its first bytes and one more; it buffers 100 values
 	Open    func()
 }
 
-// NewGate returns a Gate to a server that passes on that many bytes of each connection at once.
+// NewGate returns a Gate in front of the server at the address to. It passes on the first bytes of each connection, as many as passes says,
+// at once.
 func NewGate(tb testing.TB, to string, passes int64) *Gate {
 	opened := make(chan struct{})
 	g := &Gate{Reached: make(chan struct{}, 100), Open: sync.OnceFunc(func() { close(opened) })}

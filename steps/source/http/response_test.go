@@ -24,9 +24,9 @@ func TestBodies(t *testing.T) {
 	tests := []struct {
 		name, contentType, encoding, body, want string
 	}{
-		{"object with every spelling kept", "application/json", "", `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9<"}`,
+		{"object with numbers and escapes as sent", "application/json", "", `{"z":717897987691852588770249,"a":1.10,"é":"\u00e9<"}`,
 			`{"z":717897987691852588770249,"a":1.10,"é":"\u00e9<"}`},
-		{"array without its blanks", "application/json", "", " [ 1 , 2 ]\n", `[1,2]`},
+		{"array without whitespace", "application/json", "", " [ 1 , 2 ]\n", `[1,2]`},
 		{"JSON whatever the type says", "text/plain", "", `{"a":1}`, `{"a":1}`},
 		{"JSON after a byte order mark", "application/json", "", "\ufeff{}", `{}`},
 		{"a JSON scalar is text", "application/json", "", `12`, `"12"`},
@@ -34,11 +34,11 @@ func TestBodies(t *testing.T) {
 		{"broken JSON is text", "application/json", "", `{"a":`, `"{\"a\":"`},
 		{"JSON too deep is text", "application/json", "", deep, `"` + deep + `"`},
 		{"HTML is not escaped", "text/html", "", `<b>&amp;</b>`, `"<b>&amp;</b>"`},
-		{"nothing", "text/plain", "", "", `null`},
+		{"empty body", "text/plain", "", "", `null`},
 		{"Latin-1", "text/plain; charset=ISO-8859-1", "", "caf\xe9", `"café"`},
 		{"Latin-1 in JSON", "application/json; charset=latin1", "", "{\"a\":\"caf\xe9\"}", `{"a":"café"}`},
 		{"Shift JIS", "text/plain; charset=shift_jis", "", "\x93\xfa\x96{", `"日本"`},
-		{"not the declared UTF-8", "text/plain; charset=utf-8", "", "caf\xe9!", `"caf` + "\ufffd" + `!"`},
+		{"invalid UTF-8 despite the declared charset", "text/plain; charset=utf-8", "", "caf\xe9!", `"caf` + "\ufffd" + `!"`},
 		{"unknown character set", "text/plain; charset=klingon", "", "ok", `"ok"`},
 		{"binary", "image/png", "", "\x89PNG\r\n\x1a\n\x00", `{"binary":true,"type":"image/png","size":9}`},
 		{"text of an unknown type", "application/toml", "", "a = 1", `"a = 1"`},
@@ -79,7 +79,7 @@ func TestResponseHeaders(t *testing.T) {
 		h.Set("ETag", `"v1"`)
 		h.Set("X-RateLimit-Remaining", "7")
 		h["Link"] = []string{"<a>; rel=next", "<b>; rel=last"}
-		h["Date"] = nil
+		h["Date"] = nil // keeps net/http from adding the header
 		h.Set("Content-Type", "text/plain")
 		w.WriteHeader(http.StatusCreated)
 	})
@@ -113,7 +113,7 @@ func TestBodyBound(t *testing.T) {
 	})
 	for path, want := range map[string]fault.Code{"/bomb": fault.LimitExceeded, "/fits": "", "/over": fault.LimitExceeded} {
 		if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+path+`"}`); fault.CodeOf(err) != want {
-			t.Errorf("%s: %v, want %q", path, err, want)
+			t.Errorf("%s: got error %v, want code %q (\"\": success)", path, err, want)
 		}
 	}
 	if _, err := invoke(t.Context(), s, "http.request", `{"method":"HEAD","url":"`+server.URL+`/over"}`); err != nil {
@@ -138,7 +138,7 @@ func TestErrorStatus(t *testing.T) {
 			_, _ = io.WriteString(w, "x"+long)
 		case "/none":
 			w.WriteHeader(http.StatusNotFound)
-		case "/cut":
+		case "/truncated":
 			w.Header().Set("Content-Length", "100")
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, "half")
@@ -150,15 +150,15 @@ func TestErrorStatus(t *testing.T) {
 		body   string
 	}{
 		{"/json", 422, `{"error":"no","n":1.10}`},
-		{"/long", 500, `"x` + long[:(16<<10-1)/2*2] + `…"`},
+		{"/long", 500, `"x` + strings.Repeat("é", (16<<10-1)/2) + `…"`}, // 16 KiB: after x, as many whole é (2 bytes each) as fit
 		{"/none", 404, `null`},
-		{"/cut", 400, `"half"`},
+		{"/truncated", 400, `"half"`},
 	}
 	for _, test := range tests {
 		_, err := invoke(t.Context(), s, "http.request", `{"method":"POST","url":"`+server.URL+test.path+`"}`)
 		f, ok := fault.As(err)
 		if !ok || f.Code != fault.FunctionFailed || f.Status != test.status {
-			t.Errorf("%s: %v", test.path, err)
+			t.Errorf("%s: got %v, want function_failed with status %d", test.path, err, test.status)
 			continue
 		}
 		if string(f.Body) != test.body {

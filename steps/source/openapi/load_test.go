@@ -57,7 +57,7 @@ func mustLoad(tb testing.TB, text []byte, o *loadOptions) *document {
 	return d
 }
 
-// register makes a registry of a document's operations, and fails the test if it rejects one.
+// register returns a registry of the document's operations. It fails the test if the registry rejects an operation.
 func register(tb testing.TB, d *document) *steps.Registry {
 	tb.Helper()
 	functions := make([]steps.Function, len(d.operations))
@@ -139,7 +139,7 @@ func TestInputsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if faults := entry.Check([]byte(test.args), nil); (len(faults) == 0) != test.valid {
-			t.Errorf("%s %s: got valid %t: %v", test.function, test.args, !test.valid, faults)
+			t.Errorf("%s %s: got faults %v, want valid %t", test.function, test.args, faults, test.valid)
 		}
 	}
 }
@@ -163,24 +163,24 @@ func TestBadDocuments(t *testing.T) {
 		"page":           {"<html><body>404</body></html>", fault.BadRequest, 0},
 		"array":          {"[]", fault.BadRequest, 0},
 		"other JSON":     {`{"name":"left-pad"}`, fault.BadRequest, 0},
-		"cut":            {"{\"openapi\":\"3.0.0\",\n\"paths\":{", fault.BadRequest, 2},
+		"truncated":      {"{\"openapi\":\"3.0.0\",\n\"paths\":{", fault.BadRequest, 2},
 		"syntax":         {"{\"openapi\":\"3.0.0\",\n \"paths\":{,}}", fault.BadRequest, 2},
 		"after the end":  {`{"openapi":"3.0.0"} {}`, fault.BadRequest, 1},
 		"YAML":           {"openapi: 3.0.0\npaths:\n  - a: [\n", fault.BadRequest, 3},
 		"YAML tab":       {"openapi: 3.0.0\npaths:\n\t/a: 1\n", fault.BadRequest, 3},
 		"YAML bomb":      {bomb, fault.LimitExceeded, 0},
-		"YAML circle":    {"openapi: 3.0.0\na: &a\n  b: *a\n", fault.BadRequest, 0},
+		"YAML cycle":     {"openapi: 3.0.0\na: &a\n  b: *a\n", fault.BadRequest, 0},
 		"YAML deep":      {"a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), fault.BadRequest, 0},
 		"version":        {`{"openapi":"4.0.0"}`, fault.NotSupported, 0},
 		"old version":    {`{"swagger":"1.2"}`, fault.NotSupported, 0},
-		"paths":          {"{\"openapi\":\"3.0.0\",\n\"paths\":[]}", fault.BadRequest, 2},
+		"paths array":    {"{\"openapi\":\"3.0.0\",\n\"paths\":[]}", fault.BadRequest, 2},
 		"deep JSON":      {strings.Repeat("[", 200_000), fault.BadRequest, 0},
 		"deep object": {`{"openapi":"3.0.0","a":` + strings.Repeat(`{"a":`, 20_000) + "1" + strings.Repeat("}", 20_000) + "}",
 			fault.BadRequest, 1},
-		"100 MB":                {`{"openapi":"3.0.0","x":"` + strings.Repeat("x", 100<<20) + `"}`, fault.LimitExceeded, 0},
-		"100 MB YAML":           {"openapi: 3.0.0\nx: " + strings.Repeat("x", 100<<20), fault.LimitExceeded, 0},
-		"values":                {many, fault.LimitExceeded, 0},
-		"keys that are no text": {"openapi: 3.0.0\n? [a]\n: b\n", fault.BadRequest, 2},
+		"100 MB":           {`{"openapi":"3.0.0","x":"` + strings.Repeat("x", 100<<20) + `"}`, fault.LimitExceeded, 0},
+		"100 MB YAML":      {"openapi: 3.0.0\nx: " + strings.Repeat("x", 100<<20), fault.LimitExceeded, 0},
+		"too many values":  {many, fault.LimitExceeded, 0},
+		"keys not strings": {"openapi: 3.0.0\n? [a]\n: b\n", fault.BadRequest, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,21 +199,21 @@ func TestBadDocuments(t *testing.T) {
 	}
 	if _, err := load([]byte("\n<!doctype html><html>"), nil); fault.CodeOf(err) != fault.BadRequest ||
 		!strings.Contains(err.Error(), "a page") {
-		t.Errorf("an HTML page: got %v, want bad_request", err)
+		t.Errorf("an HTML page: got %v, want bad_request with \"a page\"", err)
 	}
 	if _, err := load([]byte(`{"openapi":"3.0.0"}`), &loadOptions{exclude: []string{"a", ""}}); fault.CodeOf(err) != fault.BadRequest {
 		t.Errorf("an empty pattern: got %v, want bad_request", err)
 	}
 }
 
-// Unusual documents with callable operations.
+// TestUnusualDocuments checks which operations, skipped operations and warnings unusual documents have.
 func TestUnusualDocuments(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 300)
 	for name, test := range map[string]struct {
 		text              string
 		operations        int
-		skipped, warnings string // of all reasons
+		skipped, warnings string // substrings of the reasons and warnings, joined by spaces; skipped "": nothing is skipped
 	}{
 		"no paths": {`{"openapi":"3.1.0","webhooks":{}}`, 0, "", ""},
 		"same ids": {`{"openapi":"3.0.0","paths":{"/a":{"get":{"operationId":"x"}},"/b":{"get":{"operationId":"x"}}}}`, 2, "", ""},
@@ -222,11 +222,11 @@ func TestUnusualDocuments(t *testing.T) {
 		"repeated keys": {`{"openapi":"3.0.0","paths":{"/a":{"get":{"summary":"1"}},"/a":{"get":{"summary":"2"},"put":{}}}}`, 2, "",
 			`"/a" in line 1`},
 		"bad UTF-8":   {"{\"openapi\":\"3.0.0\",\"paths\":{\"/a\xff\":{\"get\":{}}}}", 1, "", ""},
-		"mark":        {"\ufeff" + `{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", ""},
+		"BOM":         {"\ufeff" + `{"openapi":"3.0.0","paths":{"/a":{"get":{}}}}`, 1, "", ""},
 		"no slash":    {`{"openapi":"3.0.0","paths":{"a":{"get":{}},"x-a":{"get":{}}}}`, 1, "", ""},
-		"no object":   {`{"openapi":"3.0.0","paths":{"/a":[],"/b":{"get":1,"put":{}}}}`, 1, "/a: it is not an object GET /b: it is not an object", ""},
-		"path circle": {`{"openapi":"3.0.0","paths":{"/a":{"$ref":"#/paths/~1b"},"/b":{"$ref":"#/paths/~1a"}}}`, 0, "is circular", ""},
-		"all of itself": {`{"openapi":"3.0.0",` +
+		"not objects": {`{"openapi":"3.0.0","paths":{"/a":[],"/b":{"get":1,"put":{}}}}`, 1, "/a: it is not an object GET /b: it is not an object", ""},
+		"path cycle":  {`{"openapi":"3.0.0","paths":{"/a":{"$ref":"#/paths/~1b"},"/b":{"$ref":"#/paths/~1a"}}}`, 0, "is circular", ""},
+		"allOf itself": {`{"openapi":"3.0.0",` +
 			`"paths":{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}}}}}}},` +
 			`"components":{"schemas":{"A":{"allOf":[{"$ref":"#/components/schemas/A"}],"properties":{"x":{}}}}}}`, 1, "", ""},
 		"refers to root": {`{"openapi":"3.0.0","paths":{"/a":{"get":{"parameters":[{"name":"a","in":"query","schema":{"$ref":"#"}}]}}}}`, 1,
@@ -254,18 +254,19 @@ func TestUnusualDocuments(t *testing.T) {
 			if len(d.operations) != test.operations || !strings.Contains(strings.Join(reasons, " "), test.skipped) ||
 				(test.skipped == "") != (reasons == nil) ||
 				!strings.Contains(strings.Join(warnings, " "), test.warnings) {
-				t.Errorf("got %d operations, skipped %q, warnings %q", len(d.operations), reasons, warnings)
+				t.Errorf("got %d operations, skipped %q, warnings %q, want %d, %q, %q", len(d.operations), reasons, warnings,
+					test.operations, test.skipped, test.warnings)
 			}
 			for _, o := range d.operations {
 				if len(o.name)+len("api.") > longName {
-					t.Errorf("the name %s has %d bytes, too many", o.name, len(o.name))
+					t.Errorf("the name api.%s has %d bytes, want at most %d", o.name, len(o.name)+len("api."), longName)
 				}
 			}
 		})
 	}
 }
 
-// A schema that is too large is cut at the parts farthest from the arguments, with a warning.
+// TestLargeSchemas checks that a schema that is too large loses the parts that are farthest from the arguments, and its inner descriptions.
 func TestLargeSchemas(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -280,7 +281,7 @@ func TestLargeSchemas(t *testing.T) {
 	b.WriteString(`"S400":{"type":"object"}}}}`)
 	d := mustLoad(t, []byte(b.String()), nil)
 	if size := len(d.operations[0].input); size > schemaLimits[0].input+10_000 {
-		t.Errorf("the schema has %d bytes, more than its limit", size)
+		t.Errorf("the schema has %d bytes, want at most %d and the last cut part", size, schemaLimits[0].input)
 	}
 	registry := register(t, d)
 	entry, _ := registry.Resolve("api.a.create")
@@ -308,24 +309,32 @@ func TestExternalFiles(t *testing.T) {
 	}})
 	if want := []string{"models/x.yaml", "models/deep/y.json", "gone.json"}; !slices.Equal(slices.Sorted(slices.Values(requested)),
 		slices.Sorted(slices.Values(want))) {
-		t.Errorf("got requests for %q", requested)
+		t.Errorf("got requests for %q, want %q", requested, want)
 	}
 	entry, err := register(t, d).Resolve("api.a.get")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if faults := entry.Check([]byte(`{"a":[{"up":[{"up":1}]}],"b":1}`), nil); len(faults) != 1 || faults[0].At != "/a/0/up/0/up" {
-		t.Errorf("got %v", faults)
+		t.Errorf("got faults %v, want one at /a/0/up/0/up", faults)
 	}
 	if len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "gone.json") {
-		t.Errorf("got warnings %v, want one of gone.json", d.warnings)
+		t.Errorf("got warnings %v, want one about gone.json", d.warnings)
 	}
 	d = mustLoad(t, []byte(main), nil)
 	if len(d.operations) != 1 || len(d.warnings) != 1 || !strings.Contains(d.warnings[0].what, "models/x.yaml") {
-		t.Errorf("without files: got %d operations, warnings %v", len(d.operations), d.warnings)
+		t.Errorf("without files: got %d operations, warnings %v, want 1 operation and a warning about models/x.yaml", len(d.operations), d.warnings)
 	}
-	for base, want := range map[string]string{"https://a.example/x/y.json": "https://a.example/x/z.json", "x/y.json": "x/z.json",
-		"y.json": "z.json"} {
+}
+
+// TestRelative checks how a reference to a file is resolved against the document that contains it.
+func TestRelative(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]string{
+		"https://a.example/x/y.json": "https://a.example/x/z.json",
+		"x/y.json":                   "x/z.json",
+		"y.json":                     "z.json",
+	} {
 		if got := relative(base, "z.json"); got != want {
 			t.Errorf("relative(%q, z.json) = %s, want %s", base, got, want)
 		}

@@ -47,7 +47,7 @@ func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact 
 			configured = c.Secrets
 		}
 		if one.hasMarks {
-			args = textMarks(args) // otherwise the member "secret" of a mark would be hidden as a secret
+			args = quoteMarks(args) // otherwise the member "secret" of a mark would be hidden as a secret
 		}
 		var hidden []string
 		if shown := sealArguments(one.seal, redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
@@ -120,7 +120,7 @@ func mergeByLine(list, more []*call) []*call {
 	return list
 }
 
-// searchMarked adds to r the recorded calls with marks that sameCall accepts.
+// searchMarked adds to r the recorded calls with marks that sameArguments accepts.
 func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *request) {
 	shown := map[*secret.Seal][]byte{}
 	for i := range a.calls {
@@ -132,7 +132,7 @@ func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *reques
 			shown[one.seal] = sealArguments(one.seal, a.redact, args, c.Secrets, new([]string))
 		}
 		var hidden []string
-		if !c.sameCall(one, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {
+		if !c.sameArguments(one.seal, gjson.ParseBytes(one.args), gjson.ParseBytes(shown[one.seal]), &hidden) {
 			continue
 		}
 		r.hidden = append(r.hidden, hidden...)

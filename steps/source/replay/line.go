@@ -72,7 +72,7 @@ func (l *functionLine) spec() steps.Spec {
 	return steps.Spec{
 		Name: l.Name, Effect: effect, EffectDeclared: l.Declared, Idempotent: l.Idempotent, Deletes: l.Deletes,
 		Heavy: l.Heavy, Timeout: time.Duration(l.TimeoutMs) * time.Millisecond,
-		Input: l.InputSchema, Output: l.OutputSchema, Aliases: l.Aliases, Defaults: textMarks(l.Defaults),
+		Input: l.InputSchema, Output: l.OutputSchema, Aliases: l.Aliases, Defaults: quoteMarks(l.Defaults),
 	}
 }
 

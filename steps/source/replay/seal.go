@@ -26,8 +26,8 @@ func redactionOf(spec *steps.Spec) redaction {
 	return secret.Redaction(spec.Input)
 }
 
-// sealArguments returns arguments with marks instead of secrets, and adds the secrets that were arguments to hidden, as texts. A [redacted]
-// stays: in old recordings it stands for any secret.
+// sealArguments returns args with each secret replaced by its mark, and appends the secret arguments to hidden as plain text. The string
+// "[redacted]" is left as it is: in a recording without a salt, it stands for any secret.
 func sealArguments(seal *secret.Seal, redact redaction, args []byte, configured []string, hidden *[]string) []byte {
 	shown := redact(args, func(value []byte) []byte {
 		if string(value) == `"`+secret.Redacted+`"` {
@@ -56,36 +56,38 @@ func longestFirst(secrets []string) []string {
 	return slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 }
 
-// markPattern matches a mark as JSON, and as a text within JSON.
+// markPattern matches the mark of a secret, {"secret":"<digest>"}, as a JSON object or with escaped quotes inside a JSON string.
 var markPattern = regexp.MustCompile(`\{\\?"secret\\?":\\?"([A-Za-z0-9_-]{24})\\?"\}`)
 
-// textMarks converts the marks in a JSON value to texts.
-func textMarks(value json.RawMessage) json.RawMessage {
+// quoteMarks turns each mark in a JSON value from an object into a string that contains it; marks inside strings stay.
+func quoteMarks(value json.RawMessage) json.RawMessage {
 	return markPattern.ReplaceAllFunc(value, func(mark []byte) []byte {
 		if bytes.IndexByte(mark, '\\') >= 0 {
-			return mark // it is within a text
+			return mark // already inside a string
 		}
-		text, _ := json.Marshal(string(mark)) // of a string: never fails
+		text, _ := json.Marshal(string(mark)) // marshaling a string never fails
 		return text
 	})
 }
 
-// sameCall reports whether a call equals a recorded call although their digests differ, because a mark stands for an argument that is no
-// longer known to be secret, or for a configured secret that is missing. args are sealed like the recorded ones.
-func (c *Cassette) sameCall(one *call, recorded, args gjson.Result, hidden *[]string) bool {
-	isOld := one.seal == c.unsalted
-	if isOld && recorded.Type == gjson.String && recorded.Str == secret.Redacted {
+// sameArguments reports whether args, sealed like the recorded arguments, equal them although the digests of the two calls differ. They may
+// differ because a mark stands for an argument that is no longer known to be secret, or for a configured secret that is missing. Values that
+// turn out to be secret are appended to hidden.
+func (c *Cassette) sameArguments(seal *secret.Seal, recorded, args gjson.Result, hidden *[]string) bool {
+	isUnsalted := seal == c.unsalted
+	if isUnsalted && recorded.Type == gjson.String && recorded.Str == secret.Redacted {
 		return true
 	}
 	if digest := secret.DigestOf([]byte(recorded.Raw)); digest != "" {
 		switch {
 		case secret.DigestOf([]byte(args.Raw)) == digest:
-			return true
+			return true // the same secret
 		case !args.Exists() || args.Type == gjson.Null || args.Type == gjson.String && args.Str == "":
-			return c.missingDigests[digest]
-		case secret.DigestOf(one.seal.Mark(canonicalText([]byte(args.Raw)))) != digest:
-			return false
+			return c.missingDigests[digest] // the secret may no longer be configured
+		case secret.DigestOf(seal.Mark(canonicalText([]byte(args.Raw)))) != digest:
+			return false // another value
 		}
+		// the same value, which is no longer known to be secret
 		*hidden = append(*hidden, secret.Texts([]byte(args.Raw))...)
 		return true
 	}
@@ -96,24 +98,24 @@ func (c *Cassette) sameCall(one *call, recorded, args gjson.Result, hidden *[]st
 		given := args.Map()
 		same := true
 		recorded.ForEach(func(key, value gjson.Result) bool {
-			same = c.sameCall(one, value, given[key.Str], hidden)
+			same = c.sameArguments(seal, value, given[key.Str], hidden)
 			delete(given, key.Str)
 			return same
 		})
 		return same && len(given) == 0
 	case recorded.IsArray() && args.IsArray():
-		theirs, ours := recorded.Array(), args.Array()
-		if len(theirs) != len(ours) {
+		recordedItems, items := recorded.Array(), args.Array()
+		if len(recordedItems) != len(items) {
 			return false
 		}
-		for i := range theirs {
-			if !c.sameCall(one, theirs[i], ours[i], hidden) {
+		for i := range recordedItems {
+			if !c.sameArguments(seal, recordedItems[i], items[i], hidden) {
 				return false
 			}
 		}
 		return true
 	case recorded.Type == gjson.String && args.Type == gjson.String:
-		if isOld && recorded.Str == markPattern.ReplaceAllString(args.Str, secret.Redacted) {
+		if isUnsalted && recorded.Str == markPattern.ReplaceAllString(args.Str, secret.Redacted) {
 			return true
 		}
 		return recorded.Str == args.Str || c.withoutMarks(recorded.Str) == args.Str
@@ -121,7 +123,7 @@ func (c *Cassette) sameCall(one *call, recorded, args gjson.Result, hidden *[]st
 	return bytes.Equal(canonicalText([]byte(recorded.Raw)), canonicalText([]byte(args.Raw)))
 }
 
-// withoutMarks removes from a text the marks of secrets that may no longer be configured.
+// withoutMarks returns text without the marks in c.missingDigests, whose secrets may no longer be configured.
 func (c *Cassette) withoutMarks(text string) string {
 	return markPattern.ReplaceAllStringFunc(text, func(mark string) string {
 		if c.missingDigests[markPattern.FindStringSubmatch(mark)[1]] {
@@ -131,7 +133,7 @@ func (c *Cassette) withoutMarks(text string) string {
 	})
 }
 
-// fault returns the error that a call was answered with.
+// fault returns the recorded failure as an error. A code that this version does not know becomes function_failed.
 func (l *failure) fault() *fault.Error {
 	f := &fault.Error{Code: fault.Code(l.Code), Message: l.Message, At: l.At, Status: l.Status, Outcome: fault.Outcome(l.Outcome),
 		Body:      l.Body,

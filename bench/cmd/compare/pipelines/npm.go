@@ -17,8 +17,8 @@ import (
 // installTime bounds an installation.
 const installTime = 3 * time.Minute
 
-// install installs packages from npm, in the versions that the repository's tests use, and returns the folder that has node_modules. If
-// ONECALL_TEST_NPM names the folder of the tests' packages, it returns that folder.
+// install installs npm packages in the versions that the repository's tests use, and adds the versions to s. It returns the folder with
+// node_modules: a new one in o.Tools, or the folder that ONECALL_TEST_NPM names, in which the tests' packages are installed already.
 func install(ctx context.Context, o *report.Options, s *report.Section, folderName string, packages ...string) (folder string, err error) {
 	text, err := os.ReadFile(filepath.Join(o.Root, "testdata/npm/package.json"))
 	if err != nil {

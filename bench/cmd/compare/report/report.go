@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// How a number came about.
+// How a number was obtained.
 const (
 	Measured = "measured" // seen in a run
 	Computed = "computed" // calculated from measured numbers, by the rule that the section names
 )
 
-// Section holds what one part of the comparison has measured. A section is complete or absent: if a part fails, that is an error of the
-// run; if a peer fails, its row says so.
+// Section holds what one part of the comparison has measured. It is complete or absent: an error while measuring it fails the whole run. If
+// only a peer (a product that onecall is compared with) fails, its row says so.
 type Section struct {
-	Name     string            `json:"name"`     // of its file, without .json
-	Title    string            `json:"title"`    // of its part of RESULTS.md
+	Name     string            `json:"name"`     // the name of its file, without .json
+	Title    string            `json:"title"`    // its heading in RESULTS.md
 	Question string            `json:"question"` // what it answers, and how: a few sentences of Markdown
-	Command  string            `json:"command"`  // that measures it again
+	Command  string            `json:"command"`  // the command that measures the section again
 	Began    time.Time         `json:"began"`    // zero: unknown
 	Commit   string            `json:"commit"`   // of the repository, with "-dirty" if its files had changed; "": unknown
 	Machine  Machine           `json:"machine"`
-	Versions map[string]string `json:"versions"` // of what took part
-	Corpus   []string          `json:"corpus"`   // what it ran on, and where that comes from
+	Versions map[string]string `json:"versions"` // the versions of the programs that took part, by name
+	Corpus   []string          `json:"corpus"`   // the data that it was measured on, and their sources
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots,omitempty"`
-	Figures  []Figure          `json:"figures"` // numbers with limits, quoted ones, and those that must not get worse
+	Figures  []Figure          `json:"figures"` // numbers that have limits, that documents quote, or that must not get worse
 	Comments []string          `json:"notes"`   // failures, differences between the arms, reasons why onecall is not first
 }
 
@@ -54,7 +54,7 @@ type Row struct {
 	Cells []Cell `json:"cells"`
 }
 
-// Cell is a number, or a text in place of one, such as why an arm has no number here.
+// Cell is a number or, instead of one, a text: for example why an arm has no number here.
 type Cell struct {
 	Value float64 `json:"value,omitempty"`
 	Unit  string  `json:"unit,omitempty"` // "ms", "tokens", "MB", "×", …; "": a count
@@ -73,8 +73,8 @@ type Plot struct {
 	LogX  bool   `json:"logX,omitempty"`
 	LogY  bool   `json:"logY,omitempty"`
 	Lines []Line `json:"lines"`
-	// Bars names what the bars are of, such as arms, from the top; empty: a plot of lines. In a plot of bars, a line is a set of bars: each
-	// point is an index in Bars and the bar's length, which X describes.
+	// Bars has the labels of the bars from the top, such as the arms; empty: the plot is one of lines. In a plot of bars, each Line is a
+	// set of bars. Each of its points is an index in Bars and the length of that bar, which X describes.
 	Bars []string `json:"bars,omitempty"`
 }
 
@@ -90,14 +90,14 @@ type Figure struct {
 	Title     string  `json:"title"`
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low,omitempty"`  // for a ratio by rounds: the tenth percentile; 0: not reported
+	Low       float64 `json:"low,omitempty"`  // the tenth percentile of the rounds, if this is a ratio of each round; 0: not reported
 	High      float64 `json:"high,omitempty"` // and the ninetieth
 	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`
 	Max       float64 `json:"atMost,omitempty"`    // the project's own limit; 0: none
-	Min       float64 `json:"atLeast,omitempty"`   // the same, as a minimum
+	Min       float64 `json:"atLeast,omitempty"`   // the project's own lower limit; 0: none
 	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met
-	Tolerance float64 `json:"tolerance,omitempty"` // the share by which a new run may be worse; 0: it is not compared
+	Tolerance float64 `json:"tolerance,omitempty"` // the fraction by which a new run may be worse; 0: the figure is not compared
 }
 
 // Options say how a section is run.
@@ -105,7 +105,7 @@ type Options struct {
 	Root  string // of the repository
 	Data  string // the folder with the data sets of real chains; "": there is none
 	Tools string // a folder for installed programs, kept from run to run
-	Short bool   // the form of CI: fewer rounds, and only what installs fast
+	Short bool   // run the short form, as CI does: fewer rounds, and only programs that install quickly
 	Log   func(format string, args ...any)
 }
 

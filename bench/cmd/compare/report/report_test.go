@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,9 +30,16 @@ func small() *report.Section {
 			{Name: "none | at all", Cells: []report.Cell{{Text: "does not install"}, {}}},
 			{Name: "zero", Cells: []report.Cell{{How: computed}, {Value: 0.5, Unit: "×", How: computed}}},
 		}}},
-		Plots: []report.Plot{{Name: "small-things", Title: "How small", X: "things", Y: "ms", LogX: true,
-			Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {10, 2}, {1000, 3}}}, {Name: "empty"}}}, {Name: "small-bars", Title: "Bars", X: "ms",
-			Bars: []string{"first arm", "other arm"}, Lines: []report.Line{{Name: "one", Points: [][2]float64{{0, 1}, {1, 2}}}, {Name: "two"}}}},
+		Plots: []report.Plot{
+			{Name: "small-things", Title: "How small", X: "things", Y: "ms", LogX: true, Lines: []report.Line{
+				{Name: "one", Points: [][2]float64{{0, 1}, {10, 2}, {1000, 3}}},
+				{Name: "empty"},
+			}},
+			{Name: "small-bars", Title: "Bars", X: "ms", Bars: []string{"first arm", "other arm"}, Lines: []report.Line{
+				{Name: "one", Points: [][2]float64{{0, 1}, {1, 2}}},
+				{Name: "two"},
+			}},
+		},
 		Figures: []report.Figure{
 			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, Max: 0.8, Tolerance: 0.35},
 			{Name: "near", Title: "close to what is asked", Value: 0.5, Low: 0.4, High: 0.6, Rounds: 25, How: computed, Max: 0.47},
@@ -112,7 +120,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := report.ReadAll(folder, []string{"small"}); err == nil || !strings.Contains(err.Error(), "small.json") {
-		t.Errorf("reading a broken file: %v", err)
+		t.Errorf("reading a broken file: got error %v, want one that names small.json", err)
 	}
 }
 
@@ -127,14 +135,14 @@ func TestWriteRefuses(t *testing.T) {
 		s := small()
 		change(s)
 		if err := s.Write(t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("got error %v, want one with %q", err, want)
 		}
 	}
 }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	compared := []int{0, 2, 3}
+	compared := []int{0, 2, 3} // the indexes in small().Figures of time/bare, rate and tokens, which have a tolerance
 	for _, test := range []struct {
 		values [3]float64 // of time/bare, rate and tokens
 		worse  string
@@ -150,21 +158,27 @@ func TestCheck(t *testing.T) {
 		for i, v := range test.values {
 			now.Figures[compared[i]].Value = v
 		}
-		now.Figures[4].Value = 1000
+		now.Figures[4].Value = 1000 // "free" has no tolerance, so it is not compared
 		c := report.Check([]*report.Section{small()}, []*report.Section{now})
-		if c.Compared != 3 || (test.worse == "") != (len(c.Worse) == 0) || !strings.HasPrefix(c.Worse[test.worse], test.worse) {
-			t.Errorf("%v: %+v, want %q", test.values, c, test.worse)
+		var worse []string
+		if test.worse != "" {
+			worse = []string{test.worse}
+		}
+		got := slices.Collect(maps.Keys(c.Worse))
+		if c.Compared != 3 || !slices.Equal(got, worse) || test.worse != "" && !strings.HasPrefix(c.Worse[test.worse], test.worse) {
+			t.Errorf("values %v: got %d compared and %v worse, want 3 and %q", test.values, c.Compared, c.Worse, worse)
 		}
 	}
 	now := small()
 	now.Figures = now.Figures[:1]
 	c := report.Check([]*report.Section{small()}, []*report.Section{now})
 	if c.Compared != 1 || len(c.Worse) > 0 || !slices.Equal(c.Missing, []string{"small/rate", "small/tokens"}) {
-		t.Errorf("missing figures: %+v", c)
+		t.Errorf("got %+v, want 1 figure compared, none worse, and small/rate and small/tokens missing", c)
 	}
 }
 
-// TestLostGoal checks that a goal that was met and is now missed by 25 % counts as worse, although the figure's own tolerance is 50 %.
+// TestLostGoal checks that a figure that met its limit and now misses it by 25 % counts as worse, although its tolerance is 50 %. A figure
+// that never met its limit is only held to its tolerance.
 func TestLostGoal(t *testing.T) {
 	t.Parallel()
 	was := &report.Section{Name: "made", Figures: []report.Figure{
@@ -209,7 +223,7 @@ func TestPlots(t *testing.T) {
 			}
 			if svg, err := os.ReadFile(filepath.Join(folder, name+".svg")); err != nil || !bytes.Contains(svg, []byte("</svg>")) ||
 				bytes.Contains(svg, []byte("NaN")) {
-				t.Errorf("%s, logarithmic %v: %.200s: %v", name, log, svg, err)
+				t.Errorf("%s, logarithmic %v: got %.200s (%v), want a whole SVG without NaN", name, log, svg, err)
 			}
 		}
 	}

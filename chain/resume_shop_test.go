@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// depot is a service that fails in all possible ways. It records what it did and what its callers know of that.
-type depot struct {
+// itemShop is a service that fails in all possible ways. It records what it did and what its callers know of that.
+type itemShop struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	faults   float64           // how often a call fails
@@ -29,8 +29,8 @@ type depot struct {
 	registry *steps.Registry   // of its functions
 }
 
-func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
-	s := &depot{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
+func newShop(t *testing.T, random *rand.Rand, faults float64) *itemShop {
+	s := &itemShop{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
 		unsure: map[string]bool{}, approved: map[string]int{}}
 	registry := newRegistry(t, append(s.functions(), savedFunctions()...))
 	s.registry = registry.LinkChains(nil)
@@ -38,7 +38,7 @@ func newDepot(t *testing.T, random *rand.Rand, faults float64) *depot {
 }
 
 // answer carries out a call or not, and returns a randomly drawn answer. unknown: the caller cannot know whether it was carried out.
-func (s *depot) answer(do func() []byte) (result []byte, unknown bool, err error) {
+func (s *itemShop) answer(do func() []byte) (result []byte, unknown bool, err error) {
 	luck := 1.0
 	if s.random.Float64() < s.faults {
 		luck = s.random.Float64()
@@ -61,12 +61,12 @@ func (s *depot) answer(do func() []byte) (result []byte, unknown bool, err error
 	return result, false, nil
 }
 
-func (s *depot) offense(format string, args ...any) {
+func (s *itemShop) offense(format string, args ...any) {
 	s.offenses = append(s.offenses, fmt.Sprintf(format, args...))
 }
 
 // put stores an item. An item that exists may only be put again by a repeatable call, or with its idempotency key.
-func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, error) {
+func (s *itemShop) put(ctx context.Context, args []byte, repeatable bool) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := gjson.GetBytes(args, "key").Str
@@ -84,7 +84,7 @@ func (s *depot) put(ctx context.Context, args []byte, repeatable bool) ([]byte, 
 }
 
 // guarded stores an item if the call was approved.
-func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
+func (s *itemShop) guarded(ctx context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
 	if s.approved[string(args)]--; s.approved[string(args)] < 0 {
 		s.offense("%s was made without approval", args)
@@ -94,14 +94,14 @@ func (s *depot) guarded(ctx context.Context, args []byte) ([]byte, error) {
 }
 
 // advance stores the next item of a row.
-func (s *depot) advance(ctx context.Context, args []byte) ([]byte, error) {
+func (s *itemShop) advance(ctx context.Context, args []byte) ([]byte, error) {
 	next := gjson.GetBytes(args, "from").Int() + 1
 	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw),
 		false)
 }
 
 // remove removes an item that exists.
-func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
+func (s *itemShop) remove(_ context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := gjson.GetBytes(args, "key").Str
@@ -120,13 +120,13 @@ func (s *depot) remove(_ context.Context, args []byte) ([]byte, error) {
 }
 
 // receipt returns the result of a put. The key of an item in a row ends with its number.
-func (s *depot) receipt(key string) []byte {
+func (s *itemShop) receipt(key string) []byte {
 	_, number, _ := strings.Cut(key, "#")
 	return fmt.Appendf(nil, `{"of":%q,"at":%s,"seen":[1,2]}`, key, strings.Repeat("0", 1-min(1, len(number)))+number)
 }
 
 // count reads how many items there are; page reads one of three pages, which never change.
-func (s *depot) count(context.Context, []byte) ([]byte, error) {
+func (s *itemShop) count(context.Context, []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.random.Float64() < s.faults/2 {
@@ -135,7 +135,7 @@ func (s *depot) count(context.Context, []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"n":%d}`, len(s.items)), nil
 }
 
-func (s *depot) page(ctx context.Context, args []byte) ([]byte, error) {
+func (s *itemShop) page(ctx context.Context, args []byte) ([]byte, error) {
 	if _, err := s.count(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s *depot) page(ctx context.Context, args []byte) ([]byte, error) {
 
 // stateAt returns the state of the items that the calls at a place put: how many exist, and for how many it is not known whether they
 // were put or removed.
-func (s *depot) stateAt(base string) (present, unknown int) {
+func (s *itemShop) stateAt(base string) (present, unknown int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	belongs := func(key string) bool { return key == base || strings.HasPrefix(key, base+"#") }
@@ -184,7 +184,7 @@ var savedFunctions = sync.OnceValue(func() (list []steps.Function) {
 	return list
 })
 
-func (s *depot) functions() []steps.Function {
+func (s *itemShop) functions() []steps.Function {
 	put := func(repeatable bool) steps.Call {
 		return func(ctx context.Context, args []byte) ([]byte, error) { return s.put(ctx, args, repeatable) }
 	}

@@ -83,6 +83,19 @@ func TestNPX(t *testing.T) {
 		}
 	})
 
+	// Node would make a pipe that it opens non-blocking, for the program too, whose reads then fail.
+	t.Run("streams", func(t *testing.T) {
+		trap := filepath.Join(user.folder, "trap.js")
+		text := "for (const name of ['stdin', 'stdout', 'stderr'])\n" +
+			"  Object.defineProperty(process, name, { get() { throw new Error(name + ' is opened'); } });\n"
+		if err := os.WriteFile(trap, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := user.command(t, "node", "--require", trap, launcher, "version").CombinedOutput(); err != nil {
+			t.Errorf("the launcher uses the streams of the program: %v: %s", err, out)
+		}
+	})
+
 	t.Run("signal", func(t *testing.T) {
 		serve := user.command(t, launcher, "serve", "--http", "127.0.0.1:0")
 		log, err := serve.StderrPipe()

@@ -4,6 +4,7 @@
 
 const { spawn } = require('node:child_process');
 const { constants } = require('node:os');
+const { isatty } = require('node:tty');
 
 const target = `@onecall-mcp/onecall-${process.platform}-${process.arch}`;
 let program;
@@ -22,7 +23,8 @@ child.on('error', (error) => {
 });
 
 // A terminal interrupts the child as well, and the second interrupt of onecall ends it at once: only other senders are passed on.
-const terminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;
+// process.stdin is not used: it would make a pipe non-blocking for the program too, whose reads then fail.
+const terminal = [0, 1, 2].some(isatty);
 const caught = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 for (const signal of caught) {
   process.on(signal, () => {

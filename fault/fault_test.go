@@ -35,11 +35,11 @@ func TestTable(t *testing.T) {
 		return true
 	})
 	if !slices.Equal(constants, fault.Codes()) {
-		t.Errorf("constants %v, but Codes returns %v", constants, fault.Codes())
+		t.Errorf("Codes() = %q, want the constants %q", fault.Codes(), constants)
 	}
 	for _, c := range constants {
 		if c.Exit() < 1 || c.HTTP() < 400 || c.HTTP() > 599 || c.Help() == "" {
-			t.Errorf("%s: exit %d, HTTP %d, %q", c, c.Exit(), c.HTTP(), c.Help())
+			t.Errorf("%s: Exit() = %d, HTTP() = %d, Help() = %q; want at least 1, 400 to 599, and a text", c, c.Exit(), c.HTTP(), c.Help())
 		}
 		if len(c.Causes()) == 0 || c.Remedy() == "" {
 			t.Errorf("%s has causes %q and remedy %q, want both", c, c.Causes(), c.Remedy())
@@ -51,7 +51,7 @@ func TestUnknownCode(t *testing.T) {
 	t.Parallel()
 	if c := fault.Code("none"); c.Exit() != 1 || c.HTTP() != 500 || c.Retryable() || c.Help()+c.Remedy() != "" || c.Causes() != nil ||
 		fault.OutcomeOf(fault.New(c, "x")) != fault.Failed {
-		t.Errorf("unknown code: exit %d, HTTP %d, retryable %t", c.Exit(), c.HTTP(), c.Retryable())
+		t.Errorf("unknown code: exit %d, HTTP %d, retryable %t; want 1, 500, false, no help, remedy or causes, and a failed outcome", c.Exit(), c.HTTP(), c.Retryable())
 	}
 }
 
@@ -62,14 +62,14 @@ func TestError(t *testing.T) {
 	f.Err, f.At = cause, "/x"
 	under := f.Under("/steps/1")
 	if under.Error() != "timeout at /steps/1/x: after 3 ms" || f.At != "/x" {
-		t.Errorf("Under returns %v, and the original has At %q", under, f.At)
+		t.Errorf("Under = %v, want timeout at /steps/1/x: after 3 ms; At of the original = %q, want /x", under, f.At)
 	}
 	wrapped := fmt.Errorf("wrapped: %w", under)
 	if got, ok := fault.As(wrapped); !ok || got != under || !errors.Is(wrapped, cause) {
-		t.Errorf("As returns %v, %t", got, ok)
+		t.Errorf("As = %v, %t; want %v, true, and an error that wraps the cause", got, ok, under)
 	}
 	if fault.CodeOf(wrapped) != fault.Timeout || fault.CodeOf(cause) != fault.Internal || fault.CodeOf(nil) != "" {
-		t.Error("CodeOf returns a wrong code")
+		t.Errorf("CodeOf = %q, %q, %q; want timeout, internal and none", fault.CodeOf(wrapped), fault.CodeOf(cause), fault.CodeOf(nil))
 	}
 }
 
@@ -98,7 +98,7 @@ func TestNearest(t *testing.T) {
 func TestPointer(t *testing.T) {
 	t.Parallel()
 	if got := fault.Index(fault.Key(fault.Key("", "a/b"), "m~n"), 3); got != "/a~1b/m~0n/3" {
-		t.Errorf("pointer %q", got)
+		t.Errorf("pointer = %q, want /a~1b/m~0n/3", got)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestNearestOfMany(t *testing.T) {
 	}
 	names[9_000] = "shop.Orders.list-open"
 	if near := fault.Nearest("shop.order.list_open", names, 1); len(near) != 1 || near[0] != names[9_000] {
-		t.Errorf("Nearest returns %v", near)
+		t.Errorf("Nearest = %q, want only %q", near, names[9_000])
 	}
 	alike := fault.Alike("shop.order.list_open", names, 2)
 	if len(alike) != 2 || alike[0] != names[9_000] {
-		t.Errorf("Alike returns %v", alike)
+		t.Errorf("Alike = %q, want two names, first %q", alike, names[9_000])
 	}
 }

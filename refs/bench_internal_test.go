@@ -37,7 +37,7 @@ func BenchmarkExpression(b *testing.B) {
 			for b.Loop() {
 				out, err := x.Eval(ctx, s)
 				if err != nil || want != "" && string(out) != want {
-					b.Fatal(string(out), err)
+					b.Fatalf("Eval gives %s, %v; want %s", out, err, want)
 				}
 			}
 		})
@@ -51,7 +51,7 @@ func BenchmarkExpression(b *testing.B) {
 		env := map[string]any{"$0": map[string]any{"total": 4, "name": "abc"}}
 		for b.Loop() {
 			if out, err := expr.Run(p, env); err != nil || out != true {
-				b.Fatal(out, err)
+				b.Fatalf("got %v, %v; want true", out, err)
 			}
 		}
 	})
@@ -64,7 +64,7 @@ func BenchmarkExpression(b *testing.B) {
 			var v any
 			must(b, json.Unmarshal([]byte(doc), &v))
 			if out, err := expr.Run(p, map[string]any{"$0": v}); err != nil || out != true {
-				b.Fatal(out, err)
+				b.Fatalf("got %v, %v; want true", out, err)
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func BenchmarkExpression(b *testing.B) {
 			var v any
 			must(b, json.Unmarshal([]byte(doc), &v))
 			if out, err := expr.Run(p, map[string]any{"$0": v}); err != nil || out != 160 {
-				b.Fatal(out, err)
+				b.Fatalf("got %v, %v; want 160", out, err)
 			}
 		}
 	})

@@ -41,7 +41,7 @@ func TestEvalFree(t *testing.T) {
 		_, err := EvalFree(ctx, test.source, []byte(test.variables))
 		e := wantCode(t, err, test.code)
 		if strings.HasPrefix(test.source, "prise") && !slices.Contains(e.Nearest, "price") {
-			t.Errorf("nearest is %q", e.Nearest)
+			t.Errorf("%s: Nearest is %q, want price in it", test.source, e.Nearest)
 		}
 	}
 }
@@ -50,11 +50,11 @@ func TestEvalFree(t *testing.T) {
 func TestCheckFree(t *testing.T) {
 	t.Parallel()
 	if f := CheckFree("join(xs, '\n')", []string{"xs"}); f == nil || !strings.Contains(f.Message, `write \\n`) {
-		t.Errorf("line break in a text: %v", f)
+		t.Errorf("line break in a text: %v, want the advice to %s", f, `write \\n`)
 	}
 	if f := CheckFree("len(files)", []string{"xs"}); f == nil || !strings.Contains(f.Message, "the keys of vars") ||
 		!slices.Equal(f.Available, []string{"xs"}) {
-		t.Errorf("unknown name: %v", f)
+		t.Errorf("unknown name: %v, want a mention of the keys of vars, and xs as available", f)
 	}
 }
 
@@ -69,10 +69,10 @@ func TestConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 100 {
 				if got, err := x.Eval(context.Background(), s); err != nil || string(got) != `[20,20]` {
-					t.Errorf("Eval gives %s, %v", got, err)
+					t.Errorf("Eval gives %s, %v; want [20,20]", got, err)
 				}
 				if got, err := tpl.Resolve(context.Background(), nil, s); err != nil || string(got) != `[3,20,20]` {
-					t.Errorf("Resolve gives %s, %v", got, err)
+					t.Errorf("Resolve gives %s, %v; want [3,20,20]", got, err)
 				}
 				if _, faults := CompileExpression(`$0.total + $index`, scope()); len(faults) > 0 {
 					t.Error(faults[0])
@@ -90,7 +90,7 @@ func TestCacheIsBounded(t *testing.T) {
 	programs.Lock()
 	defer programs.Unlock()
 	if n := len(programs.m); n > maxPrograms {
-		t.Errorf("the cache has %d sources", n)
+		t.Errorf("the cache has %d sources, want at most %d", n, maxPrograms)
 	}
 }
 

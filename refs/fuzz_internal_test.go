@@ -52,7 +52,7 @@ func FuzzTemplate(f *testing.F) {
 		tpl, faults := CompileTemplate([]byte(value), scope())
 		for _, e := range faults {
 			if e.Code != fault.BadReference && e.Code != fault.NotSupported && e.Code != fault.BadJSON || e.Offset > len(e.Source) {
-				t.Fatalf("%s: wrong fault %+v", value, e)
+				t.Fatalf("%s: fault %+v, want bad_reference, not_supported or bad_json, and its offset in the source", value, e)
 			}
 		}
 		if tpl == nil {

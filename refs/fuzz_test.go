@@ -25,7 +25,7 @@ func FuzzExpression(f *testing.F) {
 		for _, e := range faults {
 			if e.Code != fault.BadExpression && e.Code != fault.BadReference && e.Code != fault.NotSupported || e.Offset < 0 ||
 				e.Offset > len(e.Source) {
-				t.Fatalf("%s: wrong fault %+v", source, e)
+				t.Fatalf("%s: fault %+v, want bad_expression, bad_reference or not_supported, and its offset in the source", source, e)
 			}
 		}
 		if x == nil {
@@ -41,11 +41,11 @@ func FuzzExpression(f *testing.F) {
 			}
 		case fault.BadExpression, fault.ReferenceMissing, fault.Timeout:
 		default:
-			t.Fatalf("%s: wrong code of %v", source, err)
+			t.Fatalf("%s: %v, want bad_expression, reference_missing or timeout", source, err)
 		}
 		if _, err := x.True(ctx, scopeOf(orders, orders)); err != nil {
 			if _, ok := fault.As(err); !ok {
-				t.Fatalf("%s: error without a code: %v", source, err)
+				t.Fatalf("%s: True: %v, want an error with a code", source, err)
 			}
 		}
 	})

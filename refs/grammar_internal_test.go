@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", text, got, want)
 		}
 		if again, err := Parse(got.String()); err != nil || !reflect.DeepEqual(again, want) {
-			t.Errorf("%s: the canonical spelling %s parses as %+v, %v", text, got, again, err)
+			t.Errorf("%s: the canonical spelling %s parses as %+v, %v; want %+v", text, got, again, err, want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestParseBounds(t *testing.T) {
 		}
 		if err != nil {
 			if e := wantCode(t, err, fault.BadReference); len(e.Source) > 2*excerptSide+8 || len(e.Message) > 400 {
-				t.Errorf("%.20s…: the fault contains the whole text", text)
+				t.Errorf("%.20s…: source of %d bytes, message of %d; want at most %d and 400", text, len(e.Source), len(e.Message), 2*excerptSide+8)
 			}
 		}
 	}
@@ -89,9 +89,9 @@ func TestExcerpt(t *testing.T) {
 	text := "first\n" + strings.Repeat("é", 200) + "x" + strings.Repeat("é", 200) + "\nlast"
 	e := atOffset(&fault.Error{}, text, strings.IndexByte(text, 'x'))
 	if e.Source[e.Offset] != 'x' || len(e.Source) > 2*excerptSide+2 || strings.ToValidUTF8(e.Source, "") != e.Source {
-		t.Errorf("the excerpt is %q with the caret at %d", e.Source, e.Offset)
+		t.Errorf("the excerpt is %q with the caret at %d; want at most %d bytes of UTF-8 and the caret at the x", e.Source, e.Offset, 2*excerptSide+2)
 	}
 	if e := atOffset(&fault.Error{}, "one\ntwo", 4); e.Source != "two" || e.Offset != 0 {
-		t.Errorf("the excerpt is %q with the caret at %d", e.Source, e.Offset)
+		t.Errorf("the excerpt is %q with the caret at %d; want two and 0", e.Source, e.Offset)
 	}
 }

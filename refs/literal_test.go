@@ -41,7 +41,7 @@ func TestLiteral(t *testing.T) {
 		"$\u00e4{0.a}"} {
 		value, _ := json.Marshal(map[string]any{"a": []any{text, 1, nil}, text: "plain"})
 		if got, ok := resolved(refs.Literal(value)); !ok || !equalJSON(got, string(value)) {
-			t.Errorf("%q: Literal returns %s, which resolves to %s", text, refs.Literal(value), got)
+			t.Errorf("%q: Literal returns %s, which resolves to %s; want %s", text, refs.Literal(value), got, value)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -49,7 +49,7 @@ func TestLiteral(t *testing.T) {
 		value, _ := json.Marshal([]string{text})
 		wrapped := append(append([]byte(`{"a":`), value...), '}')
 		if got, ok := resolved(refs.Literal(wrapped)); !ok || !equalJSON(got, string(wrapped)) {
-			t.Fatalf("%q: Literal returns %s, which resolves to %s", text, refs.Literal(wrapped), got)
+			t.Fatalf("%q: Literal returns %s, which resolves to %s; want %s", text, refs.Literal(wrapped), got, wrapped)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func TestMemory(t *testing.T) { //nolint:paralleltest // it measures what the pr
 		f, isBounded := fault.As(err)
 		isBounded = err == nil || isBounded && (f.Code == fault.BadExpression || f.Code == fault.LimitExceeded)
 		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 320 || took > maxWall || !isBounded {
-			t.Errorf("%s: %s allocates %d MiB, %v: %v", name, source, mib, took, err)
+			t.Errorf("%s: %s allocates %d MiB in %v and gives %v; want at most 320 MiB in %v, and bad_expression, limit_exceeded or no error", name, source, mib, took, err, maxWall)
 		} else if testing.Verbose() && mib > 100 {
 			t.Logf("%s: %d MiB, %v: %v", name, mib, took, err)
 		}

@@ -47,7 +47,7 @@ func TestPatterns(t *testing.T) {
 			return
 		}
 		if made := compiled(t, source); p.size < made {
-			t.Fatalf("%s: counted %d, the compiler makes %d", source, p.size, made)
+			t.Fatalf("%s: counted %d, want at least %d, which the compiler makes", source, p.size, made)
 		}
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("abä \n.A_")), 0, 12, -1).Draw(t, "text")
 		s := Search{Pattern: p, Text: text, Heavy: func() error { return nil }}
@@ -62,44 +62,44 @@ func TestPatterns(t *testing.T) {
 			t.Fatalf("%q in %q: got %v %v, want %v", source, text, got, s.Err(), all)
 		}
 		if isMatch := s.matches(); isMatch != want.MatchString(text) {
-			t.Fatalf("%q in %q: matches returns %v", source, text, isMatch)
+			t.Fatalf("%q in %q: matches returns %v, want %v", source, text, isMatch, !isMatch)
 		}
 	})
 }
 
 // costly has patterns that would cost the parser or the compiler far more than their length suggests.
 var costly = map[string]string{
-	"repetitions":         strings.Repeat(`a{1000}`, 580),
-	"of groups":           `(?i)` + strings.Repeat(`(k){1000}`, 450),
-	"of classes":          strings.Repeat(`\pL{1000}`, 450),
-	"none or more":        strings.Repeat(`a{0,1000}`, 450),
-	"nested":              strings.Repeat(`(?:(?:ab){30}){30}`, 200),
-	"classes":             strings.Repeat(`\pL`, 1300),
-	"classes in one":      `[` + strings.Repeat(`\pL`, 1300) + `]`,
-	"classes beside":      strings.Repeat(`\PL|`, 1000),
-	"folded classes":      `(?si)[` + strings.Repeat(`\pL`, 1300) + `]`,
-	"folded range":        `(?i)[` + strings.Repeat(`B-\x{1e943}`, 300) + `]`,
-	"folded ranges":       `x(?si:` + strings.Repeat("[B-\U0001e943]", 500) + `)`,
-	"folded to the last":  `(?i)` + strings.Repeat("[b-\U0010FFFFa]", 200),
-	"groups":              strings.Repeat(`(a?)`, 1000),
-	"groups, alternative": strings.Repeat(`(a)|`, 1000),
-	"too long":            strings.Repeat("a", maxPatternSource+1),
+	"repetitions":                strings.Repeat(`a{1000}`, 580),
+	"repeated groups":            `(?i)` + strings.Repeat(`(k){1000}`, 450),
+	"repeated classes":           strings.Repeat(`\pL{1000}`, 450),
+	"optional repetitions":       strings.Repeat(`a{0,1000}`, 450),
+	"nested":                     strings.Repeat(`(?:(?:ab){30}){30}`, 200),
+	"classes":                    strings.Repeat(`\pL`, 1300),
+	"classes in one":             `[` + strings.Repeat(`\pL`, 1300) + `]`,
+	"alternative classes":        strings.Repeat(`\PL|`, 1000),
+	"folded classes":             `(?si)[` + strings.Repeat(`\pL`, 1300) + `]`,
+	"folded range":               `(?i)[` + strings.Repeat(`B-\x{1e943}`, 300) + `]`,
+	"folded ranges":              `x(?si:` + strings.Repeat("[B-\U0001e943]", 500) + `)`,
+	"folded up to the last rune": `(?i)` + strings.Repeat("[b-\U0010FFFFa]", 200),
+	"groups":                     strings.Repeat(`(a?)`, 1000),
+	"alternative groups":         strings.Repeat(`(a)|`, 1000),
+	"too long":                   strings.Repeat("a", maxPatternSource+1),
 }
 
 // accepted has large patterns that are accepted.
 var accepted = map[string]string{
-	"long":          strings.Repeat("a", maxPatternSource),
-	"repetitions":   strings.Repeat(`a{1000}`, 9),
-	"none or more":  strings.Repeat(`a{0,1000}`, 4),
-	"classes":       strings.Repeat(`\pL`, maxClasses),
-	"folded":        `(?i)` + strings.Repeat(`[一-龥]`, 9),
-	"Cyrillic":      `(?i)` + strings.Repeat(`[а-яё]+-`, 80),
-	"empty groups":  strings.Repeat(`()`, 200),
-	"columns":       strings.Repeat(`([^,]*),`, 125),
-	"alternatives":  `^(?:` + strings.Repeat(`xyz\d|ä|`, 110) + `b)$`,
-	"nested":        strings.Repeat(`(?:`, 110) + `a` + strings.Repeat(`a{2})?`, 110),
-	"ASCII, folded": `(?i)` + strings.Repeat(`[A-z]`, 200),
-	"looking back":  `\b` + strings.Repeat(`\pL`, maxClasses-1) + strings.Repeat(`(?:ab){99}`, 40),
+	"long":                 strings.Repeat("a", maxPatternSource),
+	"repetitions":          strings.Repeat(`a{1000}`, 9),
+	"optional repetitions": strings.Repeat(`a{0,1000}`, 4),
+	"classes":              strings.Repeat(`\pL`, maxClasses),
+	"folded":               `(?i)` + strings.Repeat(`[一-龥]`, 9),
+	"Cyrillic":             `(?i)` + strings.Repeat(`[а-яё]+-`, 80),
+	"empty groups":         strings.Repeat(`()`, 200),
+	"columns":              strings.Repeat(`([^,]*),`, 125),
+	"alternatives":         `^(?:` + strings.Repeat(`xyz\d|ä|`, 110) + `b)$`,
+	"nested":               strings.Repeat(`(?:`, 110) + `a` + strings.Repeat(`a{2})?`, 110),
+	"ASCII, folded":        `(?i)` + strings.Repeat(`[A-z]`, 200),
+	"looking back":         `\b` + strings.Repeat(`\pL`, maxClasses-1) + strings.Repeat(`(?:ab){99}`, 40),
 }
 
 // TestCostOfPatterns is not parallel: it measures.
@@ -110,7 +110,7 @@ func TestCostOfPatterns(t *testing.T) {
 	for name, source := range costly {
 		var f *fault.Error
 		if n := allocated(func() { _, f = CompilePattern(source) }); n > maximum {
-			t.Errorf("%s: %d bytes allocated to refuse the pattern", name, n)
+			t.Errorf("%s: %d bytes allocated to refuse the pattern, want at most %d", name, n, maximum)
 		}
 		if f == nil || f.Code != fault.BadArguments || CheckPattern(source) == nil {
 			t.Errorf("%s: CompilePattern returns %v, want bad_arguments", name, f)
@@ -126,11 +126,11 @@ func TestCostOfPatterns(t *testing.T) {
 				t.Errorf("%s: CheckPattern: %v", name, f)
 			}
 		}); n > maximum {
-			t.Errorf("%s: %d bytes allocated to check the pattern", name, n)
+			t.Errorf("%s: %d bytes allocated to check the pattern, want at most %d", name, n, maximum)
 		}
 		var p *Pattern
 		if n := allocated(func() { p, _ = CompilePattern(source) }); p == nil || n > maximum {
-			t.Errorf("%s: CompilePattern returns %v, %d bytes allocated", name, p, n)
+			t.Errorf("%s: CompilePattern returns %v, %d bytes allocated; want a pattern and at most %d", name, p, n, maximum)
 			continue
 		}
 		if n := allocated(func() {
@@ -138,7 +138,7 @@ func TestCostOfPatterns(t *testing.T) {
 				t.Errorf("%s: inside: %v", name, err)
 			}
 		}); n > maximum {
-			t.Errorf("%s: %d bytes allocated by inside", name, n)
+			t.Errorf("%s: %d bytes allocated by inside, want at most %d", name, n, maximum)
 		}
 		s := Search{Pattern: p, Text: strings.Repeat("a", 2000), Heavy: func() error { return errors.New("enough") }, estimatedWork: heavySearch}
 		if n := allocated(func() {
@@ -148,10 +148,10 @@ func TestCostOfPatterns(t *testing.T) {
 				}
 			}
 		}); n > 2*maximum {
-			t.Errorf("%s: %d bytes allocated to search", name, n)
+			t.Errorf("%s: %d bytes allocated to search, want at most %d", name, n, 2*maximum)
 		}
 		if again, _ := CompilePattern(source); again != p {
-			t.Errorf("%s was compiled again", name)
+			t.Errorf("%s: CompilePattern returns a new pattern, want the cached one", name)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestPatternMemory(t *testing.T) {
 			}
 		}) / n
 		if maximum := 80*s.memory() + 32<<10; retained > maximum {
-			t.Errorf("%.40s…: %d bytes retained, counted as %d instructions", source, retained, s.memory())
+			t.Errorf("%.40s…: %d bytes retained, want at most %d for the counted %d instructions", source, retained, maximum, s.memory())
 		}
 		runtime.KeepAlive(&all)
 	}
@@ -204,7 +204,7 @@ func TestPatternCacheIsBounded(t *testing.T) {
 		n, size := len(patterns.m), patterns.retained
 		patterns.Unlock()
 		if n > maxPatterns || size > maxPatternMemory || size <= 0 {
-			t.Fatalf("the cache has %d patterns with %d instructions", n, size)
+			t.Fatalf("the cache has %d patterns with %d instructions; want at most %d, and 1 to %d", n, size, maxPatterns, maxPatternMemory)
 		}
 	}
 }
@@ -229,17 +229,17 @@ func TestHeavySearchIsStopped(t *testing.T) {
 			n++
 		}
 		if stopped := s.Err() != nil; stopped != heavy || stopped && !errors.Is(s.Err(), errStop) {
-			t.Errorf("%s: %d matches, %d calls of Heavy, error %v", source, n, calls, s.Err())
+			t.Errorf("%s: %d matches, %d calls of Heavy, error %v; want it stopped: %t", source, n, calls, s.Err(), heavy)
 		}
 		if want := regexp.MustCompile(source).FindAllStringIndex(text[:100], -1); calls > 3 || !heavy && (n > 0) != (len(want) > 0) {
-			t.Errorf("%s: wrong matches (%d) or too many calls of Heavy (%d)", source, n, calls)
+			t.Errorf("%s: %d matches, %d calls of Heavy; want at most 3 calls and, if not stopped, matches: %t", source, n, calls, len(want) > 0)
 		}
 	}
 	p, err := newPattern(`(a?){500}$|b`)
 	must(t, err)
 	s := Search{Pattern: p, Text: text, Heavy: func() error { return errStop }}
 	if s.matches() || !errors.Is(s.Err(), errStop) {
-		t.Error("matches succeeded in a stopped search:", s.Err())
+		t.Errorf("matches in a stopped search: error %v, want false and %v", s.Err(), errStop)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestLiteralPatterns(t *testing.T) {
 	} {
 		program, err := newProgram(source)
 		if (err == nil) != ok || err != nil && err.Code != fault.BadExpression {
-			t.Fatalf("%.40s…: %v", source, err)
+			t.Fatalf("%.40s…: %v, want success %t, else bad_expression", source, err, ok)
 		}
 		if err != nil {
 			continue
@@ -276,14 +276,14 @@ func TestLiteralPatterns(t *testing.T) {
 			}
 		}
 		if retained > maxInlineInstructions || retained == 0 && large == 0 {
-			t.Errorf("%.40s…: %d instructions inline, %d larger patterns", source, retained, large)
+			t.Errorf("%.40s…: %d instructions inline, %d larger patterns; want at most %d, and some of either", source, retained, large, maxInlineInstructions)
 		}
 		x, faults := CompileExpression(source, scope())
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		if got, err := x.Eval(t.Context(), scopeOf(orders, orders)); err != nil || string(got) != "false" {
-			t.Errorf("%.40s…: %s, %v", source, got, err)
+			t.Errorf("%.40s…: %s, %v; want false", source, got, err)
 		}
 	}
 }
@@ -303,13 +303,13 @@ func FuzzPattern(f *testing.F) {
 		checked := CheckPattern(source)
 		p, failure := CompilePattern(source)
 		if (checked == nil) != (failure == nil) {
-			t.Fatalf("%q: CheckPattern returns %v, CompilePattern %v", source, checked, failure)
+			t.Fatalf("%q: CheckPattern returns %v, CompilePattern %v; want both to refuse it or neither", source, checked, failure)
 		}
 		if failure != nil {
 			return
 		}
 		if made := compiled(t, source); p.size < made {
-			t.Fatalf("%q: counted %d, the compiler makes %d", source, p.size, made)
+			t.Fatalf("%q: counted %d, want at least %d, which the compiler makes", source, p.size, made)
 		}
 		var got [][]int
 		s := Search{Pattern: p, Text: text, Heavy: func() error { return nil }, estimatedWork: heavySearch}

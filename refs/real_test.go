@@ -50,7 +50,7 @@ func TestRealChains(t *testing.T) {
 					t.Fatalf("%s step %d: %v", c.ID, i, err)
 				}
 				if diff := cmp.Diff(decodeAny(t, c.Args[i]), decodeAny(t, got)); diff != "" {
-					t.Errorf("%s step %d: %s", c.ID, i, diff)
+					t.Errorf("%s step %d: arguments (-want +got):\n%s", c.ID, i, diff)
 				}
 				var raw bytes.Buffer
 				if err := json.Compact(&raw, c.Results[i]); err != nil {

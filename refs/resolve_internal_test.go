@@ -108,6 +108,6 @@ func TestManyKeys(t *testing.T) {
 	_, err := compileWhole(t, `$0.kex77`).Resolve(context.Background(), nil, scopeOf(`{`+b.String()+`"last":1}`))
 	e := wantCode(t, err, fault.ReferenceMissing)
 	if len(e.Available) != maxAvailable || !slices.Contains(e.Nearest, "key77") {
-		t.Errorf("%d available, nearest %q", len(e.Available), e.Nearest)
+		t.Errorf("%d available, nearest %q; want %d, and key77 in the nearest", len(e.Available), e.Nearest, maxAvailable)
 	}
 }

@@ -103,7 +103,7 @@ func TestMaps(t *testing.T) {
 					t.Fatal(err)
 				}
 			case doc.raw[0] != '[':
-				t.Fatalf("%s in %s gives %s", text, doc.raw, got)
+				t.Fatalf("%s in %s gives %s, want reference_missing", text, doc.raw, got)
 			case !json.Valid(got) || want != nil && string(got) != "["+strings.Join(want, ",")+"]":
 				t.Fatalf("%s in %s gives %s, want %s", text, doc.raw, got, want)
 			}

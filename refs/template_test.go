@@ -39,7 +39,7 @@ func TestStepWithoutResult(t *testing.T) {
 	lenient := scopeOf(orders)
 	lenient.Lenient = true
 	if got, err := compileExpression(t, `$1?.x`).Eval(context.Background(), lenient); err != nil || string(got) != "null" {
-		t.Errorf("an expression gives %s, %v in return", got, err)
+		t.Errorf("an expression in return gives %s, %v; want null", got, err)
 	}
 }
 
@@ -49,17 +49,17 @@ func TestUnprintableBytes(t *testing.T) {
 	for text, offset := range map[string]int{"$0.a\xff": 1, "$0.a\x00": 4} {
 		_, err := Parse(text)
 		if e := wantCode(t, err, fault.BadReference); e.Source != text || e.Offset != offset {
-			t.Errorf("%q: wrong caret, at %d of %q", text, e.Offset, e.Source)
+			t.Errorf("%q: caret at %d of %q, want at %d of the text", text, e.Offset, e.Source, offset)
 		}
 	}
 	_, faults := CompileExpression("1 + \xff", scope())
 	if len(faults) == 0 || faults[0].Code != fault.BadExpression || faults[0].Offset != 0 {
-		t.Errorf("expression that is not UTF-8: %v", faults)
+		t.Errorf("expression that is not UTF-8: %v, want bad_expression at offset 0", faults)
 	}
 	got, err := compileWhole(t, "tab\t\"q\" ${0.total} \\ é \u2028 <&>").Resolve(context.Background(), nil, scopeOf(compact))
 	var text string
 	if err != nil || json.Unmarshal(got, &text) != nil || text != "tab\t\"q\" 2 \\ é \u2028 <&>" {
-		t.Errorf("gives %s, %v", got, err)
+		t.Errorf("the template gives %s, %v; want its text with 2 for ${0.total}", got, err)
 	}
 }
 
@@ -71,10 +71,10 @@ func TestMaxBytes(t *testing.T) {
 		dst, err := compileWhole(t, text).Resolve(context.Background(), []byte("kept"), s)
 		wantCode(t, err, fault.LimitExceeded)
 		if string(dst) != "kept" {
-			t.Errorf("%.20s: dst is %s", text, dst)
+			t.Errorf("%.20s: dst is %s, want kept", text, dst)
 		}
 	}
 	if got, err := compileWhole(t, `$0[-1]`).Resolve(context.Background(), nil, s); err != nil || string(got) != "0" {
-		t.Errorf("gives %s, %v", got, err)
+		t.Errorf("$0[-1] gives %s, %v; want 0", got, err)
 	}
 }

@@ -73,7 +73,7 @@ func evaluateExpression(t *testing.T, text string, s *Scope) string {
 	}
 	got, err := x.Eval(context.Background(), s)
 	if again, failed := x.Eval(context.Background(), s); string(again) != string(got) || (failed == nil) != (err == nil) {
-		t.Errorf("%s gives %s, %v, then %s, %v", text, got, err, again, failed)
+		t.Errorf("%s gives %s, %v, then %s, %v; want the same twice", text, got, err, again, failed)
 	}
 	return outcome(t, text, got, err)
 }
@@ -93,7 +93,7 @@ func evaluateSelector(t *testing.T, text string, s *Scope) string {
 		return formatFaults(t, text, faults)
 	}
 	if strings.HasPrefix(text, "$0") && len(x.Uses()) == 0 {
-		t.Errorf("%s uses nothing", text)
+		t.Errorf("%s has no uses, want that of $0", text)
 	}
 	got, err := x.Resolve(context.Background(), s)
 	return outcome(t, text, got, err)
@@ -106,14 +106,14 @@ func resolveTemplate(t *testing.T, text string, p CompileScope, s *Scope) string
 	tpl, faults := CompileTemplate(value, p)
 	if len(faults) > 0 {
 		if string(tpl.Value()) != "null" || tpl.Broken()[0] != faults[0].At {
-			t.Errorf("%s: the value is %s, broken at %q", text, tpl.Value(), tpl.Broken())
+			t.Errorf("%s: the value is %s, broken at %q; want null, broken at %s", text, tpl.Value(), tpl.Broken(), faults[0].At)
 		}
 		return formatFaults(t, text, faults)
 	}
 	got, err := tpl.Resolve(context.Background(), []byte("kept"), s)
 	got, ok := bytes.CutPrefix(got, []byte("kept"))
 	if !ok || err != nil && len(got) > 0 || len(tpl.placeholders) == 0 && string(tpl.Value()) != string(got) {
-		t.Errorf("%s: %s, and the value is %s", text, got, tpl.Value())
+		t.Errorf("%s: got %q, %v, existing bytes kept: %t; want them kept, no value with an error, and %s if nothing is replaced", text, got, err, ok, tpl.Value())
 	}
 	return outcome(t, text, got, err)
 }
@@ -131,7 +131,7 @@ func listUses(t *testing.T, text string, _ *Scope) string {
 			}
 		}
 		if !u.Expression || u.At != "/args" {
-			t.Errorf("%s: a use is %+v", text, u)
+			t.Errorf("%s: a use is %+v, want that of an expression at /args", text, u)
 		}
 		all = append(all, use)
 	}
@@ -158,12 +158,12 @@ func formatFault(t *testing.T, text string, err error) string {
 	t.Helper()
 	f, ok := fault.As(err)
 	if !ok {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("%s: %v, want an error with a code", text, err)
 	}
 	reference, _ := Parse(text)
 	source := f.Source == strings.TrimSpace(text) || f.Source == text || f.Source == reference.String()
 	if f.At != "/args" && f.At != "" || !source || strings.Contains(f.Message, "interface {}") || strings.Contains(f.Message, "\n") {
-		t.Errorf("%s: %v at %q of %q", text, f, f.At, f.Source)
+		t.Errorf("%s: %v at %q of %q; want it at /args or at none, the text as source, and no Go type or line break", text, f, f.At, f.Source)
 	}
 	line := fmt.Sprintf("!%s@%d %s", f.Code, f.Offset, f.Message)
 	if len(f.Nearest) > 0 {

@@ -25,7 +25,7 @@ func BenchmarkMeterAllows(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if within(text[:size], limit) != want {
-					b.Fatalf("%d bytes, limit %d tokens: Allows returns %v", size, limit, !want)
+					b.Fatalf("%d bytes, limit %d tokens: Allows returns %v, want %v", size, limit, !want, want)
 				}
 			}
 		})
@@ -52,7 +52,7 @@ func BenchmarkProbe(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if p, err := r.Probe(b.Context(), "me", value, 200); err != nil || !bytes.Contains(p, []byte("{id,name,price}")) {
-					b.Fatalf("%s, %v", p, err)
+					b.Fatalf("%s, %v; want the shape {id,name,price}", p, err)
 				}
 			}
 		})
@@ -61,7 +61,7 @@ func BenchmarkProbe(b *testing.B) {
 			for b.Loop() {
 				var items []json.RawMessage
 				if err := json.Unmarshal(value, &items); err != nil || len(items) != size/46 {
-					b.Fatalf("%d, %v", len(items), err)
+					b.Fatalf("%d items, %v; want %d", len(items), err, size/46)
 				}
 			}
 		})
@@ -80,7 +80,7 @@ func BenchmarkPage(b *testing.B) {
 			for b.Loop() {
 				p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, Mode: "paginated", Page: number, PageSet: true}, envelope, nil)
 				if err != nil || !bytes.Contains(p, fmt.Appendf(nil, `{"items":[{"id":%d,`, (number-1)*20)) {
-					b.Fatalf("%s, %v", p, err)
+					b.Fatalf("%s, %v; want an item with id %d first", p, err, (number-1)*20)
 				}
 			}
 		})
@@ -89,7 +89,7 @@ func BenchmarkPage(b *testing.B) {
 			for b.Loop() {
 				var all []json.RawMessage
 				if err := json.Unmarshal(value, &all); err != nil || len(all) != items {
-					b.Fatalf("%d, %v", len(all), err)
+					b.Fatalf("%d items, %v; want %d", len(all), err, items)
 				}
 			}
 		})
@@ -104,7 +104,7 @@ func BenchmarkFiltered(b *testing.B) {
 	for b.Loop() {
 		p, err := r.Answer(b.Context(), "me", budget.Fetch{Token: token, FilterKeys: []string{"name", "price"}}, nil, nil)
 		if err != nil || !bytes.HasPrefix(p, []byte(`[{"name":"item 0","price":1.10},`)) {
-			b.Fatalf("%.50s, %v", p, err)
+			b.Fatalf("%.50s, %v; want objects of name and price", p, err)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestMemory(t *testing.T) {
 			uses++
 			if p, err := r.Answer(t.Context(), "me", f, within(9999), nil); err == nil && len(p) < 100 ||
 				err != nil && !strings.Contains(err.Error(), "page_size") {
-				t.Errorf("Answer(%+v) = %s, %v", f, p, err)
+				t.Errorf("Answer(%+v) = %s, %v; want at least 100 bytes, or an error about page_size", f, p, err)
 			}
 		}
 		return int((allocated() - before) * 100 / uint64(len(value)) / uint64(uses))

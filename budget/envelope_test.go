@@ -30,7 +30,7 @@ func TestEnvelopeLimits(t *testing.T) {
 			whole = before + result + after[:number] + strconv.Itoa(n) + after[number:]
 		}
 		if cost := c.Count([]byte(whole), -1); envelope.Allows([]byte(result)) != (limit == 0 || cost <= limit) {
-			t.Fatalf("%d tokens, limit %d: Allows returns %v: %s", cost, limit, envelope.Allows([]byte(result)), whole)
+			t.Fatalf("%d tokens, limit %d: Allows returns %v, want %v: %s", cost, limit, envelope.Allows([]byte(result)), limit == 0 || cost <= limit, whole)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestNewCounter(t *testing.T) {
 			t.Errorf("NewCounter(%q, %v): %v, want %q", test.encoding, test.factor, err, test.code)
 		}
 		if err == nil && c.Encoding() != "o200k_base" {
-			t.Errorf("NewCounter(%q, %v).Encoding() = %q", test.encoding, test.factor, c.Encoding())
+			t.Errorf("NewCounter(%q, %v).Encoding() = %q, want o200k_base", test.encoding, test.factor, c.Encoding())
 		}
 	}
 	_, err := budget.NewCounter("gpt2", 1)
@@ -78,7 +78,7 @@ func TestCountStopsAboveLimit(t *testing.T) {
 		exact := c.Count(text, -1)
 		limit := rapid.OneOf(rapid.IntRange(0, 2*exact+1), rapid.Just(math.MaxInt)).Draw(t, "limit")
 		if n := c.Count(text, limit); exact <= limit && n != exact || exact > limit && n <= limit {
-			t.Fatalf("Count with limit %d = %d, the exact count is %d", limit, n, exact)
+			t.Fatalf("Count with limit %d = %d, want the exact count %d, or above the limit", limit, n, exact)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestEstimate(t *testing.T) {
 	for _, text := range [][]byte{nil, []byte("a few words"), numbered(100), numbered(20_000), lineText(50_000)} {
 		exact, estimate := m.Count(text), m.Estimate(text)
 		if off := math.Abs(float64(estimate-exact)) / float64(max(exact, 1)); off > 0.05 {
-			t.Errorf("estimate of %[3]d for %[1]d tokens of %[2]d bytes", exact, len(text), estimate)
+			t.Errorf("estimate of %[3]d for %[1]d tokens of %[2]d bytes, want it within 5 %%", exact, len(text), estimate)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestMeterAllows(t *testing.T) {
 		cost := c.Count(bytes.Join(pieces, nil), -1)
 		limit := max(0, rapid.OneOf(rapid.IntRange(cost-2, cost+2), rapid.IntRange(0, 4*cost+10)).Draw(t, "limit"))
 		if got, want := budget.NewMeter(c, limit).Allows(pieces...), limit == 0 || cost <= limit; got != want {
-			t.Fatalf("%d tokens, limit %d: Allows returns %v", cost, limit, got)
+			t.Fatalf("%d tokens, limit %d: Allows returns %v, want %v", cost, limit, got, want)
 		}
 	})
 }
@@ -138,13 +138,13 @@ func TestMeter(t *testing.T) {
 	t.Parallel()
 	c := counter(t, 0)
 	if m := budget.NewMeter(c, 0); m.Limit() != 0 || !m.Allows(numbered(10_000)) {
-		t.Error("a meter without a limit refuses a text, or reports a limit")
+		t.Errorf("meter without a limit: Limit() = %d, want 0 and every text allowed", m.Limit())
 	}
 	if m := budget.NewMeter(c, -5); m.Limit() != 0 || !m.Allows([]byte("a")) {
-		t.Error("a negative limit is not treated as unlimited")
+		t.Errorf("meter with a negative limit: Limit() = %d, want 0 and every text allowed", m.Limit())
 	}
 	if m := budget.NewMeter(c, 7); m.Limit() != 7 || m.Count([]byte(" a a a")) != 3 || !m.Allows() {
-		t.Error("wrong limit, or wrong count of the empty text")
+		t.Errorf("Limit() = %d, Count() = %d, Allows() = %t; want 7, 3, true", m.Limit(), m.Count([]byte(" a a a")), m.Allows())
 	}
 	// "in" and "put" are one token together: the pieces are counted as one text.
 	if m := budget.NewMeter(c, 1); !m.Allows([]byte("in"), []byte("put")) {

@@ -34,7 +34,7 @@ func TestDeepNesting(t *testing.T) {
 	value := `[{"id":1},` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `]`
 	for _, f := range []budget.Fetch{{Mode: "summary"}, {Mode: "paginated"}, {Mode: "filtered", FilterKeys: []string{"id"}}, {Mode: "full"}} {
 		if got, err := fetch(t, r, value, f, nil); err != nil || !strings.Contains(got, `"id":1`) {
-			t.Errorf("%s = %.100s, %v", f.Mode, got, err)
+			t.Errorf(`%s = %.100s, %v; want "id":1 in it`, f.Mode, got, err)
 		}
 	}
 	objects := strings.Repeat(`{"a":`, depth/5) + "1" + strings.Repeat("}", depth/5)
@@ -51,7 +51,7 @@ func TestFull(t *testing.T) {
 	r := results(t, nil)
 	value := string(numbered(500))
 	if got, err := fetch(t, r, value, budget.Fetch{Mode: "full"}, nil); err != nil || got != value {
-		t.Errorf("full = %.100s, %v", got, err)
+		t.Errorf("full = %.100s, %v; want the value", got, err)
 	}
 	_, err := fetch(t, r, value, budget.Fetch{Mode: "full"}, within(4000))
 	e, _ := fault.As(err)
@@ -80,19 +80,19 @@ func TestQuery(t *testing.T) {
 	}
 	half := func(_ context.Context, query string, v []byte) ([]byte, error) {
 		if query != " $result " || string(v) != value {
-			t.Errorf("the query function got %q and %.50s", query, v)
+			t.Errorf("the query function got %q and %.50s, want the query as given, and the value", query, v)
 		}
 		return v[1:38], nil
 	}
 	if got, err := runQuery(" $result ", nil, half); err != nil || got != value[1:38] {
-		t.Errorf("query = %s, %v", got, err)
+		t.Errorf("query = %s, %v; want %s", got, err, value[1:38])
 	}
 	all := func(_ context.Context, _ string, v []byte) ([]byte, error) { return v, nil }
 	got, err := runQuery("x", within(1000), all)
 	must(t, err)
 	p := decode[probe](t, []byte(got))
 	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != value || p.Token == token {
-		t.Errorf("query result that does not fit: got %s, stored %.50s, %v", got, stored, err)
+		t.Errorf("query result that does not fit: got %s, stored %.50s, %v; want a probe with a new token, and the value stored", got, stored, err)
 	}
 	broken := fault.New(fault.BadExpression, "no")
 	if _, err := runQuery("x", nil, func(context.Context, string, []byte) ([]byte, error) { return nil, broken }); !errors.Is(err, broken) {
@@ -118,7 +118,7 @@ func TestProbeOfAnAnswer(t *testing.T) {
 		}
 		p := decode[probe](t, []byte(got))
 		if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != whole || len(got) > 450 {
-			t.Errorf("%s: got %s, stored %s, %v", f.Mode, got, stored, err)
+			t.Errorf("%s: got %s, stored %s, %v; want at most 450 bytes, and %s stored", f.Mode, got, stored, err, whole)
 		}
 		if _, err := fetch(t, r, value, f, within(50)); fault.CodeOf(err) != fault.BudgetTooSmall {
 			t.Errorf("%s without room for a probe: %v, want budget_too_small", f.Mode, err)
@@ -131,7 +131,7 @@ func TestUnsetPage(t *testing.T) {
 	t.Parallel()
 	r := results(t, nil)
 	if got, err := fetch(t, r, `[1]`, budget.Fetch{Page: 7, PageSize: 7}, nil); err != nil || got != `[1]` {
-		t.Errorf("fetch with a page that is not set: %s, %v", got, err)
+		t.Errorf("fetch with a page that is not set: %s, %v; want [1]", got, err)
 	}
 	expired := budget.Fetch{Token: "oc1_0", Mode: "everything"}
 	if _, err := r.Answer(t.Context(), "me", expired, nil, nil); fault.CodeOf(err) != fault.TokenExpired {

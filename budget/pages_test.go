@@ -58,7 +58,7 @@ func (p pager) all(size int) (items [][]byte) {
 			items = append(items, item)
 		}
 		if want := got.Total - (number-1)*size; len(got.Items) != max(0, min(want, size)) || got.HasMore != (want > size) {
-			p.t.Fatalf("page %d of size %d of %d items has %d items, has_more %v", number, size, got.Total, len(got.Items), got.HasMore)
+			p.t.Fatalf("page %d of size %d of %d items has %d items, has_more %v; want %d, %v", number, size, got.Total, len(got.Items), got.HasMore, max(0, min(want, size)), want > size)
 		}
 		if !got.HasMore {
 			return items
@@ -211,7 +211,7 @@ func TestEveryItemIsReached(t *testing.T) {
 				checkItem(t, r, items[(number-1)*size+i], item)
 			}
 			if next = (number-1)*size + len(got.Items); got.HasMore != (next < len(items)) {
-				t.Fatalf("%d of %d items reached, has_more %v", next, len(items), got.HasMore)
+				t.Fatalf("%d of %d items reached, has_more %v, want %v", next, len(items), got.HasMore, next < len(items))
 			}
 			number++
 		}
@@ -230,7 +230,7 @@ func advised(t rapid.TB, err error, item int) (number, size int) {
 		t.Fatalf("the message %q has no advice: %v", e.Message, err)
 	}
 	if strconv.Itoa(size) != e.Available[0] || item/size+1 != number {
-		t.Fatalf("wrong advice %q (%v) for item %d", e.Message, e.Available, item)
+		t.Fatalf("advice %q (%v), want the page of item %d, and the size as available", e.Message, e.Available, item)
 	}
 	return number, size
 }
@@ -260,7 +260,7 @@ func TestVeryManyItems(t *testing.T) {
 	number, size := advised(t, err, 300_000)
 	got, _, err := p.page(number, size)
 	if err != nil || len(got.Items) != size || size < 1000 {
-		t.Errorf("advised page %d of size %d has %d items, %v", number, size, len(got.Items), err)
+		t.Errorf("advised page %d of size %d has %d items, %v; want all of them, and a size of at least 1000", number, size, len(got.Items), err)
 	}
 }
 

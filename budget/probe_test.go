@@ -39,7 +39,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe = %s\nwant    %s", answer, want)
 	}
 	if stored, _, err := r.Value(t.Context(), "me", p.Token); err != nil || string(stored) != string(value) {
-		t.Errorf("Value of the token is %.50s, %v", stored, err)
+		t.Errorf("Value of the token is %.50s, %v; want the value", stored, err)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestPreviewOfBrokenUTF8(t *testing.T) {
 	t.Parallel()
 	answer, err := results(t, nil).Probe(t.Context(), "me", []byte("\"a\xff\xfeb\""), 200)
 	if err != nil || !utf8.Valid(answer) || decode[probe](t, answer).Preview != "\"a\ufffd\ufffdb\"" {
-		t.Errorf("Probe = %s, %v", answer, err)
+		t.Errorf("Probe = %s, %v; want UTF-8 with the preview %q", answer, err, "\"a\ufffd\ufffdb\"")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestProbeWithin(t *testing.T) {
 	value := numbered(500)
 	whole, err := r.ProbeWithin(t.Context(), "me", value, nil)
 	if err != nil || len([]rune(decode[probe](t, whole).Preview)) != 200 {
-		t.Fatalf("without an envelope: %s, %v", whole, err)
+		t.Fatalf("without an envelope: %s, %v; want a preview of 200 characters", whole, err)
 	}
 	fixed := len(whole) - len(marshal(string(value[:200]))) + 2
 	for _, capacity := range []int{fixed, fixed + 1, fixed + 50, fixed + 100, len(whole) - 1} {

@@ -31,7 +31,7 @@ func TestRights(t *testing.T) {
 		want := reader == owner && now.Level >= before.Level && (now.Scope == "" || now.Scope == before.Scope)
 		_, _, err = results.WithRights(now).Value(t.Context(), reader, token)
 		if want && err != nil || !want && fault.CodeOf(err) != fault.TokenExpired {
-			t.Fatalf("stored by %q with %+v, fetched by %q with %+v: %v", owner, before, reader, now, err)
+			t.Fatalf("stored by %q with %+v, fetched by %q with %+v: %v, want success %t, else token_expired", owner, before, reader, now, err, want)
 		}
 		// A refused fetch does not change the result for its owner.
 		if _, _, err := results.WithRights(before).Value(t.Context(), owner, token); err != nil {

@@ -51,14 +51,14 @@ func TestKeep(t *testing.T) {
 	r := results(t, nil)
 	token, expiresIn, err := r.Keep(t.Context(), "me", []byte(`{"a":1.10}`))
 	if err != nil || expiresIn != 5*time.Minute {
-		t.Fatalf("Keep: expires in %v, %v", expiresIn, err)
+		t.Fatalf("Keep: expires in %v, %v; want 5m", expiresIn, err)
 	}
 	if !regexp.MustCompile(`^oc1_[0-9]{39}$`).MatchString(token) {
-		t.Errorf("the token is %q", token)
+		t.Errorf("the token is %q, want oc1_ and 39 digits", token)
 	}
 	value, expiresIn, err := r.Value(t.Context(), "me", token)
 	if err != nil || string(value) != `{"a":1.10}` || expiresIn > 5*time.Minute || expiresIn < 4*time.Minute {
-		t.Errorf("Value = %s for %v, %v", value, expiresIn, err)
+		t.Errorf(`Value = %s for %v, %v; want {"a":1.10} for 4 to 5 minutes`, value, expiresIn, err)
 	}
 	if again := keep(t, r, `{"a":1.10}`); again == token {
 		t.Error("two results have the same token")
@@ -221,7 +221,7 @@ func TestTouchFails(t *testing.T) {
 		token := keep(t, r, "1")
 		time.Sleep(time.Minute)
 		if v, left, err := r.Value(t.Context(), "me", token); err != nil || string(v) != "1" || left != 4*time.Minute {
-			t.Errorf("Value = %s, expires in %v, %v", v, left, err)
+			t.Errorf("Value = %s, expires in %v, %v; want 1, 4m", v, left, err)
 		}
 	})
 }

@@ -72,7 +72,7 @@ func fetchAs(t *testing.T, r *budget.Results, value, how string) string {
 	}
 	e, ok := fault.As(err)
 	if !ok {
-		t.Fatal(how, err)
+		t.Fatalf("%s: %v, want an error with a code", how, err)
 	}
 	text := fmt.Sprintf("!%s at %s: %s", e.Code, e.At, e.Message)
 	if len(e.Nearest) > 0 {

@@ -119,24 +119,24 @@ func TestLargeWorkChecksContext(t *testing.T) {
 		walks float64      // over the n values, at least
 		fails fault.Code
 	}{
-		"summary":                 {texts, mode("summary"), 1, ""},
-		"summary of an object":    {`{"a":` + texts + `}`, mode("summary"), 1, ""},
-		"summary of text":         {`"` + strings.Repeat(long+`\n`, n) + `"`, mode("summary"), 1, ""},
-		"summary of many keys":    {`{"a":1` + keys.String() + `}`, mode("summary"), 1, ""},
-		"full":                    {texts, mode("full"), 1, fault.LimitExceeded},
-		"described":               {texts, budget.Fetch{}, 1, ""},
-		"described as an object":  {`{"a":` + texts + `}`, budget.Fetch{}, 1, ""},
-		"first page":              {texts, page(1, 20), 1, ""},
-		"last page":               {texts, page(n/20, 20), 2, ""},
-		"page in an object":       {`{"a":` + texts + `}`, page(1, 20), 1, ""},
-		"all on one page":         {texts, page(1, n), 2, fault.BadPage},
-		"all lines on one page":   {`"` + strings.Repeat(long+`\n`, n) + `"`, page(1, n), 3, fault.BadPage},
-		"page that does not fit":  {texts, page(n/9000, 9000), 2, fault.BadPage},
-		"filtered":                {`[` + objects + `]`, filter("a"), 5, ""},
-		"filtered in vain":        {`[` + texts[1:len(texts)-1] + `,` + objects + `]`, filter("x"), 7, fault.BadRequest},
-		"filtered, of many keys":  {`{"a":1` + keys.String() + `}`, filter("a"), 2, ""},
-		"filtered, of these":      {`{"z":[{"y":1}]` + keys.String() + `}`, filter("a"), 3, fault.BadRequest},
-		"no page, and a long one": {`{"a":"b\nc"` + keys.String() + `}`, page(1, 20), 2, fault.BadMode},
+		"summary":                          {texts, mode("summary"), 1, ""},
+		"summary of an object":             {`{"a":` + texts + `}`, mode("summary"), 1, ""},
+		"summary of text":                  {`"` + strings.Repeat(long+`\n`, n) + `"`, mode("summary"), 1, ""},
+		"summary of many keys":             {`{"a":1` + keys.String() + `}`, mode("summary"), 1, ""},
+		"full":                             {texts, mode("full"), 1, fault.LimitExceeded},
+		"described":                        {texts, budget.Fetch{}, 1, ""},
+		"described as an object":           {`{"a":` + texts + `}`, budget.Fetch{}, 1, ""},
+		"first page":                       {texts, page(1, 20), 1, ""},
+		"last page":                        {texts, page(n/20, 20), 2, ""},
+		"page in an object":                {`{"a":` + texts + `}`, page(1, 20), 1, ""},
+		"all on one page":                  {texts, page(1, n), 2, fault.BadPage},
+		"all lines on one page":            {`"` + strings.Repeat(long+`\n`, n) + `"`, page(1, n), 3, fault.BadPage},
+		"page that does not fit":           {texts, page(n/9000, 9000), 2, fault.BadPage},
+		"filtered":                         {`[` + objects + `]`, filter("a"), 5, ""},
+		"filtered, absent in every item":   {`[` + texts[1:len(texts)-1] + `,` + objects + `]`, filter("x"), 7, fault.BadRequest},
+		"filtered, of many keys":           {`{"a":1` + keys.String() + `}`, filter("a"), 2, ""},
+		"filtered, absent among many keys": {`{"z":[{"y":1}]` + keys.String() + `}`, filter("a"), 3, fault.BadRequest},
+		"paged, but no list":               {`{"a":"b\nc"` + keys.String() + `}`, page(1, 20), 2, fault.BadMode},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,12 +222,12 @@ func TestReserveBeforeRead(t *testing.T) {
 		return nil
 	})
 	if _, _, err := holding.Value(t.Context(), "you", token); fault.CodeOf(err) != fault.TokenExpired || len(held) > 0 {
-		t.Errorf("Value for another owner: %v, reserved %v", err, held)
+		t.Errorf("Value for another owner: %v, reserved %v; want token_expired, and nothing reserved", err, held)
 	}
 	f := budget.Fetch{Token: token, Mode: "filtered", FilterKeys: []string{"id"}}
 	if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); err != nil || len(held) != 2 || held[0] != len(large) ||
 		held[1] < 1000 || held[1] >= len(large) {
-		t.Errorf("Answer: %v, reserved %v, the value has %d bytes", err, held, len(large))
+		t.Errorf("Answer: %v, reserved %v; want no error, and %d bytes, then fewer, but at least 1000", err, held, len(large))
 	}
 	for maximum = range []int{0, 1} {
 		if _, err := holding.Answer(t.Context(), "me", f, within(999), nil); fault.CodeOf(err) != fault.Busy {

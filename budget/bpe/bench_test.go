@@ -103,7 +103,7 @@ func BenchmarkLimit(b *testing.B) {
 			b.Run(fmt.Sprintf("%dKiB/%s", size>>10, arm.name), func(b *testing.B) {
 				for b.Loop() {
 					if n := Count(text, arm.limit); n <= limit {
-						b.Fatalf("%d tokens", n)
+						b.Fatalf("%d tokens, want more than %d", n, limit)
 					}
 				}
 			})

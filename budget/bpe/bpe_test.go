@@ -30,14 +30,14 @@ func TestCountEqualsReference(t *testing.T) {
 	}
 	must(t, json.Unmarshal(file, &cases))
 	if len(cases) < 400 {
-		t.Fatalf("only %d reference cases", len(cases))
+		t.Fatalf("%d reference cases, want at least 400", len(cases))
 	}
 	for _, c := range cases {
 		if got := Count([]byte(c.Text), -1); got != c.Tokens {
-			t.Errorf("%q has %d tokens, the reference says %d", c.Text, got, c.Tokens)
+			t.Errorf("%q has %d tokens, want the reference's %d", c.Text, got, c.Tokens)
 		}
 		if got := theOracle().count(t, []byte(c.Text)); got != c.Tokens {
-			t.Errorf("the oracle counts %d tokens in %q, the reference %d", got, c.Text, c.Tokens)
+			t.Errorf("the oracle counts %d tokens in %q, want the reference's %d", got, c.Text, c.Tokens)
 		}
 	}
 }
@@ -124,10 +124,10 @@ func TestCountEqualsOtherTokenizers(t *testing.T) {
 	for _, text := range [][]byte{records(64 << 10), chinese(32 << 10)} {
 		got := Count(text, -1)
 		if want, err := codec.Count(string(text)); err != nil || got != want {
-			t.Errorf("%d tokens, tokenizer says %d (%v)", got, want, err)
+			t.Errorf("%d tokens, want tokenizer's %d (%v)", got, want, err)
 		}
 		if want := len(encoding.EncodeOrdinary(string(text))); got != want {
-			t.Errorf("%d tokens, tiktoken-go says %d", got, want)
+			t.Errorf("%d tokens, want tiktoken-go's %d", got, want)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestSample(t *testing.T) {
 	for name, text := range texts {
 		n := Count(text, -1)
 		if off := 100 * float64(Sample(text)-n) / float64(n); math.Abs(off) > 5 {
-			t.Errorf("%s, of %d bytes: the estimate is %.2f %% off", name, len(text), off)
+			t.Errorf("%s, of %d bytes: the estimate is %.2f %% off, want at most 5", name, len(text), off)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestSampleOfCharacters(t *testing.T) {
 		text := bytes.Repeat([]byte(unit), 128<<10/len(unit))
 		n := Count(text, -1)
 		if off := 100 * float64(Sample(text)-n) / float64(n); math.Abs(off) > 5 {
-			t.Errorf("%q: the estimate is %.2f %% off", unit, off)
+			t.Errorf("%q: the estimate is %.2f %% off, want at most 5", unit, off)
 		}
 	}
 }

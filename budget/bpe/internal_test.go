@@ -44,7 +44,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if m, err := loader.NewOfflineLoader().LoadTiktokenBpe("o200k_base.tiktoken"); err != nil || len(m) != tokens {
-				b.Fatal(len(m), err)
+				b.Fatalf("%d tokens, %v; want %d", len(m), err, tokens)
 			}
 		}
 	})
@@ -83,7 +83,7 @@ func TestCountOfPathologicalTexts(t *testing.T) {
 		}
 		for _, limit := range []int{0, want / 2, want - 1} {
 			if got := Count(text, limit); got <= limit {
-				t.Errorf("%q: %d tokens with a limit of %d, of %d", name, got, limit, want)
+				t.Errorf("%q: %d tokens with a limit of %d, want more", name, got, limit)
 			}
 		}
 	}

@@ -14,10 +14,10 @@ func TestVocabularyEqualsPublished(t *testing.T) {
 	t.Parallel()
 	v, published := tables().vocabulary, theOracle().ranks
 	if len(published) != tokens {
-		t.Fatalf("the published vocabulary has %d tokens, the packed one %d", len(published), tokens)
+		t.Fatalf("the published vocabulary has %d tokens, want %d as in the packed one", len(published), tokens)
 	}
 	if n := int(v.start[tokens]); n != len(v.bytes) {
-		t.Errorf("the tokens have %d bytes in all, the file has %d", n, len(v.bytes))
+		t.Errorf("the tokens have %d bytes in all, want %d as in the file", n, len(v.bytes))
 	}
 	maximum := 0
 	adjacent := make(map[string]bool)
@@ -31,7 +31,7 @@ func TestVocabularyEqualsPublished(t *testing.T) {
 		}
 	}
 	if maximum != maxTokenBytes {
-		t.Errorf("the longest token has %d bytes, the constant says %d", maximum, maxTokenBytes)
+		t.Errorf("the longest token has %d bytes, want %d as the constant says", maximum, maxTokenBytes)
 	}
 	for p, got := range v.pairs {
 		two := string([]byte{byte(p >> 8), byte(p)})

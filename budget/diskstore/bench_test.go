@@ -42,7 +42,7 @@ func BenchmarkStore(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
 					if got, err := d.Get(context.Background(), "k", nil); err != nil || len(got.Value) != len(value) {
-						b.Fatalf("%d bytes, %v", len(got.Value), err)
+						b.Fatalf("%d bytes, %v; want %d", len(got.Value), err, len(value))
 					}
 				}
 			})
@@ -63,7 +63,7 @@ func BenchmarkStore(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
 				if got, err := os.ReadFile(path); err != nil || len(got) != len(value) {
-					b.Fatalf("%d bytes, %v", len(got), err)
+					b.Fatalf("%d bytes, %v; want %d", len(got), err, len(value))
 				}
 			}
 		})
@@ -88,7 +88,7 @@ func BenchmarkPages(b *testing.B) {
 					f := budget.Fetch{Token: token, Mode: "paginated", Page: 1 + i*2000, PageSet: true}
 					page, err := results.Answer(context.Background(), "o", f, nil, nil)
 					if err != nil || len(page) < 500 {
-						b.Fatalf("%s, %v", page, err)
+						b.Fatalf("%s, %v; want at least 500 bytes", page, err)
 					}
 				}
 			}
@@ -112,7 +112,7 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 	if n := len(mustRead(b, dir)); n != 1000 {
-		b.Fatalf("%d results left", n)
+		b.Fatalf("%d results left, want 1000", n)
 	}
 }
 

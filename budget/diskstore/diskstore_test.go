@@ -79,7 +79,7 @@ func TestAnotherProcess(t *testing.T) {
 	check(t, first.Close())
 	second := open(t, dir, c.options())
 	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
-		t.Errorf("Get after reopening the folder: %q of %q, %v", e.Value, e.Owner, err)
+		t.Errorf(`Get after reopening the folder: %q of %q, %v; want {"a":1} of o`, e.Value, e.Owner, err)
 	}
 	third := open(t, dir, c.options())
 	check(t, third.Touch(t.Context(), "k", c.now.Add(time.Hour)))
@@ -161,7 +161,7 @@ func TestEvictOldest(t *testing.T) {
 		}
 	}
 	if has(t, s, "0") || !has(t, s, "48") {
-		t.Error("results were not evicted oldest first")
+		t.Errorf("has result 0: %t, has result 48: %t; want false and true, as the oldest are evicted first", has(t, s, "0"), has(t, s, "48"))
 	}
 	put(t, s, "alone", c.entry(incompressible(19_000)))
 	if !has(t, s, "alone") {
@@ -231,14 +231,14 @@ func TestDamage(t *testing.T) {
 		e, err := s.Get(t.Context(), "k", nil)
 		switch {
 		case err == nil && string(e.Value) != value:
-			t.Errorf("%s: Get = %q", what, e.Value)
+			t.Errorf("%s: Get = %q, want %q", what, e.Value, value)
 		case err != nil && !errors.Is(err, budget.ErrNotFound):
 			t.Errorf("%s: Get: %v, want ErrNotFound", what, err)
 		case err == nil && what != "expiry":
 			t.Errorf("%s: Get succeeded on a damaged file", what)
 		}
 		if err := s.Touch(t.Context(), "k", c.now.Add(time.Hour)); err != nil && !errors.Is(err, budget.ErrNotFound) {
-			t.Errorf("%s: Touch: %v", what, err)
+			t.Errorf("%s: Touch: %v, want ErrNotFound or no error", what, err)
 		}
 	}
 	for i := range original {
@@ -249,7 +249,7 @@ func TestDamage(t *testing.T) {
 			continue
 		}
 		try(fmt.Sprintf("byte %d changed", i), changed)
-		try(fmt.Sprintf("cut to %d bytes", i), original[:i])
+		try(fmt.Sprintf("truncated to %d bytes", i), original[:i])
 	}
 	try("bytes after the end", append(append([]byte(nil), original...), 0))
 	open(t, dir, c.options())
@@ -290,7 +290,7 @@ func TestForgedSize(t *testing.T) {
 		diskstore.Forge(forged, filepath.Base(path), func(header []byte) { binary.LittleEndian.PutUint64(header[24:], size) })
 		check(t, os.WriteFile(path, forged, 0o600))
 		if has(t, s, "k") {
-			t.Errorf("Get read a value of 7 bytes whose header says %d", size)
+			t.Errorf("Get read a value of 7 bytes whose header says %d, want ErrNotFound", size)
 		}
 	}
 }

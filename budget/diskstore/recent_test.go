@@ -26,14 +26,14 @@ func TestDecodedOnce(t *testing.T) {
 		do      func(t *testing.T, s *diskstore.Store, dir string) // between two reads
 		same    bool
 	}{
-		"again":               {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
-		"after a longer life": {0, size, extend, true},
+		"again":                       {0, size, func(*testing.T, *diskstore.Store, string) {}, true},
+		"after its life was extended": {0, size, extend, true},
 		"within the bound": {1_000_000, size,
 			func(t *testing.T, s *diskstore.Store, _ string) { fill(t, s, "b", size); value(t, s, "b") }, true},
-		"a small one":          {0, 100_000, func(*testing.T, *diskstore.Store, string) {}, false},
-		"nothing is held":      {-1, size, func(*testing.T, *diskstore.Store, string) {}, false},
-		"larger than the room": {300_000, size, func(*testing.T, *diskstore.Store, string) {}, false},
-		"pushed out": {1_000_000, size, func(t *testing.T, s *diskstore.Store, _ string) {
+		"small":                 {0, 100_000, func(*testing.T, *diskstore.Store, string) {}, false},
+		"holding disabled":      {-1, size, func(*testing.T, *diskstore.Store, string) {}, false},
+		"larger than the bound": {300_000, size, func(*testing.T, *diskstore.Store, string) {}, false},
+		"evicted": {1_000_000, size, func(t *testing.T, s *diskstore.Store, _ string) {
 			for _, key := range []string{"b", "c"} {
 				fill(t, s, key, size)
 				value(t, s, key)
@@ -98,7 +98,7 @@ func TestDecodedIsStillStored(t *testing.T) {
 			value(t, s, "a")
 			files, err := filepath.Glob(filepath.Join(dir, "*.onecall"))
 			if err != nil || len(files) != 1 {
-				t.Fatal(files, err)
+				t.Fatalf("files %q, %v; want one", files, err)
 			}
 			do(t, s, files[0])
 			if e, err := s.Get(context.Background(), "a", nil); !errors.Is(err, budget.ErrNotFound) {

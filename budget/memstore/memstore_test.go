@@ -38,7 +38,7 @@ func TestValueIsNotCopied(t *testing.T) {
 	e := entry(10)
 	must(t, s.Put(t.Context(), "k", e))
 	if got, err := s.Get(t.Context(), "k", nil); err != nil || &got.Value[0] != &e.Value[0] {
-		t.Errorf("Get copied the value, or failed: %v", err)
+		t.Errorf("Get: %v, want the stored value, not a copy", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestExpiredAreReleased(t *testing.T) {
 		}
 		time.Sleep(sweepInterval)
 		if n := held(); n != 0 || s.shares.Total() != 0 {
-			t.Errorf("%d results of %d bytes held after all expired", n, s.shares.Total())
+			t.Errorf("%d results of %d bytes held after all expired, want none", n, s.shares.Total())
 		}
 		if s.sweeper != nil {
 			t.Error("an empty store still has a timer")

@@ -48,7 +48,7 @@ func BenchmarkStore(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/get/%d", s.name, size), func(b *testing.B) {
 				for b.Loop() {
 					if got, err := s.d.Get(context.Background(), "k", nil); err != nil || len(got.Value) != len(value) {
-						b.Fatalf("%d bytes, %v", len(got.Value), err)
+						b.Fatalf("%d bytes, %v; want %d", len(got.Value), err, len(value))
 					}
 				}
 			})

@@ -20,7 +20,7 @@ func FuzzEntry(f *testing.F) {
 	f.Add(compressed.Encode("id", budget.Entry{Owner: "o", Value: bytes.Repeat([]byte("1"), 100)}), "", int64(0))
 	f.Fuzz(func(t *testing.T, data []byte, owner string, created int64) {
 		if e, err := plain.Decode("id", data); err == nil && len(e.Value) > 64*len(data)+1<<20 && len(data) < 100 {
-			t.Errorf("%d bytes were decoded to %d", len(data), len(e.Value))
+			t.Errorf("%d bytes were decoded to %d, want at most %d", len(data), len(e.Value), 64*len(data)+1<<20)
 		}
 		if len(owner) > 256 || created < -1<<53 || created > 1<<53 {
 			return

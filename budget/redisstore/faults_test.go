@@ -47,7 +47,7 @@ func wantNoErrors(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	for name, err := range operations(t.Context(), s) {
 		if err != nil && !errors.Is(err, budget.ErrNotFound) { // the operations may come in any order
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrNotFound or no error", name, err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestSlow(t *testing.T) {
 		Timeout: timeout})
 	began := time.Now()
 	if e, err := steady.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
-		t.Errorf("Get of a large value from a slow server: %v", err)
+		t.Errorf("Get of a large value from a slow server: %d bytes, %v; want the %d that were put", len(e.Value), err, len(large.Value))
 	}
 	if took := time.Since(began); took < timeout {
 		t.Errorf("the slow read took only %v, want more than the timeout", took)

@@ -27,7 +27,7 @@ func TestFullServer(t *testing.T) {
 	fresh := open(t, redisstore.Options{URL: url}) // a store that holds nothing in memory
 	for key, value := range values {
 		if e, err := fresh.Get(t.Context(), key, nil); err != nil || string(e.Value) != value {
-			t.Errorf("%s: %d bytes, %v (%s)", key, len(e.Value), err, cause(err))
+			t.Errorf("%s: %d bytes, %v (%s); want the %d that were put", key, len(e.Value), err, cause(err), len(value))
 		}
 		if err := fresh.Touch(t.Context(), key, now.Add(time.Hour)); fault.CodeOf(err) != fault.Unavailable ||
 			!strings.Contains(cause(err), "no memory left") {

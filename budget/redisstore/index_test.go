@@ -173,7 +173,7 @@ func TestIndexProperty(t *testing.T) {
 				must(rt, err)
 				newest[key] = string(e.Value)
 				if got, err := s.Get(t.Context(), key, nil); err != nil || !bytes.Equal(got.Value, e.Value) {
-					rt.Fatalf("Get of the newest result: %v", err)
+					rt.Fatalf("Get of the newest result: %q, %v; want %q", got.Value, err, e.Value)
 				}
 			}
 			must(rt, checkIndex(t.Context(), client, prefix, maximum))
@@ -194,13 +194,13 @@ func TestIndexLost(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	for name, lose := range map[string]func(prefix string) error{
-		"order":  func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry").Err() },
-		"sizes":  func(prefix string) error { return client.Del(t.Context(), prefix+"sizes").Err() },
-		"parts":  func(prefix string) error { return client.Del(t.Context(), prefix+"parts").Err() },
-		"a part": func(prefix string) error { return client.Del(t.Context(), prefix+"of:o").Err() },
-		"both":   func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry", prefix+"sizes").Err() },
-		"higher": func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", 1<<40).Err() },
-		"words":  func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", "many").Err() },
+		"order":              func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry").Err() },
+		"sizes":              func(prefix string) error { return client.Del(t.Context(), prefix+"sizes").Err() },
+		"parts":              func(prefix string) error { return client.Del(t.Context(), prefix+"parts").Err() },
+		"a part":             func(prefix string) error { return client.Del(t.Context(), prefix+"of:o").Err() },
+		"both":               func(prefix string) error { return client.Del(t.Context(), prefix+"by-expiry", prefix+"sizes").Err() },
+		"total too high":     func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", 1<<40).Err() },
+		"total not a number": func(prefix string) error { return client.HSet(t.Context(), prefix+"sizes", "total", "many").Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +270,7 @@ func TestEvictManyAtOnce(t *testing.T) {
 	_, calls, _ := strings.Cut(stats, "cmdstat_unlink:calls=")
 	calls, _, _ = strings.Cut(calls, ",")
 	if n, err := strconv.Atoi(calls); err != nil || n > owners*perOwner/4 {
-		t.Errorf("%s unlink calls (%v) to evict half of %d results", calls, err, owners*perOwner)
+		t.Errorf("%s unlink calls (%v) to evict half of %d results, want at most %d", calls, err, owners*perOwner, owners*perOwner/4)
 	}
 }
 

@@ -47,14 +47,14 @@ func TestReplicas(t *testing.T) {
 	now := time.Now()
 	put(t, first, "k", entry(now, `{"a":1}`))
 	if e, err := second.Get(t.Context(), "k", nil); err != nil || string(e.Value) != `{"a":1}` || e.Owner != "o" {
-		t.Errorf("Get by another replica: %q of %q, %v", e.Value, e.Owner, err)
+		t.Errorf(`Get by another replica: %q of %q, %v; want {"a":1} of o`, e.Value, e.Owner, err)
 	}
 	if _, err := otherPrefix.Get(t.Context(), "k", nil); !errors.Is(err, budget.ErrNotFound) {
 		t.Errorf("Get with another prefix: %v, want ErrNotFound", err)
 	}
 	must(t, second.Touch(t.Context(), "k", now.Add(time.Hour)))
 	if e, err := first.Get(t.Context(), "k", nil); err != nil || e.Expires.Sub(now) < 59*time.Minute {
-		t.Errorf("extended by another replica, the result expires at %v, %v", e.Expires, err)
+		t.Errorf("extended by another replica, the result expires in %v, %v; want at least 59m", e.Expires.Sub(now), err)
 	}
 	must(t, first.Close())
 	if _, err := second.Get(t.Context(), "k", nil); err != nil {
@@ -145,7 +145,7 @@ func TestNothingLeftOnServer(t *testing.T) {
 		t.Errorf("Get of an expired result: %v, want ErrNotFound", err)
 	}
 	if e, err := s.Get(t.Context(), "1", nil); err != nil || string(e.Value) != "1" {
-		t.Errorf("Get of an extended result: %v", err)
+		t.Errorf("Get of an extended result: %q, %v; want 1", e.Value, err)
 	}
 	if keys := server.Keys(); len(keys) != 6 {
 		t.Errorf("keys %q, want one result, the index and the foreign key", keys)
@@ -186,7 +186,7 @@ func TestDamaged(t *testing.T) {
 				e, err := s.Get(t.Context(), "k", nil)
 				if !errors.Is(err, budget.ErrNotFound) &&
 					(err != nil || string(e.Value) != strings.Repeat("abc", 20) || e.Owner != "o" || d[20:] != whole[20:]) {
-					t.Fatalf("damaged entry %q was read as %q of %q, %v", d, e.Value, e.Owner, err)
+					t.Fatalf("damaged entry %q was read as %q of %q, %v; want ErrNotFound, or the result as it was put", d, e.Value, e.Owner, err)
 				}
 			}
 			server.Set(other, whole)

@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 	large := entry(time.Now(), incompressible(5<<20))
 	put(t, s, "large", large)
 	if e, err := s.Get(t.Context(), "large", nil); err != nil || string(e.Value) != string(large.Value) {
-		t.Errorf("Get of a large value over TLS: %v", err)
+		t.Errorf("Get of a large value over TLS: %d bytes, %v; want the %d that were put", len(e.Value), err, len(large.Value))
 	}
 
 	wantUnavailable(t, open(t, redisstore.Options{URL: url}), "not from an authority")

@@ -57,7 +57,7 @@ func TestSharedReading(t *testing.T) {
 			go func() {
 				value, err := v.Get(ctx, "name", version, recent.MinSize, s.read)
 				if err == nil && !bytes.Equal(value, make([]byte, recent.MinSize)) {
-					t.Errorf("Get returned %d bytes", len(value))
+					t.Errorf("Get returned %d bytes, want %d zeros", len(value), recent.MinSize)
 				}
 				done <- err
 			}()
@@ -141,7 +141,7 @@ func TestClose(t *testing.T) {
 		s := &source{}
 		get := func(name string) {
 			if value, err := v.Get(t.Context(), name, "", recent.MinSize, s.read); err != nil || len(value) != recent.MinSize {
-				t.Errorf("Get(%s) returned %d bytes, %v", name, len(value), err)
+				t.Errorf("Get(%s) returned %d bytes, %v; want %d", name, len(value), err, recent.MinSize)
 			}
 		}
 		get("a")

@@ -27,12 +27,12 @@ func TestShares(t *testing.T) {
 			}
 			largest, ok := s.Largest()
 			if s.Total() != total || ok != (len(model) > 0) || ok && model[largest] != maximum {
-				t.Fatalf("%v: Total is %d, Largest is %q (%t)", model, s.Total(), largest, ok)
+				t.Fatalf("%v: Total is %d, Largest is %q (%t); want %d and, if any, an owner of %d", model, s.Total(), largest, ok, total, maximum)
 			}
 			for _, owner := range []string{"", "a", "b", "x"} {
 				want := len(model) == 0 || len(model) == 1 && model[owner] > 0
 				if s.Alone(owner) != want {
-					t.Fatalf("%v: Alone(%q) returns %t", model, owner, !want)
+					t.Fatalf("%v: Alone(%q) returns %t, want %t", model, owner, !want, want)
 				}
 			}
 		}

@@ -24,9 +24,9 @@ var heavyWork = map[string]string{
 	"a range":    `{"steps":[{"fn":"expr.eval","args":{"expression":"len(1..900000)"}}]}`,
 	"a condition": `{"steps":[{"fn":"test.text","args":{"bytes":300000}},{"fn":"expr.eval","when":"upper($0) != \"\"",
 		"args":{"expression":"1"}}]}`,
-	"select":          `{"steps":[{"fn":"test.text","args":{"bytes":300000},"select":"len(upper($result))"}]}`,
-	"many small ones": `{"steps":[{"fn":"expr.eval","forEach":"1..20","args":{"expression":"1 + 1"}}]}`,
-	"references":      `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","args":{"bytes":1,"as":"$0"}}],"return":"$1"}`,
+	"select":                 `{"steps":[{"fn":"test.text","args":{"bytes":300000},"select":"len(upper($result))"}]}`,
+	"many small expressions": `{"steps":[{"fn":"expr.eval","forEach":"1..20","args":{"expression":"1 + 1"}}]}`,
+	"references":             `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},{"fn":"test.text","args":{"bytes":1,"as":"$0"}}],"return":"$1"}`,
 	"a forEach's element": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}},
 		{"fn":"test.text","forEach":"[$0]","args":{"bytes":1,"as":"$item"}}],"return":"$1"}`,
 	"return": `{"steps":[{"fn":"test.text","args":{"bytes":2000000}}],"return":["$0"]}`,
@@ -78,16 +78,16 @@ func TestHeavyWorkWaitsForItsAdmission(t *testing.T) {
 				}
 				light := e.Run(t.Context(), []byte(`{"steps":[{"fn":"expr.eval","args":{"expression":"1 + 1"}}]}`), &chain.Caller{ID: "modest"})
 				if !light.OK {
-					t.Fatalf("light chain: %s", light.JSON)
+					t.Fatalf("light chain: %s, want success", light.JSON)
 				}
 				cancel()
 				if a := <-cancelled; a.OK || a.Error.Code != fault.Cancelled {
-					t.Fatalf("answer of the cancelled request: %.300s", a.JSON)
+					t.Fatalf("answer of the cancelled request: %.300s, want cancelled", a.JSON)
 				}
 				time.Sleep(20 * time.Second) // the wait is not the expression's time
 				release()
 				if a := <-answers; !a.OK {
-					t.Fatalf("heavy chain after the wait: %.600s", a.JSON)
+					t.Fatalf("heavy chain after the wait: %.600s, want success", a.JSON)
 				}
 				if _, err := limiter.Acquire(t.Context(), "other"); err != nil {
 					t.Fatal("the slot is still taken:", err)
@@ -125,16 +125,16 @@ func TestTimeoutWhileWaitingForServer(t *testing.T) {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil)
 			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message,
 				"disk is called 1 times at once at most (concurrency)") {
-				t.Errorf("timeout of the step: %s", a.JSON)
+				t.Errorf("timeout of the step: %s, want timeout, not_sent, and the bound of disk in the message", a.JSON)
 			}
 			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK ||
 				!strings.Contains(string(a.JSON), "budget.maxDurationMs") {
-				t.Errorf("timeout of the chain: %s", a.JSON)
+				t.Errorf("timeout of the chain: %s, want budget.maxDurationMs in it", a.JSON)
 			}
 		}
 		release()
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil); !a.OK {
-			t.Errorf("call with a free slot: %s", a.JSON)
+			t.Errorf("call with a free slot: %s, want success", a.JSON)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestRunningBytes(t *testing.T) {
 		for _, id := range []string{"a", "a", "b"} {
 			running.Go(func() {
 				if a := run(id, large); !a.OK {
-					t.Errorf("%s: %.300s", id, a.JSON)
+					t.Errorf("%s: %.300s, want success", id, a.JSON)
 				}
 			})
 			synctest.Wait()
@@ -174,13 +174,13 @@ func TestRunningBytes(t *testing.T) {
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			if a := run(id, `{"steps":[{"fn":"test.text","args":{"bytes":60000}}],"return":{"n":"$0"},"budget":{"maxTotalTokens":100000}}`); !a.OK {
-				t.Errorf("small chain of %s: %.300s", id, a.JSON)
+				t.Errorf("small chain of %s: %.300s, want success", id, a.JSON)
 			}
 		}
 		close(hold)
 		running.Wait()
 		if n := limiter.Held(); n != 0 {
-			t.Errorf("%d bytes are still held after all chains", n)
+			t.Errorf("%d bytes are still held after all chains, want none", n)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestHeldBytes(t *testing.T) {
 		"a result":                  {`{"steps":[{"fn":"test.text","args":{"bytes":3145728}}],"return":{"n":1}}`, bytes},
 		"after select":              {`{"steps":[{"fn":"test.text","args":{"bytes":3145728},"select":"len($result)"}]}`, bytes},
 		"return":                    {`{"steps":[{"fn":"test.text","args":{"bytes":1500000}}],"return":["$0","$0"]}`, 4_500_000},
-		"return, too much":          {`{"steps":[{"fn":"test.text","args":{"bytes":1500000}}],"return":["$0","$0","$0","$0","$0"]}`, all + 1},
+		"return, too large":         {`{"steps":[{"fn":"test.text","args":{"bytes":1500000}}],"return":["$0","$0","$0","$0","$0"]}`, all + 1},
 		"many arguments":            {`{"steps":[{"fn":"test.text","args":{"bytes":1000000}},{"fn":"test.text","forEach":"1..40","concurrency":1,"args":{"bytes":1,"as":"$0"}}],"return":"$1[0]"}`, 2_000_000},
 		"arguments at once":         {`{"steps":[{"fn":"test.text","args":{"bytes":4000000}},{"fn":"test.text","args":{"bytes":1,"as":["$0","$0"]}}],"return":"$1"}`, all + 1},
 		"elements":                  {`{"steps":[{"fn":"test.text","forEach":"1..3","args":{"bytes":1000000}}],"return":{"n":1}}`, 3_000_000},
@@ -211,12 +211,12 @@ func TestHeldBytes(t *testing.T) {
 			watched := &chain.Caller{ID: "a", Progress: func(chain.Progress) { maximum = max(maximum, limiter.Held()) }}
 			a := e.Run(t.Context(), []byte(c.request), watched)
 			if refused := c.minimum > all; refused != (!a.OK && a.Error.Code == fault.Busy) {
-				t.Fatalf("got %.300s, refused %t", a.JSON, refused)
+				t.Fatalf("got %.300s, want busy: %t", a.JSON, refused)
 			} else if !refused && !strings.HasPrefix(name, "return") && maximum < c.minimum-1<<17 {
 				t.Errorf("%d bytes were held, want at least %d", maximum, c.minimum)
 			}
 			if n := limiter.Held(); n != 0 {
-				t.Errorf("%d bytes are still held after the chain", n)
+				t.Errorf("%d bytes are still held after the chain, want none", n)
 			}
 		})
 	}
@@ -231,7 +231,7 @@ func TestFetchCountsAsHeld(t *testing.T) {
 	token := gjson.GetBytes(stored.JSON, "continuation_token").Str
 	page := fmt.Sprintf(`{"continuation_token":%q,"mode":"query","query":"len($result)","lite":true}`, token)
 	if a := e.Run(t.Context(), []byte(page), nil); string(a.JSON) != "1000000" {
-		t.Fatalf("fetch: %s", a.JSON)
+		t.Fatalf("fetch: %s, want 1000000", a.JSON)
 	}
 	limiter.Hold("other", 7<<20, 0)
 	if a := e.Run(t.Context(), []byte(page), nil); a.OK || a.Error.Code != fault.Busy {
@@ -252,7 +252,7 @@ func TestLostResult(t *testing.T) {
 	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"test.text","args":{"bytes":3000000}}]}`), nil)
 	if a.OK || a.Error.Code != fault.LimitExceeded || !strings.Contains(a.Error.Message, "has run") ||
 		gjson.GetBytes(a.JSON, "error.retryable").Bool() {
-		t.Errorf("lost result of a write: %s", a.JSON)
+		t.Errorf("lost result of a write: %s, want limit_exceeded, not retryable, and a message that it has run", a.JSON)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestRunningBytesOption(t *testing.T) {
 	}{{0, 0, true}, {1 << 30, 0, true}, {1 << 30, 2 << 30, true}, {1 << 30, 2<<30 - 1, false}, {0, -1, false}} {
 		_, err := chain.New(&chain.Options{Functions: registry, MaxChainBytes: c.chain, MaxRunningBytes: c.running})
 		if f, _ := fault.As(err); (err == nil) != c.ok || err != nil && f.Code != fault.BadRequest {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: %v, want success %t, else bad_request", c, err, c.ok)
 		}
 	}
 }

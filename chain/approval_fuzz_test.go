@@ -74,11 +74,11 @@ func FuzzApproval(f *testing.F) {
 		resume, approve = placeholders.Replace(resume), placeholders.Replace(approve)
 		for name, a := range map[string]*chain.Answer{
 			"as a decision": g.engine.Run(t.Context(), []byte(`{"steps":[]}`), &chain.Caller{Decision: &chain.Decision{Run: resume, Proof: approve + "A", Yes: true}}),
-			"of another": g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s}`, quoted(resume), quoted(approve)),
+			"by another caller": g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s}`, quoted(resume), quoted(approve)),
 				&chain.Caller{ID: "another"}),
 		} {
 			if a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal {
-				t.Fatalf("%s: calls %q, answer %s", name, g.log, a.JSON)
+				t.Fatalf("%s: calls %q, answer %s; want no call, and a fault that is not internal", name, g.log, a.JSON)
 			}
 		}
 		a := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s,"replace":{"0":{"fn":"guarded.put","args":{"k":%s}}}}`,
@@ -87,17 +87,17 @@ func FuzzApproval(f *testing.F) {
 		switch {
 		case right && k == "1":
 			if !a.OK || !slices.Equal(g.log, []string{`guarded.put {"k":"1"}`}) {
-				t.Fatalf("right approval: calls %q, answer %s", g.log, a.JSON)
+				t.Fatalf("right approval: calls %q, answer %s; want success and the approved call", g.log, a.JSON)
 			}
 		case a.OK || len(g.log) > 0 || a.Error.Code == fault.Internal:
-			t.Fatalf("wrong approval: calls %q, answer %s", g.log, a.JSON)
+			t.Fatalf("wrong approval: calls %q, answer %s; want no call, and a fault that is not internal", g.log, a.JSON)
 		case !right && approve != "" && resume == question.Run:
 			if a.Error.Code != fault.Denied && a.Error.Code != fault.Compile { // an argument may be a reference to nothing
 				t.Fatalf("wrong approval: %s, want denied or compile", a.JSON)
 			}
 			if again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q}`, question.Run, token), nil); !again.OK ||
 				len(g.log) != 1 {
-				t.Fatalf("right approval after a wrong one: calls %q, answer %s", g.log, again.JSON)
+				t.Fatalf("right approval after a wrong one: calls %q, answer %s; want success and one call", g.log, again.JSON)
 			}
 		}
 	})
@@ -161,7 +161,7 @@ func TestOnlyApprovedCalls(t *testing.T) {
 			next := g.engine.Run(t.Context(), []byte(request+"}"), nil)
 			if !valid {
 				if len(g.log) > 0 || next.Error == nil || next.Error.Code != fault.Denied {
-					t.Fatalf("%s, not approved, makes the calls %q: %s", request, g.log, next.JSON)
+					t.Fatalf("%s, not approved, makes the calls %q: %s, want none and denied", request, g.log, next.JSON)
 				}
 				continue
 			}
@@ -180,14 +180,14 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 	t.Parallel()
 	const shown = `{"fn":"guarded.put","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`
 	for name, changed := range map[string]string{
-		"an argument":   strings.Replace(shown, `"k":"1"`, `"k":"2"`, 1),
-		"an order":      strings.Replace(shown, `[1,2]`, `[2,1]`, 1),
-		"one more":      strings.Replace(shown, `[1,2]`, `[1,2],"m":null`, 1),
-		"the function":  strings.Replace(shown, `guarded.put`, `guarded.set`, 1),
-		"the undo":      strings.Replace(shown, `{"k":"u"}`, `{"k":"v"}`, 1),
-		"undo's name":   strings.Replace(shown, `"fn":"guarded.set"`, `"fn":"guarded.put"`, 1),
-		"no undo":       `{"fn":"guarded.put","args":{"k":"1","list":[1,2]}}`,
-		"twice the one": `{"fn":"guarded.put","forEach":"1..2","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`,
+		"an argument":       strings.Replace(shown, `"k":"1"`, `"k":"2"`, 1),
+		"order in a list":   strings.Replace(shown, `[1,2]`, `[2,1]`, 1),
+		"one more argument": strings.Replace(shown, `[1,2]`, `[1,2],"m":null`, 1),
+		"the function":      strings.Replace(shown, `guarded.put`, `guarded.set`, 1),
+		"the undo":          strings.Replace(shown, `{"k":"u"}`, `{"k":"v"}`, 1),
+		"undo's name":       strings.Replace(shown, `"fn":"guarded.set"`, `"fn":"guarded.put"`, 1),
+		"no undo":           `{"fn":"guarded.put","args":{"k":"1","list":[1,2]}}`,
+		"the call twice":    `{"fn":"guarded.put","forEach":"1..2","args":{"k":"1","list":[1,2]},"undo":{"fn":"guarded.set","args":{"k":"u"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,9 +196,9 @@ func TestApprovalOfCallThatChanged(t *testing.T) {
 			a := gjson.ParseBytes(g.engine.Run(t.Context(), []byte(`{"steps":[`+shown+`]}`), nil).JSON)
 			b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q,"approve":%q,"steps":[%s]}`, a.Get("resume").Str, a.Get("approve").Str,
 				changed), nil)
-			once := name == "twice the one" // the first of the two is the call that was shown
+			once := name == "the call twice" // the first of the two is the call that was shown
 			if b.OK || b.Error.Code != fault.ApprovalRequired || len(g.log) > 0 && !once || len(g.log) > 1 {
-				t.Errorf("calls %q, answer %s", g.log, b.JSON)
+				t.Errorf("calls %q, answer %s; want approval_required, and no call but the one that was shown", g.log, b.JSON)
 			}
 		})
 	}
@@ -218,12 +218,12 @@ func TestApprovalAfterRightsAreRevoked(t *testing.T) {
 		}
 		b := g.engine.Run(t.Context(), []byte(request), c)
 		if b.OK || len(g.log) > 0 || len(b.Faults) != 1 || b.Faults[0].Code != fault.UnknownFunction {
-			t.Errorf("without the function: calls %q, answer %s", g.log, b.JSON)
+			t.Errorf("without the function: calls %q, answer %s; want no call, and unknown_function", g.log, b.JSON)
 		}
 	}
 	if b := g.engine.Run(t.Context(), []byte(`{}`), &chain.Caller{Decision: &chain.Decision{Run: a.Question.Run, Proof: a.Question.Proof,
 		Yes: true}}); !b.OK || len(g.log) != 1 {
-		t.Errorf("with the function: calls %q, answer %s", g.log, b.JSON)
+		t.Errorf("with the function: calls %q, answer %s; want one call, and success", g.log, b.JSON)
 	}
 }
 
@@ -247,6 +247,6 @@ func TestDecisionOnBusyRun(t *testing.T) {
 		return true, nil
 	}}
 	if b := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, a.Question.Run), caller); !b.OK || asked != 1 || len(g.log) != 1 {
-		t.Errorf("%d questions, calls %q: %s", asked, g.log, b.JSON)
+		t.Errorf("%d questions, calls %q: %s; want one of each, and success", asked, g.log, b.JSON)
 	}
 }

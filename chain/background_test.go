@@ -55,7 +55,7 @@ func TestAnsweredBeforeItsEnd(t *testing.T) {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"lite":true,`+field+`}`), c)
 			cancel()
 			if took := time.Since(began); took != after || a.Run == "" || !a.OK || gjson.GetBytes(a.JSON, "run").Str != a.Run {
-				t.Errorf("%s: answered after %v: %s", field, took, a.JSON)
+				t.Errorf("%s: answered after %v: %s, want a run after %v", field, took, a.JSON, after)
 			}
 			var document any
 			if err := json.Unmarshal(a.JSON, &document); err != nil || published.Validate(document) != nil {
@@ -63,10 +63,10 @@ func TestAnsweredBeforeItsEnd(t *testing.T) {
 			}
 			end, token := <-ended, <-tokens
 			if took := time.Since(began); took != time.Minute || end == nil || string(end.JSON) != `"done"` {
-				t.Errorf("%s: ended after %v with %v", field, took, end)
+				t.Errorf("%s: ended after %v with %v, want \"done\" after 1m", field, took, end)
 			}
 			if stored, _, err := e.StoredResult(t.Context(), token, c); err != nil || string(stored) != `"done"` {
-				t.Errorf("stored answer %s, %v", stored, err)
+				t.Errorf("stored answer %s, %v; want \"done\"", stored, err)
 			}
 			if _, _, err := e.StoredResult(t.Context(), token, &chain.Caller{ID: "bob"}); fault.CodeOf(err) != fault.TokenExpired {
 				t.Errorf("another caller fetches the stored answer: %v, want token_expired", err)
@@ -84,16 +84,16 @@ func TestAnsweredAtItsEnd(t *testing.T) {
 		const patient = `{"steps":[{"fn":"job.run"}],"lite":true,"asyncAfterMs":3600000}`
 		a := e.Run(t.Context(), []byte(patient), c)
 		if end := <-ended; string(a.JSON) != `"done"` || a.Run != "" || end != nil || <-tokens != "" {
-			t.Errorf("answer %s, background answer %v", a.JSON, end)
+			t.Errorf("answer %s, background answer %v; want \"done\" and none", a.JSON, end)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if a = e.Run(ctx, []byte(patient), c); a.Error == nil || a.Error.Code != fault.Timeout || <-ended != nil {
-			t.Errorf("answer of a cancelled request: %s", a.JSON)
+			t.Errorf("answer of a cancelled request: %s, want timeout", a.JSON)
 		}
 		<-tokens
 		if a = e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"lite":true,"async":true}`), nil); string(a.JSON) != `"done"` {
-			t.Errorf("answer to a caller without Background: %s", a.JSON)
+			t.Errorf("answer to a caller without Background: %s, want \"done\"", a.JSON)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestRefusedBackground(t *testing.T) {
 			t.Fatalf("got %s, want busy and a resume", a.JSON)
 		}
 		if a = e.Run(t.Context(), []byte(`{"resume":"`+resume+`","async":false,"lite":true}`), c); string(a.JSON) != `"done"` {
-			t.Errorf("resume: %s", a.JSON)
+			t.Errorf("resume: %s, want \"done\"", a.JSON)
 		}
 	})
 }

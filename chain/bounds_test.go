@@ -96,7 +96,7 @@ func TestCounterFactor(t *testing.T) {
 	}
 	answer := e.Run(context.Background(), fmt.Appendf(nil, request, 375), nil)
 	if !answer.OK || gjson.GetBytes(answer.JSON, "result.continuation_token").Str == "" || counter.Count(answer.JSON, -1) > 375 {
-		t.Errorf("budget of 375 tokens: %s", answer.JSON)
+		t.Errorf("budget of 375 tokens: %s, want a token and at most 375 tokens", answer.JSON)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestCallersDeadline(t *testing.T) {
 		answer := engine(t, &world{}, chain.Options{}).Run(ctx, []byte(`{"steps":[{"fn":"test.sleep","args":{"ms":500}},{"fn":"test.write"}]}`),
 			nil)
 		if answer.Error.Code != fault.Timeout || !strings.Contains(answer.Error.Message, "caller's deadline") {
-			t.Error(string(answer.JSON))
+			t.Errorf("got %s, want timeout of the caller's deadline", answer.JSON)
 		}
 	})
 }

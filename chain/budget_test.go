@@ -114,7 +114,7 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 			fetch := fmt.Appendf(nil, `{"lite":%t,"continuation_token":%q,"mode":"paginated","page":%d,"page_size":%d}`, lite, token, page, size)
 			answer := e.Run(context.Background(), fetch, nil)
 			if !answer.OK {
-				t.Fatalf("page %d: %s", page, answer.JSON)
+				t.Fatalf("page %d: %s, want success", page, answer.JSON)
 			}
 			for _, item := range find(answer.JSON, lite, "items").Array() {
 				joined = append(joined, item.Raw)
@@ -126,7 +126,7 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 			want = append(want, fmt.Sprintf(`{"id":%d,"name":"item %d"}`, i, i))
 		}
 		if strings.Join(joined, ",") != strings.Join(want, ",") {
-			t.Fatalf("wrong joined pages: %s", strings.Join(joined, ","))
+			t.Fatalf("joined pages are %s\nwant %s", strings.Join(joined, ","), strings.Join(want, ","))
 		}
 	})
 }

@@ -73,7 +73,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	}{
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
-		{"nor does it in another case", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
+		{"an exact name in another case does not wait", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
 		{"a name that a ready source lacks does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
 		{"a suffix has become ambiguous", `{"steps":[{"fn":"get"}]}`, 3 * time.Second, fault.UnknownFunction},
 		{"a source that failed is named", `{"steps":[{"fn":"never.get"}]}`, 3 * time.Second, fault.Unavailable},
@@ -142,7 +142,7 @@ func TestSourcesThatComeBack(t *testing.T) {
 			report := gjson.GetBytes(a.JSON, "error")
 			if report.Get("code").Str != string(want.code) || report.Get("message").Str != want.message ||
 				report.Get("retryable").Bool() != (want.code == fault.Unavailable) || a.Error.Code != want.code {
-				t.Errorf("%s: %s", steps, a.JSON)
+				t.Errorf("%s: %s, want %s: %s", steps, a.JSON, want.code, want.message)
 			}
 		}
 	})
@@ -173,7 +173,7 @@ func TestCallbacksOfRunningFunctions(t *testing.T) {
 		`2/3 2 "a.get" false 0/0 `, `3/3 2 "a.get" true 0/0 `,
 	}
 	if !a.OK || !slices.Equal(reports, want) {
-		t.Errorf("%s reported\n%s", a.JSON, strings.Join(reports, "\n"))
+		t.Errorf("%s reported\n%s\nwant\n%s", a.JSON, strings.Join(reports, "\n"), strings.Join(want, "\n"))
 	}
 	// Without a front end that wants progress, there is nothing to call.
 	silent := func(ctx context.Context, _ []byte) ([]byte, error) {
@@ -201,7 +201,7 @@ func TestStoredValuesBelongToTheCaller(t *testing.T) {
 	}
 	fetch := fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, probe.Token)
 	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "me"}); string(a.JSON) != `{"data":"AAAA"}` {
-		t.Errorf("fetch by the caller: %s", a.JSON)
+		t.Errorf(`fetch by the caller: %s, want {"data":"AAAA"}`, a.JSON)
 	}
 	if a := e.Run(t.Context(), fetch, &chain.Caller{ID: "other"}); a.OK || a.Error.Code != fault.TokenExpired {
 		t.Errorf("fetch by another caller: %s, want token_expired", a.JSON)
@@ -242,17 +242,17 @@ func TestCachedAndOutcomeAreReported(t *testing.T) {
 		}
 		if err := json.Unmarshal(a.JSON, &answer); err != nil || answer.Error.Outcome != "sent_unknown" || answer.Usage.Cached != 2 ||
 			answer.Usage.Calls != 3 {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("got %s, want sent_unknown, 3 calls and 2 cached", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"a.slow"}]}`), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != "" {
-			t.Errorf("timeout of the function itself: %s", a.JSON)
+			t.Errorf("timeout of the function itself: %s, want timeout without an outcome", a.JSON)
 		}
 		for fn, request := range map[string]string{
 			"a source that reports the outcome": `{"steps":[{"fn":"a.sent","timeoutMs":1}]}`,
 			"a stubborn write":                  `{"steps":[{"fn":"a.stubborn"}],"budget":{"maxDurationMs":1}}`,
 		} {
 			if a := e.Run(t.Context(), []byte(request), nil); a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.SentUnknown {
-				t.Errorf("%s: %s", fn, a.JSON)
+				t.Errorf("%s: %s, want timeout and sent_unknown", fn, a.JSON)
 			}
 		}
 		time.Sleep(time.Second) // the stubborn call ends, so that the bubble can end

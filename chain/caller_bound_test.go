@@ -40,11 +40,11 @@ func TestCallerBound(t *testing.T) {
 			maximum = min(maximum, max(n, 150))
 		}
 		if n := counter.Count(a.JSON, -1); n > maximum || a.OK == fails {
-			r.Fatalf("%d tokens, limit %d: %s", n, maximum, a.JSON)
+			r.Fatalf("%d tokens, limit %d, want success %t: %s", n, maximum, !fails, a.JSON)
 		}
 		hasNotice := strings.Contains(string(a.JSON), "a notice of the door")
 		if hasNotice != a.Warned || hasNotice && (len(caller.Warnings) == 0 || lite && !fails) {
-			r.Fatalf("Warned is %v: %s", a.Warned, a.JSON)
+			r.Fatalf("Warned is %v, want %v, and no notice that was not given or in a short answer: %s", a.Warned, hasNotice, a.JSON)
 		}
 		if !hasNotice && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
 			r.Fatalf("the answer lacks the notice, limit %d: %s", maximum, a.JSON)
@@ -73,7 +73,7 @@ func TestCallerBound(t *testing.T) {
 		fetched := e.Run(context.Background(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"summary"}`, token), caller)
 		if limit := gjson.GetBytes(fetched.JSON, "usage.limit").Int(); !fetched.OK || limit != 2000 ||
 			fetched.Warned != (len(caller.Warnings) > 0) {
-			r.Fatalf("fetch: %s", fetched.JSON)
+			r.Fatalf("fetch: %s, want success, limit 2000 and the notice", fetched.JSON)
 		}
 	})
 }

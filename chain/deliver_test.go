@@ -32,7 +32,7 @@ func TestRefuse(t *testing.T) {
 	reported, more := gjson.GetBytes(answer.JSON, "error.faults.#").Int(), gjson.GetBytes(answer.JSON, "error.more").Int()
 	if reported+more != 50 || reported < 2 || len(answer.Faults) != 50 || codeOf(answer) != fault.BadRequest ||
 		gjson.GetBytes(answer.JSON, "error.faults.0.step").Exists() {
-		t.Errorf("refusal with 50 faults: %s", answer.JSON)
+		t.Errorf("refusal with 50 faults: %s, want bad_request, at least 2 of them and the number of the others", answer.JSON)
 	}
 	if answer := e.Refuse(context.Background(), nil, nil); codeOf(answer) != fault.Internal {
 		t.Errorf("refusal without faults: %s, want internal", answer.JSON)
@@ -45,13 +45,13 @@ func TestDeliver(t *testing.T) {
 	e := engineOf(t, writingFunctions(), chain.Options{MaxTotalTokens: 1000, ProbeAbove: 5}, true)
 	small := `{ "help": "text",  "n": 1.10 }`
 	if answer := e.Deliver(context.Background(), []byte(small), nil, nil); !answer.OK || string(answer.JSON) != `{"help":"text","n":1.10}` {
-		t.Errorf("small value: %s", answer.JSON)
+		t.Errorf(`small value: %s, want {"help":"text","n":1.10}`, answer.JSON)
 	}
 	large := objects(60)
 	answer := e.Deliver(context.Background(), []byte(large), nil, &chain.Caller{ID: "a"})
 	token := gjson.GetBytes(answer.JSON, "continuation_token").Str
 	if !answer.OK || token == "" {
-		t.Fatal(string(answer.JSON))
+		t.Fatalf("large value: %s, want a token", answer.JSON)
 	}
 	fetch := fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"query":"$result[59].id"}`, token)
 	if answer := e.Run(context.Background(), fetch, &chain.Caller{ID: "a"}); string(answer.JSON) != "1059" {

@@ -85,17 +85,17 @@ func TestDurable(t *testing.T) {
 				began := time.Now()
 				a := e.Run(t.Context(), []byte(test.request), c)
 				if took := time.Since(began).Truncate(time.Second); took != test.after || !a.OK || (a.Run == "") != test.answered {
-					t.Fatalf("answered after %v: %s", took, a.JSON)
+					t.Fatalf("answered after %v: %s, want after %v, ended %t", took, a.JSON, test.after, test.answered)
 				}
 				run := w.handed
 				if run.Key != test.key || run.MaxTotalTokens != 900 || run.Lease != 1 || !test.answered && a.Run != run.Run {
-					t.Errorf("handed run %+v, answer %s", run, a.JSON)
+					t.Errorf("handed run %+v, answer %s; want key %q, 900 tokens and lease 1", run, a.JSON, test.key)
 				}
 				time.Sleep(2 * time.Minute)
 				past, err := e.PastRun(t.Context(), run.Run, c)
 				if err != nil || past.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
 					past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
-					t.Errorf("past run %+v, %v", past, err)
+					t.Errorf("past run %+v, %v; want ok, key %q, 1 call", past, err, test.key)
 				}
 			})
 		})
@@ -109,22 +109,22 @@ func TestDurableIsRefused(t *testing.T) {
 		e, c, ended, _ := backgroundEngine(t)
 		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"lite":true}`)
 		if a := e.Run(t.Context(), request, c); a.OK || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" {
-			t.Errorf("without workers: %s", a.JSON)
+			t.Errorf("without workers: %s, want not_supported at /durable", a.JSON)
 		}
 		if a := e.Run(t.Context(), request, &chain.Caller{}); string(a.JSON) != `"done"` {
-			t.Errorf("without a caller id: %s", a.JSON)
+			t.Errorf("without a caller id: %s, want \"done\"", a.JSON)
 		}
 		c.Durable = &workers{refuse: fault.New(fault.Unavailable, "no server answers")}
 		a := e.Run(t.Context(), request, c)
 		run := gjson.GetBytes(a.JSON, "resume").Str
 		if a.OK || a.Error.Code != fault.Unavailable || run == "" {
-			t.Fatalf("when the server does not answer: %s", a.JSON)
+			t.Fatalf("when the server does not answer: %s, want unavailable and a resume", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"resume":"`+run+`","durable":false}`), c); !a.OK || string(a.JSON) != `"done"` {
-			t.Errorf("resumed without workers: %s", a.JSON)
+			t.Errorf("resumed without workers: %s, want \"done\"", a.JSON)
 		}
 		if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"}],"async":true,"durable":false}`), c); !a.OK {
-			t.Errorf("in the background: %s", a.JSON)
+			t.Errorf("in the background: %s, want success", a.JSON)
 		}
 		<-ended
 	})
@@ -143,13 +143,13 @@ func TestDurableResume(t *testing.T) {
 		a := e.Run(t.Context(), []byte(`{"resume":"`+first.Run+`","replace":{"1":{"expr":"$0 + '!'"}},"asyncAfterMs":1000,"lite":true}`), c)
 		if !a.OK || string(a.JSON) != `"done!"` || w.handed.Key != first.Key || w.handed.Run != first.Run ||
 			w.handed.Lease <= first.Lease {
-			t.Errorf("handed %+v, first %+v: %s", w.handed, first, a.JSON)
+			t.Errorf("handed %+v: %s; want \"done!\" and a later lease of %+v", w.handed, a.JSON, first)
 		}
 		failed := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}]}`), c)
 		id := gjson.GetBytes(failed.JSON, "resume").Str
 		a = e.Run(t.Context(), []byte(`{"resume":"`+id+`","durable":true}`), c)
 		if a.OK || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" {
-			t.Errorf("durable resume of a run without a key: %s", a.JSON)
+			t.Errorf("durable resume of a run without a key: %s, want not_supported at /durable", a.JSON)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestDurableKeyIsSentAgain(t *testing.T) {
 		w.refuse, w.running = nil, true // the hand-over succeeded despite the fault
 		id := w.handed.Run
 		if a := e.Run(t.Context(), request, c); a.Run != id || w.handed.Lease != 1 {
-			t.Errorf("same key while a worker has the run: %s", a.JSON)
+			t.Errorf("same key while a worker has the run: %s, want run %s with lease 1", a.JSON, id)
 		}
 		if a := e.Run(t.Context(), []byte(`{"resume":"`+id+`"}`), c); a.OK || a.Error.Code != fault.Busy {
 			t.Errorf("resume while a worker has the run: %s, want busy", a.JSON)
@@ -196,7 +196,7 @@ func TestDurableKeyIsSentAgain(t *testing.T) {
 		}
 		<-w.ended
 		if a := e.Run(t.Context(), request, c); string(a.JSON) != `"done"` {
-			t.Errorf("same key after the run: %s", a.JSON)
+			t.Errorf("same key after the run: %s, want \"done\"", a.JSON)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestFailuresAreShort(t *testing.T) {
 				n := utf8.RuneCount(a.JSON)
 				if a.OK || gjson.GetBytes(a.JSON, "run").Str != "0123456789abcdef" || n > 10_000 && trace != "full" || n < 10_000 && trace == "full" &&
 					name == "message" {
-					t.Errorf("%s, lite %t, trace %s: %d characters: %.300s", name, lite, trace, n, a.JSON)
+					t.Errorf("%s, lite %t, trace %s: %d characters, want at most 10,000 without a full trace, and the run: %.300s", name, lite, trace, n, a.JSON)
 				}
 				validate(t, published, a.JSON)
 			}
@@ -39,7 +39,7 @@ func TestFailuresAreShort(t *testing.T) {
 	}
 	if a := e.Run(t.Context(), []byte(`{"lite":true,"steps":[{"fn":"test.get","args":{"value":"`+long+`"}}]}`), nil); !a.OK ||
 		len(a.JSON) < len(long) {
-		t.Errorf("a successful answer was cut: %.300s", a.JSON)
+		t.Errorf("successful answer of %d bytes, want at least %d: %.300s", len(a.JSON), len(long), a.JSON)
 	}
 	direct := e.Call(t.Context(), &chain.Call{Function: "test.fail", Args: []byte(`{"message":"` + long + `"}`)}, nil)
 	if n := utf8.RuneCount(direct.JSON); direct.OK || n > 10_000 {

@@ -93,7 +93,7 @@ func flood(t *testing.T, store string) {
 	stored := func(caller *chain.Caller, bytes int) (token string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"test.records","args":{"bytes":%d}}],"lite":true}`, bytes), caller)
 		if token = gjson.GetBytes(a.JSON, "continuation_token").Str; token == "" {
-			t.Fatalf("%.300s", a.JSON)
+			t.Fatalf("got %.300s, want a token", a.JSON)
 		}
 		return token
 	}
@@ -116,7 +116,7 @@ func flood(t *testing.T, store string) {
 			case a.Error.Code == fault.Busy:
 				refused.Add(1)
 			default:
-				t.Errorf("%s: %.300s", modes[i%len(modes)], a.JSON)
+				t.Errorf("%s: %.300s, want success, bad_request or busy", modes[i%len(modes)], a.JSON)
 			}
 		})
 	}
@@ -124,14 +124,14 @@ func flood(t *testing.T, store string) {
 		a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"paginated","page":%d,"page_size":5,"lite":true}`, small,
 			page+1), modest)
 		if !a.OK {
-			t.Errorf("fetch of another caller during the flood: %.300s", a.JSON)
+			t.Errorf("fetch of another caller during the flood: %.300s, want success", a.JSON)
 		}
 	}
 	all.Wait()
 	runtime.ReadMemStats(&after)
 	t.Logf("%d answered, %d refused; heap %d MiB before, %d MiB after", answered.Load(), refused.Load(), before.HeapSys>>20, after.HeapSys>>20)
 	if grown := after.HeapSys - before.HeapSys; after.HeapSys > before.HeapSys && grown > 5*floodSize {
-		t.Errorf("the heap grew by %d MiB for fetches of one result of %d MiB", grown>>20, floodSize>>20)
+		t.Errorf("the heap grew by %d MiB for fetches of one result of %d MiB, want at most %d", grown>>20, floodSize>>20, 5*floodSize>>20)
 	}
 	if answered.Load() == 0 {
 		t.Error("every fetch was refused")

@@ -30,7 +30,7 @@ func TestTextInAnObjectIsPaged(t *testing.T) {
 	token := run(`{"steps":[{"fn":"test.get","args":{"value":` + string(value) + `}}]}`).Get("result.continuation_token").Str
 	refused := run(`{"continuation_token":"` + token + `","mode":"paginated"}`)
 	if refused.Get("error.code").Str != string(fault.BadMode) {
-		t.Fatalf("paginated was not refused: %s", refused)
+		t.Fatalf("paginated: %s, want bad_mode", refused)
 	}
 	query := regexp.MustCompile(`Use query (.+?) for`).FindStringSubmatch(refused.Get("error.message").Str)
 	if query == nil {

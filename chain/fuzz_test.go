@@ -51,11 +51,11 @@ func FuzzRequest(f *testing.F) {
 		}
 		known := fault.Codes()
 		if code := answer.Error.Code; !slices.Contains(known, code) || code == fault.Internal {
-			t.Fatalf("code %q: %s", code, answer.JSON)
+			t.Fatalf("code %q, want one of the closed list other than internal: %s", code, answer.JSON)
 		}
 		for _, fault := range answer.Faults {
 			if !slices.Contains(known, fault.Code) || fault.Message == "" {
-				t.Fatalf("fault %+v", fault)
+				t.Fatalf("fault %+v, want a code of the closed list, and a message", fault)
 			}
 		}
 		if limit := gjson.GetBytes(answer.JSON, "usage.limit").Int(); gjson.GetBytes(answer.JSON, "usage.tokens").Int() > max(limit, 2000) {

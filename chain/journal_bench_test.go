@@ -36,7 +36,7 @@ func BenchmarkJournal(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if a := engine.Run(b.Context(), text, nil); !a.OK {
-					b.Fatal(string(a.JSON))
+					b.Fatalf("got %s, want success", a.JSON)
 				}
 			}
 		})

@@ -69,15 +69,15 @@ func TestLadderSession(t *testing.T) {
 		client := steps.WithSession(t.Context(), &steps.Session{})
 		for _, ctx := range []context.Context{t.Context(), client} {
 			if a := e.Run(ctx, card, nil); !a.OK {
-				t.Fatalf("%s", a.JSON)
+				t.Fatalf("card: %s, want success", a.JSON)
 			}
 			if a := e.Run(ctx, skeleton, nil); a.OK != (ctx == client) {
-				t.Errorf("%s", a.JSON)
+				t.Errorf("skeleton: %s, want success %t", a.JSON, ctx == client)
 			}
 		}
 		a := e.Call(t.Context(), &chain.Call{Function: "code.skeleton", Args: []byte(`{"id":"x"}`), At: "/params"}, nil)
 		if a.OK || a.Error.At != "/params/id" || a.Error.Code != fault.Denied {
-			t.Errorf("%s", a.JSON)
+			t.Errorf("got %s, want denied at /params/id", a.JSON)
 		}
 	})
 }

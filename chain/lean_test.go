@@ -24,13 +24,13 @@ func TestLeanSize(t *testing.T) {
 		cost := counter.Count(answer.JSON, -1)
 		t.Logf("%d tokens of %d: %s", cost, counter.Count([]byte(made), -1), answer.JSON)
 		if cost > 48 || gjson.GetBytes(answer.JSON, "accepted").Int() != 60 {
-			t.Errorf("%d tokens: %s", cost, answer.JSON)
+			t.Errorf("%d tokens, want at most 48, and 60 accepted: %s", cost, answer.JSON)
 		}
 	}
 	answer := e.Run(context.Background(), []byte(`{"lite":false,"budget":{"maxTotalTokens":150},"steps":[`+stepOf("do.write",
 		wide(`"id":1,"name":"`+strings.Repeat("é𓀀", 30)+`"`), "")+`]}`), nil)
 	if cost := counter.Count(answer.JSON, -1); !answer.OK || cost > 150 || gjson.GetBytes(answer.JSON, "result.id").Int() != 1 {
-		t.Errorf("%d tokens: %s", cost, answer.JSON)
+		t.Errorf("%d tokens, want at most 150, and the id 1: %s", cost, answer.JSON)
 	}
 }
 
@@ -89,6 +89,6 @@ func TestLeanDeletes(t *testing.T) {
 		chain.Options{Lite: true}, true)
 	answer := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("s.delete", wide(`"id":7`), "")+`]}`), nil)
 	if gjson.GetBytes(answer.JSON, "deleted").Exists() || gjson.GetBytes(answer.JSON, "id").Int() != 7 {
-		t.Errorf("a write counts as a deletion: %.200s", answer.JSON)
+		t.Errorf("the write s.delete: %.200s, want its id and nothing deleted", answer.JSON)
 	}
 }

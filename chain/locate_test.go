@@ -72,7 +72,7 @@ func TestLocateAll(t *testing.T) {
 	known := &fault.Error{At: "/a", Line: 7}
 	Locate([]byte(`{"a":1}`), []*fault.Error{known})
 	if known.Line != 7 {
-		t.Errorf("Locate overwrote a known line: %d", known.Line)
+		t.Errorf("Locate changed a known line to %d, want 7", known.Line)
 	}
 }
 
@@ -136,7 +136,7 @@ func BenchmarkLocateAll(b *testing.B) {
 		}
 		Locate(text, list)
 		if last := list[len(list)-1]; last.Line != 1 || last.Column < len(text)-20 {
-			b.Fatal(last.Line, last.Column)
+			b.Fatalf("last fault at %d:%d, want line 1 and at least column %d", last.Line, last.Column, len(text)-20)
 		}
 	}
 }

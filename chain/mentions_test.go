@@ -38,7 +38,7 @@ func TestMentions(t *testing.T) {
 			got = append(got, f.At, f.Function)
 		}
 		if strings.Join(got, " ") != test.want || m.Resumes != test.resumes || len(faults) != test.faults {
-			t.Errorf("%s: %q, resumes %t, faults %v", test.text, got, m.Resumes, faults)
+			t.Errorf("%s: %q, resumes %t, faults %v; want %q, %t, %d", test.text, got, m.Resumes, faults, test.want, test.resumes, test.faults)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func FuzzMentions(f *testing.F) {
 			return
 		}
 		if len(faults) > 0 {
-			t.Fatalf("%s: %v", text, faults[0])
+			t.Fatalf("%s: %v, want none, as Saved accepts it", text, faults[0])
 		}
 		var mentioned []string
 		for _, f := range m.Functions {

@@ -77,7 +77,7 @@ func TestEstimate(t *testing.T) {
 	for _, n := range []int{2, 9, 11, 12, 50} { // some are guessed, others counted
 		one := s.meter.Count(many(0))
 		if got := s.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
-			t.Errorf("%d short texts: estimate of %d tokens, each has %d", n, got, one)
+			t.Errorf("%d short texts: estimate of %d tokens, want half to twice of %d", n, got, n*one)
 		}
 	}
 	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)

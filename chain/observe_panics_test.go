@@ -81,7 +81,7 @@ func TestObserversChangeNothing(t *testing.T) {
 			t.Fatalf("with an observer: got %s %s, want %s %s", c, got, code, want)
 		}
 		if len(o.requests) != 1 || o.requests[0].end == nil || len(o.violations) > 0 {
-			t.Fatalf("%d reported requests, faults %q", len(o.requests), o.violations)
+			t.Fatalf("%d reported requests, faults %q; want one that ended, and none", len(o.requests), o.violations)
 		}
 		r := o.requests[0]
 		var calls int64
@@ -126,7 +126,7 @@ func TestDefectsHaveACause(t *testing.T) {
 	}}
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(context.Background(), []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || strings.Contains(string(answer.JSON), "broken context") {
-		t.Fatalf("%s", answer.JSON)
+		t.Fatalf("got %s, want internal without the cause", answer.JSON)
 	}
 	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
 		!strings.Contains(reported.Err.Error(), "chain.(*run)") {
@@ -146,7 +146,7 @@ func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	answer := engine(t, &world{}, chain.Options{Observer: o}).Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil)
 	if answer.OK || answer.Error.Code != fault.Internal || answer.Error.At != "" || strings.Contains(string(answer.JSON), "broken context") ||
 		!strings.Contains(answer.Error.Message, "stopped this request") {
-		t.Fatalf("%s", answer.JSON)
+		t.Fatalf("got %s, want internal of the request, without the cause", answer.JSON)
 	}
 	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
 		!strings.Contains(reported.Err.Error(), "chain.(*Engine).Run") {
@@ -190,7 +190,7 @@ func TestIdentify(t *testing.T) {
 	}
 	local, id := identify(func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "x7" })
 	if id != "x7" || local.Value(key{}) != 7 {
-		t.Errorf("id %q, context %v", id, local)
+		t.Errorf("id %q, context %v; want x7 and one that holds 7", id, local)
 	}
 	for name, give := range map[string]func(ctx context.Context) (context.Context, string){
 		"no id":      func(ctx context.Context) (context.Context, string) { return context.WithValue(ctx, key{}, 7), "" },
@@ -198,12 +198,12 @@ func TestIdentify(t *testing.T) {
 		"a panic":    func(context.Context) (context.Context, string) { panic("observer") },
 	} {
 		if local, id := identify(give); local != plain || id != "" {
-			t.Errorf("%s: id %q, context %v", name, id, local)
+			t.Errorf("%s: id %q, context %v; want none and the given one", name, id, local)
 		}
 	}
 	for name, o := range map[string]chain.Options{"no observer": {}, "one without ids": {Observer: &watcher{}}} {
 		if local, id := engine(t, &world{}, o).Identify(plain, ""); local != plain || id != "" {
-			t.Errorf("%s: id %q, context %v", name, id, local)
+			t.Errorf("%s: id %q, context %v; want none and the given one", name, id, local)
 		}
 	}
 }

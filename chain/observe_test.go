@@ -101,7 +101,7 @@ func (w *watcher) only(t testing.TB) *observedRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.requests) != 1 || w.requests[0].end == nil || len(w.violations) > 0 {
-		t.Fatalf("%d reported requests, faults %q", len(w.requests), w.violations)
+		t.Fatalf("%d reported requests, faults %q; want one that ended, and none", len(w.requests), w.violations)
 	}
 	return w.requests[0]
 }
@@ -122,7 +122,7 @@ func TestObservedTree(t *testing.T) {
 	r := o.only(t)
 	if r.Kind != chain.KindChain || r.Caller != "token:ci" || r.Label != "a.jsonl:1" || r.Name != "nightly" || r.Steps != 7 || r.Bytes == 0 ||
 		r.Started.IsZero() {
-		t.Errorf("request %+v", r.RequestInfo)
+		t.Errorf("request %+v, want chain nightly of 7 steps, by token:ci with label a.jsonl:1", r.RequestInfo)
 	}
 	var got []string
 	for _, s := range r.steps {
@@ -152,7 +152,7 @@ func TestObservedTree(t *testing.T) {
 	end := r.end
 	if end.Err != answer.Error || end.Err.Code != fault.FunctionFailed || end.Function != "test.failIf" || end.Skipped != 2 ||
 		end.Calls != 7 || end.Bytes != len(answer.JSON) || end.Took <= 0 {
-		t.Errorf("end %+v", end)
+		t.Errorf("end %+v, want function_failed of test.failIf, 7 calls, 2 skipped and %d bytes", end, len(answer.JSON))
 	}
 	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) ||
 		end.Stored != int(usage.Get("kept").Int()) {
@@ -194,9 +194,9 @@ func TestObservedKinds(t *testing.T) {
 		code fault.Code
 		fn   string
 	}{
-		"a chain": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil) }, chain.KindChain, "", ""},
-		"no JSON": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{`), nil) }, chain.KindChain, fault.Compile, ""},
-		"faults":  {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.nope"}]}`), nil) }, chain.KindChain, fault.Compile, ""},
+		"a chain":  {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.echo"}]}`), nil) }, chain.KindChain, "", ""},
+		"not JSON": {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{`), nil) }, chain.KindChain, fault.Compile, ""},
+		"faults":   {func(e *chain.Engine) *chain.Answer { return e.Run(ctx, []byte(`{"steps":[{"fn":"test.nope"}]}`), nil) }, chain.KindChain, fault.Compile, ""},
 		"a dry run": {func(e *chain.Engine) *chain.Answer {
 			return e.Run(ctx, []byte(`{"dryRun":true,"steps":[{"fn":"test.echo"}]}`), nil)
 		}, chain.KindPlan, "", ""},
@@ -224,7 +224,7 @@ func TestObservedKinds(t *testing.T) {
 			r := o.only(t)
 			if r.Kind != test.kind || fault.CodeOf(asError(r.end.Err)) != test.code || r.end.Function != test.fn || r.end.Err != answer.Error ||
 				r.end.Tokens == 0 {
-				t.Errorf("request %+v, end %+v: %s", r.RequestInfo, r.end, answer.JSON)
+				t.Errorf("request %+v, end %+v; want %s, %q of %q: %s", r.RequestInfo, r.end, test.kind, test.code, test.fn, answer.JSON)
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestObservedPass(t *testing.T) {
 	end(&chain.RequestEnd{}) // without effect
 	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout ||
 		r.end.Function != "test.echo" {
-		t.Errorf("request %+v, end %+v", r.RequestInfo, r.end)
+		t.Errorf("request %+v, end %+v; want pass, timeout, test.echo", r.RequestInfo, r.end)
 	}
 	plain := context.Background()
 	got, end := engine(t, &world{}, chain.Options{}).Observe(plain, &chain.RequestInfo{Kind: chain.KindPass})

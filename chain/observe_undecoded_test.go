@@ -43,9 +43,9 @@ func TestUndecodedIsObserved(t *testing.T) {
 	a := run(t.Context())
 	if a == nil || a.Error.Code != fault.Internal || o.began == nil || o.began.Kind != KindChain || o.began.Caller != "token:ci" ||
 		o.began.Label != "a.jsonl:1" || o.began.Started.IsZero() {
-		t.Fatalf("answer %+v, reported request %+v", a, o.began)
+		t.Fatalf("answer %+v, reported request %+v; want internal, and a chain of token:ci with label a.jsonl:1", a, o.began)
 	}
 	if o.ended == nil || o.ended.Err != a.Error || o.ended.Took <= 0 || o.ended.Bytes != len(a.JSON) {
-		t.Errorf("reported end %+v", o.ended)
+		t.Errorf("reported end %+v, want the answer's error and %d bytes", o.ended, len(a.JSON))
 	}
 }

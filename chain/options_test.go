@@ -14,12 +14,12 @@ func TestOptions(t *testing.T) {
 		o    *chain.Options
 		want fault.Code
 	}{
-		"nil":          {nil, fault.BadRequest},
-		"no functions": {&chain.Options{}, fault.BadRequest},
-		"below zero":   {&chain.Options{Functions: registry, MaxCalls: -1}, fault.BadRequest},
-		"a duration":   {&chain.Options{Functions: registry, StepTimeout: -1}, fault.BadRequest},
-		"small budget": {&chain.Options{Functions: registry, MaxTotalTokens: 149}, fault.BudgetTooSmall},
-		"all defaults": {&chain.Options{Functions: registry}, ""},
+		"nil":               {nil, fault.BadRequest},
+		"no functions":      {&chain.Options{}, fault.BadRequest},
+		"negative number":   {&chain.Options{Functions: registry, MaxCalls: -1}, fault.BadRequest},
+		"negative duration": {&chain.Options{Functions: registry, StepTimeout: -1}, fault.BadRequest},
+		"small budget":      {&chain.Options{Functions: registry, MaxTotalTokens: 149}, fault.BudgetTooSmall},
+		"all defaults":      {&chain.Options{Functions: registry}, ""},
 	} {
 		if _, err := chain.New(test.o); fault.CodeOf(err) != test.want {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
@@ -36,7 +36,7 @@ func TestHoistFaults(t *testing.T) {
 	for _, name := range refused {
 		_, err := chain.New(&chain.Options{Functions: registry, Hoist: []string{"repoId", name}})
 		if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest || f.At != "/hoist/1" {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: %v, want bad_request at /hoist/1", name, err)
 		}
 	}
 }

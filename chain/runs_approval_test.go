@@ -138,7 +138,7 @@ func TestApproveOnlyShownCalls(t *testing.T) {
 	run := beginWaiting(s)
 	shown, err := chain.Waiting(t.Context(), s.journal, run)
 	if err != nil || len(shown) != 1 {
-		t.Fatalf("Waiting returns %v, %v", shown, err)
+		t.Fatalf("Waiting returns %v, %v; want one call", shown, err)
 	}
 	s.run(fault.ApprovalRequired, `{"resume":%q,"replace":{"1":{"fn":"guarded.put","args":{"k":"another's"}}}}`, run)
 	s.wantCalls(`store.put {"k":"1"}`)
@@ -164,7 +164,7 @@ func TestApproveCallsShownTwice(t *testing.T) {
 	run, approve := first.Get("resume").Str, first.Get("approve").Str
 	again := s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
 	if again.Get("approve").Str != approve {
-		t.Errorf("approve is %s, and %s when shown again", approve, again.Get("approve").Str)
+		t.Errorf("approve is %s, and %s when shown again, want the same", approve, again.Get("approve").Str)
 	}
 	s.run(fault.FunctionFailed, `{"resume":%q,"approve":%q}`, run, approve)
 	s.wantCalls(`guarded.put {"k":"1"}`, `guarded.put {"k":"2"}`)

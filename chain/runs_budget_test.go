@@ -23,7 +23,7 @@ func TestApprovalWithinBudget(t *testing.T) {
 		report := gjson.ParseBytes(a.JSON)
 		if n := report.Get("usage.tokens").Int(); n > int64(limit) || report.Get("error.code").Str != "approval_required" ||
 			report.Get("resume").Str == "" || report.Get("approve").Str == "" {
-			t.Errorf("limit %d: %s", limit, a.JSON)
+			t.Errorf("limit %d: %s, want approval_required within it, with resume and approve", limit, a.JSON)
 		}
 		token := report.Get("error.continuation_token").Str
 		page := engine.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, token), nil)
@@ -53,6 +53,6 @@ func TestUndoneBeyondBudget(t *testing.T) {
 		sums[e.Get("outcome").Str] += callsOf(e)
 	}
 	if !maps.Equal(sums, map[string]int{"undone": 54, "applied": 6, "failed": 1}) || entries[len(entries)-1].Get("step").Exists() {
-		t.Errorf("reported writes %v: %s", sums, a.Raw)
+		t.Errorf("reported writes %v, want 54 undone, 6 applied and 1 failed, the last without a step: %s", sums, a.Raw)
 	}
 }

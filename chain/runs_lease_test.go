@@ -52,7 +52,7 @@ func TestEndOfFailedRunIsRetried(t *testing.T) {
 		s.ends = nil
 		a := s.run("", request)
 		if a.Get("steps.0.status").Str != "reused" {
-			t.Errorf("second request: %s", a.Raw)
+			t.Errorf("second request: %s, want step 0 reused", a.Raw)
 		}
 		s.wantCalls(`store.put {"k":"1"}`, `store.get {}`, `store.get {}`)
 	})
@@ -68,7 +68,7 @@ func TestEndOfSuccessfulRunIsRetried(t *testing.T) {
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 || rows[0].Status != journal.OK {
-			t.Fatalf("runs %+v, %v", rows, err)
+			t.Fatalf("runs %+v, %v; want one that is ok", rows, err)
 		}
 		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
 			t.Errorf("the lease is still taken: %v", err)
@@ -107,7 +107,7 @@ func TestEndIsWrittenAfterOutage(t *testing.T) {
 		time.Sleep(endRetryDelay)
 		rows, err := s.journal.List(t.Context(), &journal.Filter{})
 		if err != nil || len(rows) != 1 {
-			t.Fatalf("runs %+v, %v", rows, err)
+			t.Fatalf("runs %+v, %v; want one", rows, err)
 		}
 		s.wantRun(rows[0].ID, journal.Interrupted, "0 store.put applied")
 		if _, err := s.journal.Acquire(t.Context(), rows[0].ID, nil); err != nil {
@@ -135,7 +135,7 @@ func TestOutageWithinStep(t *testing.T) {
 			a := s.run(fault.Unavailable, `{"steps":[%s]}`, step)
 			s.wantCalls(`store.put {"k":1}`)
 			if a.Get("writes.0.outcome").Str != "applied" || !strings.Contains(a.Get("error.message").Str, "journal") {
-				t.Errorf("%s", a.Raw)
+				t.Errorf("got %s, want an applied write, and the journal in the message", a.Raw)
 			}
 		})
 	}

@@ -27,11 +27,11 @@ func TestParts(t *testing.T) {
 		t.Helper()
 		rows, err := j.List(t.Context(), &journal.Filter{Parent: &batch})
 		if err != nil || len(rows) != want.Total() {
-			t.Errorf("runs of the batch: %+v, %v", rows, err)
+			t.Errorf("runs of the batch: %+v, %v; want %d", rows, err, want.Total())
 		}
 		got, err := j.Parts(t.Context(), []string{batch})
 		if err != nil || got[batch][journal.OK] != want[journal.OK] || got[batch][journal.Failed] != want[journal.Failed] {
-			t.Errorf("parts of the batch: %v, %v", got, err)
+			t.Errorf("parts of the batch: %v, %v; want %v", got, err, want)
 		}
 	}
 	caller := &chain.Caller{Parent: batch}
@@ -39,12 +39,12 @@ func TestParts(t *testing.T) {
 	wantCounts(journal.Parts{journal.Failed: 1})
 	failing = false
 	if b := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"}]}`), caller); !b.OK {
-		t.Errorf("second run: %s", b.JSON)
+		t.Errorf("second run: %s, want success", b.JSON)
 	}
 	wantCounts(journal.Parts{journal.Failed: 1, journal.OK: 1})
 	resume := gjson.GetBytes(a.JSON, "resume").Raw
 	if b := g.engine.Run(t.Context(), []byte(`{"resume":`+resume+`}`), nil); !b.OK {
-		t.Errorf("resume: %s", b.JSON)
+		t.Errorf("resume: %s, want success", b.JSON)
 	}
 	wantCounts(journal.Parts{journal.OK: 2})
 	for _, request := range []string{`{"resume":"` + batch + `"}`, `{"resume":"` + batch + `","undo":true}`} {

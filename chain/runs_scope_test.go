@@ -42,11 +42,11 @@ func TestScopes(t *testing.T) {
 			unknown := other.run(fault.TokenExpired, `{"resume":%q}`, strings.Repeat("a", len(run))).Get("error.message").Str
 			for _, more := range []string{``, `,"undo":true`, `,"dryRun":true`, `,"approve":"oca_x"`, `,"steps":[{"fn":"store.put"}]`} {
 				if a := other.run(fault.TokenExpired, `{"resume":%q%s}`, run, more); a.Get("error.message").Str != unknown {
-					t.Errorf("resume with %q from another scope: %s", more, a.Raw)
+					t.Errorf("resume with %q from another scope: %s, want %q", more, a.Raw, unknown)
 				}
 				if a := other.runAs(operator, fault.BadRequest, `{"resume":%q%s}`, run, more); !strings.Contains(a.Get("error.message").Str,
 					test.want) {
-					t.Errorf("resume with %q by an operator: %s", more, a.Raw)
+					t.Errorf("resume with %q by an operator: %s, want %q", more, a.Raw, test.want)
 				}
 			}
 			other.runAs(&chain.Caller{Decision: &chain.Decision{Run: run, Proof: first.Question.Proof, Yes: true}}, fault.TokenExpired, `%s`,

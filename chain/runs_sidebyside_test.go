@@ -45,7 +45,7 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 	s.run(fault.Busy, `{"resume":%q,"undo":true}`, run)
 	close(proceed)
 	if a := <-first; !a.OK {
-		t.Errorf("first resume: %s", a.JSON)
+		t.Errorf("first resume: %s, want success", a.JSON)
 	}
 	s.wantCalls(`store.put {"k":"a"}`, `store.put {"k":"b"}`, `store.put {"k":"b"}`)
 }
@@ -55,12 +55,12 @@ func TestResumedTwiceAtOnce(t *testing.T) {
 func TestConcurrentRecall(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ first, then string }{
-		"of elements that end": {
+		"elements that end": {
 			`{"steps":[{"forEach":"1..40","concurrency":4,"args":{"i":"$item"},
 				"chain":{"steps":[{"fn":"store.get","args":{"k":"$input.i"},"orElse":1},{"fn":"store.put","args":{"k":"$input.i"}}]}}]}`,
 			``,
 		},
-		"of elements that begin, after much was written": {
+		"elements that begin after much was written": {
 			`{"steps":[{"fn":"store.put","forEach":"1..500","args":{"n":"$item"}},
 				{"fn":"store.get","forEach":"1..80","args":{"k":"$item"},"concurrency":4,"orElse":1},
 				{"fn":"store.put","args":{"k":0}},{"fn":"store.put","args":{"k":99}}]}`,

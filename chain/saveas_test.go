@@ -21,7 +21,7 @@ func TestSaveAs(t *testing.T) {
 	}
 	want, err := os.ReadFile("../testdata/chain/saved-as.json")
 	if err != nil || string(saved) != string(want) {
-		t.Errorf("%v, saved:\n%s", err, saved)
+		t.Errorf("%v, saved:\n%s\nwant\n%s", err, saved, want)
 	}
 	if _, faults := chain.Saved("x", saved, &chain.Options{}); len(faults) > 0 {
 		t.Errorf("SaveAs wrote an invalid saved chain: %v", faults)
@@ -47,7 +47,7 @@ func TestSaveAsRefused(t *testing.T) {
 	} {
 		_, faults := chain.SaveAs([]byte(text), []chain.Param{{c.pointer, c.name}})
 		if len(faults) != 1 || !strings.Contains(faults[0].Message, c.says) || !slices.Equal(faults[0].Available, c.available) {
-			t.Errorf("%s=%s: %v, available %v", c.pointer, c.name, faults, faults[0].Available)
+			t.Errorf("%s=%s: %v, available %v; want %q, available %v", c.pointer, c.name, faults, faults[0].Available, c.says, c.available)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestCallOfSaved(t *testing.T) {
 	} {
 		a := engine.Call(context.Background(), &chain.Call{Function: "chain.put", Args: []byte(args)}, nil)
 		if !strings.HasPrefix(string(a.JSON), want) {
-			t.Errorf("%s: %s", args, a.JSON)
+			t.Errorf("%s: %s, want %s", args, a.JSON, want)
 		}
 	}
 	if len(b.log) != 2 || b.log[0] != `bin.put {"key":"a","note":"$5"}` && b.log[1] != `bin.put {"key":"a","note":"$5"}` {
@@ -62,14 +62,14 @@ func TestSavedResume(t *testing.T) {
 	a := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"chain.two","forEach":"[1,2]"}]}`), nil)
 	resume := gjson.GetBytes(a.JSON, "resume").Str
 	if a.OK || resume == "" || len(b.log) != 2 {
-		t.Fatalf("%s %q", a.JSON, b.log)
+		t.Fatalf("got %s after the calls %q, want a failure with a resume after two", a.JSON, b.log)
 	}
 	b.log = nil
 	fixed := savedEngine(t, chain.Options{Journal: j}, b, "two", fmt.Sprintf(text, "", `["$0.id","$1.id"]`))
 	a = fixed.Run(context.Background(), fmt.Appendf(nil, `{"resume":%q,"lite":true}`, resume), nil)
 	if string(a.JSON) != `[["id-a","id-b"],["id-a","id-b"]]` ||
 		strings.Join(b.log, "; ") != `bin.put {"key":"b","fail":""}; bin.make {"key":"a"}; bin.put {"key":"b","fail":""}` {
-		t.Errorf("%s %q", a.JSON, b.log)
+		t.Errorf("got %s after the calls %q, want the ids a and b twice, and only the calls that were left", a.JSON, b.log)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestSavedFaults(t *testing.T) {
 	}
 	if fn, faults := chain.Saved("x", []byte(`{"steps":[{"fn":"no.such","args":{"a":1}},{"fn":"other","args":{"b":"$0.c"}}]}`),
 		&chain.Options{}); len(faults) > 0 || fn.Name != "chain.x" {
-		t.Errorf("a chain of unknown functions: faults %v", faults)
+		t.Errorf("a chain of unknown functions: faults %v, want none and the name chain.x", faults)
 	}
 }
 

@@ -26,17 +26,17 @@ func TestCallEnds(t *testing.T) {
 		started := time.Now()
 		answer := e.Call(context.Background(), slow, nil)
 		if codeOf(answer) != fault.Timeout || time.Since(started) > 2*time.Second || answer.Error.At != "" {
-			t.Errorf("timeout after %v: %s", time.Since(started), answer.JSON)
+			t.Errorf("timeout after %v: %s, want timeout after 1s, without a place", time.Since(started), answer.JSON)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(time.Millisecond, cancel)
 		var reports []chain.Progress
 		caller := &chain.Caller{Progress: func(p chain.Progress) { reports = append(reports, p) }}
 		if answer := e.Call(ctx, slow, caller); codeOf(answer) != fault.Cancelled {
-			t.Errorf("answer of a cancelled call: %s", answer.JSON)
+			t.Errorf("answer of a cancelled call: %s, want cancelled", answer.JSON)
 		}
 		if len(reports) != 2 || reports[1].Done != 1 || reports[1].Total != 1 || !reports[1].Ended || reports[1].Function != "test.sleep" {
-			t.Errorf("progress: %+v", reports)
+			t.Errorf("progress: %+v, want two, the second 1 of 1, ended, of test.sleep", reports)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 				strings.ContainsAny(string(id[:1]), `"-0123456789`))
 			mustBeLean := mayBeLean && (name == "do.destroy" || len(id) <= 40) // an expensive id is left out
 			if answer.OK && (isLean && !mayBeLean || mustBeLean && !isLean) {
-				t.Fatalf("lean form used: %t, for %d bytes: %s", isLean, len(made), answer.JSON)
+				t.Fatalf("lean form used: %t, want %t, for %d bytes: %s", isLean, !isLean, len(made), answer.JSON)
 			}
 		}
 		if !json.Valid(answer.JSON) {
@@ -123,7 +123,7 @@ func FuzzCall(f *testing.F) {
 		}
 		answer := e.Call(context.Background(), &chain.Call{Function: name, Args: []byte(args), At: at, MaxTotalTokens: limit}, nil)
 		if !json.Valid(answer.JSON) || gjson.GetBytes(answer.JSON, "usage.tokens").Int() > 1000 {
-			t.Fatalf("%s", answer.JSON)
+			t.Fatalf("got %s, want JSON of at most 1000 tokens", answer.JSON)
 		}
 		if !answer.OK && answer.Error.Code == fault.Internal && !strings.Contains(string(answer.JSON), "test.") {
 			t.Fatalf("internal fault: %s", answer.JSON)

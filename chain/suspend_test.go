@@ -107,7 +107,7 @@ func (j *jobs) run(t *testing.T, text string) (a *chain.Answer, suspended int) {
 			return a, suspended
 		}
 		if suspended++; time.Until(a.Resumes) < minPause || len(j.world.seen()) == before || suspended > 1000 {
-			t.Errorf("suspension %d, for %v after %d calls: %s", suspended, time.Until(a.Resumes), len(j.world.seen())-before, a.JSON)
+			t.Errorf("suspension %d, for %v after %d calls: %s, want at least %v and a call before it", suspended, time.Until(a.Resumes), len(j.world.seen())-before, a.JSON, minPause)
 			return a, suspended
 		}
 		time.Sleep(time.Until(a.Resumes))
@@ -136,21 +136,21 @@ func TestSuspendedPoll(t *testing.T) {
 			a := j.engine.Run(t.Context(), []byte(text), &chain.Caller{Suspend: minPause})
 			if !a.Resumes.Equal(due) || a.OK || a.Error.Code != fault.Cancelled || gjson.GetBytes(a.JSON, "resume").Str == "" ||
 				gjson.GetBytes(a.JSON, "result").Exists() {
-				t.Fatalf("suspended until %v: %s", a.Resumes.Sub(j.began), a.JSON)
+				t.Fatalf("suspended until %v: %s, want until %v, with a resume and without a result", a.Resumes.Sub(j.began), a.JSON, due.Sub(j.began))
 			}
 			if row := j.row(t); row.Status != journal.Waiting || row.Code != "" || row.Calls != 2 || row.Tokens != 0 {
-				t.Errorf("suspended run %+v", row)
+				t.Errorf("suspended run %+v, want waiting, no code, 2 calls and no tokens", row)
 			}
 			time.Sleep(3 * time.Minute)
 		}
 		time.Sleep(time.Until(due))
 		a, _ := j.run(t, text)
 		if got := gjson.GetBytes(a.JSON, "result").Raw; !a.OK || got != "3" || time.Since(j.began) != 20*time.Minute {
-			t.Errorf("ended after %v: %s", time.Since(j.began), a.JSON)
+			t.Errorf("ended after %v: %s, want 3 after 20m", time.Since(j.began), a.JSON)
 		}
 		row := j.row(t)
 		if row.Status != journal.OK || row.Calls != 4 || row.Lease != 5 {
-			t.Errorf("ended run %+v", row)
+			t.Errorf("ended run %+v, want ok, 4 calls and lease 5", row)
 		}
 		past, err := j.journal.Read(t.Context(), row.ID, nil)
 		if err != nil {
@@ -209,7 +209,7 @@ func TestNotSuspended(t *testing.T) {
 		j := newJobs(t)
 		a := j.engine.Run(t.Context(), []byte(`{"steps":[`+poll+`]}`), nil)
 		if !a.OK || !a.Resumes.IsZero() || time.Since(j.began) != 2*time.Minute {
-			t.Errorf("without Suspend: %s", a.JSON)
+			t.Errorf("without Suspend: %s, want success after 2m", a.JSON)
 		}
 	})
 }
@@ -227,7 +227,7 @@ func TestDryRunDoesNotPause(t *testing.T) {
 		before := time.Now()
 		a := j.engine.Run(t.Context(), []byte(`{"key":"K","dryRun":true}`), nil)
 		if !a.OK || time.Since(before) != 0 || gjson.GetBytes(a.JSON, "plan.resume.reused").Raw != "[0]" {
-			t.Errorf("dry run answered after %v: %s", time.Since(before), a.JSON)
+			t.Errorf("dry run answered after %v: %s, want at once, with step 0 reused", time.Since(before), a.JSON)
 		}
 	})
 }
@@ -249,7 +249,7 @@ func TestSuspendedRetryIsApproved(t *testing.T) {
 		}
 		time.Sleep(time.Until(a.Resumes))
 		if a, _ = j.run(t, text); !a.OK || len(j.world.seen()) != 2 {
-			t.Errorf("got %s after the calls %v", a.JSON, j.world.seen())
+			t.Errorf("got %s after the calls %v, want success after two", a.JSON, j.world.seen())
 		}
 	})
 }
@@ -267,7 +267,7 @@ func TestUndoIsNotSuspended(t *testing.T) {
 			{"fn":"job.poll","args":{"id":"b","needs":9},"repeat":{"until":"$result.done","max":9,"delayMs":60000}}]}`),
 			&chain.Caller{Suspend: minPause})
 		if !a.Resumes.IsZero() || a.OK || len(j.world.seen()) != 3 {
-			t.Errorf("got %s after the calls %v", a.JSON, j.world.seen())
+			t.Errorf("got %s after the calls %v, want a failure after three, and no suspension", a.JSON, j.world.seen())
 		}
 	})
 }

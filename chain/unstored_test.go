@@ -51,12 +51,12 @@ func TestUnkeptOthers(t *testing.T) {
 	t.Parallel()
 	e := withoutStore(t, chain.Options{MaxTotalTokens: 400}, errAway)
 	if a := e.Run(t.Context(), []byte(`{"steps":[`+stepOf("do.read", objects(60), "")+`]}`), nil); !errors.Is(a.Error, errAway) {
-		t.Errorf("the fault does not wrap the cause: %v", a.Error.Err)
+		t.Errorf("the fault wraps %v, want %v", a.Error.Err, errAway)
 	}
 	a := e.Deliver(t.Context(), []byte(objects(60)), nil, nil)
 	if a.OK || a.Error.Code != fault.Unavailable || !strings.HasPrefix(a.Error.Message, "the result, of about") ||
 		gjson.GetBytes(a.JSON, "result.preview").Str == "" {
-		t.Errorf("delivery: %s", a.JSON)
+		t.Errorf("delivery: %s, want unavailable, the size of the result and a preview", a.JSON)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 		// With a label of a hundred tokens, the smallest budgets have no room for the message about the lost result.
 		code := a.Error.Code == fault.Unavailable || maximum < 300 && a.Error.Code == fault.BudgetTooSmall
 		if got := gjson.GetBytes(a.JSON, "usage.tokens").Int(); got != int64(n) || !code {
-			rt.Fatalf("the answer costs %d tokens and reports %d: %s", n, got, a.JSON)
+			rt.Fatalf("the answer costs %d tokens and reports %d, want the same, and unavailable: %s", n, got, a.JSON)
 		}
 	})
 }

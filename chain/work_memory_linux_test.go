@@ -40,10 +40,10 @@ func work(t *testing.T) {
 	peak := peakMiB(t)
 	t.Logf("%d MiB: %.300s", peak, a.JSON)
 	if code := gjson.GetBytes(a.JSON, "error.code").Str; code != string(fault.LimitExceeded) {
-		t.Errorf("%.600s", a.JSON)
+		t.Errorf("got %.600s, want limit_exceeded", a.JSON)
 	}
 	if peak > 260 {
-		t.Errorf("peak memory of %d MiB", peak)
+		t.Errorf("peak memory of %d MiB, want at most 260", peak)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestBatch(t *testing.T) {
 func wantCounts(t *testing.T, j *journal.Journal, id string, want journal.Parts) {
 	t.Helper()
 	if got, err := j.Parts(t.Context(), []string{id}); err != nil || !maps.Equal(got[id], want) {
-		t.Errorf("parts %v, %v", got, err)
+		t.Errorf("parts %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestNoBatch(t *testing.T) {
 	}
 	past, err := j.Acquire(t.Context(), run.ID(), nil)
 	if err != nil || past.Row.Status != journal.Failed {
-		t.Errorf("run %+v, %v", past, err)
+		t.Errorf("run %+v, %v; want status failed", past, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestValues(t *testing.T) {
 		for _, c := range past.Calls() {
 			if shown := string(c.Args) == `"shown"` && string(c.Result) == `"result"`; shown != values || !values &&
 				(c.Args != nil || c.Result != nil) {
-				t.Errorf("Values %t: call of %s stored with arguments %s and result %s", values, c.Function, c.Args, c.Result)
+				t.Errorf("Values %t: call of %s stored with arguments %s and result %s, want them: %t", values, c.Function, c.Args, c.Result, values)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func TestRehearsalMatchesRunningCalls(t *testing.T) {
 	run := j.Begin(start())
 	beginCall(t, run, put())
 	if list := run.Rehearse().Unmatched(); len(list) != 0 {
-		t.Errorf("unmatched call under way: %+v", list[0])
+		t.Errorf("unmatched call under way: %+v, want none", list[0])
 	}
 	j.Close()
 

@@ -71,7 +71,7 @@ func BenchmarkWrite(b *testing.B) {
 					Events: make([]byte, 250)}})
 			}
 			if got, err := d.Load(b.Context(), first.ID); err != nil || len(got.Segments) != n+1 {
-				b.Fatalf("loaded run %v, %v", got, err)
+				b.Fatalf("loaded run %v, %v; want %d segments", got, err, n+1)
 			}
 		})
 	}
@@ -89,7 +89,7 @@ func BenchmarkWrite(b *testing.B) {
 				mustWrite(b, d, journal.Write{ID: newID(0), Lease: lease, Release: true})
 				rec, err := d.Acquire(b.Context(), newID(0), nil)
 				if err != nil || len(rec.Segments) != 201 {
-					b.Fatal(rec, err)
+					b.Fatalf("acquired run %v, %v; want 201 segments", rec, err)
 				}
 				lease = rec.Row.Lease
 			}
@@ -202,7 +202,7 @@ func BenchmarkMillion(b *testing.B) {
 	b.Run("id", func(b *testing.B) {
 		within(b, 200*time.Millisecond, func() int {
 			if id, err := d.Find(context.Background(), "", "", "run_0000000000000000000012345"); err != nil || id == "" {
-				b.Fatal(id, err)
+				b.Fatalf("Find = %q, %v; want the id", id, err)
 			}
 			return 1
 		}, 1)

@@ -51,7 +51,7 @@ func TestSize(t *testing.T) {
 		maximum = max(maximum, size)
 	}
 	if maximum > third*11/10 {
-		t.Errorf("the file grew from %d bytes in the third minute to %d", third, maximum)
+		t.Errorf("the file grew from %d bytes in the third minute to %d, want at most %d", third, maximum, third*11/10)
 	}
 	rows, err := d.List(t.Context(), &journal.Filter{})
 	if err != nil || len(rows) < 60*perSecond || len(rows) > 61*perSecond {
@@ -63,7 +63,7 @@ func TestSize(t *testing.T) {
 	}
 	d.Close()
 	if size := sizeOf(t, path); size > third/4 {
-		t.Errorf("%d bytes after all runs expired, of %d before", size, third)
+		t.Errorf("%d bytes after all runs expired, of %d before, want at most %d", size, third, third/4)
 	}
 }
 

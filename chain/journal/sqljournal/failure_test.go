@@ -55,7 +55,7 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	for name, text := range map[string][]byte{
-		"no database":      []byte(strings.Repeat("no database ", 1000)),
+		"not a database":   []byte(strings.Repeat("no database ", 1000)),
 		"a damaged header": append([]byte("SQLite format 3\x00"), make([]byte, 5000)...),
 	} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -144,7 +144,7 @@ func TestVersions(t *testing.T) {
 		mustWrite(t, d, typical("run_b", true))
 		for _, id := range []string{"run_a", "run_b"} {
 			if got, err := d.Load(t.Context(), id); err != nil || len(got.Segments) != 1 || got.Row.Parent != "" || got.Row.Batch {
-				t.Errorf("%s: %+v, %v", id, got, err)
+				t.Errorf("%s: %+v, %v; want one segment, no parent and no batch", id, got, err)
 			}
 		}
 	}
@@ -273,7 +273,7 @@ func TestClosed(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := d.Load(t.Context(), "run_a"); err == nil || d.Close() != nil {
-			t.Errorf("%s: Load after Close: %v", where, err)
+			t.Errorf("%s: Load after Close: %v, want an error, and none of a second Close", where, err)
 		}
 	}
 }
@@ -358,11 +358,11 @@ func TestPrivate(t *testing.T) {
 		t.Fatalf("files %v, want 4: %v", entries, err)
 	}
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder %v, %v", info, err)
+		t.Errorf("folder %v, %v; want mode 0700", info, err)
 	}
 	for _, entry := range entries {
 		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("file %v, %v", info, err)
+			t.Errorf("file %v, %v; want mode 0600", info, err)
 		}
 	}
 }

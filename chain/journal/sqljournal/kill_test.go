@@ -60,7 +60,7 @@ func TestKilledSQLite(t *testing.T) {
 	other := openSQLite(t, path)
 	killSome(t, path, kills(100), func(id string) {
 		if rec, err := other.Acquire(t.Context(), id, nil); err != nil || rec.Row.Lease != 2 {
-			t.Fatalf("Acquire of %s after the kill returns %+v, %v", id, rec, err)
+			t.Fatalf("Acquire of %s after the kill returns %+v, %v; want lease 2", id, rec, err)
 		}
 	})
 	locks := func() int {
@@ -119,10 +119,10 @@ func TestSleeperPostgres(t *testing.T) {
 	}
 	_ = w.kill(0)
 	if got := segmentsOf(t, other, "run_a"); got != len(rec.Segments) || got < acknowledged {
-		t.Errorf("%d segments acquired, now the run has %d", len(rec.Segments), got)
+		t.Errorf("%d segments acquired, now the run has %d, want the same, at least %d", len(rec.Segments), got, acknowledged)
 	}
 	if got := segmentsOf(t, other, "run_b"); got <= len(rec.Segments) {
-		t.Errorf("the run that was not acquired has only %d segments", got)
+		t.Errorf("the run that was not acquired has %d segments, want more than %d", got, len(rec.Segments))
 	}
 }
 
@@ -214,7 +214,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	if err := w.Wait(); err != nil || acknowledged < 5 || !strings.Contains(report, "journal.db cannot") ||
 		!strings.Contains(report, "rows: 2 <nil>") {
-		t.Errorf("%d writes acknowledged, %v, output %s", acknowledged, err, report)
+		t.Errorf("%d writes acknowledged, %v, output %s; want at least 5, and the failure of journal.db", acknowledged, err, report)
 	}
 	d := openSQLite(t, path)
 	checkRuns(t, d, "run_", acknowledged)

@@ -23,7 +23,7 @@ func TestNetwork(t *testing.T) {
 	defer d.Close()
 	_, err = d.Write(t.Context(), []journal.Write{{ID: "run_a", Lease: 1, New: true, Row: &journal.Row{ID: "run_a"}}})
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "on a network file system") {
-		t.Error(err)
+		t.Errorf("Write: %v, want unavailable: on a network file system", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the driver created a file on a network file system: %v", err)

@@ -55,7 +55,7 @@ func TestSlow(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 5*time.Second || e.opened != 2 {
-			t.Errorf("failed after %v and %d attempts to open", took, e.opened)
+			t.Errorf("failed after %v and %d attempts to open, want 5s and 2", took, e.opened)
 		}
 		if err := load(t.Context()); fault.CodeOf(err) != fault.Unavailable || e.opened != 2 {
 			t.Errorf("load before the retry: opened %d times, want 2; error %v", e.opened, err)

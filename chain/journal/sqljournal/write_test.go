@@ -12,6 +12,6 @@ import (
 func mustWrite(t testing.TB, d journal.Driver, list ...journal.Write) {
 	t.Helper()
 	if refused, err := d.Write(t.Context(), list); err != nil || slices.Contains(refused, true) {
-		t.Fatalf("refused %v, error %v", refused, err)
+		t.Fatalf("refused %v, error %v; want neither", refused, err)
 	}
 }

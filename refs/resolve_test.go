@@ -100,7 +100,7 @@ func TestMaps(t *testing.T) {
 					t.Fatalf("%s in %s: %v", text, doc.raw, err)
 				}
 				if fault.CodeOf(err) != fault.ReferenceMissing {
-					t.Fatal(err)
+					t.Fatalf("%s in %s: %v, want reference_missing", text, doc.raw, err)
 				}
 			case doc.raw[0] != '[':
 				t.Fatalf("%s in %s gives %s, want reference_missing", text, doc.raw, got)

@@ -133,7 +133,7 @@ func TestMaxDecodedIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := diskstore.Open(t.TempDir(), &diskstore.Options{MaxDecoded: -2})
 	if f, ok := fault.As(err); !ok || f.Code != fault.BadRequest {
-		t.Error(err)
+		t.Errorf("got %v, want bad_request", err)
 	}
 }
 

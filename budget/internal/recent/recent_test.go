@@ -69,7 +69,7 @@ func TestSharedReading(t *testing.T) {
 		done1, done2 := get(first, "a"), get(t.Context(), "a")
 		cancel()
 		if err := <-done1; !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("first Get: %v, want context.Canceled", err)
 		}
 		if err := <-done2; err != nil {
 			t.Error(err)
@@ -92,7 +92,7 @@ func TestSharedReading(t *testing.T) {
 		done1, done2 = get(t.Context(), "b"), get(t.Context(), "c")
 		s.wantReads(t, 4, 1)
 		if err := errors.Join(<-done1, <-done2); !errors.Is(err, s.failed) {
-			t.Error(err)
+			t.Errorf("Get: %v, want %v", err, s.failed)
 		}
 		s.failed = nil
 		if err := <-get(t.Context(), "b"); err != nil {

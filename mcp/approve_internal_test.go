@@ -18,13 +18,13 @@ func TestQuestionEscapesText(t *testing.T) {
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(message), Undo: []byte(message)}
 	text, ok := questionText([]chain.ApprovalCall{call})
 	if !ok || strings.ContainsAny(text, hidden) || strings.Count(text, "\n") != 3 {
-		t.Fatalf("the question is refused (%t), has hidden characters or more lines: %q", ok, text)
+		t.Fatalf("questionText gives %q, %t; want 3 line breaks, no hidden characters, and true", text, ok)
 	}
 	for _, line := range strings.Split(text, "\n")[2:] {
 		_, shown, _ := strings.Cut(line, `{"a"`)
 		shown = `{"a"` + shown
 		if !strings.Contains(shown, `é日\u0085`) || gjson.Get(shown, "a").Str != gjson.Get(message, "a").Str {
-			t.Errorf("%q is shown as %q", message, shown)
+			t.Errorf("%q is shown as %q, want its text with escapes", message, shown)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func TestQuestionTooLong(t *testing.T) {
 	call := chain.ApprovalCall{StepPath: "0", Function: "a.b", Effect: steps.Write, Args: []byte(`{"a":1}`), Undo: []byte(`{"fn":"c.d"}`)}
 	if text, ok := questionText([]chain.ApprovalCall{call, call}); !ok || strings.Count(text, `a.b (write, step 0) {"a":1}`) != 2 ||
 		!strings.Contains(text, `undo: {"fn":"c.d"}`) {
-		t.Errorf("the question is refused (%t) or incomplete: %s", ok, text)
+		t.Errorf("questionText gives %s, %t; want both calls with their undo, and true", text, ok)
 	}
 	call.Args = []byte(`{"a":"` + strings.Repeat("x", maxQuestion) + `"}`)
 	if _, ok := questionText([]chain.ApprovalCall{call}); ok {

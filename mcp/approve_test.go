@@ -40,7 +40,7 @@ func TestApprovalByElicitation(t *testing.T) {
 				}
 				if question := asked.Load(); test.action != "" && (question == nil ||
 					!strings.Contains(*question, `shop.item.create (write, step 0) {"name":"tea\u2028"}`)) {
-					t.Errorf("the user was asked %v", question)
+					t.Errorf("the user was asked %v, want shop.item.create with its arguments", question)
 				}
 				if test.code == "approval_required" && (gjson.Get(text, "approve").Exists() || gjson.Get(text, "resume").Str == "") {
 					t.Errorf("the answer has the approval, or lacks the run to resume: %s", text)

@@ -78,7 +78,7 @@ func TestBackgroundRunOutlivesItsSession(t *testing.T) {
 	second := s.stdio(t, writer, nil)
 	report, _ := mcptest.Ask(t, second, "info", `{"run":"`+id+`"}`)
 	if answer, _ := mcptest.Ask(t, second, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late" {
-		t.Errorf("%s: %s", report, answer)
+		t.Errorf("report %s, answer %s, want late", report, answer)
 	}
 	other, failed := mcptest.Ask(t, s.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`)
 	if !failed || gjson.Get(other, "error.code").Str != "token_expired" {
@@ -122,7 +122,7 @@ func TestBackgroundAnswerIsServedUntilItExpires(t *testing.T) {
 		ann := staffClient(t, url, "ann")
 		report := ann("info", `{"run":"`+id+`"}`)
 		if answer := ann("chain", report.Get("fetch").Raw); answer.Get("result").Str != "late" {
-			t.Errorf("%s: %s", report, answer)
+			t.Errorf("report %s, answer %s, want late", report, answer)
 		}
 	})
 }
@@ -164,17 +164,17 @@ func TestBackgroundRunWhileServerEnds(t *testing.T) {
 				report := ann("info", `{"run":"`+id+`"}`)
 				if inTime {
 					if report.Get("status").Str != "ok" || !strings.Contains(report.Get("note").Str, "not here any more") {
-						t.Errorf("report of a run that completed: %s", report)
+						t.Errorf("report of a run that completed: %s, want ok, and that the answer is not here any more", report)
 					}
 					return
 				}
 				if report.Get("status").Str != "failed" || report.Get("code").Str != "cancelled" || !strings.Contains(report.Get("note").Str,
 					`{"resume":"`+id+`"}`) {
-					t.Errorf("report of a canceled run: %s", report)
+					t.Errorf("report of a canceled run: %s, want failed, cancelled, and a note with the resume", report)
 				}
 				after.shop.finish <- struct{}{}
 				if answer := ann("chain", `{"resume":"`+id+`","async":false}`); answer.Get("result").Str != "late" {
-					t.Errorf("the resumed run: %s", answer)
+					t.Errorf("the resumed run: %s, want late", answer)
 				}
 			})
 		})
@@ -196,13 +196,13 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 	after := serve(t, withJournal(t, runs))
 	report, _ := mcptest.Ask(t, after.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
 	if gjson.Get(report, "status").Str != "interrupted" || !strings.Contains(gjson.Get(report, "note").Str, "resume") {
-		t.Errorf("report of an interrupted run: %s: %s", text, report)
+		t.Errorf("report of an interrupted run %s: %s, want interrupted and a note about resume", text, report)
 	}
 	c := newTaskClient(t, after, writer)
 	got := c("tasks/get", `"taskId":"`+id+`"`)
 	if got.Get("result.status").Str != "failed" || got.Get("result.error.code").Int() != -32603 ||
 		!strings.Contains(got.Get("result.statusMessage").Str, "resume") {
-		t.Errorf("task of an interrupted run: %s", got)
+		t.Errorf("task of an interrupted run: %s, want failed, -32603, and a message about resume", got)
 	}
 	s.shop.finish <- struct{}{}
 	polltest.Until(t, "no call runs", func() bool { return s.Stats().Calls == 0 })
@@ -300,7 +300,7 @@ func TestBackgroundRunWhileServerReloads(t *testing.T) {
 	<-drained
 	report, _ := mcptest.Ask(t, c, "info", fmt.Sprintf(`{"run":%q}`, gjson.Get(text, "run").Str))
 	if gjson.Get(report, "status").Str != "ok" {
-		t.Errorf("the run after the reload: %s", report)
+		t.Errorf("the run after the reload: %s, want ok", report)
 	}
 }
 
@@ -355,10 +355,10 @@ func TestBackgroundRunNeedsApproval(t *testing.T) {
 		approved.Get("answer.approve").Str))
 	report, _ := mcptest.Ask(t, c, "info", `{"run":"`+approved.Get("info.run").Str+`"}`)
 	if gjson.Get(report, "status").Str != "ok" || gjson.Get(report, "fetch").Exists() {
-		t.Errorf("a run resumed without async: %s", report)
+		t.Errorf("a run resumed without async: %s, want ok without a fetch", report)
 	}
 	done := follow(fmt.Sprintf(`{"resume":%q,"approve":%q}`, waits.Get("answer.resume").Str, waits.Get("answer.approve").Str))
 	if done.Get("info.status").Str != "ok" || done.Get("info.run").Str != waits.Get("info.run").Str || s.shop.calls.Load() != 2 {
-		t.Errorf("the approved run, after %d calls: %s", s.shop.calls.Load(), done)
+		t.Errorf("the approved run, after %d calls: %s, want ok, the same run and 2 calls", s.shop.calls.Load(), done)
 	}
 }

@@ -139,11 +139,11 @@ func TestMatrixOfCauses(t *testing.T) {
 						}
 					})
 					if strings.Contains(hello, causeWord) || failed < 12 || test.mentioned && reported < 20 {
-						t.Errorf("%d answers show the cause, %d say unavailable (too few), or the greeting shows the cause", reported, failed)
+						t.Errorf("%d answers show the cause, want at least 20 if it is shown (%t); %d say unavailable, want at least 12; want none in the greeting", reported, test.mentioned, failed)
 					}
 					logHints := strings.Count(whole.String(), "the operator's log has the cause")
 					if test.mentioned != (logHints == 0) {
-						t.Errorf("%d answers refer to the log; the caller sees the cause: %t", logHints, test.mentioned)
+						t.Errorf("%d answers refer to the log, want any: %t", logHints, !test.mentioned)
 					}
 					if logged := w.log.String(); !test.mentioned && !(strings.Contains(logged, `"source":"`+sickSource+`","code":"`) &&
 						strings.Contains(logged, causeWord)) {
@@ -204,12 +204,12 @@ func TestHiddenCauseMessages(t *testing.T) {
 		}
 	}
 	if one := gjson.Get(info, `sources.#(name="`+sickSource+`")`); one.Get("since").Exists() || one.Get("error").Exists() {
-		t.Errorf("a source that is ready: %s", one.Raw)
+		t.Errorf("a source that is ready: %s, want neither since nor error", one.Raw)
 	}
 	down, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"never.x"}]}`)
 	message := gjson.Get(down, "error.faults.0.message").Str
 	if message != `the source "never" is failed, its functions are not known`+inLog {
-		t.Errorf("a call of an unavailable source: %s", down)
+		t.Errorf("a call of an unavailable source: %s, want that never is failed, with the cause in the log", down)
 	}
 	removed, sick := failingFunctions()
 	for i, f := range sourceFaults() {
@@ -218,7 +218,7 @@ func TestHiddenCauseMessages(t *testing.T) {
 			message := gjson.Get(text, "error.message").Str
 			if gjson.Get(text, "error.code").Str != string(f.Code) || gjson.Get(text, "error.outcome").Str != string(f.Outcome) ||
 				!strings.HasPrefix(message, `the source "`+m.Spec.Source()+`" `) || strings.Contains(message, "not known whether") != (f.Outcome == fault.SentUnknown) || !strings.HasSuffix(message, inLog) {
-				t.Errorf("code %s, outcome %q: got %s", f.Code, f.Outcome, text)
+				t.Errorf("got %s, want code %s, outcome %q, the source and the hint at the log", text, f.Code, f.Outcome)
 			}
 		}
 	}

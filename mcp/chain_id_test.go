@@ -117,12 +117,12 @@ func TestChainID(t *testing.T) {
 				}
 				id := sent.idOf(t, result)
 				if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) || seen[id] {
-					t.Fatalf("%s %s in %s: the id is %q; seen before: %t", call.tool, call.args, version, id, seen[id])
+					t.Fatalf("%s %s in %s: the id is %q; seen before: %t, want 16 hex digits that are new", call.tool, call.args, version, id, seen[id])
 				}
 				seen[id] = true
 				if lines := log.requests(id); len(lines) != 1 || lines[0].Get("kind").Str != call.kind || lines[0].Get("code").Str != call.code ||
 					!strings.Contains(lines[0].Get("caller").Str, caller) {
-					t.Errorf("%s %s: wrong log lines for the id %s: %v", call.tool, call.args, id, lines)
+					t.Errorf("%s %s: log lines of the id %s: %v, want one of kind %s, code %s and caller %s", call.tool, call.args, id, lines, call.kind, call.code, caller)
 				}
 				if call.tool == "a_exact" && result.Meta["mine"] != 1.0 {
 					t.Errorf("the server's own _meta is lost: %v", result.Meta)
@@ -187,7 +187,7 @@ func TestChainIDOverStdio(t *testing.T) {
 		run := gjson.Get(text, "run")
 		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 ||
 			call.failed && len(log.requests(run.Str)) != 1 {
-			t.Errorf("%s %s: _meta %v, answer %s, %d log lines", call.tool, call.args, result.Meta, text, len(log.requests(run.Str)))
+			t.Errorf("%s %s: _meta %v, answer %s, %d log lines; want a run and one log line only of a failure (%t), and no _meta", call.tool, call.args, result.Meta, text, len(log.requests(run.Str)), call.failed)
 		}
 	}
 }

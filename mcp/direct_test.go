@@ -59,7 +59,7 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 		"a name of the wrong type":   {`"name":5,"arguments":{}`, true, nil, false},
 		"more params":                {echo + `,"more":1`, true, nil, false},
 		"an answer to a question":    {echo + `,"requestState":"x"` + meta, false, nil, false},
-		"a key twice":                {echo + `,"name":"info"`, true, nil, false},
+		"a duplicate key":            {echo + `,"name":"info"`, true, nil, false},
 		"progress":                   {`"name":"chain","arguments":{"steps":[]},"_meta":{"progressToken":1}`, true, nil, false},
 		"logs":                       {`"name":"chain","arguments":{"steps":[]},"_meta":{` + version + `,` + client + `,` + can + `{},"io.modelcontextprotocol/logLevel":"info"}`, false, nil, false},
 		"_meta of the wrong type":    {echo + `,"_meta":1`, true, nil, false},

@@ -135,7 +135,7 @@ func TestDurableRuns(t *testing.T) {
 	begun, _ := mcptest.Ask(t, first.stdio(t, writer, nil), "chain", `{"steps":[{"fn":"shop.slow"},{"expr":"$0 + '!'"}],"durable":true}`)
 	id := gjson.Get(begun, "run").Str
 	if id == "" || gjson.Get(begun, "status").Str != "running" {
-		t.Fatal(begun)
+		t.Fatalf("got %s, want a run that is running", begun)
 	}
 	<-first.shop.started
 	second := serve(t, share)
@@ -143,7 +143,7 @@ func TestDurableRuns(t *testing.T) {
 	first.Server.Close()
 	report, _ := mcptest.Ask(t, client, "info", `{"run":"`+id+`"}`)
 	if gjson.Get(report, "status").Str != "running" || gjson.Get(report, "note").Str != "a worker carries it out" {
-		t.Error(report)
+		t.Errorf("got %s, want running, carried out by a worker", report)
 	}
 	first.shop.finish <- struct{}{}
 	polltest.Until(t, "the run has ended", func() bool {
@@ -151,12 +151,12 @@ func TestDurableRuns(t *testing.T) {
 		return gjson.Get(report, "status").Str != "running"
 	})
 	if answer, _ := mcptest.Ask(t, client, "chain", gjson.Get(report, "fetch").Raw); gjson.Get(answer, "result").Str != "late!" {
-		t.Errorf("%s: %s", report, answer)
+		t.Errorf("report %s, answer %s, want late!", report, answer)
 	}
 	third := serve(t, share)
 	report, _ = mcptest.Ask(t, third.stdio(t, writer, nil), "info", `{"run":"`+id+`"}`)
 	if gjson.Get(report, "status").Str != "ok" || !gjson.Get(report, "fetch").Exists() {
-		t.Errorf("report of a third server: %s", report)
+		t.Errorf("report of a third server: %s, want ok and a fetch", report)
 	}
 	if other, failed := mcptest.Ask(t, third.stdio(t, reader, nil), "info", `{"run":"`+id+`"}`); !failed {
 		t.Errorf("another caller gets the run: %s", other)
@@ -240,7 +240,7 @@ func TestWaitingDurableRuns(t *testing.T) {
 		request := fmt.Sprintf(`{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"async":true,"key":"%d"`, i)
 		id := client("tools/call", request+"}").Get("taskId").Str
 		if repeated := client("tools/call", request+`,"durable":false}`); id == "" || repeated.Get("taskId").Str != id {
-			t.Fatalf("run %d: id %q, then %s", i, id, repeated.Raw)
+			t.Fatalf("run %d: id %q, then %s, want the same id", i, id, repeated.Raw)
 		}
 		client("tasks/cancel", `{"taskId":"`+id+`"`)
 		if task := client("tasks/get", `{"taskId":"`+id+`"`); task.Get("status").Str != "cancelled" {
@@ -281,7 +281,7 @@ func TestDurableTasks(t *testing.T) {
 	task := one("tools/call", `{"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}],"durable":true}`)
 	id := task.Get("taskId").Str
 	if task.Get("resultType").Str != "task" || id == "" {
-		t.Fatal(task.Raw)
+		t.Fatalf("got %s, want a task with an id", task.Raw)
 	}
 	<-first.shop.started
 	other := taskClient(t, serve(t, share), "ann")

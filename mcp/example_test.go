@@ -48,6 +48,6 @@ func TestToolExample(t *testing.T) {
 	}
 	text, failed := mcptest.Ask(t, client, "chain", example)
 	if failed || gjson.Get(text, "result").Raw != `["one\ntwo\nthree\n","five\n"]` {
-		t.Errorf("the example answers %s", text)
+		t.Errorf("the example answers %s, want %s", text, `["one\ntwo\nthree\n","five\n"]`)
 	}
 }

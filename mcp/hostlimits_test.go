@@ -67,7 +67,7 @@ func TestListsWithinHosts(t *testing.T) {
 					t.Errorf("the description of %s has %d bytes, want 1 to %d: %.60s", tool.Name, n, hostDescription, tool.Description)
 				}
 				if len(tool.Description) > hostDescription-10 && !utf8.ValidString(tool.Description) {
-					t.Errorf("the description of %s is cut within a character", tool.Name)
+					t.Errorf("the description of %s is truncated within a character", tool.Name)
 				}
 				schema, err := json.Marshal(tool.InputSchema)
 				if err != nil {
@@ -122,7 +122,7 @@ func TestFailuresWithinHosts(t *testing.T) {
 		"inline":          {"chain", `{"steps":[{"chain":{"steps":[{"fn":"bad.fail","forEach":"1..100"}]},"forEach":"1..20"}]}`},
 		"reading":         {"chain_read", `{"steps":[{"fn":"bad.fail","forEach":"1..300"}]}`},
 		"a dispatcher":    {"bad", `{"action":"fail","a":"` + large + `"}`},
-		"no JSON":         {"chain", `{"steps":"` + large + `"}`},
+		"not JSON":        {"chain", `{"steps":"` + large + `"}`},
 		"search":          {"search", `{"query":"` + large + `","nothing":1}`},
 	} {
 		text, failed := mcptest.Ask(t, client, test.tool, test.args)
@@ -164,7 +164,7 @@ func TestProgressOfSteps(t *testing.T) {
 		mu.Unlock()
 		params := &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(chain), Meta: sdk.Meta{"progressToken": "p"}}
 		if result, err := client.CallTool(t.Context(), params); err != nil || result.IsError {
-			t.Fatalf("%+v, %v", result, err)
+			t.Fatalf("%s: %+v, %v; want success", tool, result, err)
 		}
 		ended := func() int {
 			mu.Lock()

@@ -82,7 +82,7 @@ func TestBuiltinToolsOfView(t *testing.T) {
 					t.Errorf("annotations of %s: got %s, want %s", tool.Get("name"), got, want)
 				}
 				if tool.Get("title").Str == "" || tool.Get("_meta").Raw != `{"anthropic/alwaysLoad":true}` {
-					t.Errorf("title or _meta is wrong: %s", tool.Raw)
+					t.Errorf(`got %s, want a title and the _meta {"anthropic/alwaysLoad":true}`, tool.Raw)
 				}
 			}
 			if n := len(tools.Array()); n != 3 {
@@ -90,7 +90,7 @@ func TestBuiltinToolsOfView(t *testing.T) {
 			}
 			if listing, err := mcp.Listing(s.options, test.caller.Rights, mcp.SurfaceChain); err != nil ||
 				gjson.GetBytes(listing, "tools").Raw != tools.Raw {
-				t.Errorf("Listing differs from what the client reads: %s, %v", listing, err)
+				t.Errorf("Listing = %s, %v; want the tools %s", listing, err, tools.Raw)
 			}
 		})
 	}

@@ -191,7 +191,7 @@ func sdkMethods(t *testing.T) (methods []string) {
 		methods = append(methods, constants[key])
 	}
 	if len(methods) < 15 {
-		t.Fatalf("too few methods in %s: %d", folder, len(methods))
+		t.Fatalf("%d methods in %s, want at least 15", len(methods), folder)
 	}
 	return methods
 }

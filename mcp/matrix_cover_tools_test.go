@@ -69,7 +69,7 @@ func dispatcherFields(t *testing.T) map[string]bool {
 	fields := map[string]bool{"verify": true}
 	list := gjson.Get(dataOf(c.message(t, "tools/list", `{}`)), "result.tools")
 	if n := list.Get("#").Int(); n < 5 {
-		t.Fatalf("too few tools: %d: %s", n, list.Raw)
+		t.Fatalf("%d tools, want at least 5: %s", n, list.Raw)
 	}
 	for _, tool := range list.Array() {
 		if tool.Get("name").Str == "things" {
@@ -80,7 +80,7 @@ func dispatcherFields(t *testing.T) map[string]bool {
 	refusal := gjson.Get(dataOf(c.call(t, "things", `{"action":"help","nonsense":true}`)), "result.content.0.text").Str
 	available := gjson.Get(refusal, "error.available").Array()
 	if len(available) < 5 {
-		t.Fatalf("the refusal lacks the fields of help: %s", refusal)
+		t.Fatalf("%d fields of help in the refusal, want at least 5: %s", len(available), refusal)
 	}
 	for _, name := range available {
 		fields[name.Str] = true

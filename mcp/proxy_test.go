@@ -38,17 +38,17 @@ func TestPassUpstreamRequests(t *testing.T) {
 		all.Go(func() {
 			for i := range 5 {
 				if text, _ := mcptest.Ask(t, c, "a_ask", fmt.Sprintf(`{"by":"%s%d"}`, name, i)); text != "accept "+name {
-					t.Errorf("%s: asked: %s", name, text)
+					t.Errorf("%s: asked: %s, want accept %s", name, text, name)
 				}
 				if text, _ := mcptest.Ask(t, c, "a_sample", `{}`); text != name {
-					t.Errorf("%s: sampled: %s", name, text)
+					t.Errorf("%s: sampled: %s, want %s", name, text, name)
 				}
 				if text, _ := mcptest.Ask(t, c, "a_roots", `{}`); text != "0 roots" {
-					t.Errorf("%s: roots: %s", name, text)
+					t.Errorf("%s: roots: %s, want 0 roots", name, text)
 				}
 			}
 			if text, _ := mcptest.Ask(t, c, "chain", `{"lite":true,"steps":[{"fn":"a_ask","args":{"by":"`+name+`"}}]}`); text != `"accept `+name+`"` {
-				t.Errorf("%s: asked in a chain: %s", name, text)
+				t.Errorf("%s: asked in a chain: %s, want \"accept %s\"", name, text, name)
 			}
 			for _, what := range h.all() {
 				if strings.HasPrefix(what, "elicit") && (!strings.Contains(what, name) || !strings.Contains(what, `"title":"X"`)) {
@@ -63,7 +63,7 @@ func TestPassUpstreamRequests(t *testing.T) {
 	all.Wait()
 	plain := legacyStdio(t, s, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	if text, _ := mcptest.Ask(t, plain, "a_ask", `{}`); !strings.HasPrefix(text, "refused: ") {
-		t.Errorf("a client that cannot be asked: %s", text)
+		t.Errorf("a client that cannot be asked: %s, want refused", text)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestPassNotifications(t *testing.T) {
 	silent, o2 := capableClient("bob")
 	other := connectHTTP(t, url, "2025-11-25", o2)
 	if text, _ := mcptest.Ask(t, other, "a_touch", `{"uri":"only://a"}`); text != "touched" {
-		t.Errorf("touch: %s", text)
+		t.Errorf("touch: %s, want touched", text)
 	}
 	if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // clients still do
 		t.Fatal(err)
@@ -95,14 +95,14 @@ func TestPassNotifications(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.CallTool(t.Context(), params); err != nil || h.count("log") != 3 {
-		t.Errorf("log messages below the level: %v: %q", err, h.all())
+		t.Errorf("log messages below the level: %v: %q; want 3 as before", err, h.all())
 	}
 	for _, uri := range []string{"only://b", "b://1/data"} {
 		if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
 			t.Fatal(err)
 		}
 		if text, _ := mcptest.Ask(t, other, "b_touch", `{"uri":"`+uri+`"}`); text != "touched" {
-			t.Errorf("touch: %s", text)
+			t.Errorf("touch: %s, want touched", text)
 		}
 		h.await(t, "updated "+uri)
 		if err := c.Unsubscribe(t.Context(), &sdk.UnsubscribeParams{URI: uri}); err != nil {
@@ -114,7 +114,7 @@ func TestPassNotifications(t *testing.T) {
 	})
 	h.await(t, "prompts")
 	if got, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "new"}); err != nil || got.Description != "new" {
-		t.Errorf("a new prompt: %+v, %v", got, err)
+		t.Errorf("a new prompt: %+v, %v; want new", got, err)
 	}
 	a.server.AddTool(&sdk.Tool{Name: "new", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
 		InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
@@ -137,10 +137,10 @@ func TestPassWithoutSessions(t *testing.T) {
 			c := connectHTTP(t, url, "2026-07-28", o)
 			if stateless {
 				if text, _ := mcptest.Ask(t, c, "a_input", `{}`); text != "s1 ann" {
-					t.Errorf("input: %s", text)
+					t.Errorf("input: %s, want s1 ann", text)
 				}
 			} else if text, failed := mcptest.Ask(t, c, "a_ask", `{}`); failed || !strings.HasPrefix(text, "refused: ") {
-				t.Errorf("a question of an older upstream: %s", text)
+				t.Errorf("a question of an older upstream: %s, want refused", text)
 			}
 			if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: "only://b"}); err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestPassWithoutSessions(t *testing.T) {
 				t.Errorf("clients are notified of resources that they have not subscribed to: %q, %q", h.all(), h2.all())
 			}
 			if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
-				t.Errorf("tell: %s", text)
+				t.Errorf("tell: %s, want told", text)
 			}
 		})
 	}
@@ -184,13 +184,13 @@ func TestPassWithoutUpstream(t *testing.T) {
 	b.front.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusBadGateway) })
 	list, err := c.ListPrompts(t.Context(), nil)
 	if err != nil || len(list.Prompts) < 2 {
-		t.Errorf("prompts without the lost upstream: %+v, %v", list, err)
+		t.Errorf("prompts without the lost upstream: %+v, %v; want at least 2", list, err)
 	}
 	if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://b"}); err == nil {
 		t.Error("a resource of the lost upstream was read")
 	}
 	if got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://a"}); err != nil || got.Contents[0].Text != "of a" {
-		t.Errorf("the other upstream: %+v, %v", got, err)
+		t.Errorf("the other upstream: %+v, %v; want of a", got, err)
 	}
 	if n := len(slices.Collect(a.server.Sessions())); n != 2 {
 		t.Errorf("%d sessions while the client is connected, want 2", n)
@@ -225,7 +225,7 @@ func TestPassRequestToDisconnectedClient(t *testing.T) {
 	}
 	close(closed)
 	if text, _ := mcptest.Ask(t, c, "a_tell", `{}`); text != "told" {
-		t.Errorf("the next call: %s", text)
+		t.Errorf("the next call: %s, want told", text)
 	}
 }
 
@@ -267,19 +267,19 @@ func TestPassSlowUpstream(t *testing.T) {
 	c := connectHTTP(t, s.http(t, reader), "2025-11-25", o)
 	if offered := c.InitializeResult().Capabilities; offered.Resources == nil || !offered.Resources.Subscribe ||
 		!offered.Resources.ListChanged {
-		t.Errorf("capabilities %+v", offered.Resources)
+		t.Errorf("capabilities %+v, want resources with subscribe and listChanged", offered.Resources)
 	}
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 2 {
-		t.Errorf("prompts before the upstream is ready: %+v, %v", list, err)
+		t.Errorf("prompts before the upstream is ready: %+v, %v; want 2", list, err)
 	}
 	if took := time.Since(started); took > mcptest.Patience/2 {
-		t.Errorf("the client was delayed by %v", took)
+		t.Errorf("the client was delayed by %v, want at most %v", took, mcptest.Patience/2)
 	}
 	close(b.open)
 	h.await(t, "prompts")
 	h.await(t, "resources")
 	if list, err := c.ListPrompts(t.Context(), nil); err != nil || len(list.Prompts) != 4 {
-		t.Errorf("prompts once the upstream is ready: %+v, %v", list, err)
+		t.Errorf("prompts once the upstream is ready: %+v, %v; want 4", list, err)
 	}
 }
 

@@ -43,37 +43,37 @@ func TestPassToolsOfSession(t *testing.T) {
 	}
 	if _, err := other.CallTool(t.Context(), &sdk.CallToolParams{Name: "sampler"}); err == nil ||
 		!strings.Contains(err.Error(), `unknown tool "sampler"`) {
-		t.Errorf("a call of a tool that is not listed: %v", err)
+		t.Errorf("a call of a tool that is not listed: %v, want unknown tool \"sampler\"", err)
 	}
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"tall"}`); failed {
-		t.Fatal(text)
+		t.Fatalf("grow: %s, want success", text)
 	}
 	h.await(t, "tools")
 	if got, want := toolsOf(t, c), "grow grown_tall sampler"; got != want {
 		t.Errorf("after grow the client sees %s, want %s", got, want)
 	}
 	if text, _ := mcptest.Ask(t, c, "grown_tall", `{}`); text != "I am tall" {
-		t.Errorf("the new tool: %s", text)
+		t.Errorf("the new tool: %s, want I am tall", text)
 	}
 	if text, _ := mcptest.Ask(t, c, "chain", `{"steps":[{"fn":"grown_tall"}],"lite":true}`); text != `"I am tall"` {
-		t.Errorf("the new tool in a chain: %s", text)
+		t.Errorf("the new tool in a chain: %s, want \"I am tall\"", text)
 	}
 	if text, _ := mcptest.Ask(t, c, "search", `{"query":"grown tall"}`); !strings.Contains(text, "g.grown_tall") {
-		t.Errorf("search: %s", text)
+		t.Errorf("search: %s, want g.grown_tall in it", text)
 	}
 	if got := toolsOf(t, other); got != "grow" {
 		t.Errorf("another client sees %s, want grow", got)
 	}
 	if text, _ := mcptest.Ask(t, other, "chain", `{"steps":[{"fn":"g.grown_tall"}]}`); !strings.Contains(text, "unknown_function") ||
 		strings.Contains(text, `"nearest":["g.grown_tall"`) {
-		t.Errorf("another client's chain: %s", text)
+		t.Errorf("another client's chain: %s, want unknown_function, and not g.grown_tall as nearest", text)
 	}
 	before := h.count("tools")
 	if text, failed := mcptest.Ask(t, c, "grow", `{"word":"written"}`); failed {
-		t.Fatal(text)
+		t.Fatalf("grow: %s, want success", text)
 	}
 	if text, _ := mcptest.Ask(t, c, "grow", `{"word":"wide"}`); !strings.Contains(text, "grows") {
-		t.Fatal(text)
+		t.Fatalf("grow: %s, want grows in it", text)
 	}
 	for h.count("tools") == before {
 		<-h.news

@@ -74,17 +74,17 @@ func TestQuestionInResult(t *testing.T) {
 	run, proof, _ := strings.Cut(state, ".")
 	otherRun, otherProof, _ := strings.Cut(another, ".")
 	if run == otherRun || proof == otherProof {
-		t.Errorf("%s and %s have the same run or proof", state, another)
+		t.Errorf("%s and %s have the same run or proof, want both different", state, another)
 	}
 	for name, test := range map[string]struct{ state, code string }{
-		"of another run": {run + "." + otherProof, "denied"},
-		"of no run":      {"ocq_" + "run_none." + proof, "token_expired"},
-		"cut":            {state[:len(state)-1], "denied"},
-		"without proof":  {run + ".", "denied"},
-		"without end":    {run, "denied"},
-		"empty":          {"ocq_", "denied"},
-		"longer":         {state + "A", "denied"},
-		"changed":        {run + "." + flipped(proof), "denied"},
+		"of another run":      {run + "." + otherProof, "denied"},
+		"of no run":           {"ocq_" + "run_none." + proof, "token_expired"},
+		"truncated":           {state[:len(state)-1], "denied"},
+		"without proof":       {run + ".", "denied"},
+		"without a separator": {run, "denied"},
+		"empty":               {"ocq_", "denied"},
+		"longer":              {state + "A", "denied"},
+		"changed":             {run + "." + flipped(proof), "denied"},
 	} {
 		t.Log(name)
 		wantRefusal(t, send(t, ann, "chain", createChain, test.state, accepted), test.code)
@@ -98,7 +98,7 @@ func TestQuestionInResult(t *testing.T) {
 		t.Fatalf("%d calls before an approval, want none", n)
 	}
 	if text := mcptest.TextOf(t, send(t, ann, "chain", createChain, state, accepted)); !gjson.Get(text, "ok").Bool() {
-		t.Fatal(text)
+		t.Fatalf("got %s, want success", text)
 	}
 	wantRefusal(t, send(t, ann, "chain", createChain, state, accepted), "token_expired")
 	wantRefusal(t, send(t, ann, "chain", createChain, another, declined), "denied")
@@ -127,7 +127,7 @@ func TestQuestionAnsweredTwice(t *testing.T) {
 			r := send(t, c, "chain", createChain, state, accepted)
 			if code := gjson.Get(mcptest.TextOf(t, r), "error.code").Str; code != "" && code != "busy" && code != "token_expired" &&
 				code != "denied" {
-				t.Errorf("unexpected code %s", code)
+				t.Errorf("code %s, want none, busy, token_expired or denied", code)
 			}
 		})
 	}

@@ -84,14 +84,14 @@ func TestReload(t *testing.T) {
 	s.shop.finish <- struct{}{}
 	<-changed
 	if text, failed := mcptest.Ask(t, client, "shop_fresh", `{}`); failed || text != "fresh" {
-		t.Errorf("the new function: %s", text)
+		t.Errorf("the new function: %s, want fresh", text)
 	}
 	text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo","args":{"text":"new"}}]}`)
 	if failed || gjson.Get(text, "usage.limit").Int() != 5000 || shop.calls.Load() != 1 {
-		t.Errorf("a chain: %s", text)
+		t.Errorf("a chain: %s, want limit 5000 and one call", text)
 	}
 	if text := <-running; gjson.Get(text, "result.said").Str != "old" || gjson.Get(text, "usage.limit").Int() != 10_000 {
-		t.Errorf("the call that was running: %s", text)
+		t.Errorf("the call that was running: %s, want old with limit 10000", text)
 	}
 	select {
 	case <-drained:
@@ -118,7 +118,7 @@ func TestReloadRefused(t *testing.T) {
 		}
 	}
 	if text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.echo"}]}`); failed || names(t, client) != before {
-		t.Errorf("after the refused reload: %s", text)
+		t.Errorf("after the refused reload: %s, want success, and the tools as before", text)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestManyReloads(t *testing.T) {
 					called <- struct{}{}
 				}
 				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`); failed {
-					t.Errorf("a call during reloads: %s", text)
+					t.Errorf("a call during reloads: %s, want success", text)
 				}
 			}
 		}()
@@ -185,7 +185,7 @@ func TestReloadReleasesConfiguration(t *testing.T) {
 	})
 	for _, client := range clients {
 		if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"shop.fresh"}]}`); failed || text != `"fresh"` {
-			t.Errorf("after the reload: %s", text)
+			t.Errorf("after the reload: %s, want \"fresh\"", text)
 		}
 	}
 }

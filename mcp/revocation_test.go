@@ -25,7 +25,7 @@ func TestRevokedBeforeCall(t *testing.T) {
 	headers["Mcp-Session-Id"] = r.Header.Get("Mcp-Session-Id")
 	const write = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{"steps":[{"fn":"shop.echo"}]}}}`
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, `said`) || s.shop.calls.Load() != 1 {
-		t.Fatal(body)
+		t.Fatalf("got %s, want said and one call", body)
 	}
 	meanwhile = func() { s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}}) }
 	if _, body := mcptest.Send(t, "POST", url, write, headers); !strings.Contains(body, "your rights have changed") ||
@@ -58,11 +58,11 @@ func TestRevokedDuringPassThrough(t *testing.T) {
 	select {
 	case <-started:
 	case body := <-answered:
-		t.Fatal(body)
+		t.Fatalf("answered before the call began: %s", body)
 	}
 	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{}})
 	if body := <-answered; !strings.Contains(body, `"error"`) {
-		t.Errorf("the revoked request was answered: %s", body)
+		t.Errorf("the revoked request was answered: %s, want an error", body)
 	}
 	<-ended
 }

@@ -45,7 +45,7 @@ func TestCallerLimits(t *testing.T) {
 		t.Errorf("a second call: got %s, want busy", text)
 	}
 	if text, failed := mcptest.Ask(t, connectAs(t, url, "eve", "2025-11-25"), "info", `{}`); failed {
-		t.Errorf("another caller: %s", text)
+		t.Errorf("another caller: %s, want success", text)
 	}
 	stop()
 	<-slow
@@ -68,7 +68,7 @@ func TestRightsChange(t *testing.T) {
 		}
 		response, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil || response.StatusCode != 200 {
-			t.Fatal(response, err)
+			t.Fatalf("got %v, %v; want status 200", response, err)
 		}
 		t.Cleanup(func() { response.Body.Close() })
 		ended := make(chan error, 1)
@@ -119,7 +119,7 @@ func TestStreamExpires(t *testing.T) {
 	// Send reads the stream to its end, when the token expires. On a very slow machine the token may have expired before.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(expiring.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
-		t.Errorf("status %d, the stream ended %v after the token expired: %s", r.StatusCode, late, body)
+		t.Errorf("status %d, the stream ended %v after the token expired: %s, want 200 or 401, not before it", r.StatusCode, late, body)
 	}
 	if r, _ := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 401 {
 		t.Errorf("a session with the expired token: status %d, want 401", r.StatusCode)

@@ -29,7 +29,7 @@ func TestUnusedToolsetsAreDropped(t *testing.T) {
 			Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})
 		client := connectAs(t, url, "new", statelessVersion)
 		if text, failed := mcptest.Ask(t, client, "a_session", `{}`); failed {
-			t.Fatal(text)
+			t.Fatalf("a_session: %s, want success", text)
 		}
 		client.Close()
 	}

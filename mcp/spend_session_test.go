@@ -53,17 +53,17 @@ func TestSessionSpending(t *testing.T) {
 			text, _ := mcptest.Ask(t, client, call.tool, args)
 			n := m.counter.Count([]byte(text), -1)
 			if m.tokens >= maximum && !fetches && n > smallAnswer {
-				r.Errorf("%s %s: %d tokens after %d of %d: %s", call.tool, args, n, m.tokens, maximum, text)
+				r.Errorf("%s %s: %d tokens after %d of %d, want at most %d: %s", call.tool, args, n, m.tokens, maximum, smallAnswer, text)
 			}
 			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= maximum && kind == "chain" &&
 				limit != smallAnswer || m.tokens < maximum && kind == "chain" && limit != 10_000 {
-				r.Errorf("%s: limit %d after %d", kind, limit, m.tokens)
+				r.Errorf("%s: limit %d after %d, want 200 if low, and for a chain %d from %d, before it 10000", kind, limit, m.tokens, smallAnswer, maximum)
 			}
 			if kind == "search" && !gjson.Get(text, "functions").Exists() {
-				r.Errorf("a search after %d: %s", m.tokens, text)
+				r.Errorf("a search after %d: %s, want functions", m.tokens, text)
 			}
 			if kind == "fetch" && gjson.Get(text, "result.items.#").Int() != 80 {
-				r.Errorf("a fetch after %d: %.200s", m.tokens, text)
+				r.Errorf("a fetch after %d: %.200s, want 80 items", m.tokens, text)
 			}
 			if kind == "info" && (gjson.Get(text, "session.tokens").Int() != int64(m.tokens) || gjson.Get(text, "session.maxTokens").Int() != maximum) {
 				r.Errorf("want session.tokens %d: %s", m.tokens, text)
@@ -71,10 +71,10 @@ func TestSessionSpending(t *testing.T) {
 			reports := sessionWarnings(text)
 			if due := m.due(); due > 0 && call.standard && kind != "low" {
 				if len(reports) != 1 || (due == 100) != strings.Contains(reports[0], "used up") {
-					r.Errorf("%s after %d, due %d: %q in %s", kind, m.tokens, due, reports, text)
+					r.Errorf("%s after %d, due %d: %q, want one, which says used up if 100 is due, in %s", kind, m.tokens, due, reports, text)
 				}
 			} else if len(reports) > 0 && (due == 0 || !call.standard) {
-				r.Errorf("%s after %d: %q", kind, m.tokens, reports)
+				r.Errorf("%s after %d: %q, want none", kind, m.tokens, reports)
 			}
 			if len(reports) > 0 {
 				m.reported = m.due()
@@ -144,12 +144,12 @@ func TestSessionSpendingConcurrently(t *testing.T) {
 	for range 40 {
 		if text, _ := mcptest.Ask(t, none, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":40}}]}`); sessionWarnings(text) != nil ||
 			gjson.Get(text, "result.items.#").Int() != 40 {
-			t.Fatalf("a client without a session: %.300s", text)
+			t.Fatalf("a client without a session: %.300s, want 40 items and no warning", text)
 		}
 	}
 	if text, _ := mcptest.Ask(t, none, "info", `{}`); gjson.Get(text,
 		"session").Raw != `{"tokens":0,"maxTokens":20000,"note":"this client has no session, so its use is not summed"}` {
-		t.Errorf("a client without a session: %s", text)
+		t.Errorf("a client without a session: %s, want a note that its use is not summed", text)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestSessionWarningHeld(t *testing.T) {
 	client := s.stdio(t, writer, nil)
 	if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.item.list","args":{"limit":80}}]}`); sessionWarnings(text) != nil ||
 		gjson.Get(text, "usage.tokens").Int() < 3375 {
-		t.Fatalf("the first call: %s", text)
+		t.Fatalf("the first call: %s, want no warning, and at least 3375 tokens", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -187,6 +187,6 @@ func TestSessionWarningHeld(t *testing.T) {
 		t.Errorf("the unread warning came %d times, want 1; then %d times, want 0", first, second)
 	}
 	if text, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(text, "session.tokens").Int() > 4050 {
-		t.Errorf("the session has used enough tokens for the next warning: %s", text)
+		t.Errorf("the session has used enough tokens for the next warning: %s, want at most 4050", text)
 	}
 }

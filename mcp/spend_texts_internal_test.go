@@ -65,14 +65,14 @@ func TestMayPass(t *testing.T) {
 		may     bool
 		maximum int
 	}{
-		"no bound":              {`{"content":["` + long + `"]}`, nil, true, 0},
-		"small":                 {`{"content":[]}`, nil, true, smallAnswer},
-		"large":                 {`{"content":["` + long + `"]}`, nil, false, smallAnswer},
-		"large, beside content": {`{"content":[],"_meta":"` + long + `"}`, nil, false, smallAnswer},
-		"asks for more":         {`{"resultType":"input_required","x":"` + long + `"}`, nil, true, smallAnswer},
-		"a small error":         {"", refusal("no", `{}`), true, smallAnswer},
-		"a long message":        {"", refusal(long, `{}`), false, smallAnswer},
-		"long data":             {"", refusal("no", `{"x":"`+long+`"}`), false, smallAnswer},
+		"no bound":                 {`{"content":["` + long + `"]}`, nil, true, 0},
+		"small":                    {`{"content":[]}`, nil, true, smallAnswer},
+		"large":                    {`{"content":["` + long + `"]}`, nil, false, smallAnswer},
+		"large outside of content": {`{"content":[],"_meta":"` + long + `"}`, nil, false, smallAnswer},
+		"asks for more":            {`{"resultType":"input_required","x":"` + long + `"}`, nil, true, smallAnswer},
+		"a small error":            {"", refusal("no", `{}`), true, smallAnswer},
+		"a long message":           {"", refusal(long, `{}`), false, smallAnswer},
+		"long data":                {"", refusal("no", `{"x":"`+long+`"}`), false, smallAnswer},
 	} {
 		c := &call{now: now, caller: &chain.Caller{MaxTotalTokens: test.maximum}}
 		if got := c.mayPass([]byte(test.raw), test.err); got != test.may {

@@ -98,7 +98,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {
 		probe := mcptest.TextOf(t, call(name, `{}`))
 		if m.counter.Count([]byte(probe), -1) > smallAnswer {
-			t.Errorf("%s: the probe is too large: %s", name, probe)
+			t.Errorf("%s: want a probe of at most %d tokens, got %s", name, smallAnswer, probe)
 		}
 		checkCounted(probe)
 		fetched := mcptest.TextOf(t, call("chain", fmt.Sprintf(`{"lite":true,"mode":"full","continuation_token":%q}`,
@@ -124,7 +124,7 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 	}
 	checkCounted(mcptest.TextOf(t, failed))
 	if got := mcptest.TextOf(t, call("a_ask", `{"by":"x"}`)); !strings.HasPrefix(got, "refused: ") {
-		t.Errorf("a question of the upstream: %s", got)
+		t.Errorf("a question of the upstream: %s, want refused", got)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestHelpWithinBudget(t *testing.T) {
 	for range 2 {
 		if text, _ := mcptest.Ask(t, small, "items", `{"action":"help","params":{"action":"get"}}`); !strings.Contains(text, "id: integer") &&
 			!strings.Contains(text, `"get"`) {
-			t.Errorf("help in 150 tokens: %s", text)
+			t.Errorf("help in 150 tokens: %s, want the action get", text)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestListChanged(t *testing.T) {
 			}
 			if surface == mcp.SurfaceChain {
 				if text, failed := mcptest.Ask(t, client, "chain", `{"lite":true,"steps":[{"fn":"late.come"}]}`); failed || text != "1" {
-					t.Errorf("the new function: %s", text)
+					t.Errorf("the new function: %s, want 1", text)
 				}
 				if names(t, client) != before || len(changed) > 0 {
 					t.Error("the list of tools changed, or the client was notified")

@@ -50,12 +50,12 @@ func TestInfoRuns(t *testing.T) {
 
 	alice := runsOf(t, clients["alice"])
 	if got := alice.Get("runs.#.chain").Raw; got != `["second-of-alice","first-of-alice"]` {
-		t.Errorf("alice's runs: %s", alice)
+		t.Errorf("alice's runs: %s, want second-of-alice and first-of-alice", alice)
 	}
 	failed := alice.Get("runs.0")
 	if failed.Get("status").Str != "failed" || failed.Get("key").Str != "mine" || failed.Get("code").Str == "" ||
 		!strings.HasPrefix(failed.Get("run").Str, "run_") {
-		t.Errorf("the failed run: %s", failed)
+		t.Errorf("the failed run: %s, want failed, key mine, a code and an id", failed)
 	}
 	if answer := clients["bob"].call(t, "chain", `{"resume":"`+failed.Get("run").Str+`"}`); !strings.Contains(answer, "token_expired") {
 		t.Errorf("bob resumes the run of alice: got %s, want token_expired", answer)
@@ -72,14 +72,14 @@ func TestInfoRuns(t *testing.T) {
 		}
 	}
 	if report := runsOf(t, clients["part"]); report.Get("runs").Raw != "[]" {
-		t.Errorf("a caller without runs: %s", report)
+		t.Errorf("a caller without runs: %s, want none", report)
 	}
 	hour := runsOf(t, clients["root"]).Get("lastHour")
 	if hour.Get("count").Int() != 4 || hour.Get("failures").Int() != 1 || hour.Get("callers.#").Int() != 3 ||
 		hour.Get(`functions.#(name="`+hidden.Spec.Name+`").count`).Int() != 1 {
-		t.Errorf("the last hour: %s", hour)
+		t.Errorf("the last hour: %s, want 4 runs of 3 callers, 1 failure, 1 of the hidden function", hour)
 	}
 	if report := runsOf(t, clients["narrowed"]); report.Get("runs.#").Int() != 1 || strings.Contains(report.Raw, hidden.Spec.Name) {
-		t.Errorf("a caller that may no longer use the function: %s", report)
+		t.Errorf("a caller that may no longer use the function: %s, want one run, and no hidden function", report)
 	}
 }

@@ -32,6 +32,6 @@ func TestSearchFaults(t *testing.T) {
 	}
 	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", 4096/6)+`"}`); failed ||
 		!strings.Contains(text, "shop.item.list") {
-		t.Errorf("a query of the maximum length: %s", text)
+		t.Errorf("a query of the maximum length: %s, want shop.item.list in it", text)
 	}
 }

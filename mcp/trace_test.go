@@ -32,15 +32,15 @@ func TestTrace(t *testing.T) {
 	}
 	call(nil)
 	if got := <-traces; got != [3]string{"info", "00-aa-01-00", ""} {
-		t.Errorf("by the header: %q", got)
+		t.Errorf("by the header: %q, want info and 00-aa-01-00", got)
 	}
 	call(sdk.Meta{"traceparent": "00-bb-02-01", "tracestate": "a=b"})
 	if got := <-traces; got != [3]string{"info", "00-bb-02-01", "a=b"} {
-		t.Errorf("by the message: %q", got)
+		t.Errorf("by the message: %q, want info, 00-bb-02-01 and a=b", got)
 	}
 	overStdio := s.stdio(t, reader, nil)
 	mcptest.Ask(t, overStdio, "info", `{}`)
 	if got := <-traces; got != [3]string{"info", "", ""} {
-		t.Errorf("over stdio: %q", got)
+		t.Errorf("over stdio: %q, want info and no trace", got)
 	}
 }

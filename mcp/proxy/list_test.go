@@ -88,7 +88,7 @@ func TestListsAreNotStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		if retained := len(s.routes) + len(s.pages); (retained > 0) != (len(upstreams) > 1) {
-			t.Errorf("upstreams %s: stored routes %v and pages %v", names, s.routes, s.pages)
+			t.Errorf("upstreams %s: stored routes %v and pages %v, want any: %t", names, s.routes, s.pages, len(upstreams) > 1)
 		}
 	}
 }

@@ -60,10 +60,10 @@ func TestBodyBytesPerCaller(t *testing.T) {
 					t.Errorf("%d messages of the caller itself are refused, want 1", n)
 				}
 				if n := refusedBodies(t, url, "eve", half/2, 4<<20); (n == 0) != (access.Callers != nil) {
-					t.Errorf("%d messages of another caller are refused; with tokens: %t", n, access.Callers != nil)
+					t.Errorf("%d messages of another caller are refused, want none: %t", n, access.Callers != nil)
 				}
 				if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, headers); r.StatusCode != 200 {
-					t.Errorf("a small message: %d %s", r.StatusCode, body)
+					t.Errorf("a small message: %d %s, want 200", r.StatusCode, body)
 				}
 				for _, conn := range conns {
 					conn.Close()

@@ -39,7 +39,7 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 					t.Errorf("while the large message waits, %d others are refused, want 1", n)
 				}
 				if body := <-send("bob", "shop.item.list", ""); !strings.Contains(body, "said") {
-					t.Errorf("the small message: %s", body)
+					t.Errorf("the small message: %s, want said", body)
 				}
 				if synctest.Wait(); len(s.shop.started) > 0 {
 					t.Error("the large message was handled without a slot")
@@ -53,7 +53,7 @@ func TestLargeMessagesNeedASlot(t *testing.T) {
 				<-slot
 				s.shop.finish <- struct{}{}
 				if body := <-large; !strings.Contains(body, "late") {
-					t.Errorf("the large message: %s", body)
+					t.Errorf("the large message: %s, want late", body)
 				}
 			})
 		})

@@ -42,13 +42,13 @@ func TestRepeatedRequestID(t *testing.T) {
 	}
 	s.shop.finish <- struct{}{}
 	if text := <-first; !strings.Contains(text, "late") {
-		t.Errorf("the first call: %s", text)
+		t.Errorf("the first call: %s, want late", text)
 	}
 	go send() // it has ended: its id is free
 	<-s.shop.started
 	s.shop.finish <- struct{}{}
 	if text := <-first; !strings.Contains(text, "late") {
-		t.Errorf("a later call with the same id: %s", text)
+		t.Errorf("a later call with the same id: %s, want late", text)
 	}
 }
 
@@ -58,6 +58,6 @@ func TestNoSessionTimeout(t *testing.T) {
 	s := serve(t, func(o *transport.Options) { o.SessionTimeout = -time.Second })
 	post := inSession(t, s, accepted)
 	if status, text := post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"chain","arguments":{}}}`); status != http.StatusOK || s.Stats().Sessions != 1 {
-		t.Errorf("status %d, %d sessions: %s", status, s.Stats().Sessions, text)
+		t.Errorf("status %d, %d sessions, want 200 and 1: %s", status, s.Stats().Sessions, text)
 	}
 }

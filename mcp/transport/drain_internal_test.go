@@ -47,7 +47,7 @@ func TestDrainAdmitted(t *testing.T) {
 		<-ctx.Done()
 		if f, ok := fault.As(context.Cause(ctx)); !ok || f.Code != fault.Cancelled || !strings.HasPrefix(f.Message,
 			"the server is shutting down: ") {
-			t.Errorf("the cause of the canceled call: %v", context.Cause(ctx))
+			t.Errorf("the cause of the canceled call: %v, want cancelled: the server is shutting down", context.Cause(ctx))
 		}
 		end()
 		<-drained

@@ -62,7 +62,7 @@ func TestShutdownAnswers503(t *testing.T) {
 				running.Go(func() {
 					if r, text := send(`"slow"`, "tools/call", `"name":"chain","arguments":{"steps":[{"fn":"shop.slow"}]}`); r.StatusCode != 200 ||
 						!strings.Contains(text, "cancelled") {
-						t.Errorf("the call that was running: %d %s", r.StatusCode, text)
+						t.Errorf("the call that was running: %d %s, want 200 and cancelled", r.StatusCode, text)
 					}
 				})
 				<-s.shop.started
@@ -81,15 +81,15 @@ func TestShutdownAnswers503(t *testing.T) {
 					}
 					if r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`,
 						headers); r.StatusCode != http.StatusAccepted {
-						t.Errorf("a notification: %d %s", r.StatusCode, text)
+						t.Errorf("a notification: %d %s, want 202", r.StatusCode, text)
 					}
 				} else {
 					if r.StatusCode != 200 || !strings.Contains(text, `\"unavailable\"`) ||
 						!strings.Contains(text, "the server is shutting down: nothing of this call was run") {
-						t.Errorf("a call in the session: %d %s", r.StatusCode, text)
+						t.Errorf("a call in the session: %d %s, want 200, unavailable, and that nothing was run", r.StatusCode, text)
 					}
 					if r, text = send("8", "tools/list", ""); r.StatusCode != 200 {
-						t.Errorf("a list in the session: %d %s", r.StatusCode, text)
+						t.Errorf("a list in the session: %d %s, want 200", r.StatusCode, text)
 					}
 				}
 				r, text = mcptest.Send(t, "POST", url, mcptest.Hello, nil)
@@ -99,7 +99,7 @@ func TestShutdownAnswers503(t *testing.T) {
 				}
 				if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "",
 					nil); r.StatusCode != http.StatusServiceUnavailable {
-					t.Errorf("/readyz: %d %s", r.StatusCode, text)
+					t.Errorf("/readyz: %d %s, want 503", r.StatusCode, text)
 				}
 				if s.Stats().Calls != 1 {
 					t.Errorf("%d calls are running, want 1", s.Stats().Calls)
@@ -117,7 +117,7 @@ func wantShutdown503(t *testing.T, r *http.Response, text, id string) {
 		r.Header.Get("Content-Type") != "application/json" ||
 		m.Get("jsonrpc").Str != "2.0" || m.Get("id").Raw != id || m.Get("error.code").Int() != -32000 ||
 		!strings.HasPrefix(m.Get("error.message").Str, "the server is shutting down: ") {
-		t.Errorf("not the answer of a shutdown: %d %v %s", r.StatusCode, r.Header, text)
+		t.Errorf("got %d %v %s, want 503, Retry-After 1, a connection that closes, and error -32000 for id %s", r.StatusCode, r.Header, text, id)
 	}
 }
 
@@ -129,18 +129,18 @@ func TestOpenConnectionDuringShutdown(t *testing.T) {
 		url := s.inMemory(t, &transport.Access{Anyone: *anyone})
 		body, headers := statelessCall("1", "tools/list", "")
 		if r, text := mcptest.Send(t, "POST", url, body, headers); r.StatusCode != http.StatusOK {
-			t.Fatalf("%d %s", r.StatusCode, text)
+			t.Fatalf("status %d, want 200: %s", r.StatusCode, text)
 		}
 		headers["Content-Type"] = "application/json"
 		conn := dial(t, url, "POST", transport.Path, headers, len(body)) // accepted before the next one is
 		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "",
 			mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
-			t.Fatalf("%d %s", r.StatusCode, text)
+			t.Fatalf("status %d, want 200: %s", r.StatusCode, text)
 		}
 		silent := mcptest.Dial(t, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), transport.Path))
 		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "",
 			mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
-			t.Fatalf("%d %s", r.StatusCode, text)
+			t.Fatalf("status %d, want 200: %s", r.StatusCode, text)
 		}
 		s.shutdown()
 		polltest.Until(t, "the server is closing", func() bool { return s.Stats().Closing })

@@ -62,7 +62,7 @@ func TestLineReader(t *testing.T) {
 		codes = append(codes, gjson.Get(line, "id").Raw+":"+gjson.Get(line, "error.code").Raw)
 	}
 	if got := strings.Join(codes, " "); got != "null:-32700 null:-32600 7:-32600" {
-		t.Errorf("answered the errors %s", got)
+		t.Errorf("answered the errors %s, want null:-32700 null:-32600 7:-32600", got)
 	}
 }
 

@@ -104,7 +104,7 @@ func openStream(t *testing.T, url, token string) <-chan struct{} {
 	}
 	response, err := mcptest.TransportTo(r.URL.Host).RoundTrip(r)
 	if err != nil || response.StatusCode != 200 {
-		t.Fatal(response, err)
+		t.Fatalf("got %v, %v; want status 200", response, err)
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -55,6 +55,6 @@ func TestPlainAddress(t *testing.T) {
 		}
 	}
 	if from := (&remote{"@", []string{"1.1.1.1, 2.2.2.2", ",3.3.3.3"}}); from.forwardedFor() != "1.1.1.1, 2.2.2.2, 3.3.3.3" {
-		t.Errorf("several X-Forwarded-For headers: %s", from.forwardedFor())
+		t.Errorf("several X-Forwarded-For headers: %s, want 1.1.1.1, 2.2.2.2, 3.3.3.3", from.forwardedFor())
 	}
 }

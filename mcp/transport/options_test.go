@@ -18,7 +18,7 @@ func TestReplicaName(t *testing.T) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 		if err := (&transport.Options{Replica: name}).ApplyDefaults(); (err == nil) != (name == want) {
-			t.Errorf("Options.Replica %q: %v", name, err)
+			t.Errorf("Options.Replica %q: %v, want success %t", name, err, name == want)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestRefusedRemote(t *testing.T) {
 	}
 	hosts := strings.Join(logged.lines("refused"), "\n")
 	if !strings.Contains(hosts, "reason=host remote=127.0.0.1 forwarded=203.0.113.9 error=") {
-		t.Errorf("the log of the refused host: %s", hosts)
+		t.Errorf("the log of the refused host: %s, want reason, remote 127.0.0.1 and forwarded 203.0.113.9", hosts)
 	}
 	if text := logged.String(); strings.Contains(text, "s3cr3t") {
 		t.Errorf("the log shows a token:\n%s", text)
@@ -138,7 +138,7 @@ func TestRefusedTokensDoNotFillLog(t *testing.T) {
 	for range 5 {
 		for token, status := range map[string]int{"unknowable": 503, "junk": 401, "ann": 200} {
 			if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer " + token}); r.StatusCode != status {
-				t.Errorf("%s: %d %s", token, r.StatusCode, body)
+				t.Errorf("%s: %d %s, want %d", token, r.StatusCode, body, status)
 			}
 		}
 	}

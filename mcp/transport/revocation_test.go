@@ -47,7 +47,7 @@ func TestKeyRevokedDuringCall(t *testing.T) {
 					case <-time.After(50 * time.Millisecond):
 					}
 					if _, _, immediate := k.counts(); (immediate > 0) != (name != "by itself") {
-						t.Errorf("%d immediate refreshes", immediate)
+						t.Errorf("%d immediate refreshes, want any: %t", immediate, name != "by itself")
 					}
 					k.revoke("bob")
 					s.RecheckCallers()
@@ -65,7 +65,7 @@ func TestNoKeyRefreshWhenIdle(t *testing.T) {
 		s, k := serve(t, nil), newKeyring()
 		url := s.inMemory(t, &transport.Access{Callers: k})
 		if r, body := mcptest.Send(t, "POST", url, mcptest.Hello, mcptest.Header{"Authorization": "Bearer ann"}); r.StatusCode != 200 {
-			t.Fatal(body)
+			t.Fatalf("status %d, want 200: %s", r.StatusCode, body)
 		}
 		time.Sleep(time.Minute)
 		if _, refreshes, _ := k.counts(); refreshes != 0 {
@@ -122,7 +122,7 @@ func TestTokenExpiresDuringCall(t *testing.T) {
 		k.revoke("ann")
 		s.RecheckCallers()
 		if body := await(t, "the end of the call after its key is revoked", answered); !strings.Contains(body, "cancelled") {
-			t.Error(body)
+			t.Errorf("got %s, want cancelled", body)
 		}
 	})
 }

@@ -28,18 +28,18 @@ func TestSessionTimeout(t *testing.T) {
 				time.Sleep(3 * time.Hour)
 				s.shop.finish <- struct{}{}
 				if text := <-answered; !strings.Contains(text, "late") {
-					t.Errorf("a call of three hours: %s", text)
+					t.Errorf("a call of three hours: %s, want late", text)
 				}
 				for range 3 {
 					time.Sleep(59 * time.Minute)
 					if status, text := post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"chain","arguments":{}}}`); status != http.StatusOK {
-						t.Errorf("a call before the timeout: %d %s", status, text)
+						t.Errorf("a call before the timeout: %d %s, want 200", status, text)
 					}
 				}
 				time.Sleep(61 * time.Minute)
 				synctest.Wait()
 				if status, text := post(`{"jsonrpc":"2.0","id":4,"method":"ping"}`); status != http.StatusNotFound || s.Stats().Sessions != 0 {
-					t.Errorf("after the timeout: %d %s, %d sessions", status, text, s.Stats().Sessions)
+					t.Errorf("after the timeout: %d %s, %d sessions; want 404 and none", status, text, s.Stats().Sessions)
 				}
 			})
 		})

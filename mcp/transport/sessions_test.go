@@ -98,14 +98,14 @@ func TestShutdown(t *testing.T) {
 					defer close(ended)
 					text, failed := mcptest.Ask(t, client, "chain", `{"steps":[{"fn":"shop.slow"}]}`)
 					if took := time.Since(began); !failed || gjson.Get(text, "error.code").Str != "cancelled" || took != time.Minute {
-						t.Errorf("the running chain after %v: %s", took, text)
+						t.Errorf("the running chain after %v: %s, want cancelled after 1m", took, text)
 					}
 				}()
 				<-s.shop.started
 				s.shutdown()
 				synctest.Wait()
 				if text, failed := mcptest.Ask(t, client, "info", `{}`); !failed || gjson.Get(text, "error.code").Str != "unavailable" {
-					t.Errorf("a new call: %s", text)
+					t.Errorf("a new call: %s, want unavailable", text)
 				}
 				<-ended
 			})
@@ -121,7 +121,7 @@ func TestMissingSessionID(t *testing.T) {
 		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"info","arguments":{}}}`,
 			mcptest.Header{"Mcp-Protocol-Version": "2025-11-25"})
 		if r.StatusCode != http.StatusBadRequest || !strings.Contains(text, "Mcp-Session-Id is missing: begin with initialize") {
-			t.Errorf("%s: %d %s", method, r.StatusCode, text)
+			t.Errorf("%s: %d %s, want 400: Mcp-Session-Id is missing", method, r.StatusCode, text)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestSlowReader(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				if took := time.Since(began); !errors.Is(err, io.EOF) || got.String() != text || took < 4*time.Minute {
-					t.Errorf("read %d of %d bytes after %v: %v", got.Len(), len(text), took, err)
+					t.Errorf("read %d of %d bytes after %v: %v, want all of them after at least 4m, and EOF", got.Len(), len(text), took, err)
 				}
 			})
 		})

@@ -45,7 +45,7 @@ func TestMetaOfRawResults(t *testing.T) {
 		plain, err := json.Marshal(&result{body: json.RawMessage(body)})
 		var compact bytes.Buffer
 		if json.Compact(&compact, []byte(body)) != nil || err != nil || string(plain) != compact.String() {
-			t.Errorf("%s: without _meta: got %s (%v)", body, plain, err)
+			t.Errorf("%s: without _meta: got %s (%v), want %s", body, plain, err, compact.String())
 		}
 	}
 }

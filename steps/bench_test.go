@@ -25,7 +25,7 @@ func BenchmarkCall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if result, err := call(ctx, args); err != nil || len(result) != 1 {
-					b.Fatal(err)
+					b.Fatalf("got %s, %v; want one byte", result, err)
 				}
 			}
 		})

@@ -71,7 +71,7 @@ func TestCallWithEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.Call(ctx, nil); fault.CodeOf(err) != fault.Cancelled || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want cancelled", err)
 	}
 }
 
@@ -83,17 +83,17 @@ func TestCallGoexitAndPanic(t *testing.T) {
 		return nil, nil
 	})
 	if _, err := e.Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want internal", err)
 	}
 	r := registry(t, functions("a.b")...).Wrap(func(*Spec, Call) Call {
 		return func(context.Context, []byte) ([]byte, error) { panic("in the wrapper") }
 	}).Wrap(func(_ *Spec, next Call) Call { return next })
 	if _, err := r.All()[0].Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want internal", err)
 	}
 	empty := registry(t, functions("a.b")...).Wrap(func(*Spec, Call) Call { return answering("", nil) })
 	if _, err := empty.All()[0].Call(t.Context(), nil); fault.CodeOf(err) != fault.Internal {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want internal", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestPromptFunctions(t *testing.T) {
 	for name, prompt := range map[string]bool{"a.prompt": true, "a.other": false} {
 		entry, _ := r.Resolve(name)
 		if _, err := entry.Call(t.Context(), nil); err != nil || (ranOn == goroutine()) != prompt {
-			t.Errorf("%s ran on %s, its caller on %s: %v", name, ranOn, goroutine(), err)
+			t.Errorf("%s ran on %s, its caller on %s: %v, want the same: %t", name, ranOn, goroutine(), err, prompt)
 		}
 	}
 }

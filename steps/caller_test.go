@@ -48,7 +48,7 @@ func TestAllows(t *testing.T) {
 	} {
 		r := steps.Rights{Tier: test.tier, Functions: test.functions}
 		if got := r.Allows(&test.spec); got != test.want {
-			t.Errorf("%v allows %q with tier %v: got %t", r, test.spec.Name, test.spec.MinimumTier(), got)
+			t.Errorf("%v allows %q with tier %v: got %t, want %t", r, test.spec.Name, test.spec.MinimumTier(), got, test.want)
 		}
 	}
 }
@@ -56,13 +56,13 @@ func TestAllows(t *testing.T) {
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	if all, faults := steps.Patterns(nil); all != "" || len(faults) > 0 {
-		t.Errorf("Patterns(nil) = %q, %v", all, faults)
+		t.Errorf("Patterns(nil) = %q, %v, want none", all, faults)
 	}
 	if two, faults := steps.Patterns([]string{"b.*", "a"}); two != "b.* a" || len(faults) > 0 {
 		t.Errorf("got %q, %v, want \"b.* a\"", two, faults)
 	}
 	if _, faults := steps.Patterns([]string{}); len(faults) != 1 || faults[0].At != "" {
-		t.Error(faults)
+		t.Errorf("Patterns of an empty list: %v, want one fault of the list", faults)
 	}
 	_, faults := steps.Patterns([]string{"a", "", "a b", strings.Repeat("a", 257), "a\x00", "\xff", "*"})
 	var positions []string
@@ -80,6 +80,6 @@ func TestUnused(t *testing.T) {
 	unused := r.Unused([]string{"fs.cat", "net.device.list"}, []string{"gone"})
 	if len(unused) != 1 || unused[0].At != "/1" || unused[0].Code != fault.UnknownFunction ||
 		!slices.Contains(unused[0].Nearest, "net.device.list") {
-		t.Error(unused)
+		t.Errorf("Unused = %v, want unknown_function at /1 with net.device.list as nearest", unused)
 	}
 }

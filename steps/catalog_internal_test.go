@@ -15,10 +15,10 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) { wraps++; return r, nil }}, a, b)
 	first := c.Registry()
 	if got := names(first); got != "a.one" {
-		t.Fatalf("got functions %s", got)
+		t.Fatalf("got functions %s, want a.one", got)
 	}
 	if c.Registry() != first || wraps != 2 {
-		t.Errorf("the registry was built again without a change (%d wraps)", wraps)
+		t.Errorf("a new registry without a change, or %d wraps, want 2", wraps)
 	}
 	one, _ := first.Resolve("a.one")
 	starting := c.Starting()
@@ -40,7 +40,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	}
 	second := c.Registry()
 	if got := names(second); got != "a.one b.three b.two" {
-		t.Errorf("got functions %s", got)
+		t.Errorf("got functions %s, want a.one b.three b.two", got)
 	}
 	if compiled, _ := second.Resolve("a.one"); compiled.compiledFunction != one.compiledFunction {
 		t.Error("an unchanged function was compiled again")
@@ -50,7 +50,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	}
 	b.become(StateRetrying, fault.New(fault.Unavailable, "exit status 1"), "two")
 	if got := names(c.Registry()); got != "a.one b.two" {
-		t.Errorf("got functions %s", got)
+		t.Errorf("got functions %s, want a.one b.two", got)
 	}
 	if f := Unavailable(c, "b.three"); f == nil || !strings.Contains(f.Message, "exit status 1") {
 		t.Errorf("Unavailable(b.three) = %v, want the cause", f)
@@ -63,7 +63,7 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 	}
 	infos := c.Sources()
 	if len(infos) != 2 || infos[0].State != StateReady || infos[1].State != StateRetrying || !infos[1].Functions["b.two"] {
-		t.Errorf("got sources %+v", infos)
+		t.Errorf("got sources %+v, want a ready and b retrying, with b.two of b", infos)
 	}
 	for range 2 {
 		if err := c.Close(); err != nil || a.closed != 1 || b.closed != 1 {

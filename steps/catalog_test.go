@@ -92,14 +92,14 @@ func TestCatalogNameClash(t *testing.T) {
 	settings := mustSettings(t, Setting{Pattern: "b.two", Rename: ptr("a.one")}, Setting{Pattern: "b.hidden", Hide: ptr(true)})
 	c, warnings := newCatalog(t, &CatalogOptions{Settings: settings}, a, b)
 	if got := names(c.Registry()); got != "a.one a.same" {
-		t.Errorf("got functions %s", got)
+		t.Errorf("got functions %s, want a.one a.same", got)
 	}
 	if len(*warnings) != 3 {
 		t.Errorf("got warnings %q, want 3", *warnings)
 	}
 	b.become(StateReady, nil, "two", "hidden")
 	if c.Registry(); len(*warnings) != 3 {
-		t.Errorf("warned again: %q", *warnings)
+		t.Errorf("warned again: %q, want 3 as before", *warnings)
 	}
 	// The name moves to the other source when its function disappears, and back to the first when it returns.
 	a.become(StateReady, nil)

@@ -83,10 +83,10 @@ func TestSharedCallHidesCause(t *testing.T) {
 			first, second := <-errs[false], <-errs[true]
 			if !contains(first, "secret") || contains(second, "secret") || !contains(second, "the source \"away\" is unavailable") ||
 				fault.CodeOf(second) != fault.Unavailable {
-				t.Errorf("hiding first %t: with causes got %v, without got %v", hidingFirst, first, second)
+				t.Errorf("hiding first %t: with causes got %v, without got %v; want secret only with causes", hidingFirst, first, second)
 			}
 			if len(logged) != 1 || logged[0] != "away: cannot start /opt/secret" {
-				t.Errorf("got log %q", logged)
+				t.Errorf("got log %q, want away: cannot start /opt/secret", logged)
 			}
 		})
 	}
@@ -119,17 +119,17 @@ func TestViewWithoutCauses(t *testing.T) {
 		for i := range 3 { // the state stays the same
 			if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || contains(one.Error, "secret") ||
 				!contains(one.Error, "the source \"away\" is unavailable; the operator's log has the cause") {
-				t.Errorf("%d: without causes: since %v, %v", i, one.Since, one.Error)
+				t.Errorf("%d: without causes: since %v, %v, want %v, no secret and the hint at the log", i, one.Since, one.Error, deadline)
 			}
 			if one := view.Sources()[0]; !one.Since.Equal(deadline) || !contains(one.Error, "secret") {
-				t.Errorf("%d: with causes: since %v, %v", i, one.Since, one.Error)
+				t.Errorf("%d: with causes: since %v, %v, want %v and secret", i, one.Since, one.Error, deadline)
 			}
 			if f := steps.Unavailable(hiding, "away.x"); contains(f, "secret") || !contains(f, `the source "away" is retrying`) ||
 				!contains(f, "; the operator's log has the cause") {
-				t.Errorf("%d: the fault without causes is %v", i, f)
+				t.Errorf("%d: the fault without causes is %v, want retrying without secret, and the hint at the log", i, f)
 			}
 			if f := steps.Unavailable(view, "away.x"); !contains(f, `the source "away" is retrying: cannot start /opt/`) {
-				t.Errorf("%d: the fault with causes is %v", i, f)
+				t.Errorf("%d: the fault with causes is %v, want retrying: cannot start /opt/", i, f)
 			}
 			source.become(steps.Status{State: steps.StateRetrying, Error: unreachable("another secret")})
 			time.Sleep(time.Minute)
@@ -140,7 +140,7 @@ func TestViewWithoutCauses(t *testing.T) {
 		}
 		source.become(steps.Status{State: steps.StateFailed, Error: unreachable("secret"), Since: deadline})
 		if one := hiding.Sources()[0]; !one.Since.Equal(deadline) || !contains(one.Error, "the source \"away\" is unavailable") {
-			t.Errorf("failed source: since %v, %v", one.Since, one.Error)
+			t.Errorf("failed source: since %v, %v, want %v and unavailable", one.Since, one.Error, deadline)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestHideCauseOfTimeout(t *testing.T) {
 		if contains(got, "secret") || !contains(got, "the source \"away\" did not answer in time") || !contains(got, "; the operator's log") ||
 			contains(got, "not known") != (outcome == fault.SentUnknown) || got.Err != nil ||
 			got.Code != fault.Timeout || got.Outcome != outcome || logged != 1 {
-			t.Errorf("outcome %q: got %v, logged %d times", outcome, got, logged)
+			t.Errorf("outcome %q: got %v, logged %d times, want its code and outcome without secret, and once", outcome, got, logged)
 		}
 		logged = 0
 	}
@@ -185,6 +185,6 @@ func TestHideCauseOfTimeout(t *testing.T) {
 	defer cancel()
 	got := steps.HideCause(expired, "away", fault.New(fault.Timeout, "secret.internal had not answered"))
 	if contains(got, "secret") || contains(got, "log") || !contains(got, "the source \"away\" did not answer in time") || logged > 0 {
-		t.Errorf("the call's own timeout: got %v, logged %d times", got, logged)
+		t.Errorf("the call's own timeout: got %v, logged %d times, want neither secret nor log, and none", got, logged)
 	}
 }

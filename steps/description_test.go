@@ -26,7 +26,7 @@ func TestLongDescription(t *testing.T) {
 		}
 		got := r.All()[0].Spec().Description
 		if len(got) != test.want || !utf8.ValidString(got) || strings.HasSuffix(got, "…") != (len(test.description) > schema.MaxDescription) {
-			t.Errorf("%d bytes were cut to %d: …%s", len(test.description), len(got), got[len(got)-10:])
+			t.Errorf("%d bytes were truncated to %d, want %d: …%s", len(test.description), len(got), test.want, got[len(got)-10:])
 		}
 	}
 }

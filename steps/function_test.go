@@ -13,13 +13,13 @@ func TestParseEffectAndTier(t *testing.T) {
 	for word, want := range map[string]steps.Effect{"write": steps.Write, "read": steps.Read, "destroy": steps.Destroy} {
 		got, err := steps.ParseEffect(word)
 		if err != nil || got != want || got.String() != word {
-			t.Errorf("ParseEffect(%q) = %v, %v", word, got, err)
+			t.Errorf("ParseEffect(%q) = %v, %v, want %v", word, got, err, want)
 		}
 	}
 	for word, want := range map[string]steps.Tier{"read": steps.TierRead, "read_write": steps.TierReadWrite, "admin": steps.TierAdmin} {
 		got, err := steps.ParseTier(word)
 		if err != nil || got != want || got.String() != word {
-			t.Errorf("ParseTier(%q) = %v, %v", word, got, err)
+			t.Errorf("ParseTier(%q) = %v, %v, want %v", word, got, err, want)
 		}
 	}
 	for _, word := range []string{"", "Read", "none", "readwrite", "write "} {

@@ -36,7 +36,7 @@ func TestExponentialValidation(t *testing.T) {
 			t.Parallel()
 			e := calling(t, text, nil, answering(`1`, nil))
 			if _, err := e.Call(t.Context(), []byte(nested(40))); fault.CodeOf(err) != fault.LimitExceeded {
-				t.Errorf("got %v", err)
+				t.Errorf("got %v, want limit_exceeded", err)
 			}
 			if faults := e.Check([]byte(nested(40)), []schema.Unknown{{At: "/x"}}); faults != nil {
 				t.Errorf("Check reports %v, want nothing", faults)
@@ -49,7 +49,7 @@ func TestExponentialValidation(t *testing.T) {
 			}
 			// The stopped validation does not affect the next call.
 			if _, err := e.Call(t.Context(), []byte(`{"a":{},"x":1}`)); fault.CodeOf(err) == fault.LimitExceeded {
-				t.Errorf("a small call after a stopped validation: %v", err)
+				t.Errorf("a small call after a stopped validation: %v, want anything but limit_exceeded", err)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestMaxDepth(t *testing.T) {
 			t.Errorf("call with arguments %d deep: got %v, want %q", depth, err, want)
 		}
 		if faults := e.Check([]byte(nested(depth)), nil); (len(faults) > 0) != (want != "") {
-			t.Errorf("Check of arguments %d deep: got %v", depth, faults)
+			t.Errorf("Check of arguments %d deep: got %v, want faults: %t", depth, faults, want != "")
 		}
 	}
 	for depth, want := range map[int]fault.Code{schema.MaxResultDepth: "", schema.MaxResultDepth + 1: fault.Internal} {

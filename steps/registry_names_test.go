@@ -37,14 +37,14 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("index", func(b *testing.B) {
 		for b.Loop() {
 			if x := newIndex(names); len(x.bySpelling()) < len(names) {
-				b.Fatal("too few spellings")
+				b.Fatalf("%d spellings, want at least %d", len(x.bySpelling()), len(names))
 			}
 		}
 	})
 	b.Run("view", func(b *testing.B) {
 		for b.Loop() {
 			if v := r.View(func(s *Spec) bool { return s.Source() == "source1" }); v.Len() != 200 {
-				b.Fatal(v.Len())
+				b.Fatalf("%d functions, want 200", v.Len())
 			}
 		}
 	})
@@ -67,7 +67,7 @@ func TestRegistryRejects(t *testing.T) {
 	for name, fns := range tests {
 		r, err := NewRegistry(fns, nil)
 		if fault.CodeOf(err) != fault.BadRequest || r != nil {
-			t.Errorf("NewRegistry accepts %s: %v, %v", name, r, err)
+			t.Errorf("NewRegistry of %s: %v, %v, want bad_request", name, r, err)
 		}
 	}
 	if _, err := registry(t, functions("a.b")...).With(functions("a.b")...); fault.CodeOf(err) != fault.BadRequest {

@@ -67,9 +67,9 @@ func TestResolve(t *testing.T) {
 		if listed, ambiguous := strings.CutPrefix(test.want, "?"); ambiguous || test.want == "" {
 			f, _ := fault.As(err)
 			if f == nil || f.Code != fault.UnknownFunction || got != nil {
-				t.Errorf("Resolve(%q) = %v, %v", test.name, got, err)
+				t.Errorf("Resolve(%q) = %v, %v, want unknown_function", test.name, got, err)
 			} else if strings.Join(f.Available, ",") != listed || ambiguous && len(f.Nearest) == 0 {
-				t.Errorf("Resolve(%q) lists %v, nearest %v", test.name, f.Available, f.Nearest)
+				t.Errorf("Resolve(%q) lists %v, nearest %v, want %s", test.name, f.Available, f.Nearest, listed)
 			}
 			continue
 		}
@@ -80,7 +80,7 @@ func TestResolve(t *testing.T) {
 	_, err := r.Resolve("fs.grp")
 	if f, _ := fault.As(err); len(f.Nearest) == 0 || f.Nearest[0] != "fs.grep" || len(f.Nearest) > 3 ||
 		!strings.Contains(f.Message, "fs.grep") {
-		t.Errorf("the fault does not suggest fs.grep first: %+v", f)
+		t.Errorf("got %+v, want at most 3 nearest, fs.grep first and in the message", f)
 	}
 }
 
@@ -117,11 +117,11 @@ func TestRegistryWarnsOfSimilarNames(t *testing.T) {
 	}
 	for _, name := range []string{"a.getUser", "a.get_user"} {
 		if got, err := r.Resolve(name); err != nil || got.Spec().Name != name {
-			t.Errorf("Resolve(%q) = %v, %v", name, got, err)
+			t.Errorf("Resolve(%q) = %v, %v, want %s", name, got, err, name)
 		}
 	}
 	if _, err := r.Resolve("getuser"); fault.CodeOf(err) != fault.UnknownFunction {
-		t.Errorf("an ambiguous name resolves: %v", err)
+		t.Errorf("ambiguous name: %v, want unknown_function", err)
 	}
 }
 
@@ -170,14 +170,14 @@ func TestViewWrapAndWith(t *testing.T) {
 	}
 	if e, _ := all.Resolve("cat"); e != nil {
 		if got, err := e.Call(t.Context(), []byte(`{}`)); err != nil || string(got) != `{}` {
-			t.Errorf("Wrap changed its receiver: got %s, %v", got, err)
+			t.Errorf("Wrap changed its receiver: got %s, %v, want {}", got, err)
 		}
 	}
 	if _, err := view.Resolve("net.get"); fault.CodeOf(err) != fault.UnknownFunction {
-		t.Errorf("a hidden function resolves: %v", err)
+		t.Errorf("hidden function: %v, want unknown_function", err)
 	}
 	if empty, err := NewRegistry(nil, nil); err != nil || empty.Len() != 0 {
-		t.Errorf("NewRegistry(nil) = %v, %v", empty, err)
+		t.Errorf("NewRegistry(nil) = %v, %v, want an empty one", empty, err)
 	} else if _, err := empty.Resolve("a"); fault.CodeOf(err) != fault.UnknownFunction {
 		t.Errorf("Resolve in an empty registry: got %v, want unknown_function", err)
 	}
@@ -218,7 +218,7 @@ func TestViewHides(t *testing.T) {
 			f, _ := fault.As(err)
 			g, _ := fault.As(wantErr)
 			if f.Message != g.Message || !slices.Equal(f.Available, g.Available) || !slices.Equal(f.Nearest, g.Nearest) {
-				t.Fatalf("Resolve(%q): %+v in the view, %+v in a registry of its own", query, f, g)
+				t.Fatalf("Resolve(%q): %+v in the view, %+v in a registry of its own, want the same", query, f, g)
 			}
 		}
 	})
@@ -288,17 +288,17 @@ func TestReplaceAndObserve(t *testing.T) {
 		result, err := e.Call(t.Context(), []byte(args))
 		if want == "" {
 			if observed != nil || fault.CodeOf(err) != fault.BadArguments {
-				t.Errorf("%s: observed %q, got %v", args, observed, err)
+				t.Errorf("%s: observed %q, got %v, want none, and bad_arguments", args, observed, err)
 			}
 			continue
 		}
 		if !slices.Equal(observed, []string{want, want}) || !strings.HasSuffix(want, fmt.Sprintf("%s %s", result, fault.CodeOf(err))) {
-			t.Errorf("%s: observed %q, the caller got %s, %v", args, observed, result, err)
+			t.Errorf("%s: observed %q, the caller got %s, %v, want %s twice", args, observed, result, err, want)
 		}
 	}
 	observed = nil
 	if _, err := e.Call(ended, []byte(`{"x":1}`)); fault.CodeOf(err) != fault.Cancelled || observed != nil {
-		t.Errorf("call with an ended context: observed %q, got %v", observed, err)
+		t.Errorf("call with an ended context: observed %q, got %v, want none, and cancelled", observed, err)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestHides(t *testing.T) {
 	view := registry(t, functions("fs.cat", "fs.grep", "net.get")...).View(func(s *Spec) bool { return s.Name != "fs.grep" })
 	for name, want := range map[string]bool{"fs.grep": true, "fsGrep": true, "FS_GREP": true, "grep": false, "fs.cat": false, "none": false} {
 		if got := view.Hides(name); got != want {
-			t.Errorf("Hides(%q) = %t", name, got)
+			t.Errorf("Hides(%q) = %t, want %t", name, got, want)
 		}
 	}
 }

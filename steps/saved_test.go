@@ -48,7 +48,7 @@ func TestLinkedChains(t *testing.T) {
 		chainOf("writes", "a.read", "a.guess", "a.write"),
 		chainOf("destroys", "chain.writes", "A_Destroy"), chainOf("peeks", "chain.reads", "a.secret"), undoes, closed)
 	if len(broken) > 0 {
-		t.Fatal(broken)
+		t.Fatalf("LinkChains reports %v, want none", broken)
 	}
 	for name, want := range map[string]string{
 		"reads": "read read true true true [a.read]", "none": "read read true true true []",
@@ -78,7 +78,7 @@ func TestChainsOfViews(t *testing.T) {
 	view := r.View(func(s *steps.Spec) bool { return s.Name != "a.guess" })
 	for name, has := range map[string]bool{"chain.reads": true, "chain.both": false} {
 		if view.Has(name) != has {
-			t.Errorf("Has(%q) = %v", name, !has)
+			t.Errorf("Has(%q) = %v, want %v", name, !has, has)
 		}
 	}
 	if view.Len() != len(view.All()) {
@@ -136,6 +136,6 @@ func TestChainNames(t *testing.T) {
 		names = append(names, e.Spec().Name)
 	}
 	if !slices.IsSorted(names) {
-		t.Error(names)
+		t.Errorf("All returns %q, want them sorted", names)
 	}
 }

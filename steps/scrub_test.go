@@ -66,9 +66,9 @@ func TestSecretDefaults(t *testing.T) {
 	}
 	entry := r.All()[0]
 	if shown := string(entry.Spec().Input) + entry.Signature(); strings.Contains(shown, hidden) || !strings.Contains(shown, "[redacted]") {
-		t.Error(shown)
+		t.Errorf("got %s, want [redacted] for the secret", shown)
 	}
 	if _, err := entry.Call(t.Context(), nil); err != nil || string(called) != `{"key":"`+hidden+`"}` {
-		t.Errorf("the call got arguments %s, %v", called, err)
+		t.Errorf("the call got arguments %s, %v, want the secret as key", called, err)
 	}
 }

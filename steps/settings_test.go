@@ -36,19 +36,19 @@ func TestMostExactSettingApplies(t *testing.T) {
 	fn, hidden := s.Apply(Function{Spec: Spec{Name: "net.device.list", Effect: Read}})
 	if hidden || fn.Name != "net.devices" || fn.Effect != Destroy || !fn.EffectDeclared || fn.Tier != TierAdmin || fn.Heavy != "always" ||
 		fn.Timeout != 2*time.Second || fn.CacheTTL != time.Minute || fn.Description != "d" {
-		t.Errorf("hidden %t, %+v", hidden, fn.Spec)
+		t.Errorf("hidden %t, %+v, want false and the most exact setting of each field", hidden, fn.Spec)
 	}
 	if fn.Aliases["a"] != "near" || fn.Aliases["b"] != "far" || string(fn.Defaults) != `{"x":1,"y":2}` {
-		t.Errorf("aliases %v, defaults %s", fn.Aliases, fn.Defaults)
+		t.Errorf("aliases %v, defaults %s, want near and far, {\"x\":1,\"y\":2}", fn.Aliases, fn.Defaults)
 	}
 	if other, hidden := s.Apply(Function{Spec: Spec{Name: "net.site.delete"}}); !hidden || other.Heavy != "never" {
-		t.Errorf("hidden %t, %+v", hidden, other.Spec)
+		t.Errorf("hidden %t, %+v, want true and never", hidden, other.Spec)
 	}
 	if other, _ := s.Apply(Function{Spec: Spec{Name: "netz.list"}}); other.Heavy != "" || other.Tier != TierAdmin {
 		t.Errorf("a setting applies to another source: %+v", other.Spec)
 	}
 	if unused := s.Unused(nil); len(unused) != 0 {
-		t.Errorf("unused: %v", unused)
+		t.Errorf("unused: %v, want none", unused)
 	}
 }
 
@@ -71,11 +71,11 @@ func TestSettingsByPath(t *testing.T) {
 	} {
 		got, _ := s.Apply(Function{Spec: Spec{Name: test.name, Path: test.path}})
 		if got.Name != test.want.Name || got.Path != test.want.Path || got.Effect != test.want.Effect || got.Heavy != test.want.Heavy {
-			t.Errorf("%s: got %+v", test.name, got.Spec)
+			t.Errorf("%s: got %+v, want %+v", test.name, got.Spec, test.want)
 		}
 	}
 	if unused := s.Unused(nil); len(unused) != 0 {
-		t.Errorf("unused: %v", unused)
+		t.Errorf("unused: %v, want none", unused)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestSpellingVariants(t *testing.T) {
 			t.Errorf("%s with %s gives %s, %v; want %s", test.args, test.schema, got, err, test.want)
 		}
 		if faults := entry.Check([]byte(test.args), nil); len(faults) > 0 {
-			t.Errorf("%s with %s: %v", test.args, test.schema, faults)
+			t.Errorf("%s with %s: %v, want none", test.args, test.schema, faults)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestAliasesAndDefaults(t *testing.T) {
 			t.Errorf("%s gives %s, %v; want %s", test.args, got, err, test.want)
 		}
 		if faults := entry.Check([]byte(test.args), nil); len(faults) > 0 {
-			t.Errorf("Check(%s) = %v", test.args, faults)
+			t.Errorf("Check(%s) = %v, want none", test.args, faults)
 		}
 	}
 	// If both names are given, nothing is dropped silently.
@@ -207,7 +207,7 @@ func TestAliasesAndDefaults(t *testing.T) {
 		t.Errorf("call with a wrong type: got %v, want a fault at /repo_id", err)
 	}
 	if faults := entry.Check([]byte(`{"repo_id":null}`), []schema.Unknown{{At: "/repo_id"}}); len(faults) > 0 {
-		t.Errorf("Check of an unknown value reports %v", faults)
+		t.Errorf("Check of an unknown value reports %v, want none", faults)
 	}
 	if want := `issue.list(repoId: string, owner?: string = "me", limit?: integer = 10)`; entry.Signature() != want {
 		t.Errorf("got signature %s, want %s", entry.Signature(), want)

@@ -57,11 +57,11 @@ func TestViewHidesSources(t *testing.T) {
 		names = append(names, source.Name)
 	}
 	if strings.Join(names, " ") != "open" || strings.Join(AbsentSources(view), " ") != "open" {
-		t.Errorf("sources %v, absent %v", names, AbsentSources(view))
+		t.Errorf("sources %v, absent %v, want open for both", names, AbsentSources(view))
 	}
 	for name, want := range map[string]bool{"hidden.a": false, "hidden.b": false, "above.a": false, "gone.a": false, "open.a": true} {
 		if f := Unavailable(view, name); (f != nil) != want {
-			t.Errorf("Unavailable(%q) = %v", name, f)
+			t.Errorf("Unavailable(%q) = %v, want a fault: %t", name, f, want)
 		}
 	}
 	if len(AbsentSources(c)) != 4 || Unavailable(c, "above.a") == nil {

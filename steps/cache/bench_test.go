@@ -42,12 +42,12 @@ func BenchmarkHit(b *testing.B) {
 	calls := 0
 	for b.Loop() {
 		if result, err := get(ctx, args); err != nil || len(result) == 0 {
-			b.Fatal(err)
+			b.Fatalf("got %s, %v; want a result", result, err)
 		}
 		calls++
 	}
 	if cached != calls {
-		b.Fatalf("%d of %d calls were answered from the cache", cached, calls)
+		b.Fatalf("%d of %d calls were answered from the cache, want all", cached, calls)
 	}
 }
 
@@ -59,7 +59,7 @@ func BenchmarkHitParallel(b *testing.B) {
 		args := []byte(benchArgs)
 		for pb.Next() {
 			if result, err := get(context.Background(), args); err != nil || len(result) == 0 {
-				b.Error(err)
+				b.Errorf("got %s, %v; want a result", result, err)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func BenchmarkMiss(b *testing.B) {
 	for b.Loop() {
 		i++
 		if result, err := get(b.Context(), fmt.Appendf(nil, `{"query":"handleAuth","limit":%d}`, i)); err != nil || len(result) == 0 {
-			b.Fatal(err)
+			b.Fatalf("got %s, %v; want a result", result, err)
 		}
 	}
 	if want := min(i, 100); c.stored.Len() != want {

@@ -96,7 +96,7 @@ func TestHitIsCompleteAndCounted(t *testing.T) {
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { cached++ }})
 	for i := range 3 {
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != answer || cached != i {
-			t.Errorf("call %d: got %s, %v, %d of them cached", i, got, err, cached)
+			t.Errorf("call %d: got %s, %v, %d cached; want %s and %d", i, got, err, cached, answer, i)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestLatestDeadlineCounts(t *testing.T) {
 		}
 		all.Wait()
 		if got := fmt.Sprint(reports); got != "[1m0s 1m0s 1h0m1.999s none]" {
-			t.Error(got)
+			t.Errorf("got %s, want [1m0s 1m0s 1h0m1.999s none]", got)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestArgumentsOutliveTheCaller(t *testing.T) {
 		all.Go(func() {
 			time.Sleep(time.Microsecond) // the other goroutine is first
 			if got := call(t, r, "s.get", `{"a":1}`); got != `{"a":1}` {
-				t.Error(got)
+				t.Errorf(`got %s, want {"a":1}`, got)
 			}
 		})
 		all.Go(func() {

@@ -33,10 +33,10 @@ func checkInvariants(t testing.TB, c *Cache) {
 		}
 	}
 	if reads != len(c.flights)+c.stored.Len() {
-		t.Errorf("%d reads, but %d are running and %d stored", reads, len(c.flights), c.stored.Len())
+		t.Errorf("%d reads, want %d that are running and %d stored", reads, len(c.flights), c.stored.Len())
 	}
 	if bytes != c.bytes || bytes > c.options.MaxBytes || c.stored.Len() > c.options.MaxEntries {
-		t.Errorf("%d bytes are stored in %d answers, but counted as %d", bytes, c.stored.Len(), c.bytes)
+		t.Errorf("%d bytes are stored in %d answers, counted as %d; want at most %d in %d", bytes, c.stored.Len(), c.bytes, c.options.MaxBytes, c.options.MaxEntries)
 	}
 }
 
@@ -85,11 +85,11 @@ func TestErrorsAreNotCached(t *testing.T) {
 	c := New(nil)
 	r := wrapped(t, c, fn)
 	if _, err := tryCall(t.Context(), r, "s.get", "{}"); fault.CodeOf(err) != fault.FunctionFailed {
-		t.Error(err)
+		t.Errorf("got %v, want function_failed", err)
 	}
 	checkInvariants(t, c)
 	if got := call(t, r, "s.get", "{}"); got != `{"n":2}` {
-		t.Error(got)
+		t.Errorf(`got %s, want {"n":2}`, got)
 	}
 }
 
@@ -109,12 +109,12 @@ func TestTimeToLive(t *testing.T) {
 		time.Sleep(minute - 1)
 		call(t, r, "s.get", "{}")
 		if calls.Load() != 1 {
-			t.Error("the answer expired too early")
+			t.Errorf("%d calls within the minute, want 1", calls.Load())
 		}
 		time.Sleep(time.Nanosecond)
 		call(t, r, "s.get", "{}")
 		if calls.Load() != 2 {
-			t.Error("the answer did not expire")
+			t.Errorf("%d calls after the minute, want 2", calls.Load())
 		}
 		// An answer's age counts from the start of its call: this answer has already expired when it arrives.
 		call(t, r, "s.slow", "{}")
@@ -126,7 +126,7 @@ func TestTimeToLive(t *testing.T) {
 		synctest.Wait()
 		checkInvariants(t, c)
 		if c.stored.Len() != 0 || c.sweeper != nil || len(c.sources["s"].reads) != 0 {
-			t.Errorf("%d answers are stored after they expired, or the sweeper still runs", c.stored.Len())
+			t.Errorf("%d answers are stored after they expired, want none and no sweeper", c.stored.Len())
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestBounds(t *testing.T) {
 				checkInvariants(t, c)
 			}
 			if got := strings.Join(called, ""); got != `{"i":1}{"i":2}{"i":3}{"i":4}{"i":5}{"i":2}` {
-				t.Error(got)
+				t.Errorf("called with %s, want 1 to 5, then 2", got)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func TestStress(t *testing.T) {
 		}
 		var n int64
 		if _, err := fmt.Sscan(got, &n); err != nil || n < minimum {
-			t.Errorf("a read gives %s, %v after a write returned %d", got, err, minimum)
+			t.Errorf("a read gives %s, %v, want at least %d, which a write returned", got, err, minimum)
 		}
 	}
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ func TestPrivate(t *testing.T) {
 	r := wrapped(t, New(nil), fn, other)
 	private := steps.Private(t.Context(), "my_files")
 	if got := call(t, r, "My-Files.get", `{}`); got != `{"n":1}` {
-		t.Errorf("first call: got %s", got)
+		t.Errorf(`first call: got %s, want {"n":1}`, got)
 	}
 	for i, want := range []string{`{"n":2}`, `{"n":3}`} {
 		if got, err := tryCall(private, r, "My-Files.get", `{}`); got != want || err != nil {

@@ -81,13 +81,13 @@ func TestErrorReachesAllCallers(t *testing.T) {
 			all.Go(func() {
 				ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Cached: func() { t.Error("an error counts as cached") }})
 				if _, err := tryCall(ctx, r, "s.get", "{}"); fault.CodeOf(err) != fault.Denied {
-					t.Error(err)
+					t.Errorf("got %v, want denied", err)
 				}
 			})
 		}
 		all.Wait()
 		if calls.Load() != 1 {
-			t.Errorf("%d calls", calls.Load())
+			t.Errorf("%d calls, want 1", calls.Load())
 		}
 		checkInvariants(t, c)
 	})
@@ -117,7 +117,7 @@ func TestBrokenCall(t *testing.T) {
 				for range 3 {
 					all.Go(func() {
 						if _, err := tryCall(t.Context(), r, "s.get", "{}"); fault.CodeOf(err) != fault.Internal {
-							t.Error(err)
+							t.Errorf("got %v, want internal", err)
 						}
 					})
 				}
@@ -161,20 +161,20 @@ func TestPersonalAnswerIsNotShared(t *testing.T) {
 				})
 				for range 2 {
 					if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"`+result+`"` {
-						t.Errorf("caller %s gets %s, %v", result, got, err)
+						t.Errorf("caller %s gets %s, %v, want %q", result, got, err, result)
 					}
 				}
 			})
 		}
 		all.Wait()
 		if calls.Load() != 6 {
-			t.Errorf("%d calls", calls.Load())
+			t.Errorf("%d calls, want 6", calls.Load())
 		}
 		// Without a store the answer is shared, but not with callers that have a store.
 		call(t, r, "s.get", "{}")
 		call(t, r, "s.get", "{}")
 		if calls.Load() != 7 {
-			t.Errorf("%d calls", calls.Load())
+			t.Errorf("%d calls, want 7", calls.Load())
 		}
 		ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(context.Context, []byte) (string, error) { return "own", nil }})
 		if got, err := tryCall(ctx, r, "s.get", "{}"); err != nil || got != `"own"` {

@@ -36,7 +36,7 @@ func TestWriteInvalidates(t *testing.T) {
 			_, _ = tryCall(t.Context(), r, test.write, "{}")
 			call(t, r, test.read, "{}")
 			if invalidated := calls.Load() == 2; invalidated != test.invalidated {
-				t.Errorf("%s invalidates %s: got %t", test.write, test.read, invalidated)
+				t.Errorf("%s invalidates %s: got %t, want %t", test.write, test.read, invalidated, test.invalidated)
 			}
 			checkInvariants(t, c)
 		}

@@ -24,17 +24,17 @@ func TestDescription(t *testing.T) {
 		0:   "Devices and racks. Omit action for help. 2 resources",
 	} {
 		if got := d.Description(limit, bytesAsTokens); got != want {
-			t.Errorf("%d: got %q", limit, got)
+			t.Errorf("%d: got %q, want %q", limit, got, want)
 		}
 	}
 	many := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"s"}}}}).Arrange(registry(t,
 		"s.alpha.get", "s.beta.get", "s.beta.x.list", "s.gamma.get", "s.delta.get")).Dispatchers[0]
 	if got := many.Description(56, bytesAsTokens); got != "Omit action for help. Resources: beta …and 3 more" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want beta and 3 more", got)
 	}
 	files := mustNew(t, &Config{Autodispatch: true}).Arrange(registry(t, "fs.read", "fs.write")).Dispatchers[0]
 	if got := files.Description(100, bytesAsTokens); got != "Omit action for help. Actions: read, write" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want the actions read and write", got)
 	}
 	schema := gjson.ParseBytes(d.InputSchema())
 	for _, keyword := range []string{"oneOf", "anyOf", "allOf", "required", "additionalProperties"} {
@@ -81,7 +81,7 @@ func TestArrangements(t *testing.T) {
 			for _, f := range d.functions {
 				seen[f.entry.Spec().Name]++
 				if a.DispatcherOf(f.entry.Spec().Name) != d {
-					rt.Fatalf("DispatcherOf(%q) is another dispatcher", f.entry.Spec().Name)
+					rt.Fatalf("DispatcherOf(%q) is another dispatcher than %s", f.entry.Spec().Name, d.Name)
 				}
 				call, _ := json.Marshal(map[string]string{"resource": f.label, "action": callText(f)})
 				if got, faults := d.Read(call); len(faults) > 0 || got.Entry != f.entry {
@@ -91,7 +91,7 @@ func TestArrangements(t *testing.T) {
 			answer, given := d.Help(nil, &HelpOptions{Limit: limit, Count: bytesAsTokens})
 			minimum, _ := d.Help(nil, &HelpOptions{Limit: 0, Count: bytesAsTokens})
 			if !json.Valid(answer) || len(answer) > max(limit, len(minimum)) {
-				rt.Fatalf("help with limit %d has %d bytes: %s", limit, len(answer), answer)
+				rt.Fatalf("help has %d bytes, want JSON of at most %d: %s", len(answer), max(limit, len(minimum)), answer)
 			}
 			_, faults := d.Read([]byte(`{"resource":"qqz","action":"qq"}`))
 			leaks := string(answer) + strings.Join(given, " ") + d.Description(limit, bytesAsTokens) + d.Name + strings.Join(faults[0].Available,

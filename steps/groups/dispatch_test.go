@@ -81,7 +81,7 @@ func TestConfigurationFaults(t *testing.T) {
 	var got []string
 	for _, f := range faults {
 		if f.Code != fault.BadRequest || f.Message == "" {
-			t.Errorf("invalid fault %v", f)
+			t.Errorf("fault %v, want bad_request with a message", f)
 		}
 		got = append(got, f.At)
 	}
@@ -106,10 +106,10 @@ func TestUnmatched(t *testing.T) {
 	}})
 	warnings := d.Unmatched(view)
 	if len(warnings) != 2 || warnings[0].At != "/groups/dcim/resources/1" || warnings[1].At != "/groups/rest/resources/1" {
-		t.Fatal(warnings)
+		t.Fatalf("got %v, want one at /groups/dcim/resources/1 and one at /groups/rest/resources/1", warnings)
 	}
 	if !slices.Equal(warnings[0].Nearest, []string{"rack"}) || !strings.Contains(warnings[0].Message, `"racks", did you mean rack?`) ||
 		warnings[1].Nearest != nil {
-		t.Error(warnings)
+		t.Errorf("got %v, want rack as the nearest of the first and none of the second", warnings)
 	}
 }

@@ -65,7 +65,7 @@ func checkNames(t interface{ Fatalf(string, ...any) }, names map[string]string, 
 		used[name] = true
 	}
 	if len(names) != count {
-		t.Fatalf("%d names for %d functions", len(names), count)
+		t.Fatalf("%d names for %d functions, want as many", len(names), count)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestFlatNamesProperties(t *testing.T) {
 		for function, name := range FlatNames(entries[:len(entries)/2], reserved) {
 			_, tail, _ := strings.Cut(function, ".")
 			if claims[tail] == 1 && claims[sanitize(function)] == 1 && name != got[function] {
-				rt.Fatalf("%s is named %s, and with fewer functions %s", function, got[function], name)
+				rt.Fatalf("%s is named %s, and with fewer functions %s, want the same", function, got[function], name)
 			}
 		}
 	})

@@ -17,18 +17,18 @@ func TestHelpHasLosslessSchemas(t *testing.T) {
 	entry := d.functions[2].entry
 	function := gjson.Get(got, `resources.device.list`)
 	if function.Get("inputSchema").Raw != string(entry.Spec().Input) || function.Get("outputSchema").Raw != string(entry.Spec().Output) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want the schemas of device.list in full", got)
 	}
 	if function.Get("description").Str != entry.Spec().Description || function.Get("effect").Str != "read" ||
 		!slices.Equal(given, []string{"net.device.list"}) {
-		t.Errorf("got %s, given %q", got, given)
+		t.Errorf("got %s, given %q, want the whole description, effect read and net.device.list", got, given)
 	}
 	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{}); strings.Count(got, `"inputSchema"`) != 2 ||
 		strings.Count(got, `"effect":"destroy"`) != 1 {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want 2 input schemas and 1 effect destroy", got)
 	}
 	if got, _ = helpOf(t, d, `{"schema":true}`, HelpOptions{Limit: 300}); len(got) > 300 || strings.Contains(got, "inputSchema") {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want at most 300 bytes without schemas", got)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestHelpAtEveryLimit(t *testing.T) {
 		}
 		seen[string(answer)] = true
 		if len(answer) > max(limit, 40) {
-			t.Errorf("limit %d: help has %d bytes: %s", limit, len(answer), answer)
+			t.Errorf("limit %d: help has %d bytes: %s, want at most %d", limit, len(answer), answer, max(limit, 40))
 		}
 		reported := int(gjson.GetBytes(answer, "more_resources").Int())
 		counted := 0
@@ -59,7 +59,7 @@ func TestHelpAtEveryLimit(t *testing.T) {
 			t.Errorf("limit %d: %d resources are listed or counted, want 7: %s", limit, reported, answer)
 		}
 		if signs := strings.Count(string(answer), "(…)"); counted == 0 && limit > 400 && len(given) != signs {
-			t.Errorf("limit %d: %d signatures are reported as given, help has %d", limit, len(given), signs)
+			t.Errorf("limit %d: %d signatures are reported as given, want the %d of help", limit, len(given), signs)
 		}
 	}
 	if len(seen) < 15 {

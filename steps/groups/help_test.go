@@ -53,7 +53,7 @@ func TestHelpGivesSignaturesOnce(t *testing.T) {
 	o := HelpOptions{Taught: func(name string) bool { return taught[name] }}
 	_, given := helpOf(t, d, `{"resource":"rack"}`, o)
 	if !slices.Equal(given, []string{"net.rack.help", "net.rack.list"}) {
-		t.Errorf("got signatures of %q", given)
+		t.Errorf("got signatures of %q, want net.rack.help and net.rack.list", given)
 	}
 	for _, name := range given {
 		taught[name] = true
@@ -61,15 +61,15 @@ func TestHelpGivesSignaturesOnce(t *testing.T) {
 	const comment = `,"null":"signature given before in this session; again:true repeats it"}`
 	got, given := helpOf(t, d, `{"resource":"rack"}`, o)
 	if got != `{"resources":{"rack":{"rack.help":null,"list":null}}`+comment || len(given) != 0 {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want no signature again", got)
 	}
 	got, given = helpOf(t, d, `{}`, o)
 	if !strings.Contains(got, `"rack":{"rack.help":null,"list":null}}`+comment) || len(given) != 3 {
-		t.Errorf("got %s, given %q", got, given)
+		t.Errorf("got %s, given %q, want those of rack not again, 3 others", got, given)
 	}
 	again, _ := helpOf(t, d, `{"resource":"rack","again":true}`, o)
 	if fresh, _ := helpOf(t, d, `{"resource":"rack"}`, HelpOptions{}); again != fresh {
-		t.Errorf("got %s", again)
+		t.Errorf("got %s, want %s", again, fresh)
 	}
 }
 
@@ -82,16 +82,16 @@ func TestHelpShortensOneResourceByAction(t *testing.T) {
 	d := mustNew(t, &Config{Autodispatch: true}).Arrange(registryOf(t, specs...)).Dispatchers[0]
 	got, given := helpOf(t, d, `{}`, HelpOptions{Limit: 600})
 	if len(got) > 600 || !strings.Contains(got, `"files":["tool_00",`) || !strings.Contains(got, `,"tool_39"]`) || len(given) != 0 {
-		t.Errorf("got %d bytes: %s, with %d signatures", len(got), got, len(given))
+		t.Errorf("got %d bytes: %s, with %d signatures, want at most 600 bytes: tool_00 to tool_39 without signatures", len(got), got, len(given))
 	}
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 1000})
 	if len(got) > 1000 || strings.Count(got, `"(path?: string)"`) < 10 || !strings.Contains(got, `"tool_00":null`) ||
 		!strings.Contains(got, `"params\":{\"action\":\"files.tool_00\"}} shows more`) {
-		t.Errorf("got %d %s", len(got), got)
+		t.Errorf("got %d %s, want at most 1000 bytes: 10 signatures or more, and the advice for tool_00", len(got), got)
 	}
 	got, _ = helpOf(t, d, `{}`, HelpOptions{Limit: 200})
 	if len(got) > 200 || !strings.Contains(got, `"files":["tool_`) || !strings.Contains(got, `"more_actions":`) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want at most 200 bytes: some actions and more_actions", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestHelpShowsShapes(t *testing.T) {
 		`{"action":"help","params":{"action":"list","schema":true}}`: `"seen":` + string(shape.Schema),
 	} {
 		if answer, _ := helpOf(t, d, call, HelpOptions{}); !strings.Contains(answer, want) {
-			t.Errorf("%s: %s", call, answer)
+			t.Errorf("%s: %s, want %s", call, answer, want)
 		}
 	}
 	if answer, _ := helpOf(t, d, `{"action":"help"}`, HelpOptions{Limit: 90}); strings.Contains(answer, "seen") {

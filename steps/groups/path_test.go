@@ -45,7 +45,7 @@ func TestPaths(t *testing.T) {
 		d := mustNew(t, &test.c)
 		expect(t, contents(d.Arrange(view)), test.want)
 		if unmatched := d.Unmatched(view); len(unmatched) > 0 {
-			t.Errorf("got unmatched entries %v", unmatched)
+			t.Errorf("got unmatched entries %v, want none", unmatched)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestPathCalls(t *testing.T) {
 	} {
 		r, faults := d.Read([]byte(call))
 		if len(faults) > 0 || r.Entry == nil || r.Entry.Spec().Name != want {
-			t.Errorf("%s: %+v %v", call, r, faults)
+			t.Errorf("%s: %+v %v, want %s", call, r, faults, want)
 		}
 	}
 	if _, faults := d.Read([]byte(`{"resource":"racks","action":"list_devices","params":{}}`)); len(faults) != 1 ||
@@ -98,7 +98,7 @@ func TestRenamed(t *testing.T) {
 	for _, f := range d.Renamed() {
 		at = append(at, f.At)
 		if f.Code != fault.BadRequest {
-			t.Error(f)
+			t.Errorf("got %v, want bad_request", f)
 		}
 	}
 	if want := []string{"sdl_query", "with_space", "as-it_is"}; !slices.Equal(names, want) {

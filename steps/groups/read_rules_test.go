@@ -18,11 +18,11 @@ func TestSuggestions(t *testing.T) {
 	_, faults := d.Read([]byte(`{"action":"read_fil"}`))
 	if f := faults[0]; !slices.Equal(f.Nearest, []string{"read_file", "read_text_file"}) ||
 		!slices.Equal(f.Available, []string{"read_file", "read_text_file", "write_file"}) {
-		t.Errorf("got nearest %v, available %v", f.Nearest, f.Available)
+		t.Errorf("got nearest %v, available %v, want both that read as nearest, and all three", f.Nearest, f.Available)
 	}
 	_, faults = lab(t).Read([]byte(`{"action":"lst"}`))
 	if f := faults[0]; !slices.Contains(f.Available, "device_type") || f.Nearest[0] != "list" {
-		t.Errorf("got nearest %v, available %v", f.Nearest, f.Available)
+		t.Errorf("got nearest %v, available %v, want list first, and device_type", f.Nearest, f.Available)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestHugePaths(t *testing.T) {
 		`{"resource":"` + huge + `"}`} {
 		allocated := testing.AllocsPerRun(1, func() {
 			if r, faults := d.Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].At != "/resource" || len(faults[0].Message) > 1000 {
-				t.Errorf("got %+v, %d faults", r, len(faults))
+				t.Errorf("got %+v, %d faults, want one at /resource", r, len(faults))
 			}
 		})
 		if allocated > functions/4 {

@@ -130,7 +130,7 @@ func TestBadCalls(t *testing.T) {
 		strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000): "",
 	} {
 		if r, faults := lab(t).Read([]byte(call)); r != nil || len(faults) != 1 || faults[0].Code != fault.BadJSON || faults[0].At != at {
-			t.Errorf("%.80s: %v", call, faults)
+			t.Errorf("%.80s: %v, want bad_json at %q", call, faults, at)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func checkRequest(t interface{ Fatalf(string, ...any) }, d *Dispatcher, call []b
 	}
 	for _, f := range faults {
 		if !slices.Contains(fault.Codes(), f.Code) || f.Message == "" || f.At != "" && f.At[0] != '/' {
-			t.Fatalf("%s: invalid fault %+v", call, f)
+			t.Fatalf("%s: fault %+v, want a code of the closed list, a message and a pointer", call, f)
 		}
 	}
 	if r == nil {

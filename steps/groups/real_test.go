@@ -93,7 +93,7 @@ func BenchmarkArrange(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if a := d.Arrange(view); len(a.Dispatchers) < 13 {
-			b.Fatal(len(a.Dispatchers))
+			b.Fatalf("%d dispatchers, want at least 13", len(a.Dispatchers))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func BenchmarkReadHuge(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if r, faults := one.Read([]byte(call)); r != nil || len(faults) != 1 {
-					b.Fatal(faults)
+					b.Fatalf("got %+v, %v; want one fault", r, faults)
 				}
 			}
 		})
@@ -140,7 +140,7 @@ func BenchmarkHelp(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if answer, _ := one.Help(nil, &HelpOptions{Limit: 2000, Count: count}); len(answer) < 100 {
-			b.Fatal(string(answer))
+			b.Fatalf("got %s, want at least 100 bytes", answer)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func BenchmarkFlatNames(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if names := FlatNames(entries, nil); len(names) != len(entries) {
-			b.Fatal(len(names))
+			b.Fatalf("%d names, want %d", len(names), len(entries))
 		}
 	}
 }

@@ -163,7 +163,7 @@ func TestFailuresThatCount(t *testing.T) {
 		r := newLadder(t, Options{Mode: Enforce}).Wrap(w.registry(t))
 		ctx := session(t)
 		if f := call(ctx, t, r, code[1], `{"symbolId":"a"}`); f == nil || f.Code != failure {
-			t.Fatal(f)
+			t.Fatalf("got %v, want %s", f, failure)
 		}
 		w.fail = nil
 		if f := call(ctx, t, r, code[2], `{"symbolId":"a"}`); (f == nil) != counts {
@@ -227,7 +227,7 @@ func TestSessions(t *testing.T) {
 	}
 	// Another ladder does not share what was reached, but the same ladder made again does.
 	if f := call(first, t, newLadder(t, Options{Mode: Enforce}).Wrap((&backend{}).registry(t)), code[2], `{"symbolId":"a"}`); f != nil {
-		t.Errorf("an equal ladder does not know what the session reached: %v", f)
+		t.Errorf("an equal ladder: %v, want none, as the session has reached the rung", f)
 	}
 	swapped := []string{code[0], code[1], code[3], code[2], code[4]}
 	for name, o := range map[string]Options{"rungs": {Mode: Enforce, Rungs: swapped}, "subject": {Mode: Enforce, Subject: "other"}} {
@@ -235,7 +235,7 @@ func TestSessions(t *testing.T) {
 		call(ctx, t, r, code[1], `{"symbolId":"a","other":"a"}`)
 		if f := call(ctx, t, newLadder(t, o).Wrap((&backend{}).registry(t)), code[4], `{"symbolId":"a","other":"a"}`); f == nil ||
 			!strings.Contains(f.Message, "call "+code[1]) {
-			t.Errorf("a ladder with other %s uses what was reached on the first: %v", name, f)
+			t.Errorf("a ladder with other %s: %v, want the advice to call %s", name, f, code[1])
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestModel(t *testing.T) {
 			advice, _, _ = strings.Cut(advice, " first")
 			index := 0
 			if _, err := fmt.Sscanf(f.At, "/symbolId/%d", &index); err != nil || !slices.Contains(f.Available, advice) {
-				rt.Fatalf("the fault has no position, or advises an unlisted function: %+v", f)
+				rt.Fatalf("got %+v, want a position and the advice of an available function", f)
 			}
 			for _, name := range f.Available {
 				if slices.Contains(hidden, name) {

@@ -33,7 +33,7 @@ func TestOptions(t *testing.T) {
 		var got []string
 		for _, f := range faults {
 			if f.Code != fault.BadRequest || f.Message == "" {
-				t.Errorf("%s: invalid fault %v", name, f)
+				t.Errorf("%s: fault %v, want bad_request with a message", name, f)
 			}
 			got = append(got, f.At)
 		}
@@ -43,11 +43,11 @@ func TestOptions(t *testing.T) {
 	}
 	for _, mode := range []Mode{Off, Warn, Enforce} {
 		if got, err := ParseMode(mode.String()); got != mode || err != nil {
-			t.Errorf("ParseMode(%s) = %v, %v", mode, got, err)
+			t.Errorf("ParseMode(%s) = %v, %v; want %v", mode, got, err, mode)
 		}
 	}
 	if _, err := ParseMode("enfroce"); fault.CodeOf(err) != fault.BadRequest {
-		t.Error(err)
+		t.Errorf("ParseMode(enfroce): %v, want bad_request", err)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestUnresolved(t *testing.T) {
 			Rungs: []string{"SymbolSearch", "symbol.getCrad", "code_skeleton", "free", "other.free"}})
 		unresolved := l.Unresolved(r)
 		if len(unresolved) != 2 || unresolved[0].At != "/rungs/1" || unresolved[0].Nearest[0] != "symbol.getCard" || unresolved[1].At != "/rungs/4" {
-			t.Errorf("mode %v: got unresolved rungs %v", mode, unresolved)
+			t.Errorf("mode %v: got unresolved rungs %v, want /rungs/1 with symbol.getCard as nearest, and /rungs/4", mode, unresolved)
 		}
 	}
 	unresolved := newLadder(t, Options{Mode: Warn, Subject: "symbol"}).Unjudged(r)

@@ -24,7 +24,7 @@ func TestWithoutASession(t *testing.T) {
 		"perhaps": {session(t), "call " + code[1] + " first, with it (both in one chain, where no session is kept)"},
 	} {
 		if f := call(test.ctx, t, r, code[2], `{"symbolId":"a"}`); f == nil || !strings.HasSuffix(f.Message, test.ends) {
-			t.Errorf("%s: %v", name, f)
+			t.Errorf("%s: %v, want %s at the end", name, f, test.ends)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestLog(t *testing.T) {
 			}
 			if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Level != "WARN" || line.Function != code[4] ||
 				len(line.First) != 2 || line.First[0] != code[2] {
-				t.Errorf("the log line is incomplete: %s", &log)
+				t.Errorf("got the log line %s, want WARN, the function and 2 that come first", &log)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func BenchmarkSignature(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if text := Signature("fs.grep", []byte(grepSchema), ": ", nil); !strings.HasPrefix(text, "fs.grep(pattern: string, ") {
-			b.Fatal(text)
+			b.Fatalf("got %s, want fs.grep(pattern: string, …", text)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func BenchmarkCompact(b *testing.B) {
 			for b.Loop() {
 				var out bytes.Buffer
 				if err := json.Compact(&out, value); err != nil || out.Len() != len(tight) {
-					b.Fatal(err)
+					b.Fatalf("%d bytes, %v; want %d", out.Len(), err, len(tight))
 				}
 			}
 		})
@@ -52,7 +52,7 @@ func BenchmarkCompact(b *testing.B) {
 			b.SetBytes(int64(len(value)))
 			for b.Loop() {
 				if out, err := Compact(value); err != nil || len(out) != len(tight) {
-					b.Fatal(err)
+					b.Fatalf("%d bytes, %v; want %d", len(out), err, len(tight))
 				}
 			}
 		})

@@ -51,7 +51,7 @@ func BenchmarkValidate(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if faults := e.Check([]byte(`{"patern":"x","limit":0}`), nil); len(faults) != 2 {
-				b.Fatal(faults)
+				b.Fatalf("got %v, want 2 faults", faults)
 			}
 		}
 	})
@@ -72,7 +72,7 @@ func TestCheckBounds(t *testing.T) {
 	for range 5 {
 		for _, f := range e.Check(args, nil) {
 			if strings.Contains(f.Message, "ecret") || len(f.Message) > 300 {
-				t.Errorf("the message is too long or shows a value: %q", f.Message)
+				t.Errorf("message of %d bytes, want at most 300 without the value: %q", len(f.Message), f.Message)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func TestHostileSchemas(t *testing.T) {
 				defer close(done)
 				e, _ := entry(schema, schema)
 				if n := len([]rune(e.Signature())); n > maxSignature {
-					t.Errorf("the signature has %d characters", n)
+					t.Errorf("the signature has %d characters, want at most %d", n, maxSignature)
 				}
 				_ = e.Names()
 				_, _ = e.Produces([]Element{{Key: "x"}, {Key: "y"}, {Each: true}})
@@ -138,14 +138,14 @@ func TestSignatureLength(t *testing.T) {
 		e, _ := entry(schema, schema)
 		got := e.Signature()
 		if n := len([]rune(got)); n > maxSignature || !strings.HasPrefix(got, "test.call(") {
-			t.Errorf("%s: the signature has %d characters: %s", name, n, got)
+			t.Errorf("%s: the signature has %d characters, want at most %d: %s", name, n, maxSignature, got)
 		}
 		if name != "union" && name != "one" && (!strings.Contains(got, "first: string") || !strings.Contains(got, "…")) {
 			t.Errorf("%s: the signature lacks the required argument or the ellipsis: %s", name, got)
 		}
 		again, _ := entry(schema, schema)
 		if again.Signature() != got {
-			t.Errorf("%s: the second signature differs", name)
+			t.Errorf("%s: the second signature is %s, want %s", name, again.Signature(), got)
 		}
 	}
 }

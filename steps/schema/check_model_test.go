@@ -138,7 +138,7 @@ func TestCheckIsSound(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkIsSound(t, &valid, &checked) })
 	}
 	if share := float64(valid.Load()) / float64(checked.Load()); share < 0.05 {
-		t.Errorf("only %.1f %% of the arguments were valid, too few for the test", 100*share)
+		t.Errorf("%.1f %% of the arguments were valid, want at least 5", 100*share)
 	}
 }
 
@@ -151,7 +151,7 @@ func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 	}
 	e, warnings := entry(string(schema), "")
 	if len(warnings) > 0 && !strings.Contains(warnings[0], "cannot be used") {
-		t.Fatalf("%s: unexpected warnings %v", schema, warnings)
+		t.Fatalf("%s: warnings %v, want only that a part cannot be used", schema, warnings)
 	}
 	for range 20 {
 		value := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), instances(2), 0, 3).Draw(t, "args")
@@ -181,7 +181,7 @@ func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 			}
 		}
 		if faults := e.Check(args, unknowns); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v", schema, args, unknowns, faults)
+			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v, want none", schema, args, unknowns, faults)
 		}
 		for _, h := range unknowns {
 			replaceAt(value, tokens(h.At), instances(1).Draw(t, "written"))
@@ -190,7 +190,7 @@ func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 			t.Fatal(err)
 		}
 		if faults := e.Check(args, unknowns); len(faults) > 0 {
-			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v", schema, args, unknowns, faults)
+			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v, want none", schema, args, unknowns, faults)
 		}
 	}
 }
@@ -238,15 +238,15 @@ func FuzzCheck(f *testing.F) {
 		}
 		for _, f := range slices.Concat(whole, open, typed) {
 			if f.Code != fault.BadArguments || f.Message == "" {
-				t.Fatalf("invalid fault %+v", f)
+				t.Fatalf("fault %+v, want bad_arguments with a message", f)
 			}
 		}
 		if n := len([]rune(e.Signature())); n > maxSignature {
-			t.Fatalf("the signature has %d characters", n)
+			t.Fatalf("the signature has %d characters, want at most %d", n, maxSignature)
 		}
 		types, missing := e.Produces([]Element{{Key: word}, {Key: at, Index: true}})
 		if missing != nil && (missing.Code != fault.ReferenceMissing || types != nil) {
-			t.Fatalf("Produces returns both types and a fault, or another code: %v, %v", types, missing)
+			t.Fatalf("Produces = %v, %v; want either types or reference_missing", types, missing)
 		}
 	})
 }

@@ -26,7 +26,7 @@ func TestCompact(t *testing.T) {
 		before := strings.Clone(value)
 		got, err := Compact([]byte(value))
 		if err != nil || string(got) != want || value != before {
-			t.Errorf("Compact(%.60q) = %.60s, %v", value, got, err)
+			t.Errorf("Compact(%.60q) = %.60s, %v, want %.60s", value, got, err, want)
 		}
 	}
 	value := []byte(`{"a":"b c"}`)
@@ -37,7 +37,7 @@ func TestCompact(t *testing.T) {
 		"NaN",
 		strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001), strings.Repeat("[", 5_000_000)} {
 		if got, err := Compact([]byte(bad)); fault.CodeOf(err) != fault.BadJSON || got != nil {
-			t.Errorf("Compact(%.60q) = %.60s, %v", bad, got, err)
+			t.Errorf("Compact(%.60q) = %.60s, %v, want bad_json", bad, got, err)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func FuzzCompact(f *testing.F) {
 			t.Fatal("the value was changed")
 		}
 		if valid := json.Valid(value) && utf8.Valid(value); valid != (err == nil) {
-			t.Fatalf("%q: valid %t, but Compact returned %v", value, valid, err)
+			t.Fatalf("%q: Compact returned %v, want success %t", value, err, valid)
 		}
 		if err != nil {
 			return

@@ -46,10 +46,10 @@ func TestDoublingSchemas(t *testing.T) {
 			t.Parallel()
 			e, _ := entry(schema, "")
 			if n := len(e.Signature()); n > 2*maxSignature {
-				t.Errorf("the signature has %d bytes", n)
+				t.Errorf("the signature has %d bytes, want at most %d", n, 2*maxSignature)
 			}
 			if n := len(Outline(e.Schema())); n > 1<<20 {
-				t.Errorf("the outline has %d bytes", n)
+				t.Errorf("the outline has %d bytes, want at most %d", n, 1<<20)
 			}
 			if n := len(e.Names()); n > 2 {
 				t.Errorf("got %d properties, want at most 2", n)
@@ -59,16 +59,16 @@ func TestDoublingSchemas(t *testing.T) {
 				p := producer{walker: newWalker([]byte(schema)), path: path[:n], visited: map[situation]typeSet{}, deepest: -1}
 				p.walk(p.root, 0)
 				if len(p.visited) > 500 {
-					t.Errorf("a walk of %d elements visited %d positions", n, len(p.visited))
+					t.Errorf("a walk of %d elements visited %d positions, want at most 500", n, len(p.visited))
 				}
 				if _, f := typesAt("a.b", []byte(schema), path[:n]); f != nil && len(f.Message) > maxText {
-					t.Errorf("the message is too long: %s", f.Message)
+					t.Errorf("message of %d bytes, want at most %d: %s", len(f.Message), maxText, f.Message)
 				}
 			}
 			err := e.Call(t.Context(), []byte(`{"name":1}`))
 			if code := fault.CodeOf(err); code != "" && code != fault.BadArguments && code != fault.LimitExceeded ||
 				code != "" && len(err.Error()) > 2*maxText {
-				t.Errorf("call: got %v", err)
+				t.Errorf("call: got %v, want bad_arguments or limit_exceeded of at most %d bytes", err, 2*maxText)
 			}
 		})
 	}

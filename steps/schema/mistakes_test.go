@@ -26,7 +26,7 @@ func TestAlternativesOfAlternatives(t *testing.T) {
 	e, _ := entry(recursive, "")
 	faults := e.Check([]byte(nested(6)), nil)
 	if len(faults) != 1 || len(faults[0].Message) > maxSentence+100 || !strings.Contains(faults[0].Message, "matches none of 4 alternatives") {
-		t.Errorf("got %v", faults)
+		t.Errorf("got %v, want one of at most %d bytes: matches none of 4 alternatives", faults, maxSentence+100)
 	}
 }
 
@@ -91,7 +91,7 @@ func BenchmarkUnknownKeys(b *testing.B) {
 		b.Run(fmt.Sprintf("check/%d", n), func(b *testing.B) {
 			for b.Loop() {
 				if faults := e.Check(args, nil); len(faults) != maxFaults {
-					b.Fatal(faults)
+					b.Fatalf("%d faults, want %d", len(faults), maxFaults)
 				}
 			}
 		})

@@ -11,7 +11,7 @@ func TestProperties(t *testing.T) {
 	e, _ := entry(`{"$ref":"#/$defs/r","$defs":{"r":{"type":"object","properties":{"b":{},"a":{}},"allOf":[{"properties":{"c":{},"a":{}}},{"$ref":"#/$defs/r"}],
 		"oneOf":[{"properties":{"d":{"properties":{"inner":{}}}}}],"if":{"properties":{"condition":{}}},"then":{"properties":{"e":{}}}}}}`, "")
 	if got := e.Names(); !slices.Equal(got, []string{"b", "a", "c", "d", "e"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want b a c d e", got)
 	}
 	if e.Name("d") != "d" || e.Name("inner") != "" || e.Name("x") != "" {
 		t.Error("Name does not return the properties of the schema only")

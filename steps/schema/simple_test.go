@@ -26,7 +26,7 @@ func TestSimpleSchema(t *testing.T) {
 	t.Parallel()
 	for schema, want := range isSimpleSchema {
 		if got := newSimpleSchema(gjson.Parse(schema), 0) != nil; got != want {
-			t.Errorf("newSimpleSchema(%s) succeeds: got %v", schema, got)
+			t.Errorf("newSimpleSchema(%s) succeeds: got %v, want %v", schema, got, want)
 		}
 	}
 	p := newSimpleSchema(gjson.Parse(`{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer","minimum":1,`+
@@ -41,7 +41,7 @@ func TestSimpleSchema(t *testing.T) {
 		`{"a":"x","a":"x"}`: false,
 	} {
 		if got := p.accepts(gjson.Parse(args)); got != want {
-			t.Errorf("accepts(%s) = %v", args, got)
+			t.Errorf("accepts(%s) = %v, want %v", args, got, want)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestSimpleSchemaRejectsDuplicateKeys(t *testing.T) {
 	for args, want := range map[string]bool{`{"x":{"y":[{"z":1}]}}`: true, `{"x":{"y":[{"z":1,"z":1}]}}`: false,
 		`{"x":[[{"a":1,"\u0061":2}]]}`: false} {
 		if got := anySchema.accepts(gjson.Parse(args)); got != want {
-			t.Errorf("accepts(%s) = %v", args, got)
+			t.Errorf("accepts(%s) = %v, want %v", args, got, want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func answer(t *testing.T, f *function, question string) string {
 		slices.Sort(types)
 		switch {
 		case missing != nil && missing.Code != fault.ReferenceMissing:
-			t.Errorf("%s: %v", question, missing)
+			t.Errorf("%s: %v, want reference_missing", question, missing)
 		case missing != nil:
 			fmt.Fprintf(&b, "missing: %s\n", formatFault(missing))
 		case types == nil:
@@ -80,7 +80,7 @@ func answer(t *testing.T, f *function, question string) string {
 	}
 	err := f.Call(t.Context(), []byte(args))
 	if unknowns == nil && (err != nil) != (len(faults) > 0) || err != nil && fault.CodeOf(err) != fault.BadArguments {
-		t.Errorf("%s: Check and Call disagree: the call gives %v", question, err)
+		t.Errorf("%s: Check and Call disagree: the call gives %v, want bad_arguments if Check has faults", question, err)
 	}
 	if strings.Contains(question, "hunter2") && strings.Contains(fmt.Sprint(b.String(), err), "hunter2") {
 		t.Errorf("%s shows the secret: %v, %s", question, err, b.String())

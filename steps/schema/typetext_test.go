@@ -55,17 +55,17 @@ func TestOutline(t *testing.T) {
   }[]
 }`
 	if got := Outline([]byte(filesSchema)); got != want {
-		t.Errorf("got outline %s", got)
+		t.Errorf("got outline %s\nwant %s", got, want)
 	}
 	deep := "{}"
 	for range 60 {
 		deep = `{"properties":{"a":` + deep + `,"b":{"type":"integer","default":5}}}`
 	}
 	if got := Outline([]byte(deep)); strings.Count(got, "a?: {") != 59 || !strings.Contains(got, "b?: integer = 5") {
-		t.Errorf("got outline %s", got)
+		t.Errorf("got outline %s, want 59 levels of a, and the default of b", got)
 	}
 	if got := Outline([]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"a":{"$ref":"#/$defs/a"}}}}}`)); got != "{\n  a?: {…}\n}" {
-		t.Errorf("got outline %s", got)
+		t.Errorf("got outline %s, want {…} for the cycle", got)
 	}
 	if got := Outline(nil); got != "any" {
 		t.Errorf("Outline(nil) = %s, want any", got)

@@ -59,7 +59,7 @@ func BenchmarkFind(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if hits := x.Find(c.query, keep, 20); len(hits) < c.minimum {
-					b.Fatal(names(hits))
+					b.Fatalf("got %v, want at least %d", names(hits), c.minimum)
 				}
 			}
 		})

@@ -16,7 +16,7 @@ func BenchmarkIndex(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if x := New(r); len(x.entries) != count {
-					b.Fatal(len(x.entries))
+					b.Fatalf("%d entries, want %d", len(x.entries), count)
 				}
 			}
 		})
@@ -79,7 +79,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a long query finds %v, want the function named at its beginning", got)
 	}
 	if got := names(x.Find(strings.Repeat("a", 1<<20)+" cancel order", nil, 1)); len(got) != 0 {
-		t.Errorf("words behind a megabyte of text find %v", got)
+		t.Errorf("words behind a megabyte of text find %v, want none", got)
 	}
 	f := newSearchRun(x, nil)
 	if words := f.wordsOf(strings.Repeat("a b2 c d e f1 g h i j k l m n o p q r s t u v w x y z ",
@@ -87,7 +87,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d words are used, want at most %d", len(words), maxWords)
 	}
 	if words := f.wordsOf(strings.Repeat("é", maxQuery)); len(words) > 1 || len(words) == 1 && !utf8.ValidString(words[0]) {
-		t.Errorf("a query that is cut inside a character gives the words %q", words)
+		t.Errorf("a query that is truncated inside a character gives the words %q", words)
 	}
 	huge := function("a.b", strings.Repeat("word ", 1<<20)+"behind")
 	if got := New(registry(t, huge)).Find("behind", nil, 0); len(got) != 0 {

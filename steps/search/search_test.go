@@ -132,7 +132,7 @@ func TestHidden(t *testing.T) {
 		"item.list": "shop.item.list"} {
 		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
 		if !slices.Equal(all, view) || names(all)[0] != want {
-			t.Errorf("%q finds %v in the registry, but %v in the view", query, names(all), names(view))
+			t.Errorf("%q finds %v in the registry, %v in the view; want %s first in both", query, names(all), names(view), want)
 		}
 	}
 }
@@ -152,10 +152,10 @@ func TestFindByName(t *testing.T) {
 		"getShippingLabel": "shop.getShippingLabel",
 	})
 	if got := names(x.Find(" shop.order.list\n", nil, 0)); !slices.Equal(got, []string{"shop.order.list"}) {
-		t.Errorf("a name between spaces finds %v", got)
+		t.Errorf("a name between spaces finds %v, want shop.order.list", got)
 	}
 	if got := x.Find("list", nil, 0); len(got) < 3 {
-		t.Errorf("the last word of several names finds only %v", names(got))
+		t.Errorf("the last word of several names finds %v, want at least 3", names(got))
 	}
 	if got := names(x.Find("item.list", nil, 1)); !slices.Equal(got, []string{"depot.item.list"}) {
 		t.Errorf("with a limit of 1: got %v, want depot.item.list", got)
@@ -170,13 +170,13 @@ func TestOrder(t *testing.T) {
 	}
 	x := New(registry(t, functions...))
 	if got := names(x.Find("run", nil, 0)); !slices.Equal(got, []string{"a.run", "b.run", "c.run", "d.run"}) {
-		t.Errorf("functions of equal score are ordered %v", got)
+		t.Errorf("functions of equal score are ordered %v, want a.run to d.run", got)
 	}
 	if got := names(x.Find("run", nil, 2)); !slices.Equal(got, []string{"a.run", "b.run"}) {
-		t.Errorf("with a limit of 2: got %v", got)
+		t.Errorf("with a limit of 2: got %v, want a.run and b.run", got)
 	}
 	if got := New(registry(t)).Find("run", nil, 0); len(got) != 0 {
-		t.Errorf("an empty registry finds %v", names(got))
+		t.Errorf("an empty registry finds %v, want none", names(got))
 	}
 }
 
@@ -238,7 +238,7 @@ func TestConcurrentFind(t *testing.T) {
 		group.Go(func() {
 			for range 50 {
 				if got := x.Find("cancle the ordr", nil, 0); !slices.Equal(got, want) {
-					t.Error(names(got))
+					t.Errorf("got %v, want %v", names(got), names(want))
 				}
 			}
 		})
@@ -284,6 +284,6 @@ func TestOperationID(t *testing.T) {
 		}
 	}
 	if keywords <= len(s.Functions()) {
-		t.Errorf("%d operations have only %d keywords", len(s.Functions()), keywords)
+		t.Errorf("%d operations have %d keywords, want more", len(s.Functions()), keywords)
 	}
 }

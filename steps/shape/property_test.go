@@ -52,7 +52,7 @@ func TestNoValueIsStored(t *testing.T) {
 		again.join(f.section())
 		if schemaOf(again) != schemaOf(f) || string(again.root.schema(nil, true)) != string(f.root.schema(nil, true)) ||
 			len(again.pending) != len(f.pending) {
-			t.Fatalf("%s is read again as %s", f.root.schema(nil, true), again.root.schema(nil, true))
+			t.Fatalf("%s is read again as %s, want the same", f.root.schema(nil, true), again.root.schema(nil, true))
 		}
 	})
 }

@@ -82,18 +82,18 @@ func TestStored(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		f.observe([]byte(result), "ann")
 		if has := strings.Contains(schemaOf(f), `"id"`); has != (n == 5) {
-			t.Errorf("after %d calls of one caller: got shape %q", n, schemaOf(f))
+			t.Errorf("after %d calls of one caller: got shape %q, want id only after 5", n, schemaOf(f))
 		}
 	}
 	f = newFunction("", []byte("salt"))
 	f.observe([]byte(result), "")
 	f.observe([]byte(`{"other":[]}`), "bob")
 	if got := schemaOf(f); got != `{"type":"object"}` {
-		t.Errorf("after two callers with different names: got shape %q", got)
+		t.Errorf("after two callers with different names: got shape %q, want {\"type\":\"object\"}", got)
 	}
 	f.observe([]byte(result), "bob")
 	if !strings.Contains(schemaOf(f), `"id"`) {
-		t.Errorf("after two callers with the same name: got shape %q", schemaOf(f))
+		t.Errorf("after two callers with the same name: got shape %q, want id", schemaOf(f))
 	}
 }
 
@@ -138,7 +138,7 @@ func TestMaxSchema(t *testing.T) {
 	before := got
 	f.observe([]byte("{"+b.String()[1:]+"}"), "eve")
 	if got := string(f.root.schema(nil, true)); got != before {
-		t.Errorf("a full shape changed to %s", got)
+		t.Errorf("a full shape changed to %s, want it as before", got)
 	}
 }
 
@@ -147,15 +147,15 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"0123456789",`, maxBytes/10) + `0],"total":1}`
 	if got := schemaOf(learned(large)); strings.Contains(got, "total") || strings.Contains(got, "false") {
-		t.Errorf("large result: got %s", got)
+		t.Errorf("large result: got %s, want neither total nor false", got)
 	}
 	wide := `{"list":[` + strings.Repeat(`{"a":1},`, maxValues) + `{"a":1}],"total":1}`
 	if got := schemaOf(learned(wide)); !strings.Contains(got, `"a"`) || !strings.HasSuffix(got, `"required":["list"]}`) {
-		t.Errorf("wide result: got %s", got)
+		t.Errorf("wide result: got %s, want a, and only list required", got)
 	}
 	deep := strings.Repeat(`{"a":[`, 500) + `1` + strings.Repeat(`]}`, 500)
 	if got := schemaOf(learned(deep)); strings.Count(got, `"a":`) > maxDepth || !strings.Contains(got, `{"type":"object"}`) {
-		t.Errorf("deep result: got %s", got)
+		t.Errorf("deep result: got %s, want at most %d levels of a", got, maxDepth)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLinear(t *testing.T) { // not parallel: it measures
 	const times = 64
 	small, large := fastest(maxBytes/times), fastest(maxBytes)
 	if large > times*times/2*small { // quadratic time would be times*times; the rest allows for a busy machine
-		t.Errorf("a text %d times as long takes %d times the time", times, large/small)
+		t.Errorf("a text %d times as long takes %d times the time, want at most %d", times, large/small, times*times/2)
 	}
 }
 

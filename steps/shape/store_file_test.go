@@ -50,7 +50,7 @@ func TestSaveWithoutClose(t *testing.T) {
 		synctest.Wait()
 	})
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
-		t.Errorf("the shape was not written: %v: %s", err, text)
+		t.Errorf("the shape was not written: %v: %s, want title", err, text)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestCloseWaits(t *testing.T) {
 	unlock()
 	<-closed
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "title") {
-		t.Errorf("the shape was not written: %v: %s", err, text)
+		t.Errorf("the shape was not written: %v: %s, want title", err, text)
 	}
 }
 

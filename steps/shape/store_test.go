@@ -59,7 +59,7 @@ func TestStore(t *testing.T) {
 		s := open()
 		entry := call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 1)
 		if learned := entry.Signature() == pageSignature; learned != (n == 4) {
-			t.Errorf("after %d calls: got signature %s", n+1, entry.Signature())
+			t.Errorf("after %d calls: got signature %s, want the result only after 5", n+1, entry.Signature())
 		}
 		s.Close()
 		text, err := os.ReadFile(path)
@@ -101,7 +101,7 @@ func TestViews(t *testing.T) {
 	}
 	wrapped := r.Wrap(func(_ *steps.Spec, call steps.Call) steps.Call { return call })
 	if got := wrapped.All()[1].Signature(); got != pageSignature {
-		t.Error(got)
+		t.Errorf("got %s, want %s", got, pageSignature)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	if entry.ResultShape() != nil {
-		t.Error(entry.Signature())
+		t.Errorf("got %s, want no result shape", entry.Signature())
 	}
 }
 
@@ -140,7 +140,7 @@ func TestSeveralProcesses(t *testing.T) {
 	for n := range 8 {
 		entry := learningRegistry(t, s, "here", answering("s."+word(n), page)).All()[0]
 		if !strings.Contains(entry.Signature(), "title") {
-			t.Error(entry.Signature())
+			t.Errorf("got %s, want title", entry.Signature())
 		}
 	}
 	common := learningRegistry(t, s, "here", answering("s.common", page)).All()[0]
@@ -164,6 +164,6 @@ func TestUnwritable(t *testing.T) {
 	entry := call(t, learningRegistry(t, s, "here", answering("s.list", page)), "s.list", "", 5)
 	s.Close()
 	if len(warnings) != 1 || entry.Signature() != pageSignature {
-		t.Errorf("got warnings %v, signature %s", warnings, entry.Signature())
+		t.Errorf("got warnings %v, signature %s, want one and %s", warnings, entry.Signature(), pageSignature)
 	}
 }

@@ -170,11 +170,11 @@ func TestOptionsAreChecked(t *testing.T) {
 	o := options()
 	o.Args = map[string]string{"shelf.lend": `{}`}
 	if report := defects(t, o, "result"); !strings.Contains(report, "does not offer") {
-		t.Errorf("got defects %q", report)
+		t.Errorf("got defects %q, want does not offer", report)
 	}
 	o.Args = nil
 	if report := defects(t, o, "result"); !strings.Contains(report, "nothing can be called") {
-		t.Errorf("got defects %q", report)
+		t.Errorf("got defects %q, want nothing can be called", report)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestHostileText(t *testing.T) { //nolint:paralleltest // it measures what t
 			t.Errorf("%s: %v, want %s", name, err, fault.LimitExceeded)
 		}
 		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 400 {
-			t.Errorf("%s: %d MiB were allocated", name, mib)
+			t.Errorf("%s: %d MiB were allocated, want at most 400", name, mib)
 		} else {
 			t.Logf("%s: %d MiB: %v", name, mib, err)
 		}
@@ -76,7 +76,7 @@ func TestResultCountsAsHeld(t *testing.T) {
 		m := &tally{limit: 64 << 20}
 		got, err := invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)
 		if err != nil || m.maximum < len(got)-(64<<10) || m.held != 0 {
-			t.Errorf("%s: a result of %d bytes held at most %d, and %d afterwards: %v", name, len(got), m.maximum, m.held, err)
+			t.Errorf("%s: a result of %d bytes held at most %d, and %d afterwards, want about its size, and 0: %v", name, len(got), m.maximum, m.held, err)
 		}
 		m = &tally{limit: 4 << 20}
 		_, err = invoke(admit.WithRequest(t.Context(), &admit.Request{Memory: m}), exprs.New(), name, args)

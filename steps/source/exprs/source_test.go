@@ -126,7 +126,7 @@ func TestClosed(t *testing.T) {
 		}
 	}
 	if _, err := invoke(t.Context(), s, "expr.eval", `{"expression":"1"}`); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want unavailable", err)
 	}
 }
 
@@ -141,10 +141,10 @@ func FuzzReplacement(f *testing.F) {
 		}
 		result, err := invoke(t.Context(), exprs.New(), "text.replace", string(args))
 		if err != nil && fault.CodeOf(err) != fault.BadArguments {
-			t.Fatalf("%q: %v", with, err)
+			t.Fatalf("%q: %v, want bad_arguments", with, err)
 		}
 		if err == nil && !json.Valid([]byte(result)) {
-			t.Fatalf("%q: %s", with, result)
+			t.Fatalf("%q: got %s, want JSON", with, result)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func BenchmarkMatchAll(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				if result, err := invoke(b.Context(), s, "text.match", string(args)); err != nil || strings.Count(result, `"match"`) != 10_000 {
-					b.Fatal(err)
+					b.Fatalf("%d matches, %v; want 10,000", strings.Count(result, `"match"`), err)
 				}
 			}
 		})
@@ -169,7 +169,7 @@ func BenchmarkMatchAll(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				if n := len(regexp.MustCompile(source).FindAllStringSubmatchIndex(text, -1)); n != 10_000 {
-					b.Fatal(n)
+					b.Fatalf("%d matches, want 10,000", n)
 				}
 			}
 		})

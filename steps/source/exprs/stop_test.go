@@ -60,11 +60,11 @@ func TestLongSearchesNeedASlot(t *testing.T) {
 			}()
 			synctest.Wait()
 			if waits := len(done) == 0; waits != test.waits {
-				t.Errorf("%s %.100s: waits for a slot: %v", test.fn, test.args, waits)
+				t.Errorf("%s %.100s: waits for a slot: %v, want %v", test.fn, test.args, waits, test.waits)
 			}
 			cancel()
 			if err := <-done; test.waits != errors.Is(err, context.Canceled) {
-				t.Errorf("%s %.100s: %v", test.fn, test.args, err)
+				t.Errorf("%s %.100s: %v, want canceled: %v", test.fn, test.args, err, test.waits)
 			}
 			other()
 			third, err := limiter.Acquire(t.Context(), "third")
@@ -89,7 +89,7 @@ func TestSearchSharesSlots(t *testing.T) {
 		searching.Go(func() {
 			_, err := invoke(ctx, exprs.New(), "text.match", `{"text":"`+strings.Repeat("x", 1<<18)+`","pattern":"x.*y|x","all":true}`)
 			if !errors.Is(err, context.Canceled) {
-				t.Error(err)
+				t.Errorf("got %v, want context.Canceled", err)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestSearchIsStopped(t *testing.T) {
 		checks := 0
 		_, err := invoke(endingContext{t.Context(), &checks}, exprs.New(), test.fn, `{"text":"`+text+`",`+test.args+`}`)
 		if !errors.Is(err, context.Canceled) || checks > 10 {
-			t.Errorf("%s %s: got %v after %d checks of the context", test.fn, test.args, err, checks)
+			t.Errorf("%s %s: got %v after %d checks of the context, want canceled after at most 10", test.fn, test.args, err, checks)
 		}
 	}
 }
@@ -161,6 +161,6 @@ func TestContextIsCheckedRarely(t *testing.T) {
 	got, err := invoke(ctx, exprs.New(), "text.replace",
 		fmt.Sprintf(`{"text":%q,"pattern":"a","with":%q}`, strings.Repeat("a", 1000), strings.Repeat(`\0`, 1000)))
 	if err != nil || len(got) != 1_000_002 || ctx.times > 100 {
-		t.Errorf("the context was checked %d times for %d bytes: %v", ctx.times, len(got), err)
+		t.Errorf("the context was checked %d times for %d bytes: %v, want at most 100 for 1,000,002", ctx.times, len(got), err)
 	}
 }

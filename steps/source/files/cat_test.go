@@ -80,13 +80,13 @@ func TestCatBounds(t *testing.T) {
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||
 		len(*got.Text) != 181*11 {
-		t.Errorf("got %s", got.asJSON())
+		t.Errorf("got %s, want lines 1 to 181, and 182 as next", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"longline","from":3}`); *got.Text != "last\n" || *got.Lines != 3 {
-		t.Errorf("got %s", got.asJSON())
+		t.Errorf("got %s, want last as line 3", got.asJSON())
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"utf16","from":999}`); *got.Text != "a\na\n" || got.Encoding != "utf-16le" {
-		t.Errorf("got %s", got.asJSON())
+		t.Errorf("got %s, want two lines in utf-16le", got.asJSON())
 	}
 	for _, args := range []string{`{"path":"sparse","head":1}`, `{"path":"sparse","tail":1}`, `{"path":"sparse","from":5}`,
 		`{"path":"late","tail":1}`, `{"path":"late","from":2000}`} {
@@ -97,6 +97,6 @@ func TestCatBounds(t *testing.T) {
 	got := do[grepResult](t, s, "fs.grep", `{"pattern":"x|0123"}`)
 	if got.Count != 1000 || len(got.Skipped) != 2 || got.Skipped[0] != (skip{"binary", 2, "late"}) ||
 		got.Skipped[1] != (skip{"long_line", 1, "longline"}) {
-		t.Errorf("got %d matches, skipped %v", got.Count, got.Skipped)
+		t.Errorf("got %d matches, skipped %v, want 1000 matches, binary in 2 files, late first, and a long line in longline", got.Count, got.Skipped)
 	}
 }

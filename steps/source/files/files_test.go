@@ -292,7 +292,7 @@ func TestCancellation(t *testing.T) {
 		for _, after := range []int{0, 1, 3} {
 			_, err := function(s, fn).Call(&countdown{Context: context.Background(), left: after}, []byte(args))
 			if fault.CodeOf(err) != fault.Cancelled {
-				t.Errorf("%s cancelled after %d checks: got %v", fn, after, err)
+				t.Errorf("%s cancelled after %d checks: got %v, want cancelled", fn, after, err)
 			}
 		}
 		expired, cancel := context.WithTimeout(context.Background(), 0)
@@ -305,7 +305,7 @@ func TestCancellation(t *testing.T) {
 	cancel()
 	_, err := function(s, "fs.grep").Call(&countdown{Context: cancelled, left: 1}, []byte(`{"pattern":"line","limit":1}`))
 	if fault.CodeOf(err) != fault.Cancelled {
-		t.Errorf("fs.grep of a tree with a cancelled context: got %v", err)
+		t.Errorf("fs.grep of a tree with a cancelled context: got %v, want cancelled", err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestIntegers(t *testing.T) {
 	s, _ := open(t, map[string]string{"f": "1\n2\n3\n"})
 	for _, spelling := range []string{"2", "2.0", "2e0"} {
 		if got := do[catResult](t, s, "fs.cat", `{"path":"f","head":`+spelling+`}`); *got.Text != "1\n2\n" {
-			t.Errorf("head %s: got %q", spelling, *got.Text)
+			t.Errorf("head %s: got %q, want lines 1 and 2", spelling, *got.Text)
 		}
 	}
 	for _, bad := range []string{`{"path":"f","head":1.5}`, `{"path":"f","head":"2"}`, `{"path":"f","head":1e300}`, `[]`, `{`} {

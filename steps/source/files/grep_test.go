@@ -48,7 +48,7 @@ func TestGrepRanksByLine(t *testing.T) {
 		s, _ := open(t, tree)
 		for i, f := range do[grepResult](t, s, "fs.grep", `{"pattern":"Name"}`).Files {
 			if first[f.Path] != (i < len(first)) {
-				t.Errorf("%s (%s) has position %d of %d", f.Path, tree[f.Path], i, len(tree))
+				t.Errorf("%s (%s) has position %d of %d, want it among the first %d: %t", f.Path, tree[f.Path], i, len(tree), len(first), first[f.Path])
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func TestGrepPages(t *testing.T) {
 				}
 			}
 			if n > limit || got.Truncated != (offset+n < got.Count) || got.Truncated && (n == 0 || got.Next != offset+n) {
-				t.Fatalf("limit %d offset %d: wrong page bounds: %s", limit, offset, raw)
+				t.Fatalf("limit %d offset %d: want at most limit matches, and truncated with the next offset if more follow: %s", limit, offset, raw)
 			}
 			if !got.Truncated {
 				return all, got.Count
@@ -156,7 +156,7 @@ func TestGrepLongLines(t *testing.T) {
 	matches := got.Files[0].Matches
 	if got.Count != 3 || !matches[1].Cut || len([]rune(matches[1].Text)) != 400+2 || !strings.Contains(matches[1].Text, "needle") ||
 		matches[2].Line != 3 || len(matches[0].After[0]) > 500 {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want 3 matches, the second clipped around needle", got)
 	}
 	// A sparse file of a terabyte is quickly recognized as binary.
 	f, err := os.Create(filepath.Join(root, "sparse"))
@@ -201,7 +201,7 @@ func TestGrepPageCountsContextLines(t *testing.T) {
 			weight += matchBytes + (1+len(m.Before)+len(m.After))*(lineBytes+1)
 		}
 		if one := matchBytes + 201*(lineBytes+1); weight > maximum+one {
-			t.Fatalf("a page has %d bytes", weight)
+			t.Fatalf("a page has %d bytes, want at most %d", weight, maximum+one)
 		}
 		if offset = got.Next; !got.Truncated {
 			break

@@ -46,7 +46,7 @@ func TestPathsOutside(t *testing.T) {
 		for fn, more := range map[string][]any{"fs.list": nil, "fs.find": {"pattern", "*"}, "fs.grep": {"pattern", "secret"}, "fs.cat": nil} {
 			f := mustFailWith(t, s, fn, args(t, append(more, "path", path)...), fault.Denied)
 			if f.At != "/path" || strings.Contains(f.Message, "elsewhere") || strings.Contains(f.Message, secret) {
-				t.Errorf("%s %q: got a fault at %q: %s", fn, path, f.At, f.Message)
+				t.Errorf("%s %q: got a fault at %q: %s, want /path, and nothing of what is outside", fn, path, f.At, f.Message)
 			}
 		}
 	}
@@ -68,12 +68,12 @@ func TestPathsInside(t *testing.T) {
 		"in/file.txt/": "in/file.txt",
 	} {
 		if got := do[catResult](t, s, "fs.cat", args(t, "path", path)); got.Path != want || *got.Text != "inside\n" {
-			t.Errorf("%s: got %+v", path, got)
+			t.Errorf("%s: got %+v, want %s with inside", path, got, want)
 		}
 	}
 	for _, path := range []string{root, root + "/", ".", "./", "in/.."} {
 		if got := do[listResult](t, s, "fs.list", args(t, "path", path)); got.Path != "." || got.Count == 0 {
-			t.Errorf("%s: got %+v", path, got)
+			t.Errorf("%s: got %+v, want . with its files", path, got)
 		}
 	}
 	// A root that is itself reached by a link can be named in both ways.
@@ -99,7 +99,7 @@ func TestBadPaths(t *testing.T) {
 	}
 	f := mustFailWith(t, s, "fs.cat", `{"path":"in/fil.txt"}`, fault.FunctionFailed)
 	if len(f.Nearest) == 0 || f.Nearest[0] != "file.txt" || !strings.Contains(f.Message, "file.txt") {
-		t.Errorf("the fault of in/fil.txt does not suggest file.txt: %q, %s", f.Nearest, f.Message)
+		t.Errorf("in/fil.txt: nearest %q, %s, want file.txt first and in the message", f.Nearest, f.Message)
 	}
 	f = mustFailWith(t, s, "fs.cat", `{"path":"inn/x/y/file.txt"}`, fault.FunctionFailed)
 	if !strings.Contains(f.Message, `no "inn"`) {
@@ -205,7 +205,7 @@ func TestChangingTree(t *testing.T) {
 					t.Errorf("%s shows a file outside the root: %s", fn, raw)
 				}
 				if code := fault.CodeOf(err); err != nil && code != fault.FunctionFailed && code != fault.Denied {
-					t.Errorf("%s: %v", fn, err)
+					t.Errorf("%s: %v, want function_failed or denied", fn, err)
 				}
 			}
 		})

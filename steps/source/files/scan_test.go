@@ -92,7 +92,7 @@ func FuzzPattern(f *testing.F) {
 		p, err := compilePattern(&grepArgs{Pattern: source, IgnoreCase: ignoreCase})
 		if err != nil {
 			if fault.CodeOf(err) != fault.BadArguments {
-				t.Fatal(err)
+				t.Fatalf("%q: got %v, want bad_arguments", source, err)
 			}
 			return
 		}
@@ -136,7 +136,7 @@ func TestRequiredLiterals(t *testing.T) {
 		}
 		if source == "a|bcd|e.*f" { // it does not matter whether e or f is used
 			if len(texts) != 3 {
-				t.Errorf("%s: %q", source, texts)
+				t.Errorf("%s: %q, want 3", source, texts)
 			}
 			continue
 		}
@@ -162,7 +162,7 @@ func TestLongLines(t *testing.T) {
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	if got := p.match(cancelled, text); got != nil {
-		t.Errorf("got a match %v with a cancelled context", got)
+		t.Errorf("got a match %v with a cancelled context, want none", got)
 	}
 }
 
@@ -175,13 +175,13 @@ func TestCutAround(t *testing.T) {
 		inside := strings.TrimSuffix(strings.TrimPrefix(shown, "…"), "…")
 		switch {
 		case !cut && shown != text, cut && len([]rune(shown)) > maxShown+2, cut && !strings.Contains(text, inside):
-			t.Fatalf("cutAround(%q, %d) = %q", text, at, shown)
+			t.Fatalf("cutAround(%q, %d) = %q, want a part of the text of at most %d characters", text, at, shown, maxShown)
 		}
 	})
 	long := strings.Repeat("é", 300) + "needle" + strings.Repeat("x", 1000)
 	shown, cut := cutAround([]byte(long), 600)
 	if runes := []rune(shown); !cut || len(runes) != maxShown+2 || !slices.Equal(runes[101:107], []rune("needle")) {
-		t.Errorf("got %q", shown)
+		t.Errorf("got %q, want %d characters with needle after 100", shown, maxShown)
 	}
 }
 

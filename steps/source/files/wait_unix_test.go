@@ -20,12 +20,12 @@ func TestReadsDoNotWait(t *testing.T) {
 	f := &regularFile{r}
 	defer f.Close()
 	if n, err := f.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("read of an empty pipe: got %d, %v", n, err)
+		t.Errorf("read of an empty pipe: got %d, %v, want 0, os.ErrDeadlineExceeded", n, err)
 	}
 	_, err = w.Write([]byte("xy"))
 	must(t, err)
 	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
-		t.Errorf("read of available data: got %d, %v", n, err)
+		t.Errorf("read of available data: got %d, %v, want 1, nil", n, err)
 	}
 	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
 		os.ErrDeadlineExceeded) {

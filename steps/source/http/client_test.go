@@ -100,7 +100,7 @@ func TestOutcomes(t *testing.T) {
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Message, "topsecret") ||
 			strings.Contains(f.Message, "not known whether the "+test.method+" was carried out") != (f.Code == fault.Unavailable &&
 				f.Outcome == fault.SentUnknown) {
-			t.Errorf("%s %s: got %v, %+v", test.method, test.url, err, f)
+			t.Errorf("%s %s: got %v, %+v, want %s and %q without the secret", test.method, test.url, err, f, test.code, test.outcome)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func TestOutcomes(t *testing.T) {
 	}()
 	_, err = c.Do(newTestRequest(ctx, http.MethodPost, server.URL+"/slow", "x"))
 	if f, _ := fault.As(err); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
-		t.Errorf("a request cancelled while it runs: got %v", err)
+		t.Errorf("a request cancelled while it runs: got %v, want cancelled and sent_unknown", err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestErrorsOfBodiesHaveCodes(t *testing.T) {
 		if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout || f.Outcome != fault.SentUnknown ||
 			!errors.Is(err, context.DeadlineExceeded) ||
 			strings.Contains(err.Error(), "topsecret") {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want timeout and sent_unknown", err)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestClosedClient(t *testing.T) {
 	other := c.With(egress.Open())
 	_ = c.Close()
 	if _, err := c.Do(newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want unavailable", err)
 	}
 	get(t, other, "https://a.example")
 }
@@ -165,7 +165,7 @@ func TestUserAgent(t *testing.T) {
 	})})
 	request := newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")
 	if _, err := c.Do(request); err != nil || agent != "test/1" || request.Header.Get("User-Agent") != "" {
-		t.Errorf("got User-Agent %q, %v; the caller's request has %v", agent, err, request.Header)
+		t.Errorf("got User-Agent %q, %v, want test/1; the caller's request has %v, want none", agent, err, request.Header)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestHostileServers(t *testing.T) {
 			defer cancel()
 			_, err := invoke(ctx, s, "http.get", `{"url":"http://`+host+path+`"}`)
 			if f, _ := fault.As(err); f == nil || f.Code != want || !strings.Contains(f.Message, host) || len(f.Message) > 500 {
-				t.Errorf("%s: %v", path, err)
+				t.Errorf("%s: %v, want %q with the host, of at most 500 bytes", path, err, want)
 			}
 		})
 	}

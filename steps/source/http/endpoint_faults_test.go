@@ -120,7 +120,7 @@ func TestEndpointFaults(t *testing.T) {
 	_, err := httpsource.New(&o)
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want several errors", err)
 	}
 	var got []string
 	for _, err := range joined.Unwrap() {

@@ -148,7 +148,7 @@ func TestValuesStayInTheirSegments(t *testing.T) {
 				return v == ""
 			}
 			if fault.CodeOf(err) != fault.BadArguments || seen != nil || !climbing(x) && !climbing(y) {
-				t.Fatalf("%s: %v", args, err)
+				t.Fatalf("%s: %v, want bad_arguments of a dot segment, and nothing sent", args, err)
 			}
 			return
 		}
@@ -156,13 +156,13 @@ func TestValuesStayInTheirSegments(t *testing.T) {
 		got := strings.Split(seen.EscapedPath(), "/")
 		for i := range got {
 			if plain, _ := url.PathUnescape(got[i]); i >= len(want) || plain != must(url.PathUnescape(want[i])) {
-				t.Fatalf("%s: got path %s", args, seen.EscapedPath())
+				t.Fatalf("%s: got path %s, want %s", args, seen.EscapedPath(), strings.Join(want, "/"))
 			}
 		}
 		query := seen.Query()
 		if len(got) != 5 || seen.Host != "a.example" || seen.Scheme != "https" || len(query) != 3 || query.Get("q") != x ||
 			query.Get("y") != y || query.Get("z") != z {
-			t.Fatalf("%s: got URL %s", args, seen)
+			t.Fatalf("%s: got URL %s, want https://a.example with the 3 values in 5 segments and 3 in its query", args, seen)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestEndpointSpecs(t *testing.T) {
 		spec := s.Functions()[2].Spec
 		if string(spec.Input) != test.input || spec.Effect != test.effect || spec.Idempotent != test.idempotent || !spec.EffectDeclared ||
 			spec.Deletes != (test.endpoint.Method == "DELETE") {
-			t.Errorf("%+v:\n%s %s %t", test.endpoint, spec.Input, spec.Effect, spec.Idempotent)
+			t.Errorf("%+v:\n%s %s %t\nwant\n%s %s %t", test.endpoint, spec.Input, spec.Effect, spec.Idempotent, test.input, test.effect, test.idempotent)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestEndpointHosts(t *testing.T) {
 		_, _ = io.WriteString(w, "here")
 	}, httpsource.Endpoint{Name: "it", URL: "URL/x"}, httpsource.Endpoint{Name: "away", URL: "URL/away"})
 	if result, err := invoke(t.Context(), s, "http.it", `{}`); err != nil || string(result) != `"here"` {
-		t.Errorf("got %s, %v", result, err)
+		t.Errorf("got %s, %v, want \"here\"", result, err)
 	}
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`/x"}`); fault.CodeOf(err) != fault.Denied {
 		t.Errorf("http.get of an endpoint's private host: got %v, want denied", err)
@@ -259,13 +259,13 @@ func TestConfiguredSecrets(t *testing.T) {
 			}
 		}
 		if !strings.Contains(shown, "[redacted]") || fn == "http.good" && !strings.Contains(shown, "german-de") {
-			t.Errorf("%s does not redact a secret, or redacts a plain header: %s", fn, shown)
+			t.Errorf("%s gives %s, want [redacted] for secrets, and plain headers as they are", fn, shown)
 		}
 	}
 	good := s.Functions()[2].Spec
 	if got := string(good.Redact([]byte(`{"n":1,"token":"of-the-caller"}`),
 		func([]byte) []byte { return []byte(`"[redacted]"`) })); got != `{"n":1,"token":"[redacted]"}` {
-		t.Errorf("got recorded arguments %s", got)
+		t.Errorf(`got recorded arguments %s, want {"n":1,"token":"[redacted]"}`, got)
 	}
 	if strings.Contains(good.Description, "token") {
 		t.Errorf("the description shows the query: %s", good.Description)
@@ -289,7 +289,7 @@ func TestEndpointResults(t *testing.T) {
 		"http.headbody": `null`,
 	} {
 		if result, err := invoke(t.Context(), s, fn, `{}`); err != nil || string(result) != want {
-			t.Errorf("%s: got %s, %v", fn, result, err)
+			t.Errorf("%s: got %s, %v, want %s", fn, result, err, want)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestEndpointRetries(t *testing.T) {
 					sent++
 					if r.Body != nil {
 						if body, err := io.ReadAll(r.Body); err != nil || string(body) != string(test.endpoint.Body) {
-							t.Errorf("got body %s, %v", body, err)
+							t.Errorf("got body %s, %v, want %s", body, err, test.endpoint.Body)
 						}
 					}
 					return respond(503, "", "Retry-After", "2"), nil
@@ -348,7 +348,7 @@ func FuzzEndpoint(f *testing.F) {
 		})
 		if err != nil {
 			if _, ok := fault.As(err); !ok {
-				t.Fatal(err)
+				t.Fatalf("%q: got %v, want an error with a code", path, err)
 			}
 			return
 		}
@@ -357,7 +357,7 @@ func FuzzEndpoint(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := invoke(t.Context(), s, "http.it", string(args)); err != nil && fault.CodeOf(err) == fault.Internal {
-			t.Fatalf("%q with %s: %v", path, args, err)
+			t.Fatalf("%q with %s: %v, want anything but internal", path, args, err)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%s: the arguments were changed", line)
 		}
 		if again := redactAll(slices.Clone(shown)); string(again) != string(shown) {
-			t.Errorf("%s: a second redaction gives %s", line, again)
+			t.Errorf("%s: a second redaction gives %s, want %s", line, again, shown)
 		}
 		return string(shown)
 	})

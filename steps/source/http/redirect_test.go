@@ -95,7 +95,7 @@ func TestRedirects(t *testing.T) {
 		case fault.CodeOf(err) != test.code:
 			t.Errorf("%s: %v, want %q", test.path, err, test.code)
 		case err == nil && gjson.GetBytes(result, "body").String() != test.body:
-			t.Errorf("%s: got %s", test.path, result)
+			t.Errorf("%s: got %s, want %q", test.path, result, test.body)
 		case err != nil && strings.Contains(err.Error(), "topsecret"):
 			t.Errorf("%s: the message shows a secret: %v", test.path, err)
 		}
@@ -113,7 +113,7 @@ func TestRedirects(t *testing.T) {
 	}
 	away := seen["other/back"]
 	if away.Get("Authorization") != "" || away.Get("X-Api-Key") != "" || away.Get("Referer") != "" || away.Get("Accept-Language") != "de" {
-		t.Errorf("headers sent to another host: %v", away)
+		t.Errorf("headers sent to another host: %v, want only Accept-Language", away)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
 	s := open(t, &httpsource.Options{Allow: []string{host(plain), host(secure)}, Transport: secure.Client().Transport})
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`); fault.CodeOf(err) != fault.Denied {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want denied", err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestCertificateIsVerified(t *testing.T) {
 	s := open(t, &httpsource.Options{Allow: []string{secure.Listener.Addr().String()}})
 	_, err := invoke(t.Context(), s, "http.get", `{"url":"`+secure.URL+`"}`)
 	if fault.CodeOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want unavailable and a mention of the certificate", err)
 	}
 }
 
@@ -165,9 +165,9 @@ func TestRedirectedWrites(t *testing.T) {
 			f, _ := fault.As(err)
 			switch {
 			case !refused && err != nil:
-				t.Errorf("%s, %d: %v", method, status, err)
+				t.Errorf("%s, %d: %v, want success", method, status, err)
 			case refused && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != fault.SentUnknown):
-				t.Errorf("%s, %d: %v", method, status, err)
+				t.Errorf("%s, %d: %v, want function_failed and sent_unknown", method, status, err)
 			}
 		}
 	}

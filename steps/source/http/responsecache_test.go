@@ -165,7 +165,7 @@ func TestRevalidatedHeader(t *testing.T) {
 		n++
 		// The fourth request is not conditional, because a 304 said no-store.
 		if conditional := r.Header.Get("If-None-Match") != ""; conditional != (n == 2 || n == 3) {
-			t.Errorf("request %d: conditional is %t", n, conditional)
+			t.Errorf("request %d: conditional is %t, want %t", n, conditional, n == 2 || n == 3)
 		}
 		switch n {
 		case 1:
@@ -181,12 +181,12 @@ func TestRevalidatedHeader(t *testing.T) {
 	if h := response.Header; body != `{"a":1}` || response.ContentLength != 7 || response.Status != "200 OK" ||
 		h.Get("Content-Type") != "application/json" || h.Get("Date") != "two" || h.Get("X-Old") != "kept" || h.Get("Set-Cookie") != "" ||
 		h.Get("Content-Length") != "" {
-		t.Errorf("got %d bytes, header %v, body %s", response.ContentLength, h, body)
+		t.Errorf("got %d bytes, header %v, body %s, want {\"a\":1} of 7 bytes with Date two and X-Old kept", response.ContentLength, h, body)
 	}
 	response.Header.Set("X-Old", "changed by the caller")
 	response, body = get(t, c, "https://a.example")
 	if body != `{"a":1}` || response.Header.Get("Date") != "two" || response.Header.Get("X-Old") != "kept" {
-		t.Errorf("got header %v, body %s", response.Header, body)
+		t.Errorf("got header %v, body %s, want {\"a\":1} with Date two and X-Old kept", response.Header, body)
 	}
 	get(t, c, "https://a.example")
 }
@@ -218,7 +218,7 @@ func TestRevalidatedBodyIsComplete(t *testing.T) {
 			}
 			result, err := invoke(t.Context(), s, call, args)
 			if err != nil || gjson.GetBytes(result, "status").Int() != 200 || gjson.GetBytes(result, "body").Raw != `{"items":[1.10]}` {
-				t.Errorf("got %s, %v", result, err)
+				t.Errorf("got %s, %v, want status 200 and {\"items\":[1.10]}", result, err)
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func TestBrokenBodiesAreNotCached(t *testing.T) {
 			_, err = response.Body.Read(make([]byte, 2))
 		}
 		if fault.CodeOf(err) != want {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 		_ = response.Body.Close()
 	}

@@ -149,7 +149,7 @@ func TestRetries(t *testing.T) {
 				case fault.CodeOf(err) != test.code:
 					t.Errorf("got %v, want %q", err, test.code)
 				case err == nil && gjson.GetBytes(result, "body").Str != "ok":
-					t.Errorf("got %s", result)
+					t.Errorf("got %s, want ok", result)
 				case f != nil && f.Status != test.status:
 					t.Errorf("got status %d, want %d", f.Status, test.status)
 				}

@@ -69,7 +69,7 @@ func TestConformance(t *testing.T) {
 	})
 	for _, fn := range open(t, nil).Functions() {
 		if reads := (fn.Name == "http.get"); fn.EffectDeclared != reads || (fn.Effect == steps.Read) != reads {
-			t.Errorf("%s: got effect %v, declared %t", fn.Name, fn.Effect, fn.EffectDeclared)
+			t.Errorf("%s: got effect %v, declared %t, want reads: %t", fn.Name, fn.Effect, fn.EffectDeclared, reads)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestRefusedArguments(t *testing.T) {
 		_, err := invoke(t.Context(), s, fn, args)
 		f, _ := fault.As(err)
 		if f == nil || strings.Contains(f.Error(), "topsecret") {
-			t.Errorf("%s is accepted, or its fault shows the secret: %v", call, err)
+			t.Errorf("%s gives %v, want a fault without the secret", call, err)
 			return ""
 		}
 		message, _, _ := strings.Cut(f.Message, ": json") // the rest of the message differs from build to build
@@ -147,7 +147,7 @@ func TestClosed(t *testing.T) {
 		}
 	}
 	if _, err := invoke(t.Context(), s, "http.get", `{"url":"`+server.URL+`"}`); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want unavailable", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func BenchmarkGet(b *testing.B) {
 		for b.Loop() {
 			result, err := call(b.Context(), args)
 			if err != nil || gjson.GetBytes(result, "body").Raw != body {
-				b.Fatal(err)
+				b.Fatalf("got %s, %v; want the body %s", result, err, body)
 			}
 		}
 	})
@@ -178,7 +178,7 @@ func BenchmarkGet(b *testing.B) {
 		for b.Loop() {
 			result, err := call(b.Context(), args)
 			if err != nil || gjson.GetBytes(result, "body").Raw != body {
-				b.Fatal(err)
+				b.Fatalf("got %s, %v; want the body %s", result, err, body)
 			}
 		}
 	})
@@ -190,7 +190,7 @@ func BenchmarkGet(b *testing.B) {
 		for b.Loop() {
 			result, err := call(b.Context(), args)
 			if err != nil || string(result) != body {
-				b.Fatal(err)
+				b.Fatalf("got %s, %v; want %s", result, err, body)
 			}
 		}
 	})
@@ -204,7 +204,7 @@ func BenchmarkGet(b *testing.B) {
 			data, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if err != nil || string(data) != body {
-				b.Fatal(err)
+				b.Fatalf("got %s, %v; want %s", data, err, body)
 			}
 		}
 	})

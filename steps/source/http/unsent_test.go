@@ -77,7 +77,7 @@ func TestConfiguredWrites(t *testing.T) {
 			var sent atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !test.asRead && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
-					t.Errorf("unexpected request: %s with a body of %d bytes and header %v", r.Method, r.ContentLength, r.Header)
+					t.Errorf("got %s with a body of %d bytes and header %v, want no body of a GET, and If-None-Match only of a read", r.Method, r.ContentLength, r.Header)
 				}
 				if sent.Add(1) > 1 {
 					test.answer(w)

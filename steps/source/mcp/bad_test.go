@@ -81,7 +81,7 @@ func TestFailedStarts(t *testing.T) {
 				t.Errorf("the error shows a secret: %v", status.Error)
 			}
 			if (test.state == steps.StateRetrying) != !status.Retry.IsZero() {
-				t.Errorf("state %s has the next start at %v", status.State, status.Retry)
+				t.Errorf("state %s has the next start at %v, want one: %t", status.State, status.Retry, test.state == steps.StateRetrying)
 			}
 			if len(s.Functions()) != 0 {
 				t.Error("a source that never started has functions")
@@ -131,7 +131,7 @@ func TestFloodOnStderr(t *testing.T) {
 		select {
 		case n := <-sizes:
 			if n > 4096+len("…") {
-				t.Fatalf("a log line has %d bytes", n)
+				t.Fatalf("a log line has %d bytes, want at most %d", n, 4096+len("…"))
 			}
 		case <-time.After(patience):
 			t.Fatal("the flood was not logged")
@@ -165,7 +165,7 @@ func TestUnusualLists(t *testing.T) {
 				return
 			}
 			if a := function(t, s, "shelf.a"); a.Description != "A." || strings.Contains(string(a.Input), "icons") {
-				t.Errorf("the first of two tools with one name was not used: %q", a.Description)
+				t.Errorf("the first of two tools with one name was not used: %q, want A. without icons", a.Description)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 				for range 10 {
 					ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 					if result, err := fn.Call(ctx, args); err != nil || len(result) != len(`{"name":"a","n":12345678901234567890,"x":1.50}`) {
-						b.Fatalf("got %s, %v", result, err)
+						b.Fatalf("got %s, %v, want {\"name\":\"a\",\"n\":12345678901234567890,\"x\":1.50}", result, err)
 					}
 					cancel()
 				}
@@ -57,7 +57,7 @@ func BenchmarkAgainstBareClient(b *testing.B) {
 					ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 					result, err := session.CallTool(ctx, &sdk.CallToolParams{Name: "get", Arguments: args})
 					if err != nil || result.StructuredContent == nil {
-						b.Fatal(err)
+						b.Fatalf("got %+v, %v; want structured content", result, err)
 					}
 					cancel()
 				}

@@ -34,7 +34,7 @@ func TestConcurrency(t *testing.T) {
 	call := func(caller string, queued chan struct{}) {
 		ctx := admit.WithRequest(&watchedContext{Context: t.Context(), first: queued}, &admit.Request{Caller: caller})
 		if result, err := work.Call(ctx, fmt.Appendf(nil, `{"who":%q}`, caller)); err != nil || string(result) != `"done"` {
-			t.Error(string(result), err)
+			t.Errorf(`got %s, %v; want "done"`, result, err)
 		}
 	}
 	calls.Go(func() { call("greedy", make(chan struct{}, 1)) })
@@ -42,7 +42,7 @@ func TestConcurrency(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := work.Call(done, []byte(`{}`)); !isNotSent(err) {
-		t.Error(err)
+		t.Errorf("got %v, want cancelled and not_sent", err)
 	}
 	for _, caller := range []string{"greedy", "greedy", "greedy", "modest"} {
 		queued := make(chan struct{}, 1)

@@ -25,7 +25,7 @@ func TestCrashDuringCall(t *testing.T) {
 	}
 	other, ok := fault.As(<-done)
 	if !ok || other.Code != fault.Unavailable || other.Outcome != fault.SentUnknown {
-		t.Errorf("another call during the crash: got %v", other)
+		t.Errorf("another call during the crash: got %v, want unavailable and sent_unknown", other)
 	}
 	if len(s.Functions()) != before {
 		t.Error("the functions of a crashed server were removed")
@@ -35,7 +35,7 @@ func TestCrashDuringCall(t *testing.T) {
 		t.Errorf("the status lacks the exit status or the last words: %v", status.Error)
 	}
 	if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` { // waits for the restart
-		t.Errorf("the call after the crash: got %s", got)
+		t.Errorf("the call after the crash: got %s, want \"put\"", got)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestCrashByEffect(t *testing.T) {
 			args, _ := json.Marshal(map[string]string{"name": mark})
 			result, err := r.All()[0].Call(t.Context(), args)
 			if _, alive := os.Stat(mark); alive == nil || (string(result) == `"whole"`) != (c.outcome == "") {
-				t.Errorf("the server did not crash, or the call got %s", result)
+				t.Errorf("got %s, want \"whole\" only without an outcome (%q), and a crash", result, c.outcome)
 			}
 			if f, _ := fault.As(err); (f != nil) != (c.outcome != "") || f != nil && (f.Code != fault.Unavailable || f.Outcome != c.outcome ||
 				!strings.Contains(f.Message, "not known whether its work was done")) {

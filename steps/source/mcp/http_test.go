@@ -239,7 +239,7 @@ func TestUnusableAnswers(t *testing.T) {
 		got, _ := fault.As(err)
 		switch {
 		case test.code == "" && err != nil:
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: %v, want success", test.name, err)
 		case test.code != "" && (got == nil || got.Code != test.code || got.Outcome != test.outcome || !strings.Contains(got.Message, test.want)):
 			t.Errorf("%s: got %.100s, %+v, want %s %q with %q", test.name, result, got, test.code, test.outcome, test.want)
 		}
@@ -270,7 +270,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		mustCall(t, s, "shelf.get", `{"name":"a"}`)
 	}
 	if n := opened.Load(); n > 200 { // on a busy machine some streams end late
-		t.Errorf("%d connections were opened for 1000 successive calls", n)
+		t.Errorf("%d connections were opened for 1000 successive calls, want at most 200", n)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestTransportErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := function(t, s, "shelf.put").Call(ctx, []byte(`{"name":"a"}`)); fault.CodeOf(err) != fault.Cancelled {
-		t.Errorf("a call with a cancelled context: got %v", err)
+		t.Errorf("a call with a cancelled context: got %v, want cancelled", err)
 	}
 }
 

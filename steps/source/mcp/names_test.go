@@ -42,7 +42,7 @@ func TestToolNames(t *testing.T) {
 		}
 		transcript.File(t, file, []byte(strings.Join(sections, "\n")+"\n"))
 		if len(sections) < 10 {
-			t.Errorf("%s has only %d sections", file, len(sections))
+			t.Errorf("%s has %d sections, want at least 10", file, len(sections))
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestPathsAreUnique(t *testing.T) {
 		}
 		slices.Reverse(names)
 		if again := pathsOf(configured, names); !maps.Equal(again, paths) {
-			r.Fatalf("got paths %v, but %v in reverse order", paths, again)
+			r.Fatalf("got paths %v, and %v in reverse order, want the same", paths, again)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestFormIsDeterminedOnce(t *testing.T) {
 			got = append(got, pathOf(&fn))
 		}
 		if strings.Join(got, " ") != step.want || s.Status().Names != step.form {
-			t.Errorf("%s: got paths %q, form %s", step.names, got, s.Status().Names)
+			t.Errorf("%s: got paths %q, form %s, want %s, form %s", step.names, got, s.Status().Names, step.want, step.form)
 		}
 	}
 	_, err := mcpsource.New(&mcpsource.Options{Name: "net", Command: "x", Names: "verb_noun"})
@@ -176,7 +176,7 @@ func TestFunctionNames(t *testing.T) {
 		t.Errorf("got names %q, want %q", got, want)
 	}
 	if again := names("ä", "a b"); again[0] != got[5] || again[1] != got[3] {
-		t.Errorf("the names differ in another list: %q", again)
+		t.Errorf("the names differ in another list: %q, want %q and %q", again, got[5], got[3])
 	}
 }
 
@@ -207,7 +207,7 @@ func TestHints(t *testing.T) {
 		got, want := function(t, s, fmt.Sprintf("net.t%d", i)), tests[text]
 		if got.Effect != want.Effect || got.EffectDeclared != want.EffectDeclared || got.Idempotent != want.Idempotent ||
 			got.Local != want.Local {
-			t.Errorf("%s: got %v, declared %t, idempotent %t, local %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local)
+			t.Errorf("%s: got %v, declared %t, idempotent %t, local %t, want %v, %t, %t, %t", text, got.Effect, got.EffectDeclared, got.Idempotent, got.Local, want.Effect, want.EffectDeclared, want.Idempotent, want.Local)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestListing(t *testing.T) {
 		t.Errorf("got listing %s, want %s", spec.Listing, want)
 	}
 	if string(spec.Input) != `{"type":"object","a":1.50}` || string(spec.Output) != `{"type":"object"}` {
-		t.Errorf("got schemas %s, %s", spec.Input, spec.Output)
+		t.Errorf("got schemas %s, %s, want {\"type\":\"object\",\"a\":1.50} and {\"type\":\"object\"}", spec.Input, spec.Output)
 	}
 	spec.Listing[len(`{"name":"t","inputSchema":{`)] = '\''
 	if spec.Input[1] != '\'' {
@@ -230,7 +230,7 @@ func TestListing(t *testing.T) {
 	}
 	if u, v := function(t, s, "net.u"), function(t, s, "net.v"); u.Description != "U" || v.Description == "" ||
 		string(v.Input) != `{"type":"object"}` {
-		t.Errorf("got %+v and %+v", u.Spec, v.Spec)
+		t.Errorf("got %+v and %+v, want description U, and an object as input", u.Spec, v.Spec)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 	} {
 		fn := find(t, test.functions, "net."+test.tool)
 		if got := (steps.Rights{Tier: steps.TierAdmin, Functions: test.pattern}).Allows(&fn.Spec); got != test.want {
-			t.Errorf("%s: %s allows %s: got %t", title, test.pattern, test.tool, got)
+			t.Errorf("%s: %s allows %s: got %t, want %t", title, test.pattern, test.tool, got, test.want)
 		}
 	}
 	for tool, want := range map[string]string{"delete_issues": "net.issues.delete", "get_widget": "net.widget.get", "list_users": ""} {
@@ -317,6 +317,6 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 		}
 	}
 	if paths := find(t, private, "net.get_widget").PossiblePaths; !slices.Equal(paths, []string{"net.widget.get"}) {
-		t.Errorf("a tool of only one session: got possible paths %q", paths)
+		t.Errorf("a tool of only one session: got possible paths %q, want net.widget.get", paths)
 	}
 }

@@ -32,7 +32,7 @@ func TestPageIsNoServer(t *testing.T) {
 		s := openSource(t, &mcpsource.Options{Name: "page", URL: url})
 		await(t, s, steps.StateRetrying)
 		if f := s.Status().Error; f == nil || !strings.HasSuffix(f.Message, want) {
-			t.Errorf("answer %q: got %v", what, f)
+			t.Errorf("answer %q: got %v, want %s at the end", what, f, want)
 		}
 	}
 }

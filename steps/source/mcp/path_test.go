@@ -35,19 +35,19 @@ func TestCompletePath(t *testing.T) {
 	complete := completePath("/bin", "darwin", home)
 	folders := filepath.SplitList(complete)
 	if folders[0] != "/bin" || !slices.Contains(folders, local) || !slices.Contains(folders, newest) {
-		t.Errorf("the PATH lacks a folder, or reorders it: %s", complete)
+		t.Errorf("the PATH is %s, want /bin first, %s and %s", complete, local, newest)
 	}
 	if strings.Contains(complete, "v9.11.2") || strings.Contains(complete, filepath.Join(home, "go/bin")) {
 		t.Errorf("the PATH has an old version, or a folder that does not exist: %s", complete)
 	}
 	if again := completePath(complete, "darwin", home); again != complete {
-		t.Errorf("a second completion changes the PATH: %s", again)
+		t.Errorf("a second completion changes the PATH: %s, want %s", again, complete)
 	}
 	if got := completePath(`C:\bin`, "windows", home); got != `C:\bin` {
 		t.Errorf("on Windows: got %s, want it unchanged", got)
 	}
 	if got := completePath("/bin", "linux", ""); strings.Contains(got, "~") {
-		t.Errorf("without a home folder: got %s", got)
+		t.Errorf("without a home folder: got %s, want no ~", got)
 	}
 	if file := lookUp("npx", completePath(t.TempDir(), "linux", home), ""); file == "" {
 		t.Error("npx was not found")

@@ -52,10 +52,10 @@ func TestNothingRemainsPending(t *testing.T) {
 	}
 	_ = l.Close()
 	if len(s.clientSessions) != 0 {
-		t.Errorf("%d sessions remain", len(s.clientSessions))
+		t.Errorf("%d sessions remain, want none", len(s.clientSessions))
 	}
 	if n.calls != 0 || len(n.tap.pending) != 0 || len(n.tap.progress) != 0 {
-		t.Errorf("%d calls, %d requests and %d progress tokens remain", n.calls, len(n.tap.pending), len(n.tap.progress))
+		t.Errorf("%d calls, %d requests and %d progress tokens remain, want none", n.calls, len(n.tap.pending), len(n.tap.progress))
 	}
 }
 
@@ -65,7 +65,7 @@ func TestRegisterOnce(t *testing.T) {
 	registered, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
 	ctx := x.withContext(t.Context())
 	if registered.register(ctx, 5) != x || registered.register(ctx, 6) != nil || x.id != 5 {
-		t.Errorf("the request was not registered exactly once: %+v", x)
+		t.Errorf("registered %+v, want it once, with id 5", x)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestPostAnsweredOnGeneralStream(t *testing.T) {
 	}
 	s := openRaw(t, &rawServer{stream: stream, call: call}, mcpsource.Options{}, toolList("a"))
 	if got := mustCall(t, s, "net.a", `{}`); got != `"ok"` {
-		t.Error(got)
+		t.Errorf(`got %s, want "ok"`, got)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestPostsAreIsolated(t *testing.T) {
 	all.Wait()
 	mustCall(t, s, "net.a", `{}`)
 	if users["ann user=ann"] != 20 || users[" "] != 1 || len(users) != 2 {
-		t.Error(users)
+		t.Errorf("got requests %v, want 20 of ann and 1 of nobody", users)
 	}
 }
 
@@ -168,6 +168,6 @@ func TestPostRejectedAfterRenewal(t *testing.T) {
 		t.Error(err)
 	}
 	if !slices.Equal(login.rejected, []string{"Bearer A", "Bearer A"}) {
-		t.Error(login.rejected)
+		t.Errorf("got rejected %q, want Bearer A twice", login.rejected)
 	}
 }

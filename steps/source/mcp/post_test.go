@@ -93,7 +93,7 @@ func TestPostEqualsSDK(t *testing.T) {
 			for _, tool := range []string{"shelf.plain", "shelf.heads"} {
 				if got, err := function(t, s, tool).Call(ctx, []byte(`{"name":"<a&b>", "x":12345678901234567890}`)); err != nil ||
 					string(got) != `"there"` {
-					t.Fatalf("%s: got %s, %v", tool, got, err)
+					t.Fatalf("%s: got %s, %v, want \"there\"", tool, got, err)
 				}
 			}
 			ours, theirs := sent.calls[0], sent.calls[1]
@@ -104,13 +104,13 @@ func TestPostEqualsSDK(t *testing.T) {
 				ours.header.Set("Mcp-Name", "heads")
 			}
 			if !reflect.DeepEqual(ours.header, theirs.header) {
-				t.Errorf("got headers %v, but the SDK's are %v", ours.header, theirs.header)
+				t.Errorf("got headers %v, want the SDK's %v", ours.header, theirs.header)
 			}
 			var got, want any
 			plain := strings.Replace(gjson.Get(ours.body, "params").Raw, `"name":"plain"`, `"name":"heads"`, 1)
 			if json.Unmarshal([]byte(plain), &got) != nil || json.Unmarshal([]byte(gjson.Get(theirs.body, "params").Raw), &want) != nil ||
 				!reflect.DeepEqual(got, want) {
-				t.Errorf("sent %s\nbut the SDK sent %s", ours.body, theirs.body)
+				t.Errorf("sent %s\nwant %s, as the SDK sent", ours.body, theirs.body)
 			}
 		})
 	}

@@ -104,11 +104,11 @@ func killHost(t *testing.T, trigger string) {
 		t.Fatal(err)
 	}
 	if n, err := out.Read(make([]byte, 16)); n == 0 {
-		t.Fatal(err)
+		t.Fatalf("no output: %v", err)
 	}
 	all := pids(t, file)
 	if len(all) != 2 || !running(all[0]) || !running(all[1]) {
-		t.Fatalf("the processes %v are not running", all)
+		t.Fatalf("got processes %v, want two that run", all)
 	}
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)

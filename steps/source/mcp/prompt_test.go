@@ -72,10 +72,10 @@ func TestPromptWithDeafServer(t *testing.T) {
 	}
 	cancel()
 	if f, _ := fault.As(<-filling); f == nil || f.Code != fault.Cancelled || f.Outcome != fault.SentUnknown {
-		t.Errorf("the call whose message was written in part: got %+v", f)
+		t.Errorf("the call whose message was written in part: got %+v, want cancelled and sent_unknown", f)
 	}
 	if err := callUntilDeadline(t.Context(), t, fn.Call, big); fault.CodeOf(err) != fault.Timeout {
-		t.Error(err)
+		t.Errorf("got %v, want timeout", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestPromptWithDeafServerBehindHTTP(t *testing.T) {
 	redirected.Store(true)
 	err = callUntilDeadline(t.Context(), t, fn.Call, `{"a":"`+strings.Repeat("x", 16<<20)+`"}`)
 	if f, _ := fault.As(err); f == nil || f.Code != fault.Timeout {
-		t.Error(err)
+		t.Errorf("got %v, want timeout", err)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestServers(t *testing.T) {
 			s := openRegistered(t, o)
 			for _, call := range c.calls {
 				if got := mustCall(t, s, "npm."+call[0], strings.ReplaceAll(call[1], "FOLDER", folder)); !strings.Contains(got, call[2]) {
-					t.Errorf("%s: %s", call[0], got)
+					t.Errorf("%s: %s, want %s", call[0], got, call[2])
 				}
 			}
 			if strings.Contains(script, "filesystem") {
@@ -93,11 +93,11 @@ func TestServerEverything(t *testing.T) {
 	t.Parallel()
 	s := openRegistered(t, npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio"))
 	if got := mustCall(t, s, "npm.echo", `{"message":"hi"}`); got != `"Echo: hi"` {
-		t.Errorf("echo: got %s", got)
+		t.Errorf("echo: got %s, want \"Echo: hi\"", got)
 	}
 	image := mustCall(t, s, "npm.get-tiny-image", `{}`)
 	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
-		t.Errorf("get-tiny-image: got %s", image)
+		t.Errorf("get-tiny-image: got %s, want an image with a size, without data", image)
 	}
 	reported := 0
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { reported++ }})
@@ -136,14 +136,14 @@ func TestServerEverythingInUpstreamSession(t *testing.T) {
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	if got := callText(t, l, "npm.trigger-sampling-request", `{"prompt":"p","maxTokens":7}`); !strings.Contains(got, "sampled for 7") {
-		t.Errorf("trigger-sampling-request: got %s", got)
+		t.Errorf("trigger-sampling-request: got %s, want sampled for 7", got)
 	}
 	if _, err := function(t, s, "npm.trigger-sampling-request").Call(t.Context(), []byte(`{"prompt":"p","maxTokens":7}`)); err == nil {
 		t.Error("a call outside a session was sampled")
 	}
 	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
 		if got, err := l.Do(t.Context(), method, nil); err != nil || len(got) < 100 {
-			t.Errorf("%s: %s, %v", method, got, err)
+			t.Errorf("%s: %s, %v, want at least 100 bytes", method, got, err)
 		}
 	}
 }
@@ -169,11 +169,11 @@ func TestServerOfConformance(t *testing.T) {
 	check := func(t *testing.T, o *mcpsource.Options) {
 		s := openRegistered(t, o)
 		if got := mustCall(t, s, "conformance.test_simple_text", `{}`); !strings.HasPrefix(got, `"This is a simple text`) {
-			t.Errorf("test_simple_text: got %s", got)
+			t.Errorf("test_simple_text: got %s, want This is a simple text", got)
 		}
 		if got := mustCall(t, s, "conformance.test_image_content", `{}`); gjson.Get(got, "mimeType").Str != "image/png" ||
 			gjson.Get(got, "size").Int() == 0 {
-			t.Errorf("test_image_content: got %s", got)
+			t.Errorf("test_image_content: got %s, want an image/png with a size", got)
 		}
 		mustFail(t.Context(), t, s, "conformance.test_error_handling", `{}`, fault.FunctionFailed)
 	}

@@ -73,7 +73,7 @@ func TestFailedResume(t *testing.T) {
 			s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
 			f := mustFail(t.Context(), t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 			if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, test.want) || !strings.Contains(f.Message, "it is not known whether") {
-				t.Errorf("got outcome %q: %s", f.Outcome, f.Message)
+				t.Errorf("got outcome %q: %s, want sent_unknown and %q", f.Outcome, f.Message, test.want)
 			}
 			if b.writes.Load() != 1 || b.resumes.Load() == 0 {
 				t.Errorf("got %d writes and %d requests for the rest, want 1 and some", b.writes.Load(), b.resumes.Load())
@@ -113,7 +113,7 @@ func TestResumeFromStoppedServer(t *testing.T) {
 	defer cancel()
 	f := mustFail(ctx, t, s, "shelf.put", `{"name":"a"}`, fault.Unavailable)
 	if f.Outcome != fault.SentUnknown || !strings.Contains(f.Message, "connection refused") {
-		t.Errorf("got outcome %q: %s", f.Outcome, f.Message)
+		t.Errorf("got outcome %q: %s, want sent_unknown and connection refused", f.Outcome, f.Message)
 	}
 	if resumes.Load() != 1 || b.writes.Load() != 1 {
 		t.Errorf("the rest was requested %d times and the call made %d times, want 1 and 1", resumes.Load(), b.writes.Load())
@@ -177,7 +177,7 @@ func TestFailedCancellation(t *testing.T) {
 			cancel()
 		}()
 		if f := mustFail(ctx, t, s, tool, `{}`, fault.Cancelled); f.Outcome != fault.SentUnknown {
-			t.Errorf("%s: %+v", tool, f)
+			t.Errorf("%s: %+v, want sent_unknown", tool, f)
 		}
 	}
 	if server.sessions != 1 || s.Status().State != steps.StateReady {

@@ -31,14 +31,14 @@ func TestExcerptCutsNoSecret(t *testing.T) {
 		text := strings.Repeat("é", before/2) + strings.Repeat("-", before%2) + longSecret + strings.Repeat("-", 20*before) + longSecret
 		got := s.excerpt(text, maxQuoted)
 		if showsSecret(got) || len(got) > maxQuoted+len(ellipsis) || strings.Contains(got, "\uFFFD") {
-			t.Fatalf("secret after %d bytes: got %q", before, got)
+			t.Fatalf("secret after %d bytes: got %q, want no secret and at most %d bytes", before, got, maxQuoted+len(ellipsis))
 		}
 	}
 	// Removed secrets make room for text that follows far behind them.
 	for before := range 40 {
 		if got := s.excerpt(strings.Repeat("-", before)+strings.Repeat(longSecret, 100), maxQuoted); showsSecret(got) ||
 			!strings.Contains(got, secret.Redacted) {
-			t.Fatalf("secrets after %d bytes: got %q", before, got)
+			t.Fatalf("secrets after %d bytes: got %q, want [redacted] for all", before, got)
 		}
 	}
 }
@@ -49,10 +49,10 @@ func TestNumbersAreSecrets(t *testing.T) {
 	const number = "12345678901234567890"
 	s := newScrubber(&Options{Env: map[string]string{"ACCOUNT": number, "PORT": "8080"}})
 	if got := s.clean("account " + number + " at 8080"); got != "account [redacted] at 8080" {
-		t.Errorf("in a text: got %s", got)
+		t.Errorf("in a text: got %s, want account [redacted] at 8080", got)
 	}
 	if got := string(s.JSON([]byte(`{"account":` + number + `,"port":8080}`))); got != `{"account":"[redacted]","port":8080}` {
-		t.Errorf("in JSON: got %s", got)
+		t.Errorf("in JSON: got %s, want {\"account\":\"[redacted]\",\"port\":8080}", got)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestWarningsCutNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		if showsSecret(got) || strings.Count(got, "---") < 3 {
-			t.Fatalf("secret after %d bytes: got %s", before, got)
+			t.Fatalf("secret after %d bytes: got %s, want no secret, and three pieces", before, got)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestStderrAtBufferEnds(t *testing.T) {
 			p.drain(strings.NewReader(text), scrub, func(line string) { all += line })
 			if want := strings.Replace(text, longSecret, secret.Redacted, 1); all != want || showsSecret(p.stderr.text()) ||
 				!strings.HasSuffix(want, p.stderr.text()) {
-				t.Fatalf("secret between %d and %d bytes: got %q", before, after, all)
+				t.Fatalf("secret between %d and %d bytes: got %q, want %q", before, after, all, want)
 			}
 		}
 	}
@@ -151,6 +151,6 @@ func TestStderrOfOneRepeatedSecret(t *testing.T) {
 		longest, shown = max(longest, len(line)), shown || strings.Contains(line, "aaaaaaaa")
 	})
 	if longest == 0 || longest > 2*maxLogLine || shown {
-		t.Errorf("the longest line has %d bytes; secret shown: %v", longest, shown)
+		t.Errorf("the longest line has %d bytes, want 1 to %d; secret shown: %v, want false", longest, 2*maxLogLine, shown)
 	}
 }

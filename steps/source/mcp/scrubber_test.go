@@ -22,7 +22,7 @@ func TestScrubber(t *testing.T) {
 		t.Errorf("got %q, want %q", clean, want)
 	}
 	if clean := newScrubber(&o).clean("Post \"" + o.URL + "\": refused"); clean != `Post "https://h": refused` {
-		t.Errorf("the URL is not redacted: %q", clean)
+		t.Errorf("the URL is not redacted: %q, want only https://h", clean)
 	}
 }
 
@@ -60,7 +60,7 @@ func FuzzOutline(f *testing.F) {
 			}
 			id, ok := o.requestID()
 			if gjson.Valid(result) && (ok != want || ok && id != 7) { // for anything else it must only not panic
-				t.Errorf("%s with %.50s: got id %d, %t", form, result, id, ok)
+				t.Errorf("%s with %.50s: got id %d, %t, want 7, %t", form, result, id, ok, want)
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func FuzzFilter(f *testing.F) {
 			t.Errorf("the value of %q is not JSON: %q", text, value)
 		}
 		if failure != nil && failure.Code != fault.FunctionFailed && failure.Code != fault.NotSupported {
-			t.Errorf("%q: %v", text, failure)
+			t.Errorf("%q: %v, want function_failed or not_supported", text, failure)
 		}
 	})
 }

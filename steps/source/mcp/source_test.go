@@ -97,14 +97,14 @@ func TestEveryTransport(t *testing.T) {
 				t.Errorf("structuredContent changed: got %s, want %s", got, want)
 			}
 			if got := mustCall(t, s, "shelf.echo", `{"b":1.50,"a":12345678901234567890}`); got != `{"b":1.50,"a":12345678901234567890}` {
-				t.Errorf("the arguments changed: got %s", got)
+				t.Errorf("got %s, want the arguments unchanged", got)
 			}
 			if got := mustCall(t, s, "shelf.put", `{"name":"x"}`); got != `"put"` {
 				t.Errorf("text: got %s, want put", got)
 			}
 			f := mustFail(t.Context(), t, s, "shelf.get", `{"name":"none"}`, fault.FunctionFailed)
 			if f.Message != "there is no such thing" || string(f.Body) != `"there is no such thing"` || f.Outcome != "" {
-				t.Errorf("isError: got %+v", f)
+				t.Errorf("isError: got %+v, want there is no such thing as message and body, and no outcome", f)
 			}
 			checkMedia(t, s)
 			if name != "http json" { // it has no stream for notifications
@@ -177,7 +177,7 @@ func checkNotifications(t *testing.T, s *mcpsource.Source, ordered bool) {
 		t.Errorf("got progress %v, want 0, 1, 2", done)
 	}
 	if len(logged) == 0 || logged[0] != `warning l {"x":1}` {
-		t.Errorf("got logs %q", logged)
+		t.Errorf("got logs %q, want warning l {\"x\":1} first", logged)
 	}
 }
 
@@ -195,7 +195,7 @@ func checkCancel(t *testing.T, s *mcpsource.Source) {
 	ctx, abort := context.WithCancelCause(t.Context())
 	go abort(fault.New(fault.Busy, "given up"))
 	if f := mustFail(ctx, t, s, "shelf.wait", `{}`, fault.Busy); f.Message != "given up" || f.Outcome == "" {
-		t.Errorf("a call cancelled with a cause: got %+v", f)
+		t.Errorf("a call cancelled with a cause: got %+v, want given up and an outcome", f)
 	}
 	if s.Status().State != steps.StateReady {
 		t.Errorf("a cancelled call ended the session: %+v", s.Status())
@@ -233,7 +233,7 @@ func checkChangedList(t *testing.T, s *mcpsource.Source) {
 	}
 	until(t, s, func() bool { return has("shelf.added") && !has("shelf.remove") })
 	if got := mustCall(t, s, "shelf.added", `{}`); got != `"added"` {
-		t.Errorf("the added tool: got %s", got)
+		t.Errorf("the added tool: got %s, want \"added\"", got)
 	}
 }
 
@@ -248,12 +248,12 @@ func TestBadOptions(t *testing.T) {
 		"NUL": {Name: "a", Command: "x\x00"},
 	} {
 		if _, err := mcpsource.New(o); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want bad_request", name, err)
 		}
 	}
 	_, err := mcpsource.New(&mcpsource.Options{Name: "a", URL: "http://u:hidden1@[::1"})
 	if err == nil || strings.Contains(err.Error(), "hidden1") {
-		t.Errorf("New accepts the URL, or the error shows it: %v", err)
+		t.Errorf("New of the URL: %v, want an error that does not show it", err)
 	}
 }
 

@@ -174,7 +174,7 @@ func TestCallsHurryARetry(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if f := mustFail(ctx, t, s, "shelf.put", `{}`, fault.Timeout); f.Outcome != fault.NotSent {
-			t.Errorf("a call with a short deadline: got %+v", f)
+			t.Errorf("a call with a short deadline: got %+v, want not_sent", f)
 		}
 		if len(m.greeted()) != before {
 			t.Error("a call started the server before the minimum pause")
@@ -196,7 +196,7 @@ func TestHealthySessionIsRestartedSoon(t *testing.T) {
 			synctest.Wait()
 			// The call that notices the loss may itself wait for a first start, which fails.
 			if n := len(m.greeted()) - starts; n < 1 || n > 2 || s.Status().State != steps.StateReady {
-				t.Fatalf("two seconds after the loss: got %d starts, status %+v", n, s.Status())
+				t.Fatalf("two seconds after the loss: got %d starts, status %+v, want 1 or 2, ready", n, s.Status())
 			}
 		}
 	})
@@ -233,7 +233,7 @@ func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 			before := len(m.greeted())
 			callText(t, l, "shelf.pid", `{}`)
 			if (len(m.greeted()) > before) != again {
-				t.Errorf("%s: got reopened %t", label, !again)
+				t.Errorf("%s: got reopened %t, want %t", label, !again, again)
 			}
 		}
 		a, b := openSession(t, s, nil), openSession(t, s, nil)
@@ -254,16 +254,16 @@ func TestIdleSessionsAreClosedForNewOnes(t *testing.T) {
 			"call in a closed session":    func() error { _, err := callTool(t, a, "shelf.pid", `{}`, ""); return err }(),
 		} {
 			if fault.CodeOf(err) != fault.Unavailable {
-				t.Errorf("%s: %v", label, err)
+				t.Errorf("%s: %v, want unavailable", label, err)
 			}
 		}
 		_ = openSession(t, s, nil).Close()
 		_ = s.Close()
 		if _, err := b.Do(t.Context(), "ping", nil); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("a session after its source was closed: got %v", err)
+			t.Errorf("a session after its source was closed: got %v, want unavailable", err)
 		}
 		if _, err := s.OpenSession(t.Context(), nil); fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("a new session of a closed source: got %v", err)
+			t.Errorf("a new session of a closed source: got %v, want unavailable", err)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestUnusedSessionStaysLost(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if after := len(m.greeted()); after != before || len(c.received()) > 0 {
-			t.Errorf("%d sessions were opened for an absent client, with notifications %q", after-before, c.received())
+			t.Errorf("%d sessions were opened for an absent client, with notifications %q, want none", after-before, c.received())
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestTraceReachesServers(t *testing.T) {
 			}
 			if p, s, m := gjson.Get(meta, "traceparent").String(), gjson.Get(meta, "tracestate").String(),
 				gjson.Get(meta, "mine").Raw; p != c.parent || s != c.state || m != c.mine {
-				t.Errorf("%s: got _meta %s", c.name, meta)
+				t.Errorf("%s: got _meta %s, want traceparent %q, tracestate %q, mine %s", c.name, meta, c.parent, c.state, c.mine)
 			}
 		}
 	})

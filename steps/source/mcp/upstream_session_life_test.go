@@ -28,7 +28,7 @@ func TestUpstreamSessionWithSlowClient(t *testing.T) {
 	started := time.Now()
 	_, _ = function(t, s, "shelf.log").Call(l.CallContext(ctx, nil), []byte(`{"n":2000}`))
 	if time.Since(started) > patience/2 {
-		t.Error("the call did not return")
+		t.Errorf("the call returned after %v, want at most %v", time.Since(started), patience/2)
 	}
 	close(hang)
 	if got := callText(t, l, "shelf.pid", `{}`); got == "" {
@@ -52,7 +52,7 @@ func TestUpstreamSessionReconnects(t *testing.T) {
 	}
 	after := callText(t, l, "shelf.pid", `{}`)
 	if before == after || before == pid || gjson.Parse(mustCall(t, s, "shelf.pid", `{}`)).String() != pid {
-		t.Errorf("got process %s, then %s; the source's own is %s", before, after, pid)
+		t.Errorf("got process %s, then %s; the source's own is %s, want three different ones, and the last still there", before, after, pid)
 	}
 	callText(t, l, "shelf.log", `{"n":1}`)
 	c.awaitNotification(t, "notifications/message")
@@ -105,7 +105,7 @@ func TestUpstreamSessionLeavesNoGoroutines(t *testing.T) {
 	if !poll(func() bool { return runtime.NumGoroutine() <= before+4 }) {
 		after := runtime.NumGoroutine()
 		stacks := make([]byte, 1<<20)
-		t.Errorf("%d goroutines before, %d after\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
+		t.Errorf("%d goroutines before, %d after, want at most 4 more\n%s", before, after, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 

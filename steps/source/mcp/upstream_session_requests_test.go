@@ -28,7 +28,7 @@ func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	unaskable.Ask = nil
 	if got := callText(t, openSession(t, s, &unaskable.DownstreamClient), "shelf.ask", `{}`); !strings.HasPrefix(got, "refused: ") ||
 		!strings.Contains(got, "cannot be asked") {
-		t.Errorf("a client that cannot be asked: got %s", got)
+		t.Errorf("a client that cannot be asked: got %s, want refused: cannot be asked", got)
 	}
 	raw := openReady(t, childOptions(t, "asks"))
 	simple := newClient("bob", "2025-11-25")
@@ -38,7 +38,7 @@ func TestUpstreamSessionRefusesRequests(t *testing.T) {
 	}
 	if got := callText(t, openSession(t, raw, &simple.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`); !strings.Contains(got,
 		`"a":"bob"`) {
-		t.Errorf("elicitation: got %s", got)
+		t.Errorf("elicitation: got %s, want bob as a", got)
 	}
 	for name, answer := range map[string]func() (json.RawMessage, error){
 		"garbage":   func() (json.RawMessage, error) { return json.RawMessage(`{"a`), nil },
@@ -49,7 +49,7 @@ func TestUpstreamSessionRefusesRequests(t *testing.T) {
 		c.Ask = func(context.Context, string, json.RawMessage) (json.RawMessage, error) { return answer() }
 		got := callText(t, openSession(t, raw, &c.DownstreamClient), "shelf.a", `{"method":"elicitation/create"}`)
 		if !strings.Contains(got, `"error"`) || strings.Contains(got, "secret") || name == "RPC error" && !strings.Contains(got, `"code":-1`) {
-			t.Errorf("client answers %s: got %s", name, got)
+			t.Errorf("client answers %s: got %s, want an error without the secret", name, got)
 		}
 	}
 }
@@ -68,14 +68,14 @@ func TestUpstreamSessionBoundsRequests(t *testing.T) {
 	}
 	l := openSession(t, s, &c.DownstreamClient)
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","times":40}`); !strings.Contains(got, "too many") {
-		t.Errorf("the answer to too many requests: got %s", got)
+		t.Errorf("the answer to too many requests: got %s, want too many", got)
 	}
 	until(t, s, func() bool { return begun.Load() == ended.Load() }) // they end with the call during which they were made
 	if n := begun.Load(); n > 16 {
 		t.Errorf("%d requests ran at once, want at most 16", n)
 	}
 	if got := callText(t, l, "shelf.a", `{"method":"elicitation/create","cancel":true}`); !strings.Contains(got, `"error"`) {
-		t.Errorf("a cancelled request: got %s", got)
+		t.Errorf("a cancelled request: got %s, want an error", got)
 	}
 	// A request that is cancelled before the client is asked never reaches the client.
 	until(t, s, func() bool { return begun.Load() == ended.Load() })
@@ -113,7 +113,7 @@ func TestUpstreamSessionRequestsOutlastOtherCalls(t *testing.T) {
 	}
 	close(answer)
 	if got := <-late; got != `"accept ann"` {
-		t.Errorf("the call that asks: got %s", got)
+		t.Errorf("the call that asks: got %s, want \"accept ann\"", got)
 	}
 }
 
@@ -139,10 +139,10 @@ func TestEndlessRequests(t *testing.T) {
 		before := runtime.NumGoroutine()
 		_, err := function(t, s, "shelf.a").Call(ctx, []byte(`{}`))
 		if fault.CodeOf(err) != fault.Unavailable {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want unavailable", name, err)
 		}
 		if after := runtime.NumGoroutine(); after > before+500 {
-			t.Errorf("%s: got %d goroutines, %d before", name, after, before)
+			t.Errorf("%s: got %d goroutines, %d before, want at most 500 more", name, after, before)
 		}
 	}
 	until(t, s, func() bool {
@@ -168,7 +168,7 @@ func TestUpstreamSessionRoots(t *testing.T) {
 			}
 			l := openSession(t, s, &c.DownstreamClient)
 			if got := callText(t, l, "shelf.roots", `{}`); (got == "1 roots") != allowed || (len(c.received()) > 0) != allowed {
-				t.Errorf("got roots %s and client requests %q", got, c.received())
+				t.Errorf("got roots %s and client requests %q, want both: %t", got, c.received(), allowed)
 			}
 			l.do(t, "notifications/roots/list_changed", "")
 			newer := newClient("bob", "2026-07-28")
@@ -181,7 +181,7 @@ func TestUpstreamSessionRoots(t *testing.T) {
 			got := gjson.Get(raw, "content.0.text").Str
 			if strings.HasPrefix(got, "true ") != allowed || strings.Contains(got, "roots") != allowed || !strings.Contains(got, "elicitation") ||
 				strings.Contains(got, "extensions") {
-				t.Errorf("roots in params: got %s", got)
+				t.Errorf("roots in params: got %s, want roots: %t, and elicitation", got, allowed)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestUpstreamSessionShared(t *testing.T) {
 			}
 		}
 		if streams := strings.HasSuffix(t.Name(), "http"); streams != (len(c.received()) == 3) {
-			t.Errorf("got notifications %q", c.received())
+			t.Errorf("got notifications %q, want 3 over HTTP only", c.received())
 		}
 	})
 }

@@ -143,39 +143,39 @@ func TestUpstreamSession(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, nil, func(t *testing.T, s *mcpsource.Source) {
 		if c := s.Capabilities(); c == nil || c.Resources == nil || !c.Resources.Subscribe || c.Prompts == nil || c.Completions == nil {
-			t.Fatalf("got capabilities %+v", c)
+			t.Fatalf("got capabilities %+v, want resources with subscribe, prompts and completions", c)
 		}
 		c := newClient("ann", "2025-11-25")
 		l := openSession(t, s, &c.DownstreamClient)
 		if got := l.do(t, "resources/read", `{"uri":"a://r","_meta":{"progressToken":"mine","x":1}}`); !strings.Contains(got,
 			`"n":12345678901234567890`) {
-			t.Errorf("resources/read: got %s", got)
+			t.Errorf("resources/read: got %s, want n 12345678901234567890", got)
 		}
 		if got := c.awaitNotification(t, "notifications/progress"); got != `notifications/progress {"progressToken":"mine","progress":1,"total":2}` {
-			t.Errorf("got progress %s", got)
+			t.Errorf("got progress %s, want 1 of 2 for the token mine", got)
 		}
 		if got := l.do(t, "prompts/get", `{"name":"p"}`); gjson.Get(got, "messages.0.content.text").Str != "do" {
-			t.Errorf("prompts/get: got %s", got)
+			t.Errorf("prompts/get: got %s, want do", got)
 		}
 		if got := l.do(t, "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"Ber"}}`); gjson.Get(got, "completion.values.0").Str != "Berlin" {
-			t.Errorf("completion/complete: got %s", got)
+			t.Errorf("completion/complete: got %s, want Berlin", got)
 		}
 		l.do(t, "ping", "")
 		if got := l.do(t, "resources/list", ""); gjson.Get(got, "resources.#").Int() != 1 {
-			t.Errorf("resources/list: got %s", got)
+			t.Errorf("resources/list: got %s, want one", got)
 		}
 		_, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`))
 		var rpcErr *jsonrpc.Error
 		if !errors.As(err, &rpcErr) || rpcErr.Code == 0 || !strings.Contains(string(rpcErr.Data), "a://none") {
-			t.Errorf("an unknown resource: got %v", err)
+			t.Errorf("an unknown resource: got %v, want an error with a code and a://none as data", err)
 		}
 		if got := callText(t, l, "shelf.ask", `{"q":"who"}`); got != "accept ann" {
-			t.Errorf("shelf.ask: got %s", got)
+			t.Errorf("shelf.ask: got %s, want accept ann", got)
 		}
 		l.do(t, "logging/setLevel", `{"level":"info"}`)
 		callText(t, l, "shelf.log", `{"n":2}`)
 		if got := c.awaitNotification(t, "notifications/message"); !strings.Contains(got, `"big":12345678901234567890`) {
-			t.Errorf("got log %s", got)
+			t.Errorf("got log %s, want big 12345678901234567890", got)
 		}
 		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		callText(t, l, "shelf.touch", `{"uri":"a://r"}`)
@@ -183,15 +183,15 @@ func TestUpstreamSession(t *testing.T) {
 		callText(t, l, "shelf.more", `{}`)
 		c.awaitNotification(t, "notifications/prompts/list_changed")
 		if _, err := callTool(t, l, "shelf.fail", `{}`, ""); !errors.As(err.(*fault.Error).Err, &rpcErr) || rpcErr.Code != -32042 || string(rpcErr.Data) != `{"elicitations":[]}` { //nolint:errorlint // looked into by hand
-			t.Errorf("shelf.fail: got %v", err)
+			t.Errorf("shelf.fail: got %v, want -32042 with elicitations", err)
 		}
 		raw, err := callTool(t, l, "shelf.meta", `{}`, `{"_meta":{"progressToken":7,"mine":[1.50],"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)
 		if got := gjson.Get(raw, "content.0.text").Str; err != nil || got != `{"mine":[1.5]}` {
-			t.Errorf("shelf.meta: got %s, %v", got, err)
+			t.Errorf("shelf.meta: got %s, %v, want {\"mine\":[1.5]}", got, err)
 		}
 		for _, method := range []string{"", "initialize", "tools/call", "notifications/initialized", "server/discover"} {
 			if _, err := l.Do(t.Context(), method, nil); fault.CodeOf(err) != fault.BadRequest {
-				t.Errorf("%s: %v", method, err)
+				t.Errorf("%s: %v, want bad_request", method, err)
 			}
 		}
 		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`[1]`)); fault.CodeOf(err) != fault.BadRequest {
@@ -217,7 +217,7 @@ func TestUpstreamSessionsAreIsolated(t *testing.T) {
 			all.Go(func() {
 				for i := range 10 {
 					if got := callText(t, l, "shelf.ask", fmt.Sprintf(`{"q":"%s%d"}`, name, i)); got != "accept "+name {
-						t.Errorf("%s got the answer %s", name, got)
+						t.Errorf("%s got the answer %s, want accept %s", name, got, name)
 					}
 					callText(t, l, "shelf.log", `{"n":3}`)
 				}
@@ -259,7 +259,7 @@ func TestUpstreamSessionWithoutSession(t *testing.T) {
 		}
 		raw, err := callTool(t, l, "shelf.input", `{}`, `{"requestState":"s1","inputResponses":{"q":{"action":"accept","content":{"a":"that"}}}}`)
 		if err != nil || gjson.Get(raw, "content.0.text").Str != "s1 that" {
-			t.Errorf("the second call: got %s, %v", raw, err)
+			t.Errorf("the second call: got %s, %v, want s1 that", raw, err)
 		}
 		if _, err := callTool(t, l, "shelf.input", `{}`, `{"inputResponses":{"q":5}}`); fault.CodeOf(err) != fault.BadArguments {
 			t.Errorf("invalid input responses: got %v, want bad_arguments", err)
@@ -268,15 +268,15 @@ func TestUpstreamSessionWithoutSession(t *testing.T) {
 		meta := gjson.Parse(gjson.Get(raw, "content.0.text").Str)
 		if !meta.Get(`io\.modelcontextprotocol/clientCapabilities.sampling`).Exists() ||
 			meta.Get(`io\.modelcontextprotocol/protocolVersion`).Str != "2026-07-28" {
-			t.Errorf("got _meta %s", meta)
+			t.Errorf("got _meta %s, want sampling, and version 2026-07-28", meta)
 		}
 		if got := l.do(t, "resources/read", `{"uri":"a://r"}`); gjson.Get(got, "contents.0.text").Str != "hi" {
-			t.Errorf("resources/read: got %s", got)
+			t.Errorf("resources/read: got %s, want hi", got)
 		}
 		var rpcErr *jsonrpc.Error
 		if _, err := l.Do(t.Context(), "resources/read", json.RawMessage(`{"uri":"a://none"}`)); !errors.As(err, &rpcErr) ||
 			rpcErr.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("an unknown resource: got %v", err)
+			t.Errorf("an unknown resource: got %v, want invalid params", err)
 		}
 		l.do(t, "resources/subscribe", `{"uri":"a://r"}`)
 		poll(func() bool { // the stream may not be open yet

@@ -21,6 +21,6 @@ func TestAmplification(t *testing.T) {
 	}
 	b.WriteString(`"/z":{}}}`)
 	if _, err := load([]byte(b.String()), nil); fault.CodeOf(err) != fault.LimitExceeded {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want limit_exceeded", err)
 	}
 }

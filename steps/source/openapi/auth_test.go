@@ -99,7 +99,7 @@ func TestConfigurationWins(t *testing.T) {
 	}
 	if got := fmt.Sprint(c.last); strings.Contains(got, "evil") || !strings.Contains(got, "mine") ||
 		c.last.header.Get("Cookie") != "session=configured; lang=de; sid=c" {
-		t.Error(got)
+		t.Errorf("got %s, want mine and the configured cookie, and nothing evil", got)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestBadCredentials(t *testing.T) {
 		case err == nil && test.at == "":
 			_ = s.Close()
 		case f == nil || f.Code != fault.BadRequest || f.At != test.at || strings.Contains(err.Error(), "secret-part"):
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: %v, want bad_request at %q", test.name, err, test.at)
 		}
 	}
 }
@@ -252,11 +252,11 @@ func TestTokenErrors(t *testing.T) {
 		_, err := callOf(t, clientSource(t, a, Credential{}), "op", `{}`)
 		f, _ := fault.As(err)
 		if f == nil || f.Code != test.code || f.Status != test.status || f.Outcome != fault.NotSent {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: %v, want %s, status %d, not_sent", test.name, err, test.code, test.status)
 			continue
 		}
 		if shown := f.Message + string(f.Body); strings.Contains(shown, "client-secret-1") || !strings.Contains(shown, "auth.example.com") {
-			t.Errorf("%s: the fault shows a secret, or lacks the host: %s", test.name, shown)
+			t.Errorf("%s: got %s, want the host, and not the secret", test.name, shown)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestClosingEndsTokens(t *testing.T) {
 			&document{operations: []operation{securedOperation("POST", requirement{"oauth": nil})}, schemes: allSchemes})
 		time.AfterFunc(time.Second, func() { _ = s.Close() })
 		if _, err := callOf(t, s, "op", `{}`); fault.CodeOf(err) != fault.Unavailable {
-			t.Error(err)
+			t.Errorf("got %v, want unavailable", err)
 		}
 	})
 }

@@ -240,7 +240,7 @@ func TestFileNames(t *testing.T) {
 	b := body{mediaType: "multipart/form-data", members: []member{{"f", "f"}}, fields: map[string]field{"f": {binary: true}}}
 	got, err := encodeCall(t, operation{method: "POST", path: "/a", body: &b}, `{"f":{"name":"a\"b.txt","data":"eA=="}}`)
 	if err != nil || !strings.Contains(got.body, `filename="a%22b.txt"`) {
-		t.Errorf("got body %q, %v", got.body, err)
+		t.Errorf(`got body %q, %v, want filename="a%%22b.txt"`, got.body, err)
 	}
 	if _, err := encodeCall(t, operation{method: "POST", path: "/a", body: &b},
 		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
@@ -266,7 +266,7 @@ func FuzzArguments(f *testing.F) {
 		last = nil
 		_, err := s.Functions()[0].Call(t.Context(), args)
 		if fault.CodeOf(err) == fault.Internal || fault.CodeOf(err) == fault.Unavailable {
-			t.Fatal(err)
+			t.Fatalf("%s: got %v, want neither internal nor unavailable", args, err)
 		}
 		if err != nil {
 			return

@@ -193,7 +193,7 @@ func TestBadDocuments(t *testing.T) {
 				t.Errorf("got line %d, want %d: %v", f.Line, test.line, err)
 			}
 			if len(f.Message) > 500 || !strings.Contains(f.Message, " ") {
-				t.Errorf("the message is too long or a single word: %q", f.Message)
+				t.Errorf("got a message of %d bytes, want at most 500 and several words: %q", len(f.Message), f.Message)
 			}
 		})
 	}

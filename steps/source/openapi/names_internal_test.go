@@ -63,13 +63,13 @@ func TestLongNames(t *testing.T) {
 	long := strings.Repeat("very_long_word.", 20) + "item"
 	name := shortenName(long, "get", 40)
 	if len(name) > 40 || !strings.HasSuffix(name, ".get") || !strings.Contains(name, "item_") {
-		t.Errorf("the long name was shortened to %q", name)
+		t.Errorf("the long name was shortened to %q, want item_ and .get in at most 40 bytes", name)
 	}
 	if other := shortenName("x"+long, "get", 40); other == name {
-		t.Errorf("two long names were both shortened to %q", name)
+		t.Errorf("two long names were both shortened to %q, want different names", name)
 	}
 	if short := shortenName("item", "get", 40); short != "item.get" {
-		t.Errorf("a short name was changed to %q", short)
+		t.Errorf("a short name was changed to %q, want item.get", short)
 	}
 	if cut := shortenName(strings.Repeat("a", 300), strings.Repeat("b", 300), 64); len(cut) > 64 {
 		t.Errorf("the shortened name %q has %d bytes, want at most 64", cut, len(cut))

@@ -70,7 +70,7 @@ func checkOperation(tb testing.TB, o *operation) {
 		}
 	}
 	if len(args) != len(schema.Properties) {
-		tb.Fatalf("%s: got %d arguments for %d properties", o.label, len(args), len(schema.Properties))
+		tb.Fatalf("%s: got %d arguments, want %d as the properties", o.label, len(args), len(schema.Properties))
 	}
 	for _, name := range schema.Required {
 		if !args[name] {
@@ -106,7 +106,7 @@ func checkDocument(t *testing.T, text []byte) (operations, noted int) {
 		t.Logf("skipped %s: %s", s.label, s.reason)
 	}
 	if got, want := len(d.operations)+len(d.skipped), described(text); got < want {
-		t.Errorf("%d operations, and %d are described", got, want)
+		t.Errorf("%d operations, want at least the %d that are described", got, want)
 	}
 	if register(t, d).Len() != len(d.operations) {
 		t.Error("an operation was not registered as a function")
@@ -159,12 +159,12 @@ func TestDrawnDocuments(t *testing.T) {
 		functions += operations
 		all += described(text)
 		if library, ok := libraryCount(text); ok && library != operations {
-			t.Errorf("%s: got %d operations, but the library finds %d", file, operations, library)
+			t.Errorf("%s: got %d operations, want %d as the library finds", file, operations, library)
 		}
 	}
 	t.Logf("%d of %d operations became functions", functions, all)
 	if functions*100 < all*98 || all == 0 {
-		t.Errorf("only %d of %d operations became functions", functions, all)
+		t.Errorf("%d of %d operations became functions, want at least 98 %%", functions, all)
 	}
 }
 

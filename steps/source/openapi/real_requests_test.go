@@ -59,7 +59,7 @@ func TestEveryGitHubOperation(t *testing.T) {
 	called, withoutArgs := callAll(t, githubDocument(t), 2000)
 	t.Logf("%d operations called; no valid arguments were generated for %d", called, withoutArgs)
 	if called < 1200 {
-		t.Errorf("only %d operations were called, %d were not", called, withoutArgs)
+		t.Errorf("%d operations were called, want at least 1200; %d were not", called, withoutArgs)
 	}
 }
 
@@ -80,6 +80,6 @@ func TestDrawnOperations(t *testing.T) {
 	}
 	t.Logf("%d operations called; no valid arguments were generated for %d", called, withoutArgs)
 	if called < 1400 {
-		t.Errorf("only %d operations were called, %d were not", called, withoutArgs)
+		t.Errorf("%d operations were called, want at least 1400; %d were not", called, withoutArgs)
 	}
 }

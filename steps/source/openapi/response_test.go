@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 		f, _ := fault.As(err)
 		if f == nil || f.Code != fault.FunctionFailed || f.Status != test.status || string(f.Body) != test.body || f.Outcome != test.outcome ||
 			!strings.Contains(f.Message, test.message) || !strings.Contains(f.Message, test.reason) {
-			t.Errorf("%s: %v, %+v", test.name, err, f)
+			t.Errorf("%s: %v, %+v, want status %d, body %s, outcome %q, %q and %q", test.name, err, f, test.status, test.body, test.outcome, test.message, test.reason)
 		}
 	}
 }
@@ -123,14 +123,14 @@ func TestSecretsInResults(t *testing.T) {
 		Headers: map[string]string{"X-Secret": quoted, "X-Version": "2022-11-28"}}
 	got, err := callAnswered(t, "GET", o, echo)
 	if err != nil || !json.Valid([]byte(got)) {
-		t.Fatal(got, err)
+		t.Fatalf("got %s, %v, want JSON", got, err)
 	}
 	if want := `{"auth":"Bearer [redacted]","x":"[redacted]","n":"[redacted]","version":"2022-11-28"}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	words := Options{Auth: map[string]Credential{"basic": {Username: "u", Password: "password"}}}
 	if got, _ := callAnswered(t, "GET", words, answer(200, "application/json", `{"password":1}`)); got != `{"password":1}` {
-		t.Errorf("a common word was redacted: %s", got)
+		t.Errorf("got %s, want the common word password as it is", got)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestCallTimeout(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		if _, err := s.Functions()[0].Call(ctx, []byte(`{}`)); fault.CodeOf(err) != fault.Cancelled {
-			t.Error(err)
+			t.Errorf("got %v, want cancelled", err)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestBodiesWithoutMembers(t *testing.T) {
 			test.schema), nil)
 		o := d.operations[0]
 		if got := gjson.GetBytes(o.input, "properties.@keys.0").Exists(); got != test.want || got != (o.body != nil) {
-			t.Errorf("%s %s: %s", test.mediaType, test.schema, o.input)
+			t.Errorf("%s %s: %s, want a body argument: %t", test.mediaType, test.schema, o.input, test.want)
 		}
 	}
 }

@@ -42,12 +42,12 @@ func TestDoublingSchema(t *testing.T) {
 			l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}, document: root}
 			f, ok := l.flatten(root.root().get("components").get("schemas").get("a0"))
 			if name != "reference" && (!ok || !f.required["name"]) || l.work > 2000 {
-				t.Errorf("flatten: got %v, %+v after %d steps of work", ok, f, l.work)
+				t.Errorf("flatten: got %v, %+v after %d steps of work, want name to be required after at most 2000", ok, f, l.work)
 			}
 			d := mustLoad(t, []byte(text), nil)
 			o := d.operations[0]
 			if name != "reference" && gjson.GetBytes(o.input, "required.0").Str != "name" || len(o.input)+len(o.output) > 8*len(text) {
-				t.Errorf("got schemas of %d and %d bytes, too large, or name is not required: %s", len(o.input), len(o.output), o.input)
+				t.Errorf("got schemas of %d and %d bytes, want at most %d in all and name to be required: %s", len(o.input), len(o.output), 8*len(text), o.input)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func TestRealSignatures(t *testing.T) {
 		t.Logf("%s: %d functions in %v: median %d tokens, largest %d; %d of %d results name members", name, len(tokens), took,
 			tokens[len(tokens)/2], tokens[len(tokens)-1], withName, objects)
 		if len(tokens) < 400 || withName < objects*99/100 {
-			t.Errorf("%s: only %d of %d results name members, in %d functions", name, withName, objects, len(tokens))
+			t.Errorf("%s: %d of %d results name members, want 99 %%; %d functions, want 400", name, withName, objects, len(tokens))
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -78,7 +78,7 @@ paths: {/owners: {get: {responses: {"200": {description: ok}}}}}
 			synctest.Wait()
 			if status := s.Status(); status.State != steps.StateReady || status.Error != nil || len(s.Functions()) != functions ||
 				p.fetched.Load() != fetched || changes.Load() != reported {
-				t.Errorf("got %+v, %d functions after %d attempts and %d changes", status, len(s.Functions()), p.fetched.Load(), changes.Load())
+				t.Errorf("got %+v, %d functions after %d attempts and %d changes, want ready, %d, %d and %d", status, len(s.Functions()), p.fetched.Load(), changes.Load(), functions, fetched, reported)
 			}
 		}
 		step(time.Second, 1, 4, 1)

@@ -74,16 +74,16 @@ func TestFunctions(t *testing.T) {
 	want := []string{`pets.pet.create write true false "Adds a pet."`, `pets.pet.delete destroy true true "Removes a pet."`,
 		`pets.pet.get read true false "Gets a pet."`, `pets.pet.list read true false "Lists pets."`}
 	if !slices.Equal(got, want) {
-		t.Errorf("got functions\n%s", strings.Join(got, "\n"))
+		t.Errorf("got functions\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || status.Error != nil {
-		t.Errorf("got status %+v", status)
+		t.Errorf("got status %+v, want ready, and version Pets 2", status)
 	}
 	for _, fn := range s.Functions() {
 		if fn.Name == "pets.pet.create" {
 			result, err := fn.Call(t.Context(), []byte(`{"weight":1.10,"name":"Rex"}`))
 			if want := `{"sent":"POST /v2/pets","body":"{\"weight\":1.10,\"name\":\"Rex\"}"}`; err != nil || string(result) != want {
-				t.Errorf("got %s, %v", result, err)
+				t.Errorf("got %s, %v, want %s", result, err, want)
 			}
 		}
 	}
@@ -131,11 +131,11 @@ func TestWarnings(t *testing.T) {
 	if len(warned) != 2 || warned[0] != "api: operations that are left out (51): PUT /x0: why; and 50 more, which --verbose names" ||
 		len(verbose) != 2 || strings.Count(verbose[0], ": why") != 50 || strings.Contains(verbose[0], "more") || verbose[1] != warned[1] ||
 		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
-		t.Errorf("got warnings\n%s", strings.Join(warned, "\n"))
+		t.Errorf("got warnings\n%s\nand of all\n%s\nwant two each, of 51 operations and a pattern", strings.Join(warned, "\n"), strings.Join(verbose, "\n"))
 	}
 	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
 		len(s.Functions()) != 1 {
-		t.Errorf("got %d skipped operations: %v", len(skipped), skipped)
+		t.Errorf("got %d skipped operations: %v, want 51 and one function", len(skipped), skipped)
 	}
 }
 
@@ -188,7 +188,7 @@ func BenchmarkCall(b *testing.B) {
 			b.Fatal(err)
 		}
 		if result, err := entry.Call(b.Context(), args); err != nil || string(result) != `{"id":1}` {
-			b.Fatal(string(result), err)
+			b.Fatalf(`got %s, %v; want {"id":1}`, result, err)
 		}
 		calls++
 	}

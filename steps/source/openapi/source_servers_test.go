@@ -52,7 +52,7 @@ func TestCredentialsNeedHost(t *testing.T) {
 		if test.message != "" {
 			if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || f.At != "/baseUrl" || !strings.Contains(f.Message, test.message) ||
 				strings.Contains(f.Message, keyValue) {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: %v, want bad_request at /baseUrl with %q, without the key", test.name, err, test.message)
 			}
 			continue
 		}
@@ -61,7 +61,7 @@ func TestCredentialsNeedHost(t *testing.T) {
 			continue
 		}
 		if got := namesOf(s); got != test.functions {
-			t.Errorf("%s: got functions %s", test.name, got)
+			t.Errorf("%s: got functions %s, want %s", test.name, got, test.functions)
 		}
 		_ = s.Close()
 	}
@@ -96,7 +96,7 @@ func TestDocumentAtURLRegainsCredentials(t *testing.T) {
 			synctest.Wait()
 			status := s.Status()
 			if status.State != test.state || namesOf(s) != test.functions || (status.Error != nil) != (test.state == steps.StateFailed) {
-				t.Errorf("%s: got %+v with functions %s", test.key, status, namesOf(s))
+				t.Errorf("%s: got %+v with functions %s, want %s with %s", test.key, status, namesOf(s), test.state, test.functions)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestDocumentHostWarning(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := namesOf(s); got != "pets.news.get pets.pet.list" {
-			t.Error(got)
+			t.Errorf("got functions %s, want pets.news.get pets.pet.list", got)
 		}
 		want := "GET /uploads: only the document says that its credentials go to uploads.example.com: set baseUrl"
 		if len(warned) != 1 || !strings.Contains(warned[0], want) {

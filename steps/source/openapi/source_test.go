@@ -72,7 +72,7 @@ func TestBadOptions(t *testing.T) {
 		}
 		if f, _ := fault.As(err); f == nil || f.Code != test.code || f.At != test.at || strings.Contains(f.Message, "secret") ||
 			strings.Contains(f.Message, "u:p") {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: %v, want %q at %q without a secret", test.name, err, test.code, test.at)
 		}
 	}
 }

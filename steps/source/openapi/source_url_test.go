@@ -74,7 +74,7 @@ func TestDocumentAtURL(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if status := s.Status(); status.State != steps.StateReady || status.Version != "Pets 2" || len(s.Functions()) != 4 {
-			t.Errorf("got %+v with %d functions", status, len(s.Functions()))
+			t.Errorf("got %+v with %d functions, want ready, Pets 2 and 4", status, len(s.Functions()))
 		}
 		if len(seen) != 1 || seen[0] != steps.StateReady {
 			t.Errorf("the watcher saw states %v, want ready only", seen)
@@ -92,7 +92,7 @@ func TestDocumentIsRefetched(t *testing.T) {
 		s.Watch(func() {
 			if status := s.Status(); status.State == steps.StateRetrying {
 				if !status.Retry.After(time.Now()) || strings.Contains(status.Error.Message, "secret") {
-					t.Errorf("the status shows a secret, or has no next attempt: %+v", status)
+					t.Errorf("got status %+v, want a next attempt and no secret", status)
 				}
 				errs = append(errs, string(status.Error.Code))
 			}
@@ -100,7 +100,7 @@ func TestDocumentIsRefetched(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := strings.Join(errs, " "); got != "unavailable unavailable bad_request timeout" {
-			t.Errorf("got failures %s", got)
+			t.Errorf("got failures %s, want unavailable unavailable bad_request timeout", got)
 		}
 		if s.Status().State != steps.StateReady || p.fetched.Load() != 5 || s.Status().Error != nil {
 			t.Errorf("got %+v after %d attempts, want ready after 5", s.Status(), p.fetched.Load())

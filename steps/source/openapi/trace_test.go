@@ -33,7 +33,7 @@ func TestTraceReachesServices(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, state := c.last.header.Get("Traceparent"), c.last.header.Get("Tracestate"); got != test.traced || state != test.state {
-			t.Errorf("%s: got traceparent %q, tracestate %q", test.name, got, state)
+			t.Errorf("%s: got traceparent %q, tracestate %q, want %q, %q", test.name, got, state, test.traced, test.state)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func TestGlob(t *testing.T) {
 		text := rapid.StringMatching(`[abA.]{0,8}`).Draw(t, "text")
 		expression := "(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$"
 		if got, want := glob(pattern, text), regexp.MustCompile(expression).MatchString(text); got != want {
-			t.Fatalf("glob(%q, %q) = %t", pattern, text, got)
+			t.Fatalf("glob(%q, %q) = %t, want %t", pattern, text, got, want)
 		}
 	})
 }

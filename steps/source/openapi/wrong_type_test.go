@@ -29,6 +29,6 @@ func TestMistypedArgument(t *testing.T) {
 	}
 	text := strings.Join(all, "\n")
 	if !strings.Contains(text, `/limt: unknown argument, did you mean "limit"?`) || strings.Contains(text, "hunter2") {
-		t.Error(text)
+		t.Errorf("got %s, want limit as the name that was meant, and not the secret", text)
 	}
 }

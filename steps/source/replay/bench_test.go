@@ -68,7 +68,7 @@ func BenchmarkReplay(b *testing.B) {
 								args := fmt.Appendf(nil, `{"items":[%d.0,2,3],"note":"some words","order":"order-%06d"}`, n, i)
 								result, err := entry.Call(ctx, args)
 								if err != nil || arm.check && string(result) != benchResult(i) {
-									b.Errorf("got %s, %v", result, err)
+									b.Errorf("got %s, %v, want %s", result, err, benchResult(i))
 									return
 								}
 							}
@@ -124,7 +124,7 @@ func BenchmarkNotRecorded(b *testing.B) {
 				}
 				_, err := entry.Call(ctx, []byte(`{"order":"order-000007","items":[9],"note":"other"}`))
 				if f, ok := fault.As(err); !ok || (len(f.Nearest) == 0) != (arm.misses > 0) {
-					b.Fatal(err)
+					b.Fatalf("got %v, want a fault, with what is nearest unless there are misses", err)
 				}
 			}
 		})

@@ -59,7 +59,7 @@ func TestReadFaults(t *testing.T) {
 			t.Errorf("%s: the message lacks the file and line: %s", test.name, f.Message)
 		}
 		if cut := strings.Contains(f.Message, "not written to its end"); cut != (test.name == "half written") {
-			t.Errorf("%s: %s", test.name, f.Message)
+			t.Errorf("%s: %s, want not written to its end: %t", test.name, f.Message, !cut)
 		}
 	}
 }
@@ -68,11 +68,11 @@ func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	broken := io.MultiReader(strings.NewReader("{\"fn\":\"a\",\"result\":1}\n{\"f"), iotest.ErrReader(errors.New("disk on fire")))
 	if _, err := replay.Read(broken, "x"); fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), "disk on fire") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want bad_request: disk on fire", err)
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "missing"), t.TempDir()} {
 		if _, err := replay.Open(path); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: %v, want bad_request", path, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestRealChains(t *testing.T) {
 				chains = append(chains, c)
 			}
 			if lines.Err() != nil || recorder.Err() != nil || len(chains) == 0 {
-				t.Fatal(lines.Err(), recorder.Err(), len(chains))
+				t.Fatalf("got %v, %v, %d chains; want at least one", lines.Err(), recorder.Err(), len(chains))
 			}
 			c, err := replay.Read(&recording, name)
 			if err != nil {

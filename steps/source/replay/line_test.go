@@ -33,7 +33,7 @@ func TestReadAccepts(t *testing.T) {
 			`{"fn":"c","args":{},"result":null}`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+			t.Errorf("%s: lines (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestReadLongLines(t *testing.T) {
 	longest := strings.Repeat("x", steps.DefaultMaxResultBytes)
 	lines = lineReader{in: bufio.NewReader(strings.NewReader(longest + `{"fn":"s.f","args":{},"result":` + "\n")), maxLine: maxLine}
 	if text, _, err := lines.next(); err != nil || len(text) <= len(longest) {
-		t.Errorf("the line of the longest result: got %d bytes, %v", len(text), err)
+		t.Errorf("the line of the longest result: got %d bytes, %v, want more than %d", len(text), err, len(longest))
 	}
 }
 
@@ -112,7 +112,7 @@ func FuzzCassette(f *testing.F) {
 			t.Fatalf("the written recording cannot be read: %v\n%s", err, strings.Join(first, "\n"))
 		}
 		if diff := cmp.Diff(first, linesOf(again)); diff != "" {
-			t.Fatal(diff)
+			t.Fatalf("lines read again (-want +got):\n%s", diff)
 		}
 		for i, fn := range c.functions {
 			for j, one := range fn.calls {
@@ -132,11 +132,11 @@ func TestTooLongToRecord(t *testing.T) {
 	recorder.maxLine = 100
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`"`+strings.Repeat("x", 100)+`"`), nil)
 	if fault.CodeOf(recorder.Err()) != fault.LimitExceeded || file.Len() > 0 {
-		t.Errorf("too long a line: got %v, %d bytes written", recorder.Err(), file.Len())
+		t.Errorf("too long a line: got %v, %d bytes written, want limit_exceeded and none", recorder.Err(), file.Len())
 	}
 	recorder.Observe(t.Context(), &steps.Spec{Name: "s.f"}, []byte(`{}`), []byte(`1`), nil)
 	if err := recorder.Failing(); err != nil || recorder.Lost() != 1 ||
 		!strings.HasSuffix(file.String(), "{\"gap\":1}\n{\"fn\":\"s.f\",\"args\":{},\"result\":1}\n") {
-		t.Errorf("after the lost line: %v, %d lost, file %s", err, recorder.Lost(), file.String())
+		t.Errorf("after the lost line: %v, %d lost, file %s, want 1 lost, and a gap of 1 before the next", err, recorder.Lost(), file.String())
 	}
 }

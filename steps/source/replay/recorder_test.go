@@ -99,7 +99,7 @@ func TestAbandonedCalls(t *testing.T) {
 		got := ask(ctx, recorded, "s.f", `{}`)
 		time.Sleep(2 * time.Minute)
 		if !strings.HasPrefix(got, "timeout: ") || strings.Count(file.String(), "\n") != 2 {
-			t.Fatalf("the caller got %s, and the recording is\n%s", got, file.String())
+			t.Fatalf("the caller got %s, want timeout; the recording, want 2 lines, is\n%s", got, file.String())
 		}
 		c, err := replay.Read(&file, "x")
 		if err != nil {
@@ -140,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, text, want)
 	}
 	if recorder.Failing() != nil || !errors.Is(recorder.Err(), errFull) || !slices.Equal(reports, []string{errFull.Error(), "<nil>"}) {
-		t.Errorf("after writing again: Failing is %v, Err is %v, reports are %v", recorder.Failing(), recorder.Err(), reports)
+		t.Errorf("after writing again: Failing is %v, Err is %v, reports are %v, want none, %v and its end", recorder.Failing(), recorder.Err(), reports, errFull)
 	}
 	c, err := replay.Read(bytes.NewReader(text), "x")
 	if err != nil || len(c.Warnings()) != 1 {
@@ -184,7 +184,7 @@ func TestWritingResumes(t *testing.T) {
 	}
 	text, err := os.ReadFile(file.Name())
 	if err != nil || strings.Count(string(text), `{"gap":1}`) != 1 || strings.Count(string(text), `{"function"`) != 3 {
-		t.Errorf("%v, got\n%s", err, text)
+		t.Errorf("%v, got\n%s\nwant 1 gap and 3 functions", err, text)
 	}
 	if len(reports) != 2 || reports[1] != "<nil>" {
 		t.Errorf("got reports %q, want 2", reports)
@@ -228,7 +228,7 @@ func TestConcurrentRecording(t *testing.T) {
 			for n := range 100 {
 				args := fmt.Sprintf(`{"i":%d,"n":%d}`, i, n)
 				if got := ask(t.Context(), recorded, "s.f", args); got != args {
-					t.Error(got)
+					t.Errorf("got %s, want %s", got, args)
 				}
 			}
 		})
@@ -236,6 +236,6 @@ func TestConcurrentRecording(t *testing.T) {
 	wg.Wait()
 	calls := strings.Count(file.String(), `{"fn"`)
 	if _, err := replay.Read(&file, "x"); err != nil || calls != 800 {
-		t.Fatalf("%d calls, %v", calls, err)
+		t.Fatalf("%d calls, %v, want 800", calls, err)
 	}
 }

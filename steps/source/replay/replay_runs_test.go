@@ -143,7 +143,7 @@ func TestManyMisses(t *testing.T) {
 		for n := range 22 {
 			got := ask(ctx, r, "s.f", fmt.Sprintf(`{"n":%d}`, n+1))
 			if !strings.HasPrefix(got, "not_recorded: ") || strings.Contains(got, `{"n":0}`) != (n < 20) {
-				t.Errorf("missing call %d: got %s", n+1, got)
+				t.Errorf("missing call %d: got %s, want not_recorded, with {\"n\":0} if it is among the first 20", n+1, got)
 			}
 		}
 	}

@@ -110,7 +110,7 @@ func TestWithoutCursor(t *testing.T) {
 	one, r := load(t, baseRegistry(t), `{"fn":"f","result":1}`)
 	other, _ := load(t, baseRegistry(t), `{"fn":"f","result":2}`)
 	if got := ask(t.Context(), r, "f", `{}`); !strings.HasPrefix(got, string(fault.Internal)) {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want internal", got)
 	}
 	if got := ask(other.Cursor(t.Context(), ""), r, "f", `{}`); !strings.HasPrefix(got, string(fault.Internal)) {
 		t.Errorf("with the cursor of another cassette: got %s, want internal", got)
@@ -121,7 +121,7 @@ func TestWithoutCursor(t *testing.T) {
 	ctx, cancel := context.WithCancel(one.Cursor(t.Context(), ""))
 	cancel()
 	if got := ask(ctx, r, "f", `{}`); !strings.HasPrefix(got, string(fault.Cancelled)) {
-		t.Errorf("with a cancelled context: got %s", got)
+		t.Errorf("with a cancelled context: got %s, want cancelled", got)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestInvalidName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Registry(baseRegistry(t)); fault.CodeOf(err) != fault.BadRequest {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want bad_request", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestAnotherSecret(t *testing.T) {
 	c, r := load(t, baseRegistry(t, known["secrets"]...), `{"fn":"s.f","args":{"key":"by hand","n":3},"result":"not this"}`)
 	if got := ask(c.Cursor(t.Context(), ""), r, "s.f", `{"n":3,"key":"topsecr3t"}`); !strings.HasPrefix(got, "not_recorded") ||
 		strings.Contains(got, "topsecr3t") || strings.Contains(got, "by hand") {
-		t.Errorf("a call with another secret: got %s", got)
+		t.Errorf("a call with another secret: got %s, want not_recorded without the secrets", got)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestTrace(t *testing.T) {
 		{"none", plain, "", ""},
 		{"set", traced, parent, state},
 		{"without a state", steps.WithTrace(traced, parent, ""), parent, ""},
-		{"taken away", steps.WithTrace(traced, "", state), "", ""},
+		{"removed", steps.WithTrace(traced, "", state), "", ""},
 	} {
 		if p, s := steps.Trace(c.ctx); p != c.parent || s != c.state {
 			t.Errorf("%s: %q and %q, want %q and %q", c.name, p, s, c.parent, c.state)

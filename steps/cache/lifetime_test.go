@@ -54,7 +54,7 @@ func TestSameCall(t *testing.T) {
 		"big number":     {`{"a":9007199254740993}`, `{"a":9007199254740992}`, false},
 		"type":           {`{"a":"1"}`, `{"a":1}`, false},
 		"null":           {`{"a":null}`, `{}`, false},
-		"key twice":      {`{"a":1,"a":2}`, `{"a":1,"a":2}`, false},
+		"duplicate key":  {`{"a":1,"a":2}`, `{"a":1,"a":2}`, false},
 		"nothing":        {``, `{}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

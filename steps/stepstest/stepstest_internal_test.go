@@ -38,11 +38,11 @@ func TestDefectsAreFound(t *testing.T) {
 		alter            func(*testing.T, *alteredSource)
 	}{
 		{"no source in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "get" })},
-		{"blank in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "shelf.ge t" })},
+		{"space in the name", "spec", "canonical", get(func(fn *steps.Function) { fn.Name = "shelf.ge t" })},
 		{"no description", "spec", "description", get(func(fn *steps.Function) { fn.Description = " " })},
 		{"effect not declared", "spec", "effect", get(func(fn *steps.Function) { fn.EffectDeclared = false })},
 		{"no input schema", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = nil })},
-		{"no object", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"string"}`) })},
+		{"not an object", "spec", "input schema", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"string"}`) })},
 		{"alternatives at the root", "spec", "oneOf", get(func(fn *steps.Function) { fn.Input = []byte(`{"type":"object","oneOf":[{}]}`) })},
 		{"input that does not compile", "spec", "not checked", get(func(fn *steps.Function) {
 			fn.Input = []byte(`{"type":"object","properties":{"name":{"pattern":"("}}}`)
@@ -92,7 +92,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return result, err
 			}
 		})},
-		{"failures that are hidden", "fails", "accepted", call(func(steps.Call) steps.Call {
+		{"hidden failures", "fails", "accepted", call(func(steps.Call) steps.Call {
 			return func(context.Context, []byte) ([]byte, error) { return []byte(`{"text":""}`), nil }
 		})},
 		{"changed arguments", "args", "changes", call(func(next steps.Call) steps.Call {

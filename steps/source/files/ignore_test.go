@@ -128,7 +128,7 @@ func TestIgnoreBounds(t *testing.T) {
 			"r/a.o": ""}, "r/a.o", []skip{{"ignore_size", 1, "r/.gitignore"}}},
 		"bytes": {map[string]string{".gitignore": "*.o\n" + strings.Repeat("#"+strings.Repeat("x", 1022)+"\n", 1024) + "*.p\n",
 			"a.o": "", "a.p": ""}, "a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
-		"cut line": {map[string]string{".gitignore": strings.Repeat("#", (1<<20)-2) + "\na.p*\n", "a.o": "", "a.p": "",
+		"truncated line": {map[string]string{".gitignore": strings.Repeat("#", (1<<20)-2) + "\na.p*\n", "a.o": "", "a.p": "",
 			"a": ""}, "a a.o a.p", []skip{{"ignore_size", 1, ".gitignore"}}},
 		"a folder": {map[string]string{".gitignore/x": "", "a": ""}, "a", []skip{{"unreadable", 1, ".gitignore"}}},
 	} {

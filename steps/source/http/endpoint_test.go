@@ -204,7 +204,7 @@ func TestEndpointSpecs(t *testing.T) {
 		spec := s.Functions()[2].Spec
 		if string(spec.Input) != test.input || spec.Effect != test.effect || spec.Idempotent != test.idempotent || !spec.EffectDeclared ||
 			spec.Deletes != (test.endpoint.Method == "DELETE") {
-			t.Errorf("%+v:\n%s %s %t\nwant\n%s %s %t", test.endpoint, spec.Input, spec.Effect, spec.Idempotent, test.input, test.effect, test.idempotent)
+			t.Errorf("%+v:\ngot input %s %s %t\nwant input %s %s %t", test.endpoint, spec.Input, spec.Effect, spec.Idempotent, test.input, test.effect, test.idempotent)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestBodies(t *testing.T) {
 		{"text of an unknown type", "application/toml", "", "a = 1", `"a = 1"`},
 		{"unknown type with a zero byte", "application/octet-stream", "", "a\x00", `{"binary":true,"type":"application/octet-stream","size":2}`},
 		{"gzip", "application/json", "gzip", packed.String(), `{"packed":true}`},
-		{"a coding that was not asked for", "application/json", "br", "{}", `{"binary":true,"type":"application/json","size":2}`},
+		{"an encoding that was not requested", "application/json", "br", "{}", `{"binary":true,"type":"application/json","size":2}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

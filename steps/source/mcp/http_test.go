@@ -214,7 +214,7 @@ func TestUnusableAnswers(t *testing.T) {
 	}{
 		{"too long", answer("application/json", `{"result":{"content":[{"type":"text","text":"`+big+`"}]},"id":ID,"jsonrpc":"2.0"}`), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
 		{"event too long", answer("text/event-stream", "event: message\ndata: {\"result\":{\"content\":[{\"type\":\"text\",\"text\":\""+big+"\"}]},\"id\":ID,\"jsonrpc\":\"2.0\"}\n\n"), fault.LimitExceeded, fault.SentUnknown, "limits.maxResultBytes"},
-		{"no JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
+		{"not JSON", answer("application/json", `{"result":`), fault.FunctionFailed, fault.SentUnknown, "not JSON"},
 		{"HTML", answer("text/html", `<html>`), fault.FunctionFailed, fault.SentUnknown, "HTTP status 200"},
 		{"half", func(w http.ResponseWriter, id string) {
 			w.Header().Set("Content-Length", "1000")

@@ -47,14 +47,14 @@ func TestCredentials(t *testing.T) {
 		{"oauth with a token", map[string]Credential{"oauth": {Value: keyValue}}, []requirement{{"oauth": nil}},
 			"Authorization: Bearer " + keyValue},
 		{"other", map[string]Credential{"odd": {Value: "Odd x"}}, []requirement{{"odd": nil}}, "Authorization: Odd x"},
-		{"not asked for", map[string]Credential{"bearer": {Value: keyValue}}, nil, ""},
-		{"not needed, but there", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{}, {"bearer": nil}},
+		{"not required", map[string]Credential{"bearer": {Value: keyValue}}, nil, ""},
+		{"optional, but configured", map[string]Credential{"bearer": {Value: keyValue}}, []requirement{{}, {"bearer": nil}},
 			"Authorization: Bearer " + keyValue},
 		{"both", map[string]Credential{"bearer": {Value: keyValue}, "headerKey": {Value: "h"}}, []requirement{{"bearer": nil, "headerKey": nil}},
 			"Authorization: Bearer " + keyValue + "|X-Api-Key: h"},
 		{"one of two is not configured", map[string]Credential{"bearer": {Value: keyValue}},
 			[]requirement{{"bearer": nil, "headerKey": nil}}, ""},
-		{"the first that can be had", map[string]Credential{"bearer": {Value: keyValue}, "basic": {Username: "u"}},
+		{"the first that is configured", map[string]Credential{"bearer": {Value: keyValue}, "basic": {Username: "u"}},
 			[]requirement{{"oauth": nil}, {"bearer": nil}, {"basic": nil}}, "Authorization: Bearer " + keyValue},
 	} {
 		var c capture
@@ -125,7 +125,7 @@ func TestBadCredentials(t *testing.T) {
 		{"no secret", map[string]Credential{"oauth": {ClientID: "x"}}, allSchemes, "/auth/oauth"},
 		{"no token URL", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}}, map[string]scheme{"only": {kind: "oauth2"}},
 			"/auth/only"},
-		{"a token URL in clear", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
+		{"a token URL without TLS", map[string]Credential{"only": {ClientID: "x", ClientSecret: "y"}},
 			map[string]scheme{"only": {kind: "oauth2", tokenURL: "http://auth.example.com"}}, "/auth/only"},
 		{"a token URL that only the document names", map[string]Credential{"oauth": {ClientID: "x", ClientSecret: "y"}}, allSchemes,
 			"/auth/oauth"},
@@ -245,7 +245,7 @@ func TestTokenErrors(t *testing.T) {
 			w.WriteHeader(400)
 			fmt.Fprint(w, `{"error":"client-secret-1"}`)
 		}, fault.FunctionFailed, 400},
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>client-secret-1") }, fault.Unavailable, 0},
+		{"not JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>client-secret-1") }, fault.Unavailable, 0},
 		{"500", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, fault.FunctionFailed, 500},
 	} {
 		a := &authority{failing: test.failing}

@@ -34,8 +34,8 @@ func TestServersOfDocuments(t *testing.T) {
 			"https://api.example/v1", "https://evil.example"},
 		{"another host", "", "https://api.example/openapi.json", []string{"https://api.example.evil"}, true, "", "https://api.example.evil"},
 		{"another port", "", "https://api.example/openapi.json", []string{"https://api.example:8443"}, true, "", "https://api.example:8443"},
-		{"in clear", "", "https://api.example/openapi.json", []string{"http://api.example"}, true, "", "http://api.example"},
-		{"in clear as the document", "", "http://api.example/openapi.json", []string{"http://api.example/v1"}, true, "http://api.example/v1", ""},
+		{"no TLS", "", "https://api.example/openapi.json", []string{"http://api.example"}, true, "", "http://api.example"},
+		{"no TLS, as the document", "", "http://api.example/openapi.json", []string{"http://api.example/v1"}, true, "http://api.example/v1", ""},
 		{"unsigned", "", "https://api.example/openapi.json", []string{"https://other.example"}, false, "https://other.example", ""},
 	} {
 		s := &Source{}

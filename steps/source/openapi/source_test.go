@@ -57,7 +57,7 @@ func TestBadOptions(t *testing.T) {
 		{"a base of another scheme", &Options{Name: "a", Spec: document, Client: client, BaseURL: "ftp://x"}, fault.BadRequest, "/baseUrl"},
 		{"a base with a user", &Options{Name: "a", Spec: document, Client: client, BaseURL: "http://u:p@x"}, fault.BadRequest, "/baseUrl"},
 		{"a base with a query", &Options{Name: "a", Spec: document, Client: client, BaseURL: "http://x?a"}, fault.BadRequest, "/baseUrl"},
-		{"a header that is none", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"a b": "c"}},
+		{"an invalid header", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"a b": "c"}},
 			fault.BadRequest, "/headers/a b"},
 		{"the host", &Options{Name: "a", Spec: document, Client: client, Headers: map[string]string{"host": "c"}}, fault.BadRequest,
 			"/headers/host"},

@@ -24,24 +24,24 @@ func TestReadFaults(t *testing.T) {
 		at         string
 	}{
 		{"not JSON", good + "{\n" + good, fault.BadJSON, 2, ""},
-		{"half written", good + `{"fn":"a.b","args":{"x`, fault.BadJSON, 2, ""},
+		{"truncated", good + `{"fn":"a.b","args":{"x`, fault.BadJSON, 2, ""},
 		{"not UTF-8", "{\"fn\":\"a\xff\",\"args\":{},\"result\":1}\n", fault.BadJSON, 1, ""},
 		{"too deep", `{"fn":"a","result":` + strings.Repeat("[", 20_000) + "\n", fault.BadJSON, 1, ""},
 		{"two values on a line", `{"fn":"a","result":1} {"fn":"a","result":1}` + "\n", fault.BadJSON, 1, ""},
 		{"not an object", "[]\n", fault.BadRequest, 1, ""},
 		{"no fn", `{"args":{},"result":1}` + "\n", fault.BadRequest, 1, ""},
 		{"empty fn", `{"fn":"","result":1}` + "\n", fault.BadRequest, 1, "/fn"},
-		{"fn is no string", `{"fn":1,"result":1}` + "\n", fault.BadRequest, 1, "/fn"},
-		{"args is no object", `{"fn":"a","args":[],"result":1}` + "\n", fault.BadRequest, 1, "/args"},
+		{"fn not a string", `{"fn":1,"result":1}` + "\n", fault.BadRequest, 1, "/fn"},
+		{"args not an object", `{"fn":"a","args":[],"result":1}` + "\n", fault.BadRequest, 1, "/args"},
 		{"neither result nor error", `{"fn":"a"}` + "\n", fault.BadRequest, 1, ""},
 		{"result and error", `{"fn":"a","result":1,"error":{"code":"x"}}` + "\n", fault.BadRequest, 1, ""},
-		{"error is no object", `{"fn":"a","error":"x"}` + "\n", fault.BadRequest, 1, "/error"},
+		{"error not an object", `{"fn":"a","error":"x"}` + "\n", fault.BadRequest, 1, "/error"},
 		{"error without code", `{"fn":"a","error":{"message":"x"}}` + "\n", fault.BadRequest, 1, "/error"},
 		{"unknown field", `{"fn":"a","resutl":1}` + "\n", fault.UnknownField, 1, "/resutl"},
 		{"unknown field of the error", `{"fn":"a","error":{"code":"x","mesage":"y"}}` + "\n", fault.UnknownField, 1, "/error/mesage"},
-		{"field in capitals", `{"Fn":"a","result":1}` + "\n", fault.UnknownField, 1, "/Fn"},
-		{"field twice", `{"fn":"a","fn":"b","result":1}` + "\n", fault.BadJSON, 1, "/fn"},
-		{"argument twice", `{"fn":"a","args":{"x":{"b":1,"\u0062":1}},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
+		{"capitalized field", `{"Fn":"a","result":1}` + "\n", fault.UnknownField, 1, "/Fn"},
+		{"duplicate field", `{"fn":"a","fn":"b","result":1}` + "\n", fault.BadJSON, 1, "/fn"},
+		{"duplicate argument", `{"fn":"a","args":{"x":{"b":1,"\u0062":1}},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
 		{"arguments too deep", `{"fn":"a","args":{"x":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `},"result":1}` + "\n",
 			fault.BadJSON, 1, "/args"},
 		{"endless exponent", `{"fn":"a","args":{"x":1e` + strings.Repeat("9", 5000) + `},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
@@ -58,7 +58,7 @@ func TestReadFaults(t *testing.T) {
 		if !strings.HasPrefix(f.Message, "calls.jsonl line ") {
 			t.Errorf("%s: the message lacks the file and line: %s", test.name, f.Message)
 		}
-		if cut := strings.Contains(f.Message, "not written to its end"); cut != (test.name == "half written") {
+		if cut := strings.Contains(f.Message, "not written to its end"); cut != (test.name == "truncated") {
 			t.Errorf("%s: %s, want not written to its end: %t", test.name, f.Message, !cut)
 		}
 	}

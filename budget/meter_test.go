@@ -52,7 +52,7 @@ func TestNewCounter(t *testing.T) {
 	}
 	_, err := budget.NewCounter("gpt2", 1)
 	if e, _ := fault.As(err); e == nil || len(e.Available) != 1 || e.Available[0] != "o200k_base" {
-		t.Errorf("the fault of an unknown encoding lacks the known ones: %+v", e)
+		t.Errorf("NewCounter of an unknown encoding: %v, want o200k_base as available", err)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestLongestToken(t *testing.T) {
 		}
 	}
 	if len(longest) != budget.LongestToken {
-		t.Errorf("the longest token has %d bytes, LongestToken is %d", len(longest), budget.LongestToken)
+		t.Errorf("the longest token has %d bytes, want LongestToken, %d", len(longest), budget.LongestToken)
 	}
 	if !budget.NewMeter(counter(t, 0), 1).Allows([]byte(longest)) {
 		t.Errorf("a budget of one token does not allow the longest token %q", longest)
@@ -175,7 +175,7 @@ func TestSelfCountIsExact(t *testing.T) {
 	check := func(t rapid.TB, c budget.Counter, before, after string) {
 		n := budget.NewMeter(c, 0).SelfCount([]byte(before), []byte(after))
 		if cost := c.Count([]byte(before+strconv.Itoa(n)+after), -1); cost != n {
-			t.Fatalf("SelfCount returns %d, but the text with that number costs %d", n, cost)
+			t.Fatalf("SelfCount = %d, want %d, the cost of the text with that number", n, cost)
 		}
 	}
 	plain := counter(t, 0)

@@ -93,7 +93,7 @@ func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 			joined = append(joined, body...)
 		}
 		if string(joined) != value[1:len(value)-1] {
-			t.Fatalf("joined pages of %s are %s", value, joined)
+			t.Fatalf("joined pages are %s, want %s", joined, value)
 		}
 		return
 	default:
@@ -103,7 +103,7 @@ func wholeFromPages(t rapid.TB, r *budget.Results, value string, size int) {
 		return
 	}
 	if joined := "[" + string(bytes.Join(p.all(size), []byte(","))) + "]"; joined != string(paged) {
-		t.Fatalf("joined pages of %s are %s", paged, joined)
+		t.Fatalf("joined pages are %s, want %s", joined, paged)
 	}
 }
 
@@ -166,7 +166,7 @@ func FuzzPages(f *testing.F) {
 			answer, err := r.Answer(context.Background(), "me", fetch, envelope, nil)
 			if err != nil {
 				if _, ok := fault.As(err); !ok {
-					t.Errorf("%s: an error without a code: %v", fetch.Mode, err)
+					t.Errorf("%s: got %v, want an error with a code", fetch.Mode, err)
 				}
 			} else if !envelope.Allows(answer) {
 				t.Errorf("%s: the answer exceeds the envelope: %s", fetch.Mode, answer)
@@ -205,7 +205,7 @@ func TestEveryItemIsReached(t *testing.T) {
 				}
 			}
 			if !envelope.Allows(answer) {
-				t.Fatalf("the page costs %d tokens, limit %d", c.Count(answer, -1), limit)
+				t.Fatalf("the page costs %d tokens, want at most %d", c.Count(answer, -1), limit)
 			}
 			for i, item := range got.Items {
 				checkItem(t, r, items[(number-1)*size+i], item)

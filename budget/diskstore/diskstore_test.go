@@ -254,7 +254,7 @@ func TestDamage(t *testing.T) {
 	try("bytes after the end", append(append([]byte(nil), original...), 0))
 	open(t, dir, c.options())
 	if left := names(t, dir); len(left) != 0 {
-		t.Errorf("the sweep left damaged files %q", left)
+		t.Errorf("the sweep left damaged files %q, want none", left)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestCancelledPutLeavesNothing(t *testing.T) {
 		t.Errorf("Put: %v, want context.Canceled", err)
 	}
 	if left := names(t, dir); len(left) != 0 {
-		t.Errorf("a cancelled Put left %q", left)
+		t.Errorf("a cancelled Put left %q, want none", left)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestDecodedIsOfSameVersion(t *testing.T) {
 		e.Value[200_000] = byte('0' + i)
 		check(t, s.Put(context.Background(), "a", e))
 		if got := value(t, s, "a")[200_000]; got != byte('0'+i) {
-			t.Fatalf("stored version %d, read %c", i, got)
+			t.Fatalf("read version %c, want %d", got, i)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestReplicas(t *testing.T) {
 	}
 	must(t, second.Delete(t.Context(), "k"))
 	if left := server.Client(t).Keys(t.Context(), "*").Val(); len(left) != 0 {
-		t.Errorf("keys left on the server: %q", left)
+		t.Errorf("keys left on the server: %q, want none", left)
 	}
 }
 

@@ -31,7 +31,7 @@ func FuzzReference(f *testing.F) {
 			return // the canonical spelling may be longer
 		}
 		if err != nil || !reflect.DeepEqual(again, r) || again.String() != r.String() {
-			t.Fatalf("%q parses as %+v, but its spelling %q as %+v, %v", text, r, r.String(), again, err)
+			t.Fatalf("the spelling %q of %q parses as %+v, %v; want %+v", r.String(), text, again, err, r)
 		}
 	})
 }

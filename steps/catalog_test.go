@@ -158,7 +158,7 @@ func TestAwaitIncludesLateSource(t *testing.T) {
 		return now.HasName("late.one") || !Pending(c, "late.one")
 	})
 	if !got.HasName("late.one") {
-		t.Errorf("late.one is missing: got %q", names(got))
+		t.Errorf("got functions %q, want late.one", names(got))
 	}
 }
 

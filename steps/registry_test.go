@@ -27,7 +27,7 @@ func functions(names ...string) []Function {
 
 func registry(t testing.TB, fns ...Function) *Registry {
 	t.Helper()
-	r, err := NewRegistry(fns, &RegistryOptions{Warn: func(f *fault.Error) { t.Errorf("warning: %v", f) }})
+	r, err := NewRegistry(fns, &RegistryOptions{Warn: func(f *fault.Error) { t.Errorf("got the warning %v, want none", f) }})
 	if err != nil {
 		t.Fatal(err)
 	}

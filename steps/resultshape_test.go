@@ -30,7 +30,7 @@ func TestUnseenPathIsCached(t *testing.T) {
 			t.Fatal(f)
 		}
 	}); n > 0 {
-		t.Errorf("UnseenPath allocates %v times for a path that it has already walked", n)
+		t.Errorf("UnseenPath allocates %v times for a path that it has already walked, want none", n)
 	}
 	seen = shape(`{"type":"object","properties":{"key":{"type":"integer"}},"additionalProperties":false}`)
 	if e.UnseenPath(id) == nil {

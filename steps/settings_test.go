@@ -121,7 +121,7 @@ func TestSettingsFaults(t *testing.T) {
 	}
 	for _, at := range []string{"/0/heavy", "/1/rename", "/2/timeoutMs", "/2/defaults", "/3", "/3/rename"} {
 		if !got[at] {
-			t.Errorf("no fault at %s: %v", at, faults)
+			t.Errorf("got faults %v, want one at %s", faults, at)
 		}
 	}
 	if len(faults) != 6 {

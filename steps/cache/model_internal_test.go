@@ -69,7 +69,7 @@ func TestStress(t *testing.T) {
 		got, err := tryCall(ctx, r, fmt.Sprintf("s.r%d.get", i), "{}")
 		if err != nil {
 			if fault.CodeOf(err) != fault.Cancelled || ctx.Err() == nil {
-				t.Errorf("got %v, while the caller's context has %v", err, ctx.Err())
+				t.Errorf("got %v, want cancelled only if the caller's context has ended, but it has %v", err, ctx.Err())
 			}
 			return
 		}

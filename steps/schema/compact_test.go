@@ -31,7 +31,7 @@ func TestCompact(t *testing.T) {
 	}
 	value := []byte(`{"a":"b c"}`)
 	if got, err := Compact(value); err != nil || &got[0] != &value[0] {
-		t.Errorf("Compact copied a compact value: %s, %v", got, err)
+		t.Errorf("Compact of a compact value: %s, %v, want the value, not a copy", got, err)
 	}
 	for _, bad := range []string{"", " ", "{", "{}{}", `{"a"}`, "[1,]", "01", "1.", "nul", `"a`, `"\x"`, "\"\n\"", "\"\xff\"", "\ufeff{}",
 		"NaN",

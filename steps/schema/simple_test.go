@@ -143,7 +143,7 @@ func TestSimpleSchemaIsSound(t *testing.T) {
 			accepted++
 			faults, err := compiled.violations(context.Background(), []byte(args), nil)
 			if err != nil || len(faults) > 0 {
-				t.Fatalf("the simple schema %s accepts %s, but the validator gives %v %v", text, args, faults, err)
+				t.Fatalf("the simple schema %s accepts %s, want a refusal as by the validator: %v %v", text, args, faults, err)
 			}
 		}
 	})

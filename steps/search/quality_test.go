@@ -207,7 +207,7 @@ func TestQuality(t *testing.T) {
 				t.Errorf("%d queries: got %.3f, want at least %.3f", len(queries), got, c.minimum)
 			}
 			if got.recall < baseline.recall || got.rank < baseline.rank {
-				t.Errorf("got %.3f, worse than a search for substrings: %.3f", got, baseline)
+				t.Errorf("got %.3f, want at least %.3f, as a search for substrings", got, baseline)
 			}
 		})
 	}

@@ -208,11 +208,11 @@ func TestView(t *testing.T) {
 		query := rapid.OneOf(prose, text, rapid.Map(prose, func(text string) string { return misspell(t, text) })).Draw(t, "query")
 		all, view := New(r).Find(query, keep, 0), New(r.View(keep)).Find(query, nil, 0)
 		if len(all) != len(view) {
-			t.Fatalf("%q finds %v in the registry, but %v in the view", query, names(all), names(view))
+			t.Fatalf("%q finds %v in the view, want %v as in the registry", query, names(view), names(all))
 		}
 		for i := range all {
 			if all[i] != view[i] {
-				t.Fatalf("%q finds %v in the registry, but %v in the view", query, all[i], view[i])
+				t.Fatalf("%q finds %v in the view, want %v as in the registry", query, view[i], all[i])
 			}
 			if hidden[all[i].Entry.Spec().Name] {
 				t.Fatalf("%q finds %s, which is hidden", query, all[i].Entry.Spec().Name)

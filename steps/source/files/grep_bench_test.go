@@ -48,7 +48,7 @@ func BenchmarkGrep(b *testing.B) {
 				rgCount, rgFiles := rgCount(b, tree, c.pattern)
 				theirs += time.Since(start)
 				if count == 0 || count != rgCount || files != rgFiles {
-					b.Fatalf("got %d lines in %d files, but rg %d in %d", count, files, rgCount, rgFiles)
+					b.Fatalf("got %d lines in %d files, want %d in %d as rg", count, files, rgCount, rgFiles)
 				}
 			}
 			n := float64(b.N)

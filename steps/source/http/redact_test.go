@@ -71,7 +71,7 @@ func TestNoSecretSurvives(t *testing.T) {
 		}
 		shown := redactAll(args)
 		if strings.Contains(string(shown), secret) {
-			t.Fatalf("%s\nis redacted to %s", args, shown)
+			t.Fatalf("%s\nis redacted to %s, want it without %s", args, shown, secret)
 		}
 		if !json.Valid(shown) {
 			t.Fatalf("the redacted arguments are not JSON: %s", shown)
@@ -106,7 +106,7 @@ func FuzzRedact(f *testing.F) {
 			t.Fatalf("%s is redacted to %s, which is not JSON", args, once)
 		}
 		if again := redactAll(once); string(again) != string(once) {
-			t.Fatalf("%s\nis redacted to %s\nand then to %s", args, once, again)
+			t.Fatalf("%s\nis redacted to %s\nand then to %s, want the same", args, once, again)
 		}
 	})
 }

@@ -287,7 +287,7 @@ func TestMemoryOfCachedAnswers(t *testing.T) {
 				version[path] = random.IntN(50) // some are too large to be stored
 			}
 			if _, body := get(t, c, "https://a.example"+path); body != strings.Repeat("x", 100*version[path])+path {
-				t.Fatalf("%s: got %.20q (%d bytes) for version %d", path, body, len(body), version[path])
+				t.Fatalf("%s: got %.20q (%d bytes), want version %d (%d bytes)", path, body, len(body), version[path], 100*version[path]+len(path))
 			}
 		}
 		measuring = true

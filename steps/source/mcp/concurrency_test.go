@@ -56,7 +56,7 @@ func TestConcurrency(t *testing.T) {
 	release <- struct{}{}
 	calls.Wait()
 	if i := slices.Index(order, "modest"); i < 1 || i > 2 { // it may come just after the second was admitted
-		t.Errorf("got order %v: modest waited for more than one call of greedy", order)
+		t.Errorf("got order %v, want modest after one call of greedy", order)
 	}
 }
 

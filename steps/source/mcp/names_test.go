@@ -84,7 +84,7 @@ func TestPathsAreUnique(t *testing.T) {
 		paths := map[string]string{}
 		for _, fn := range s.Functions() {
 			if paths[fn.Name] = fn.Path; fn.Path != "" && !slices.Contains(fn.PossiblePaths, fn.Path) {
-				t.Errorf("%s has the path %s in the list %v, but its possible paths are %v", fn.Name, fn.Path, names, fn.PossiblePaths)
+				t.Errorf("%s has the path %s in the list %v, want one of its possible paths %v", fn.Name, fn.Path, names, fn.PossiblePaths)
 			}
 		}
 		return paths

@@ -107,7 +107,7 @@ func TestStreamsAreAwaitedAgain(t *testing.T) {
 	defer s.release(n)
 	call := func() {
 		if result, err := s.Functions()[0].Call(t.Context(), []byte(`{}`)); err != nil {
-			t.Fatalf("call: got %s, %v", result, err)
+			t.Fatalf("call: got %s, %v, want success", result, err)
 		}
 	}
 	for range maxLateStreams {

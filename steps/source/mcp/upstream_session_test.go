@@ -225,7 +225,7 @@ func TestUpstreamSessionsAreIsolated(t *testing.T) {
 		}
 		all.Wait()
 		if reports := clients["cid"].received(); len(reports) > 0 {
-			t.Errorf("cid, a client without calls, received %q", reports)
+			t.Errorf("cid, a client without calls, received %q, want nothing", reports)
 		}
 		for _, name := range []string{"ann", "bob"} {
 			requests, logged := 0, 0

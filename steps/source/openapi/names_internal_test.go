@@ -117,14 +117,14 @@ func TestNameRules(t *testing.T) {
 		nameOperations(shuffled, capacity)
 		for _, o := range list {
 			if o.name != names[o] {
-				t.Fatalf("%s %s is named %s, but %s in another order", o.method, o.path, names[o], o.name)
+				t.Fatalf("%s %s is named %s in another order, want %s", o.method, o.path, o.name, names[o])
 			}
 		}
 		deep := &operationName{method: "trace", path: "/zz" + strings.Repeat("/zz/{z}", 12)}
 		nameOperations(append(slices.Clone(list), deep), capacity)
 		for _, o := range list {
 			if o.name != names[o] {
-				t.Fatalf("%s %s is named %s, but %s with one more operation", o.method, o.path, names[o], o.name)
+				t.Fatalf("%s %s is named %s with one more operation, want %s", o.method, o.path, o.name, names[o])
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func TestFunctions(t *testing.T) {
 	for _, fn := range s.Functions() {
 		got = append(got, fmt.Sprintf("%s %s %t %t %q", fn.Name, fn.Effect, fn.EffectDeclared, fn.Idempotent, fn.Description))
 		if fn.Deletes != (fn.Effect == steps.Destroy) {
-			t.Errorf("%s: Deletes is %t, but the effect is %v", fn.Name, fn.Deletes, fn.Effect)
+			t.Errorf("%s: Deletes is %t with the effect %v, want %t", fn.Name, fn.Deletes, fn.Effect, !fn.Deletes)
 		}
 	}
 	slices.Sort(got)

@@ -120,7 +120,7 @@ func TestPassNotifications(t *testing.T) {
 		InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	h.await(t, "tools")
 	if n := silent.count("log") + silent.count("updated") + silent.count("progress"); n != 0 {
-		t.Errorf("another client is notified of %q", silent.all())
+		t.Errorf("another client is notified of %q, want nothing", silent.all())
 	}
 }
 

@@ -99,7 +99,7 @@ func TestReload(t *testing.T) {
 		t.Error("the old configuration was not drained")
 	}
 	if info, _ := mcptest.Ask(t, client, "info", `{}`); gjson.Get(info, "session.tokens").Int() < 100 {
-		t.Errorf("the tokens of the session were lost: %s", info)
+		t.Errorf("info: %s, want the session's tokens as before the reload", info)
 	}
 	if s.shop.calls.Load() != 1 {
 		t.Errorf("%d calls of the old shop, want 1", s.shop.calls.Load())

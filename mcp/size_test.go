@@ -22,7 +22,7 @@ func TestToolSizes(t *testing.T) {
 		t.Logf("%s: %d tokens", tool.Get("name"), n)
 		total += n
 		if n := len(tool.Get("description").Str); n > 2<<10 {
-			t.Errorf("the description of %s has %d bytes; some hosts show only 2 KiB", tool.Get("name"), n)
+			t.Errorf("the description of %s has %d bytes, want at most 2 KiB, which is all that some hosts show", tool.Get("name"), n)
 		}
 	}
 	if total < 100 || total >= 600 {

@@ -81,18 +81,18 @@ func TestSessionSpendingOfUpstreams(t *testing.T) {
 		"resource": long} {
 		got, err := json.Marshal(call(name, `{}`))
 		if err != nil || !equalJSON(got, results[name]) {
-			t.Errorf("the result of %s was changed: %v: %.300s", name, err, got)
+			t.Errorf("the result of %s is %.300s, %v, want %.300s", name, got, err, results[name])
 		}
 		checkCounted(text)
 	}
 	for m.tokens < maximum {
 		if got := call("failed", `{}`); !got.IsError || len(mcptest.TextOf(t, got)) != len(long) {
-			t.Errorf("the failure was changed: %+v", got)
+			t.Errorf("got %+v, want the failure unchanged", got)
 		}
 		checkCounted(long)
 	}
 	if got := call("both", `{}`); got.StructuredContent == nil {
-		t.Errorf("a small answer was changed: %+v", got)
+		t.Errorf("got %+v, want the small answer unchanged", got)
 	}
 	checkCounted(`{"a":1.1}`)
 	for name, path := range map[string]string{"text": "@this", "structured": "a", "image": "1.data", "resource": "0.resource.text"} {

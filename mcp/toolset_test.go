@@ -79,11 +79,11 @@ func TestRevokedWhileWaiting(t *testing.T) {
 				late.becomeReady()
 				if body := <-called; strings.Contains(body, `"text":"1"`) != test.may ||
 					strings.Contains(body, "nothing of this was done") == test.may {
-					t.Errorf("a call; permitted: %t: %s", test.may, body)
+					t.Errorf("a call: %s, want it permitted: %t", body, test.may)
 				}
 				if body := <-listed; strings.Contains(body, `"late_item_come"`) != test.may ||
 					strings.Contains(body, "nothing of this was done") == test.may {
-					t.Errorf("a list; permitted: %t: %s", test.may, body)
+					t.Errorf("a list: %s, want it permitted: %t", body, test.may)
 				}
 			})
 		})

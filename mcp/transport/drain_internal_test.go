@@ -82,7 +82,7 @@ func TestDrainRace(t *testing.T) {
 		}
 		calls.drain(time.Minute)
 		if n := running.Load(); n != 0 {
-			t.Fatalf("%d requests are running after drain", n)
+			t.Fatalf("%d requests are running after drain, want none", n)
 		}
 		all.Wait()
 		if n := refused.Load(); n != 4 {

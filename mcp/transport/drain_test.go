@@ -95,7 +95,7 @@ func TestShutdownAnswers503(t *testing.T) {
 				r, text = mcptest.Send(t, "POST", url, mcptest.Hello, nil)
 				wantShutdown503(t, r, text, gjson.Get(mcptest.Hello, "id").Raw)
 				if now := s.shop.calls.Load(); now != before {
-					t.Errorf("%d calls were run during the shutdown", now-before)
+					t.Errorf("%d calls were run during the shutdown, want none", now-before)
 				}
 				if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/readyz", "",
 					nil); r.StatusCode != http.StatusServiceUnavailable {

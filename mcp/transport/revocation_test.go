@@ -90,7 +90,7 @@ func TestNewKeysSameRights(t *testing.T) {
 		before, _, _ := k.counts()
 		s.RecheckCallers()
 		if after, _, _ := k.counts(); after != before {
-			t.Errorf("%d tokens were verified again although the keys are unchanged", after-before)
+			t.Errorf("%d tokens were verified again, want none, as the keys are unchanged", after-before)
 		}
 		s.shop.finish <- struct{}{}
 		if body := <-ann; !strings.Contains(body, "late") {

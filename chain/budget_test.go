@@ -79,16 +79,16 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 		}
 		cost := counter.Count(answer.JSON, -1)
 		if cost > limit {
-			t.Fatalf("the answer costs %d tokens, limit %d: %s\nfor %s", cost, limit, answer.JSON, request)
+			t.Fatalf("the answer costs %d tokens, want at most %d: %s\nfor %s", cost, limit, answer.JSON, request)
 		}
 		if answer.OK && lite {
 			return
 		}
 		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
-			t.Fatalf("the answer reports %d tokens and costs %d: %s", reported, cost, answer.JSON)
+			t.Fatalf("the answer reports %d tokens, want %d, which it costs: %s", reported, cost, answer.JSON)
 		}
 		if ok := gjson.GetBytes(answer.JSON, "ok").Bool(); ok != answer.OK {
-			t.Fatalf("the answer has ok %t, Answer.OK is %t", ok, answer.OK)
+			t.Fatalf("the answer has ok %t, want %t as in Answer.OK", ok, answer.OK)
 		}
 		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
 			t.Fatalf("the answer lacks the code %s: %s", answer.Error.Code, answer.JSON)

@@ -68,7 +68,7 @@ func TestFullIsOfferedIfItFits(t *testing.T) {
 		offered[full]++
 		whole := e.Run(context.Background(), []byte(`{"lite":true,"mode":"full","continuation_token":"`+first.Get("result.continuation_token").Str+`"}`), nil)
 		if whole.OK != full {
-			t.Errorf("%d items: full is offered %t, but the fetch succeeds %t: %.200s", n, full, whole.OK, whole.JSON)
+			t.Errorf("%d items: full is offered: %t, want %t, as the fetch succeeds: %.200s", n, full, whole.OK, whole.JSON)
 		}
 	}
 	if offered[true] == 0 || offered[false] == 0 {

@@ -37,7 +37,7 @@ func TestSampled(t *testing.T) {
 		case len(all) > maximum && (len(sample) != maximum || !bytes.HasPrefix(sample, all[:pieceBytes])):
 			t.Fatalf("sample of %d bytes, want %d from the beginning of %d", len(sample), maximum, len(all))
 		case len(all) > maximum && int(all[len(all)-1])-int(sample[maximum-1]) > 1:
-			t.Fatalf("the sample ends at piece %d, the text at piece %d", sample[maximum-1], all[len(all)-1])
+			t.Fatalf("the sample ends at piece %d, want about %d, where the text ends", sample[maximum-1], all[len(all)-1])
 		}
 		for i := 1; i < len(sample); i++ {
 			if sample[i] < sample[i-1] {

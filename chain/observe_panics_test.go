@@ -93,7 +93,7 @@ func TestObserversChangeNothing(t *testing.T) {
 			}
 		}
 		if calls != r.end.Calls || code != fault.Compile && began+r.end.Skipped != r.Steps {
-			t.Fatalf("%d of %d calls and %d begun and %d skipped of %d steps reported", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
+			t.Fatalf("%d of %d calls and %d begun and %d skipped of %d steps reported, want all", calls, r.end.Calls, began, r.end.Skipped, r.Steps)
 		}
 	})
 }

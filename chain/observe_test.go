@@ -156,7 +156,7 @@ func TestObservedTree(t *testing.T) {
 	}
 	if usage := gjson.GetBytes(answer.JSON, "usage"); end.Tokens != int(usage.Get("tokens").Int()) ||
 		end.Stored != int(usage.Get("kept").Int()) {
-		t.Errorf("%d tokens, %d stored; the answer reports %s", end.Tokens, end.Stored, usage.Raw)
+		t.Errorf("%d tokens, %d stored; want those that the answer reports: %s", end.Tokens, end.Stored, usage.Raw)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestReplayEqualsRun(t *testing.T) {
 			rt.Skip("nothing was planned")
 		}
 		if run != replayed {
-			rt.Fatalf("%s\nrun answers %s\nreplay answers %s\nrecording\n%s", request, run, replayed, tape)
+			rt.Fatalf("%s\nreplay answers %s\nwant %s\nrecording\n%s", request, replayed, run, tape)
 		}
 		if strings.Contains(run, configured) {
 			rt.Fatalf("%s\nthe answer shows a secret: %s", request, run)

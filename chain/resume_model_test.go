@@ -197,9 +197,9 @@ func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outco
 	applied, reportedUnknown := o[fault.Applied], o[fault.SentUnknown]
 	switch {
 	case present < applied, present > applied+reportedUnknown:
-		t.Errorf("%s reports %v at %s, the shop has %d items", source, o, position, present)
+		t.Errorf("%s reports %v at %s, want the %d items of the shop", source, o, position, present)
 	case reportedUnknown < unknown, reportedUnknown > unknown && !w.wasKilled:
-		t.Errorf("%s reports %v at %s, the shop left %d outcomes unknown", source, o, position, unknown)
+		t.Errorf("%s reports %v at %s, want the %d unknown outcomes of the shop", source, o, position, unknown)
 	}
 }
 
@@ -326,7 +326,7 @@ func (w *resumeTest) checkLeft(t *testing.T, answer gjson.Result) {
 		present, _ := w.shop.stateAt(key)
 		severalUnknown := len(w.known(t, position)) >= 2 // then the undo cannot tell what is left, and may report too much
 		if present > left[position] || present < left[position] && !severalUnknown {
-			t.Errorf("the undo reports %[2]d items left at %[1]s, the shop has %[3]d", position, left[position], present)
+			t.Errorf("the undo reports %[2]d items left at %[1]s, want %[3]d as in the shop", position, left[position], present)
 		}
 	}
 	for _, c := range w.past(t).Calls() {

@@ -92,13 +92,13 @@ func TestNoCallPassesItsBudget(t *testing.T) {
 		}
 		cost := counter.Count(answer.JSON, -1)
 		if cost > limit {
-			t.Fatalf("the answer costs %d tokens, limit %d: %s", cost, limit, answer.JSON)
+			t.Fatalf("the answer costs %d tokens, want at most %d: %s", cost, limit, answer.JSON)
 		}
 		if answer.OK && lite {
 			return
 		}
 		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
-			t.Fatalf("the answer reports %d tokens and costs %d: %s", reported, cost, answer.JSON)
+			t.Fatalf("the answer reports %d tokens, want %d, which it costs: %s", reported, cost, answer.JSON)
 		}
 		if code := gjson.GetBytes(answer.JSON, "error.code").Str; !answer.OK && fault.Code(code) != answer.Error.Code {
 			t.Fatalf("the answer lacks the code %s: %s", answer.Error.Code, answer.JSON)
@@ -126,7 +126,7 @@ func FuzzCall(f *testing.F) {
 			t.Fatalf("got %s, want JSON of at most 1000 tokens", answer.JSON)
 		}
 		if !answer.OK && answer.Error.Code == fault.Internal && !strings.Contains(string(answer.JSON), "test.") {
-			t.Fatalf("internal fault: %s", answer.JSON)
+			t.Fatalf("got %s, want no internal fault", answer.JSON)
 		}
 	})
 }

@@ -157,7 +157,7 @@ func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) 
 	validate(r.t, r.schemas[2], []byte(got.Raw))
 	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), caller)
 	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
-		r.t.Errorf("the full result of %s has %d bytes, which is not its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)
+		r.t.Errorf("the full result of %s has %d bytes, want its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestUnkeptWithinTheBudget(t *testing.T) {
 		a := e.Run(context.Background(), []byte(request), caller)
 		n := counter.Count(a.JSON, -1)
 		if n > maximum {
-			rt.Fatalf("the answer costs %d tokens, limit %d: %s", n, maximum, a.JSON)
+			rt.Fatalf("the answer costs %d tokens, want at most %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return // it fits

@@ -151,7 +151,7 @@ func TestWritesAreReported(t *testing.T) {
 			rapid.SampledFrom([]string{"stop", "continue"}).Draw(rt, "onError"), maximum, limits, d.steps("", 0))
 		a := e.Run(t.Context(), []byte(request), nil)
 		if n := counter.Count(a.JSON, -1); n > maximum {
-			rt.Fatalf("the answer costs %d tokens, limit %d: %s", n, maximum, a.JSON)
+			rt.Fatalf("the answer costs %d tokens, want at most %d: %s", n, maximum, a.JSON)
 		}
 		if a.OK {
 			return
@@ -213,7 +213,7 @@ func samePositions(rt *rapid.T, answer []byte, done map[string]map[fault.Outcome
 			sum += n
 		}
 		if o != fault.NotSent && sum != callsOf(e) {
-			rt.Fatalf("%d calls reported by %s, the log has %d: %s", callsOf(e), e.Raw, sum, answer)
+			rt.Fatalf("%d calls reported by %s, want %d as in the log: %s", callsOf(e), e.Raw, sum, answer)
 		}
 	}
 	for position, outcomes := range done {
@@ -240,7 +240,7 @@ func allElements(rt *rapid.T, answer []byte, sizes map[string]int, reports []gjs
 	}
 	for step, elements := range seen {
 		if n, top := sizes[step]; top && callsFunction(reports, step) && len(elements) != n {
-			rt.Fatalf("%d of %d elements of step %s are reported: %s", len(elements), n, step, answer)
+			rt.Fatalf("%d elements reported, want all %d of step %s: %s", len(elements), n, step, answer)
 		}
 	}
 }

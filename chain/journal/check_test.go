@@ -50,7 +50,7 @@ func TestCheckRemembersFailures(t *testing.T) {
 		}
 		failCheck()
 		if d.full = nil; begin("b") != nil || j.Check(t.Context()) != nil {
-			t.Errorf("Check after a successful write: %v", j.Check(t.Context()))
+			t.Errorf("Check after a successful write: %v, want none", j.Check(t.Context()))
 		}
 	})
 }

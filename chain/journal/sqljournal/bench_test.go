@@ -57,7 +57,7 @@ func BenchmarkWrite(b *testing.B) {
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/write")
 				if rows, err := d.List(b.Context(), &journal.Filter{}); len(rows) != n || err != nil {
-					b.Fatalf("%d of %d runs, %v", len(rows), n, err)
+					b.Fatalf("%d runs, want %d: %v", len(rows), n, err)
 				}
 			})
 		}
@@ -123,7 +123,7 @@ func commits(b *testing.B, db *sql.DB, err error) {
 	}
 	var got int
 	if err := db.QueryRow("SELECT count(*) FROM t").Scan(&got); got != n || err != nil {
-		b.Fatalf("%d of %d rows, %v", got, n, err)
+		b.Fatalf("%d rows, want %d: %v", got, n, err)
 	}
 }
 

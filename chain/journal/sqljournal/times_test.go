@@ -19,7 +19,7 @@ func FuzzTimes(f *testing.F) {
 		}
 		again, err := decodeTimes(encodeTimes(times))
 		if err != nil || !maps.Equal(times, again) {
-			t.Errorf("%v is decoded as %v, %v", times, again, err)
+			t.Errorf("decoded %v, %v, want %v", again, err, times)
 		}
 	})
 }

@@ -33,10 +33,10 @@ func FuzzVerify(f *testing.F) {
 		case err == nil && !good[token]:
 			// The last character of a segment has unused bits: a token that differs only in them is the same.
 			if !strings.HasPrefix(caller.ID, "jwt:ann@") {
-				t.Errorf("%q: %+v", token, caller)
+				t.Errorf("%q: got caller %+v, want an ID that begins with jwt:ann@", token, caller)
 			}
 		case err != nil && (!isInvalid(err) && !errors.Is(err, steps.ErrScope)):
-			t.Errorf("%q: %v", token, err)
+			t.Errorf("%q: got error %v, want invalid_token or %v", token, err, steps.ErrScope)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func FuzzKeys(f *testing.F) {
 		for _, p := range []*testKey{rsaPair, ecPair, edPair} {
 			for _, token := range []string{p.plain("ours"), p.token(fmt.Sprintf(`{"alg":%q}`, p.alg), goodClaims("ours", nil))} {
 				if _, err := known.Verify(t.Context(), token); err != nil && !isInvalid(err) {
-					t.Fatal(err, inner(err))
+					t.Fatalf("got error %v (%v), want none or invalid_token", err, inner(err))
 				}
 			}
 		}

@@ -28,13 +28,13 @@ func TestFetchLimits(t *testing.T) {
 				http.Redirect(w, r, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/more", http.StatusFound)
 			}
 		}, "another host"},
-		"round and round": {func(*authServer) http.HandlerFunc {
+		"redirect loop": {func(*authServer) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/keys", http.StatusFound) }
 		}, "too many redirects"},
-		"an error": {func(*authServer) http.HandlerFunc {
+		"error status": {func(*authServer) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }
 		}, "418"},
-		"broken off": {func(*authServer) http.HandlerFunc {
+		"truncated": {func(*authServer) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", "1000")
 				_, _ = w.Write([]byte("{"))
@@ -62,6 +62,6 @@ func TestFetchLimits(t *testing.T) {
 	s.answer("/more", jwks(rsaPair.jwk(nil)))
 	s.handle("/keys", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/more", http.StatusFound) })
 	if _, err := table(t, s.URL, s.URL+"/keys").Verify(t.Context(), rsaPair.plain(s.URL)); err != nil {
-		t.Error("keys behind a redirect on the same host:", inner(err))
+		t.Errorf("keys behind a redirect on the same host: got error %v, want none", inner(err))
 	}
 }

@@ -242,7 +242,7 @@ func TestDiscovery(t *testing.T) {
 	}{
 		"RFC 8414":                   {at: oauth},
 		"OpenID Connect":             {at: openid},
-		"a slash at the end":         {path: "/", at: openid},
+		"a trailing slash":           {path: "/", at: openid},
 		"RFC 8414, path":             {path: "/realms/one", at: oauth + "/realms/one"},
 		"RFC 8414, section 5, path":  {path: "/realms/one", at: openid + "/realms/one"},
 		"OpenID Connect, path":       {path: "/realms/one", at: "/realms/one" + openid},
@@ -303,23 +303,23 @@ func TestSilentIssuer(t *testing.T) {
 	known := table(t, s.URL, s.URL+"/keys", func(o *auth.Options) { o.Tokens = []auth.Token{{Name: "ci", SHA256: hashOf("secret")}} })
 	<-arrived
 	if _, err := known.Verify(t.Context(), "secret"); err != nil {
-		t.Error("a token of the table while the issuer is silent:", err)
+		t.Errorf("a token of the table while the issuer is silent: got error %v, want none", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := known.Verify(ctx, rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Cancelled {
-		t.Error(err)
+		t.Errorf("after cancel: got error %v, want cancelled", err)
 	}
 	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := known.Verify(late, rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Timeout {
-		t.Error(err)
+		t.Errorf("after the deadline: got error %v, want timeout", err)
 	}
 	known.Close()
 	if _, err := known.Verify(t.Context(), rsaPair.plain(s.URL)); fault.CodeOf(err) != fault.Unavailable {
-		t.Error("after Close:", err)
+		t.Errorf("after Close: got error %v, want unavailable", err)
 	}
 	if _, err := known.Verify(t.Context(), "secret"); err != nil {
-		t.Error("a token of the table after Close:", err)
+		t.Errorf("a token of the table after Close: got error %v, want none", err)
 	}
 }

@@ -49,13 +49,13 @@ func TestClaims(t *testing.T) {
 		more m
 		why  string // "": accepted
 	}{
-		"as it is":                {nil, ""},
+		"unchanged":               {nil, ""},
 		"audience in a list":      {m{"aud": []string{"a", "https://tools.example.com/mcp"}}, ""},
-		"long ago":                {m{"nbf": 1, "iat": 0}, ""},
+		"nbf and iat long ago":    {m{"nbf": 1, "iat": 0}, ""},
 		"within the leeway":       {m{"exp": at(-leeway + time.Second), "nbf": at(leeway - time.Second), "iat": at(leeway - time.Second)}, ""},
-		"a fraction":              {m{"exp": float64(at(time.Hour)) + 0.5}, ""},
-		"an exponent":             {m{"exp": json.RawMessage("1e12")}, ""},
-		"a far end":               {m{"exp": json.RawMessage("4e18")}, ""},
+		"expiry a fraction":       {m{"exp": float64(at(time.Hour)) + 0.5}, ""},
+		"expiry an exponent":      {m{"exp": json.RawMessage("1e12")}, ""},
+		"expiry far off":          {m{"exp": json.RawMessage("4e18")}, ""},
 		"no iat":                  {m{"iat": nil}, ""},
 		"scp":                     {m{"scope": nil, "scp": []string{"a", "onecall.read"}}, ""},
 		"scp, a string":           {m{"scope": nil, "scp": "a onecall.read"}, ""},
@@ -69,38 +69,38 @@ func TestClaims(t *testing.T) {
 		"issuer in a list":        {m{"iss": []string{s.URL}}, "malformed"},
 		"another audience":        {m{"aud": "https://tools.example.com"}, "audience"},
 		"other audiences":         {m{"aud": []string{"a", "b"}}, "audience"},
-		"audience by part":        {m{"aud": "https://tools.example.com/mcp/more"}, "audience"},
+		"audience plus a path":    {m{"aud": "https://tools.example.com/mcp/more"}, "audience"},
 		"no audience":             {m{"aud": nil}, "audience"},
 		"audience empty":          {m{"aud": ""}, "audience"},
-		"audience of none":        {m{"aud": []string{}}, "audience"},
-		"audience of an object":   {m{"aud": m{"https://tools.example.com/mcp": 1}}, "malformed"},
-		"audience of numbers":     {m{"aud": []any{1, "https://tools.example.com/mcp"}}, "malformed"},
+		"audience an empty list":  {m{"aud": []string{}}, "audience"},
+		"audience an object":      {m{"aud": m{"https://tools.example.com/mcp": 1}}, "malformed"},
+		"audience with a number":  {m{"aud": []any{1, "https://tools.example.com/mcp"}}, "malformed"},
 		"audience null":           {m{"aud": json.RawMessage("null")}, ""}, // see below
-		"no end":                  {m{"exp": nil}, "never expires"},
-		"end null":                {m{"exp": json.RawMessage("null")}, "never expires"},
+		"no expiry":               {m{"exp": nil}, "never expires"},
+		"expiry null":             {m{"exp": json.RawMessage("null")}, "never expires"},
 		"expired":                 {m{"exp": at(-leeway - time.Second)}, "expired"},
 		"expired long ago":        {m{"exp": 0}, "expired"},
-		"expired before time":     {m{"exp": -1}, "expired"},
-		"end a text":              {m{"exp": fmt.Sprint(at(time.Hour))}, "malformed"},
-		"end beyond all":          {m{"exp": json.RawMessage("1e400")}, "malformed"},
-		"end beyond integers":     {m{"exp": json.RawMessage("9223372036854775808")}, "malformed"},
-		"end in a list":           {m{"exp": []int64{at(time.Hour)}}, "malformed"},
+		"expired before 1970":     {m{"exp": -1}, "expired"},
+		"expiry a string":         {m{"exp": fmt.Sprint(at(time.Hour))}, "malformed"},
+		"expiry beyond floats":    {m{"exp": json.RawMessage("1e400")}, "malformed"},
+		"expiry beyond integers":  {m{"exp": json.RawMessage("9223372036854775808")}, "malformed"},
+		"expiry in a list":        {m{"exp": []int64{at(time.Hour)}}, "malformed"},
 		"not yet":                 {m{"nbf": at(leeway + 2*time.Second)}, "not valid yet"},
-		"not before the far end":  {m{"nbf": json.RawMessage("4e18")}, "not valid yet"},
-		"not before, beyond":      {m{"nbf": json.RawMessage("9.3e18")}, "malformed"},
+		"nbf far off":             {m{"nbf": json.RawMessage("4e18")}, "not valid yet"},
+		"nbf beyond integers":     {m{"nbf": json.RawMessage("9.3e18")}, "malformed"},
 		"issued in the future":    {m{"iat": at(leeway + 2*time.Second)}, "issued in the future"},
 		"no subject":              {m{"sub": nil}, "subject"},
 		"subject empty":           {m{"sub": ""}, "subject"},
 		"subject a number":        {m{"sub": 7}, "malformed"},
-		"subject with a break":    {m{"sub": "ann\nbob"}, "subject"},
-		"subject with a zero":     {m{"sub": "ann\x00"}, "subject"},
-		"subject turned round":    {m{"sub": "ann\u202e"}, "subject"},
+		"subject with line break": {m{"sub": "ann\nbob"}, "subject"},
+		"subject with a NUL":      {m{"sub": "ann\x00"}, "subject"},
+		"subject, RTL override":   {m{"sub": "ann\u202e"}, "subject"},
 		"subject not Unicode":     {m{"sub": json.RawMessage(`"\ud800"`)}, "subject"},
 		"subject too long":        {m{"sub": strings.Repeat("a", maxSubject+1)}, "subject"},
-		"subject as long as may":  {m{"sub": strings.Repeat("a", maxSubject)}, ""},
+		"subject at its maximum":  {m{"sub": strings.Repeat("a", maxSubject)}, ""},
 		"scope a number":          {m{"scope": 1}, "malformed"},
-		"scope of numbers":        {m{"scope": []any{"onecall.read", 1}}, "malformed"},
-		"subject of other script": {m{"sub": "Ünï 名前"}, ""},
+		"scope with a number":     {m{"scope": []any{"onecall.read", 1}}, "malformed"},
+		"subject in any script":   {m{"sub": "Ünï 名前"}, ""},
 	} {
 		if name == "audience null" {
 			test.why = "a" // malformed or of another audience: the decoder decides
@@ -110,9 +110,9 @@ func TestClaims(t *testing.T) {
 		case test.why != "":
 			wantRefused(t, name, token, err, test.why)
 		case err != nil:
-			t.Errorf("%s: %v", name, inner(err))
+			t.Errorf("%s: got error %v, want none", name, inner(err))
 		case caller.Tier != steps.TierRead || caller.Functions != "" || !strings.HasPrefix(caller.ID, "jwt:"):
-			t.Errorf("%s: %+v", name, caller)
+			t.Errorf("%s: got caller %+v, want read access and an ID that begins with jwt:", name, caller)
 		default:
 			if _, err := json.Marshal(caller); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -120,16 +120,16 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	for name, claims := range map[string]string{
-		"a claim twice":            strings.Replace(goodClaims(s.URL, nil), "{", `{"exp":1,`, 1),
-		"an unknown claim twice":   strings.Replace(goodClaims(s.URL, nil), "{", `{"x":1,"x":2,`, 1),
-		"a claim twice, by escape": strings.Replace(goodClaims(s.URL, nil), "{", `{"\u0065xp":1,`, 1),
-		"claims in capitals":       strings.NewReplacer(`"exp"`, `"EXP"`).Replace(goodClaims(s.URL, nil)),
-		"more behind":              goodClaims(s.URL, nil) + "{}",
-		"a list":                   "[" + goodClaims(s.URL, nil) + "]",
-		"null":                     "null",
-		"nothing":                  "",
-		"no JSON":                  "{",
-		"deep":                     `{"x":` + strings.Repeat("[", 8000),
+		"a claim twice":               strings.Replace(goodClaims(s.URL, nil), "{", `{"exp":1,`, 1),
+		"an unknown claim twice":      strings.Replace(goodClaims(s.URL, nil), "{", `{"x":1,"x":2,`, 1),
+		"a claim twice, once escaped": strings.Replace(goodClaims(s.URL, nil), "{", `{"\u0065xp":1,`, 1),
+		"claims in capitals":          strings.NewReplacer(`"exp"`, `"EXP"`).Replace(goodClaims(s.URL, nil)),
+		"trailing object":             goodClaims(s.URL, nil) + "{}",
+		"a list":                      "[" + goodClaims(s.URL, nil) + "]",
+		"null":                        "null",
+		"nothing":                     "",
+		"not JSON":                    "{",
+		"deep":                        `{"x":` + strings.Repeat("[", 8000),
 	} {
 		token := rsaPair.token(rsaPair.header(), claims)
 		_, err := known.Verify(t.Context(), token)
@@ -157,10 +157,10 @@ func TestScopes(t *testing.T) {
 		case want == steps.TierDefault:
 			f, _ := fault.As(err)
 			if fault.CodeOf(err) != fault.Denied || !errors.Is(err, steps.ErrScope) || isInvalid(err) || len(f.Available) != 3 {
-				t.Errorf("%q: %+v, %v", scopes, caller, err)
+				t.Errorf("scopes %q: got %+v, %v, want denied with 3 scopes to choose from", scopes, caller, err)
 			}
 		case err != nil || caller.Tier != want:
-			t.Errorf("%q: %+v, %v", scopes, caller, err)
+			t.Errorf("scopes %q: got %+v, %v, want %v", scopes, caller, err, want)
 		}
 	}
 	// Only a genuine token is answered with the scopes that are required.
@@ -180,7 +180,7 @@ func TestSignatures(t *testing.T) {
 	} {
 		for range 2 {
 			if _, err := known.Verify(t.Context(), token); err != nil {
-				t.Errorf("%s: %v", name, inner(err))
+				t.Errorf("%s: got error %v, want none", name, inner(err))
 			}
 		}
 		segments := strings.Split(token, ".")
@@ -214,32 +214,32 @@ func TestForgedHeaders(t *testing.T) {
 	der := must(x509.MarshalPKIXPublicKey(public))
 	evil := string(must(json.Marshal(rsaOther.jwk(map[string]any{"kid": "rsa"}))))
 	tests := map[string]struct{ token, why string }{
-		"none":            {unsigned(`{"alg":"none"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"None":            {unsigned(`{"alg":"None","kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"no alg":          {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"alg of a number": {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
-		"shared key":      {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
-		"algorithm of EC": {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }),
+		"none":         {unsigned(`{"alg":"none"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"None":         {unsigned(`{"alg":"None","kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"no alg":       {unsigned(`{"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"alg a number": {unsigned(`{"alg":1,"kid":"rsa"}`, func([]byte) []byte { return nil }), "algorithm"},
+		"shared key":   {unsigned(`{"alg":"HS256","kid":"oct"}`, func(text []byte) []byte { return hs256([]byte("shared"), text) }), "algorithm"},
+		"algorithm of an EC key": {unsigned(`{"alg":"ES256","kid":"rsa"}`, func(text []byte) []byte { return rsaPair.sign("RS256", text) }),
 			"does not have"},
 		"alg twice":        {rsaPair.token(`{"alg":"RS256","alg":"RS256","kid":"rsa"}`, claims), "malformed"},
 		"header in a list": {rsaPair.token(`[{"alg":"RS256","kid":"rsa"}]`, claims), "malformed"},
 		"own key":          {rsaOther.token(`{"alg":"RS256","kid":"rsa","jwk":`+evil+`}`, claims), "wrong signature"},
 		"own key, no kid":  {rsaOther.token(`{"alg":"RS256","jwk":`+evil+`}`, claims), "wrong signature"},
-		"own key's place":  {rsaOther.token(`{"alg":"RS256","kid":"rsa","jku":"`+s.URL+`/evil","x5u":"`+s.URL+`/evil"}`, claims), "wrong signature"},
-		"kid of a path":    {rsaOther.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, claims), "does not have"},
-		"kid of SQL":       {rsaOther.token(`{"alg":"RS256","kid":"x' UNION SELECT 'k"}`, claims), "kid"},
-		"kid of a URL":     {rsaOther.token(`{"alg":"RS256","kid":"`+s.URL+`/evil"}`, claims), "does not have"},
+		"own key by URL":   {rsaOther.token(`{"alg":"RS256","kid":"rsa","jku":"`+s.URL+`/evil","x5u":"`+s.URL+`/evil"}`, claims), "wrong signature"},
+		"kid a path":       {rsaOther.token(`{"alg":"RS256","kid":"../../../../dev/null"}`, claims), "does not have"},
+		"kid with SQL":     {rsaOther.token(`{"alg":"RS256","kid":"x' UNION SELECT 'k"}`, claims), "kid"},
+		"kid a URL":        {rsaOther.token(`{"alg":"RS256","kid":"`+s.URL+`/evil"}`, claims), "does not have"},
 		"kid very long":    {rsaOther.token(`{"alg":"RS256","kid":"`+strings.Repeat("k", maxKeyID+1)+`"}`, claims), "kid"},
-		"kid with a zero":  {rsaOther.token(`{"alg":"RS256","kid":"rsa\u0000"}`, claims), "kid"},
-		"kid of another":   {rsaPair.token(`{"alg":"RS256","kid":"ec"}`, claims), "does not have"},
+		"kid with a NUL":   {rsaOther.token(`{"alg":"RS256","kid":"rsa\u0000"}`, claims), "kid"},
+		"kid of EC key":    {rsaPair.token(`{"alg":"RS256","kid":"ec"}`, claims), "does not have"},
 		"kid in capitals":  {rsaPair.token(`{"alg":"RS256","kid":"RSA"}`, claims), "does not have"},
 		"crit":             {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":["exp"],"exp":1}`, claims), "crit"},
-		"crit of nothing":  {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":[]}`, claims), "crit"},
+		"crit empty":       {rsaPair.token(`{"alg":"RS256","kid":"rsa","crit":[]}`, claims), "crit"},
 		"b64":              {rsaPair.token(`{"alg":"RS256","kid":"rsa","b64":false,"crit":["b64"]}`, claims), ""},
 		"nested":           {rsaPair.token(`{"alg":"RS256","kid":"rsa","cty":"JWT"}`, rsaPair.plain(s.URL)), "cty"},
 		"compressed":       {rsaPair.token(`{"alg":"RS256","kid":"rsa","zip":"DEF"}`, claims), "zip"},
 		"for a logout":     {rsaPair.token(`{"alg":"RS256","kid":"rsa","typ":"logout+jwt"}`, claims), "type"},
-		"typ of a number":  {rsaPair.token(`{"alg":"RS256","kid":"rsa","typ":1}`, claims), "type"},
+		"typ a number":     {rsaPair.token(`{"alg":"RS256","kid":"rsa","typ":1}`, claims), "type"},
 		"encrypted":        {b64([]byte(`{"alg":"RSA-OAEP","enc":"A256GCM"}`)) + ".a.b.c.d", "no signed JWT"},
 		"two parts":        {strings.Join(strings.Split(rsaPair.plain(s.URL), ".")[:2], "."), "no signed JWT"},
 		"four parts":       {rsaPair.plain(s.URL) + ".", "no signed JWT"},
@@ -250,12 +250,12 @@ func TestForgedHeaders(t *testing.T) {
 		"too long":         {rsaPair.token(rsaPair.header(), goodClaims(s.URL, map[string]any{"x": strings.Repeat("x", maxToken*3/4)})), "too long"},
 	}
 	for name, secret := range map[string][]byte{
-		"PEM":             pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
-		"PEM of PKCS #1":  pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(public)}),
-		"DER":             der,
-		"the modulus":     public.N.Bytes(),
-		"PEM, no break":   bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
-		"nothing as well": nil,
+		"PEM":                            pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+		"PEM of PKCS #1":                 pem.EncodeToMemory(&pem.Block{Type: "RSA PUBLIC KEY", Bytes: x509.MarshalPKCS1PublicKey(public)}),
+		"DER":                            der,
+		"the modulus":                    public.N.Bytes(),
+		"PEM without a final line break": bytes.TrimSpace(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})),
+		"an empty key":                   nil,
 	} {
 		tests["HS256 by "+name] = struct{ token, why string }{unsigned(`{"alg":"HS256","kid":"rsa"}`,
 			func(text []byte) []byte { return hs256(secret, text) }), "algorithm"}
@@ -266,7 +266,7 @@ func TestForgedHeaders(t *testing.T) {
 	}
 	for _, typ := range []string{"", "JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt"} {
 		if _, err := known.Verify(t.Context(), rsaPair.token(fmt.Sprintf(`{"alg":"RS256","kid":"rsa","typ":%q}`, typ), claims)); err != nil {
-			t.Errorf("typ %q: %v", typ, inner(err))
+			t.Errorf("typ %q: got error %v, want none", typ, inner(err))
 		}
 	}
 	if n := s.fetched.Load(); n > 2 {
@@ -280,14 +280,14 @@ func TestKeyIDs(t *testing.T) {
 	nameless := func(s *authServer) string { return rsaPair.token(`{"alg":"RS256"}`, goodClaims(s.URL, nil)) }
 	one := newAuthServer(t, rsaPair.jwk(none), ecPair.jwk(nil))
 	if _, err := table(t, one.URL, "").Verify(t.Context(), nameless(one)); err != nil {
-		t.Error("no kid, one key:", inner(err))
+		t.Errorf("no kid, one key: got error %v, want none", inner(err))
 	}
 	several := newAuthServer(t, rsaPair.jwk(nil), rsaOther.jwk(nil))
 	_, err := table(t, several.URL, "").Verify(t.Context(), nameless(several))
 	wantRefused(t, "no kid, several keys", "", err, "does not have")
 	same := newAuthServer(t, rsaOther.jwk(map[string]any{"kid": "rsa"}), rsaPair.jwk(nil))
 	if _, err := table(t, same.URL, "").Verify(t.Context(), rsaPair.plain(same.URL)); err != nil {
-		t.Error("two keys of the same kid:", inner(err))
+		t.Errorf("two keys of the same kid: got error %v, want none", inner(err))
 	}
 }
 
@@ -307,7 +307,7 @@ func TestLogsShowNoToken(t *testing.T) {
 	known.Close()
 	if strings.Contains(log.String(), token[len(token)-20:]) || strings.Contains(log.String(), "ann") ||
 		!strings.Contains(log.String(), "too short") {
-		t.Error(log.String())
+		t.Errorf(`got log %s, want "too short" in it, and neither the token nor "ann"`, log.String())
 	}
 }
 
@@ -325,7 +325,8 @@ func TestCallerIDContainsIssuer(t *testing.T) {
 				t.Fatal(inner(err))
 			}
 			if other := ids[caller.ID]; other != "" || caller.ID != "jwt:"+subject+"@"+hash {
-				t.Errorf("the caller of %s of %s is %q; other with this id: %q", subject, issuer.URL, caller.ID, other)
+				t.Errorf("%s of %s is caller %q, already of %q, want jwt:%s@%s, and of no other",
+					subject, issuer.URL, caller.ID, other, subject, hash)
 			}
 			ids[caller.ID] = subject + " of " + issuer.URL
 		}

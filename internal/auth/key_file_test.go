@@ -194,14 +194,14 @@ func TestRefusedCallerID(t *testing.T) {
 	type m = map[string]any
 	old, ann := m{"exp": now.Add(-time.Hour).Unix(), "iat": nil}, caller.ID
 	for name, test := range map[string]struct{ token, id string }{
-		"no scope":               {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ann},
-		"expired":                {rsaPair.token(rsaPair.header(), goodClaims(s.URL, old)), ann},
-		"expired, forged":        {rsaOther.token(rsaPair.header(), goodClaims(s.URL, old)), ""},
-		"expired, unknown key":   {ecPair.token(ecPair.header(), goodClaims(s.URL, old)), ""},
-		"no scope, forged":       {rsaOther.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ""},
-		"another audience":       {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"aud": "a"})), ""},
-		"expired, of no subject": {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"exp": 1, "iat": nil, "sub": "a\nb"})), ""},
-		"junk":                   {"junk", ""},
+		"no scope":             {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ann},
+		"expired":              {rsaPair.token(rsaPair.header(), goodClaims(s.URL, old)), ann},
+		"expired, forged":      {rsaOther.token(rsaPair.header(), goodClaims(s.URL, old)), ""},
+		"expired, unknown key": {ecPair.token(ecPair.header(), goodClaims(s.URL, old)), ""},
+		"no scope, forged":     {rsaOther.token(rsaPair.header(), goodClaims(s.URL, m{"scope": "openid"})), ""},
+		"another audience":     {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"aud": "a"})), ""},
+		"expired, bad subject": {rsaPair.token(rsaPair.header(), goodClaims(s.URL, m{"exp": 1, "iat": nil, "sub": "a\nb"})), ""},
+		"junk":                 {"junk", ""},
 	} {
 		_, err := known.Verify(t.Context(), test.token)
 		id := ""

@@ -20,6 +20,6 @@ func TestKeyFileIsFIFO(t *testing.T) {
 	}
 	_, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
 	if len(faults) != 1 || !strings.Contains(faults[0].Message, "regular") {
-		t.Error(faults)
+		t.Errorf("got faults %v, want one saying that the file is not regular", faults)
 	}
 }

@@ -21,11 +21,11 @@ func TestUnknownKeysFetchRate(t *testing.T) {
 		for i := range minutes * 60 {
 			token := rsaOther.token(fmt.Sprintf(`{"alg":"RS256","kid":"random-%d"}`, i), goodClaims(bubbleIssuer, nil))
 			if _, err := known.Verify(t.Context(), token); fault.CodeOf(err) != fault.Denied {
-				t.Fatal(err)
+				t.Fatalf("an unknown key: got error %v, want denied", err)
 			}
 			if i%60 == 0 {
 				if code := check(rsaPair); code != "" {
-					t.Fatal(code)
+					t.Fatalf("a known key in second %d: got %s, want no error", i, code)
 				}
 			}
 			time.Sleep(time.Second)
@@ -70,7 +70,7 @@ func TestSlowKeyServer(t *testing.T) {
 		defer cancel()
 		time.Sleep(minFetchInterval)
 		if _, err := known.Verify(ctx, ecPair.plain(bubbleIssuer)); fault.CodeOf(err) != fault.Timeout && fault.CodeOf(err) != fault.Unavailable {
-			t.Error(err)
+			t.Errorf("got error %v, want timeout or unavailable", err)
 		}
 	})
 }

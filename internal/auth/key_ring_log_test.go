@@ -53,16 +53,16 @@ func TestLoadPanics(t *testing.T) {
 	var log logBuffer
 	withKeyServer(t, s, func(t *testing.T, _ *auth.Table, check func(*testKey) fault.Code) {
 		if code := check(rsaPair); code != "" {
-			t.Fatal(code)
+			t.Fatalf("a known key before the panic: got %s, want no error", code)
 		}
 		s.set(func(s *keyServer) { s.panics = true })
 		for range 5 {
 			time.Sleep(minFetchInterval)
 			if code := check(ecPair); code != fault.Unavailable {
-				t.Error("an unknown key after the panic:", code)
+				t.Errorf("an unknown key after the panic: got %q, want unavailable", code)
 			}
 			if code := check(rsaPair); code != "" {
-				t.Error("a known key after the panic:", code)
+				t.Errorf("a known key after the panic: got %s, want no error", code)
 			}
 		}
 		if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "the parser is at its end") ||
@@ -72,7 +72,7 @@ func TestLoadPanics(t *testing.T) {
 		s.set(func(s *keyServer) { s.panics, s.keys = false, jwks(ecPair.jwk(nil)) })
 		time.Sleep(minFetchInterval)
 		if code := check(ecPair); code != "" {
-			t.Error("a new key after the panics ended:", code)
+			t.Errorf("a new key after the panics ended: got %s, want no error", code)
 		}
 	}, log.setIn)
 }

@@ -39,7 +39,7 @@ func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	name, write := keyFileOf(t, "")
 	for what, text := range map[string]string{
-		"empty": "", "no JSON": "-----BEGIN PUBLIC KEY-----", "no keys": `{"keys":[]}`, "another object": `{}`, "too long": strings.Repeat(" ", maxKeysBytes+1),
+		"empty": "", "not JSON": "-----BEGIN PUBLIC KEY-----", "no keys": `{"keys":[]}`, "another object": `{}`, "too long": strings.Repeat(" ", maxKeysBytes+1),
 		"a shared secret":  jwks(map[string]any{"kty": "oct", "k": "AAAA"}),
 		"a private key":    jwks(edPair.jwk(map[string]any{"d": b64(make([]byte, 32))})),
 		"too many":         jwks(make([]map[string]any, maxKeys+1)...),
@@ -52,7 +52,7 @@ func TestKeyFile(t *testing.T) {
 		write(text)
 		known, faults := auth.New(&auth.Options{JWT: &auth.JWT{Issuer: "ours", Audience: "a", Scopes: readScopes, Keys: name}})
 		if known != nil || len(faults) != 1 || faults[0].At != "/jwt/keys" {
-			t.Errorf("%s: %v", what, faults)
+			t.Errorf("%s: got faults %v, want one at /jwt/keys", what, faults)
 		} else if strings.Contains(faults[0].Message, "AAAA") {
 			t.Errorf("%s: the fault shows the key: %v", what, faults[0])
 		}

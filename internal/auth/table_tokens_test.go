@@ -26,7 +26,7 @@ func TestTokens(t *testing.T) {
 		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
 	} {
 		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
-			t.Errorf("%s: %+v, %v", token, caller, err)
+			t.Errorf("%s: got %+v, %v, want %+v", token, caller, err, want)
 		}
 	}
 	caller, _ := known.Verify(t.Context(), "one")
@@ -39,7 +39,7 @@ func TestTokens(t *testing.T) {
 		rsaPair.plain("https://id.example.com")} {
 		caller, err := known.Verify(t.Context(), token)
 		if !isInvalid(err) || caller != nil {
-			t.Errorf("%.20q: %+v, %v", token, caller, err)
+			t.Errorf("%.20q: got %+v, %v, want invalid_token", token, caller, err)
 			continue
 		}
 		f, _ := fault.As(err)
@@ -52,7 +52,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the messages of refused tokens differ: %v", messages)
 	}
 	if issuers := known.Issuers(); issuers != nil {
-		t.Error(issuers)
+		t.Errorf("got issuers %q, want none", issuers)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestNoOptions(t *testing.T) {
 		t.Fatal(faults)
 	}
 	if _, err := known.Verify(t.Context(), "x"); !isInvalid(err) {
-		t.Error(err)
+		t.Errorf("got error %v, want invalid_token", err)
 	}
 	known.Close()
 	known.Close()
@@ -76,28 +76,28 @@ func TestTokenFaults(t *testing.T) {
 		token auth.Token
 		at    string
 	}{
-		"no name":            {auth.Token{SHA256: good}, "/tokens/1/name"},
-		"name twice":         {auth.Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
-		"name with a break":  {auth.Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
-		"name with blanks":   {auth.Token{Name: " a", SHA256: good}, "/tokens/1/name"},
-		"name not UTF-8":     {auth.Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
-		"name turned round":  {auth.Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
-		"name too long":      {auth.Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
-		"no hash":            {auth.Token{Name: "a"}, "/tokens/1/sha256"},
-		"hash too short":     {auth.Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
-		"hash too long":      {auth.Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
-		"a file's line":      {auth.Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
-		"the token itself":   {auth.Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
-		"hash of nothing":    {auth.Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
-		"hash of a break":    {auth.Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
-		"same hash":          {auth.Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
-		"tier too high":      {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
-		"functions of blank": {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
-		"unseen pattern":     {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
+		"no name":                   {auth.Token{SHA256: good}, "/tokens/1/name"},
+		"name twice":                {auth.Token{Name: "ci", SHA256: good}, "/tokens/1/name"},
+		"name with a line break":    {auth.Token{Name: "a\nb", SHA256: good}, "/tokens/1/name"},
+		"name with blanks":          {auth.Token{Name: " a", SHA256: good}, "/tokens/1/name"},
+		"name not UTF-8":            {auth.Token{Name: "a\xff", SHA256: good}, "/tokens/1/name"},
+		"name with an RTL override": {auth.Token{Name: "a\u202eb", SHA256: good}, "/tokens/1/name"},
+		"name too long":             {auth.Token{Name: strings.Repeat("a", maxName+1), SHA256: good}, "/tokens/1/name"},
+		"no hash":                   {auth.Token{Name: "a"}, "/tokens/1/sha256"},
+		"hash too short":            {auth.Token{Name: "a", SHA256: good[2:]}, "/tokens/1/sha256"},
+		"hash too long":             {auth.Token{Name: "a", SHA256: good + "00"}, "/tokens/1/sha256"},
+		"a line of sha256sum":       {auth.Token{Name: "a", SHA256: good + "  -"}, "/tokens/1/sha256"},
+		"the token itself":          {auth.Token{Name: "a", SHA256: "s3cr3t-s3cr3t"}, "/tokens/1/sha256"},
+		"hash of an empty token":    {auth.Token{Name: "a", SHA256: hashOf("")}, "/tokens/1/sha256"},
+		"hash of a line break":      {auth.Token{Name: "a", SHA256: hashOf("\n")}, "/tokens/1/sha256"},
+		"same hash":                 {auth.Token{Name: "a", SHA256: strings.ToUpper(hashOf("first"))}, "/tokens/1/sha256"},
+		"tier too high":             {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Tier: steps.TierAdmin + 1}}, "/tokens/1/tier"},
+		"functions blank":           {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: " "}}, "/tokens/1/functions"},
+		"pattern with a NUL":        {auth.Token{Name: "a", SHA256: good, Rights: steps.Rights{Functions: "a b\x00"}}, "/tokens/1/functions/1"},
 	} {
 		known, faults := auth.New(&auth.Options{Tokens: []auth.Token{{Name: "ci", SHA256: hashOf("first")}, test.token}})
 		if known != nil || len(faults) != 1 || faults[0].At != test.at || faults[0].Code != fault.BadRequest {
-			t.Errorf("%s: %v", name, faults)
+			t.Errorf("%s: got faults %v, want one bad_request at %s", name, faults, test.at)
 			continue
 		}
 		if strings.Contains(faults[0].Message, "s3cr3t") || strings.Contains(faults[0].Message, good) {
@@ -111,7 +111,7 @@ func TestTokenFaults(t *testing.T) {
 	}
 	if want := []string{"/tokens/0/name", "/tokens/0/sha256", "/tokens/1/name", "/tokens/1/sha256",
 		"/jwt/issuer", "/jwt/audience", "/jwt/scopes"}; !slices.Equal(positions, want) {
-		t.Errorf("faults at %q", positions)
+		t.Errorf("faults at %q, want %q", positions, want)
 	}
 }
 
@@ -122,6 +122,6 @@ func TestExpires(t *testing.T) {
 	known := table(t, s.URL, "")
 	caller, err := known.Verify(t.Context(), rsaPair.plain(s.URL))
 	if err != nil || !caller.Expires.Equal(now.Add(time.Hour+leeway)) || caller.ID != "jwt:ann@"+hashOf(s.URL)[:8] {
-		t.Errorf("%+v, %v", caller, err)
+		t.Errorf("got %+v, %v, want jwt:ann@... until %v", caller, err, now.Add(time.Hour+leeway))
 	}
 }

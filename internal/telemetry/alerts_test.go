@@ -61,7 +61,7 @@ func TestAlerts(t *testing.T) {
 		}
 		if rule.Labels["severity"] != "page" && rule.Labels["severity"] != "ticket" || rule.Annotations["summary"] == "" ||
 			strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
-			t.Errorf("severity, summary or parentheses are wrong: %+v", rule)
+			t.Errorf("got rule %+v, want page or ticket, a summary and balanced parentheses", rule)
 		}
 		metric := ""
 		for _, metric = range regexp.MustCompile(`onecall_\w+`).FindAllString(rule.Expr, -1) {

@@ -34,12 +34,12 @@ func TestRequestLine(t *testing.T) {
 	}
 	if id := line.Get("chain_id").Str; len(id) != 16 || line.Get("tokens").Int() == 0 || !line.Get("ms").Exists() ||
 		line.Get("step").Exists() || line.Get("trace_id").Exists() {
-		t.Error(line.Raw)
+		t.Errorf("got %s, want an id of 16 bytes, tokens and ms, and neither step nor trace_id", line.Raw)
 	}
 	var positions []string
 	for _, one := range b.out.records(t, "called") {
 		if one.Get("chain_id").Str != line.Get("chain_id").Str {
-			t.Errorf("not the chain_id of the request: %s", one.Raw)
+			t.Errorf("got %s, want the request's chain_id %s", one.Raw, line.Get("chain_id").Str)
 		}
 		positions = append(positions, one.Get("step").Str)
 	}
@@ -48,7 +48,7 @@ func TestRequestLine(t *testing.T) {
 		t.Errorf("calls of the steps %q, want %q", positions, want)
 	}
 	if len(b.out.records(t, "step")) > 0 || strings.Contains(b.out.String(), secret) {
-		t.Error(b.out.String())
+		t.Errorf("got log %s, want neither lines of steps nor the secret", b.out.String())
 	}
 	b.run(context.Background(), mixed)
 	if list := b.out.records(t, "request"); list[0].Get("chain_id").Str == list[1].Get("chain_id").Str {
@@ -67,7 +67,7 @@ func TestDebugLines(t *testing.T) {
 			one.Get("step").Str+" "+one.Get("fn").Str+" "+one.Get("effect").Str+" "+one.Get("status").Str+" "+one.Get("code").Str+" "+
 				one.Get("elements").Raw+" "+one.Get("calls").Raw)
 		if !one.Get("ms").Exists() || one.Get("level").Str != "DEBUG" {
-			t.Error(one.Raw)
+			t.Errorf("got %s, want ms and level DEBUG", one.Raw)
 		}
 	}
 	slices.Sort(got)
@@ -78,16 +78,16 @@ func TestDebugLines(t *testing.T) {
 	}
 	line := b.out.records(t, "request")[0]
 	if line.Get("error").Str != "the token [redacted] is not good" || line.Get("at").Str != "/steps/3" {
-		t.Error(line.Raw)
+		t.Errorf("got %s, want the redacted error at /steps/3", line.Raw)
 	}
 	if strings.Contains(b.out.String(), secret) {
-		t.Error(b.out.String())
+		t.Errorf("got log %s, want it without the secret", b.out.String())
 	}
 	b.run(context.Background(), `{"steps":[{"fn":"nope"},{"fn":"nope"},{"fn":"test.echo","args":{"a":"$7"}}]}`)
 	if line := b.out.records(t, "request")[1]; line.Get("code").Str != "compile" ||
 		line.Get("faults").Str != "unknown_function,bad_reference" ||
 		line.Get("calls").Exists() {
-		t.Error(line.Raw)
+		t.Errorf("got %s, want compile with unknown_function,bad_reference, and no calls", line.Raw)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestServiceStatus(t *testing.T) {
 	end(chain.StepEnd{Status: "failed", Function: "shop.get", Err: f, Elements: -1})
 	b.run(context.Background(), `{"steps":[{"fn":"test.fail"}]}`)
 	if list := b.out.records(t, "step"); list[0].Get("http_status").Int() != 500 || list[1].Get("http_status").Exists() {
-		t.Error(b.out.String())
+		t.Errorf("got log %s, want http_status 500 in the first step only", b.out.String())
 	}
 }
 
@@ -148,10 +148,10 @@ func TestCauseOfDefects(t *testing.T) {
 		end(ended(fault.Unavailable))
 		list := b.out.records(t, "request")
 		if list[0].Get("cause").Str != "the cause: [redacted]" || list[0].Get("error").Str != "for a test" {
-			t.Error(b.out.String())
+			t.Errorf("got log %s, want the redacted cause, and the error for a test", b.out.String())
 		}
 		if len(list) > 1 && (list[1].Get("cause").Exists() || list[1].Get("error").Exists() != (level == slog.LevelDebug)) {
-			t.Error(list[1].Raw)
+			t.Errorf("got %s, want no cause, and an error: %t", list[1].Raw, level == slog.LevelDebug)
 		}
 	}
 	large := start(t, slog.LevelError, telemetry.Options{})
@@ -180,7 +180,7 @@ func TestTool(t *testing.T) {
 	list := b.out.records(t, "request")
 	if list[2].Get("tool").Exists() || list[0].Get("tool").Str != "search" || list[0].Get("kind").Str != "deliver" ||
 		list[1].Get("tool").Exists() {
-		t.Error(b.out.String())
+		t.Errorf("got log %s, want a tool in the first request only: search, of kind deliver", b.out.String())
 	}
 }
 
@@ -197,17 +197,17 @@ func TestLogHandler(t *testing.T) {
 	plain, grouped, without := b.out.records(t, "plain")[0], b.out.records(t, "grouped")[0], b.out.records(t, "without")[0]
 	for _, line := range []string{plain.Raw, grouped.Raw} {
 		if !strings.Contains(line, `"step":"/steps/4"`) {
-			t.Error(line)
+			t.Errorf("got %s, want step /steps/4", line)
 		}
 	}
 	if plain.Get("chain_id").Str == "" || plain.Get("chain_id").Str != grouped.Get("chain_id").Str || plain.Get("a").Int() != 1 {
-		t.Error(plain.Raw, grouped.Raw)
+		t.Errorf("got %s and %s, want the same chain_id, and a 1 in the first", plain.Raw, grouped.Raw)
 	}
 	if grouped.Get("b").Int() != 2 || grouped.Get("g.c").Int() != 3 || grouped.Get("g.a").Int() != 1 || grouped.Get("g.chain_id").Exists() {
-		t.Error(grouped.Raw)
+		t.Errorf("got %s, want b 2, and c 3 and a 1 in the group g, without chain_id", grouped.Raw)
 	}
 	if without.Get("chain_id").Exists() || without.Get("g.c").Int() != 3 {
-		t.Error(without.Raw)
+		t.Errorf("got %s, want c 3 in the group g, and no chain_id", without.Raw)
 	}
 	if h := log.Handler(); telemetry.LogHandler(h) != h {
 		t.Error("LogHandler wraps a handler that already is one")
@@ -221,7 +221,7 @@ func TestCallersTrace(t *testing.T) {
 	ctx := telemetry.WithCall(context.Background(), "", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "")
 	b.run(ctx, `{"steps":[{"fn":"bare"}]}`)
 	if line := b.out.records(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
-		t.Error(line.Raw)
+		t.Errorf("got %s, want trace_id 0af7651916cd43dd8448eb211c80319c", line.Raw)
 	}
 	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
 		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -243,7 +243,7 @@ func TestLongTexts(t *testing.T) {
 	end(&chain.RequestEnd{})
 	line := b.out.records(t, "request")[0]
 	if name := line.Get("name").Str; len(line.Raw) > 4000 || !strings.HasSuffix(name, "…") || strings.ContainsRune(name, '�') {
-		t.Errorf("the texts are not clipped: %d bytes: %.100s", len(line.Raw), line.Raw)
+		t.Errorf("got %d bytes, want at most 4000, and a name that ends with an ellipsis: %.100s", len(line.Raw), line.Raw)
 	}
 }
 
@@ -255,10 +255,10 @@ func FuzzParent(f *testing.F) {
 		b := start(t, slog.LevelInfo, telemetry.Options{})
 		if answer := b.run(telemetry.WithCall(context.Background(), "", parent, state),
 			`{"lite":true,"steps":[{"fn":"bare"}]}`); string(answer.JSON) == "" || !answer.OK {
-			t.Fatalf("%s", answer.JSON)
+			t.Fatalf("got %s, want ok", answer.JSON)
 		}
 		if len(b.out.records(t, "request")) != 1 {
-			t.Fatal(b.out.String())
+			t.Fatalf("got log %s, want one request", b.out.String())
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestNilOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer := engine.Run(context.Background(), []byte(`{"steps":[{"fn":"bare"}]}`), nil); !answer.OK {
-		t.Errorf("%s", answer.JSON)
+		t.Errorf("got %s, want ok", answer.JSON)
 	}
 	for range 2 {
 		if err := none.Close(context.Background()); err != nil {
@@ -312,7 +312,7 @@ func TestIdentify(t *testing.T) {
 		for _, line := range b.out.records(t, message) {
 			if id := line.Get("chain_id").Str; !seen[id] || message == "request" && line.Get("name").Str != id && line.Get("label").Str != id ||
 				message == "at the transport" && line.Get("is").Str != id {
-				t.Error(line.Raw)
+				t.Errorf("got %s, want the chain_id that its request was given", line.Raw)
 			}
 			count++
 		}
@@ -329,6 +329,6 @@ func TestIdentify(t *testing.T) {
 	log.InfoContext(outer, "outer")
 	log.InfoContext(inner, "inner")
 	if b.out.records(t, "outer")[0].Get("chain_id").Str != id || b.out.records(t, "inner")[0].Get("chain_id").Str == id {
-		t.Error(b.out.records(t, "outer"), b.out.records(t, "inner"), id)
+		t.Errorf("got outer %v, inner %v, want chain_id %s for outer only", b.out.records(t, "outer"), b.out.records(t, "inner"), id)
 	}
 }

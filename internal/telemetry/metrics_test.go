@@ -33,7 +33,7 @@ func page(t testing.TB, b *bench) string {
 	w := httptest.NewRecorder()
 	b.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
-		t.Fatal(w.Code, w.Header())
+		t.Fatalf("got %d, %v, want 200 with text/plain; version=0.0.4", w.Code, w.Header())
 	}
 	return w.Body.String()
 }
@@ -120,7 +120,7 @@ func TestMetrics(t *testing.T) {
 		t.Error("the metrics show a secret or a disabled source")
 	}
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("lint: %v %v", problems, err)
+		t.Errorf("lint: got %v, %v, want no problem", problems, err)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestRunning(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-entered; cancel() }()
 	if _, err := b.Wrap(registry).All()[0].Call(ctx, []byte("{}")); fault.CodeOf(err) != fault.Cancelled {
-		t.Fatal(err)
+		t.Fatalf("got error %v, want cancelled", err)
 	}
 	wantLines(t, page(t, b), `onecall_requests_running 1`, `onecall_calls_running{source="slow"} 1`,
 		`onecall_calls_total{code="ok",function="slow.call",source="slow"} 0`)
@@ -240,7 +240,7 @@ func TestDriver(t *testing.T) {
 		d := b.Driver("memory", store)
 		_, err = d.Get(context.Background(), "none", nil)
 		if !errors.Is(err, budget.ErrNotFound) {
-			t.Error(err)
+			t.Errorf("got error %v, want %v", err, budget.ErrNotFound)
 		}
 		done, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -277,7 +277,7 @@ func TestOpenMetrics(t *testing.T) {
 			switch {
 			case response.StatusCode == http.StatusServiceUnavailable: // too many at once
 			case response.StatusCode != http.StatusOK || !strings.HasSuffix(string(body), "# EOF\n"):
-				t.Errorf("%d %.200s", response.StatusCode, body)
+				t.Errorf("got %d, %.200s, want 200 and a page that ends with # EOF", response.StatusCode, body)
 			}
 			b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`)
 		})

@@ -38,7 +38,7 @@ func TestSpans(t *testing.T) {
 	if s.headers.Get("Authorization") != "Bearer "+secret || s.resource["service.name"] != "tools" ||
 		s.resource["service.version"] != "1.2.3" ||
 		s.resource["deployment.environment"] != "test" || s.resource["host.name"] == "" {
-		t.Error(s.headers, s.resource)
+		t.Errorf("got headers %v, resource %v, want the bearer token, tools 1.2.3, test and a host", s.headers, s.resource)
 	}
 	line := b.out.records(t, "request")[0]
 	byID := map[string]*otlp.Span{}
@@ -46,7 +46,7 @@ func TestSpans(t *testing.T) {
 		byID[string(span.SpanId)] = span
 		if fmt.Sprintf("%x", span.TraceId) != "0af7651916cd43dd8448eb211c80319c" || span.TraceState != "vendor=x" ||
 			span.EndTimeUnixNano < span.StartTimeUnixNano {
-			t.Error(span)
+			t.Errorf("got span %v, want the caller's trace and state, and an end after its start", span)
 		}
 	}
 	var tree []string
@@ -85,15 +85,15 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	if root.Status.Code != otlp.Status_STATUS_CODE_ERROR || root.Status.Message != "" {
-		t.Error(root.Status)
+		t.Errorf("got status %v, want an error without a message", root.Status)
 	}
 	step := attributes(s.byName("execute_tool test.write")[0].Attributes)
 	if step["gen_ai.tool.name"] != "test.write" || step["gen_ai.operation.name"] != "execute_tool" ||
 		step["onecall.step.effect"] != "write" || step["onecall.calls"] != "1" {
-		t.Error(step)
+		t.Errorf("got attributes %v, want one write call of test.write", step)
 	}
 	if line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" || line.Get("span_id").Str != fmt.Sprintf("%x", root.SpanId) {
-		t.Error(line.Raw)
+		t.Errorf("got %s, want the ids of the caller's trace and of the span %x", line.Raw, root.SpanId)
 	}
 	if strings.Contains(string(s.raw), secret) || strings.Contains(string(s.raw), "token:ci") ||
 		strings.Contains(string(s.raw), "is not good") {
@@ -115,7 +115,7 @@ func TestSpanTimes(t *testing.T) {
 	}
 	if span := s.byName("pass")[0]; span.StartTimeUnixNano != uint64(arrived.UnixNano()) ||
 		span.EndTimeUnixNano != uint64(arrived.Add(7*time.Second).UnixNano()) {
-		t.Error(span)
+		t.Errorf("got span %v, want 7s from %v", span, arrived)
 	}
 }
 
@@ -130,11 +130,11 @@ func TestLogsOfSteps(t *testing.T) {
 	}
 	line, span := b.out.records(t, "called")[0], s.byName("execute_tool test.echo")[0]
 	if line.Get("span_id").Str != fmt.Sprintf("%x", span.SpanId) || line.Get("trace_id").Str != fmt.Sprintf("%x", span.TraceId) {
-		t.Error(line.Raw, span)
+		t.Errorf("got %s, want the ids of the span %v", line.Raw, span)
 	}
 	if root := s.byName("chain")[0]; root.Kind != otlp.Span_SPAN_KIND_INTERNAL || len(root.ParentSpanId) > 0 ||
 		root.Status.Code != otlp.Status_STATUS_CODE_UNSET {
-		t.Error(root)
+		t.Errorf("got root span %v, want kind internal, no parent and status unset", root)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestWhenTracesAreSent(t *testing.T) {
 			}
 			wantLines(t, page(t, b), fmt.Sprintf("onecall_trace_spans_sent_total %d", test.spans))
 			if line := b.out.records(t, "request")[0]; line.Get("trace_id").Str != "0af7651916cd43dd8448eb211c80319c" {
-				t.Error(line.Raw)
+				t.Errorf("got %s, want trace_id 0af7651916cd43dd8448eb211c80319c", line.Raw)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestManySteps(t *testing.T) {
 	b := start(t, slog.LevelError, telemetry.Options{})
 	answer := b.run(context.Background(), `{"lite":true,"steps":[{"forEach":"1..1500","chain":{"steps":[{"fn":"bare"}]}}],"return":"$0[-1]"}`)
 	if string(answer.JSON) != `{"chain":"night.jsonl:7","result":1}` {
-		t.Fatalf("%s", answer.JSON)
+		t.Fatalf(`got %s, want {"chain":"night.jsonl:7","result":1}`, answer.JSON)
 	}
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestManySteps(t *testing.T) {
 		}
 	}
 	if attrs := attributes(root.Attributes); attrs["onecall.steps.untraced"] != "501" || attrs["onecall.calls"] != "1500" {
-		t.Error(attrs)
+		t.Errorf("got attributes %v, want 1500 calls and 501 untraced steps", attrs)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestCollectorHangs(t *testing.T) {
 		running.Go(func() {
 			for range 300 {
 				if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"},{"fn":"bare"}]}`); !answer.OK {
-					t.Errorf("%s", answer.JSON)
+					t.Errorf("got %s, want ok", answer.JSON)
 				}
 			}
 		})
@@ -238,7 +238,7 @@ func TestCollectorHangs(t *testing.T) {
 		return runtime.NumGoroutine() <= before+2
 	}, goroutines{})
 	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // after Close too
-		t.Errorf("%s", answer.JSON)
+		t.Errorf("after Close: got %s, want ok", answer.JSON)
 	}
 	wantLines(t, page(t, b), `onecall_trace_spans_sent_total 0`)
 }
@@ -269,7 +269,7 @@ func TestCollectorRefuses(t *testing.T) {
 		t.Errorf("got %s, want one redacted warning of the 401", reports)
 	}
 	if strings.Contains(b.out.String(), secret) {
-		t.Error(b.out)
+		t.Errorf("got log %s, want it without the secret", b.out)
 	}
 	wantLines(t, page(t, b), `onecall_trace_spans_failed_total 40`, `onecall_trace_spans_sent_total 0`)
 }
@@ -282,7 +282,7 @@ func TestCollectorIsDown(t *testing.T) {
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	for range 100 {
 		if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK {
-			t.Fatalf("%s", answer.JSON)
+			t.Fatalf("got %s, want ok", answer.JSON)
 		}
 	}
 	_ = b.Close(context.Background())
@@ -334,7 +334,7 @@ func TestEndpointSecrets(t *testing.T) {
 			_, err := telemetry.New(nil)
 			if fault.CodeOf(err) != fault.BadRequest || !strings.Contains(err.Error(), variable+" cannot") ||
 				!strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: %v", endpoint, err)
+				t.Errorf("%s: got %v, want bad_request with %s and OTEL_EXPORTER_OTLP_HEADERS, without the secret", endpoint, err, variable)
 			}
 		}
 		t.Setenv(variable, "")
@@ -349,6 +349,6 @@ func TestStepWithoutRequest(t *testing.T) {
 	_, end := b.Step(context.Background(), chain.StepInfo{At: "/steps/0", Effect: steps.Read})
 	end(chain.StepEnd{Status: "ok", Elements: -1})
 	if err := b.Close(context.Background()); err != nil || s.requests > 0 {
-		t.Error(err, s.requests)
+		t.Errorf("Close: got %v, %d requests, want no error and 0", err, s.requests)
 	}
 }

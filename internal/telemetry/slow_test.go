@@ -42,7 +42,7 @@ func TestSlowRequest(t *testing.T) {
 				!slices.ContainsFunc(b.out.records(t, "request"), func(end gjson.Result) bool {
 					return end.Get("chain_id").Str == id && end.Get("caller").Str == line.Get("caller").Str
 				}) {
-				t.Error(line.Raw)
+				t.Errorf("got %s, want a warning with the chain_id and caller of a request", line.Raw)
 			}
 		}
 		slices.Sort(got)

@@ -42,7 +42,7 @@ func TestStoreFails(t *testing.T) {
 				line.Get("cause").Str
 			counts[what]++
 			if n := line.Get("others").Int(); counts[what] > 1 != (n == 99) || line.Get("level").Str != "ERROR" || line.Get("chain_id").Str == "" {
-				t.Error(line.Raw)
+				t.Errorf("got %s, want level ERROR, a chain_id, and 99 others after the first", line.Raw)
 			}
 		}
 		want := map[string]int{

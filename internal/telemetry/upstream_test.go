@@ -82,7 +82,7 @@ func TestUpstreamTrace(t *testing.T) {
 			answer := e.Run(ctx,
 				[]byte(`{"lite":true,"steps":[{"fn":"up.trace"},{"fn":"up.trace"},{"chain":{"steps":[{"fn":"up.trace"}]}}],"return":["$0","$1","$2"]}`), nil)
 			if err := b.Close(context.Background()); err != nil || !answer.OK {
-				t.Fatal(err, string(answer.JSON))
+				t.Fatalf("got %v, %s, want ok", err, answer.JSON)
 			}
 			if len(s.spans) != test.spans {
 				t.Errorf("%d spans, want %d", len(s.spans), test.spans)
@@ -92,11 +92,12 @@ func TestUpstreamTrace(t *testing.T) {
 				parent := received.Get("parent").Str
 				switch {
 				case test.want == "" && received.Raw != `{"parent":null,"state":null}`:
-					t.Errorf("step %d: the server received %s", i, received.Raw)
+					t.Errorf("step %d: the server received %s, want neither parent nor state", i, received.Raw)
 				case test.want == "":
 				case !strings.HasPrefix(parent, "00-"+clientTrace+"-") || !strings.HasSuffix(parent, "-"+test.want) ||
 					received.Get("state").Str != "vendor=x" || strings.HasPrefix(parent, clientParent):
-					t.Errorf("step %d: the server received %s", i, received.Raw)
+					t.Errorf("step %d: the server received %s, want a new parent in trace %s with flags %s, and vendor=x",
+						i, received.Raw, clientTrace, test.want)
 				case test.spans > 0:
 					count := 0
 					for _, span := range steps {

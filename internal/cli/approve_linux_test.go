@@ -31,7 +31,7 @@ func TestInterruptedQuestion(t *testing.T) {
 	waiting, err := clitest.Command(t, dir, "runs", "--json", "--status", "waiting").Output()
 	run := gjson.GetBytes(waiting, "runs.0.id").Str
 	if err != nil || run == "" {
-		t.Fatalf("waiting runs: %s, %v", waiting, err)
+		t.Fatalf("got waiting runs %s, %v, want one with an id", waiting, err)
 	}
 	if status, shown := atTerminal(t, dir, "resume --lite "+run, "y\n"); status != "0" || !strings.HasSuffix(shown, "2\r\n") {
 		t.Errorf("resume: exit status %s, want 0: %s", status, shown)
@@ -58,7 +58,7 @@ func atTerminal(t *testing.T, dir, args, keys string) (status, shown string) {
 	out := bufio.NewReader(stdout)
 	question, err := out.ReadString('?')
 	if err != nil {
-		t.Fatalf("no question: %s, %v", question, err)
+		t.Fatalf("got %q, %v, want a question", question, err)
 	}
 	if _, err := io.WriteString(stdin, keys); err != nil {
 		t.Fatal(err)

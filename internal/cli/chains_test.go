@@ -31,7 +31,7 @@ func TestChains(t *testing.T) {
 	}
 	paths, err := filepath.Glob("../../testdata/chains/*.json")
 	if err != nil || len(paths) != len(checks) {
-		t.Fatalf("%d chains, %d checks, %v", len(paths), len(checks), err)
+		t.Fatalf("%d chains, want one for each of %d checks: %v", len(paths), len(checks), err)
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".chain.json")
@@ -43,13 +43,13 @@ func TestChains(t *testing.T) {
 			cmd.Stderr = &stderr
 			answer, err := cmd.Output()
 			if err != nil || stderr.Len() > 0 {
-				t.Fatalf("%v, stderr %s, answer %s", err, &stderr, answer)
+				t.Fatalf("got %v, stderr %q, answer %s, want neither error nor stderr", err, &stderr, answer)
 			}
 			if result := gjson.GetBytes(answer, "result"); checks[name] == nil || !checks[name](result) {
 				t.Errorf("wrong result, or no check for the chain: %s", result.Raw)
 			}
 			if used, limit := gjson.GetBytes(answer, "usage.tokens").Int(), gjson.GetBytes(answer, "usage.limit").Int(); used > limit || limit == 0 {
-				t.Errorf("%d tokens used, limit %d", used, limit)
+				t.Errorf("%d tokens used, want at most %d, and a limit", used, limit)
 			}
 		})
 	}

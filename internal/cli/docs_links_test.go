@@ -20,7 +20,7 @@ func TestLinks(t *testing.T) {
 	t.Parallel()
 	pages := markdownPages(t)
 	if len(pages) < 50 {
-		t.Fatalf("too few pages: %d", len(pages))
+		t.Fatalf("found %d pages, want at least 50", len(pages))
 	}
 	for name, page := range pages {
 		for _, problem := range page.problems(pages, name) {

@@ -24,7 +24,7 @@ func TestTroubleshootingMessages(t *testing.T) {
 	}
 	quoted := regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
 	if len(quoted) < 10 {
-		t.Fatalf("too few messages in the page: %d", len(quoted))
+		t.Fatalf("found %d messages in the page, want at least 10", len(quoted))
 	}
 	literals := strings.Join(stringLiterals(t), "\n")
 	for _, block := range quoted {

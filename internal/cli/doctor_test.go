@@ -52,12 +52,12 @@ func TestDoctorLogins(t *testing.T) {
 	}
 	const remedy = "onecall auth login my_server"
 	if f := login(); f.Status != app.StatusFail || f.Message != "none, and the server asks for one" || f.Remedy != remedy {
-		t.Errorf("before the login: %+v", f)
+		t.Errorf("before the login: got %+v, want a failure without a login, remedy %q", f, remedy)
 	}
 	if status, out := run("auth", "login", "my_server", "--no-browser"); status != exitOK {
-		t.Fatalf("login: %d, %s", status, out)
+		t.Fatalf("login: got status %d, want %d: %s", status, exitOK, out)
 	}
 	if f := login(); f.Status != app.StatusFail || f.Message != "there is one, and the server does not accept it" || f.Remedy != remedy {
-		t.Errorf("with a login that the server refuses: %+v", f)
+		t.Errorf("with a login that the server refuses: got %+v, want a failure of the login, remedy %q", f, remedy)
 	}
 }

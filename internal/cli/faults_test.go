@@ -68,7 +68,7 @@ func TestControlCharacters(t *testing.T) {
 	out.Reset()
 	s.outTerminal = false
 	if err := s.writeJSON([]byte(text)); err != nil || out.String() != text+"\n" {
-		t.Errorf("not at a terminal: %v, %q", err, out.String())
+		t.Errorf("not at a terminal: got %q, %v, want %q", out.String(), err, text+"\n")
 	}
 }
 
@@ -82,10 +82,10 @@ func TestWindow(t *testing.T) {
 				}
 				shown, before := window(line, caret, width)
 				if limit := max(width, 20); uniseg.StringWidth(shown) > limit || before > limit {
-					t.Errorf("width %d: got %d columns, the caret at %d", width, uniseg.StringWidth(shown), before)
+					t.Errorf("width %d: got %d columns, the caret at %d, want at most %d", width, uniseg.StringWidth(shown), before, limit)
 				}
 				if !utf8.ValidString(shown) {
-					t.Errorf("cut inside a character: %q", shown)
+					t.Errorf("%q is truncated inside a character", shown)
 				}
 				if caret < len(line) && before >= uniseg.StringWidth(shown) {
 					t.Errorf("the caret is past the end of %q", shown)

@@ -22,6 +22,6 @@ func TestAllowedHost(t *testing.T) {
 	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf("http: {allow: [%q]}\n", strings.TrimPrefix(server.URL, "http://")))
 	answer, err := clitest.Command(t, dir, "call", "--lite", "http.get", "url="+server.URL+"/a").Output()
 	if err != nil || !strings.Contains(string(answer), `"body":{"path":"/a","n":1.10}`) {
-		t.Errorf("%s, %v", answer, err)
+		t.Errorf("got %s, %v, want the body as the server sent it", answer, err)
 	}
 }

@@ -40,11 +40,11 @@ func TestLadderOfAClient(t *testing.T) {
 		}
 	}
 	if text, failed := call("chain", `{"steps":[{"fn":"fs.grep","args":{"pattern":"needle"}}]}`); failed {
-		t.Fatal(text)
+		t.Fatalf("chain failed: %s", text)
 	}
 	for tool, args := range cat {
 		if text, failed := call(tool, args); failed || !strings.Contains(text, "a needle in the hay") {
-			t.Errorf("%s after fs.grep: %s", tool, text)
+			t.Errorf("%s after fs.grep: got %s, want the needle in the hay", tool, text)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestShapesAreRemembered(t *testing.T) {
 	}
 	chain := clitest.Write(t, f.dir, "a.chain.json", `{"steps":[{"fn":"http.items"}],"return":"$0.itmes"}`)
 	if answer, stderr := f.run("check", chain); !strings.Contains(stderr, `did you mean "items"?`) || !strings.Contains(answer, `"ok":true`) {
-		t.Errorf("check: %s%s", answer, stderr)
+		t.Errorf("check: got %s%s, want ok and a warning that suggests items", answer, stderr)
 	}
 	f.configure(f.url+"/other", "")
 	if shown, _ := f.run("tools", "http.items"); strings.Contains(shown, "seen") {
@@ -106,6 +106,6 @@ func TestShapesOff(t *testing.T) {
 	}
 	f.configure(f.url+"/items", "shapes: maybe")
 	if _, stderr := f.run("tools"); !strings.Contains(stderr, `unknown value "maybe": use on or off`) {
-		t.Errorf("wrong message about the unknown value: %s", stderr)
+		t.Errorf("the message about the unknown value is %q, want it to suggest on or off", stderr)
 	}
 }

@@ -164,7 +164,7 @@ a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 		out.Reset()
 		s.outWidth = func() int { return width }
 		if err := s.showTable(list); err != nil || strings.Count(out.String(), "\n") != 6 {
-			t.Errorf("width %d: %v\n%s", width, err, out.String())
+			t.Errorf("width %d: got error %v and\n%s\nwant 6 lines", width, err, out.String())
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestVersionOf(t *testing.T) {
 		"commits after a tag":           {"v0.3.2-0.20261122163241-80777a3c0ffe", commit, "0.3.2-0.20261122163241-80777a3c0ffe"},
 		"a checkout without tags":       {"v0.0.0-20261122163241-80777a3c0ffe+dirty", commit, Release + "-dev+80777a3c0ffe"},
 		"a checkout, nothing recorded":  {"(devel)", nil, Release + "-dev"},
-		"a program without a main part": {"", nil, Release + "-dev"},
+		"no version of the main module": {"", nil, Release + "-dev"},
 	} {
 		info := &debug.BuildInfo{Main: debug.Module{Version: test.built}, Settings: test.settings}
 		if got := versionOf(info); got != test.want {

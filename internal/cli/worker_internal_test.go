@@ -50,7 +50,7 @@ func TestRunHandedOver(t *testing.T) {
 			r, err := c.runHandedOver(t.Context(), a, handedOver)
 			switch {
 			case err != nil:
-				t.Errorf("%s: %v", test.key, err)
+				t.Errorf("%s: got error %v, want none", test.key, err)
 			case r.OK != (test.want == "") || !r.OK && r.Error.Code != test.want:
 				t.Errorf("%s: got %s, want the code %q", test.key, r.Answer, test.want)
 			}

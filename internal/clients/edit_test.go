@@ -34,8 +34,8 @@ func TestEdit(t *testing.T) {
 		"yaml entries": {"x.yaml",
 			"# top\ns:\n    # about gone\n    gone:\n      a: |\n        x: y\n\n        # text\n      b: [1]\n    # about stays\n    " +
 				"stays: {a: 1}\n\n# end\nz: 1\n", "# top\ns:\n    # about stays\n    stays: {a: 1}\n    onecall:\n      cmd: x\n\n# end\nz: 1\n"},
-		"yaml only":      {"x.yaml", "s:\n  gone: 1\nz: 1\n", "s:\n  onecall:\n    cmd: x\nz: 1\n"},
-		"yaml carriages": {"x.yaml", "s:\r\n  gone:\r\n    a: 1\r\nz: 1\r\n", "s:\r\n  onecall:\r\n    cmd: x\r\nz: 1\r\n"},
+		"yaml only":             {"x.yaml", "s:\n  gone: 1\nz: 1\n", "s:\n  onecall:\n    cmd: x\nz: 1\n"},
+		"yaml carriage returns": {"x.yaml", "s:\r\n  gone:\r\n    a: 1\r\nz: 1\r\n", "s:\r\n  onecall:\r\n    cmd: x\r\nz: 1\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

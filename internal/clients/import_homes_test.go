@@ -39,7 +39,7 @@ func TestImport(t *testing.T) {
 			text := im.Document()
 			c, faults := parseIn(environment, filepath.Join(im.out, "onecall.yaml"), string(text))
 			if len(faults) > 0 || len(c.Warnings) > 0 {
-				t.Fatalf("%v, %v\n%s", faults, c.Warnings, text)
+				t.Fatalf("got faults %v and warnings %v of\n%s\nwant none", faults, c.Warnings, text)
 			}
 			var servers strings.Builder
 			for _, s := range c.MCPServers {
@@ -79,6 +79,6 @@ func TestExampleLoads(t *testing.T) {
 	}
 	if c, faults := parseIn(map[string]string{"MCP_TOKEN": "x"}, "onecall.yaml", example.String()); len(faults) > 0 || len(c.MCPServers) != 2 ||
 		len(c.OpenAPI) != 1 {
-		t.Errorf("%v\n%s", faults, example.String())
+		t.Errorf("got faults %v of\n%s\nwant 2 servers and an OpenAPI source", faults, example.String())
 	}
 }

@@ -66,7 +66,7 @@ func TestRecognizesOnecall(t *testing.T) {
 		`{"command": "/srv/onecall/bin/x"}`: false, `{"url": "https://h/onecall"}`: false, `{"command": "npx"}`: false,
 	} {
 		if got := isOnecall(gjson.Parse(server)); got != want {
-			t.Errorf("%s: %v", server, got)
+			t.Errorf("isOnecall(%s) = %v, want %v", server, got, want)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestImportRoundTrip(t *testing.T) {
 		im.assignNames()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {
-			rt.Fatalf("%s\n%s\n%v", object, im.Document(), faults)
+			rt.Fatalf("%s\nimported as\n%s\nhas the faults %v, want none", object, im.Document(), faults)
 		}
 		if im.servers[0].skip != "" {
 			return // a name or a command that a configuration cannot have
@@ -127,7 +127,7 @@ func FuzzImport(f *testing.F) {
 		im.assignNames()
 		written := im.Document()
 		if _, faults := parseIn(nil, "/x/onecall.yaml", string(written)); len(faults) > 0 {
-			t.Errorf("%s\n%v", written, faults)
+			t.Errorf("%s\nhas the faults %v, want none", written, faults)
 		}
 		im.Report(written, "onecall.yaml")
 	})

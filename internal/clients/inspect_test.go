@@ -60,7 +60,7 @@ func TestInspectConfiguration(t *testing.T) {
 		m := &machine{system: "linux", home: home, project: home, getenv: noVariable}
 		seed(t, filepath.Join(home, ".cursor", "mcp.json"), `{"mcpServers": {"onecall": {"command": "onecall", `+entry+`}}}`)
 		if seen := m.inspect(); len(seen) != 1 || len(seen[0].Starts) != 1 || seen[0].Starts[0].Configuration != want {
-			t.Errorf("%s: %+v", entry, seen)
+			t.Errorf("%s: got %+v, want one start with the configuration %s", entry, seen, want)
 		}
 	}
 }
@@ -75,9 +75,9 @@ func TestInspectBroken(t *testing.T) {
 		"[mcp_servers.onecall]\nurl = \"http://127.0.0.1:8080/mcp\"\n[mcp_servers.db]\ncommand = \"db\"\n")
 	seen := m.inspect()
 	if len(seen) != 2 || seen[0].Problem == "" || seen[0].Client.ID != "cursor" {
-		t.Fatalf("%+v", seen)
+		t.Fatalf("got %+v, want 2 clients, the first cursor with a problem", seen)
 	}
 	if codex := seen[1]; codex.Problem != "" || len(codex.Starts) != 0 || !slices.Equal(codex.Others, []string{"db"}) {
-		t.Errorf("%+v", codex)
+		t.Errorf("got %+v, want no problem, no start and the other server db", codex)
 	}
 }

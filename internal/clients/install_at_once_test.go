@@ -21,7 +21,7 @@ func TestConcurrentInstalls(t *testing.T) {
 			if err := <-failed; err == nil {
 				succeeded++
 			} else if !strings.Contains(err.Error(), "has changed in the meantime: run this again") {
-				t.Error(err)
+				t.Errorf(`got error %v, want "has changed in the meantime"`, err)
 			}
 		}
 		if succeeded == 0 {

@@ -90,14 +90,14 @@ func TestInstallThroughLink(t *testing.T) {
 	apply(t, l.plan(t))
 	info, err := os.Stat(target)
 	if to, linked := os.Readlink(symlink); err != nil || linked != nil || to != target || info.Mode().Perm() != 0o640 {
-		t.Errorf("%v, %v, %v", err, linked, info.Mode())
+		t.Errorf("got link to %s, %v; target %v, %v, want a link to %s of mode 0640", to, linked, info.Mode(), err, target)
 	}
 	if text := string(readText(t, target)); !strings.Contains(text, "onecall") || strings.Contains(text, `"a"`) {
-		t.Error(text)
+		t.Errorf("got %s, want the server onecall, and not a", text)
 	}
 	apply(t, l.uninstall(t))
 	if text := string(readText(t, target)); text != before {
-		t.Error(text)
+		t.Errorf("after the uninstallation: got %s, want %s", text, before)
 	}
 
 	if err := os.Remove(target); err != nil {
@@ -105,7 +105,7 @@ func TestInstallThroughLink(t *testing.T) {
 	}
 	if _, err := l.machine.install(l.client, l.homePath("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil ||
 		!strings.Contains(err.Error(), "is a link to a file that is not there") {
-		t.Error(err)
+		t.Errorf(`got error %v, want "is a link to a file that is not there"`, err)
 	}
 }
 
@@ -126,12 +126,12 @@ func TestInstallReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "is as it was before onecall was installed") {
-		t.Error(err)
+		t.Errorf(`uninstall: got error %v, want "is as it was before onecall was installed"`, err)
 	}
 	apply(t, l.plan(t))
 	apply(t, l.uninstall(t))
 	if text := string(readText(t, path)); text != `{}` {
-		t.Error(text)
+		t.Errorf("after the uninstallation: got %s, want {}", text)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestInstallAfterChange(t *testing.T) {
 				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			} else if _, coded := fault.As(err); !coded {
-				t.Errorf("the error has no code: %v", err)
+				t.Errorf("error %v has no code, want one", err)
 			}
 			if after := l.files(t); !maps.Equal(before, after) {
 				t.Errorf("a failed installation changed %q to %q", before, after)
@@ -190,13 +190,13 @@ func TestInstallFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be written") {
-		t.Error(err)
+		t.Errorf(`Apply: got error %v, want "cannot be written"`, err)
 	}
 	if _, err := os.Stat(recordPath(path)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a failed installation left its record: %v", err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "nothing to do: Cursor has no onecall") {
-		t.Error(err)
+		t.Errorf(`uninstall: got error %v, want "nothing to do"`, err)
 	}
 }
 
@@ -246,15 +246,15 @@ func TestInstallWithoutFile(t *testing.T) {
 	p := l.plan(t)
 	apply(t, p)
 	if text := string(readText(t, p.file)); !strings.Contains(text, "/usr/local/bin/onecall") {
-		t.Error(text)
+		t.Errorf("got %s, want /usr/local/bin/onecall in it", text)
 	}
 	apply(t, l.uninstall(t))
 	if _, err := os.Stat(p.file); !os.IsNotExist(err) {
-		t.Error(err)
+		t.Errorf("Stat of %s: got error %v, want it not to exist", p.file, err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil ||
 		!strings.Contains(err.Error(), "nothing to do: Windsurf has no onecall") {
-		t.Error(err)
+		t.Errorf(`uninstall: got error %v, want "nothing to do"`, err)
 	}
 }
 
@@ -291,12 +291,12 @@ func TestInstallIntoConfiguration(t *testing.T) {
 			text := readText(t, l.homePath(name))
 			c, faults := parseIn(nil, name, string(text))
 			if len(faults) > 0 || len(c.MCPServers) != 5 || *c.MCPServers[3].Config.Command != "y" {
-				t.Errorf("%v\n%s", faults, text)
+				t.Errorf("got faults %v of\n%s\nwant 5 servers, the fourth with command y", faults, text)
 			}
 			if name == "onecall.yaml" &&
 				(!strings.HasPrefix(string(text), "# mine\nmcpServers:\n  same: {command: x, args: [a]} # of old\n") ||
 					!strings.HasSuffix(string(text), "surface: flat\n")) {
-				t.Errorf("%s", text)
+				t.Errorf("got\n%s\nwant the previous text, with its comments and its last line", text)
 			}
 		})
 	}
@@ -313,14 +313,14 @@ func TestUninstallKeeps(t *testing.T) {
 	p := l.uninstall(t)
 	if report := string(p.Report()); !strings.Contains(report, "a exists again, and is left unchanged") ||
 		!strings.Contains(report, "mcp.json.before-onecall too") {
-		t.Error(report)
+		t.Errorf("got report\n%s\nwant it to say that a is unchanged, and to name the backup", report)
 	}
 	apply(t, p)
 	if text := string(readText(t, path)); text != `{"mcpServers": {"a": {"command": "new"},"b": {"command": "b"}}}` {
-		t.Error(text)
+		t.Errorf("got %s, want the new a and b", text)
 	}
 	if text := string(readText(t, path+".before-onecall")); !strings.Contains(text, `"a"`) {
-		t.Error(text)
+		t.Errorf("got backup %s, want the server a", text)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestTarget(t *testing.T) {
 		}
 		got, err := l.machine.target(l.client)
 		if want := l.homePath(test.want); test.want != "" && got != want || (test.want == "") != (err != nil) {
-			t.Errorf("%s: %s, %v", name, got, err)
+			t.Errorf("%s: got %s, %v, want %q, or an error if it is empty", name, got, err, test.want)
 		}
 	}
 }
@@ -378,7 +378,7 @@ func TestInstallByClientCommand(t *testing.T) {
 			l.machine.program = func(string) (string, error) { return program, nil }
 			apply(t, l.plan(t))
 			if got := entriesOf(t, path, l.client); len(got) != 1 || !strings.Contains(got["onecall"], "/usr/local/bin/onecall") {
-				t.Errorf("%v", got)
+				t.Errorf("got %v, want only onecall, started as /usr/local/bin/onecall", got)
 			}
 			apply(t, l.uninstall(t))
 			if got := string(readText(t, path)); got != test.want {

@@ -106,12 +106,12 @@ func TestLayoutsAreRead(t *testing.T) {
 		}
 		im.assignNames()
 		if len(im.problems) > 0 {
-			t.Errorf("%q", im.problems)
+			t.Errorf("got problems %q, want none", im.problems)
 		}
 		text := im.Document()
 		if _, faults := parseIn(map[string]string{"A_TOKEN": "x", "DB_PASSWORD": "x", "WEB_TOKEN": "x", "GITHUB_TOKEN": "x"}, "onecall.yaml",
 			string(text)); len(faults) > 0 {
-			t.Errorf("%v", faults)
+			t.Errorf("got faults %v, want none", faults)
 		}
 		report, _, _ := strings.Cut(string(im.Report(text, "onecall.yaml")), "\nonecall.yaml would be:")
 		if i := strings.Index(report, "No MCP servers"); i >= 0 {

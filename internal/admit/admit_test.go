@@ -146,14 +146,14 @@ func TestWithoutRequest(t *testing.T) {
 		for range 100 {
 			var slot admit.Slot
 			if err := slot.Acquire(ctx); err != nil || admit.NeedsSlot(ctx) || admit.Hold(ctx, 1<<60) != nil {
-				t.Fatal(err)
+				t.Fatalf("Acquire: got %v, NeedsSlot %t, want no error and false", err, admit.NeedsSlot(ctx))
 			}
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := new(admit.Slot).Acquire(ended); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+		t.Errorf("Acquire of a cancelled caller: got error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestSlotOfEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var slot admit.Slot
 	if err := slot.Acquire(admit.WithRequest(ctx, &admit.Request{Caller: "a", Slots: cancellingLimiter{l, cancel}})); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		t.Fatalf("Acquire: got error %v, want %v", err, context.Canceled)
 	}
 	brief, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()

@@ -38,7 +38,7 @@ func TestBytes(t *testing.T) {
 			b.Hold(id, -n, limit)
 		}
 		if b.Held() != 0 {
-			t.Fatalf("%d bytes are held after all were released", b.Held())
+			t.Fatalf("%d bytes are held after all were released, want 0", b.Held())
 		}
 	})
 }

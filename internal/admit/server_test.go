@@ -51,7 +51,7 @@ func TestServerSlots(t *testing.T) {
 				case (f == nil) != (want == ""), f != nil && (f.Code != want || f.Outcome != fault.NotSent):
 					t.Errorf("%s: got %v, want code %q and not sent", id, f, want)
 				case want == fault.Timeout && !strings.Contains(f.Message, "disk is called 2 times at once"):
-					t.Errorf("the message lacks the limit: %s", f.Message)
+					t.Errorf("%s: got message %q, want it to name the limit of 2 calls at once", id, f.Message)
 				}
 			}()
 		}

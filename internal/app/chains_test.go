@@ -56,13 +56,13 @@ func TestSavedChainsOfFolder(t *testing.T) {
 	}
 	suspect := a.SuspectChains()
 	if len(suspect) != 2 || !strings.Contains(suspect[1].Message, "find alone means the function fs.find") {
-		t.Errorf("suspect chains: %v", suspect)
+		t.Errorf("got suspect chains %v, want 2, the second saying that find means fs.find", suspect)
 	}
 	for _, source := range a.Catalog.Sources() {
 		if source.Name == steps.ChainSource &&
 			(source.State != steps.StateReady || source.Error == nil ||
 				!strings.HasPrefix(source.Error.Message, "a b.chain.json, empty.chain.yaml, good.chain.yaml, round.chain.json are broken; ")) {
-			t.Errorf("status of the source: %+v", source.Status)
+			t.Errorf("got status %+v, want ready with the 4 broken files in the error", source.Status)
 		}
 	}
 }

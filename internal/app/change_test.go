@@ -77,9 +77,9 @@ func TestCheckLoadable(t *testing.T) {
 		}
 	}
 	if got := fault.Message(checkLoadable(folder)); got != folder+" is not a regular file, and cannot be read again" {
-		t.Errorf("a folder: %q", got)
+		t.Errorf("checkLoadable of a folder: got %q, want a fault saying that it is not a regular file", got)
 	}
 	if none := filepath.Join(folder, "none"); !strings.HasPrefix(fault.Message(checkLoadable(none)), none+" cannot be read (") {
-		t.Errorf("a missing file: %v", checkLoadable(none))
+		t.Errorf("checkLoadable of a missing file: got %v, want a fault saying that it cannot be read", checkLoadable(none))
 	}
 }

@@ -47,11 +47,11 @@ func TestDrainBacklog(t *testing.T) {
 	for _, client := range clients {
 		_ = client.SetReadDeadline(time.Now().Add(tooLong))
 		if greeting, err := io.ReadAll(client); string(greeting) != "welcome" || err != nil {
-			t.Errorf("greeting %q, %v", greeting, err)
+			t.Errorf("got greeting %q and error %v, want welcome and no error", greeting, err)
 		}
 	}
 	if err := inner.Close(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the inner listener was still open: closing it again: %v", err)
+		t.Errorf("closing the inner listener again: got error %v, want %v", err, net.ErrClosed)
 	}
 	if accepts == 0 {
 		t.Error("onAccept was not called")

@@ -64,7 +64,7 @@ func TestToolNames(t *testing.T) {
 		shown, unused []string
 	}{
 		{"none", "", all, nil},
-		{"a typing error", "excludeTools: [wipe_al]", all, []string{"/mcpServers/s/excludeTools/0 wipe_all"}},
+		{"a typo", "excludeTools: [wipe_al]", all, []string{"/mcpServers/s/excludeTools/0 wipe_all"}},
 		{"true names", `excludeTools: ["odd name!", a/b]`, []string{all[0], "list", "odd", "wipe_all"}, nil},
 		{"patterns", `excludeTools: ["odd n*", "?xb*", "w?pe*"]`, []string{all[0], "a.b", "list", "odd"},
 			[]string{"/mcpServers/s/excludeTools/1 "}},
@@ -83,7 +83,7 @@ func TestToolNames(t *testing.T) {
 			for _, f := range a.UnusedSettings() {
 				unused = append(unused, f.At+" "+strings.Join(f.Nearest, ","))
 				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "matches no tool of s") {
-					t.Errorf("got the fault %+v", f)
+					t.Errorf("got fault %+v, want %s at line 4: matches no tool of s", f, fault.UnknownFunction)
 				}
 			}
 			if !slices.Equal(unused, test.unused) {
@@ -135,7 +135,7 @@ func faultsOf(t *testing.T, text string) []string {
 	}
 	var refused *config.Error
 	if !errors.As(err, &refused) {
-		t.Fatal(err)
+		t.Fatalf("got error %v, want one of the configuration", err)
 	}
 	return faultPositions(refused.Faults)
 }
@@ -201,7 +201,7 @@ functions:
 	if fn.Name != "o.fetch" || fn.Effect != steps.Destroy || fn.Tier != steps.TierAdmin || fn.Timeout != 250*time.Millisecond ||
 		fn.CacheTTL != 0 ||
 		fn.Description != "d" || fn.Heavy != "always" || string(fn.Defaults) != `{"b":1.10,"a":"x"}` || fn.Aliases["q"] != "query" {
-		t.Errorf("o.get: %+v", fn)
+		t.Errorf("o.get: got %+v, want all settings of the configuration", fn)
 	}
 	one, _ := apply("a_b.one")
 	list, _ := apply("o.list")
@@ -211,7 +211,7 @@ functions:
 	unused := unusedSettings(c, settings, []string{"nothing.fit"}, func(string) []string { return []string{"one", "two"} }, nil)
 	if len(unused) != 1 || unused[0].At != "/functions/nothing.fits" || unused[0].Line != 11 ||
 		!slices.Equal(unused[0].Nearest, []string{"nothing.fit"}) {
-		t.Errorf("unused %+v, line %d, nearest %q", unused, unused[0].Line, unused[0].Nearest)
+		t.Errorf("unused %+v, line %d, nearest %q, want one, line 11, nearest nothing.fit", unused, unused[0].Line, unused[0].Nearest)
 	}
 
 	c, faults = config.Parse("onecall.yaml", []byte("functions:\n  'a.*': {rename: b.c}\n  a.b: {rename: 'b c'}\n"), os.LookupEnv)
@@ -220,7 +220,7 @@ functions:
 	}
 	if _, faults = functionSettings(c); !slices.Equal(faultPositions(faults),
 		[]string{"2:19 bad_request /functions/a.*/rename", "3:17 bad_request /functions/a.b/rename"}) {
-		t.Errorf("got the faults %q", faultPositions(faults))
+		t.Errorf("got the faults %q, want one for each rename", faultPositions(faults))
 	}
 }
 

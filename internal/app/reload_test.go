@@ -64,7 +64,7 @@ func TestPool(t *testing.T) {
 					t.Skip("the key has a value")
 				}
 				if _, _, err := acquire(p, key, func() (*countingCloser, error) { return nil, errOpen }); !errors.Is(err, errOpen) {
-					t.Fatal(err)
+					t.Fatalf("acquire: got error %v, want %v", err, errOpen)
 				}
 			},
 			"forget": func(t *rapid.T) {
@@ -157,12 +157,12 @@ func TestFileState(t *testing.T) {
 	}
 	for name, change := range map[string]func(){
 		"written": func() { write(t, folder, "f", "two") },
-		"renamed onto, of the same age and size": func() {
+		"replaced by a file of the same age and size": func() {
 			other := write(t, folder, "other", "six")
 			age(other)
 			_ = os.Rename(other, path)
 		},
-		"behind a link that changes": func() {
+		"behind a changed link": func() {
 			_ = os.Mkdir(filepath.Join(folder, "v1"), 0o700)
 			write(t, folder, "v1/f", "ten")
 			age(filepath.Join(folder, "v1", "f"))
@@ -188,7 +188,7 @@ func TestFileState(t *testing.T) {
 	var notFiles fileState
 	notFiles.add("", folder, filepath.Join(folder, "none"), "")
 	if len(notFiles) != 2 || notFiles.digests("") != "  " || !notFiles.restat().sameStat(notFiles) {
-		t.Errorf("the state of a folder and a missing file: %v", notFiles)
+		t.Errorf("the state of a folder and a missing file: got %v, want 2 entries without digests", notFiles)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestRedactorKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	r := &Redactor{}
 	if got := r.Text("first-secret"); got != "first-secret" {
-		t.Errorf("without secrets: got %q", got)
+		t.Errorf("without secrets: got %q, want first-secret", got)
 	}
 	r.learn([]string{"first-secret"})
 	r.learn([]string{"second-secret", "first-secret"})

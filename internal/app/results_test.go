@@ -78,7 +78,7 @@ func TestLazyDisk(t *testing.T) {
 	}
 	entry.Value = []byte("1")
 	if err := store.Put(t.Context(), "small", entry); err != nil || !exists() {
-		t.Errorf("put within the limit: %v; folder exists: %t", err, exists())
+		t.Errorf("put within the limit: got error %v, folder exists: %t, want no error and a folder", err, exists())
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)

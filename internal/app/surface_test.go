@@ -34,7 +34,7 @@ func TestSurfaceSettings(t *testing.T) {
 	} {
 		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if len(faults) > 0 {
-			t.Errorf("%q: %v", text, faults)
+			t.Errorf("%q: got faults %v, want none", text, faults)
 			continue
 		}
 		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite),
@@ -54,10 +54,10 @@ func TestIneffectiveSession(t *testing.T) {
 		"session: {maxTokens: 5}": true} {
 		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
 		if f := ineffectiveSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
-			t.Errorf("%q without sessions: %v, %v", text, f, faults)
+			t.Errorf("%q without sessions: got %v and faults %v, want a warning: %t, and no faults", text, f, faults, want)
 		}
 		if f := ineffectiveSession(c, false); f != nil {
-			t.Errorf("%q, with sessions: %v", text, f)
+			t.Errorf("%q with sessions: got %v, want none", text, f)
 		}
 	}
 }

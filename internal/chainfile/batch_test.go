@@ -58,7 +58,7 @@ func TestBatchOrder(t *testing.T) {
 				t.Errorf("got answer %s of %s, want %s", e.Answer.JSON, e.Label(), want)
 			}
 			if n := int(begun.Load()) - taken; n > (readAhead+1)*jobs+2 {
-				t.Errorf("%d chains begun ahead of their turn", n)
+				t.Errorf("%d chains begun ahead of their turn, want at most %d", n, (readAhead+1)*jobs+2)
 			}
 			taken++
 			return nil
@@ -106,7 +106,8 @@ func TestReadLine(t *testing.T) {
 	}{{"a", 2, nil}, {"", 1, nil}, {long[:101], 200_001, nil}, {"b\r", 3, nil}, {"c", 1, io.EOF}} {
 		line, read, err := readLine(in, 100)
 		if string(line) != want.line || read != int64(want.read) || !errors.Is(err, want.err) {
-			t.Errorf("line %d: got %.20q (%d bytes), %d bytes read, %v", i, line, len(line), read, err)
+			t.Errorf("line %d: got %.20q (%d bytes), %d bytes read, %v, want %.20q (%d bytes), %d, %v",
+				i, line, len(line), read, err, want.line, len(want.line), want.read, want.err)
 		}
 	}
 }

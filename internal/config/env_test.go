@@ -30,7 +30,7 @@ func mustDecode(t *testing.T, text string) *File {
 	t.Helper()
 	c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
 	if len(faults) > 0 {
-		t.Fatalf("%s: %v", text, faults)
+		t.Fatalf("%s: got faults %v, want none", text, faults)
 	}
 	return c
 }
@@ -59,7 +59,7 @@ func TestVariables(t *testing.T) {
 	} {
 		got, f := v.fill(written)
 		if f == nil || !strings.Contains(f.Message, want) || got.text != "" {
-			t.Errorf("%q gives %q, %v", written, got.text, f)
+			t.Errorf("%q gives %q, %v, want no text and a fault with %q", written, got.text, f, want)
 		}
 	}
 }

@@ -52,6 +52,6 @@ func TestFindConfig(t *testing.T) {
 		t.Errorf("Find with two configurations: %v, want bad_request", f)
 	}
 	if got, f := Find("x.yaml"); got != "x.yaml" || f != nil {
-		t.Errorf("Find of a named file: %q, %v", got, f)
+		t.Errorf("Find of a named file: got %q, %v, want x.yaml", got, f)
 	}
 }

@@ -37,7 +37,7 @@ func FuzzConfig(f *testing.F) {
 			c, faults := decodeConfig(name, text)
 			for _, f := range faults {
 				if !slices.Contains(fault.Codes(), f.Code) || f.Message == "" {
-					t.Errorf("%q: %+v", text, f)
+					t.Errorf("%q: got fault %+v, want a known code and a message", text, f)
 				}
 			}
 			_ = shownFaults(c, faults)

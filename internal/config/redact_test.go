@@ -58,7 +58,7 @@ func TestMask(t *testing.T) {
 		}
 	}
 	if got := string(maskSecrets([]byte("x: |\n  one two\n  three\n"), []string{"one two\nthree\n"})); got != "x: |\n  *******\n  *****\n" {
-		t.Error(got)
+		t.Errorf("masking a secret of two lines: got %q, want asterisks for its letters", got)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestSecretParts(t *testing.T) {
 			c, faults := decodeIn(testEnvironment, "/etc/onecall/onecall.yaml", text)
 			shown := strings.ToLower(string(c.Redacted))
 			if len(faults) > 0 || strings.Contains(shown, "hidden") || !strings.Contains(shown, "visible-1") {
-				t.Errorf("%v\n%s", faults, shown)
+				t.Errorf("got faults %v, redacted\n%s\nwant no fault, visible-1 and no hidden", faults, shown)
 			}
 			if collected := strings.Join(c.Secrets, " "); off == "" && strings.Contains(server, "qq-hidden-1") &&
 				!strings.Contains(server, "-p, ") != strings.Contains(collected, "hidden-1") ||

@@ -39,7 +39,7 @@ func TestConfigSchema(t *testing.T) {
 			}
 			invalid := schema.Validate(value)
 			if _, faults := decodeConfig(section.Name, one.text); (invalid == nil) != (len(faults) == 0) {
-				t.Errorf("%sfaults of the decoder: %v; of the schema: %v", one.text, faults, invalid)
+				t.Errorf("%sfaults of the decoder: %v; of the schema: %v, want both or neither", one.text, faults, invalid)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func TestHiddenKeys(t *testing.T) {
 		"keys": false, "mcpServers": false, "openapi": false,
 	} {
 		if got, known := hiddenKeys[key]; !known || got != want {
-			t.Errorf("%s: hidden %v, known %v", key, got, known)
+			t.Errorf("%s: hidden is %v, known is %v, want %v, true", key, got, known, want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestCompare(t *testing.T) {
 	} {
 		got := Compare(read(c.before).Settings, read(c.after).Settings)
 		if !slices.Equal(got.Added, c.added) || !slices.Equal(got.Removed, c.removed) || !slices.Equal(got.Changed, c.changed) {
-			t.Errorf("comparing %s\nwith %s:\ngot %q", c.before, c.after, got)
+			t.Errorf("comparing %s\nwith %s:\ngot %q, want added %q, removed %q, changed %q", c.before, c.after, got, c.added, c.removed, c.changed)
 		}
 	}
 }

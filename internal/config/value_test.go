@@ -37,7 +37,7 @@ func TestConfigJSON(t *testing.T) {
 	} {
 		c, faults := decodeConfig("onecall.yaml", "http:\n  endpoints:\n   e:\n    url: x\n    body: "+written+"\n")
 		if len(faults) > 0 {
-			t.Errorf("%s: %v", written, faults)
+			t.Errorf("%s: got faults %v, want none", written, faults)
 			continue
 		}
 		if got := string(c.HTTP.Endpoints[0].Config.Body); got != want {
@@ -48,7 +48,7 @@ func TestConfigJSON(t *testing.T) {
 		"{<<: {a: 1}}", "{a: [1, &x [*x]]}", "*none"} {
 		c, faults := decodeConfig("onecall.yaml", "http: {endpoints: {e: {url: x, body: "+written+"}}}")
 		if len(faults) != 1 || faults[0].Line != 1 || !strings.HasPrefix(faults[0].At, "/http/endpoints/e/body") {
-			t.Errorf("%s: %v", written, faults)
+			t.Errorf("%s: got faults %v, want one at the body in line 1", written, faults)
 		} else if got := string(c.HTTP.Endpoints[0].Config.Body); got != "null" {
 			t.Errorf("%s is %s, want null", written, got)
 		}
@@ -56,7 +56,7 @@ func TestConfigJSON(t *testing.T) {
 	c, faults := decodeConfig("onecall.json",
 		`{"http": {"endpoints": {"e": {"url": "x", "body": {"b": 18446744073709551616, "a": 1.50, "c": "x\u00e9\/\ud83d\ude00", "b2": 1E5}}}}}`)
 	if len(faults) > 0 || string(c.HTTP.Endpoints[0].Config.Body) != `{"b":18446744073709551616,"a":1.50,"c":"xé/😀","b2":1E5}` {
-		t.Errorf("body from JSON: %s, %v", c.HTTP.Endpoints[0].Config.Body, faults)
+		t.Errorf("body from JSON: got %s, %v, want the numbers and the order of the JSON", c.HTTP.Endpoints[0].Config.Body, faults)
 	}
 }
 
@@ -86,14 +86,14 @@ func TestRepeatedAliases(t *testing.T) {
 func TestUnusualTexts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":         {"", ""},
-		"a comment":       {"# nothing\n", ""},
-		"an empty object": {"{}", ""},
-		"one document":    {"---\n", ""},
-		"a mark of bytes": {"\ufefflimits:\n  maxSteps: 7\n", ""},
-		"deep":            {strings.Repeat("[", 100000), "0:0 bad_json"},
-		"deep lists":      {strings.Repeat("- ", 100000), "0:0 bad_json"},
-		"not text":        {"lite: \xff", "0:0 bad_json"},
+		"nothing":           {"", ""},
+		"a comment":         {"# nothing\n", ""},
+		"an empty object":   {"{}", ""},
+		"one document":      {"---\n", ""},
+		"a byte order mark": {"\ufefflimits:\n  maxSteps: 7\n", ""},
+		"deep":              {strings.Repeat("[", 100000), "0:0 bad_json"},
+		"deep lists":        {strings.Repeat("- ", 100000), "0:0 bad_json"},
+		"not UTF-8":         {"lite: \xff", "0:0 bad_json"},
 	} {
 		c, faults := decodeConfig("onecall.yaml", test.text)
 		got := ""

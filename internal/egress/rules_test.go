@@ -36,7 +36,7 @@ func TestAllow(t *testing.T) {
 	for _, test := range tests {
 		rules, faults := Parse(strings.Fields(test.allow))
 		if len(faults) > 0 {
-			t.Errorf("%s: %v", test.allow, faults)
+			t.Errorf("%s: got faults %v, want none", test.allow, faults)
 			continue
 		}
 		check := func(urls string, want fault.Code) {
@@ -72,7 +72,7 @@ func TestBadEntries(t *testing.T) {
 	}
 	for i, f := range faults {
 		if f.Code != fault.BadRequest || f.At != fault.Index("", 2*i+1) {
-			t.Errorf("%q: %v", badEntries[i], f)
+			t.Errorf("%q: got %v, want bad_request at %s", badEntries[i], f, fault.Index("", 2*i+1))
 		}
 	}
 	if err := rules.Check(address(t, "https://fine.example")); err != nil {
@@ -85,7 +85,7 @@ func TestFaultsHideSecrets(t *testing.T) {
 	_, faults := Parse([]string{"https://me:topsecret@example.com", "example.com?key=topsecret", strings.Repeat("x", 100_000) + "*"})
 	for _, f := range faults {
 		if strings.Contains(f.Error(), "topsecret") || len(f.Message) > 400 {
-			t.Errorf("%.500s", f.Error())
+			t.Errorf("got %.500s, want at most 400 bytes without topsecret", f.Error())
 		}
 	}
 	if len(faults) != 3 {
@@ -107,7 +107,7 @@ func TestDefaultDeniesAll(t *testing.T) {
 	for _, r := range []*Rules{nil, {}} {
 		if err := r.Check(address(t, "https://example.com/path?x=1")); fault.CodeOf(err) != fault.Denied ||
 			!strings.Contains(err.Error(), "calls to example.com are not allowed") || !strings.Contains(err.Error(), "http.allow") || strings.Contains(err.Error(), "path") {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v, want denied with the host and http.allow, without the path", err)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestUncallableURLs(t *testing.T) {
 	for _, text := range []string{"ftp://a.example", "/relative", "http:///x", "http://me:pw@a.example", "http://a.example:0",
 		"http://127.1/", "http://[fe80::1%25eth0]/"} {
 		if err := Open().Check(address(t, text)); fault.CodeOf(err) != fault.BadArguments {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got %v, want bad_arguments", text, err)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	if err := Open().Check(address(t, "http://10.0.0.7:8080")); fault.CodeOf(err) != fault.Denied {
-		t.Errorf("Naming changed other rules: %v", err)
+		t.Errorf("Naming changed other rules: got %v, want denied", err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestNamingRefuses(t *testing.T) {
 		""} {
 		_, err := Open().Naming("https://fine.example", text)
 		if fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "topsecret") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%q: got %v, want bad_request without topsecret", text, err)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func FuzzRules(f *testing.F) {
 	f.Fuzz(func(t *testing.T, entry, text string) {
 		rules, faults := Parse([]string{entry})
 		if len(faults) > 1 || len(faults) == 1 && faults[0].Code != fault.BadRequest {
-			t.Fatal(faults)
+			t.Fatalf("got faults %v, want at most one bad_request", faults)
 		}
 		u, err := url.Parse(text)
 		if err != nil {

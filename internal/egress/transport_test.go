@@ -79,7 +79,7 @@ func TestCertificates(t *testing.T) {
 	}{
 		{"good", "", certificate(t, "127.0.0.1", now.Add(-day), now.Add(day), &authority)},
 		{"expired", "has expired", certificate(t, "127.0.0.1", now.Add(-3*day), now.Add(-day), &authority)},
-		{"of the future", "not valid yet", certificate(t, "127.0.0.1", now.Add(day), now.Add(3*day), &authority)},
+		{"in the future", "not valid yet", certificate(t, "127.0.0.1", now.Add(day), now.Add(3*day), &authority)},
 		{"another name", "other names", certificate(t, "elsewhere.example", now.Add(-day), now.Add(day), &authority)},
 		{"self-signed", "SSL_CERT_FILE", certificate(t, "127.0.0.1", now.Add(-day), now.Add(day), nil)},
 	}
@@ -107,7 +107,7 @@ func TestCertificates(t *testing.T) {
 			f, ok := fault.As(err)
 			if !ok || f.Code != fault.Unavailable || f.Outcome != fault.NotSent || !strings.Contains(f.Message, test.want) ||
 				!strings.Contains(f.Message, server.Listener.Addr().String()) || strings.Contains(f.Message, "topsecret") {
-				t.Errorf("got %v", err)
+				t.Errorf("got %v, want unavailable, not sent, with the address and %q", err, test.want)
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func TestPlainHTTPServer(t *testing.T) {
 	secure := strings.Replace(server.URL, "http:", "https:", 1)
 	_, err := rulesFor(t, secure).Client(nil).Get(secure)
 	if f, ok := fault.As(err); !ok || f.Code != fault.Unavailable || !strings.Contains(f.Message, "plain HTTP") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want unavailable because of plain HTTP", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestTransportChecksRules(t *testing.T) {
 	request := httptest.NewRequest(http.MethodPost, "https://b.example/?token=topsecret", body)
 	if _, err := transport.RoundTrip(request); fault.CodeOf(err) != fault.Denied || sent != nil || !body.closed ||
 		strings.Contains(err.Error(), "topsecret") {
-		t.Errorf("got %v, sent %v, closed %t", err, sent, body.closed)
+		t.Errorf("got %v, sent %v, closed %t, want denied, nothing sent, closed", err, sent, body.closed)
 	}
 	request = httptest.NewRequest(http.MethodGet, "https://A.example:443/x", nil)
 	request.Host = "elsewhere.example"
@@ -151,7 +151,8 @@ func TestTransportChecksRules(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if sent.URL.Host != "a.example" || sent.Host != "" || request.URL.Host != "A.example:443" || request.Host != "elsewhere.example" {
-		t.Errorf("sent to %q with the host %q; the caller's request became %q, %q", sent.URL.Host, sent.Host, request.URL.Host, request.Host)
+		t.Errorf("sent to %q with the host %q; the caller's request became %q, %q, want a.example and no change",
+			sent.URL.Host, sent.Host, request.URL.Host, request.Host)
 	}
 }
 
@@ -223,7 +224,7 @@ func TestFailure(t *testing.T) {
 		f := Failure(request, test.err)
 		if f.Code != test.code || f.Outcome != test.outcome || strings.Contains(f.Error(), "topsecret") || f.Err == nil &&
 			test.code != fault.Denied {
-			t.Errorf("%s, %v: got %v, %q", test.method, test.err, f, f.Outcome)
+			t.Errorf("%s, %v: got %v, %q, want %s, %q", test.method, test.err, f, f.Outcome, test.code, test.outcome)
 		}
 	}
 	// The failed dial is that of a redirect: the first request was answered.
@@ -237,6 +238,6 @@ func TestFailure(t *testing.T) {
 	request.RequestURI = ""
 	_, err := rulesFor(t, "https://a.example").Client(&TransportOptions{Base: base}).Do(request)
 	if f := Failure(request, err); f.Outcome != fault.SentUnknown {
-		t.Errorf("after a redirect: %v, %q", f, f.Outcome)
+		t.Errorf("after a redirect: got %v, %q, want %q", f, f.Outcome, fault.SentUnknown)
 	}
 }

@@ -28,9 +28,9 @@ func TestResultTable(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if _, err := readTable(root, "some", "Space"); err == nil || !strings.Contains(err.Error(), `no table "Space"`) {
-		t.Errorf("reading a missing table: %v", err)
+		t.Errorf(`reading a missing table: got error %v, want no table "Space"`, err)
 	}
 	if text, err := readComments(root, "some", "onecall is"); err != nil || text != "- **onecall is** slow: so\n" {
-		t.Errorf("readComments: %q, %v", text, err)
+		t.Errorf("readComments: got %q, %v, want that onecall is slow", text, err)
 	}
 }

@@ -69,11 +69,11 @@ func TestCompareRuns(t *testing.T) {
 		want  string
 	}{
 		"the same":           {[]journal.Call{at(get, "0", `{"k":1.0}`), at(put, "1[9]", `{"k":2}`), at(put, "1[10]", `{"k":3}`), at(put, "2", `{"k":4}`)}, "0=0 1[9]=1[9] 1[10]=1[10] 2=2"},
-		"a step more":        {[]journal.Call{at(get, "0", `{"k":0}`), at(get, "1", `{"k":1}`), at(put, "2[9]", `{"k":2}`), at(put, "2[10]", `{"k":3}`), at(put, "3", `{"k":4}`)}, "+0 0=1 1[9]=2[9] 1[10]=2[10] 2=3"},
+		"one more step":      {[]journal.Call{at(get, "0", `{"k":0}`), at(get, "1", `{"k":1}`), at(put, "2[9]", `{"k":2}`), at(put, "2[10]", `{"k":3}`), at(put, "3", `{"k":4}`)}, "+0 0=1 1[9]=2[9] 1[10]=2[10] 2=3"},
 		"other arguments":    {[]journal.Call{at(get, "0", `{"k":1}`), at(put, "1[9]", `{"k":2}`), at(put, "1[10]", `{"k":5}`), at(put, "2", `{"k":4}`)}, "0=0 1[9]=1[9] 1[10]~1[10][args] 2=2"},
-		"an element less":    {[]journal.Call{at(get, "0", `{"k":1}`), at(put, "1[0]", `{"k":3}`), at(put, "2", `{"k":4}`)}, "0=0 -1[9] 1[10]=1[0] 2=2"},
+		"one element fewer":  {[]journal.Call{at(get, "0", `{"k":1}`), at(put, "1[0]", `{"k":3}`), at(put, "2", `{"k":4}`)}, "0=0 -1[9] 1[10]=1[0] 2=2"},
 		"nothing in common":  {[]journal.Call{{StepPath: "0", Function: "store.list"}}, "+0 -0 -1[9] -1[10] -2"},
-		"nothing at all":     {nil, "-0 -1[9] -1[10] -2"},
+		"no calls":           {nil, "-0 -1[9] -1[10] -2"},
 		"one call twice":     {[]journal.Call{at(get, "0", `{"k":1}`), at(get, "1", `{"k":1}`), at(put, "2", `{"k":4}`)}, "0=0 +1 -1[9] -1[10] 2=2"},
 		"another function":   {[]journal.Call{at(get, "0", `{"k":1}`), at(get, "1", `{"k":4}`)}, "0=0 +1 -1[9] -1[10] -2"},
 		"the order of steps": {[]journal.Call{at(put, "0", `{"k":4}`), at(get, "1", `{"k":1}`), at(put, "2[0]", `{"k":2}`), at(put, "2[1]", `{"k":3}`)}, "0=1 1[9]=2[0] 1[10]=2[1] 2=0"},
@@ -110,7 +110,7 @@ func TestCompareOutcomes(t *testing.T) {
 	}
 	stopped := record("stopped", applied, func(run *journal.Run) { p.failed(run, fault.Cancelled, 1) })
 	if d := history.Compare(ok, stopped); d.Equal || pairs(d) != "1[3].0=1[3].0" {
-		t.Errorf("compared to a cancelled run: %s", pairs(d))
+		t.Errorf("compared to a cancelled run: got %s, equal %t, want 1[3].0=1[3].0 and not equal", pairs(d), d.Equal)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestCompareRecordings(t *testing.T) {
 		t.Errorf("recordings: %s, want %s", got, want)
 	}
 	if got := fmt.Sprintf("%s", d.Calls[1].Result); got != `[{/at/1 2 3}]` {
-		t.Errorf("differences of the results: %s", got)
+		t.Errorf("differences of the results: got %s, want [{/at/1 2 3}]", got)
 	}
 	run := p.successfulRun(at(get, "0", `{"k":1.0}`), at(put, "1", `{"k":2}`), at(put, "2", `{"k":9}`))
 	d = history.Compare(run, b)
@@ -148,7 +148,7 @@ func TestCompareRecordings(t *testing.T) {
 	otherSecrets := recording(`{"salt":"def"}`, `{"fn":"store.get","args":{"k":{"secret":"BBBBBBBBBBBBBBBBBBBBBBBB"}},"result":"abc"}`)
 	for _, other := range []*history.Trace{otherSecrets, p.successfulRun(at(get, "0", `{"k":"hunter2"}`))} {
 		if d := history.Compare(secrets, other); !d.Equal {
-			t.Errorf("calls with secrets differ: %s", pairs(d))
+			t.Errorf("calls with secrets: got differences %s, want none", pairs(d))
 		}
 	}
 }

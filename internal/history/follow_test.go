@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 		check()
 		p.failed(run, fault.FunctionFailed, 1)
 		if err := <-done; err != nil || !slices.Equal(reports, want) {
-			t.Errorf("Follow returns %v, reports %q", err, reports)
+			t.Errorf("Follow returns %v, reports %q, want %q", err, reports, want)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestFollowRuns(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("Follow after cancel: got error %v, want %v", err, context.Canceled)
 		}
 		want := []string{"ended: ok", "goes on: running", "goes on: failed", "0: ok", "1: ok", "2: ok"}
 		if !slices.Equal(reports, want) {

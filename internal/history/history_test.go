@@ -115,7 +115,7 @@ func TestRuns(t *testing.T) {
 		} {
 			runs, err := history.Runs(t.Context(), p.Journal, &filter)
 			if err != nil || len(runs) != 1 || runs[0].ID != first.ID() {
-				t.Errorf("filter by %s: %+v, %v", name, runs, err)
+				t.Errorf("filter by %s: got %+v, %v, want only %s", name, runs, err, first.ID())
 			}
 		}
 	})
@@ -181,10 +181,10 @@ func TestTimelineOfAssumedCall(t *testing.T) {
 	p.failed(run, fault.Timeout, 0)
 	timeline, err := history.Of(t.Context(), p.Journal, run.ID(), nil)
 	if err != nil || len(timeline.List) != 1 {
-		t.Fatalf("timeline %+v, %v", timeline, err)
+		t.Fatalf("got timeline %+v, %v, want one entry", timeline, err)
 	}
 	if c := timeline.List[0]; !c.Assumed || c.Status != "ok" || c.Outcome != fault.Applied || c.Code != "" {
-		t.Errorf("assumed call %+v", c)
+		t.Errorf("got call %+v, want assumed, ok, applied", c)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestTimelineOfOtherCaller(t *testing.T) {
 		t.Errorf("Of an unknown run: %v, want ErrNotFound", err)
 	}
 	if timeline, err := history.Of(t.Context(), p.Journal, run.ID(), &alice); err != nil || timeline.List == nil || len(timeline.List) != 0 {
-		t.Errorf("Of by the caller: %+v, %v", timeline, err)
+		t.Errorf("Of by the caller: got %+v, %v, want an empty list", timeline, err)
 	}
 }
 
@@ -214,10 +214,10 @@ func TestFind(t *testing.T) {
 	id := run.ID()
 	for _, prefix := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
 		if match, err := history.Find(t.Context(), p.Journal, prefix); match != id || err != nil {
-			t.Errorf("Find(%s) = %q, %v", prefix, match, err)
+			t.Errorf("Find(%s) = %q, %v, want %s", prefix, match, err, id)
 		}
 	}
 	if match, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("Find of an unknown run = %q, %v", match, err)
+		t.Errorf("Find of an unknown run = %q, %v, want ErrNotFound", match, err)
 	}
 }

@@ -94,7 +94,7 @@ func TestWorthSaving(t *testing.T) {
 		bob := "bob"
 		if stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Caller: &bob}); err != nil || stats.WorthSaving == nil ||
 			len(stats.WorthSaving) > 0 {
-			t.Errorf("stats of another caller: %+v, %v", stats, err)
+			t.Errorf("stats of another caller: got %+v, %v, want an empty WorthSaving", stats, err)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestSumsAreBounded(t *testing.T) {
 				counts[s.Name] = s.Count
 			}
 			if len(counts) != 202 || counts[journal.OtherChains] != 800 || counts["made up 7"] != 2 || counts["nightly"] != 1 {
-				t.Errorf("day %d: %d names, %d others", day, len(counts), counts[journal.OtherChains])
+				t.Errorf("day %d: got %d names, %d others, want 202 and 800", day, len(counts), counts[journal.OtherChains])
 			}
 			time.Sleep(24 * time.Hour)
 		}
@@ -141,7 +141,7 @@ func TestStatsOfTimes(t *testing.T) {
 		run.Answered(1, 0)
 		stats, err := history.StatsOf(t.Context(), p.Journal, &journal.Filter{Function: "store.get"})
 		if err != nil || len(stats.Functions) != 1 || len(stats.Chains) != 0 {
-			t.Fatalf("stats %+v, %v", stats, err)
+			t.Fatalf("got stats %+v, %v, want one function and no chains", stats, err)
 		}
 		near := func(got, want float64) bool { return got > want*0.93 && got < want*1.07 } // buckets are off by 6 %
 		if s := stats.Functions[0]; !near(s.P50, 50) || !near(s.P95, 95) {
@@ -159,7 +159,7 @@ func TestStatsOfEmptyHistory(t *testing.T) {
 	}
 	for _, list := range [][]history.Sum{stats.Functions, stats.Chains, stats.Callers, stats.Days} {
 		if list == nil || len(list) != 0 {
-			t.Errorf("nil or filled list in %+v", stats)
+			t.Errorf("got %+v, want every list empty and not nil", stats)
 		}
 	}
 }

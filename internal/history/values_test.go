@@ -61,7 +61,7 @@ func TestRandomDifferences(t *testing.T) {
 		b, _ := json.Marshal(value(3).Draw(t, "b"))
 		list := differences(a, b)
 		if equal := string(canonical(a)) == string(canonical(b)); equal != (len(list) == 0) {
-			t.Fatalf("%s and %s: got differences %+v", a, b, list)
+			t.Fatalf("%s and %s: got differences %+v, want some only if they are not equal", a, b, list)
 		}
 		for _, d := range list {
 			if len(d.A) > 0 && len(d.B) > 0 && string(canonical(d.A)) == string(canonical(d.B)) {
@@ -116,7 +116,7 @@ func TestValuesWithoutSecrets(t *testing.T) {
 		scrubber)
 	args, result := `{"password":"[redacted]","next_token":"n","text":"a [redacted]"}`, `[{"client_secret":"[redacted]"},"[redacted]"]`
 	if string(v.Args) != args || string(v.Result) != result {
-		t.Errorf("arguments %s, result %s", v.Args, v.Result)
+		t.Errorf("got arguments %s, result %s, want %s, %s", v.Args, v.Result, args, result)
 	}
 	if newValues(nil, nil, scrubber) != nil {
 		t.Error("newValues without arguments and result is not nil")

@@ -72,19 +72,19 @@ func TestNested(t *testing.T) {
 	const harmless, harm = `{"fn":"fs.cat"}`, `{"fn":"github.delete_repo","args":{"name":"x"}}`
 	r := rules("*", "", "github.delete_*")
 	for name, chain := range map[string]string{
-		"a step":              `{"steps":[` + harmless + `,` + harm + `]}`,
-		"forEach":             `{"steps":[{"fn":"github.delete_repo","forEach":"[1,2]","orElse":null}]}`,
-		"an undo":             `{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}`,
-		"an inline chain":     `{"steps":[{"chain":{"steps":[{"chain":{"steps":[` + harmless + `,` + harm + `]}}]}}]}`,
-		"an undo in it":       `{"steps":[{"chain":{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}}]}`,
-		"a replaced step":     `{"resume":"run_1","replace":{"0":` + harm + `}}`,
-		"steps of a resumed":  `{"resume":"run_1","steps":[` + harm + `]}`,
-		"an escaped key":      `{"st\u0065ps":[{"f\u006e":"github.delete_repo"}]}`,
-		"an escaped name":     `{"steps":[{"fn":"github.\u0064elete_repo"}]}`,
-		"a dry run":           `{"dryRun":true,"steps":[` + harm + `]}`,
-		"a hoisted field":     `{"site":"x","steps":[` + harm + `]}`,
-		"past the usual step": `{"steps":[` + strings.Repeat(harmless+",", 3000) + harm + `]}`,
-		"beside a token":      `{"continuation_token":"oc1_x","steps":[` + harm + `]}`,
+		"a step":                 `{"steps":[` + harmless + `,` + harm + `]}`,
+		"forEach":                `{"steps":[{"fn":"github.delete_repo","forEach":"[1,2]","orElse":null}]}`,
+		"an undo":                `{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}`,
+		"an inline chain":        `{"steps":[{"chain":{"steps":[{"chain":{"steps":[` + harmless + `,` + harm + `]}}]}}]}`,
+		"an undo in it":          `{"steps":[{"chain":{"steps":[{"fn":"fs.cat","undo":{"fn":"github.delete_repo"}}]}}]}`,
+		"a replaced step":        `{"resume":"run_1","replace":{"0":` + harm + `}}`,
+		"steps of a resumed run": `{"resume":"run_1","steps":[` + harm + `]}`,
+		"an escaped key":         `{"st\u0065ps":[{"f\u006e":"github.delete_repo"}]}`,
+		"an escaped name":        `{"steps":[{"fn":"github.\u0064elete_repo"}]}`,
+		"a dry run":              `{"dryRun":true,"steps":[` + harm + `]}`,
+		"a hoisted field":        `{"site":"x","steps":[` + harm + `]}`,
+		"after 3,000 steps":      `{"steps":[` + strings.Repeat(harmless+",", 3000) + harm + `]}`,
+		"beside a token":         `{"continuation_token":"oc1_x","steps":[` + harm + `]}`,
 	} {
 		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain",
 			"mcp__my__onecall__chain"} {
@@ -124,7 +124,7 @@ func TestChains(t *testing.T) {
 		{"null", "chain", `null`, hook.Deny},
 		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, hook.Deny},
 		{"a step by its function's name", "chain", `{"steps":[{"github.delete_x":{}}]}`, hook.Deny},
-		{"a number for a name", "chain", `{"steps":[{"fn":1}]}`, hook.Deny},
+		{"a name that is a number", "chain", `{"steps":[{"fn":1}]}`, hook.Deny},
 		{"a key twice", "chain", `{"steps":[{"fn":"fs.cat","fn":"fs.cat"}]}`, hook.Deny},
 		{"a flat tool that is denied", "github_delete_repo", `{}`, hook.Deny},
 		{"a flat tool by its server's name", "delete_repo", `{}`, hook.Deny},
@@ -133,7 +133,7 @@ func TestChains(t *testing.T) {
 		{"a dispatcher's action and resource as a function's name", "repos", `{"resource":"repo","action":"delete"}`, hook.Deny},
 		{"a dispatcher whose action is denied", "repos", `{"resource":"x","action":"delete"}`, hook.Deny},
 		{"a dispatcher's action in other spellings", "repos", `{"resource":"RE-PO ","\u0061ction":" delete"}`, hook.Deny},
-		{"a dispatcher's call that is allowed by its very name", "repos", `{"resource":"repo","action":"get"}`, hook.Allow},
+		{"a dispatcher's call allowed by its exact name", "repos", `{"resource":"repo","action":"get"}`, hook.Allow},
 		{"a dispatcher's help", "repos", `{"action":"help"}`, hook.Ask},
 		{"a tool without arguments that can be read", "repos", `[]`, hook.Deny},
 	} {
@@ -190,7 +190,7 @@ func FuzzJudge(f *testing.F) {
 		for _, step := range list {
 			var name string
 			if json.Unmarshal(step["fn"], &name) == nil && steps.FoldName(name) == steps.FoldName("github.delete_repo") && v.Decision != hook.Deny {
-				t.Errorf("%s: %+v", input, v)
+				t.Errorf("%s: got %+v, want deny", input, v)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func TestRefusal(t *testing.T) {
 		f := Refusal(httptest.NewRequest(c.method, "/", nil), response, true)
 		if f.Code != fault.FunctionFailed || f.Status != c.status || f.Message != c.message || string(f.Body) != c.want ||
 			f.Outcome != c.outcome {
-			t.Errorf("%s %d: %+v, body %s", c.method, c.status, f, f.Body)
+			t.Errorf("%s %d: got %+v, body %s, want %q, outcome %q, body %s", c.method, c.status, f, f.Body, c.message, c.outcome, c.want)
 		}
 	}
 }

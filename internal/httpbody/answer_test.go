@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 		}
 		data, whole, err := Read(body, c.maximum)
 		if whole != c.whole || !errors.Is(err, c.err) || whole && (string(data) != c.body || data == nil) {
-			t.Errorf("%q within %d: %q, %v, %v", c.body, c.maximum, data, whole, err)
+			t.Errorf("%q within %d: got %q, %v, %v, want whole %v, %v", c.body, c.maximum, data, whole, err, c.whole, c.err)
 		}
 	}
 }
@@ -57,10 +57,10 @@ func TestValue(t *testing.T) {
 	} {
 		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
 		if got, ok := Value(header, []byte(c.body), false); !ok || string(got) != c.plain {
-			t.Errorf("%s %q: %s, %v", c.contentType, c.body, got, ok)
+			t.Errorf("%s %q: got %s, %v, want %s", c.contentType, c.body, got, ok, c.plain)
 		}
 		if got, ok := Value(header, []byte(c.body), true); ok != (c.typed != "") || ok && string(got) != c.typed {
-			t.Errorf("%s %q, typed: %s, %v", c.contentType, c.body, got, ok)
+			t.Errorf("%s %q, typed: got %s, %v, want %q", c.contentType, c.body, got, ok, c.typed)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkToken(b *testing.B) {
 			b.Fatal(err)
 		}
 		if got, err := tokens.Token(); err != nil || got.AccessToken != "token" {
-			b.Fatal(err)
+			b.Fatalf("got %+v, %v, want the access token token", got, err)
 		}
 	}
 }
@@ -39,6 +39,6 @@ func BenchmarkFileSet(b *testing.B) {
 		}
 	}
 	if got, err := s.Get(b.Context(), "key"); err != nil || !bytes.Equal(got, value) {
-		b.Fatal("the stored value was lost:", err)
+		b.Fatalf("Get: got %d bytes, %v, want the %d stored ones", len(got), err, len(value))
 	}
 }

@@ -120,14 +120,14 @@ func TestLoginRefuses(t *testing.T) {
 func TestLoginWorks(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, s *loginFixture){
-		"plain":           func(*testing.T, *loginFixture) {},
-		"client secret":   func(_ *testing.T, s *loginFixture) { s.auth.basic = true },
-		"slash of issuer": func(_ *testing.T, s *loginFixture) { s.tools.metadata.AuthorizationServers[0] += "/" },
-		"issuer unsaid": func(_ *testing.T, s *loginFixture) {
+		"plain":               func(*testing.T, *loginFixture) {},
+		"client secret":       func(_ *testing.T, s *loginFixture) { s.auth.basic = true },
+		"issuer with a slash": func(_ *testing.T, s *loginFixture) { s.tools.metadata.AuthorizationServers[0] += "/" },
+		"issuer not sent": func(_ *testing.T, s *loginFixture) {
 			s.auth.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 			s.auth.answer = func(v url.Values) { v.Del("iss") }
 		},
-		"issuer said unasked": func(_ *testing.T, s *loginFixture) {
+		"issuer sent unannounced": func(_ *testing.T, s *loginFixture) {
 			s.auth.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 		},
 		"metadata of the host": func(_ *testing.T, s *loginFixture) { s.tools.metadata.Resource = s.tools.URL },
@@ -171,9 +171,9 @@ func TestLoginWorks(t *testing.T) {
 				m["registration_endpoint"], m["client_id_metadata_document_supported"] = "", true
 			}
 		},
-		"client document unread": func(_ *testing.T, s *loginFixture) { s.o.ClientID = "https://example.com/onecall.json" },
-		"no refresh":             func(_ *testing.T, s *loginFixture) { s.auth.noRefresh = true },
-		"no expiry":              func(_ *testing.T, s *loginFixture) { s.auth.lifetime = -1 },
+		"client document not supported": func(_ *testing.T, s *loginFixture) { s.o.ClientID = "https://example.com/onecall.json" },
+		"no refresh":                    func(_ *testing.T, s *loginFixture) { s.auth.noRefresh = true },
+		"no expiry":                     func(_ *testing.T, s *loginFixture) { s.auth.lifetime = -1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -279,7 +279,7 @@ func TestScopes(t *testing.T) {
 	s := loggedIn(t)
 	if got := s.auth.lastRequest(); got.Get("scope") != "offline_access tools" || got.Get("prompt") != "consent" ||
 		got.Get("resource") != s.tools.URL+"/mcp" {
-		t.Errorf("the login requested %v", got)
+		t.Errorf("the login requested %v, want the scopes offline_access and tools, a prompt for consent, and the server", got)
 	}
 	s.tools.around = func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,14 +296,14 @@ func TestScopes(t *testing.T) {
 	session, _ := s.session(t)
 	wantError(t, s.auth, greet(t, session), fault.Denied, "write admin", "onecall auth login hub")
 	if state, _ := Status(t.Context(), s.o); strings.Join(state.MissingScopes, " ") != "write admin" || !state.LoggedIn {
-		t.Errorf("status %+v", state)
+		t.Errorf("got status %+v, want logged in with the missing scopes write and admin", state)
 	}
 	s.login(t)
 	if got := s.auth.lastRequest().Get("scope"); got != "admin offline_access tools write" {
-		t.Errorf("the login after the refusal requested %q", got)
+		t.Errorf("the login after the refusal requested %q, want admin offline_access tools write", got)
 	}
 	if state, _ := Status(t.Context(), s.o); len(state.MissingScopes) != 0 {
-		t.Errorf("status %+v", state)
+		t.Errorf("got status %+v, want no missing scopes", state)
 	}
 	s.o.Scopes = []string{"tools"}
 	s.login(t)

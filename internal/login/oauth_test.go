@@ -60,7 +60,7 @@ func TestEndToEnd(t *testing.T) {
 	state, err := Status(t.Context(), s.o)
 	if err != nil || !state.LoggedIn || !state.Renews || state.Store != "file" || state.Issuer != s.auth.URL ||
 		strings.Join(state.Scopes, " ") != "offline_access tools" || time.Until(state.Expires) < 50*time.Minute {
-		t.Fatalf("Status after the login: %+v, %v", state, err)
+		t.Fatalf("Status after the login: got %+v, %v, want a login for an hour that renews itself", state, err)
 	}
 
 	h.setCurrent(s.editLogin(t, expire)) // the token ends
@@ -129,7 +129,7 @@ func TestBoundLogin(t *testing.T) {
 			change(s.o)
 			state, err := Status(t.Context(), s.o)
 			if err != nil || state.LoggedIn != (name == "same url") {
-				t.Errorf("Status: %+v, %v", state, err)
+				t.Errorf("Status: got %+v, %v, want logged in: %t", state, err, name == "same url")
 			}
 		})
 	}

@@ -167,7 +167,7 @@ func TestNoRefreshToken(t *testing.T) {
 	_, _, err := token(t, s.o, nil)
 	wantError(t, s.auth, err, fault.Denied, "no means to renew", "onecall auth login hub")
 	if state, _ := Status(t.Context(), s.o); state.LoggedIn || state.Renews {
-		t.Errorf("status %+v", state)
+		t.Errorf("got status %+v, want neither logged in nor renewing", state)
 	}
 }
 
@@ -227,11 +227,11 @@ func TestUnsavedRenewal(t *testing.T) {
 	h.saveAgain = time.Now().Add(-time.Second)
 	h.mu.Unlock()
 	if again, _, err := token(t, s.o, h); err != nil || again != got {
-		t.Fatal("the unsaved token is not used again: ", err)
+		t.Fatalf("the unsaved token is not used again: got %q, %v, want %q", again, err, got)
 	}
 	<-h.flight.DoChan("save", func() (any, error) { h.saveLate(); return nil, nil })
 	if stored, _, err := token(t, s.o, nil); err != nil || stored != got {
-		t.Fatalf("the stored login is not the last one: %v", err)
+		t.Fatalf("the stored login: got %q, %v, want %q", stored, err, got)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

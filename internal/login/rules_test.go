@@ -104,7 +104,7 @@ func FuzzWords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message, secret string) {
 		got := clean(message, secret)
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 201 || strings.ContainsAny(got, "\r\n\t\x00\x1b") {
-			t.Errorf("clean returns %q", got)
+			t.Errorf("clean returns %q, want at most 201 characters, without line breaks and control codes", got)
 		}
 		if secret != "" && strings.Contains(message, secret) && got != clean(message, message) {
 			t.Errorf("%q repeats the secret %q", got, secret)

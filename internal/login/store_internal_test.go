@@ -77,7 +77,7 @@ func TestStores(t *testing.T) {
 		}
 	}
 	if n := keyring.size(); n != 0 {
-		t.Errorf("%d entries are left in the keyring", n)
+		t.Errorf("%d entries are left in the keyring, want 0", n)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestConcurrentStores(t *testing.T) {
 							t.Error(err)
 						}
 						if got, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, value) {
-							t.Errorf("get: %d bytes of %d, %v", len(got), len(value), err)
+							t.Errorf("Get: got %d bytes, %v, want the %d written ones", len(got), err, len(value))
 						}
 					}
 				})

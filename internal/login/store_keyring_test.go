@@ -35,13 +35,13 @@ func TestAutoKeepsChoice(t *testing.T) {
 	keyring := &memoryKeyring{}
 	s := newAuto(keyring, folder)
 	if got, err := s.Get(t.Context(), "key"); err != nil || got != nil {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("Get before any Set: got %q, %v, want nil", got, err)
 	}
 	if _, err := os.Stat(folder); err == nil {
 		t.Error("Get created the folder")
 	}
 	if err := s.Set(t.Context(), "key", []byte("value")); err != nil || s.Kind() != "keyring" || keyring.size() != 1 {
-		t.Fatalf("%v, %s, %d entries", err, s.Kind(), keyring.size())
+		t.Fatalf("got %v, store %s, %d entries, want keyring with 1 entry", err, s.Kind(), keyring.size())
 	}
 	keyring.err = fmt.Errorf("locked")
 	again := newAuto(keyring, folder)
@@ -55,11 +55,11 @@ func TestAutoKeepsChoice(t *testing.T) {
 
 	_ = os.Remove(filepath.Join(folder, "store"))
 	if err := again.Set(t.Context(), "key", []byte("other")); err != nil || again.Kind() != "file" {
-		t.Errorf("%v, %s", err, again.Kind())
+		t.Errorf("Set after the removal of the choice: got %v, store %s, want file", err, again.Kind())
 	}
 	keyring.err = nil
 	if got, err := newAuto(keyring, folder).Get(t.Context(), "key"); err != nil || string(got) != "other" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("Get: got %q, %v, want other", got, err)
 	}
 }
 
@@ -72,14 +72,14 @@ func TestValueTooLongForKeyring(t *testing.T) {
 	s := newAuto(keyring, folder)
 	for _, value := range [][]byte{long, []byte("short"), long} {
 		if err := s.Set(t.Context(), "key", value); err != nil || s.Kind() != "keyring" {
-			t.Fatal(err, s.Kind())
+			t.Fatalf("Set: got %v, store %s, want keyring", err, s.Kind())
 		}
 		if got, err := newAuto(keyring, folder).Get(t.Context(), "key"); err != nil || !bytes.Equal(got, value) {
-			t.Errorf("get: %d bytes of %d, %v", len(got), len(value), err)
+			t.Errorf("Get: got %d bytes, %v, want the %d written ones", len(got), err, len(value))
 		}
 	}
 	if keyring.size() != 0 {
-		t.Errorf("%d entries are left in the keyring", keyring.size())
+		t.Errorf("%d entries are left in the keyring, want 0", keyring.size())
 	}
 	if err := s.Delete(t.Context(), "key"); err != nil {
 		t.Error(err)

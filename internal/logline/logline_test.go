@@ -27,7 +27,7 @@ func TestLogsAreScrubbed(t *testing.T) {
 			"fault", fault.New(fault.Unavailable, "at %s", password), "list", slog.GroupValue(slog.String("deep", password)))
 		fmt.Fprintln(l.Messages, "warning: "+scrub(password))
 		if got := b.String(); strings.Contains(got, "pass") || strings.Count(got, "[redacted]") < 6 {
-			t.Errorf("%s: the log has a secret, or too few redactions: %s", format, got)
+			t.Errorf("%s: got log %s, want no secret and at least 6 redactions", format, got)
 		}
 		if lines := strings.Split(strings.TrimSpace(b.String()), "\n"); format == "json" && (len(lines) != 2 || !json.Valid([]byte(lines[1]))) {
 			t.Errorf("got lines %q, want two of JSON", lines)

@@ -34,7 +34,7 @@ func TestQueue(t *testing.T) {
 		const lines, length = 3000, 1000
 		for i := range lines {
 			if n, err := fmt.Fprintf(q, "%05d%s\n", i, strings.Repeat("x", length-6)); n != length || err != nil {
-				t.Fatal(n, err)
+				t.Fatalf("Fprintf: got %d, %v, want %d", n, err, length)
 			}
 		}
 		capacity := maxWaiting / length

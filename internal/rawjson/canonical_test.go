@@ -106,10 +106,10 @@ func TestCanonicalAgainstModel(t *testing.T) {
 		}
 		canonical := canonicalText(t, string(a))
 		if !equal(decode(t, a), decode(t, []byte(canonical))) {
-			t.Fatalf("the canonical form of %s has another value: %s", a, canonical)
+			t.Fatalf("the canonical form of %s is %s, want the same value", a, canonical)
 		}
 		if again := canonicalText(t, canonical); again != canonical {
-			t.Fatalf("the canonical form of the canonical %s is %s", canonical, again)
+			t.Fatalf("the canonical form of the canonical %s is %s, want no change", canonical, again)
 		}
 	})
 }
@@ -176,14 +176,14 @@ func TestCanonicalIsBounded(t *testing.T) {
 		}
 		digits := strings.Repeat("9", 1<<20)
 		if _, err := rawjson.AppendCanonical(nil, []byte("["+digits+","+digits+"."+digits+"]")); err != nil {
-			t.Errorf("long numbers: %v", err)
+			t.Errorf("long numbers: got error %v, want none", err)
 		}
 		if _, err := rawjson.AppendCanonical(nil, []byte("1e"+digits)); err == nil {
 			t.Errorf("long exponent: %v, want an error", err)
 		}
 		wide := strings.Repeat(`{"b":0,"a":`, 900) + `"` + strings.Repeat("x", 1<<18) + `"` + strings.Repeat("}", 900)
 		if _, err := rawjson.AppendCanonical(nil, []byte(wide)); err != nil {
-			t.Errorf("deep and large: %v", err)
+			t.Errorf("deep and large: got error %v, want none", err)
 		}
 	}()
 	select {

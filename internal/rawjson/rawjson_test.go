@@ -102,7 +102,7 @@ func checkPieces(t *testing.T, value []byte) {
 			got = append(got, "", string(value[start:end]))
 		}
 		if again := slices.Collect(starts(rawjson.Inside(value))); len(again)*2 != len(got) {
-			t.Fatalf("Values of %q yields a wrong number of values: %d", value, len(again))
+			t.Fatalf("Inside of %q yields %d values, want %d", value, len(again), len(got)/2)
 		}
 	default:
 		checkText(t, parsed)
@@ -160,11 +160,11 @@ func TestQuote(t *testing.T) {
 		quoted := rawjson.AppendQuote(nil, text)
 		if !gjson.ValidBytes(quoted) || rawjson.StringEnd(quoted, 0) != len(quoted) ||
 			rawjson.Unquote(string(quoted)) != strings.ToValidUTF8(text, "\ufffd") {
-			t.Fatalf("AppendQuote of %q = %s", text, quoted)
+			t.Fatalf("AppendQuote of %q = %s, want a JSON string of it", text, quoted)
 		}
 	})
 	if got := string(rawjson.AppendQuote([]byte("x"), "<\n\xff>")); got != "x\"<\\n\ufffd>\"" {
-		t.Errorf("AppendQuote = %q", got)
+		t.Errorf("AppendQuote = %q, want %q", got, "x\"<\\n\ufffd>\"")
 	}
 }
 
@@ -172,7 +172,7 @@ func TestVisible(t *testing.T) {
 	t.Parallel()
 	const text = "{\"a\":\"\\\"é\u00a0日👍\u0301\"}"
 	if got := string(rawjson.Visible([]byte(text))); got != text {
-		t.Errorf("Visible(%q) = %q", text, got)
+		t.Errorf("Visible(%q) = %q, want no change", text, got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")

@@ -93,7 +93,7 @@ func TestErrors(t *testing.T) {
 			!strings.HasPrefix(cause(err), "the larder at "+server.Address()+" "+test.words)):
 			t.Errorf("%s: %v (%s), want unavailable: %s", name, err, cause(err), test.words)
 		case test.words != "" && err.Error() != "unavailable: The larder cannot be reached now: try again in a few seconds.":
-			t.Errorf("%s: the message for callers is %q", name, err)
+			t.Errorf("%s: got message %q for callers, want that the larder cannot be reached", name, err)
 		case err != nil && strings.Contains(fmt.Sprintf("%+v %s", err, cause(err)), "s3cr3t"):
 			t.Errorf("%s: the error shows a secret: %v", name, err)
 		}
@@ -122,7 +122,7 @@ func TestRefusalIsNotRetried(t *testing.T) {
 	})
 	c := open(t, redisconn.Options{URL: "redis://" + loading.Address()})
 	if err := ping(t.Context(), c); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "is still reading its data") {
-		t.Errorf("%v: %s", err, cause(err))
+		t.Errorf("got %v (%s), want unavailable: is still reading its data", err, cause(err))
 	}
 	if n := pings.Load(); n != 1 {
 		t.Errorf("the server got %d pings, want 1", n)
@@ -186,7 +186,7 @@ func TestBounds(t *testing.T) {
 		err := c.Do(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() }, func() {})
 		switch took := time.Since(began); {
 		case test.name == "" && err != nil:
-			t.Errorf("with LongTimeout %v: %v (%s)", test.longest, err, cause(err))
+			t.Errorf("with LongTimeout %v: got %v (%s), want no error", test.longest, err, cause(err))
 		case test.name == "" && took < 2*time.Second:
 			t.Errorf("the read took %v, want longer than Timeout", took)
 		case test.name != "" && (fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within "+test.name)):

@@ -47,7 +47,7 @@ func TestHangs(t *testing.T) {
 		for range 100 {
 			users.Go(func() {
 				if err := do(t.Context(), set); fault.CodeOf(err) != fault.Unavailable {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: got %v, want unavailable", name, err)
 				}
 			})
 		}
@@ -58,7 +58,7 @@ func TestHangs(t *testing.T) {
 		reached.Store(0)
 		for range 100 {
 			if err := do(t.Context(), set); fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 1s") {
-				t.Errorf("%s: %v (%s)", name, err, cause(err))
+				t.Errorf("%s: got %v (%s), want unavailable: did not answer within 1s", name, err, cause(err))
 			}
 		}
 		if n := reached.Load(); n > connections {
@@ -160,7 +160,7 @@ func TestEnded(t *testing.T) {
 			}
 			calls := 0
 			if err := c.Do(ctx, test.operation, func() { calls++ }); (err == nil) != (name == "done") {
-				t.Error(err)
+				t.Errorf("got error %v, want an error: %t", err, name != "done")
 			}
 			if calls != 1 {
 				t.Errorf("ended was called %d times, want 1", calls)
@@ -178,7 +178,7 @@ func TestEnded(t *testing.T) {
 			return nil
 		}, func() { close(ended) })
 		if !errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got error %v, want %v", err, context.Canceled)
 		}
 		select {
 		case <-ended:
@@ -201,6 +201,6 @@ func TestShortOperationTimeout(t *testing.T) {
 	c := open(t, redisconn.Options{URL: "redis://" + redistest.NewGate(t, server.Address(), 1<<12).Address(), Timeout: 300 * time.Millisecond})
 	err := c.DoShort(t.Context(), func(ctx context.Context, s *redis.Client) error { return s.Get(ctx, "large").Err() })
 	if fault.CodeOf(err) != fault.Unavailable || !strings.HasSuffix(cause(err), "did not answer within 300ms") {
-		t.Errorf("%v (%s)", err, cause(err))
+		t.Errorf("got %v (%s), want unavailable: did not answer within 300ms", err, cause(err))
 	}
 }

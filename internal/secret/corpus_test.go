@@ -23,7 +23,7 @@ func corpus(t *testing.T) map[string][]byte {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("got files %q, %v, want at least one", files, err)
 	}
 	all := map[string][]byte{}
 	for _, file := range files {
@@ -41,7 +41,7 @@ func TestCorpusOfResults(t *testing.T) {
 	s := New(configured)
 	for name, value := range corpus(t) {
 		if got := s.JSON(value); !bytes.Equal(got, value) {
-			t.Errorf("%s was changed to %s", name, got)
+			t.Errorf("%s was changed to %s, want no change", name, got)
 		}
 		index := 0
 		for start, end := range rawjson.Scalars(value) {
@@ -54,7 +54,7 @@ func TestCorpusOfResults(t *testing.T) {
 			got := s.JSON(slices.Concat(value[:start], text, value[end:]))
 			shown := gjson.ParseBytes(got[start : len(got)-(len(value)-end)]).Str
 			if !bytes.HasPrefix(got, value[:start]) || !bytes.HasSuffix(got, value[end:]) || shown != "é [redacted], [redacted]!" {
-				t.Fatalf("%s with %q at byte %d: the string is %q", name, planted, start, shown)
+				t.Fatalf("%s with %q at byte %d: the string is %q, want both redacted and nothing else", name, planted, start, shown)
 			}
 		}
 		if index < 20 {

@@ -48,7 +48,7 @@ func TestVariable(t *testing.T) {
 		{"MODE", "a-very-long-word-indeed", false},
 	} {
 		if got := Variable(test.name, test.value); got != test.want {
-			t.Errorf("Variable(%s, %s) = %t", test.name, test.value, got)
+			t.Errorf("Variable(%s, %s) = %t, want %t", test.name, test.value, got, test.want)
 		}
 	}
 }

@@ -53,10 +53,10 @@ func TestWith(t *testing.T) {
 	more := original.With([]string{"0-12345678-9", "87654321"})
 	const text = `{"a":"0-12345678-9","b":12345678,"c":87654321}`
 	if got := string(more.JSON([]byte(text))); got != `{"a":"[redacted]","b":"[redacted]","c":"[redacted]"}` {
-		t.Errorf("the scrubber with more secrets gives %s", got)
+		t.Errorf("the scrubber with more secrets gives %s, want all three redacted", got)
 	}
 	if got := string(original.JSON([]byte(text))); got != `{"a":"0-[redacted]-9","b":"[redacted]","c":87654321}` {
-		t.Errorf("the original scrubber, which With must not change, gives %s", got)
+		t.Errorf("the original scrubber, which With must not change, gives %s, want only 12345678 redacted", got)
 	}
 	if original.With([]string{"short"}) != original {
 		t.Error("With only a short secret does not return its receiver")

@@ -16,18 +16,18 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := Read(path, 100); err != nil || string(WithoutMark(text)) != "12345" {
-		t.Errorf("Read: %q, %v", text, err)
+		t.Errorf("Read: got %q, %v, want 12345", text, err)
 	}
 	if text, err := Read(path, 4); err != nil || len(text) != 5 {
 		t.Errorf("Read of a long file: %d bytes, %v, want 5", len(text), err)
 	}
 	if _, err := Read(folder, 4); err == nil || err.Error() != "it is a folder" {
-		t.Errorf("Read of a folder: %v", err)
+		t.Errorf(`Read of a folder: got error %v, want "it is a folder"`, err)
 	}
 	_, err := Read(filepath.Join(folder, "none"), 4)
 	var path2 *fs.PathError
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(Cause(err), &path2) {
-		t.Errorf("Read of a missing file: %v, cause %v", err, Cause(err))
+		t.Errorf("Read of a missing file: got %v, cause %v, want not exist, and a cause without the path", err, Cause(err))
 	}
 }
 

@@ -34,10 +34,10 @@ func TestUpdate(t *testing.T) {
 	*update = false
 	t.Run("compare", run)
 	if got := string(read(t, file)); got != "-- one --\na\n-- two --\n# why\n\nb\n\tnew\n\tand more\n" {
-		t.Errorf("the archive is\n%s", got)
+		t.Errorf("got archive\n%s\nwant the new answers, and the rest unchanged", got)
 	}
 	if got := Arrow(t, "a ⇒ 1\nb\n", strings.ToUpper); got != "a ⇒ A\nb ⇒ B\n" {
-		t.Errorf("Arrow returns %s", got)
+		t.Errorf("Arrow returns %q, want %q", got, "a ⇒ A\nb ⇒ B\n")
 	}
 }
 

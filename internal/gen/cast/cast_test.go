@@ -19,7 +19,7 @@ func TestCommand(t *testing.T) {
 	svg := string(c.SVG())
 	if !strings.Contains(svg, `<tspan class="b red" style="--t:`) ||
 		!strings.Contains(svg, "> &amp; why</tspan>") || strings.Contains(svg, "\x1b") {
-		t.Errorf("%s", svg)
+		t.Errorf("got %s, want bold red text, escaped, without control codes", svg)
 	}
 	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {

@@ -57,7 +57,7 @@ func BenchmarkChain(b *testing.B) {
 		for b.Loop() {
 			for range 10 {
 				if result, err := f.Call(context.Background(), args); err != nil || len(result) != 22 {
-					b.Fatal(string(result), err)
+					b.Fatalf("got %s, %v, want 22 bytes", result, err)
 				}
 			}
 		}
@@ -71,7 +71,7 @@ func BenchmarkChain(b *testing.B) {
 			var answer *chain.Answer
 			for b.Loop() {
 				if answer = engine.Run(context.Background(), request, nil); !answer.OK {
-					b.Fatal(string(answer.JSON))
+					b.Fatalf("got %s, want ok", answer.JSON)
 				}
 			}
 			isLite := variant.extra != ""
@@ -90,7 +90,7 @@ func BenchmarkChain(b *testing.B) {
 			caller := &chain.Caller{Override: chain.Override{Check: true, Trace: "none"}}
 			for b.Loop() {
 				if answer := engine.Run(context.Background(), request, caller); !answer.OK {
-					b.Fatal(string(answer.JSON))
+					b.Fatalf("got %s, want ok", answer.JSON)
 				}
 			}
 		})
@@ -106,7 +106,7 @@ func TestChainAllocations(t *testing.T) {
 	engine, request := newNoopEngine(t, ""), tenSteps("")
 	allocations := testing.AllocsPerRun(200, func() {
 		if answer := engine.Run(context.Background(), request, nil); !answer.OK {
-			t.Fatal(string(answer.JSON))
+			t.Fatalf("got %s, want ok", answer.JSON)
 		}
 	})
 	t.Logf("%.0f allocations", allocations)
@@ -125,7 +125,7 @@ func BenchmarkForEach(b *testing.B) {
 				request := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}],"return":"$0[-1].value"}`, elements)
 				for b.Loop() {
 					if answer := engine.Run(context.Background(), request, nil); string(answer.JSON) != "7" {
-						b.Fatal(string(answer.JSON))
+						b.Fatalf("got %s, want 7", answer.JSON)
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(elements), "ns/element")
@@ -148,7 +148,7 @@ func BenchmarkReference(b *testing.B) {
 			path := fmt.Sprintf("items.%d.name", element)
 			for b.Loop() {
 				if raw := gjson.GetBytes(document, path).Raw; raw != want {
-					b.Fatal(raw)
+					b.Fatalf("got %s, want %s", raw, want)
 				}
 			}
 		})
@@ -161,7 +161,7 @@ func BenchmarkReference(b *testing.B) {
 			for b.Loop() {
 				raw, err := template.Resolve(context.Background(), nil, scope)
 				if err != nil || string(raw) != want {
-					b.Fatal(string(raw), err)
+					b.Fatalf("got %s, %v, want %s", raw, err, want)
 				}
 			}
 		})

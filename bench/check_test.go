@@ -69,7 +69,7 @@ func BenchmarkCheck(b *testing.B) {
 			caller := &chain.Caller{Override: chain.Override{Check: true, Trace: "none"}}
 			for b.Loop() {
 				if answer := engine.Run(context.Background(), request, caller); !answer.OK {
-					b.Fatal(string(answer.JSON))
+					b.Fatalf("got %s, want ok", answer.JSON)
 				}
 			}
 		})

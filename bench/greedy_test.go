@@ -36,7 +36,7 @@ func BenchmarkGreedy(b *testing.B) {
 					a := e.Run(context.Background(), request, &chain.Caller{ID: "modest"})
 					took = append(took, time.Since(started))
 					if string(a.JSON) != work.want {
-						b.Fatalf("%s", a.JSON)
+						b.Fatalf("got %s, want %s", a.JSON, work.want)
 					}
 					maximum = max(maximum, heapInUse())
 					time.Sleep(5 * time.Millisecond)

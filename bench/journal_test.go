@@ -45,7 +45,7 @@ func BenchmarkJournal(b *testing.B) {
 			e := newEngineWithJournal(b, j, nothing())
 			return func() {
 				if a := e.Run(b.Context(), request, nil); string(a.JSON) != `{"ok":1}` {
-					b.Fatalf("%s", a.JSON)
+					b.Fatalf(`got %s, want {"ok":1}`, a.JSON)
 				}
 			}
 		}
@@ -64,7 +64,7 @@ func BenchmarkJournal(b *testing.B) {
 			return func() {
 				result, err := session.CallTool(b.Context(), &sdk.CallToolParams{Name: "chain", Arguments: json.RawMessage(request)})
 				if err != nil || result.Content[0].(*sdk.TextContent).Text != `{"ok":1}` {
-					b.Fatal(result, err)
+					b.Fatalf(`got %+v, %v, want {"ok":1}`, result, err)
 				}
 			}
 		}
@@ -150,7 +150,7 @@ func benchmarkResume(b *testing.B) {
 		broken = false
 		b.StartTimer()
 		if a := engine.Run(b.Context(), []byte(`{"lite":true,"resume":"`+resume+`"}`), nil); string(a.JSON) != `{"ok":1}` {
-			b.Fatalf("%s", a.JSON)
+			b.Fatalf(`got %s, want {"ok":1}`, a.JSON)
 		}
 	}
 }

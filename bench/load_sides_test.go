@@ -166,7 +166,7 @@ func BenchmarkProbeStores(b *testing.B) {
 		answer := e.Run(b.Context(), []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), nil)
 		took := time.Since(began)
 		if gjson.GetBytes(answer.JSON, "continuation_token").Str == "" {
-			b.Fatalf("the answer is not a probe: %s", answer.JSON)
+			b.Fatalf("got %s, want a probe with a continuation_token", answer.JSON)
 		}
 		return took
 	}

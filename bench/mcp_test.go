@@ -150,7 +150,7 @@ func BenchmarkDependentCalls(b *testing.B) {
 						n = callTool(b, session, "next", n)
 					}
 					if n != 10 {
-						b.Fatal(n)
+						b.Fatalf("got %d after 10 calls, want 10", n)
 					}
 				}
 			}
@@ -180,7 +180,7 @@ func BenchmarkIndependentReads(b *testing.B) {
 			one := func(b *testing.B, times int) {
 				for range times {
 					if n := callTool(b, session, "slow", 0); n != 1 {
-						b.Fatal(n)
+						b.Fatalf("got %d, want 1", n)
 					}
 				}
 			}

@@ -29,7 +29,7 @@ func TestTurns(t *testing.T) {
 		{"talk, from step 2", `[{"fn":"c","args":{"x":[10000000000000000001,{"y":[2]}],"z":"a <b>"}},{"fn":"d","args":{"x":"$0.m[0]"}}]`, nil},
 	} {
 		if got := turns[i]; got.ID != want.id || string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
-			t.Errorf("got %s: %s, returns %v", got.ID, got.Steps, got.Return)
+			t.Errorf("got %s: %s, returns %v, want %s: %s, returns %v", got.ID, got.Steps, got.Return, want.id, want.steps, want.returned)
 		}
 		if calls, err := turns[i].Calls(); err != nil || len(calls) != 2 {
 			t.Errorf("%s: %d calls, %v, want 2", want.id, len(calls), err)
@@ -66,7 +66,7 @@ func TestParts(t *testing.T) {
 		{`[{"fn":"buy","args":{"ids":["b7"],"user":"u"}}]`, nil},
 	} {
 		if got := chains[i]; string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
-			t.Errorf("part %d: got %s, returns %v", i, got.Steps, got.Return)
+			t.Errorf("part %d: got %s, returns %v, want %s, returns %v", i, got.Steps, got.Return, want.steps, want.returned)
 		}
 	}
 	c.Return = []int{0, 3, 4} // a later turn needs these

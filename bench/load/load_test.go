@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 			t.Parallel()
 			clients := open(t, serve(t, version), 3)
 			if err := clients.Grow(t.Context(), 5); err != nil || clients.Len() != 5 {
-				t.Fatal(clients.Len(), err)
+				t.Fatalf("Grow: got %d clients, %v, want 5", clients.Len(), err)
 			}
 			took, failed, err := clients.Run(t.Context(), 5, 100)
 			if len(took) != 90 || failed != 10 || err == nil || !strings.Contains(err.Error(), `{\"ok\":2}`) {
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 			}
 			list, err := clients.Request(t.Context(), "tools/list", "")
 			if err != nil || !strings.Contains(string(list), `"name":"noop"`) {
-				t.Errorf("tools/list: %s, %v", list, err)
+				t.Errorf("tools/list: got %s, %v, want noop in it", list, err)
 			}
 			if err := clients.End(t.Context()); err != nil || clients.Len() != 0 {
 				t.Errorf("%d clients after End, want 0: %v", clients.Len(), err)
@@ -84,7 +84,7 @@ func TestUnreachableServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if took, _, err := clients.Run(ctx, 2, 10); len(took) > 0 || err == nil {
-		t.Errorf("%d calls succeeded with an ended context: %v", len(took), err)
+		t.Errorf("%d calls succeeded with an ended context, want 0 and an error: %v", len(took), err)
 	}
 	if err := clients.Grow(ctx, 3); err == nil || clients.Len() != 2 {
 		t.Errorf("Grow with an ended context: %d clients, want 2; %v", clients.Len(), err)

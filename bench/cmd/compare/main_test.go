@@ -59,7 +59,7 @@ func TestFlags(t *testing.T) {
 func TestSelectSections(t *testing.T) {
 	t.Parallel()
 	if some, err := selectSections("tasks, scale"); err != nil || strings.Join(names(some), " ") != "tasks scale" {
-		t.Errorf("selectSections: %v, %v", names(some), err)
+		t.Errorf("selectSections: got %v, %v, want tasks and scale", names(some), err)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestWorse(t *testing.T) {
 	}
 	before := write(figure("one", 1), figure("memory/vmcp", 1))
 	if _, err := c.worse(before, write(figure("one", 1))); err == nil || !strings.HasSuffix(err.Error(), "not measured: peers/memory/vmcp") {
-		t.Errorf("worse with a missing figure: %v", err)
+		t.Errorf("worse with a missing figure: got error %v, want not measured: peers/memory/vmcp", err)
 	}
 	logged.Reset()
 	c.Short = true
@@ -135,7 +135,7 @@ func TestWorse(t *testing.T) {
 		t.Errorf("logged %q, want %q", logged.String(), want)
 	}
 	if _, err := c.worse(before, write()); err == nil || err.Error() != "no figure was compared" {
-		t.Errorf("worse without figures: %v", err)
+		t.Errorf("worse without figures: got error %v, want no figure was compared", err)
 	}
 }
 
@@ -144,6 +144,6 @@ func TestDropped(t *testing.T) {
 	environ := []string{"PATH=/bin", "AWS_SECRET_ACCESS_KEY=x", "https_proxy=p", "GOOGLE_API_KEY=y", "GOPROXY=off", "ONECALL_TOKEN=z",
 		"ONECALL_TEST_NPM=n", "=C:=C:"}
 	if got := dropped(environ); strings.Join(got, " ") != "AWS_SECRET_ACCESS_KEY GOOGLE_API_KEY ONECALL_TOKEN" {
-		t.Errorf("dropped %v", got)
+		t.Errorf("dropped %v, want AWS_SECRET_ACCESS_KEY, GOOGLE_API_KEY and ONECALL_TOKEN", got)
 	}
 }

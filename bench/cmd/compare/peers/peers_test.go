@@ -37,10 +37,10 @@ func TestPrograms(t *testing.T) {
 	program := workByKey("dependent3").programs[javascript]
 	const function = "async () => {\n  let n = 0\n  for (let i = 0; i < 3; i++) n = (await codemode.bench_next({n})).n\n  return n\n}"
 	if got := cloudflareProgram(program); got != function {
-		t.Errorf("cloudflareProgram returns %s", got)
+		t.Errorf("cloudflareProgram returns %s, want %s", got, function)
 	}
 	if got := utcpProgram(program); got != "let n = 0\nfor (let i = 0; i < 3; i++) n = (m.bench_next({n})).n\nreturn n" {
-		t.Errorf("utcpProgram returns %s", got)
+		t.Errorf("utcpProgram returns %s, want the three lines of the program", got)
 	}
 	for _, w := range works {
 		for _, p := range peers {
@@ -133,7 +133,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	if warnings := e.notFirst(); len(warnings) != 0 {
-		t.Errorf("warnings although onecall is first: %v", warnings)
+		t.Errorf("got warnings %v, want none: onecall is first", warnings)
 	}
 }
 
@@ -146,14 +146,14 @@ func TestFiguresWithoutPeer(t *testing.T) {
 		names = append(names, f.Name)
 	}
 	if !slices.Equal(names, []string{"dependent10/bare", "noop10/fastest-peer", "empty/cloudflare", "dependent10/cloudflare"}) {
-		t.Errorf("figures %v", names)
+		t.Errorf("got figures %v, want the bare client, the fastest peer, and cloudflare twice", names)
 	}
 	if warnings := e.notFirst(); len(warnings) == 0 || !strings.Contains(warnings[0], "bare SDK client takes 0.80 of its time") {
-		t.Errorf("warnings lack that the bare client is first: %v", warnings)
+		t.Errorf("got warnings %v, want that the bare client is first, in 0.80 of the time", warnings)
 	}
 	times := e.times()
 	if cells := times.Rows[2].Cells; cells[0].Text != "–" || times.Rows[1].Cells[0].Value != 5 {
-		t.Errorf("times %+v", times.Rows)
+		t.Errorf("got times %+v, want – in the first cell of row 2, and 5 in that of row 1", times.Rows)
 	}
 }
 
@@ -168,25 +168,25 @@ func TestTaskTables(t *testing.T) {
 	section := tasksSection(m, 7, func(string) string { return "1" })
 	task, failure, times := section.Tables[0], section.Tables[1], section.Tables[2]
 	if c := task.Rows[0].Cells; c[0].Text != "failed: no server" || c[4].Text != "–" {
-		t.Errorf("cells of a failed arm: %+v", c)
+		t.Errorf("got cells %+v of a failed arm, want failed: no server, and –", c)
 	}
 	if c := task.Rows[1].Cells[0]; c.Value != 561 || c.Unit != "tokens" {
-		t.Errorf("cell of tokens: %+v", c)
+		t.Errorf("got cell %+v, want 561 tokens", c)
 	}
 	if c := task.Rows[2].Cells[0]; c.Text != "failed: not measured" {
-		t.Errorf("cell of a missing arm: %+v", c)
+		t.Errorf("got cell %+v of a missing arm, want failed: not measured", c)
 	}
 	if c := failure.Rows[1].Cells; c[0].Text != "yes" || c[2].Text != "by place: 0-4" || c[3].Text != "0 of 5" {
-		t.Errorf("cells of a failure: %+v", c)
+		t.Errorf("got cells %+v of a failure, want yes, by place: 0-4, and 0 of 5", c)
 	}
 	values := map[string]float64{}
 	for _, f := range section.Figures {
 		values[f.Name] = f.Value
 	}
 	if values["failure/told"] != 3 || values["failure/written-again"] != 0 || values["tokens/onecall"] != 561 || values["stdio/bare"] != 1.5 {
-		t.Errorf("figures: %v", values)
+		t.Errorf("got figures %v, want told 3, written again 0, 561 tokens, stdio 1.5", values)
 	}
 	if c := times.Rows[1].Cells[1]; c.Value != 1.5 || times.Columns[1] != "fastest of 7 rounds" {
-		t.Errorf("times: %+v", times)
+		t.Errorf("got times %+v, want 1.5, the fastest of 7 rounds", times)
 	}
 }

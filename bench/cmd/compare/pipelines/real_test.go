@@ -35,7 +35,8 @@ func TestRealChains(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(s.Tables) != 3 || len(s.Comments) != 3+len(realComments) || len(s.Figures) != 0 {
-		t.Fatalf("got %d tables, %d figures, comments %q", len(s.Tables), len(s.Figures), s.Comments)
+		t.Fatalf("got %d tables, %d figures, comments %q, want 3, 0 and %d comments",
+			len(s.Tables), len(s.Figures), s.Comments, 3+len(realComments))
 	}
 	var got []float64
 	for _, c := range s.Tables[0].Rows[1].Cells {

@@ -106,17 +106,17 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	out, err := Run(t.Context(), helper("fine"), short)
 	if err != nil || out != "listening on http://127.0.0.1:1234/mcp\n" {
-		t.Errorf("Run: %q, %v", out, err)
+		t.Errorf("Run: got %q, %v, want the address that it listens on", out, err)
 	}
 	if _, err := Run(t.Context(), helper("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
-		t.Errorf("Run of a program that fails: %v", err)
+		t.Errorf("Run of a program that fails: got error %v, want exit status 3: no such option", err)
 	}
 	if _, err := Run(t.Context(), exec.Command("./no-such-program"), short); err == nil {
 		t.Error("Run of a missing program returned no error")
 	}
 	_, err = Run(t.Context(), helper("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "still running after 300ms") {
-		t.Errorf("Run of a program that hangs: %v", err)
+		t.Errorf("Run of a program that hangs: got error %v, want still running after 300ms", err)
 	}
 }
 
@@ -124,11 +124,11 @@ func TestAwait(t *testing.T) {
 	t.Parallel()
 	p := start(t.Context(), t, "fine", short)
 	if url, err := p.Await(regexp.MustCompile(`listening on (\S+)`), time.Minute); err != nil || url != "http://127.0.0.1:1234/mcp" {
-		t.Errorf("Await: %q, %v", url, err)
+		t.Errorf("Await: got %q, %v, want http://127.0.0.1:1234/mcp", url, err)
 	}
 	_, err := p.Await(regexp.MustCompile(`never`), time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "ended before it was ready: listening") {
-		t.Errorf("Await of a program that has ended: %v", err)
+		t.Errorf("Await of a program that has ended: got error %v, want ended before it was ready: listening", err)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -136,7 +136,7 @@ func TestAwait(t *testing.T) {
 	hangs := start(t.Context(), t, "hangs", short)
 	_, err = hangs.Await(regexp.MustCompile(`never`), 50*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "not ready after 50ms") {
-		t.Errorf("Await of a program that does not become ready: %v", err)
+		t.Errorf("Await of a program that does not become ready: got error %v, want not ready after 50ms", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestIgnoresSIGTERM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err == nil || err.Error() != "ignored SIGTERM for 500ms and was killed" {
-		t.Error(err)
+		t.Errorf("Close: got error %v, want ignored SIGTERM for 500ms and was killed", err)
 	}
 	assertEnded(t, p)
 }
@@ -174,7 +174,7 @@ func TestCancel(t *testing.T) {
 	cancel()
 	<-p.Done()
 	if err := p.Close(); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close after the context ended: %v", err)
+		t.Errorf("Close after the context ended: got error %v, want %v", err, context.Canceled)
 	}
 	assertEnded(t, p)
 }
@@ -230,7 +230,7 @@ func TestUsage(t *testing.T) {
 	}
 	u, err := p.Usage()
 	if err != nil || u.CPU < 10*time.Millisecond || u.Resident < 1<<20 || u.Peak < u.Resident/2 || u.Files < 3 || u.Processes != 1 {
-		t.Errorf("Usage: %+v, %v", u, err)
+		t.Errorf("Usage: got %+v, %v, want at least 10 ms, 1 MiB and 3 files, and 1 process", u, err)
 	}
 	p.Close()
 	if u, err := p.Usage(); err == nil {
@@ -243,7 +243,7 @@ func TestParseStat(t *testing.T) {
 	line := "42 (a) b) S 1 40 40 0 -1 4194560 600 0 0 0 7 3 20 10 20 0 5 0 100 200 300"
 	s, state, err := parseStat("42", line)
 	if err != nil || state != "S" || s.group != 40 || s.process != 100*time.Millisecond || s.children != 300*time.Millisecond {
-		t.Errorf("parseStat: %+v, %s, %v", s, state, err)
+		t.Errorf("parseStat: got %+v, %s, %v, want group 40, 100 ms, 300 ms of children, S", s, state, err)
 	}
 	for _, bad := range []string{"", "42 (a", "42 (a) S 1 2", strings.Replace(line, "7 3", "7 x", 1)} {
 		if _, _, err := parseStat("42", bad); err == nil {
@@ -256,9 +256,9 @@ func TestScrub(t *testing.T) {
 	t.Setenv("HOME", "/home/somebody")
 	t.Setenv("TMPDIR", "/var/tmp/here/")
 	if got := Scrub("/home/somebody/x: \x1b[1m/var/tmp/here/y\n"); got != "~/x: .[1m$TMP/y\n" {
-		t.Errorf("Scrub returns %q", got)
+		t.Errorf("Scrub returns %q, want %q", got, "~/x: .[1m$TMP/y\n")
 	}
 	if got := lastBytes("aéé", 3); got != "…é" {
-		t.Errorf("lastBytes returns %q", got)
+		t.Errorf("lastBytes returns %q, want …é", got)
 	}
 }

@@ -48,7 +48,7 @@ func TestSummarize(t *testing.T) {
 	s, err := summarize(file, "cpu.txt", "cpu")
 	if err != nil || s.components["onecall's chain"] != 0.75 || s.components[scheduler] != 0.25 || len(s.heaviest) != 1 ||
 		s.heaviest[0].name != "chain.run" {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("got %+v, %v, want 0.75 in the chain, 0.25 in the scheduler, chain.run heaviest", s, err)
 	}
 	s.title, s.chains = "10 no-ops", 2
 	if text := string(readme([]summary{s})); !strings.Contains(text, "| [10 no-ops](cpu.txt) | 2 µs | 0 % | 25 % | 75 % |") {

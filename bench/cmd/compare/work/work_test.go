@@ -35,7 +35,7 @@ func TestMeasurements(t *testing.T) {
 			}
 			for _, sample := range c.want {
 				if n := len(samples[sample]); n == 0 || strings.HasSuffix(sample, "e-ms") && n != 2 {
-					t.Errorf("%d samples of %s", n, sample)
+					t.Errorf("got %d samples of %s, want at least 1, and 2 if the name ends with e-ms", n, sample)
 				}
 			}
 		})
@@ -96,7 +96,7 @@ func TestServers(t *testing.T) {
 			for range 2 {
 				var l LoadResult
 				if err := answers.Decode(&l); err != nil || l.Failed > 0 || l.Rate <= 0 || l.P50 <= 0 || l.P99 < l.P50 {
-					t.Errorf("round of %s: %+v, %v", target.Tool, l, err)
+					t.Errorf("round of %s: got %+v, %v, want no failure, a rate, and percentiles in order", target.Tool, l, err)
 				}
 			}
 		}

@@ -169,14 +169,14 @@ func TestClientDies(t *testing.T) {
 		return parent.Get("status").Str == "ok"
 	})
 	if parent.Get("key").Str != id {
-		t.Errorf("the recorded end lacks the key of the batch: %.500s", parent.Raw)
+		t.Errorf("the recorded end lacks the key %s of the batch: %.500s", id, parent.Raw)
 	}
 	if _, message, status := s.run(t, "resume", parent.Get("id").Str); status != "2" || !strings.Contains(message, "resume "+id) {
-		t.Errorf("resume of the batch's run: exit %s: %s", status, message)
+		t.Errorf("resume of the batch's run: got exit %s, want 2 and resume %s: %s", status, id, message)
 	}
 	for _, wrong := range [][]string{{"--dry-run"}, {"--assume", "1=applied"}, {"--set", "a=1"}, {"b.jsonl"}} {
 		if out, message, status := s.run(t, append([]string{"resume", id}, wrong...)...); status != "2" || out != "" {
-			t.Errorf("resume with %s: exit %s: %s%s", wrong, status, message, out)
+			t.Errorf("resume with %s: got exit %s, want 2 and no output: %s%s", wrong, status, message, out)
 		}
 	}
 	for range 2 { // the second time nothing is left to do
@@ -188,11 +188,11 @@ func TestClientDies(t *testing.T) {
 	listed, _, _ := s.run(t, "runs", "--json")
 	if n := gjson.Get(listed, "runs.#").Int(); n != 1 || gjson.Get(listed, "runs.0.status").Str != "ok" ||
 		gjson.Get(listed, "runs.0.parts.ok").Int() != int64(len(ids)) {
-		t.Errorf("runs lists %.500s", listed)
+		t.Errorf("runs lists %.500s, want one run with %d ok parts", listed, len(ids))
 	}
 	if _, message, status := s.run(t, "resume", "batch-261123000000-nosuchbatch0"); status != "2" ||
 		!strings.Contains(message, "there is no batch") {
-		t.Errorf("resume of an unknown batch: exit %s: %s", status, message)
+		t.Errorf(`resume of an unknown batch: got exit %s, want 2 and "there is no batch": %s`, status, message)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	// The only slot of the only worker is free.
 	clitest.Write(t, s.home, "read.json", `{"steps":[{"fn":"http.read","args":{"id":"x"}}]}`)
 	if out, message, status := s.run(t, "run", "--durable", "read.json"); status != "0" {
-		t.Errorf("a chain run while another waits: exit %s: %s%s", status, out, message)
+		t.Errorf("a chain run while another waits: got exit %s, want 0: %s%s", status, out, message)
 	}
 	client.kill()
 	s.workers[0].kill()
@@ -254,11 +254,11 @@ func TestApprovalOverRestarts(t *testing.T) {
 	s.temporalServer.start(t)
 	s.startWorker(t, "--jobs", "1")
 	if out, message, status := s.run(t, "approve", run); status != "0" || !strings.Contains(message, "its workers go on with it") {
-		t.Errorf("approve: exit %s: %s%s", status, out, message)
+		t.Errorf("approve: got exit %s, want 0, and workers that go on: %s%s", status, out, message)
 	}
 	answers, message, status := s.run(t, "resume", client.batch())
 	if ok := s.checkAnswers(t, ids, answers); ok != 1 || status != "0" {
-		t.Errorf("resume after the approval: exit %s: %s%s", status, answers, message)
+		t.Errorf("resume after the approval: got exit %s, %d ok, want 0 and 1: %s%s", status, ok, answers, message)
 	}
 	s.record(t, "approved", client.batch())
 }
@@ -295,7 +295,7 @@ func TestPoison(t *testing.T) {
 	s.poison(nil)
 	answers, message, status = s.run(t, "resume", batchID.FindString(message))
 	if strings.Count(answers, `"ok":true`) != 3 || status != "0" {
-		t.Errorf("resume: exit %s: %s%s", status, answers, message)
+		t.Errorf("resume: got exit %s, want 0 and 3 ok: %s%s", status, answers, message)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestResumeSingleChain(t *testing.T) {
 		for range 2 { // the second time it is done
 			out, message, status = s.run(t, "resume", id)
 			if status != "0" || !gjson.Get(out, "ok").Bool() || strings.Contains(message, "could not") || s.writes(name) != 1 {
-				t.Errorf("%s: resume: exit %s, %d writes: %s%s", name, status, s.writes(name), out, message)
+				t.Errorf("%s: resume: got exit %s, %d writes, want 0, 1 and ok: %s%s", name, status, s.writes(name), out, message)
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestLostResults(t *testing.T) {
 	}
 	resumed, message, status := s.run(t, "resume", client.batch())
 	if strings.Count(resumed, `"ok":true`) != len(ids)+1 || status != "0" || s.writes(ids[3]) != 1 {
-		t.Errorf("resume: exit %s: %s%s", status, resumed, message)
+		t.Errorf("resume: got exit %s, %d writes, want 0, 1 and %d ok: %s%s", status, s.writes(ids[3]), len(ids)+1, resumed, message)
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *stack) timeCommand(b *testing.B, args ...string) time.Duration {
 	b.Helper()
 	began := time.Now()
 	if out, message, status := s.run(b, args...); status != "0" {
-		b.Fatalf("%v: exit %s: %.300s%.300s", args, status, out, message)
+		b.Fatalf("%v: got exit %s, want 0: %.300s%.300s", args, status, out, message)
 	}
 	return time.Since(began)
 }

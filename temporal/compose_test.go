@@ -56,7 +56,7 @@ func TestComposeServices(t *testing.T) {
 	}
 	if names := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(names, []string{"client", "postgres", "redis", "temporal",
 		"worker"}) {
-		t.Fatalf("unexpected services: %q", names)
+		t.Fatalf("got services %q, want client, postgres, redis, temporal and worker", names)
 	}
 	for name, service := range project.Services {
 		for _, port := range service.Ports {
@@ -67,7 +67,8 @@ func TestComposeServices(t *testing.T) {
 		if thirdParty[name] != "" {
 			if _, tag, _ := strings.Cut(service.Image, ":"); tag == "" || tag == "latest" || service.HealthCheck == nil ||
 				len(service.Volumes) != 1 {
-				t.Errorf("%s: no version, health check or single volume: %s, %v, %v", name, service.Image, service.HealthCheck, service.Volumes)
+				t.Errorf("%s: got image %s, health check %v, volumes %v, want a version, a check and 1",
+					name, service.Image, service.HealthCheck, service.Volumes)
 			}
 			continue
 		}
@@ -77,15 +78,15 @@ func TestComposeServices(t *testing.T) {
 			}
 		}
 		if !service.ReadOnly || !slices.Equal(service.CapDrop, []string{"ALL"}) {
-			t.Errorf("%s: not read-only, or has capabilities", name)
+			t.Errorf("%s: got read-only %t, dropped %v, want true and ALL", name, service.ReadOnly, service.CapDrop)
 		}
 		for _, volume := range service.Volumes {
 			if _, err := os.Stat(volume.Source); err != nil || !volume.ReadOnly {
-				t.Errorf("%s: volume missing or writable: %+v: %v", name, volume, err)
+				t.Errorf("%s: got volume %+v, %v, want an existing one, read-only", name, volume, err)
 			}
 		}
 		if file, err := os.Stat(filepath.Join(service.Build.Context, service.Build.Dockerfile)); err != nil || file.IsDir() {
-			t.Errorf("%s: no container file: %v", name, err)
+			t.Errorf("%s: got error %v, want a container file", name, err)
 		}
 	}
 }
@@ -127,14 +128,14 @@ func TestCompose(t *testing.T) {
 	}
 	answers, message, status := s.run(t, "run", "--durable", "squares.jsonl")
 	if got := regexp.MustCompile(`"result":(\d+)`).FindAllString(answers, -1); status != "0" || len(got) != 3 || got[2] != `"result":81` {
-		t.Errorf("run: exit %s: %s: %s", status, answers, message)
+		t.Errorf("run: got exit %s, want 0 and the results of 3 squares, 81 last: %s: %s", status, answers, message)
 	}
 	listed, message, status := s.run(t, "runs", "--json")
 	if gjson.Get(listed, "runs.0.parts.ok").Int() != 3 {
-		t.Errorf("runs: exit %s: %s: %s", status, listed, message)
+		t.Errorf("runs: got exit %s, want 3 ok parts: %s: %s", status, listed, message)
 	}
 	if files, err := os.ReadDir(etc); err != nil || len(files) > 0 {
-		t.Errorf("the client or a worker wrote files: %v (%v)", files, err)
+		t.Errorf("got files %v of the client or a worker (%v), want none", files, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestNullKey(t *testing.T) {
 	})
 	clitest.Write(t, s.home, "n.jsonl", writeThenPoison("w", `,"key":null`))
 	if out, message, status := s.run(t, "run", "--durable", "n.jsonl"); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
+		t.Errorf("got exit %s, %d writes, want 0 and 1: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestOtherConfiguration(t *testing.T) {
 	s.poison(nil)
 	id := batchID.FindString(message)
 	if _, message, status := s.run(t, "resume", id, "--config", "b.yaml"); status != "2" || !strings.Contains(message, "a.yaml") {
-		t.Errorf("resume with another configuration: exit %s: %s", status, message)
+		t.Errorf("resume with another configuration: got exit %s, want 2 and the name a.yaml: %s", status, message)
 	}
 	if out, message, status := s.run(t, "resume", id, "--config", "a.yaml"); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
+		t.Errorf("got exit %s, %d writes, want 0 and 1: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestTerminated(t *testing.T) {
 	<-c.ended
 	close(release)
 	if out, message, status := s.run(t, "resume", id); status != "0" || s.writes("w") != 1 {
-		t.Errorf("exit %s, %d writes: %s%s", status, s.writes("w"), out, message)
+		t.Errorf("got exit %s, %d writes, want 0 and 1: %s%s", status, s.writes("w"), out, message)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestResumeLine(t *testing.T) {
 	}
 	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the refused line has no run
 	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
-		t.Errorf("runs lists %s", listed)
+		t.Errorf("runs lists %s, want not_supported, and 1 ok of 2 parts", listed)
 	}
 }
 

@@ -64,10 +64,10 @@ func TestPauses(t *testing.T) {
 	_ = c.cmd.Process.Signal(os.Interrupt)
 	<-c.ended
 	if a := c.stdout.String(); gjson.Get(a, "error.code").Str != "cancelled" || !strings.Contains(a, "pauses until") {
-		t.Errorf("answer of a chain cancelled during its pause: %s%s", a, &c.stderr)
+		t.Errorf("a chain cancelled during its pause: got %s, want cancelled with the end of the pause: %s", a, &c.stderr)
 	}
 	if answers, message, status := s.run(t, "resume", c.batch()); status != "0" || s.checkAnswers(t, ids[5:], answers) != 1 {
-		t.Errorf("resume: exit %s: %s%s", status, answers, message)
+		t.Errorf("resume: got exit %s, want 0 and 1 ok: %s%s", status, answers, message)
 	}
 	for _, id := range ids {
 		if n := s.polls(id); n != 2 {

@@ -23,7 +23,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
 	if err != nil || len(files) < 5 {
-		t.Fatalf("too few histories: %d: %v", len(files), err)
+		t.Fatalf("got %d histories, want at least 5: %v", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

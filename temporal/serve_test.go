@@ -136,7 +136,7 @@ func TestServedRuns(t *testing.T) {
 	begun := first.ask(t, "ann", "chain", chain)
 	run := begun.Get("run").Str
 	if begun.Get("status").Str != "running" || run == "" {
-		t.Fatal(begun)
+		t.Fatalf("got %s, want running with an id of the run", begun)
 	}
 	<-reached
 	first.kill()
@@ -149,7 +149,7 @@ func TestServedRuns(t *testing.T) {
 	s.startWorker(t)
 	report, answer := second.awaitEnd(t, "ann", run)
 	if report.Get("status").Str != "ok" || answer.Get("result").Str != "after" || answer.Get("steps.0.status").Str != "reused" {
-		t.Errorf("after the restarts: %s: %s", report, answer)
+		t.Errorf(`after the restarts: got %s: %s, want ok, the result "after" and a reused step`, report, answer)
 	}
 	if s.writes("before") != 1 || s.writes("after") != 1 {
 		t.Errorf("%d and %d writes, want 1 each", s.writes("before"), s.writes("after"))
@@ -171,7 +171,7 @@ func TestServedRights(t *testing.T) {
 	server := s.serve(t)
 	write := `{"steps":[{"fn":"http.write","args":{"id":"bob"}}],"async":true}`
 	if answer := server.ask(t, "bob", "chain", write); answer.Get("error.faults.0.code").Str != "unknown_function" {
-		t.Errorf("the server accepts the write of a caller that may only read: %s", answer)
+		t.Errorf("the write of a caller that may only read: got %s, want unknown_function", answer)
 	}
 	// What bob began waits for a worker, whose configuration lets him read less than the server's.
 	begun := server.ask(t, "bob", "chain", `{"steps":[{"fn":"http.read","args":{"id":"a"}}],"async":true}`)
@@ -180,7 +180,7 @@ func TestServedRights(t *testing.T) {
 	s.startWorker(t)
 	report, answer := server.awaitEnd(t, "bob", begun.Get("run").Str)
 	if report.Get("status").Str != "failed" || answer.Get("error.faults.0.code").Str != "unknown_function" {
-		t.Errorf("the worker exceeds the rights of the caller: %s: %s", report, answer)
+		t.Errorf("the rights of the caller in the worker: got %s: %s, want unknown_function", report, answer)
 	}
 }
 
@@ -193,14 +193,14 @@ func TestServedApproval(t *testing.T) {
 	begun := server.ask(t, "ann", "chain", `{"steps":[{"fn":"http.write","args":{"id":"a"}}],"async":true,"key":"monday"}`)
 	report, answer := server.awaitEnd(t, "ann", begun.Get("run").Str)
 	if report.Get("status").Str != "waiting" || answer.Get("error.code").Str != "approval_required" || s.writes("a") != 0 {
-		t.Fatalf("the run does not wait for approval: %s: %s", report, answer)
+		t.Fatalf("got %s: %s, want waiting, approval_required and no write", report, answer)
 	}
 	approved := server.ask(t, "ann", "chain", `{"resume":"`+answer.Get("resume").Str+`","approve":"`+answer.Get("approve").Str+`"}`)
 	if approved.Get("run").Str != begun.Get("run").Str {
 		t.Errorf("approve begins %s, want it to continue %s", approved, begun)
 	}
 	if report, answer = server.awaitEnd(t, "ann", approved.Get("run").Str); report.Get("status").Str != "ok" || s.writes("a") != 1 {
-		t.Errorf("after the approval: %d writes: %s: %s", s.writes("a"), report, answer)
+		t.Errorf("after the approval: got %d writes, want 1 and ok: %s: %s", s.writes("a"), report, answer)
 	}
 	other := server.ask(t, "bob", "chain", `{"steps":[{"expr":"1"}],"async":true,"key":"monday"}`)
 	if other.Get("run").Str == approved.Get("run").Str {

@@ -128,7 +128,7 @@ func TestWorkerMetrics(t *testing.T) {
 	ids := s.batch(t, "b", 3)
 	answers, message, status := s.run(t, "run", "--durable", "b.jsonl")
 	if s.checkAnswers(t, ids, answers); status != "0" {
-		t.Fatalf("exit %s: %s", status, message)
+		t.Fatalf("got exit %s, want 0: %s", status, message)
 	}
 	address := regexp.MustCompile(`http://[0-9.:]+`).FindString(w.log.String())
 	get := func(path string) string {
@@ -139,7 +139,7 @@ func TestWorkerMetrics(t *testing.T) {
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
 		if err != nil || response.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s, %v: %s", path, response.Status, err, text)
+			t.Errorf("%s: got status %s, %v, want 200: %s", path, response.Status, err, text)
 		}
 		return string(text)
 	}
@@ -182,7 +182,7 @@ func TestSmallBatchIsConcurrent(t *testing.T) {
 	clitest.Write(t, s.home, "together.jsonl", strings.Repeat(`{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n", n))
 	out, message, status := s.run(t, "run", "--durable", "together.jsonl")
 	if status != "0" || strings.Count(out, `"status":"ok"`) != n {
-		t.Errorf("exit %s, %d of %d chains ran at once: %s\n%.2000s", status, arrived.Load(), n, message, out)
+		t.Errorf("got exit %s, %d chains at once, want 0 and %d: %s\n%.2000s", status, arrived.Load(), n, message, out)
 	}
 }
 
@@ -211,6 +211,6 @@ func TestHistory(t *testing.T) {
 	}
 	if strings.Contains(text, "hunter2") || strings.Contains(text, "http.") || !strings.Contains(text, `"file.jsonl"`) ||
 		!strings.Contains(text, `"OK":1`) {
-		t.Errorf("the history shows a function, an argument or a result, or lacks the name of the file: %s", text)
+		t.Errorf("got history %s, want the name of the file and OK, without functions, arguments and results", text)
 	}
 }

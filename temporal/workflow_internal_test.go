@@ -133,7 +133,7 @@ func (p *fakeWorkers) runBatch(t *rapid.T, in input, b bounds, prepare func(*tes
 				t.Fatal(err)
 			}
 			if len(in.Waits) >= b.maxWaits+b.maxActive*maxChains {
-				t.Errorf("%d chains wait, more than allowed by %+v", len(in.Waits), b)
+				t.Errorf("%d chains wait, want fewer than %d", len(in.Waits), b.maxWaits+b.maxActive*maxChains)
 			}
 			continue
 		}
@@ -301,7 +301,7 @@ func TestPausesEnd(t *testing.T) {
 	env.RegisterDelayedCallback(func() {
 		var p durable.Progress
 		if value, err := env.QueryWorkflow(progressQuery); err != nil || value.Get(&p) != nil || p.Waits != 0 || p.Ended != 0 {
-			t.Errorf("progress during the pauses: %v: %+v", err, p)
+			t.Errorf("progress during the pauses: got %+v, %v, want 0 waits and 0 ended", p, err)
 		}
 	}, 30*time.Minute)
 	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1, 1, 1, 1, 1, 1}}})
@@ -344,7 +344,7 @@ func TestCancelledBatch(t *testing.T) {
 	env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: chunks}})
 	cancelled := new(temporal.CanceledError)
 	if err := env.GetWorkflowError(); !errors.As(err, &cancelled) {
-		t.Fatal(err)
+		t.Fatalf("got error %v, want the workflow cancelled", err)
 	}
 	var got durable.Progress
 	if err := cancelled.Details(&got); err != nil {

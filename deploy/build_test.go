@@ -54,7 +54,7 @@ func buildBinary(t *testing.T, file, name string) (binary string) {
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH="+runtime.GOARCH, "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", build, err, out)
+		t.Fatalf("%s: got error %v, want none: %s", build, err, out)
 	}
 	program, err := elf.Open(binary)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestUnit(t *testing.T) {
 	t.Parallel()
 	out, err := analyze(t, "verify", "--man=no", writeUnit(t))
 	if err != nil || strings.Contains(out, "onecall.service") {
-		t.Errorf("systemd-analyze verify: %v: %s", err, out)
+		t.Errorf("systemd-analyze verify: got error %v, want none, and nothing about onecall.service: %s", err, out)
 	}
 }
 
@@ -68,11 +68,11 @@ func TestUnitIsHardened(t *testing.T) {
 	}
 	match := exposure.FindStringSubmatch(out)
 	if match == nil {
-		t.Fatalf("systemd-analyze security: %v: %s", err, out)
+		t.Fatalf("systemd-analyze security: got no exposure, %v: %s", err, out)
 	}
 	level, err := strconv.ParseFloat(match[1], 64)
 	if t.Logf("exposure %s", match[1]); err != nil || level > maxExposure {
-		t.Errorf("the exposure is %s, above %v:\n%s", match[1], maxExposure, out)
+		t.Errorf("the exposure is %s, want at most %v:\n%s", match[1], maxExposure, out)
 	}
 }
 

@@ -84,18 +84,18 @@ func TestClaudePlugin(t *testing.T) {
 	portable := readObject(t, "plugin/plugin.json")
 	for _, key := range []string{"name", "description", "author", "license"} {
 		if got, want := encode(t, manifest[key]), encode(t, portable[key]); got != want {
-			t.Errorf("the %s for Claude Code is %s, for other hosts %s", key, got, want)
+			t.Errorf("%s: got %s for Claude Code, want %s as for other hosts", key, got, want)
 		}
 	}
 	if listed["name"] != manifest["name"] {
-		t.Errorf("the marketplace lists the plugin %v, but its name is %v", listed["name"], manifest["name"])
+		t.Errorf("the marketplace lists the plugin %v, want %v", listed["name"], manifest["name"])
 	}
 	entry := maps.Clone(manifest["mcpServers"].(map[string]any)["onecall"].(map[string]any))
 	delete(entry, "alwaysLoad") // only Claude Code knows it
 	entry["type"] = "stdio"
 	portableEntry := readObject(t, "plugin/mcp.json")["mcpServers"].(map[string]any)["onecall"]
 	if encode(t, entry) != encode(t, portableEntry) {
-		t.Errorf("Claude Code starts %v, other hosts %v", entry, portableEntry)
+		t.Errorf("Claude Code starts %v, want %v as other hosts", entry, portableEntry)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestPluginHook(t *testing.T) {
 		}
 		command := hook["hooks"].([]any)[0].(map[string]any)["command"]
 		if started := entry.(map[string]any)["command"]; command != started.(string)+" hook" {
-			t.Errorf("the hook runs %v, but the server is started with %v", command, started)
+			t.Errorf("the hook runs %v, want %v hook, as the server is started", command, started)
 		}
 	}
 	if matcher.MatchString("mcp__github__chain") {
@@ -146,7 +146,7 @@ func TestPluginSkill(t *testing.T) {
 	}
 	checkMembers(t, "SKILL.md", fields, []string{"name", "description"}, []string{"license", "compatibility", "metadata", "allowed-tools"})
 	if name := fields["name"]; name != filepath.Base(filepath.Dir(skills[0])) {
-		t.Errorf("the name of the skill is %v, but its file is %s", name, skills[0])
+		t.Errorf("the name of the skill is %v, want that of its folder, %s", name, filepath.Base(filepath.Dir(skills[0])))
 	}
 	if n := utf8.RuneCountInString(fields["description"].(string)); n > 1024 {
 		t.Errorf("the description has %d characters, want at most 1024", n)

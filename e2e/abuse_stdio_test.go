@@ -50,7 +50,7 @@ func startStdioServer(t *testing.T, config string, args ...string) *stdioServer 
 	t.Cleanup(func() { p.finish(t) })
 	p.write(t, initialize)
 	if m := p.read(t); m.Get("result.protocolVersion").String() != statefulVersion {
-		t.Fatalf("initialize: %s", m.Raw)
+		t.Fatalf("initialize: got %s, want version %s", m.Raw, statefulVersion)
 	}
 	p.write(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return p
@@ -158,10 +158,10 @@ func TestStdioAbuse(t *testing.T) {
 			p.write(t, c.line)
 			for _, m := range p.checkServes(t) {
 				if id := m.Get("id"); m.Get("result").Exists() && gjson.Get(c.line, "id").Raw != id.Raw {
-					t.Errorf("the answer has the wrong id: %.500s", m.Raw)
+					t.Errorf("got the answer %.500s, want the id of the request", m.Raw)
 				}
 				if e := m.Get("error"); e.Exists() && (e.Get("code").Type != gjson.Number || e.Get("message").String() == "") {
-					t.Errorf("an error without code or message: %.500s", m.Raw)
+					t.Errorf("got the error %.500s, want a code and a message", m.Raw)
 				}
 			}
 		})

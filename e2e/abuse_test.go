@@ -92,7 +92,7 @@ func wantRefused(t *testing.T, r *reply) {
 		return
 	}
 	if r.status < 400 || r.status > 499 {
-		t.Errorf("the request was not refused: %d %.500s", r.status, r.body)
+		t.Errorf("the request was answered %d %.500s, want an error or a status 4xx", r.status, r.body)
 	}
 }
 
@@ -253,7 +253,7 @@ func largeBodies(t *testing.T, a *abusedServer) {
 		args := map[string]any{"lite": true, "description": strings.Repeat("x", maxBytes-2000),
 			"steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1"}}}}
 		if text, failed := w.tool(t, "chain", args); failed || text != "1" {
-			t.Errorf("a request below the maximum size: %.300s", text)
+			t.Errorf("a request below the maximum size: got %.300s, want 1", text)
 		}
 	})
 }

@@ -279,7 +279,7 @@ func (s *suite) compare(t *testing.T, upstream string, bare *checks, surface str
 			messages := strings.Join(failed[id], "\n\t")
 			switch e, _ := b.find(s.name, id); {
 			case e == nil:
-				t.Errorf("%s: %s", id, messages)
+				t.Errorf("%s fails, want it to pass: %s", id, messages)
 			case !allMatch(t, e.Message, failed[id]):
 				t.Errorf("%s: the messages do not match %q of the baseline: %s", id, e.Message, messages)
 			}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -42,7 +41,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		if labels, ok := documented[name]; !ok || labels != served[name] {
-			t.Errorf("%s: labels in the table {%s} (listed: %v), labels of the server {%s}", name, labels, ok, served[name])
+			t.Errorf("%s: the table has the labels {%s} (listed: %v), want {%s} of the server", name, labels, ok, served[name])
 		}
 		delete(documented, name)
 	}
@@ -58,7 +57,7 @@ func busyMetrics(t *testing.T) string {
 	w := stateful(t, s.url)
 	large := map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "1..20000"}}
 	if text, failed := w.tool(t, "chain", map[string]any{"steps": []any{large}}); failed || !strings.Contains(text, "continuation_token") {
-		t.Fatalf("the answer to a large result is not a probe: %s", text)
+		t.Fatalf("the answer to a large result is %s, want a probe", text)
 	}
 	if r := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil),
 		func(r *http.Request) { r.Host = "evil.example" }); r.status != http.StatusForbidden {
@@ -66,7 +65,7 @@ func busyMetrics(t *testing.T) string {
 	}
 	code, page := s.statusOf(t, "/metrics", "")
 	if code != http.StatusOK {
-		t.Fatalf("/metrics: %d %s", code, page)
+		t.Fatalf("/metrics: got %d, want 200: %s", code, page)
 	}
 	return page
 }
@@ -86,7 +85,7 @@ func metricsOf(t *testing.T, page string) map[string]string {
 		labelNames := strings.Split(joinSorted(labelName.FindAllStringSubmatch(match[3], -1)), " ")
 		labelNames = slices.DeleteFunc(labelNames, func(label string) bool { return histogram[name] && label == "le" })
 		if before, ok := labels[name]; ok && before != strings.Join(labelNames, " ") {
-			t.Error(fmt.Errorf("%s has the labels %v and %v", name, before, labelNames))
+			t.Errorf("%s has the labels %v and %v, want the same", name, before, labelNames)
 		}
 		labels[name] = strings.Join(labelNames, " ")
 	}

@@ -162,7 +162,7 @@ func (d *documentRun) killLeftovers(t *testing.T) {
 	for word := range strings.FieldsSeq(string(text)) {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
-			t.Errorf("not a process id: %q", word)
+			t.Errorf("got %q, want the id of a process", word)
 			continue
 		}
 		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))

@@ -233,7 +233,7 @@ func runCommand(t *testing.T, d *documentRun, command, want string) {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(want, "\n")), "…", "(?s:.*?)")
 	pattern = betweenColumns.ReplaceAllString(pattern, "$1  +")
 	if !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
-		t.Errorf("$ %s\nprinted\n%s\nthe document shows\n%s", command, got, want)
+		t.Errorf("$ %s\nprinted\n%s\nwant, as in the document\n%s", command, got, want)
 	}
 }
 

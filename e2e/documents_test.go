@@ -83,30 +83,30 @@ func TestDocumentByURL(t *testing.T) {
 	}
 	source := tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || source.Get("functions").Int() != 0 || source.Get("error").Str == "" {
-		t.Errorf("before the service starts: %s", source.Raw)
+		t.Errorf("before the service starts: got %s, want retrying with an error and no functions", source.Raw)
 	}
 	if answer, err := clitest.Command(t, folder, "run", chain).Output(); clitest.ExitCode(err) != "5" ||
 		!strings.Contains(string(answer), `"unavailable"`) {
-		t.Errorf("run before the service starts: %s, %v", answer, err)
+		t.Errorf("run before the service starts: got %s, %v, want unavailable and exit status 5", answer, err)
 	}
 	d.listen(t)
 	list := tools("0")
 	if source = list.Get(`sources.#(name=="stock")`); source.Get("state").Str != "ready" || source.Get("functions").Int() != 1 ||
 		source.Get("error").Exists() {
-		t.Errorf("after the service started: %s", source.Raw)
+		t.Errorf("after the service started: got %s, want ready with 1 function and no error", source.Raw)
 	}
 	if !list.Get(`functions.#(name=="stock.item.list")`).Exists() {
 		t.Errorf("functions %s, want stock.item.list among them", list.Get("functions.#.name"))
 	}
 	for _, args := range [][]string{{"call", "--lite", "stock.item.list"}, {"run", chain}} {
 		if answer, err := clitest.Command(t, folder, args...).Output(); err != nil || strings.TrimSpace(string(answer)) != `{"path":"/items"}` {
-			t.Errorf("%q: %s, %v", args, answer, err)
+			t.Errorf("%q: got %s, %v, want the path /items", args, answer, err)
 		}
 	}
 	d.noun.Store("")
 	source = tools("5").Get(`sources.#(name=="stock")`)
 	if source.Get("state").Str != "retrying" || !strings.Contains(source.Get("error").Str, "404") {
-		t.Errorf("without the document: %s", source.Raw)
+		t.Errorf("without the document: got %s, want retrying because of 404", source.Raw)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestFlatByCapabilities(t *testing.T) {
 	const needsSampling, needsElicitation = "trigger-sampling-request", "trigger-elicitation-request"
 	bare, bareTools := tools(&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	if slices.Contains(bareTools, needsSampling) || slices.Contains(bareTools, needsElicitation) || !slices.Contains(bareTools, "echo") {
-		t.Errorf("a client without capabilities sees %v", bareTools)
+		t.Errorf("a client without capabilities sees %v, want echo, and no tool that needs them", bareTools)
 	}
 	if _, err := bare.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling}); err == nil ||
 		!strings.Contains(err.Error(), "unknown tool") {
@@ -67,11 +67,11 @@ func TestFlatByCapabilities(t *testing.T) {
 		return &sdk.CreateMessageResult{Role: "assistant", Model: "m", Content: &sdk.TextContent{Text: "sampled it"}}, nil
 	}})
 	if !slices.Contains(samplingTools, needsSampling) || slices.Contains(samplingTools, needsElicitation) {
-		t.Errorf("a client that supports sampling sees %v", samplingTools)
+		t.Errorf("a client that supports sampling sees %v, want %s, and not %s", samplingTools, needsSampling, needsElicitation)
 	}
 	answer, err := sampling.CallTool(t.Context(), &sdk.CallToolParams{Name: needsSampling,
 		Arguments: map[string]any{"prompt": "say it", "maxTokens": 10}})
 	if err != nil || answer.IsError || !strings.Contains(answer.Content[0].(*sdk.TextContent).Text, "sampled it") {
-		t.Errorf("sampling: %+v, %v", answer, err)
+		t.Errorf(`sampling: got %+v, %v, want "sampled it"`, answer, err)
 	}
 }

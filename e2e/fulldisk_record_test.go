@@ -37,7 +37,7 @@ func TestRecordingOnFullDisk(t *testing.T) {
 	out, err := run.Output()
 	if string(out) != "2\n" || clitest.ExitCode(err) != "1" ||
 		!strings.Contains(stderr.String(), "unavailable: run.jsonl does not hold all calls") {
-		t.Errorf("run: stdout %s, %v, stderr %s", out, err, stderr.String())
+		t.Errorf("run: got stdout %s, %v, stderr %s, want 2, exit status 1 and unavailable", out, err, stderr.String())
 	}
 	checkRecording(t, filepath.Join(folder, "run.jsonl"), `{"gap":1}`)
 
@@ -69,7 +69,7 @@ func TestRecordingOnFullDisk(t *testing.T) {
 		t.Errorf("logged %s, want an ERROR", log.Text())
 	}
 	if page := get(t, address+"/readyz"); strings.Contains(page, "the recording") { // the line that marks the gap fits
-		t.Errorf("/readyz: %s", page)
+		t.Errorf("/readyz: got %s, want it without the recording", page)
 	}
 	if page := get(t, address+"/metrics"); !strings.Contains(page, "onecall_recording_lines_lost_total 1") {
 		t.Errorf("/metrics lacks the lost line: %s", page)
@@ -83,7 +83,7 @@ func TestRecordingOnFullDisk(t *testing.T) {
 	_, _ = io.Copy(io.Discard, answers)
 	_, _ = io.Copy(io.Discard, logged)
 	if err := serve.Wait(); err != nil {
-		t.Errorf("serve: %v", err)
+		t.Errorf("serve: got %v, want exit status 0", err)
 	}
 	checkRecording(t, filepath.Join(folder, "serve.jsonl"), `{"gap":1}`)
 }

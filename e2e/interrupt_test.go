@@ -64,7 +64,7 @@ func TestInterruptedBatch(t *testing.T) {
 			}
 			for line := range strings.Lines(string(rest)) {
 				if !json.Valid([]byte(line)) {
-					t.Errorf("not JSON: %q", line)
+					t.Errorf("the line %q is not JSON", line)
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func TestInterruptedOutFile(t *testing.T) {
 		t.Errorf("exit status %s, want 130", got)
 	}
 	if text, err := os.ReadFile(out); string(text) != "before\n" || err != nil {
-		t.Errorf("the output file changed to %q, %v", text, err)
+		t.Errorf("the output file has %q, %v, want before, unchanged", text, err)
 	}
 	answers, err := os.ReadFile(out + ".partial")
 	if err != nil || !bytes.HasPrefix(answers, []byte(`{"chain":"f.jsonl:1","ok":true`)) || !bytes.HasSuffix(answers, []byte("\n")) {

@@ -129,7 +129,7 @@ func TestRealSources(t *testing.T) {
 	for _, fn := range list.Functions {
 		count[fn.Source]++
 		if !strings.HasPrefix(fn.Signature, fn.Name+"(") || fn.Tokens == 0 || fn.Effect == "" || fn.Tier == "" {
-			t.Errorf("incomplete function %+v", fn)
+			t.Errorf("got function %+v, want a signature, tokens, an effect and a tier", fn)
 		}
 	}
 	for _, s := range list.Sources {
@@ -238,7 +238,7 @@ func BenchmarkStart(b *testing.B) {
 		}
 		for _, s := range list.Sources {
 			if s.State != "ready" {
-				b.Errorf("source %+v is not ready", s)
+				b.Errorf("got source %+v, want ready", s)
 			}
 		}
 		b.ReportMetric(time.Since(started).Seconds(), "s/start")

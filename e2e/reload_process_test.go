@@ -73,7 +73,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 		return openFiles() <= files+4 && len(children(t, s.cmd.Process.Pid)) == processes // connections open and close
 	}, s.stderr)
 	if pid := children(t, s.cmd.Process.Pid)["stays.own.yaml"]; pid != staysPID {
-		t.Errorf("the unchanged upstream was restarted: process %d, then %d", staysPID, pid)
+		t.Errorf("the unchanged upstream has process %d, want %d: it was restarted", pid, staysPID)
 	}
 	t.Logf("%d files after 1 reload, %d after %d", files, openFiles(), rounds)
 	after, dump := s.goroutines(t)
@@ -81,7 +81,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	ready(fresh)
 	before, _ := fresh.goroutines(t)
 	if t.Logf("%d goroutines after %d reloads, %d in a new server", after, rounds, before); after > before+12 {
-		t.Errorf("goroutines leaked:\n%s", lastLines(dump, 400))
+		t.Errorf("got %d goroutines, want at most %d:\n%s", after, before+12, lastLines(dump, 400))
 	}
 }
 
@@ -176,14 +176,14 @@ func TestReloadKeepsResults(t *testing.T) {
 			"args": map[string]any{"expression": fmt.Sprintf("map(1..70000, # + %d)", 100000*n)}}}})
 		token := gjson.Get(text, "continuation_token").Str
 		if token == "" {
-			t.Fatalf("no continuation token: %s", text)
+			t.Fatalf("got %s, want a continuation_token", text)
 		}
 		return token
 	}
 	readable := func(token string, n int) bool {
 		text, failed := w.tool(t, "chain", map[string]any{"continuation_token": token, "mode": "query", "query": "$result[0]"})
 		if code := gjson.Get(text, "error.code").Str; failed && code != "token_expired" {
-			t.Fatalf("result %d: %s", n, text)
+			t.Fatalf("result %d: got %s, want it, or token_expired", n, text)
 		}
 		return !failed && text == fmt.Sprint(100000*n+1)
 	}

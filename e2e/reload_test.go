@@ -115,7 +115,7 @@ func TestReload(t *testing.T) {
 	m, _ = p.readAnswer(t, `"large"`)
 	token := gjson.Get(m.Get("result.content.0.text").Str, "continuation_token").Str
 	if token == "" {
-		t.Fatalf("the answer to a large result is not a probe: %s", m.Raw)
+		t.Fatalf("the answer to a large result is %s, want a probe", m.Raw)
 	}
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"slow","method":"tools/call","params":{"name":"chain","arguments":{"lite":true,`+
 		`"steps":[{"fn":"http.get","args":{"url":"%[1]s/slow"}},`+
@@ -155,7 +155,7 @@ func TestReload(t *testing.T) {
 	p.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"fetch","method":"tools/call","params":{"name":"chain",`+
 		`"arguments":{"lite":true,"continuation_token":%q,"mode":"paginated","page":2,"page_size":1}}}`, token))
 	if m, _ = p.readAnswer(t, `"fetch"`); gjson.Get(m.Get("result.content.0.text").Str, "items.0.id").Int() != 2 {
-		t.Errorf("page 2 of a result stored before the reload: %s", m.Raw)
+		t.Errorf("page 2 of a result stored before the reload: got %s, want item 2", m.Raw)
 	}
 	p.write(t, p.chainRequest(`"new"`, "x"))
 	if m, _ = p.readAnswer(t, `"new"`); m.Get("result.content.0.text").Str != "2" {
@@ -169,7 +169,7 @@ func TestReload(t *testing.T) {
 
 	during := children(t, p.cmd.Process.Pid)
 	if during["stays.own.yaml"] != before["stays.own.yaml"] || before["stays.own.yaml"] == 0 {
-		t.Errorf("the unchanged upstream was restarted: %v, then %v", before, during)
+		t.Errorf("got processes %v, then %v, want the same for the unchanged upstream", before, during)
 	}
 	if during["goes.own.yaml"] == 0 {
 		t.Errorf("an upstream that a running chain needs has ended: %v", during)
@@ -204,11 +204,11 @@ func TestReloadRefused(t *testing.T) {
 		t.Errorf("the log shows a secret: %s", log)
 	}
 	if started := children(t, p.cmd.Process.Pid); len(started) > 0 {
-		t.Errorf("the refused configuration started %v", started)
+		t.Errorf("the refused configuration started %v, want nothing", started)
 	}
 	p.write(t, p.chainRequest(`"old"`, "x"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "1" {
-		t.Errorf("the old configuration is no longer in use: %s", m.Raw)
+		t.Errorf("got %s, want 1: the old configuration is no longer in use", m.Raw)
 	}
 	time.Sleep(3 * time.Second) // nothing must arrive in this time
 	if n := strings.Count(p.stderr.String(), "unknown_field"); n != 1 {
@@ -253,7 +253,7 @@ func TestReloadLadder(t *testing.T) {
 	waitForLog(t, p.stderr, `onecall.yaml:2:57: bad_request: "fs.lits" names no function`, 1)
 	p.write(t, p.chainRequest(`"old"`, "7"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "7" {
-		t.Errorf("the old configuration is no longer in use: %s", m.Raw)
+		t.Errorf("got %s, want 7: the old configuration is no longer in use", m.Raw)
 	}
 	p.finish(t)
 }

@@ -113,7 +113,7 @@ func makeProbe(t *testing.T, w *rawClient) string {
 	text, failed := w.tool(t, "chain", largeChain)
 	token := gjson.Get(text, "continuation_token").Str
 	if failed || token == "" {
-		t.Fatalf("the answer to a large result is not a probe: %s", text)
+		t.Fatalf("the answer to a large result is %s, want a probe", text)
 	}
 	return token
 }
@@ -127,7 +127,7 @@ func TestRoundRobin(t *testing.T) {
 	token := makeProbe(t, w)
 	for n := range 10 {
 		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d: %s", n+1, text)
+			t.Errorf("page %d: got %s, want item %d", n+1, text, n+1)
 		}
 	}
 	if a, b := r.front.sent[0].Load(), r.front.sent[1].Load(); a < 5 || b < 5 {
@@ -137,7 +137,7 @@ func TestRoundRobin(t *testing.T) {
 	<-r.first.ended
 	for n := range 6 {
 		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d after one server was killed: %s", n+1, text)
+			t.Errorf("page %d after one server was killed: got %s, want item %d", n+1, text, n+1)
 		}
 	}
 	checkServes(t, w)
@@ -159,7 +159,7 @@ func TestReplicaSession(t *testing.T) {
 	}
 	w = anyClient(t, r.second.url, statefulVersion)
 	if text, failed := pageOf(t, w, token, 7); failed || gjson.Get(text, "items.0.id").Int() != 7 || !strings.HasPrefix(w.session, "second-") {
-		t.Errorf("page 7 in the session %s: %s", w.session, text)
+		t.Errorf("page 7 in the session %s: got %s, want item 7 and a session of the second replica", w.session, text)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestRedisRestart(t *testing.T) {
 	})
 	for n := range 4 {
 		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d: %s", n+1, text)
+			t.Errorf("page %d: got %s, want item %d", n+1, text, n+1)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestSlowRedis(t *testing.T) {
 	token := makeProbe(t, w)
 	for n := range 4 {
 		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d: %s", n+1, text)
+			t.Errorf("page %d: got %s, want item %d", n+1, text, n+1)
 		}
 	}
 	checkServes(t, w)

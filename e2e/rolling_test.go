@@ -118,7 +118,7 @@ func TestRollingRestart(t *testing.T) {
 		direct := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
 		wg.Go(func() {
 			if err := call(direct, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
-				t.Error("a call that ran when its server was terminated: ", err)
+				t.Errorf("a call that ran when its server was terminated: got error %v, want none", err)
 			}
 		})
 		await(t, arrived, "a call runs")

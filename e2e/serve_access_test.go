@@ -178,7 +178,7 @@ func TestServeOtherMachinesNeedTokens(t *testing.T) {
 			t.Errorf("%s%v, want exit status 4 and the fault: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {
-			t.Errorf("over stdio, %s%v: %s", text, err, out)
+			t.Errorf("over stdio, %s%v, want exit status 0: %s", text, err, out)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestServeJWT(t *testing.T) {
 	metadata := &rawClient{url: strings.TrimSuffix(s.url, "/mcp") + "/.well-known/oauth-protected-resource/mcp", client: w.client}
 	if got := gjson.ParseBytes(metadata.send(t, http.MethodGet, nil, nil).body); got.Get("resource").String() != audience ||
 		got.Get("authorization_servers.0").String() != issuer || got.Get("scopes_supported.#").Int() != 2 {
-		t.Errorf("wrong metadata: %s", got.Raw)
+		t.Errorf("got metadata %s, want resource %s, server %s and 2 scopes", got.Raw, audience, issuer)
 	}
 	if got := visibleFunctions(t, w.with(sign(audience, "openid onecall.read")), "fs.find", "fs.list"); !slices.Equal(got,
 		[]string{"fs.find"}) {

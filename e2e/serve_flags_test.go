@@ -116,7 +116,7 @@ func TestKeepAlive(t *testing.T) {
 	for range 4 {
 		m := p.read(t)
 		if m.Get("method").String() != "ping" {
-			t.Fatalf("not a ping: %s", m.Raw)
+			t.Fatalf("got %s, want a ping", m.Raw)
 		}
 		p.write(t, `{"jsonrpc":"2.0","id":`+m.Get("id").Raw+`,"result":{}}`)
 	}

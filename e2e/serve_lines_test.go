@@ -67,7 +67,7 @@ func TestUnreadLog(t *testing.T) {
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("/metrics: status %d, %v", response.StatusCode, err)
+		t.Fatalf("/metrics: got status %d, %v, want 200", response.StatusCode, err)
 	}
 	match := regexp.MustCompile(`(?m)^onecall_log_lines_dropped_total ([0-9.e+]+)$`).FindSubmatch(page)
 	if match == nil {

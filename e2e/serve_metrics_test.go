@@ -32,7 +32,7 @@ func TestMetricsOfAlerts(t *testing.T) {
 	w := anyClient(t, s.url, statefulVersion)
 	token := makeProbe(t, w)
 	if text, failed := pageOf(t, w, token, 1); failed {
-		t.Fatalf("page 1: %s", text)
+		t.Fatalf("page 1: got %s, want it without an error", text)
 	}
 	forged := &rawClient{url: s.url, client: httpClient(t)}
 	if r := forged.send(t, http.MethodPost, []byte(`{}`),
@@ -47,7 +47,7 @@ func TestMetricsOfAlerts(t *testing.T) {
 	}
 	for _, operation := range []string{`code="ok",operation="put",store="results"`, `code="ok",operation="get",store="results"`} {
 		if !strings.Contains(page, "onecall_store_operations_total{"+operation+"}") {
-			t.Errorf("the operation is not counted: %s", operation)
+			t.Errorf("the metrics lack the operation %s", operation)
 		}
 	}
 	redis.Kill()
@@ -58,7 +58,7 @@ func TestMetricsOfAlerts(t *testing.T) {
 	waitForLog(t, s.stderr, `msg="a store failed" store=results`, 1)
 	_, page = s.statusOf(t, "/metrics", "")
 	if !regexp.MustCompile(`onecall_store_operations_total\{code="unavailable",operation="\w+",store="results"\}`).MatchString(page) {
-		t.Error("the failure is not counted")
+		t.Error("the metrics lack the failure, which has the code unavailable")
 	}
 	if log := s.stderr.String(); !strings.Contains(log, "at "+redis.Address()+" cannot be reached") ||
 		strings.Count(log, `msg="a store failed" store=results`) > 1+int(clitest.TooLong/(10*time.Second)) {

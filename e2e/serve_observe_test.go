@@ -113,7 +113,7 @@ func TestReady(t *testing.T) {
 			main := &rawClient{url: strings.TrimSuffix(s.url, "/mcp") + "/readyz", client: httpClient(t)}
 			if r := main.send(t, http.MethodGet, nil, nil); (r.status == http.StatusOK) != (test.want == "") ||
 				strings.Contains(string(r.body), "store") || strings.Contains(string(r.body), "journal") {
-				t.Errorf("/readyz at the address of /mcp: %d %s", r.status, r.body)
+				t.Errorf("/readyz at the address of /mcp: got %d %s, want ready: %t, without the names of stores", r.status, r.body, test.want == "")
 			}
 			if log := s.stderr.String(); strings.Contains(log, "hunter2") {
 				t.Errorf("a password is logged: %s", log)
@@ -138,11 +138,11 @@ func TestLogFormat(t *testing.T) {
 	levels := map[string]string{}
 	for line := range strings.Lines(s.stderr.String()) {
 		if !gjson.Valid(line) || !gjson.Get(line, "time").Exists() {
-			t.Errorf("not a JSON record with a time: %s", line)
+			t.Errorf("got %s, want a JSON record with a time", line)
 		}
 		levels[gjson.Get(line, "msg").String()] = gjson.Get(line, "level").String()
 		if gjson.Get(line, "kind").Exists() && gjson.Get(line, "chain_id").String() == "" {
-			t.Errorf("a request without the id of its chain: %s", line)
+			t.Errorf("got request %s, want the id of its chain", line)
 		}
 	}
 	for text, want := range map[string]string{"listening on": "INFO", "fs.gerp": "WARN"} {

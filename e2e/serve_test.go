@@ -33,7 +33,7 @@ func (p *stdioServer) startShutdown(t *testing.T) {
 			return
 		}
 		if text != "1" {
-			t.Fatalf("a call during the shutdown: %s", m.Raw)
+			t.Fatalf("a call during the shutdown: got %s, want 1 or unavailable", m.Raw)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestServeFinishesCalls(t *testing.T) {
 	close(release)
 	m, _ := p.readAnswer(t, `"slow"`)
 	if got := m.Get("result.content.0.text").String(); got != `{"done":true}` {
-		t.Errorf("the running call was answered %s", m.Raw)
+		t.Errorf("the running call was answered %s, want done", m.Raw)
 	}
 	if got := clitest.ExitCode(p.cmd.Wait()); got != "0" {
 		t.Errorf("exit status %s, want 0: %s", got, p.stderr)

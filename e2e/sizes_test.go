@@ -95,7 +95,7 @@ func TestChainSurfaceSize(t *testing.T) {
 		lists = append(lists, gjson.Get(list, "tools").Raw)
 	}
 	if lists[0] != lists[1] {
-		t.Errorf("the lists differ:\n%s\n%s", lists[0], lists[1])
+		t.Errorf("got lists\n%s\n%s\nwant the same", lists[0], lists[1])
 	}
 }
 
@@ -273,10 +273,10 @@ func TestFleetSize(t *testing.T) {
 			text, failed := w.tool(t, "search", map[string]any{"names": []string{function}, "schema": true})
 			shown := gjson.Get(text, "functions.0")
 			if failed || !sameJSON(shown.Get("inputSchema").Raw, tool.Get("inputSchema").Raw) {
-				t.Errorf("%s: search returned %s, the server lists %s", function, text, tool.Raw)
+				t.Errorf("%s: search returned %s, want the input schema of %s", function, text, tool.Raw)
 			}
 			if outputSchema := tool.Get("outputSchema").Raw; outputSchema != "" && !sameJSON(shown.Get("outputSchema").Raw, outputSchema) {
-				t.Errorf("%s: search returned %s, the server lists the output schema %s", function, text, outputSchema)
+				t.Errorf("%s: search returned %s, want the output schema %s", function, text, outputSchema)
 			}
 		}
 	}
@@ -349,7 +349,7 @@ func TestAnswerSizes(t *testing.T) {
 	text, failed = w.tool(t, "chain", eval(`map(1..5000, ({"id": #, "name": "item " + string(#)}))`))
 	preview := gjson.Get(text, "preview")
 	if failed || !strings.HasPrefix(gjson.Get(text, "continuation_token").String(), "oc1_") || preview.Type != gjson.String {
-		t.Fatalf("the answer to a large result is not a probe: %s", text)
+		t.Fatalf("the answer to a large result is %s, want a probe", text)
 	}
 	s.checkSize(90, strings.Replace(text, preview.Raw, `""`, 1), "a probe without its preview")
 	s.checkSize(200, text, "a probe")
@@ -361,13 +361,13 @@ func TestAnswerSizes(t *testing.T) {
 	request := map[string]any{"lite": true, "steps": []any{map[string]any{"fn": name}}}
 	text, failed = w.tool(t, "chain", request)
 	if failed || gjson.Get(text, "accepted").Int() != 60 {
-		t.Fatalf("a write of 60 objects: %s", text)
+		t.Fatalf("a write of 60 objects: got %s, want 60 accepted", text)
 	}
 	lean := s.checkSize(48, text, "the lean answer to a write of 60 objects")
 	request["verify"] = true
 	text, failed = w.tool(t, "chain", request)
 	if failed || gjson.Get(text, "#").Int() != 60 {
-		t.Fatalf("a write of 60 objects with verify: %s", text)
+		t.Fatalf("a write of 60 objects with verify: got %s, want 60 of them", text)
 	}
 	t.Logf("%5d tokens: the same with verify: %d times as much", s.count(text), s.count(text)/lean)
 }

@@ -47,7 +47,7 @@ func TestSkill(t *testing.T) {
 	for _, block := range blocks {
 		text, failed := w.tool(t, "chain", json.RawMessage(strings.Replace(block[1], "run_…", run, 1)))
 		if want := strings.ReplaceAll(regexp.QuoteMeta(block[2]), "…", "(?s:.*?)"); !regexp.MustCompile("^" + want).MatchString(text) {
-			t.Errorf("%s\nreturned %s\nthe skill shows %s", block[1], text, block[2])
+			t.Errorf("%s\nreturned %s\nwant, as in the skill, %s", block[1], text, block[2])
 		}
 		if resumes := strings.Contains(block[1], "run_…"); resumes && (failed || gjson.Get(text, "steps.0.status").Str != "reused") {
 			t.Errorf("the resume returned %s, want the first step reused", text)

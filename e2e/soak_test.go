@@ -137,7 +137,7 @@ func checkGrowth(t *testing.T, samples map[string][]float64, duration time.Durat
 			maxGrowth += soakClients
 		}
 		if growth > maxGrowth && (name != memoryUsed || !raceEnabled) {
-			t.Errorf("%s grew by %.0f, with a noise of %.0f", name, growth, l.noise)
+			t.Errorf("%s grew by %.0f, want at most %.0f, with a noise of %.0f", name, growth, maxGrowth, l.noise)
 		}
 	}
 }

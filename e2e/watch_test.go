@@ -133,7 +133,7 @@ func (w *measuredServer) waitUntilSettled(t *testing.T, before sample, allowed m
 	if exceeded != heapUsed {
 		_, dump = w.goroutines(t)
 	}
-	t.Fatalf("%s did not return to %.0f: it is %.0f\n%s", exceeded, before[exceeded], now[exceeded], lastLines(dump, 400))
+	t.Fatalf("%s is %.0f, want at most %.0f\n%s", exceeded, now[exceeded], before[exceeded]+allowed[exceeded], lastLines(dump, 400))
 }
 
 // line is the least-squares line through values in the order of time.
@@ -174,9 +174,9 @@ func TestFitLine(t *testing.T) {
 	t.Parallel()
 	rising := fitLine([]float64{1, 2, 3, 4, 5})
 	if rising.mean != 3 || math.Abs(rising.slope-1) > 1e-9 || rising.noise > 1e-9 || math.Abs(rising.growth(5)-4) > 1e-9 {
-		t.Errorf("rising values: %+v", rising)
+		t.Errorf("rising values: got %+v, want mean 3, slope 1, no noise and a growth of 4", rising)
 	}
 	if flat := fitLine([]float64{1, 3, 1, 3, 1}); flat.slope != 0 || flat.noise < 0.9 {
-		t.Errorf("fluctuating values: %+v", flat)
+		t.Errorf("fluctuating values: got %+v, want slope 0 and a noise of at least 0.9", flat)
 	}
 }

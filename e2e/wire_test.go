@@ -146,7 +146,7 @@ func (w *rawClient) call(t testing.TB, method string, params map[string]any) gjs
 	r := w.send(t, http.MethodPost, w.message(t, "1", method, params), nil)
 	result := r.answer().Get("result")
 	if r.status != http.StatusOK || !result.Exists() {
-		t.Fatalf("%s: %d %s", method, r.status, r.body)
+		t.Fatalf("%s: got %d %s, want 200 with a result", method, r.status, r.body)
 	}
 	return result
 }
@@ -156,7 +156,7 @@ func (w *rawClient) tool(t testing.TB, name string, args any) (text string, fail
 	t.Helper()
 	result := w.call(t, "tools/call", map[string]any{"name": name, "arguments": args})
 	if result.Get("content.#").Int() != 1 || result.Get("content.0.type").String() != "text" {
-		t.Fatalf("%s: %s", name, result.Raw)
+		t.Fatalf("%s: got %s, want one text", name, result.Raw)
 	}
 	return result.Get("content.0.text").String(), result.Get("isError").Bool()
 }

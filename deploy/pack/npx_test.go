@@ -58,7 +58,7 @@ func TestNPX(t *testing.T) {
 		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain",
 			Arguments: map[string]any{"lite": true, "steps": []any{map[string]any{"fn": "expr.eval", "args": map[string]any{"expression": "40+2"}}}}})
 		if err != nil || result.IsError {
-			t.Errorf("call of chain: %v, %+v", err, result)
+			t.Errorf("call of chain: got %+v, %v, want a result that is no error", result, err)
 		}
 		if err := session.Close(); err != nil {
 			t.Errorf("close of the session: %v", err)
@@ -115,7 +115,7 @@ func TestNPX(t *testing.T) {
 			}
 		}
 		if err := serve.Wait(); err != nil {
-			t.Errorf("serve after SIGTERM: %v", err)
+			t.Errorf("serve after SIGTERM: got %v, want exit status 0", err)
 		}
 	})
 

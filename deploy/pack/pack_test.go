@@ -158,10 +158,10 @@ func TestNPM(t *testing.T) {
 		}
 		program := filepath.Join(dist, "npm", folder, "bin", "onecall"+extension(p.goos))
 		if text := read(t, program); text != "program for "+p.goos+" "+p.goarch {
-			t.Errorf("%s contains %q", folder, text)
+			t.Errorf("%s contains %q, want the program for %s %s", folder, text, p.goos, p.goarch)
 		}
 		if info, err := os.Stat(program); err != nil || info.Mode().Perm() != executable {
-			t.Errorf("%s: %v, %v", program, info.Mode(), err)
+			t.Errorf("%s: got mode %v, %v, want %v", program, info.Mode(), err, os.FileMode(executable))
 		}
 	}
 }
@@ -230,7 +230,7 @@ func TestBundle(t *testing.T) {
 		}
 	}
 	if text := read(t, dist, "mcpb", "server", "onecall-darwin"); text != "program for darwin all" {
-		t.Errorf("the program for macOS contains %q", text)
+		t.Errorf("the program for macOS contains %q, want program for darwin all", text)
 	}
 	for _, word := range regexp.MustCompile(`onecall-linux-\w+`).FindAllString(read(t, dist, "mcpb", manifest.Server.EntryPoint), -1) {
 		read(t, dist, "mcpb", "server", word)
@@ -243,7 +243,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{}, {"publish"}, {"npm"}, {"registry", "dist"}, {"version", "1"},
 		{"npm", filepath.Join(t.TempDir(), "none")}} {
 		if err := run(args); err == nil {
-			t.Errorf("%q: no error", args)
+			t.Errorf("run(%q) returned no error", args)
 		}
 	}
 }

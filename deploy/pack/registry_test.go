@@ -58,7 +58,7 @@ func TestRegistry(t *testing.T) {
 	label := regexp.MustCompile(`(?m)^LABEL io\.modelcontextprotocol\.server\.name="(.*)"$`).FindStringSubmatch(read(t, "deploy",
 		"Containerfile"))
 	if label == nil || label[1] != server.Name || npmManifest.MCPName != server.Name {
-		t.Errorf("the server is %s, but the image has %q and the package %q", server.Name, label, npmManifest.MCPName)
+		t.Errorf("the image is labeled %q, the package named %q, want %s of the server", label, npmManifest.MCPName, server.Name)
 	}
 	for _, p := range server.Packages {
 		var ok bool
@@ -71,7 +71,7 @@ func TestRegistry(t *testing.T) {
 			ok = p.FileSHA256 == fmt.Sprintf("%x", sha256.Sum256([]byte("bundle"))) && strings.Contains(p.Identifier, "/v1.2.3/")
 		}
 		if !ok {
-			t.Errorf("wrong package %+v", p)
+			t.Errorf("got package %+v, want the released version of its type", p)
 		}
 	}
 	validateEntry(t, text)

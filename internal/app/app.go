@@ -48,7 +48,7 @@ type App struct {
 	servers           map[string]*mcpsource.Source // the opened servers of mcpServers, by source name
 	services          []*openapi.Source            // OpenAPI services with a document at a URL
 	unusableDocuments map[string]bool              // OpenAPI sources without a usable document, by name
-	chains            *savedChains                 // nil: none
+	chains            *savedChains                 // nil: there are no saved chains
 	cache             *cache.Cache
 	dispatch          *groups.Dispatch
 	ladder            *ladder.Ladder    // nil: off
@@ -59,7 +59,7 @@ type App struct {
 	store             budget.Driver
 	storeBytes        int64 // the byte limit of store when this app is served
 	results           *budget.Results
-	maxTotalTokens    int // of one answer; 0: unlimited
+	maxTotalTokens    int // the most tokens of one answer; 0: unlimited
 
 	closers []io.Closer
 }
@@ -211,8 +211,8 @@ func (a *App) openRecordings() (err error) {
 // defaultServedTokens is the token budget of an answer to an MCP client unless the configuration sets one.
 const defaultServedTokens = 10_000
 
-// defaultStore returns where results are stored if the configuration does not say it: in memory for a server, on disk for a command or
-// for a server with workers, which are on this machine then.
+// defaultStore returns where results are stored if the configuration does not say: in memory for a server, on disk for a command or for a
+// server with workers, which are on this machine then.
 func (a *App) defaultStore() string {
 	if a.process.serve && !a.hasWorkers() {
 		return "memory"

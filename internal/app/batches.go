@@ -80,7 +80,7 @@ func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id 
 	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
 }
 
-// JournalID returns an id for the journal, derived from its key, and the part of it that holds the runs of this configuration.
+// JournalID returns an id for the part of the journal that holds the runs of this configuration, derived from the journal's key.
 func (a *App) JournalID() string {
 	return hex.EncodeToString(a.Journal.MAC([]byte("journal"), []byte(a.Scope()))[:16])
 }

@@ -17,7 +17,7 @@ func TestReloadKeepsIssuerKeys(t *testing.T) {
 	var fetched atomic.Int64
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetched.Add(1)
-		// RFC 8037
+		// The example key of RFC 8037, appendix A.2.
 		fmt.Fprint(w, `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "alg": "EdDSA", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)
 	}))
 	defer issuer.Close()

@@ -27,7 +27,7 @@ func ChainsFolder(configPath string) string {
 // savedChains is the source of the saved chains in a folder.
 type savedChains struct {
 	functions []steps.Function
-	files     map[string]string // of the valid chains, by function name
+	files     map[string]string // the files of the valid chains, by function name
 
 	mu       sync.Mutex
 	unread   map[string]*fault.Error // by file: why it is invalid

@@ -17,7 +17,7 @@ import (
 // change is the difference between two apps, one of which replaces the other.
 type change struct {
 	config.Difference
-	opened, closed, retained []string // sources
+	opened, closed, retained []string // names of sources
 	needRestart              []string // JSON Pointers of the settings that take effect only after a restart
 }
 

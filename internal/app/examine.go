@@ -20,7 +20,7 @@ import (
 // Finding is the result of one check.
 type Finding struct {
 	Check   Check  `json:"check"`
-	Subject string `json:"subject,omitempty"` // the source, client or file that was checked; "": there is only one
+	Subject string `json:"subject,omitempty"` // the source, client or file that was checked; "": the check has only one subject
 	Status  Status `json:"status"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"` // a command or a change to make; "": none is needed, or the message has it
@@ -33,9 +33,9 @@ type Check string
 const (
 	CheckConfiguration Check = "configuration"
 	CheckSource        Check = "source"
-	CheckCommand       Check = "command" // of a stdio server
+	CheckCommand       Check = "command" // the command of a stdio server
 	CheckLogin         Check = "login"
-	CheckTools         Check = "tools" // as listed to clients
+	CheckTools         Check = "tools" // the list of tools that clients get
 	CheckJournal       Check = "journal"
 	CheckResults       Check = "results" // the store of results
 	CheckClient        Check = "client"

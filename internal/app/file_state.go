@@ -20,8 +20,8 @@ import (
 type watchedFile struct {
 	pointer string // the JSON Pointer of the setting that names it; "": the configuration itself
 	path    string
-	info    os.FileInfo // nil: it does not exist
-	digest  string      // of its content; "": it cannot be read, or is neither a regular file nor the folder of saved chains
+	info    os.FileInfo // nil: the file does not exist
+	digest  string      // the digest of its content; "": it cannot be read, or is neither a regular file nor the folder of saved chains
 }
 
 // fileState is the state of the files that a configuration was read from.

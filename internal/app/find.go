@@ -18,7 +18,7 @@ type Match struct {
 // exact reports whether query is the full name of the only match. Find waits until every source has started or failed.
 func (a *App) Find(ctx context.Context, query string) (matches []Match, exact bool) {
 	functions := steps.Await(ctx, a.Catalog, nil)
-	source := map[string]string{} // by function name
+	source := map[string]string{} // the name of the source, by function name
 	for _, info := range a.Catalog.Sources() {
 		for name := range info.Functions {
 			source[name] = info.Name

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestScope: the scope of runs is the path of the configuration file, however it is reached, and not the target of a link. On a server's
-// journal there is none.
+// TestScope: the scope of runs is the path of the configuration file, however it is reached, and not the target of a link. With a journal
+// on a server there is no scope.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	folder, err := filepath.EvalSymlinks(t.TempDir())

@@ -17,7 +17,7 @@ import (
 
 // Account is a configured server that may require a login.
 type Account struct {
-	Name string // as in the configuration
+	Name string // its name in the configuration
 
 	options  *login.Options
 	scrubber *secret.Scrubber

@@ -22,16 +22,16 @@ type Options struct {
 	Reporter Reporter
 	Redactor *Redactor // applied to all logs
 	Config   string    // path of the configuration; "": the default one
-	Version  string    // of onecall
+	Version  string    // the version of onecall
 	Verbose  bool      // show what servers log
 
 	Record, Replay string // the file that calls are recorded to, or that answers them; at most one is set
 	Calls          bool   // the command calls functions, so it waits for the functions of an enforced ladder
 	NoSources      bool   // the command calls no functions, so no source is started
 	List           bool   // the command shows the functions and the faults of their sources
-	Surface        string // overrides the configuration; "": does not
+	Surface        string // overrides the configured surface; "": the configuration decides
 
-	Monitor *Monitor // for a command that runs until it is interrupted; nil: there is none
+	Monitor *Monitor // monitors a command that runs until it is interrupted; nil: the command has no monitor
 
 	// Observe is called after each call, as with steps.Registry.Observe; nil: no observer.
 	Observe func(ctx context.Context, spec *steps.Spec, args, result []byte, err error)
@@ -62,7 +62,7 @@ type process struct {
 	*Options
 	serverTraits
 	admission *admit.Limiter // shared by all callers
-	session   *steps.Session // of the only client; nil: each client has its own
+	session   *steps.Session // the session of the only client; nil: each client has its own
 	pool      pool
 	caches    caches
 

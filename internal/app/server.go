@@ -26,10 +26,10 @@ type ServeOptions struct {
 	In   io.ReadCloser
 	Out  io.WriteCloser
 
-	Metrics   string        // address for operators; "": none
+	Metrics   string        // address of metrics and health checks; "": they are not served
 	Stateless bool          // HTTP clients have no sessions
 	Replica   string        // prefix of session ids
-	KeepAlive time.Duration // between pings over In and Out; 0: never
+	KeepAlive time.Duration // the time between pings over In and Out; 0: no pings
 
 	Log     slog.Handler
 	JSON    bool       // the log is for programs: notes about reloads are not shown

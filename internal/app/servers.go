@@ -21,8 +21,8 @@ import (
 // plannedServer is an MCP server that will be started if the configuration has no faults.
 type plannedServer struct {
 	name, pointer string
-	key           string             // in the pool
-	options       *mcpsource.Options // nil: disabled
+	key           string             // its key in the pool
+	options       *mcpsource.Options // nil: the server is disabled
 }
 
 // planServers prepares the MCP servers for startServers.

@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Starting lists the sources that are starting, each with its last line on stderr; "": none.
+// Starting lists the sources that are starting, each with its last line on stderr; "": no source is starting.
 func (a *App) Starting() string {
 	var names []string
 	for _, source := range a.Catalog.Sources() {

@@ -19,7 +19,7 @@ import (
 
 // Monitor shows a long-running process to operators: metrics and health checks, and traces if the environment asks for them.
 type Monitor struct {
-	Metrics string                          // the address of /metrics, /healthz and /readyz; "": none
+	Metrics string                          // the address of /metrics, /healthz and /readyz; "": they are not served
 	Ready   func(ctx context.Context) error // returns why /readyz fails; nil: it is always ready
 }
 

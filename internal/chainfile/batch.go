@@ -15,12 +15,12 @@ import (
 )
 
 // Batch runs many chains side by side and returns their answers in the order of the input. It reads only a few chains ahead, so that its
-// memory does not grow with the input. All fields are required.
+// memory does not grow with the input. Each requires all fields.
 type Batch struct {
 	Files   []File
 	Stdin   io.Reader
 	Jobs    int
-	MaxLine int64 // bytes of a chain; a longer one is cut to MaxLine+1 bytes, which no engine accepts
+	MaxLine int64 // the most bytes of a chain; a longer one is cut to MaxLine+1 bytes, which no engine accepts
 	Run     func(ctx context.Context, e *Entry) *chain.Answer
 }
 
@@ -30,14 +30,14 @@ const readAhead = 4
 // Entry is one chain of a batch.
 type Entry struct {
 	File    *File
-	Line    int    // in the file, from 1; 0: the file is one chain
-	Read    int64  // bytes of input since the previous entry
-	Written []byte // the content of the file; nil: it is Request
+	Line    int    // the line number in the file, from 1; 0: the file is one chain
+	Read    int64  // bytes of input read since the previous entry
+	Written []byte // the content of the file; nil: the entry is a line, Request
 	Request []byte
-	Faults  []*fault.Error // of Written, if it gave no Request
+	Faults  []*fault.Error // the faults of Written; if there are any, Request is nil
 	Answer  *chain.Answer  // nil until the chain has ended
 
-	text  *Text // the source of Request; nil: JSON
+	text  *Text // the text that Request was read from; nil: Request is a line of JSON
 	ended chan struct{}
 }
 
@@ -139,8 +139,8 @@ func (e *Entry) wait(idle func() error) error {
 	return nil
 }
 
-// startAll reads the chains, starts each as soon as a job is free, and passes it on in order. It returns when all have ended, when the
-// context has, or when abandoned is closed.
+// startAll reads the chains, starts each as soon as a job is free, and passes it on in order. It starts no more once the context has ended
+// or abandoned is closed, and returns when those that it started have ended.
 func (b *Batch) startAll(ctx context.Context, started chan<- *Entry, abandoned <-chan struct{}) error {
 	work := make(chan *Entry)
 	var workers sync.WaitGroup

@@ -26,9 +26,9 @@ const stdinName = "-"
 
 // File is one argument of a command that takes chains.
 type File struct {
-	Name  string // as given
+	Name  string // the argument as given
 	Path  string // "": the standard input
-	Lines bool   // a chain in each line
+	Lines bool   // the file has a chain in each line
 }
 
 // Find finds the file of each argument: a path, the name of a saved chain (NAME.chain.json and the like in one of the folders), or "-"

@@ -59,7 +59,7 @@ func (t *Text) Locate(faults []*fault.Error) {
 
 // SavedFile is a file in a folder of saved chains.
 type SavedFile struct {
-	Name string // of the chain
+	Name string // the name of the chain
 	Path string
 }
 

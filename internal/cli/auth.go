@@ -108,8 +108,8 @@ type loginList struct {
 type loginState struct {
 	Source        string     `json:"source"`
 	LoggedIn      bool       `json:"loggedIn"`
-	Renews        bool       `json:"renews"`            // without the user
-	Expires       *time.Time `json:"expires,omitempty"` // of the access token
+	Renews        bool       `json:"renews"`            // whether the login is renewed without the user
+	Expires       *time.Time `json:"expires,omitempty"` // when the access token expires
 	Scopes        []string   `json:"scopes,omitempty"`
 	MissingScopes []string   `json:"missingScopes,omitempty"` // scopes that the next login will ask for
 	Issuer        string     `json:"issuer,omitempty"`

@@ -18,7 +18,7 @@ type loginServer struct {
 	*httptest.Server
 	mu         sync.Mutex
 	authorized url.Values // parameters of the last authorization
-	secret     string     // of the client, as sent to the token endpoint
+	secret     string     // the client's secret, as sent to the token endpoint
 	revoked    int
 }
 

@@ -31,7 +31,7 @@ func newTokenCommand(c *cli) *cobra.Command {
 type tokenAnswer struct {
 	Name   string `json:"name"`
 	Token  string `json:"token"`
-	SHA256 string `json:"sha256"` // of the token's text, in hex
+	SHA256 string `json:"sha256"` // the SHA-256 of the token's text, in hex
 }
 
 // makeToken makes a token and writes it.

@@ -50,8 +50,8 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	return d.answer(ctx, out)
 }
 
-// resumeBatch continues a batch. If the batch is running, it waits for it; otherwise it runs the failed chains again. Then it writes the
-// answers of all chains.
+// resumeBatch continues a batch: it waits for a running batch, and otherwise runs the failed chains again. Then it writes the answers of
+// all chains.
 func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) error {
 	d := &batchRun{cli: c, app: a, store: a.BatchStore(), id: id}
 	text, err := d.store.Get(ctx, recordKey(id))
@@ -68,7 +68,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	case d.record.Scope == a.Scope():
 	case d.record.Scope == "":
 		return opErrorf("this batch was begun without a configuration file: go on with it in a folder that has none")
-	default: // functions may differ there, and the runs of this batch are not found
+	default: // with this configuration, functions may differ and the runs of the batch are not found
 		return opErrorf("this batch was begun with another configuration: add --config %s", d.record.Scope)
 	}
 	if d.engine, err = c.openEngine(ctx, a); err != nil {

@@ -23,7 +23,7 @@ type comparison struct {
 	Chain side           `json:"chain"`
 	Calls side           `json:"calls"`
 	Waves int            `json:"waves"`           // minimum round trips of a model that makes independent calls in parallel
-	At    []modelTime    `json:"at,omitempty"`    // empty for a replay, which calls nothing
+	At    []modelTime    `json:"at,omitempty"`    // the times by duration of a round trip; empty for a replay, which calls nothing
 	Tools map[string]int `json:"tools,omitempty"` // tokens of the tool list, by surface
 	// Rounds is how often each way was timed.
 	Rounds int `json:"rounds"`
@@ -145,7 +145,7 @@ type benchmark struct {
 	replayed bool
 
 	mu    sync.Mutex
-	calls []tally.Call // of the current run
+	calls []tally.Call // the calls of the current run
 
 	answer     *chain.Answer
 	chainTimes []time.Duration
@@ -195,8 +195,8 @@ func (b *benchmark) compare(ctx context.Context) (result *comparison, failed *ch
 	return result, nil, err
 }
 
-// measure times the chain and its single calls, the chain first in every other round. A warm-up round comes before: it connects, and
-// finds the calls. It stops at the first failed answer of the chain and returns it.
+// measure times the chain and its single calls, the chain first in every other round. A warm-up round comes first: it connects to the
+// sources and finds the calls. It stops at the first failed answer of the chain and returns it.
 func (b *benchmark) measure(ctx context.Context) (failed *chain.Answer) {
 	calls, took, failed := b.timeChain(ctx)
 	if failed != nil || b.replayed { // a recording is replayed once

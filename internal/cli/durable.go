@@ -18,8 +18,8 @@ import (
 
 const (
 	maxChunk      = 20          // chains in a chunk, at most
-	maxChunkBytes = 1 << 20     // of the chains in a chunk, unless it is a single one
-	cancelTime    = time.Minute // for a cancelled batch to end
+	maxChunkBytes = 1 << 20     // bytes of the chains in a chunk, at most, unless it has a single chain
+	cancelTime    = time.Minute // how long a cancelled batch may take to end
 )
 
 // engineFlag adds the flag that names the engine.
@@ -68,10 +68,10 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 
 // batchRecord is the stored state of a batch.
 type batchRecord struct {
-	Name   string       `json:"name"`            // of the file or saved chain
-	Scope  string       `json:"scope,omitempty"` // of its runs in the journal
+	Name   string       `json:"name"`            // the name of the file or saved chain
+	Scope  string       `json:"scope,omitempty"` // the scope of its runs in the journal
 	Total  int          `json:"total"`
-	Run    string       `json:"run,omitempty"` // in the journal; "": it is a single chain
+	Run    string       `json:"run,omitempty"` // the batch's run in the journal; "": the batch is a single chain
 	Rounds []batchRound `json:"rounds"`
 }
 
@@ -79,8 +79,8 @@ type batchRecord struct {
 type batchRound struct {
 	Began     time.Time         `json:"began"`
 	Chunks    []int             `json:"chunks"`
-	Positions []int             `json:"positions,omitempty"` // of its chains; nil: all, in order
-	Progress  *durable.Progress `json:"progress,omitempty"`  // nil: it is not known to have ended
+	Positions []int             `json:"positions,omitempty"` // the positions of its chains in the batch; nil: all chains, in order
+	Progress  *durable.Progress `json:"progress,omitempty"`  // nil: the round is not known to have ended
 }
 
 // position returns the position of the n-th chain of a round.
@@ -102,7 +102,7 @@ type batchRun struct {
 	id     string
 	record batchRecord
 
-	chunk  int             // the one that was read last
+	chunk  int             // the chunk that was read last
 	chains []durable.Chain // the chains of chunk; nil: none was read
 }
 
@@ -192,7 +192,8 @@ func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durab
 	return p, err
 }
 
-// results calls handle for each chain of a round, in order, with its result; nil: it was cancelled before it could begin.
+// results calls handle for each chain of a round, in order, with its result; nil: the chain was cancelled before it could begin, or the
+// store has lost its result.
 func (d *batchRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, recorded := d.batch(round), &d.record.Rounds[round]
 	later, parked := map[int][]durable.Assignment{}, map[durable.ChunkItem]*fault.Error{}
@@ -315,7 +316,7 @@ func (d *batchRun) workerFlags() string {
 	return d.configFlag() + " --engine " + d.engineURL
 }
 
-// keyOf returns the key of a chain, or another one if it has none.
+// keyOf returns the key of a chain, or otherwise if the chain has none.
 func keyOf(request []byte, otherwise string) string {
 	return cmp.Or(gjson.GetBytes(request, "key").Str, otherwise)
 }

@@ -71,7 +71,7 @@ func (doc *document) render(b *strings.Builder, f *fault.Error, width int) {
 			fmt.Fprintf(b, ":%d", column)
 		}
 	}
-	message := strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", number, f.Column)) // said just before
+	message := strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", number, f.Column)) // the position was written just before
 	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))

@@ -97,9 +97,9 @@ type streams struct {
 	asJSON      bool        // a program reads the answer, even from a terminal
 	raw         bool        // the answer is only the result, a string without quotes
 
-	startingSources func() string // names of sources that are starting; nil: none were opened
+	startingSources func() string // names of sources that are starting; nil: no sources were opened
 
-	redactor  app.Redactor // for everything that is logged
+	redactor  app.Redactor // removes secrets from everything that is logged
 	helpError error        // why help failed
 }
 
@@ -140,8 +140,8 @@ type cli struct {
 	configPath string
 	verbose    bool
 	explain    bool         // show steps when they end
-	engines    durable.Open // nil: this program has none
-	engineURL  string       // of the flag
+	engines    durable.Open // opens the engine for durable runs; nil: this program has none
+	engineURL  string       // the value of --engine
 }
 
 // Commands returns the tree of commands, for manual pages and completions. engines is nil for a program without an engine.

@@ -25,9 +25,9 @@ type output struct {
 	w         *bufio.Writer
 	terminal  bool   // a terminal shows the output
 	forPerson bool   // a person reads the output: results are indented, failures are explained
-	raw       bool   // only the result, a string without quotes
+	raw       bool   // write only the result, a string without quotes
 	fullSize  int    // size in bytes of a result that was cut; 0: it was not
-	path      string // of the file to create, "" for none
+	path      string // the path of the file to create; "": no file is created
 	file      *os.File
 }
 
@@ -125,8 +125,8 @@ func (o *output) commit() error { return o.commitAs(o.path) }
 // partialSuffix is added to the name of the file that an interrupted batch leaves.
 const partialSuffix = ".partial"
 
-// commitPartial ends the output of an interrupted batch. It does not touch the requested file, but writes the answers so far, in
-// whole lines, to a file beside it.
+// commitPartial ends the output of an interrupted batch. It does not touch the requested file, but writes the answers that it has, in whole
+// lines, to a file beside it.
 func (o *output) commitPartial() error {
 	if o.path == "" {
 		return o.commit()

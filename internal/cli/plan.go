@@ -21,7 +21,7 @@ const minDetails = 24
 type planRow struct {
 	heading string
 	at      string // the step's number and id
-	name    string // of the function
+	name    string // the name of the function
 	details string
 }
 

@@ -65,7 +65,7 @@ func TestProgress(t *testing.T) {
 		s.startingSources = func() string { return names.Load().(string) }
 		p = s.startProgress()
 		time.Sleep(650 * time.Millisecond)
-		names.Store("") // it has started
+		names.Store("") // the source has started
 		time.Sleep(100 * time.Millisecond)
 		p.report(chain.Progress{Total: 1, Function: "a.b"})
 		p.stop()

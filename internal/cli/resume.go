@@ -38,7 +38,7 @@ func newResumeCommand(c *cli) *cobra.Command {
 		var fields []jsonMember
 		if override.Input != nil {
 			fields = append(fields, jsonMember{"input", override.Input})
-			override.Input = nil // it replaces the whole input, like that of FILE
+			override.Input = nil // --input replaces the whole input of the run, as the input in FILE does
 		}
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 		return opErrorf("this run is a batch: onecall-temporal resume %s", past.Row.CallersKey())
 	}
 	request := []jsonMember{{"resume", jsonText(id)}}
-	fromFlags := map[string]string{"/resume": "onecall"} // by JSON pointer
+	fromFlags := map[string]string{"/resume": "onecall"} // what set each field, by JSON pointer
 	var e *chainfile.Entry                               // the chain in FILE; nil: none is given
 	if len(args) > 1 {
 		files, err := chainfile.Find(args[1:], c.chainFolders())

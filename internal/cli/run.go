@@ -234,7 +234,7 @@ func answerOf(ctx context.Context, a *app.App, e *chainfile.Entry, request []byt
 	answer := a.Run(ctx, request, caller)
 	changed := !bytes.Equal(request, e.Request)
 	for _, f := range answer.Faults {
-		if changed { // its lines are not those of the file
+		if changed { // the lines of the request are not those of the file
 			f.Line, f.Column = 0, 0
 		} else if e.Line > 0 && f.Line >= e.Line { // positions are relative to the chain's first line
 			f.Line -= e.Line - 1

@@ -161,7 +161,7 @@ func runRow(r *history.Run) string {
 	}
 	total := r.Parts.Total()
 	if durable.IsID(r.Key) && r.Parent == "" {
-		total = r.Steps // those that have not begun, or are not chains, have no run
+		total = r.Steps // entries that have not begun, or are no chains, have no run
 	}
 	switch countsText := childCounts(r.Parts, total); {
 	case name == "":
@@ -173,7 +173,7 @@ func runRow(r *history.Run) string {
 		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
 }
 
-// childCounts returns how many parts of total a run has, and how many of each status; "": none.
+// childCounts returns how many parts of total a run has, and how many of each status; "": it has no parts.
 func childCounts(p journal.Parts, total int) string {
 	if len(p) == 0 {
 		return ""
@@ -228,7 +228,7 @@ func (c *cli) table(head string, rows int, row func(i int) string) error {
 	return c.writeRows(b.Bytes())
 }
 
-// narrow reports whether the terminal has too few columns for a table.
+// isNarrow reports whether the terminal has too few columns for a table.
 func (s *streams) isNarrow() bool { return s.outTerminal && s.outWidth() < 40 }
 
 // writeRows writes the rows of a table. At a terminal they are cut to its width.

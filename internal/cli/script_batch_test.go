@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// batch NAME OK FAILED writes a batch with as many parts of each kind to the user's journal, which a run has made before, and sets a
-// variable to its id.
+// batch NAME OK FAILED writes a batch with as many parts of each kind to the user's journal, which an earlier run has made, and sets the
+// variable NAME to the batch's id.
 func batch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: batch name ok failed")

@@ -84,7 +84,7 @@ func TestShapesAreRemembered(t *testing.T) {
 	}
 }
 
-// TestShapesOff checks that nothing is learnt or shown if the configuration says so, nor in a replay.
+// TestShapesOff checks that nothing is learned or shown if the configuration turns shapes off, nor in a replay.
 func TestShapesOff(t *testing.T) {
 	t.Parallel()
 	f := newShapeFolder(t)

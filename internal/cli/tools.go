@@ -33,7 +33,7 @@ type toolSource struct {
 	Functions int         `json:"functions"`
 	Version   string      `json:"version,omitempty"` // name and version, as the source reports them
 	Names     string      `json:"names,omitempty"`   // how the names of an MCP server's tools are read
-	Error     string      `json:"error,omitempty"`   // why it is not ready
+	Error     string      `json:"error,omitempty"`   // why the source is not ready
 }
 
 type toolFunction struct {
@@ -42,7 +42,7 @@ type toolFunction struct {
 	Effect      string `json:"effect"`
 	Tier        string `json:"tier"`
 	Signature   string `json:"signature"`
-	Tokens      int    `json:"tokens"` // of signature and description
+	Tokens      int    `json:"tokens"` // the tokens of the signature and the description
 	Description string `json:"description"`
 
 	entry *steps.Entry // set if the query is its name

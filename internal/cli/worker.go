@@ -110,7 +110,7 @@ func withKey(request []byte, key string) []byte {
 	if bytes.HasSuffix(object, []byte{'{'}) {
 		comma = ""
 	}
-	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end, so that positions of faults stay
+	return fmt.Appendf(bytes.Clone(object), `%s"key":%s}`, comma, jsonText(key)) // at its end, so that the positions of faults remain right
 }
 
 // suspendFrom is the shortest pause for which a chain gives up its slot. Shorter pauses are not worth a resume, which reads the whole run.
@@ -169,7 +169,7 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 		}
 	}
 	r := durable.ResultOf(ch.Position, answer)
-	if latest := time.Now().Add(a.Keep() / 2); r.Resumes.After(latest) { // or the journal would forget it
+	if latest := time.Now().Add(a.Keep() / 2); r.Resumes.After(latest) { // otherwise the journal would no longer have the run
 		r.Resumes = latest
 	}
 	return r, nil

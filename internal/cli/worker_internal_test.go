@@ -27,9 +27,9 @@ func TestRunHandedOver(t *testing.T) {
 	err := c.withJournal(t.Context(), app.Options{Calls: true}, func(a *app.App) error {
 		for _, test := range []struct {
 			key     string
-			status  journal.Status // in which the server left the run
+			status  journal.Status // the status in which the server left the run
 			expires time.Time
-			run     string // in place of its id
+			run     string // the id to continue; "": that of the run
 			want    fault.Code
 		}{
 			{"expired", journal.Waiting, time.Now().Add(-time.Minute), "", fault.Denied},

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// entry is a server in a client's file: its text, its name, and the comments before it.
+// entry is a server in a client's file: its name, and its text with the comments before it.
 type entry struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -41,7 +41,7 @@ func (f format) editor() editor {
 // document is a file being edited.
 type document struct {
 	format format
-	path   []string // of the object that holds the servers
+	path   []string // the keys that lead to the object that holds the servers
 	text   string   // without a byte order mark; lines end with a line feed alone
 
 	byteOrderMark, carriageReturns bool // restored when writing
@@ -67,7 +67,7 @@ func (d *document) bytes() []byte {
 	return []byte(text)
 }
 
-// remove removes the entry of a name. If that would change anything else, the document is unchanged.
+// remove removes the entry with a name. If that would change anything else, the document is unchanged.
 func (d *document) remove(name string) (taken entry, err error) {
 	err = d.change(name, false, func(e editor) (text string, err error) {
 		text, taken, err = e.remove(d.text, d.path, name)

@@ -17,9 +17,9 @@ type tomlEditor struct{}
 
 // tomlStatement is the header of a table, or a key with its value.
 type tomlStatement struct {
-	server string // "": none
+	server string // the server that the statement belongs to; "": none
 	header bool
-	// from and to are its lines in the text, including comments directly above a header.
+	// from and to are the offsets of its lines in the text, including comments directly above a header.
 	from, to int
 }
 
@@ -85,7 +85,7 @@ func (t tomlEditor) remove(text string, path []string, name string) (string, ent
 		return "", entry{}, err
 	}
 	var rest, taken strings.Builder
-	end := 0 // of the text that was handled
+	end := 0 // the end of the text that was handled
 	for i := 0; i < len(all); i++ {
 		if all[i].server != name {
 			continue

@@ -19,7 +19,7 @@ func Entry(path string) []byte {
 	entry, _ := rawjson.Marshal(struct {
 		Command string   `json:"command"`
 		Args    []string `json:"args"`
-	}{command, []string{"serve", "--config", path}}) // of strings: never fails
+	}{command, []string{"serve", "--config", path}}) // never fails for strings
 	text := fmt.Appendf(nil,
 		"\nFor your MCP client, in place of these servers (onecall init --install CLIENT writes it for you):\n\n    "+
 			"{\"mcpServers\":{\"onecall\":%s}}\n", entry)

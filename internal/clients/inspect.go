@@ -26,10 +26,10 @@ type FileState struct {
 
 // Start is an entry that starts onecall.
 type Start struct {
-	Name          string // of the entry
+	Name          string // the name of the entry
 	Command       string
 	Serves        bool   // it runs the command serve
-	Configuration string // the value of --config, or else of ONECALL_CONFIG; "": none
+	Configuration string // the value of --config, or else of ONECALL_CONFIG; "": neither is set
 }
 
 // Inspect reads the files of all clients on this machine, including those of the project in the working directory.

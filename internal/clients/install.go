@@ -26,15 +26,15 @@ const onecallName = "onecall"
 // Plan holds the changes that install onecall in a client, or remove it. Apply carries them out.
 type Plan struct {
 	client *Client
-	file   string // the client's
-	before []byte // as read; nil: there is no file
-	after  []byte // nil: the file is removed
+	file   string // the client's file
+	before []byte // its text as read; nil: there is no file
+	after  []byte // the text to write; nil: the file is removed
 
 	moved, stays      []*clientServer
 	removed, inserted []entry // entries to remove from and to insert into the client's file
 
 	config               string // path of onecall's configuration
-	configOld, configNew []byte // nil: there is none; it does not change
+	configOld, configNew []byte // its text now and the text to write; nil: there is no file, or nothing to write
 	im                   *Import
 
 	command  []string // the client's command that adds onecall; nil: the file is edited
@@ -95,7 +95,7 @@ func (m *machine) install(c *Client, configuration, command string, lookup func(
 	return p, nil
 }
 
-// readTarget reads a client's file and checks that it can be changed; nil: there is none.
+// readTarget reads a client's file and checks that it can be changed; nil: there is no file.
 func readTarget(c *Client, file string) ([]byte, error) {
 	if err := writable(file); err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func TestInstallAfterChange(t *testing.T) {
 		"new configuration":     {"", configuration, "surface: flat\n"},
 		"empty configuration":   {"", configuration, ""},
 		"configuration removed": {"surface: flat\n", configuration, "remove"},
-		// Nothing would be added to it, and the server would be lost.
+		// Nothing would be added to the configuration, and the server would be lost.
 		"known server removed": {"mcpServers: {a: {command: a}}\n", configuration, "surface: flat\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ type clientFile struct {
 
 // machine describes the machine on which the known locations are looked up.
 type machine struct {
-	system  string // as in runtime.GOOS
+	system  string // the operating system, named as in runtime.GOOS
 	home    string
 	project string // the working directory
 	getenv  func(string) string

@@ -28,10 +28,10 @@ type clientServer struct {
 	name       string
 	file       *clientFile
 	fields     []field
-	comments   []string // for readers of the configuration
+	comments   []string // comments to write for readers of the configuration
 	otherFiles []string // other files with the same server
 	unset      []string // missing variables: the server is written as disabled
-	skip       string   // why it is not written; "": it is
+	skip       string   // why the server is not written; "": it is written
 
 	original    string        // its name in the file
 	isOnecall   bool          // it is onecall

@@ -81,7 +81,7 @@ func (p *Plan) writeRecord() error {
 func backUp(file string, text []byte) (string, error) {
 	backup := file + ".before-onecall"
 	err := WriteNew(backup, text)
-	for n := 2; errors.Is(err, fs.ErrExist); n++ { // from an earlier installation
+	for n := 2; errors.Is(err, fs.ErrExist); n++ { // the file is from an earlier installation
 		if existing, readErr := os.ReadFile(backup); readErr == nil && bytes.Equal(existing, text) {
 			return filepath.Base(backup), nil
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// documentedSystems are the systems in the documents.
+// documentedSystems are the operating systems for which the documents show the paths of files.
 var documentedSystems = []struct {
 	name    string
 	machine machine

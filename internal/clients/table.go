@@ -2,7 +2,7 @@ package clients
 
 // Client describes an MCP client: where its files are, how onecall is installed in it, and how it is documented.
 type Client struct {
-	ID    string // as in --install
+	ID    string // the client's name for --install
 	Title string
 
 	// locations are the user's files, the preferred one first. onecall is installed in one of them.
@@ -36,7 +36,7 @@ type fileLocation struct {
 	sections []section
 }
 
-// system is the system that a location is for; "": all.
+// system is the operating system that a location is for; "": every one.
 type system string
 
 const (

@@ -75,7 +75,8 @@ func (p *Plan) restoreBackup() (err error) {
 	return nil
 }
 
-// restoreEntries plans to remove onecall from a file that has changed since, and to put back the removed entries that are missing.
+// restoreEntries plans to remove onecall from a file that has changed since the installation, and to put back the removed entries that are
+// missing.
 func (p *Plan) restoreEntries() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
 	if taken, err := d.remove(onecallName); err == nil {

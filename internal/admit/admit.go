@@ -23,7 +23,7 @@ func Default() *Limiter {
 	return New(max(n-1, 1), n*slotsPerProcessor)
 }
 
-// New returns a limiter of concurrent heavy work: each for one caller, all for all callers.
+// New returns a limiter of concurrent heavy work: perCaller pieces for one caller, total for all callers together.
 func New(perCaller, total int) *Limiter { return &Limiter{slots: newSlots(perCaller, total)} }
 
 // Acquire waits for a slot for heavy work of a caller. release frees it. Work with a slot must not wait for anything, least of all for
@@ -38,9 +38,9 @@ type Request struct {
 	Slots  interface { // nil: unlimited
 		Acquire(ctx context.Context, caller string) (release func(), err error)
 	}
-	Memory interface{ HoldWork(n int) error } // of the request's computations; a negative n releases bytes and never fails; nil: unlimited
+	Memory interface{ HoldWork(n int) error } // holds memory for computations; a negative n releases bytes and never fails; nil: unlimited
 
-	pieces atomic.Int64 // of light work so far
+	pieces atomic.Int64 // the pieces of light work counted so far
 }
 
 // freePieces is how many pieces of light work of a request need no slot.

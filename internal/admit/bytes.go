@@ -6,12 +6,12 @@ import "sync"
 // forgotten.
 type Bytes struct {
 	mu        sync.Mutex
-	held      int64 // by all callers
+	held      int64 // the bytes held by all callers
 	perCaller map[string]int64
 }
 
-// Hold reserves n bytes for a caller and reports whether it could, given the limit for all callers together; 0 is no limit. A negative
-// n releases bytes and always succeeds.
+// Hold reserves n bytes for a caller and reports whether it could. all is the limit for all callers together; 0: no limit. A negative n
+// releases bytes and always succeeds.
 //
 // A caller may hold as much as is left for others. One caller alone gets half of the limit, two get a third each, and something is
 // always left for the next: the dynamic thresholds of shared buffers (Choudhury and Hahne, 1998).

@@ -63,7 +63,7 @@ func TestServerSlots(t *testing.T) {
 		if want := []string{"greedy", "greedy", "modest", "greedy", "greedy"}; !slices.Equal(order, want) {
 			t.Errorf("order %v, want %v", order, want)
 		}
-		for range 2 { // nothing was lost
+		for range 2 { // no slot was lost
 			if _, f := p.Acquire(t.Context()); f != nil {
 				t.Error(f)
 			}

@@ -28,9 +28,9 @@ type issuer struct {
 	name     string
 	client   *http.Client
 	accepted []jose.SignatureAlgorithm
-	fixed    string // URL of the keys; "": from the metadata
+	fixed    string // the configured URL of the keys; "": the one in the metadata is used
 
-	keysURL      string // URL in the metadata
+	keysURL      string // the URL of the keys in the metadata; "": not known
 	discoveredAt time.Time
 }
 

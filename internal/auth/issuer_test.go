@@ -87,7 +87,7 @@ func (p *testKey) jwk(more map[string]any) map[string]any {
 	case *rsa.PublicKey:
 		key["kty"], key["n"], key["e"] = "RSA", b64(public.N.Bytes()), "AQAB"
 	case *ecdsa.PublicKey:
-		point, err := public.Bytes() // 4, x, y
+		point, err := public.Bytes() // the byte 4, then x and y
 		if err != nil {
 			panic(err)
 		}
@@ -175,10 +175,10 @@ func jwks(keys ...map[string]any) string {
 // authServer is an issuer on loopback. A real identity provider cannot run in a test, so the answers follow the RFCs.
 type authServer struct {
 	*httptest.Server
-	fetched atomic.Int32 // of /keys
+	fetched atomic.Int32 // the number of requests of /keys
 
 	mu      sync.Mutex
-	answers map[string]http.HandlerFunc // by path
+	answers map[string]http.HandlerFunc // the handlers of the documents, by path
 }
 
 func newAuthServer(t testing.TB, keys ...map[string]any) *authServer {

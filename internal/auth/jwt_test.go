@@ -47,7 +47,7 @@ func TestClaims(t *testing.T) {
 	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	for name, test := range map[string]struct {
 		more m
-		why  string // "": accepted
+		why  string // the reason of the refusal; "": the token is accepted
 	}{
 		"unchanged":               {nil, ""},
 		"audience in a list":      {m{"aud": []string{"a", "https://tools.example.com/mcp"}}, ""},

@@ -41,15 +41,15 @@ type keyring struct {
 	log                *slog.Logger
 	changes            atomic.Uint64 // number of changes of the keys, including the first load
 
-	ctx    context.Context // of loads; ends with close
+	ctx    context.Context // the context of loads; close cancels it
 	cancel context.CancelFunc
 
 	mu         sync.Mutex
-	keys       *keySet // nil: none yet
-	err        error   // of the last load
+	keys       *keySet // nil: no keys have been loaded yet
+	err        error   // the error of the last load
 	failed     int     // failed loads in a row
 	endedAt    time.Time
-	running    chan struct{} // closed at the end of the running load; nil: none
+	running    chan struct{} // closed at the end of the running load; nil: no load is running
 	startedAt  time.Time     // start of the running load
 	lateLogged bool          // the warning about a slow load was logged
 }
@@ -109,8 +109,8 @@ func (r *keyring) prefetch() {
 	}
 }
 
-// current returns the loaded keys; nil: none, or too old. It starts a load if one is due, and waits for the load of a file, so that a key
-// that was just removed from the file is not accepted once more.
+// current returns the loaded keys; nil: none are loaded, or they are too old. It starts a load if one is due, and waits for the load of a
+// file, so that a key that was just removed from the file is not accepted once more.
 func (r *keyring) current() *keySet {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,7 @@ type keySet struct {
 	text       [sha256.Size]byte // hash of the document
 	keys       []signingKey
 	skipped    int   // unusable keys
-	skipReason error // why the last one is unusable; nil: none is
+	skipReason error // why the last unusable key is unusable; nil: no key is
 }
 
 // signingKey is a public key for verifying signatures.

@@ -48,7 +48,7 @@ func TestRotation(t *testing.T) {
 
 // rotation is an issuer of tokens, with a table that has its keys.
 type rotation struct {
-	issuer, file string // "": the keys are at a URL
+	issuer, file string // file "": the keys are at a URL
 	server       keyServer
 	whole        string      // the key set, before it is cut
 	known        *auth.Table // opened by the first check

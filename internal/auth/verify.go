@@ -66,7 +66,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 // callerRefusal is the reason why a token was refused whose caller can be named.
 type callerRefusal struct {
 	error
-	callerID func() string // "": unknown
+	callerID func() string // returns the id of the caller; "": unknown
 }
 
 // Unwrap returns the reason.

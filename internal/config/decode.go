@@ -196,7 +196,7 @@ func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	if !ok {
 		return
 	}
-	given := map[int]string{} // by field
+	given := map[int]string{} // the key that was given for each field
 	for _, pair := range pairs {
 		key := pair.Key.GetToken().Value
 		pointer := fault.Key(at, key)

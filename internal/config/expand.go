@@ -114,7 +114,7 @@ func (e *expander) object(target reflect.Value, at string) {
 }
 
 func (e *expander) list(values []string, at, kind string) {
-	previous := "" // as written
+	previous := "" // the previous argument, as written
 	for i, written := range values {
 		values[i] = e.text(written, fault.Index(at, i), kind, "")
 		if kind == "arguments" {

@@ -47,25 +47,25 @@ var ErrEnded = errors.New("the batch was ended before its chains")
 
 // Options has the settings of an engine that are not in its URL.
 type Options struct {
-	Queue   string               // that clients and workers share, unless the URL names one
+	Queue   string               // the queue that clients and workers share, unless the URL names one
 	Metrics telemetry.Registerer // takes the engine's metrics; nil: they are not registered
 }
 
 // Batch names chains that are in the Store, in chunks. An engine knows nothing else of the chains, except how they ended.
 type Batch struct {
 	ID     string
-	Name   string // of its file or saved chain, for people
+	Name   string // the name of its file or saved chain, for people
 	Parent string // the batch's run in the journal, the parent of its chains' runs; "": it has none
 	Round  int    // how often the batch was started before; each round's chunks have their own keys
 	Chunks []int  // the number of chains in each chunk
 }
 
-// InputKey is the key in the Store of a chunk: an array of Chain.
+// InputKey returns the key under which the Store has a chunk: an array of Chain.
 func (b *Batch) InputKey(chunk int) string {
 	return fmt.Sprintf("batch/%s/%d/%d", b.ID, b.Round, chunk)
 }
 
-// ResultKey is the key in the Store of the results of an assignment: an array of Result.
+// ResultKey returns the key under which the Store has the results of an assignment: an array of Result.
 func (b *Batch) ResultKey(t Assignment) string {
 	return fmt.Sprintf("%s/%d/%d.%d", b.InputKey(t.Chunk), t.Item, t.Number, t.Try)
 }
@@ -74,7 +74,7 @@ func (b *Batch) ResultKey(t Assignment) string {
 type Progress struct {
 	Total  int // chains
 	Ended  int
-	Failed int // of Ended
+	Failed int // how many of Ended failed
 	Waits  int // chains that wait for approval
 
 	NoWorkers bool // no worker asks for work; the other fields are not known
@@ -100,8 +100,8 @@ type ChunkItem struct{ Chunk, Item int }
 // Assignment is a part of a batch that a worker has carried out.
 type Assignment struct {
 	ChunkItem
-	Number int // how often these chains were assigned before
-	Try    int // from 1; each worker that died or ended during the assignment used up one
+	Number int // how often these chains had been assigned before
+	Try    int // the number of the try, from 1; each worker that died or ended during the assignment used up one
 }
 
 // FirstAssignment returns the only assignment of a chunk if all goes well.
@@ -111,27 +111,27 @@ func FirstAssignment(chunk int) Assignment {
 
 // Chain is a chain with its caller's settings.
 type Chain struct {
-	Position int             `json:"position"` // in the input, from 0
+	Position int             `json:"position"` // the chain's position in the input, from 0
 	Request  json.RawMessage `json:"request,omitempty"`
-	Text     string          `json:"text,omitempty"` // in place of Request if the chain is not JSON
+	Text     string          `json:"text,omitempty"` // the chain, in place of Request, if it is not JSON
 	Label    string          `json:"label,omitempty"`
 	Line     int             `json:"line,omitempty"`
-	Name     string          `json:"name,omitempty"` // of the saved chain
+	Name     string          `json:"name,omitempty"` // the name of the saved chain
 	Begun    time.Time       `json:"begun,omitzero"` // the earliest time at which it may have begun in an earlier round; zero: it never began
 	Override chain.Override  `json:"override"`
 	Journal  string          `json:"journal,omitempty"` // App.JournalID of a single chain's client; "": its batch or run is in the journal
-	Caller   *Caller         `json:"caller,omitempty"`  // of a run that was handed over; nil: the operator, who may use all functions
+	Caller   *Caller         `json:"caller,omitempty"`  // the caller whose run was handed over; nil: the operator, with all functions
 	Run      string          `json:"run,omitempty"`     // the run in the journal that was handed over; "": there may be none
-	Lease    int64           `json:"lease,omitempty"`   // under which Run was handed over
+	Lease    int64           `json:"lease,omitempty"`   // the lease under which Run was handed over
 }
 
 // Caller is the caller for whom a server runs a chain.
 type Caller struct {
 	steps.Caller
-	Results        budget.Rights // to results, see chain.Caller.Rights
-	MaxTotalTokens int           // of the answer; 0: unlimited
+	Results        budget.Rights // the caller's rights to results, see chain.Caller.Rights
+	MaxTotalTokens int           // the most tokens of the answer; 0: unlimited
 
-	TraceParent, TraceState string // of the request, see steps.Trace
+	TraceParent, TraceState string // the trace of the request, see steps.Trace
 }
 
 // Result is how a chain ended, or what it waits for.
@@ -146,9 +146,9 @@ type Result struct {
 	Approval bool      `json:"approval,omitempty"` // it waits for approval
 	Resumes  time.Time `json:"resumes,omitzero"`   // when its pause ends; zero: it does not pause
 
-	// Of a run that was handed over:
+	// Only for a run that was handed over:
 	Lease  int64         `json:"lease,omitempty"` // the LastLease of the run
-	Rights budget.Rights `json:"rights,omitzero"` // of the caller for whom it ran
+	Rights budget.Rights `json:"rights,omitzero"` // the rights of the caller for whom it ran
 }
 
 // ResultOf returns the part of an answer that a worker passes on.

@@ -20,7 +20,7 @@ import (
 // special addresses are reached only if the configuration names that very address.
 type Rules struct {
 	hosts  []hostRule
-	public bool // any public host
+	public bool // any public host is allowed
 }
 
 // hostRule is one host, or all hosts below it. Scheme "": any; port "": the scheme's default.

@@ -11,8 +11,8 @@ import (
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		allow   string // entries, separated by blanks
-		yes, no string // URLs, separated by blanks
+		allow   string // the allowed hosts, separated by blanks
+		yes, no string // URLs that are allowed and URLs that are not, separated by blanks
 	}{
 		{"", "", "http://example.com https://127.0.0.1"},
 		{"example.com",
@@ -59,7 +59,7 @@ func TestAllow(t *testing.T) {
 var badEntries = []string{"", "*", "*.", "a.*.com", "ex*.com", "ftp://example.com", "example.com/path", "user@example.com", "example.com:0",
 	"example.com:http", "example.com:", "*.10.0.0.1", "127.1", "0x7f000001", "a..b", ".a", "fe80::1%eth0", "a b", "exa\x00mple", "a?b"}
 
-// TestBadEntries parses all of them at once, between good ones: each is reported at its index.
+// TestBadEntries parses all badEntries at once, between good ones: each is reported at its index.
 func TestBadEntries(t *testing.T) {
 	t.Parallel()
 	entries := []string{"fine.example"}

@@ -16,7 +16,7 @@ import (
 
 // TransportOptions configure Transport and Client; zero values mean the defaults.
 type TransportOptions struct {
-	Dialer *net.Dialer    // nil: a timeout of 10 s. Its ControlContext is replaced
+	Dialer *net.Dialer    // nil: a dialer with a timeout of 10 s. Its ControlContext is replaced
 	Roots  *x509.CertPool // trusted authorities; nil: the system's
 
 	// NoReuse uses a new connection for each request. On a reused one that breaks, net/http repeats a GET by itself.
@@ -28,7 +28,7 @@ type TransportOptions struct {
 
 const (
 	dialTimeout      = 10 * time.Second
-	maxHeaderBytes   = 64 << 10 // of a response
+	maxHeaderBytes   = 64 << 10 // the most bytes of a response's headers
 	idleConnsPerHost = 16
 )
 

@@ -12,7 +12,7 @@ import (
 type guide struct {
 	instructions string   // what a client gets when it connects: the quotation
 	references   []string // what search answers about references: the list that starts with $0
-	description  string   // of the skill
+	description  string   // the description of the skill
 	skill        string   // the body of the skill, as on the page
 }
 

@@ -27,8 +27,8 @@ type structType struct {
 
 // field is a field that has a name in JSON or YAML.
 type field struct {
-	name   string // in JSON or YAML
-	goType string // without a pointer
+	name   string // the name in JSON or YAML
+	goType string // the type in Go, without the * of a pointer
 	doc    string
 	tag    reflect.StructTag
 }

@@ -10,20 +10,20 @@ import (
 
 // SaveCandidate is a chain without a name that ran several times with the same steps and input: it is worth saving.
 type SaveCandidate struct {
-	Run       string   `json:"run"` // the newest, for onecall save
+	Run       string   `json:"run"` // the newest run, for onecall save
 	Count     int      `json:"count"`
 	Steps     int      `json:"steps"`
-	Calls     int      `json:"calls"` // of all these runs
+	Calls     int      `json:"calls"` // the calls of all these runs
 	Functions []string `json:"functions,omitempty"`
 }
 
 const (
-	maxCandidateRuns = 5000 // the newest
-	minCandidateRuns = 3    // runs of one chain
+	maxCandidateRuns = 5000 // how many of the newest runs are looked at
+	minCandidateRuns = 3    // how many runs of a chain make it a candidate
 	maxCandidates    = 5
 )
 
-// saveCandidates returns the chains without a name that ran most often, of the newest runs, with more than one step.
+// saveCandidates returns the chains with more than one step and without a name that ran most often among the newest runs.
 func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]SaveCandidate, error) {
 	newest := *f
 	newest.Limit = maxCandidateRuns

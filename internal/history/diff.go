@@ -14,11 +14,11 @@ import (
 type Side struct {
 	Run    string         `json:"run,omitempty"`
 	File   string         `json:"file,omitempty"`
-	Status journal.Status `json:"status,omitempty"` // of a run
+	Status journal.Status `json:"status,omitempty"` // the status of a run; "": a recording
 	Code   fault.Code     `json:"code,omitempty"`
 	Calls  int            `json:"calls"`
-	Millis float64        `json:"ms,omitzero"` // of a run
-	Bytes  int            `json:"bytes"`       // of all results
+	Millis float64        `json:"ms,omitzero"` // the duration of a run; 0: a recording
+	Bytes  int            `json:"bytes"`       // the bytes of all results
 	Tokens int            `json:"tokens"`
 }
 
@@ -30,7 +30,7 @@ type Trace struct {
 
 type tracedCall struct {
 	Call
-	mac string // of the function and its arguments; "": unknown
+	mac string // the MAC of the function and its arguments; "": unknown
 }
 
 func (s *Trace) sum() {
@@ -81,7 +81,7 @@ func parsePath(stepPath string) (path []int) {
 type Diff struct {
 	A     Side   `json:"a"`
 	B     Side   `json:"b"`
-	Equal bool   `json:"equal"` // apart from times
+	Equal bool   `json:"equal"` // whether A and B are equal apart from times
 	Calls []Pair `json:"calls"`
 }
 
@@ -91,7 +91,7 @@ type Pair struct {
 	A        *SideCall    `json:"a,omitempty"` // nil: only B made it
 	B        *SideCall    `json:"b,omitempty"` // nil: only A made it
 	Differs  []string     `json:"differs,omitempty"`
-	Args     []Difference `json:"args,omitempty"` // if both are known
+	Args     []Difference `json:"args,omitempty"` // the differences of the arguments, if both sides' arguments are known
 	Result   []Difference `json:"result,omitempty"`
 }
 

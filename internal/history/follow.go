@@ -56,7 +56,7 @@ func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), 
 // FollowRuns calls each for the runs that match a filter, oldest first, and again when the status of one changes, until ctx ends.
 func FollowRuns(ctx context.Context, j *journal.Journal, f *journal.Filter, each func(*Run) error) error {
 	reported := map[string]journal.Status{}
-	limit := f.Limit // only for the first look
+	limit := f.Limit // it applies only to the first look
 	return poll(ctx, func() (bool, error) {
 		all := *f
 		all.Status, all.Limit = "", maxFollowedRuns

@@ -14,19 +14,19 @@ import (
 type Run struct {
 	ID        string         `json:"id"`
 	Status    journal.Status `json:"status"`
-	Code      fault.Code     `json:"code,omitempty"` // of a run that is not ok
+	Code      fault.Code     `json:"code,omitempty"` // the error code of a run that is not ok
 	Chain     string         `json:"chain,omitempty"`
 	Key       string         `json:"key,omitempty"`
 	Caller    string         `json:"caller,omitempty"`
 	Parent    string         `json:"parent,omitempty"` // the run that this one is a part of
-	Parts     journal.Parts  `json:"parts,omitempty"`  // by status; nil: it has none
+	Parts     journal.Parts  `json:"parts,omitempty"`  // the number of parts by status; nil: the run has no parts
 	Began     time.Time      `json:"began"`
-	Millis    float64        `json:"ms"` // including resumes
+	Millis    float64        `json:"ms"` // the duration, including resumes
 	Steps     int            `json:"steps"`
 	Calls     int            `json:"calls"`
 	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
 	Writes    int            `json:"writes,omitempty"`
-	Tokens    int            `json:"tokens"` // of its answers
+	Tokens    int            `json:"tokens"` // the tokens of its answers
 	Stored    int            `json:"kept"`   // tokens of results that are in no answer, estimated
 	Functions []string       `json:"functions,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 type testJournal struct {
 	*testing.T
 	*journal.Journal
-	seen int // runs so far
+	seen int // the number of runs begun
 }
 
 func newTestJournal(t *testing.T) *testJournal {

@@ -11,14 +11,14 @@ import (
 // Hour sums up the runs that began within the last hour, at most the newest ten thousand.
 type Hour struct {
 	Sum
-	Functions []Sum `json:"functions"` // that the runs' chains call: Count is the number of runs
+	Functions []Sum `json:"functions"` // the functions that the runs' chains call: Count is the number of runs
 	Chains    []Sum `json:"chains"`
 	Callers   []Sum `json:"callers"`
 }
 
 const (
 	maxHourRuns = 10_000
-	maxHourSums = 10 // of each kind, those with the most runs
+	maxHourSums = 10 // the number of sums of each kind: those with the most runs
 )
 
 // LastHour sums up the runs that began within the last hour.

@@ -11,7 +11,7 @@ import (
 // RecordingOptions has the options of Recording.
 type RecordingOptions struct {
 	Scrubber *secret.Scrubber // removes secrets from what is shown
-	Journal  *journal.Journal // of the run to compare with; nil: another recording
+	Journal  *journal.Journal // the journal of the run to compare with; nil: the other side is a recording, too
 }
 
 // Recording reads a recording. Errors are those of replay.Open.

@@ -13,13 +13,13 @@ import (
 type Sum struct {
 	Name     string  `json:"name"`
 	Count    int64   `json:"count"`    // calls of a function, else runs
-	Failures int64   `json:"failures"` // of Count
-	P50      float64 `json:"p50"`      // milliseconds
+	Failures int64   `json:"failures"` // how many of Count failed
+	P50      float64 `json:"p50"`      // the median duration in milliseconds
 	P95      float64 `json:"p95"`
-	Calls    int64   `json:"calls,omitempty"` // of runs: calls of functions
+	Calls    int64   `json:"calls,omitempty"` // the calls of functions, if Count is runs
 	Tokens   int64   `json:"tokens,omitempty"`
 	Stored   int64   `json:"kept,omitempty"`
-	Saved    int64   `json:"saved,omitempty"` // round trips: calls without a request of their own
+	Saved    int64   `json:"saved,omitempty"` // the round trips saved: calls without a request of their own
 }
 
 // Stats has sums by function, chain, caller and day, and chains that are worth saving.

@@ -15,29 +15,29 @@ type Timeline struct {
 	List  []Call `json:"timeline"`
 	NotOK []Run  `json:"notOK,omitempty"` // its parts that are not ok, newest first; see AddParts
 
-	calls   []*journal.PastCall // by index in List; nil: not a call
-	numbers []int               // of the events of List
+	calls   []*journal.PastCall // the call behind each element of List; nil: the element is not a call
+	numbers []int               // the numbers of the events of List
 }
 
 // Call is one call of a run, with all its attempts, or another event, which has only Event, Calls and After.
 type Call struct {
-	Event    string        `json:"event,omitempty"`   // resumed, waits, approved, denied; "": a call
-	Calls    int           `json:"calls,omitempty"`   // that wait, or were approved or denied
-	At       string        `json:"at,omitempty"`      // its step: 3, 3[7], 3[7].1
-	Function string        `json:"fn,omitempty"`      //
+	Event    string        `json:"event,omitempty"` // resumed, waits, approved, denied; "": a call
+	Calls    int           `json:"calls,omitempty"` // how many calls wait, or were approved or denied
+	At       string        `json:"at,omitempty"`    // the path of its step: 3, 3[7], 3[7].1
+	Function string        `json:"fn,omitempty"`
 	Status   string        `json:"status,omitempty"`  // ok, failed or running
-	Outcome  fault.Outcome `json:"outcome,omitempty"` // of a call that writes
+	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
-	Wave     int           `json:"wave,omitempty"`   // from 1; calls of one wave ran side by side
+	Wave     int           `json:"wave,omitempty"`   // the number of the wave, from 1; calls of one wave ran side by side
 	After    float64       `json:"after"`            // milliseconds from the start of the run to the last attempt
-	Waited   float64       `json:"waited,omitempty"` // milliseconds since all earlier waves had ended
-	Millis   float64       `json:"ms"`               // of the last attempt
+	Waited   float64       `json:"waited,omitempty"` // milliseconds from the end of all earlier waves to the start of the call
+	Millis   float64       `json:"ms"`               // the duration of the last attempt
 	Retries  int           `json:"retries,omitempty"`
 	Bytes    int           `json:"bytes"`
 	Tokens   int           `json:"tokens"`
 	Undoes   bool          `json:"undoes,omitempty"` // it undoes another call
 	Assumed  bool          `json:"assumed,omitempty"`
-	*Values                // nil: not shown
+	*Values                // nil: the arguments and the result are not shown
 }
 
 // Events other than calls.

@@ -42,8 +42,8 @@ type Difference struct {
 }
 
 const (
-	maxDifferences = 100 // of one value
-	maxDiffDepth   = 100 // values below it are compared as a whole
+	maxDifferences = 100 // the most differences between two values
+	maxDiffDepth   = 100 // the depth below which values are compared as a whole
 )
 
 // differences returns the first hundred places where two values differ. Numbers are compared by value. In arrays, a common beginning and

@@ -43,12 +43,12 @@ func timeSpans(past *journal.Past) map[int]timeSpan {
 type waveStep struct {
 	timeSpan
 	wave  int
-	ready int64 // when the wave before it had ended
+	ready int64 // when the previous wave ended
 	calls []int // their indexes in the timeline
 }
 
 // setWaves sets the wave of each call, and how long it waited after it could have started: for other elements of its step, or for a slot.
-// Steps that ran side by side are in one wave. A step that began after others had ended is in a later one.
+// Steps that ran side by side are in one wave. A step that began after other steps had ended is in a later wave.
 func (t *Timeline) setWaves(spans []timeSpan, began int64) {
 	wave, ready := 0, began
 	var group []*waveStep

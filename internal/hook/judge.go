@@ -30,16 +30,16 @@ func (r *Rules) Judge(call []byte) Verdict {
 		return Verdict{Deny, "the hook got no call that it can read"}
 	}
 	rest, ok := strings.CutPrefix(name, "mcp__")
-	if !ok { // not of an MCP server
+	if !ok { // not a tool of an MCP server
 		return Verdict{}
 	}
 	input := fields["tool_input"]
-	_, tool, _ := strings.Cut(rest, "__") // after the server's name: mcp__onecall__chain
+	_, tool, _ := strings.Cut(rest, "__") // what follows the server's name: mcp__onecall__chain
 	if slices.Contains(builtinTools, tool) {
 		return r.judgeBuiltin(tool, input)
 	}
 	v := r.judgeTool(tool, input)
-	if i := strings.LastIndex(tool, "__"); i >= 0 && slices.Contains(builtinTools, tool[i+2:]) { // or the server's name contains __ too
+	if i := strings.LastIndex(tool, "__"); i >= 0 && slices.Contains(builtinTools, tool[i+2:]) { // the server's name may contain __, too
 		if other := r.judgeBuiltin(tool[i+2:], input); other.Decision.stronger(v.Decision) || v.Decision == "" {
 			v = other
 		}

@@ -39,7 +39,7 @@ func TestValue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		contentType, encoding, body string
-		plain, typed                string // "": no valid JSON
+		plain, typed                string // the expected values; "": the body is not valid JSON
 	}{
 		{"application/json", "", `{"a": 1.10}`, `{"a":1.10}`, `{"a":1.10}`},
 		{"application/json", "", `7`, `"7"`, `7`},

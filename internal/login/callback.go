@@ -23,7 +23,7 @@ type callback struct {
 	state    string
 
 	source, issuer string
-	issuerRequired bool // as the authorization server's metadata says (RFC 9207)
+	issuerRequired bool // an answer must name the issuer, as the authorization server's metadata says (RFC 9207)
 
 	host   string // required Host header, so that no other name can lead here (DNS rebinding)
 	http   *http.Server

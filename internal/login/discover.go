@@ -19,7 +19,7 @@ import (
 type discovery struct {
 	meta     *oauthex.AuthServerMeta
 	resource string
-	scopes   []string // named by the server; nil: none
+	scopes   []string // the scopes that the server names; nil: it names none
 }
 
 // discover asks the MCP server for its authorization server, and that for its endpoints.

@@ -38,7 +38,7 @@ type handler struct {
 
 	mu        sync.Mutex
 	loaded    bool
-	current   *record   // as last read or renewed; nil: no login
+	current   *record   // the login as last read or renewed; nil: there is no login
 	saveAgain time.Time // next try to store current after a failure; zero: it is stored
 }
 

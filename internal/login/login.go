@@ -36,7 +36,7 @@ func Login(ctx context.Context, o *Options, ui UI) error {
 		return err
 	}
 	defer back.close()
-	before, _ := s.load(ctx) // for the scopes that it lacked; an unreadable one is replaced
+	before, _ := s.load(ctx) // the earlier login, for the scopes that it lacked; one that cannot be read is replaced
 	r, err := s.register(ctx, discovered, back.redirect, s.scopes(discovered, before))
 	if err != nil {
 		return err

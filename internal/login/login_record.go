@@ -22,11 +22,11 @@ type record struct {
 	Revoke   string `json:"revoke_url,omitempty"`
 
 	ClientID     string           `json:"client_id"`
-	ClientSecret string           `json:"client_secret,omitempty"` // of a registered client only
+	ClientSecret string           `json:"client_secret,omitempty"` // the secret of a registered client only
 	Style        oauth2.AuthStyle `json:"style"`
 
 	Scopes        []string `json:"scopes,omitempty"`
-	MissingScopes []string `json:"missing_scopes,omitempty"` // required by the server since; the next login requests them
+	MissingScopes []string `json:"missing_scopes,omitempty"` // scopes that the server required later; the next login requests them
 
 	Access   string    `json:"access"`
 	Refresh  string    `json:"refresh,omitempty"`

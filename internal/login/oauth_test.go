@@ -63,11 +63,11 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("Status after the login: got %+v, %v, want a login for an hour that renews itself", state, err)
 	}
 
-	h.setCurrent(s.editLogin(t, expire)) // the token ends
+	h.setCurrent(s.editLogin(t, expire)) // the token has expired
 	if err := greet(t, session); err != nil || s.auth.count() != 1 {
 		t.Fatalf("call with an expired token: %v, %d renewals, want 1", err, s.auth.count())
 	}
-	h.setCurrent(s.editLogin(t, backdate)) // the server forgets it before its end
+	h.setCurrent(s.editLogin(t, backdate)) // the server forgets the token before it expires
 	s.auth.forgetAccess()
 	if err := greet(t, session); err != nil || s.auth.count() != 2 {
 		t.Fatalf("call with a token that the server forgot: %v, %d renewals, want 2", err, s.auth.count())
@@ -85,7 +85,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("second logout: %v", err)
 	}
 
-	s.login(t) // by another process: the open session uses its token
+	s.login(t) // as another process would: the open session uses the new token
 	if err := greet(t, session); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func TestRenewOnce(t *testing.T) {
 	}
 }
 
-// The same with processes.
+// Concurrent renewals in several processes, too, send one request, and all get its answer.
 func TestRenewOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
@@ -216,7 +216,7 @@ func TestUnsavedRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.mu.Lock()
-	expire(h.current) // it is the one that waits to be stored as well
+	expire(h.current) // h.current is also the login that waits to be stored
 	h.mu.Unlock()
 	got, _, err := token(t, s.o, h)
 	if err != nil || s.auth.count() != 2 {

@@ -10,7 +10,7 @@ import (
 
 func TestCheckURLText(t *testing.T) {
 	t.Parallel()
-	for address, ok := range map[string][2]bool{ // for a remote server, for one on this machine
+	for address, ok := range map[string][2]bool{ // whether it is allowed for a remote server, and for one on this machine
 		"https://example.com/a?b=c":     {true, true},
 		"https://example.com:8443":      {true, true},
 		"http://example.com":            {false, false},

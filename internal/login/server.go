@@ -27,7 +27,7 @@ import (
 const (
 	loginTimeout   = 10 * time.Minute // a person may need to find a second factor
 	requestTimeout = 30 * time.Second
-	renewTimeout   = time.Minute // for another process's renewal and our own
+	renewTimeout   = time.Minute // how long another process's renewal and our own may take together
 	maxAnswer      = 1<<20 - 1   // bytes of a response body: one less than where the libraries truncate silently
 	maxToken       = 16 << 10    // bytes of a token
 )
@@ -41,14 +41,14 @@ type Options struct {
 	// URL with a path is a client ID metadata document; if the authorization server does not support those, a client is
 	// registered.
 	ClientID     string
-	ClientSecret string // of ClientID; "": a public client. It is never stored
+	ClientSecret string // the secret of ClientID; "": a public client. It is never stored
 
 	// Scopes are exactly those to request. Empty: those that the server names, and offline_access if offered.
 	Scopes []string
 
 	Store      Store
 	HTTPClient *http.Client // decides which hosts are reachable; this package bounds redirects and bodies
-	ClientName string       // shown by the authorization server; "": onecall
+	ClientName string       // the name that the authorization server shows; "": onecall
 
 	// RedirectPort is the port on 127.0.0.1 for the redirect; 0: any free one. A configured client needs a fixed port if its
 	// authorization server compares the ports of redirect URIs.

@@ -28,21 +28,21 @@ type authServer struct {
 	mu       sync.Mutex
 	clients  map[string]testClient
 	codes    map[string]url.Values   // the parameters of the authorization request
-	access   map[string]*testAccount // by token
+	access   map[string]*testAccount // the accounts, by access token
 	refresh  map[string]*testAccount
-	spent    map[string]*testAccount // refresh tokens that were used
+	spent    map[string]*testAccount // the accounts of refresh tokens that were used
 	requests []url.Values            // the authorization requests
 	renewals int
 	revoked  []string
 
-	// The ways in which it misbehaves. They are set before it is used.
+	// The ways in which the server misbehaves, set before it is used.
 	metadata     func(map[string]any)
 	answer       func(url.Values)                              // changes the parameters of the redirect
 	token        func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the token endpoint
 	register     func(http.ResponseWriter, *http.Request) bool
 	noRefresh    bool
 	keepRefresh  bool // refresh tokens do not rotate
-	lifetime     int  // seconds; 0: an hour, -1: not sent
+	lifetime     int  // the lifetime of access tokens in seconds; 0: an hour, -1: not sent
 	basic        bool // registered clients get a secret, for the header
 	revokeStatus int  // status of the revocation endpoint; 0: 200
 }

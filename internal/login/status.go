@@ -18,9 +18,9 @@ type State struct {
 	LoggedIn      bool      // there is a valid or renewable token
 	Renews        bool      // there is a refresh token
 	Expires       time.Time // end of the access token; zero: unknown
-	Scopes        []string  // of the login
-	MissingScopes []string  // required by the server since; the next login requests them
-	Issuer        string    // of the authorization server
+	Scopes        []string  // the scopes of the login
+	MissingScopes []string  // scopes that the server has required since the login; the next login requests them
+	Issuer        string    // the issuer name of the authorization server
 	Store         string    // "keyring" or "file"
 }
 

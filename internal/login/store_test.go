@@ -10,9 +10,9 @@ import (
 type memoryKeyring struct {
 	mu      sync.Mutex
 	entries map[string]string
-	err     error         // of every call
-	hang    chan struct{} // every call waits until it is closed
-	maximum int           // bytes of a value; 0: any
+	err     error         // the error of every call
+	hang    chan struct{} // every call waits until hang is closed; nil: calls do not wait
+	maximum int           // the most bytes of a value; 0: no limit
 }
 
 func (m *memoryKeyring) wait() error {

@@ -12,16 +12,16 @@ import (
 // and counted.
 type Queue struct {
 	to    io.Writer
-	wake  *sync.Cond    // with mu
+	wake  *sync.Cond    // its lock is mu
 	ended chan struct{} // closed when run has ended
 
 	mu       sync.Mutex
 	waiting  [][]byte
-	bytes    int // that wait or are being written
-	dropped  int // lines, ever
-	reported int // dropped lines that were reported
+	bytes    int // the size of the lines that wait or are being written
+	dropped  int // the number of lines dropped since the start
+	reported int // the number of dropped lines that were logged
 	state    queueState
-	log      *slog.Logger // for the number of dropped lines; nil: not yet known
+	log      *slog.Logger // logs the number of dropped lines; nil: not set yet
 }
 
 type queueState int

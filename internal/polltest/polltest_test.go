@@ -40,7 +40,7 @@ var (
 	fixedPort = regexp.MustCompile(`Listen\([^\n)]*"tcp[46]?", "[^"\n]*:[1-9]`)
 )
 
-// TestForbiddenPatterns searches the tests of all packages for the plainest forms of both.
+// TestForbiddenPatterns searches the tests of all packages for the plainest forms of polling and of fixed ports.
 func TestForbiddenPatterns(t *testing.T) {
 	t.Parallel()
 	root, files := filepath.Join("..", ".."), 0

@@ -1,5 +1,6 @@
-// Package rawjson reads raw JSON bytes, for what gjson and jsontext do not offer: the end of a value, the members of an
-// object with their keys as written, the nesting of a text. It decodes, copies and allocates nothing.
+// Package rawjson reads and writes raw JSON bytes, for what gjson and jsontext do not offer: the end of a value, the members of an object
+// with their keys as written, the nesting of a text, a canonical form. The functions that only scan a text decode, copy and allocate
+// nothing.
 //
 // Except for Outline, the functions require valid JSON. On anything else they end early and never panic.
 package rawjson

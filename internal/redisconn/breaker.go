@@ -17,7 +17,7 @@ const retryAfter = 500 * time.Millisecond
 // tried.
 type breaker struct {
 	circuit *gobreaker.CircuitBreaker[struct{}]
-	last    atomic.Pointer[error] // of the last operation that timed out
+	last    atomic.Pointer[error] // the error of the last operation that timed out
 }
 
 func newBreaker() *breaker {

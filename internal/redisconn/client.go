@@ -19,7 +19,7 @@ import (
 
 const (
 	longFactor = 15  // default LongTimeout in multiples of Timeout
-	maxPrefix  = 200 // bytes
+	maxPrefix  = 200 // the most bytes of Prefix
 	poolSize   = 32  // maximum concurrent connections
 	maxIdle    = 8   // maximum idle connections
 )
@@ -53,7 +53,7 @@ type Options struct {
 // Client is a server with its connections. It is safe for concurrent use.
 type Client struct {
 	o       Options
-	address string // as in errors
+	address string // the server's address as errors show it
 	server  *redis.Client
 	breaker *breaker
 	slots   chan struct{} // one for each operation that may use a connection, even after its caller left

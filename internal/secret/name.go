@@ -27,7 +27,7 @@ var (
 		"type", "uri", "url"}
 )
 
-// Name reports whether the value of a header, variable or member of that name in a configuration is secret. A doubtful one is.
+// Name reports whether the value of a header, variable or member of that name in a configuration is secret. In doubt, it reports true.
 func Name(name string) bool { return isSecret(name, plainPatterns, nil) || isJoined(name) }
 
 // Argument reports whether the value of an argument of that name, or of a member of one, is secret. Cursors, page tokens and idempotency

@@ -86,7 +86,7 @@ func rewrite(value []byte, change func(token []byte, isKey bool) []byte) []byte 
 	return append(out, value[last:]...)
 }
 
-// hideString hides the forms in a JSON string. Forms with unnecessary escapes are found, too, and lose those.
+// hideString hides the forms in a JSON string. Forms with unnecessary escapes are found, too; the string then loses such escapes.
 func (s *Seal) hideString(raw []byte, forms []string, isKey bool) []byte {
 	inside := string(raw[1 : len(raw)-1])
 	if !isKey && slices.Contains(forms, inside) {
@@ -115,7 +115,7 @@ func (s *Seal) hideText(text string, forms []string, quoted bool) string {
 	return text
 }
 
-// inText returns the mark of a form within a text, quoted if that is inside of a JSON string.
+// inText returns the mark of a form within a text. If quoted is set, the text is inside a JSON string, so the mark's quotes are escaped.
 func (s *Seal) inText(form string, quoted bool) string {
 	text := string(mark(s.digest([]byte(form))))
 	if quoted {

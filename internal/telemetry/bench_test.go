@@ -49,7 +49,7 @@ func compareObserved(b *testing.B, request []byte) {
 			rounds[i] = append(rounds[i], cpuPerRun(b, clients*each, func() { runChains(b, arms[i].engine, request, clients, each) }))
 		}
 	}
-	b.ReportMetric(0, "ns/op") // of all arms
+	b.ReportMetric(0, "ns/op") // would be the time of all arms together
 	b.ReportMetric(median(rounds[0]), "off-µs")
 	for i, arm := range arms[1:] {
 		var ratios, extra []float64

@@ -11,7 +11,7 @@ import (
 // collector collects the values that are read whenever the metrics are.
 type collector struct {
 	o       *Options
-	running *atomic.Int64 // requests
+	running *atomic.Int64 // the number of requests in progress
 
 	requests, sessions, sources, ready, functions *prometheus.Desc
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stored is stored, for errors that no store here has.
+// Stored is observeStore, for errors that no store here returns.
 func (t *Telemetry) Stored(ctx context.Context, store, operation string, took time.Duration, err error) {
 	t.observeStore(ctx, store, operation, took, err)
 }

@@ -15,9 +15,9 @@ import (
 
 // Keys in every record that belongs to a request.
 const (
-	keyChain = "chain_id" // as in the request's span
+	keyChain = "chain_id" // the id of the request, as in its span
 	keyStep  = "step"     // the JSON Pointer of the step
-	keyTrace = "trace_id" // if the request or its caller is traced
+	keyTrace = "trace_id" // present if the request or its caller is traced
 	keySpan  = "span_id"
 )
 
@@ -33,7 +33,7 @@ func LogHandler(next slog.Handler) slog.Handler {
 // logHandler also remembers how next was derived from bare, because attributes that are added after WithGroup would be in the group.
 type logHandler struct {
 	next    slog.Handler
-	bare    slog.Handler // without the attributes and groups that made adds
+	bare    slog.Handler // next without the attributes and groups that the functions in made add
 	made    []func(slog.Handler) slog.Handler
 	grouped bool
 }

@@ -191,7 +191,7 @@ func TestManySteps(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	// a span for the step around it, and 999 of the inline ones
+	// Spans for the request, the forEach step, and 999 of the inline steps.
 	if n := len(s.byName("execute_tool bare")); n != 999 || len(s.spans) != 1001 {
 		t.Errorf("%d spans, %d of them of bare; want 1001 and 999", len(s.spans), n)
 	}
@@ -212,7 +212,7 @@ func TestCollectorHangs(t *testing.T) {
 	s := newSink(t)
 	s.block = make(chan struct{}) // never closed: a chain that waits hangs the test
 	setTraceEnv(t, s, "OTEL_BSP_MAX_QUEUE_SIZE", "100", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "10",
-		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that only Close ends it
+		"OTEL_EXPORTER_OTLP_TIMEOUT", "600000", "OTEL_BSP_EXPORT_TIMEOUT", "600000") // so that only Close ends an export
 	before := runtime.NumGoroutine()
 	b := start(t, slog.LevelWarn, telemetry.Options{})
 	var running sync.WaitGroup
@@ -232,12 +232,12 @@ func TestCollectorHangs(t *testing.T) {
 		t.Errorf("Close: %v, want %s", err, fault.Timeout)
 	}
 	polltest.Until(t, "no spans are sent after Close", func() bool { return s.abandoned.Load() > 0 })
-	// the sink's listener, and one of the test's
+	// Two goroutines may remain: one for the sink's listener, and one of the test.
 	polltest.Until(t, "the goroutines end", func() bool {
 		s.CloseClientConnections()
 		return runtime.NumGoroutine() <= before+2
 	}, goroutines{})
-	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // after Close too
+	if answer := b.run(context.Background(), `{"steps":[{"fn":"bare"}]}`); !answer.OK { // a chain runs even after Close
 		t.Errorf("after Close: got %s, want ok", answer.JSON)
 	}
 	wantLines(t, page(t, b), `onecall_trace_spans_sent_total 0`)

@@ -18,7 +18,7 @@ type location struct {
 	chain   string   // id of the request; "": no request
 	tool    string   // the MCP tool whose call the request is; "": none
 	at      string   // the step's JSON Pointer; "": no step
-	request *request // nil: not started
+	request *request // nil: the request has not started
 }
 
 type locationKey struct{}
@@ -59,7 +59,7 @@ type request struct {
 	observed *chain.RequestInfo
 	span     trace.Span // nil: no traces
 
-	spans    atomic.Int64 // of its steps
+	spans    atomic.Int64 // the number of spans of its steps
 	untraced atomic.Int64 // steps without a span because there are too many
 	steps    stepCounts
 
@@ -84,10 +84,10 @@ func (r *request) end(e *chain.RequestEnd) {
 type step struct {
 	locatedContext
 	t      *Telemetry
-	fn     string // "": an inline chain
+	fn     string // the name of the function; "": an inline chain
 	effect steps.Effect
-	span   trace.Span // nil: none
-	slot   int        // index in request.running; noSlot: none
+	span   trace.Span // nil: the step has no span
+	slot   int        // index in request.running; noSlot: the step is not in it
 }
 
 func (s *step) end(e chain.StepEnd) {

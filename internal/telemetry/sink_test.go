@@ -23,7 +23,7 @@ import (
 // sink is a collector of traces.
 type sink struct {
 	*httptest.Server
-	status    int // of its answers; 0: 200
+	status    int // the HTTP status of its answers; 0: 200
 	block     chan struct{}
 	abandoned atomic.Int32 // requests that their clients have abandoned
 

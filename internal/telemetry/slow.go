@@ -60,7 +60,7 @@ func (t *Telemetry) logSlow(r *request, now time.Time) {
 	l.add(slog.String("fn", r.functions()))
 	l.add(slog.Int("steps", r.observed.Steps))
 	if r.observed.Kind == chain.KindChain {
-		var ended int64 // including inline chains
+		var ended int64 // the number of ended steps, including those of inline chains
 		for i := range r.steps {
 			ended += r.steps[i].Load()
 		}

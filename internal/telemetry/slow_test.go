@@ -144,7 +144,7 @@ func TestSlowRace(t *testing.T) {
 		slow := 0
 		for i := range 40 {
 			for n := range 10 {
-				if (i+n)%8 >= 6 { // 30 s or 35
+				if (i+n)%8 >= 6 { // the request takes 30 s or 35 s
 					slow++
 				}
 			}

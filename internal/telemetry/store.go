@@ -48,7 +48,7 @@ type storeLog struct {
 
 type storeFailure struct {
 	last   time.Time
-	others int64 // failures since then that were not logged
+	others int64 // failures since last that were not logged
 }
 
 // due reports whether to log a failure, and how many were not logged since the last one.

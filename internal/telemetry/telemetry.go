@@ -20,18 +20,18 @@ type Options struct {
 	// internal error, with its cause. At level debug it also gets a record for each step. A request that has run for 30 s, 1, 2 and 4
 	// minutes is a warning. A failing store is an error. nil: nothing is logged.
 	Log *slog.Logger
-	// Scrub removes secrets from logged errors before they are clipped; nil: there are none. It is called concurrently.
+	// Scrub removes secrets from logged errors before they are clipped; nil: there are no secrets. It is called concurrently.
 	Scrub func(text string) string
 	// Version is the program's version for metrics and traces; "": "dev".
 	Version string
 
 	// These functions are called, concurrently, whenever the metrics are read; nil: the metric is missing. They must return at once.
-	Sessions func() int                // of clients
-	Running  func() int                // calls of tools in progress; nil: requests in progress
+	Sessions func() int                // the number of sessions of clients
+	Running  func() int                // the number of calls of tools in progress; nil: that of requests in progress
 	Sources  func() []steps.SourceInfo // all sources with their states
-	Dropped  func() int                // total of dropped log lines
+	Dropped  func() int                // the total number of dropped log lines
 
-	Unrecorded func() int // total of calls missing in a recording
+	Unrecorded func() int // the total number of calls missing in a recording
 }
 
 // Telemetry is a chain.Identifier, an observer that assigns ids. Create it with New. It is safe for concurrent use.

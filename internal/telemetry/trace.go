@@ -159,7 +159,7 @@ type reporter struct {
 
 	mu     sync.Mutex
 	last   time.Time
-	failed int // spans since then
+	failed int // spans that could not be sent since last
 }
 
 // reportInterval is how often a failure to send is logged.

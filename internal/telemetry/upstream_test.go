@@ -60,8 +60,8 @@ func TestUpstreamTrace(t *testing.T) {
 	catalog := upstream(t)
 	for name, test := range map[string]struct {
 		set   []string
-		flag  string // of the client
-		want  string // flag that is sent on; "": nothing is sent
+		flag  string // the client's trace flag
+		want  string // the trace flags that the server gets; "": no trace is sent
 		spans int
 	}{
 		"traced":                     {nil, "1", "01", 5},

@@ -14,7 +14,7 @@ import (
 type Cast struct {
 	title   string
 	columns int
-	clock   float64 // seconds
+	clock   float64 // the time at which the next text appears, in seconds
 	lines   []line
 }
 
@@ -34,7 +34,7 @@ const (
 	keyTime     = 0.04
 	runDelay    = 0.5
 	lineTime    = 0.05
-	readingTime = 0.6 // for a printed line
+	readingTime = 0.6 // for each printed line
 	maxReading  = 4.0
 )
 

@@ -26,7 +26,7 @@ type Server struct {
 	cmd    *exec.Cmd
 	output *syncbuf.Buffer
 	ended  chan struct{} // closed when the process has ended
-	result error         // of the process; set before ended is closed
+	result error         // the error of the process, as Wait returns it; set before ended is closed
 }
 
 // Start starts a real server on a free port and a socket. It ends with the test. args are further arguments of redis-server; unless they

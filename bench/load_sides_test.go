@@ -28,7 +28,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxExtraRatio is the ratio of a chain's time with an extra to its time without above which something is certainly wrong. The target is
+// maxExtraRatio is the ratio of a chain's time with an extra to its time without it above which something is certainly wrong. The target is
 // 1.05, which a busy machine misses by far.
 const maxExtraRatio = 1.25
 
@@ -52,7 +52,7 @@ func benchmarkExtra(b *testing.B, without, with func(version string) load.Target
 	}
 }
 
-// compareCPU is compare with the time that this process uses.
+// compareCPU is compare with the processor time of this process.
 func compareCPU(b *testing.B, rounds, n int, baseline, measured arm) float64 {
 	b.Helper()
 	used := func(a arm) float64 {
@@ -132,7 +132,7 @@ func BenchmarkProbeStores(b *testing.B) {
 			for i := range items {
 				items[i] = map[string]any{"id": i, "name": fmt.Sprint("item ", i), "note": "some words that stand in each of them"}
 			}
-			text, _ := json.Marshal(items) // maps of texts and numbers
+			text, _ := json.Marshal(items) // never fails for maps of texts and numbers
 			return func(context.Context, []byte) ([]byte, error) { return text, nil }
 		}(),
 	}

@@ -189,7 +189,7 @@ func BenchmarkLoad(b *testing.B) {
 			chains := newLoaded(b, chainLoad(chained, version), clients)
 			tools := newLoaded(b, load.Target{URL: bare[version], Version: version, Tool: "noop", Args: `{}`, Want: `{"ok":1}`}, clients)
 			for b.Loop() {
-				ratio := compare(b, rounds, calls, chains.arm(clients), tools.arm(clients)) // of the times; the ratio of the rates is the inverse
+				ratio := compare(b, rounds, calls, chains.arm(clients), tools.arm(clients)) // ratio of times, the inverse of that of rates
 				b.ReportMetric(ratio, "rate-ratio")
 				if ratio < minRate {
 					b.Errorf("%.2f chains in the time of a call, want at least %.2f", ratio, minRate)

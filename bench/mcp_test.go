@@ -21,7 +21,7 @@ import (
 // asServer in the environment makes the test binary an MCP server on stdio.
 const asServer = "ONECALL_BENCH_SERVER"
 
-// newServer is an MCP server with two tools: next gives the number after the one it is given, slow waits 20 ms first.
+// newServer returns an MCP server with two tools: next returns the number after its argument, and slow does the same after 20 ms.
 func newServer() *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
 	add := func(name string, wait time.Duration) {
@@ -43,7 +43,7 @@ func newServer() *sdk.Server {
 	return server
 }
 
-// serveStdio is the test binary as a server.
+// serveStdio serves newServer on stdio, in the test binary.
 func serveStdio() {
 	if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -51,7 +51,7 @@ func serveStdio() {
 	}
 }
 
-// door is one way to a server: its transport for the bare client, and its options for onecall.
+// transportCase is one way to reach a server: its transport for the bare client, and its options for onecall.
 type transportCase struct {
 	name      string
 	transport func() sdk.Transport
@@ -59,7 +59,7 @@ type transportCase struct {
 }
 
 func transports(b *testing.B) []transportCase {
-	one := newServer() // for all sessions
+	one := newServer() // one server for all sessions
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return one }, nil)
 	server := httptest.NewServer(handler)
 	b.Cleanup(server.Close)
@@ -77,7 +77,7 @@ func transports(b *testing.B) []transportCase {
 	}
 }
 
-// bare is a session of the SDK's client.
+// bare opens a session of the SDK's client.
 func (d *transportCase) bare(b *testing.B) *sdk.ClientSession {
 	client := sdk.NewClient(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
 	session, err := client.Connect(b.Context(), d.transport(), nil)
@@ -88,7 +88,7 @@ func (d *transportCase) bare(b *testing.B) *sdk.ClientSession {
 	return session
 }
 
-// engine has the server's tools as functions.
+// engine returns an engine with the server's tools as functions.
 func (d *transportCase) engine(b *testing.B) *chain.Engine {
 	options := d.options
 	options.Name = "bench"
@@ -114,7 +114,7 @@ func (d *transportCase) engine(b *testing.B) *chain.Engine {
 	return engine
 }
 
-// callTool is one call as a program makes it with the SDK's client: its answer is read as JSON.
+// callTool makes one call as a program does with the SDK's client, and reads the answer as JSON.
 func callTool(b *testing.B, session *sdk.ClientSession, tool string, n int) int {
 	result, err := session.CallTool(b.Context(), &sdk.CallToolParams{Name: tool, Arguments: map[string]any{"n": n}})
 	if err != nil {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const largeItems = 1_000_000 // of about 50 bytes each
+const largeItems = 1_000_000 // items of about 50 bytes each
 
 // TestPagingMemory stores a result of 50 MB and pages through it in a separate process, whose peak memory must stay below 2.5 times the
 // result.

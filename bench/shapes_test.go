@@ -18,16 +18,16 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// shapeFigures count what shapes that were learnt from half of the chains find in the other half.
+// shapeFigures count what shapes that were learned from half of the chains find in the other half.
 type shapeFigures struct {
-	chains, warned int // correct chains, and those of them that have warnings
-	edits, hits    int // misspelt members, and those with a warning that names the right one as the nearest
+	chains, warned int // the correct chains, and how many of them have warnings
+	edits, hits    int // the misspelled members, and how many get a warning that names the right one as the nearest
 	unknown        int // edits for functions with too few results for a shape
 }
 
-// TestSeenShapes takes the output schemas away: shapes are learnt from the recorded results of every other chain, and in the
-// chains between them each member that a reference names is misspelt, one at a time. Most are found before anything runs,
-// with the right name as the nearest, and chains as they are get no warning.
+// TestSeenShapes takes the output schemas away: shapes are learned from the recorded results of every other chain, and in the chains
+// between them each member that a reference names is misspelled, one at a time. Most are found before anything runs, with the right name as
+// the nearest, and chains as they are get no warning.
 func TestSeenShapes(t *testing.T) {
 	t.Parallel()
 	for file, limit := range map[string]struct{ hits, unknown, warned int }{ // percent
@@ -103,7 +103,7 @@ var (
 	memberPattern    = regexp.MustCompile(`\.([A-Za-z_]{3,})`)
 )
 
-// misspell checks the chain as it is, and with each member of its references misspelt.
+// misspell checks the chain as it is, and with each member of its references misspelled.
 func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures) {
 	t.Helper()
 	registry, _ := c.withShapes(t, store)
@@ -119,7 +119,7 @@ func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures)
 	for _, reference := range referencePattern.FindAllSubmatchIndex(c.Steps, -1) {
 		var step int
 		if _, err := fmt.Sscan(string(c.Steps[reference[2]:reference[3]]), &step); err != nil || step >= len(written) {
-			continue // a price
+			continue // a dollar amount, not a reference
 		}
 		for _, member := range memberPattern.FindAllSubmatchIndex(c.Steps[reference[4]:reference[5]], -1) {
 			start, end := reference[4]+member[2], reference[4]+member[3]
@@ -136,7 +136,7 @@ func (c realChain) misspell(t *testing.T, store *shape.Store, sum *shapeFigures)
 	}
 }
 
-// misspelt is a name with a mistake, of four kinds in turn.
+// misspelt returns a name with a mistake, of four kinds in turn.
 func misspelt(name string, n int) string {
 	at := len(name) / 2
 	switch n % 4 {

@@ -42,7 +42,7 @@ type Chain struct {
 // Step is a step with references in its arguments.
 type Step struct {
 	Fn   string
-	Args map[string]any // with numbers as written
+	Args map[string]any // the arguments, with numbers as written
 }
 
 // Read reads a data set. If the file does not exist, the error is an fs.ErrNotExist.
@@ -130,7 +130,7 @@ func Recording(calls []tally.Call) []byte {
 // Player answers calls from a recording. Each run needs its own context, from Cassette.Cursor.
 type Player struct {
 	Engine    *chain.Engine
-	Functions *steps.Registry // those that the engine calls
+	Functions *steps.Registry // the functions that the engine calls
 	Cassette  *replay.Cassette
 }
 

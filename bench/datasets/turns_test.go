@@ -25,7 +25,7 @@ func TestTurns(t *testing.T) {
 		id, steps string
 		returned  []int
 	}{
-		{"talk, from step 0", `[{"fn":"a","args":{}},{"fn":"b","args":{"x":"$0.n"}}]`, []int{0, 1}}, // b is the last, and needed as well
+		{"talk, from step 0", `[{"fn":"a","args":{}},{"fn":"b","args":{"x":"$0.n"}}]`, []int{0, 1}}, // b is the last step, and needed later
 		{"talk, from step 2", `[{"fn":"c","args":{"x":[10000000000000000001,{"y":[2]}],"z":"a <b>"}},{"fn":"d","args":{"x":"$0.m[0]"}}]`, nil},
 	} {
 		if got := turns[i]; got.ID != want.id || string(got.Steps) != want.steps || !slices.Equal(got.Return, want.returned) {
@@ -41,8 +41,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestParts splits before a step that was chosen: an entry of a list of several, a member named by the value itself. An entry of a list of
-// one is no choice, nor is one that was read before.
+// TestParts splits before a step whose arguments were chosen from a result: an entry of a list of several, a member named by the value
+// itself. An entry of a list of one is no choice, nor is an entry of a result that the model has read already.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	c := &datasets.Chain{}

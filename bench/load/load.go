@@ -25,12 +25,12 @@ const (
 // Target is a tool of a server and the call to make.
 type Target struct {
 	URL     string
-	Token   string // of the caller; "": none is sent
+	Token   string // the caller's token; "": none is sent
 	Version string // WithSessions or WithoutSessions
 	Tool    string
 	Args    string        // the arguments of each call, a JSON object
 	Want    string        // the text of each answer
-	Timeout time.Duration // of one request; 0: 10 minutes, more than a busy machine needs
+	Timeout time.Duration // the time limit of one request; 0: 10 minutes, more than a busy machine needs
 }
 
 // Clients calls a target. The caller closes it.
@@ -41,7 +41,7 @@ type Clients struct {
 
 type client struct {
 	http    http.Client
-	session string // "": it has none
+	session string // the id of the session; "": the client has none
 }
 
 // Open opens n clients, each with a connection and, if the version has sessions, a session. On an error it closes those that it has

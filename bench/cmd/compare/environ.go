@@ -29,7 +29,7 @@ func dropped(environ []string) (names []string) {
 	return names
 }
 
-// dropEnvironment removes the other variables from this program's environment, which child processes inherit.
+// dropEnvironment removes the variables that are not passed on from this program's environment, which child processes inherit.
 func dropEnvironment() {
 	for _, name := range dropped(os.Environ()) {
 		_ = os.Unsetenv(name) // never fails for a name of the environment

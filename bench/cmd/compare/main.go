@@ -37,7 +37,7 @@ type section struct {
 	name        string
 	run         report.Run
 	npm         bool // it needs Node.js and npm
-	long, short int  // minutes that each form takes on two quiet cores, about, once all is installed
+	long, short int  // about how many minutes each form takes on two quiet cores, once all is installed
 }
 
 func main() {
@@ -63,7 +63,7 @@ type comparison struct {
 	render bool
 	check  bool
 
-	sections []section // to measure
+	sections []section // the sections to measure
 }
 
 func compare(ctx context.Context, args []string) error {

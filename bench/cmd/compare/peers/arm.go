@@ -30,8 +30,8 @@ type arm struct {
 	protocol string               // the version that the client and the arm negotiated
 	list     string               // what a host shows a model first: the tools and the server's instructions
 	fault    string               // why it was not measured, or what went wrong at its end; "": nothing
-	results  map[string]*result   // by work
-	used     proc.Usage           // after all measurements
+	results  map[string]*result   // the results, by the work's key
+	used     proc.Usage           // what its processes had used after all measurements
 }
 
 // clients is the maximum number of clients of an arm.
@@ -74,7 +74,7 @@ func (a *arm) recordUsage() {
 func (a *arm) open(ctx context.Context, url, protocol string) error {
 	for range clients {
 		s, err := connect(ctx, url, protocol)
-		if err != nil && protocol == stateless { // it speaks only the older protocol
+		if err != nil && protocol == stateless { // the arm speaks only the older protocol
 			protocol = withSessions
 			s, err = connect(ctx, url, protocol)
 		}

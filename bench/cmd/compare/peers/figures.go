@@ -19,7 +19,7 @@ const (
 type goal struct {
 	work   string
 	title  string
-	limits map[string]float64 // by protocol
+	limits map[string]float64 // the limit, by protocol
 }
 
 // whyNot explains why a goal is not reached, by the figure's name, if the reason differs from that of the work.
@@ -74,9 +74,9 @@ func (e *protocolRun) figures(short bool) []report.Figure {
 		rounds := ratios(ours.medians(g.work), peer.medians(g.work))
 		add(g.work+"/fastest-peer", g.title+" ("+peer.name+")", rounds, report.Figure{Max: g.limits[e.protocol]})
 	}
-	for _, g := range peerGoals { // against the peer that installs fast, even if the fastest is missing
+	for _, g := range peerGoals { // against Cloudflare's code mode, which installs fast, even if the fastest peer is missing
 		peer := e.arm("cloudflare")
-		if a, b := ours.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // it is the fastest at noop10
+		if a, b := ours.medians(g.work), peer.medians(g.work); g.work != "noop10" && len(a) > 0 && len(b) > 0 { // peer is fastest at noop10
 			add(g.work+"/cloudflare", strings.Replace(g.title, "the fastest peer's", peer.name+"'s", 1), ratios(a, b), report.Figure{})
 		}
 	}

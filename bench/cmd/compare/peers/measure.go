@@ -15,7 +15,7 @@ type result struct {
 	took      []float64     // milliseconds, for each time the work was done, in all rounds
 	medians   []float64     // milliseconds, one for each round
 	rates     []float64     // works done per second, one for each round
-	cpu       time.Duration // of the arm's processes
+	cpu       time.Duration // the processor time of the arm's processes
 	clientCPU time.Duration
 	errors    int
 	inRow     int    // errors since the last correct answer
@@ -28,7 +28,7 @@ const maxErrors = 3
 // plan says how long to measure.
 type plan struct {
 	rounds int
-	block  time.Duration // for an arm and a work in a round; the last repetition begins within it
+	block  time.Duration // how long an arm repeats a work in a round; the last repetition begins within it
 }
 
 // measure has the arms do all works in turns. Each round begins with another arm, and the first round is only for warming up.

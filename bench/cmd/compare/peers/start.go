@@ -19,7 +19,7 @@ import (
 // peer describes what an arm measures: how it is started, and how a model's client uses it.
 type peer struct {
 	key, name  string
-	npm        string // the package, of a Node.js peer
+	npm        string // the npm package of a Node.js peer; "": the peer is not one
 	language   language
 	tool       string              // the tool that runs a program
 	argument   string              // the tool's argument with the program; "": the program is the arguments

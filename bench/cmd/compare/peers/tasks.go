@@ -31,7 +31,7 @@ type armTasks struct {
 	Failure struct {
 		Fault               string
 		OK, SaysWhere       bool
-		SaysWhatWasWritten  string // "yes": by their names; "no"; or another way
+		SaysWhatWasWritten  string // "yes": the answer names the written files; "no"; or another way of telling
 		Files, WrittenAgain int
 	}
 	Mistake struct {
@@ -40,7 +40,7 @@ type armTasks struct {
 	}
 	Dependent struct {
 		Fault           string
-		Fastest, Median float64 // milliseconds
+		Fastest, Median float64 // the times of dependent calls in milliseconds
 	}
 }
 

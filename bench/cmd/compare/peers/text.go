@@ -60,7 +60,7 @@ func (e *protocolRun) notFirst() (warnings []string) {
 		w := &works[i]
 		ours := e.arm("onecall").medians(w.key)
 		var first *arm
-		minimum := 1.0 // of onecall's time
+		minimum := 1.0 // the smallest share of onecall's time
 		for _, a := range e.arms {
 			if share := ratios(a.medians(w.key), ours); len(share) > 0 && quantile(share, 0.5) < minimum {
 				first, minimum = a, quantile(share, 0.5)

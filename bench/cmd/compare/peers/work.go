@@ -23,9 +23,9 @@ const (
 // work is a task, as a model would write it for each arm. Its answer is JSON, which is checked.
 type work struct {
 	key, title string
-	want       string // compact JSON
-	clients    int    // that do the work at the same time; 0: one
-	builtin    bool   // needs functions of the gateway itself
+	want       string // the expected answer, as compact JSON
+	clients    int    // how many clients do the work at the same time; 0: one
+	builtin    bool   // the work needs functions of the gateway itself
 	programs   map[language]string
 	bare       func(context.Context, *sdk.ClientSession) (answer any, err error)
 }

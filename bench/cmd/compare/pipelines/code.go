@@ -123,10 +123,10 @@ type codePipeline struct {
 	entries map[string]*steps.Entry
 
 	calls  tally.Side
-	tools  [3]tally.Side // of the calls
+	tools  [3]tally.Side // the cost of each of the three calls
 	chain  tally.Side
-	text   tally.Side // of a chain that returns the skeleton's text alone
-	shares []float64  // of the chain, for each symbol
+	text   tally.Side // the cost of a chain that returns the skeleton's text alone
+	shares []float64  // the chain's share of the calls' tokens, for each symbol
 }
 
 func tokens(s tally.Side) int { return s.Written + s.Read }

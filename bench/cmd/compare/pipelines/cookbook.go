@@ -27,7 +27,7 @@ import (
 // recipe is a chain of the cookbook that runs to its end without an interruption.
 type recipe struct {
 	title string
-	page  string // of docs/cookbook
+	page  string // its page in docs/cookbook, without .md
 	chain string // its file, without .chain.yaml
 	set   []chain.Setting
 }
@@ -156,7 +156,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		return nil, err
 	}
 	set := r.set
-	if r.chain == "notes" { // it names the folder in which it was recorded
+	if r.chain == "notes" { // the chain names the folder in which it was recorded
 		repo, err := recordedFolder(recording)
 		if err != nil {
 			return nil, err

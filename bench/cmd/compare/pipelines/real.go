@@ -31,11 +31,11 @@ var modelMillis = []float64{0, 100, 1000, 3000}
 type dataSet struct {
 	title                 string
 	tasks                 int        // dialogs count as one
-	calls, chain          tally.Side // the chains are lite
-	sideBySide            int        // minimum number of round trips of calls
+	calls, chain          tally.Side // the costs of the calls one by one and of the lite chains
+	sideBySide            int        // minimum number of round trips if independent calls are made side by side
 	fullAnswer            int        // tokens of the chains' answers without lite
 	program               int        // tokens of the programs
-	programCall           int        // tokens of the calls that send them
+	programCall           int        // tokens of the calls that send the programs
 	callTimes, chainTimes []float64  // milliseconds for all calls and for all chains, by round
 }
 

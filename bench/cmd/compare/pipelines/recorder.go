@@ -15,7 +15,7 @@ import (
 type callRecorder struct {
 	mu     sync.Mutex
 	calls  []tally.Call
-	failed []bool // of the calls
+	failed []bool // by call: whether it failed
 }
 
 func (p *callRecorder) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {

@@ -22,7 +22,7 @@ import (
 // brokenChain is a chain with one wrong step: its folder is misspelled.
 type brokenChain struct {
 	title            string
-	name             string // of its figures
+	name             string // the beginning of the names of its figures
 	steps            []map[string]any
 	wrong            int // the step that is wrong
 	right            map[string]any
@@ -127,8 +127,8 @@ func (b *brokenChain) wrongID() string {
 // repairCost is the cost of one way to repair the chain, including the failure.
 type repairCost struct {
 	tally.Side
-	calls int // that reached the server
-	twice int // of them, writes that had succeeded before
+	calls int // calls that reached the server
+	twice int // writes among them that had already succeeded
 }
 
 // repair runs a broken chain in a temporary folder.
@@ -209,7 +209,7 @@ func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]
 
 // open writes the list of hosts to the folder and opens an app whose server of files serves it.
 func (r *repair) open(ctx context.Context) (err error) {
-	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // as the server reports it
+	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // the server reports this form of the path
 		return err
 	}
 	var hosts []map[string]string

@@ -28,7 +28,7 @@ func tokenTable(sets []*dataSet) report.Table {
 	return t
 }
 
-// way is one way to do the tasks: the round trips, and, by round, the time of all chains together without the model.
+// way is one way to do the tasks: its round trips, and, by round, the time of all tasks together without the model.
 type way struct {
 	name  string
 	trips int

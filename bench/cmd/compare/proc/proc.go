@@ -16,7 +16,7 @@ import (
 // Options bound a program. The zero value is fine.
 type Options struct {
 	Limit time.Duration // how long it may run; 0: ten minutes
-	Grace time.Duration // between SIGTERM and SIGKILL; 0: two seconds
+	Grace time.Duration // the time between SIGTERM and SIGKILL; 0: two seconds
 	Keep  int           // how many of the last bytes of its output are kept; 0: 16 KiB
 }
 
@@ -71,7 +71,7 @@ func Start(ctx context.Context, cmd *exec.Cmd, options *Options) (*Process, erro
 	}
 	limited, stop := context.WithTimeoutCause(ctx, o.Limit, fmt.Errorf("still running after %v", o.Limit))
 	p.ctx, p.cancel = context.WithCancelCause(limited)
-	ended := make(chan struct{}) // the leader
+	ended := make(chan struct{}) // closed when the leader has ended
 	go p.endOnCancel(ended)
 	go func() {
 		err := cmd.Wait()
@@ -103,7 +103,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the program has ended with its whole group.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Output is the end of what the program has printed so far, without what a terminal cannot show and without this machine's folders.
+// Output returns the end of what the program has printed, without what a terminal cannot show and without this machine's folders.
 func (p *Process) Output() string { return Scrub(p.out.String()) }
 
 // awaitPoll is the interval at which the output is checked.

@@ -31,7 +31,7 @@ var peers = map[string]func(){
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
 	},
-	"stays": func() { // as ignores does, and closes a pipe of its parent's once it ignores the signal
+	"stays": func() { // like ignores, but tells its parent that it ignores the signal by closing a pipe
 		signal.Ignore(syscall.SIGTERM)
 		_ = os.NewFile(3, "pipe").Close()
 		time.Sleep(time.Hour)

@@ -15,7 +15,7 @@ import (
 type Usage struct {
 	CPU       time.Duration // user and system, in steps of 10 ms, including children that were waited for
 	Resident  int64         // bytes of memory now; shared memory counts for each process
-	FromFiles int64         // of Resident, the pages of files, such as the program itself
+	FromFiles int64         // the part of Resident that is pages of files, such as the program itself
 	Peak      int64         // the sum of the peaks of all processes, in bytes
 	Files     int           // open file descriptors
 	Processes int

@@ -36,7 +36,7 @@ func main() {
 type workload struct {
 	name  string
 	title string
-	args  string // of the chain
+	args  string // the chain, as the arguments of the tool
 	want  string
 }
 

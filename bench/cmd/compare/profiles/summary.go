@@ -15,7 +15,7 @@ import (
 type summary struct {
 	title, path string
 	chains      int
-	unit        string // of total: "nanoseconds" or "bytes"
+	unit        string // the unit of total: "nanoseconds" or "bytes"
 	total       float64
 	components  map[string]float64 // shares of the total
 	heaviest    []weight           // functions with the largest shares, in descending order

@@ -88,7 +88,7 @@ func (p *Plot) addLine(drawn *plot.Plot, i int, name string, points plotter.XYs)
 	return nil
 }
 
-// addBars draws the bars of line i, below those of the line before.
+// addBars draws the bars of line i, below those of the previous line.
 func (p *Plot) addBars(drawn *plot.Plot, i int, name string, points plotter.XYs) error {
 	lengths := make(plotter.Values, len(p.Bars))
 	for _, at := range points {

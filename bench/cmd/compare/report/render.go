@@ -16,7 +16,7 @@ const (
 	ShortFlag = " -short"
 )
 
-// marks show in tables how a number came about.
+// marks show in tables how a number was obtained.
 var marks = map[string]string{Measured: "●", Computed: "○"}
 
 // Markdown returns RESULTS.md with the results of the sections. plots is the prefix of the links to plots.

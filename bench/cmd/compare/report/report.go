@@ -21,8 +21,8 @@ type Section struct {
 	Title    string            `json:"title"`    // its heading in RESULTS.md
 	Question string            `json:"question"` // what it answers, and how: a few sentences of Markdown
 	Command  string            `json:"command"`  // the command that measures the section again
-	Began    time.Time         `json:"began"`    // zero: unknown
-	Commit   string            `json:"commit"`   // of the repository, with "-dirty" if its files had changed; "": unknown
+	Began    time.Time         `json:"began"`    // when the measurement began; zero: unknown
+	Commit   string            `json:"commit"`   // the commit of the repository, with "-dirty" if its files had changed; "": unknown
 	Machine  Machine           `json:"machine"`
 	Versions map[string]string `json:"versions"` // the versions of the programs that took part, by name
 	Corpus   []string          `json:"corpus"`   // the data that it was measured on, and their sources
@@ -59,14 +59,14 @@ type Cell struct {
 	Value float64 `json:"value,omitempty"`
 	Unit  string  `json:"unit,omitempty"` // "ms", "tokens", "MB", "×", …; "": a count
 	Low   float64 `json:"low,omitempty"`  // the tenth percentile of the rounds; 0: not reported
-	High  float64 `json:"high,omitempty"` // the ninetieth
+	High  float64 `json:"high,omitempty"` // the ninetieth percentile of the rounds; 0: not reported
 	How   string  `json:"how,omitempty"`  // Measured or Computed
-	Text  string  `json:"text,omitempty"` // in place of a number
+	Text  string  `json:"text,omitempty"` // a text in place of the number
 }
 
 // Plot is a picture of lines over x, or of bars.
 type Plot struct {
-	Name  string `json:"name"` // of its SVG file
+	Name  string `json:"name"` // the name of its SVG file, without .svg
 	Title string `json:"title"`
 	X     string `json:"x"` // what the axes show, with the unit
 	Y     string `json:"y"`
@@ -91,10 +91,10 @@ type Figure struct {
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit,omitempty"`
 	Low       float64 `json:"low,omitempty"`  // the tenth percentile of the rounds, if this is a ratio of each round; 0: not reported
-	High      float64 `json:"high,omitempty"` // and the ninetieth
+	High      float64 `json:"high,omitempty"` // the ninetieth percentile, likewise
 	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`
-	Max       float64 `json:"atMost,omitempty"`    // the project's own limit; 0: none
+	Max       float64 `json:"atMost,omitempty"`    // the project's own upper limit; 0: none
 	Min       float64 `json:"atLeast,omitempty"`   // the project's own lower limit; 0: none
 	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met
 	Tolerance float64 `json:"tolerance,omitempty"` // the fraction by which a new run may be worse; 0: the figure is not compared
@@ -102,7 +102,7 @@ type Figure struct {
 
 // Options say how a section is run.
 type Options struct {
-	Root  string // of the repository
+	Root  string // the root folder of the repository
 	Data  string // the folder with the data sets of real chains; "": there is none
 	Tools string // a folder for installed programs, kept from run to run
 	Short bool   // run the short form, as CI does: fewer rounds, and only programs that install quickly

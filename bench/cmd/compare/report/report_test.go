@@ -144,7 +144,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	compared := []int{0, 2, 3} // the indexes in small().Figures of time/bare, rate and tokens, which have a tolerance
 	for _, test := range []struct {
-		values [3]float64 // of time/bare, rate and tokens
+		values [3]float64 // the values of time/bare, rate and tokens
 		worse  string
 	}{
 		{[3]float64{0.5, 90, 4453}, ""},

@@ -54,9 +54,9 @@ func clients(ctx context.Context, w *work.Worker, o *report.Options, s *report.S
 type clientResults struct {
 	clients    int
 	ours, bare []work.LoadResult
-	ourMemory  float64 // of the server, in MB
+	ourMemory  float64 // the resident memory of onecall's server, in MB
 	bareMemory float64
-	why        string // why it could not be measured
+	why        string // why this number of clients could not be measured
 }
 
 func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int,

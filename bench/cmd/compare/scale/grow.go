@@ -29,11 +29,11 @@ type column struct {
 	title  string
 	sample string
 	unit   string
-	factor float64 // from the sample's unit to this one; 0: 1
-	each   bool    // divided by the size
-	plot   string  // "": none
+	factor float64 // converts the sample's unit to this column's; 0: 1
+	each   bool    // the values are divided by the size
+	plot   string  // the plot that the column is a line of; "": none
 	y      string  // the title of the plot's axis
-	cut    bool    // cut off by a budget, so it has no power of growth
+	cut    bool    // the values are cut off by a budget, so the column has no power of growth
 }
 
 // linear is a figure: the cost per unit of size at size to, divided by that at size from. 1 is linear growth. It compares the fastest

@@ -24,7 +24,7 @@ import (
 const soakVariable = "ONECALL_COMPARE_SOAK"
 
 const (
-	soakClients = 4 // at a time
+	soakClients = 4 // clients at a time
 	// soakInterval is the time between two visits of a client. It is fixed: the server keeps the results of two seconds of visits, and
 	// an interval that follows the machine's load would look like growth.
 	soakInterval = 80 * time.Millisecond

@@ -26,9 +26,9 @@ type dialog struct {
 
 // tokens counts the tokens of a dialog so far, as a model has them in its context.
 type tokens struct {
-	list    int // of what a host shows first: the tool list and the server's instructions
-	written int // of calls, as {"name":…,"arguments":…}
-	read    int // of the text of answers
+	list    int // the tokens of what a host shows first: the tool list and the server's instructions
+	written int // the tokens of calls, written as {"name":…,"arguments":…}
+	read    int // the tokens of the text of answers
 	calls   int
 }
 

@@ -15,9 +15,9 @@ import (
 
 // server is an MCP server over stdio.
 type server struct {
-	name    string   // in onecall's configuration
-	program string   // of npmPackages or goPrograms
-	script  string   // in the package, run by Node.js; "": program is an executable
+	name    string   // its name in onecall's configuration
+	program string   // a key of npmPackages or goPrograms
+	script  string   // the script in the package that Node.js runs; "": program is an executable
 	args    []string // @ stands for the folder that the server works on
 	env     []string // @ as in args. No value is a secret: servers that ask for one list their tools with any
 }

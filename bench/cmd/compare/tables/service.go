@@ -34,7 +34,7 @@ func (b *bench) file(name string, content []byte) (path string, err error) {
 // inventory is a small service for the hardware of a company. It counts the objects that it makes.
 type inventory struct {
 	mu   sync.Mutex
-	made map[string]int // by kind
+	made map[string]int // the number of objects made, by kind
 	last int            // the last id
 }
 

@@ -65,8 +65,8 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 type bench struct {
 	*report.Options
 	section *report.Section
-	folder  string // for the files of this run
-	onecall string // the binary
+	folder  string // the folder for the files of this run
+	onecall string // the path of the binary
 	count   *counter
 }
 

@@ -8,7 +8,7 @@ import (
 
 // callTimes holds the times of calls, bare and through onecall, by round.
 type callTimes struct {
-	bare, through time.Duration // of the current round
+	bare, through time.Duration // the times of all calls of the current round
 	rounds        []perCall
 }
 

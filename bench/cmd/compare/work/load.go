@@ -14,13 +14,13 @@ import (
 // Round is a line of a load generator's input: the number of clients, and the number of calls that they make together.
 type Round struct {
 	Clients int `json:"clients"`
-	Calls   int `json:"calls"` // 0: clients are opened, and each makes one call that is not counted
+	Calls   int `json:"calls"` // the number of calls; 0: clients are opened, and each makes one call that is not counted
 }
 
 // LoadResult is a line of a load generator's output, the answer to a Round.
 type LoadResult struct {
 	Rate   float64 `json:"rate"` // correct answers per second
-	P50    float64 `json:"p50"`  // milliseconds, of correct answers
+	P50    float64 `json:"p50"`  // the median time of correct answers, in milliseconds
 	P99    float64 `json:"p99"`
 	Failed int     `json:"failed"`          // answers that are missing or wrong
 	First  string  `json:"first,omitempty"` // the first error

@@ -24,9 +24,9 @@ import (
 
 // Addresses is the line of JSON that a server writes to its output as soon as it can be called.
 type Addresses struct {
-	Sessions  string `json:"sessions"`  // for versions of MCP with sessions
-	Stateless string `json:"stateless"` // for versions without
-	Stats     string `json:"stats"`     // answers Stats
+	Sessions  string `json:"sessions"`  // the URL for versions of MCP with sessions
+	Stateless string `json:"stateless"` // the URL for versions without sessions
+	Stats     string `json:"stats"`     // the URL that answers Stats
 }
 
 // Stats says what a server uses.
@@ -34,7 +34,7 @@ type Stats struct {
 	Heap       int64 `json:"heap"` // bytes that were live at the end of the last collection
 	Goroutines int   `json:"goroutines"`
 	Files      int   `json:"files"`
-	Resident   int64 `json:"resident"` // bytes
+	Resident   int64 `json:"resident"` // the resident memory in bytes
 }
 
 // serve serves onecall over HTTP with bench.noop, bench.slow and bench.large, whose result is kept only for seconds. If an MCP server is
@@ -93,7 +93,7 @@ func addUpstream(ctx context.Context, catalog *steps.Catalog, url, version strin
 	return nil
 }
 
-// profile begins profiling. end writes the profiles to the files cpu and allocations; "": not that one.
+// profile begins profiling. end writes the profiles to the files cpu and allocations; "": that profile is not made.
 func profile(cpu, allocations string) (end func() error, err error) {
 	var toCPU *os.File
 	if cpu != "" {

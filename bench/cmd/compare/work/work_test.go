@@ -16,7 +16,7 @@ func TestMeasurements(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		size string
-		want []string // samples
+		want []string // the names of the samples
 	}{
 		"functions": {"250", []string{"ready-ms", "bare-ready-ms", "search-ms", "chain-ms", "list-tokens", "bare-list-tokens", "memory-mb"}},
 		"steps":     {"12", []string{"chain-ms", "bare-ms", "lite-tokens", "full-tokens"}},

@@ -29,7 +29,7 @@ type suite struct {
 	name      string
 	node      func(*testing.T) string
 	entry     string   // its script below node_modules
-	args      []string // in addition to those for the server and the output
+	args      []string // arguments in addition to those for the server and the output
 	bare      []string // arguments of the bare server to compare with
 	minPassed int      // number of checks that the bare server is known to pass
 }

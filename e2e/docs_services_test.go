@@ -66,7 +66,7 @@ func gitHubIssues() handlers {
 				}
 			}
 			if r.URL.Query().Get("direction") == "asc" {
-				slices.Reverse(open) // sorted by their last change
+				slices.Reverse(open) // sorted by the last change of an issue
 			}
 			page, size := intParam(r, "page", 1), intParam(r, "per_page", 30)
 			return onePage(open, (page-1)*size, size)

@@ -21,7 +21,7 @@ import (
 // documentRun runs the commands of a document.
 type documentRun struct {
 	folder      string
-	environment []string          // with the addresses of the services that it calls
+	environment []string          // variables with the addresses of the services that the document calls
 	ports       map[string]string // the ports in use, by those in the document; nil if they are the same
 }
 

@@ -19,7 +19,7 @@ import (
 // documentService is a service that publishes its own OpenAPI document. The document may change or be missing.
 type documentService struct {
 	address string
-	noun    atomic.Value // of the document's one operation; "" if the document is missing
+	noun    atomic.Value // the noun in the path of the document's one operation; "": the document is missing
 }
 
 func (d *documentService) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -23,9 +23,9 @@ func TestEditor(t *testing.T) {
 	const chainSchema, configSchema = `"$schema":"chain.schema.json"`, `"$schema":"config.schema.json"`
 	tests := []struct {
 		text        string
-		diagnostics []string // prefixes
-		completions []string // some of them
-		hover       string   // part of it
+		diagnostics []string // the beginnings of the expected diagnostics
+		completions []string // some of the expected completions
+		hover       string   // part of the expected text on hover
 	}{
 		{text: `{` + chainSchema + `,"steps":[{"id":"a","fn":"fs.cat","args":{"path":"a"}},{"forEach":"$a",` +
 			`"chain":{"steps":[{"expr":"1"}]}}],"return":"$a"}`},

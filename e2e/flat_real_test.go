@@ -17,7 +17,7 @@ import (
 )
 
 // TestFlatByCapabilities checks the flat surface of server-everything, whose tools depend on its client's capabilities. Each client must
-// see the tools of its own session with the server, and can call them.
+// see the tools of its own session with the server, and must be able to call them.
 //
 //nolint:staticcheck // servers still sample
 func TestFlatByCapabilities(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // replicaPair is two replicas over one PostgreSQL. Clients use one at a time.
 type replicaPair struct {
 	*provisionSite
-	store     string // of the journal
+	store     string // the URL of the journal's database
 	servers   [2]*httpServer
 	waitEnded [2]func() // wait until all processes of a replica have ended
 	current   atomic.Pointer[httpServer]

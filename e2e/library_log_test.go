@@ -60,7 +60,7 @@ func TestLibrariesLogNoSecret(t *testing.T) {
 func hostileUpstreams(t *testing.T) (dir, requests string, environment []string) {
 	leaked := make(chan struct{}) // closed when the client has closed the connection with an unsolicited answer
 	closeLeaked := sync.OnceFunc(func() { close(leaked) })
-	read := make(chan struct{}) // closed when the client has read the answer before, so that the connection is idle
+	read := make(chan struct{}) // closed when the client has read the first answer, so that the connection is idle
 	closeRead := sync.OnceFunc(func() { close(read) })
 	idle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeRaw(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", func(c net.Conn) {

@@ -236,8 +236,8 @@ func (p *provisionRun) checkFinished(t *testing.T) {
 	}
 }
 
-// trackProcessTree lets a test wait until a command and all processes that it started have ended. They inherit a pipe, which is closed
-// then. Call started when the command has started.
+// trackProcessTree lets a test wait until a command and all processes that it started have ended. They inherit a pipe, which is closed when
+// the last of them has ended. Call started when the command has started.
 func trackProcessTree(t *testing.T, cmd *exec.Cmd) (started func(), waitEnded func()) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -175,7 +175,7 @@ func TestReloadFaultyConfig(t *testing.T) {
 	}
 }
 
-// TestReloadResultRights checks that a token can read its stored results unless its rights were reduced since.
+// TestReloadResultRights checks that a token can read its stored results unless its rights are less than when they were stored.
 func TestReloadResultRights(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

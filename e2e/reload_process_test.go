@@ -171,7 +171,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	configured := func(text string) string { return clitest.Write(t, folder, "onecall.yaml", text) }
 	s := serveHTTP(t, configured("lite: true\n"))
 	w := stateless(t, s.url)
-	store := func(n int) string { // about 500 kB
+	store := func(n int) string { // stores a result of about 500 kB
 		text, _ := w.tool(t, "chain", map[string]any{"steps": []any{map[string]any{"fn": "expr.eval",
 			"args": map[string]any{"expression": fmt.Sprintf("map(1..70000, # + %d)", 100000*n)}}}})
 		token := gjson.Get(text, "continuation_token").Str

@@ -89,7 +89,7 @@ func TestReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		config string
-		want   string // "": ready
+		want   string // the expected answer; "": the server is ready
 	}{
 		"nothing":       {"", ""},
 		"a source down": {"mcpServers: {gone: {command: no-such-program}}\n", ""},

@@ -68,7 +68,7 @@ type soak struct {
 	*measuredServer
 	slow           *slowService
 	kinds          []soakKind
-	done           [16]atomic.Int64 // by kind
+	done           [16]atomic.Int64 // the number of successful requests, by kind
 	lastErr        [16]atomic.Value // the last error of each kind
 	cancelledCalls atomic.Int64
 }

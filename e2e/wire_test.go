@@ -24,7 +24,7 @@ type rawClient struct {
 	url     string
 	client  *http.Client
 	version string
-	session string // "" if there is none
+	session string // the id of the session; "": the client has none
 }
 
 // reply is the server's response to one request.

@@ -337,7 +337,7 @@ func TestLostResults(t *testing.T) {
 	ids := s.batch(t, "b", 10)
 	clitest.Write(t, s.home, "slow.jsonl", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`+"\n")
 	client := s.begin(t, "run", "--durable", "b.jsonl", "slow.jsonl")
-	s.deleteResults(t, (&durable.Batch{ID: client.awaitBatch(t)}).ResultKey(durable.FirstAssignment(3))) // of the fourth chain
+	s.deleteResults(t, (&durable.Batch{ID: client.awaitBatch(t)}).ResultKey(durable.FirstAssignment(3))) // the results of the fourth chain
 	close(release)
 	<-client.ended
 	answers := strings.SplitAfter(client.stdout.String(), "\n")

@@ -31,14 +31,14 @@ const (
 	defaultPort   = "7233"
 	dialTimeout   = 10 * time.Second
 	progressEvery = 250 * time.Millisecond
-	beginTime     = 2 * time.Second // for workers that start along with a client to ask for work
+	beginTime     = 2 * time.Second // how long workers that start along with a client may take to ask for work
 )
 
 // Engine is a durable.Engine on a Temporal server.
 type Engine struct {
 	client client.Client
 	queue  string
-	server string // for messages
+	server string // the server's address and namespace, for messages
 }
 
 var _ durable.Engine = (*Engine)(nil)

@@ -116,9 +116,9 @@ type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	written map[string]int
-	traces  map[string]string // of reads, by id: the last traceparent
+	traces  map[string]string // the traceparent of the last read, by id
 	polled  map[string]int
-	marks   map[int]chan struct{} // by number of writes: closed when there were so many
+	marks   map[int]chan struct{} // by number: closed when so many ids have been written
 
 	onPoison func() // runs at the start of a read of poison; nil: nothing does
 }
@@ -213,7 +213,7 @@ type stack struct {
 	postgres  *postgrestest.Server
 	redis     *redistest.Server
 	home      string
-	variables []string // of commands
+	variables []string // the environment variables of commands
 	workers   []*worker
 }
 
@@ -309,7 +309,7 @@ type worker struct {
 	cmd   *exec.Cmd
 	log   syncbuf.Buffer
 	ended chan struct{}
-	err   error // after it has ended
+	err   error // how the process ended; set before ended is closed
 }
 
 // startWorker starts a worker and waits until it is ready.

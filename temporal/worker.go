@@ -22,8 +22,8 @@ const (
 	chunkActivity = "onecall.chunk"
 	endActivity   = "onecall.end"
 
-	stopTime          = 10 * time.Second // for running chains to end when their worker stops
-	recordTime        = 5 * time.Second  // after that, for recording what they did
+	stopTime          = 10 * time.Second // how long running chains may take to end when their worker stops
+	recordTime        = 5 * time.Second  // how long recording what they did may take after that
 	minPause          = 100 * time.Millisecond
 	maxPause          = 5 * time.Second
 	heartbeatInterval = time.Second
@@ -33,7 +33,7 @@ const (
 type chunkInput struct {
 	durable.Batch
 	durable.Assignment
-	First time.Time // when it was first tried; zero: now
+	First time.Time // when the chunk was first tried; zero: now
 }
 
 // chunkDone reports how the chains of a chunkInput ended.
@@ -47,7 +47,7 @@ type chunkDone struct {
 type batchEnd struct {
 	Parent string
 	OK     bool
-	Code   fault.Code // "": see the chains
+	Code   fault.Code // cancelled if the batch was cancelled, else ""
 }
 
 // Work implements durable.Engine.
@@ -170,7 +170,7 @@ func (c *chunks) runAll(ctx context.Context, in *chunkInput, chains []durable.Ch
 type workGroup struct {
 	mu      sync.Mutex
 	running int
-	idle    chan struct{} // closed when none is
+	idle    chan struct{} // closed when no chain of the chunk is running
 }
 
 // pause waits until the pause of a chain is over; r is the chain's result so far. It returns false if the chain has ended, or if the other

@@ -19,7 +19,7 @@ const (
 	chunkTries       = 3                    // workers that may die running a chunk before its chains run one by one
 	itemTries        = 10                   // workers that may die running a single chain before it is parked
 	retryWaiting     = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
-	endTime          = 20 * time.Second     // for recording in the journal that a batch has ended
+	endTime          = 20 * time.Second     // how long recording in the journal that a batch has ended may take
 	heartbeatTimeout = 5 * time.Second      // after this time without a sign of life another worker takes over
 	maxChunkTime     = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
 )
@@ -57,7 +57,7 @@ type wait struct {
 type state struct {
 	input
 	bounds
-	decided map[int]bool // by position: the approval was decided since the chain began to wait
+	decided map[int]bool // by position: the approval was decided after the chain had begun to wait
 	used    int          // chunks and later assignments in this history
 	active  int          // running chunks, and chains that were assigned again
 }

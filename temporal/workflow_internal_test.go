@@ -27,24 +27,24 @@ import (
 type fate struct {
 	fails  bool
 	waits  int  // assignments that end waiting for approval
-	pauses int  // assignments after those that end with a pause
+	pauses int  // assignments after the waits that end with a pause
 	deaths int  // workers that die running it
-	other  bool // they do not die, but have another journal
+	other  bool // the workers do not die, but have another journal
 }
 
 const (
 	poison    = 1 << 20 // deaths for a chain that kills each worker
-	maxChains = 6       // in a chunk
+	maxChains = 6       // the most chains in a chunk
 )
 
 // fakeWorkers are workers that give chains their fates. They store results like the result store.
 type fakeWorkers struct {
 	mu       sync.Mutex
-	fates    [][]fate // by chunk and item
+	fates    [][]fate // the fates, by chunk and item
 	results  map[string][]string
 	ends     map[durable.ChunkItem]int
 	now      func() time.Time
-	due      map[durable.ChunkItem]time.Time // when a pause is over
+	due      map[durable.ChunkItem]time.Time // when the pause of a chain is over
 	early    []durable.ChunkItem             // chains that continued before their pause was over
 	recorded []batchEnd                      // ends of the batch that were recorded
 }
@@ -372,7 +372,7 @@ func TestPausesWithinChunk(t *testing.T) {
 		began, runs := time.Now(), []int{0, 0}
 		c := &chunks{slots: make(chan struct{}, 2), Worker: &durable.Worker{Run: func(_ context.Context, _ *durable.Batch, ch *durable.Chain,
 			_ time.Time) (*durable.Result, error) {
-			if runs[ch.Position]++; ch.Position == 1 { // a long one
+			if runs[ch.Position]++; ch.Position == 1 { // the chain runs long
 				time.Sleep(time.Hour)
 				return &durable.Result{OK: true}, nil
 			}

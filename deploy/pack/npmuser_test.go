@@ -104,10 +104,10 @@ func (u npmUser) command(t *testing.T, program string, args ...string) *exec.Cmd
 // npmRegistry is an npm registry with one version of each package.
 type npmRegistry struct {
 	manifests map[string]map[string]any // the decoded package.json files, by package name
-	contents  map[string][]byte         // by the tarball's name
+	contents  map[string][]byte         // the contents of the tarballs, by file name
 
 	mu      sync.Mutex
-	fetched map[string]bool // tarballs
+	fetched map[string]bool // the file names of the tarballs that were fetched
 }
 
 func newNPMRegistry(t *testing.T, tarballs map[string]string) *npmRegistry {
@@ -149,7 +149,7 @@ func (n *npmRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	served := maps.Clone(manifest) // with the URL of its tarball
+	served := maps.Clone(manifest) // to be sent with the URL of its tarball
 	dist := maps.Clone(manifest["dist"].(map[string]string))
 	dist["tarball"] = "http://" + r.Host + tarballs + dist["tarball"]
 	served["dist"] = dist

@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
 
-// TestNPX installs the packed packages as a user does, from a registry and with an empty home, and runs the program. It is built for this
-// machine. The packages of other platforms hold a text instead, so that choosing one of them fails.
+// TestNPX installs the packed packages as a user does, from a registry and with an empty home, and runs the program, which is built for
+// this machine. The packages of other platforms hold a text instead, so that choosing one of them fails.
 func TestNPX(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"node", "npm", "npx"} {

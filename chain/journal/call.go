@@ -13,7 +13,7 @@ type Call struct {
 	Function      string
 	Effect        string // write or destroy; "": it reads
 	EffectAssumed bool   // the function does not declare its effect
-	Args          []byte // as sent
+	Args          []byte // the arguments as sent
 	Shown         []byte // Args as people see them; stored if Run.Values is true
 	Undoes        int    // the number of the event whose call it undoes; 0: none
 	Approval      string // the name of its approval; "": it needed none
@@ -26,11 +26,11 @@ type Call struct {
 	ordinal     int
 	numbered    bool // mac and ordinal of a read are known although the run is not resumed
 	attempts    int
-	timesUndone int   // before this call
+	timesUndone int   // how often the call has been undone; part of its idempotency key
 	startEvent  int   // the number of the event that it began with
-	keyUntil    int64 // when the service forgets the key, counted from the first attempt; 0: not sent yet
+	keyUntil    int64 // when the service forgets the key, in microseconds since 1970, counted from the first attempt; 0: not sent yet
 	started     time.Time
-	previous    *PastCall // the same call before the run was resumed; nil: none
+	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
 }
 
 // Prepare finds which of the run's equal calls this is.

@@ -11,8 +11,8 @@ type codec struct {
 	data      []byte // the output, or the rest of the input
 	reading   bool
 	malformed bool     // the input is not valid
-	texts     []string // so far, the first maxTexts
-	n         int      // of the previous event
+	texts     []string // the shared texts so far, at most maxTexts
+	n         int      // the number of the previous event
 	at        int64
 }
 

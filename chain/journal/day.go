@@ -7,17 +7,17 @@ import (
 
 // Day sums up one day (UTC) of one caller, by chain and by function. It has no arguments.
 type Day struct {
-	Day      string `json:"day"` // 2006-01-02
+	Day      string `json:"day"` // the date, as 2006-01-02
 	Caller   string `json:"caller"`
-	Chain    string `json:"chain"`    // its name; "": none, or OtherChains if there are too many
-	Function string `json:"function"` // "": whole runs
+	Chain    string `json:"chain"`    // the chain's name; "": it has none, or OtherChains if there are too many
+	Function string `json:"function"` // the function; "": this sums up whole runs
 
-	Count    int64 `json:"count"`    // calls, or runs
-	Failures int64 `json:"failures"` // of Count
-	Calls    int64 `json:"calls"`    // of runs: their calls
-	Tokens   int64 `json:"tokens"`   // of runs: of their answers
-	Stored   int64 `json:"kept"`     // of runs: of results that are in no answer
-	Times    Times `json:"times"`    // of each call or run
+	Count    int64 `json:"count"`    // the number of calls of the function, or of runs
+	Failures int64 `json:"failures"` // how many of Count failed
+	Calls    int64 `json:"calls"`    // for runs: the number of their calls
+	Tokens   int64 `json:"tokens"`   // for runs: the tokens of their answers
+	Stored   int64 `json:"kept"`     // for runs: the tokens of results that are in no answer
+	Times    Times `json:"times"`    // how long each call or run took
 }
 
 // DayOf returns the day of a time.

@@ -49,7 +49,7 @@ const (
 	Running Status = "running"
 	OK      Status = "ok"
 	Failed  Status = "failed"
-	Waiting Status = "waiting" // for approval (Row.Code says so), or until its pauses are over
+	Waiting Status = "waiting" // the run waits for approval (Row.Code says so), or until its pauses are over
 	Undone  Status = "undone"
 
 	// Interrupted is a run whose process ended while it was running. It can be resumed. It is never written: drivers report it for a
@@ -61,11 +61,11 @@ const (
 type Row struct {
 	ID        string     `json:"id"`
 	Caller    string     `json:"caller"`          // only the caller and admins may see the run
-	Key       string     `json:"key,omitzero"`    // with its scope, see CallersKey
+	Key       string     `json:"key,omitzero"`    // the key with its scope, see CallersKey
 	Parent    string     `json:"parent,omitzero"` // the run that this one is a part of
 	Batch     bool       `json:"batch,omitzero"`  // it has parts and makes no calls, see Journal.BeginBatch
-	Chain     string     `json:"chain,omitzero"`  // its name
-	Hash      string     `json:"hash,omitzero"`   // of its plan
+	Chain     string     `json:"chain,omitzero"`  // the name of the chain
+	Hash      string     `json:"hash,omitzero"`   // the hash of its plan
 	Functions []string   `json:"functions,omitzero"`
 	Status    Status     `json:"status"`
 	Code      fault.Code `json:"code,omitzero"`
@@ -74,13 +74,13 @@ type Row struct {
 	Last    time.Time `json:"last"`    // its last activity
 	Expires time.Time `json:"expires"` // when it may be removed
 
-	Steps  int           `json:"steps"`           // of the outermost chain
+	Steps  int           `json:"steps"`           // the number of steps of the outermost chain
 	Calls  int           `json:"calls"`           // calls that were made
 	Reused int           `json:"reused,omitzero"` // calls whose results came from the journal
-	Writes int           `json:"writes,omitzero"` // of Calls
-	Took   time.Duration `json:"took"`            // including resumes
-	Tokens int           `json:"tokens"`          // of its answers
-	Stored int           `json:"kept"`            // of results that are in no answer, estimated
+	Writes int           `json:"writes,omitzero"` // how many of Calls write
+	Took   time.Duration `json:"took"`            // the time that it took, including resumes
+	Tokens int           `json:"tokens"`          // the tokens of its answers
+	Stored int           `json:"kept"`            // the estimated tokens of results that are in no answer
 
 	Lease int64 `json:"lease"` // how often the lease was taken, from 1
 }
@@ -107,18 +107,18 @@ type Segment struct {
 
 // Write is one change of a run: of its row, and one more segment.
 type Write struct {
-	ID    string // of the run
-	Lease int64  // of the writer; the write is refused if the run has another one, unless Late is set
+	ID    string // the id of the run
+	Lease int64  // the lease of the writer; the write is refused if the run has another one, unless Late is set
 	New   bool   // add the run, and take its lease
-	// Late: the write says how calls ended and what answers cost, and is accepted without the lease; it must not set Row or DropResults
+	// Late: the write says how calls ended and what answers cost, and is accepted without the lease. It must not set Row or DropResults.
 	Late bool
 
 	Row            *Row     // replaces the run's row; nil: no change
-	Segment        *Segment // to add; nil: none
-	Tokens, Stored int      // to add to the row's
+	Segment        *Segment // the segment to add; nil: none
+	Tokens, Stored int      // the tokens to add to the row's
 	DropResults    bool     // drop the Results of all segments
 	Release        bool     // release the lease, if the run still has it
-	Days           []Day    // to add to the sums
+	Days           []Day    // the sums to add to those of the days
 }
 
 // Record is a run with its segments, ordered by lease and first number.
@@ -132,10 +132,10 @@ type Filter struct {
 	Caller   *string // nil: any
 	Parent   *string // "": runs without a parent; nil: any
 	Status   Status
-	NotOK    bool   // no runs with status OK
-	Function string // that a run called
+	NotOK    bool   // leave out runs with status OK
+	Function string // only runs that called this function; "": any
 	Chain    string
 	Since    time.Time
-	Until    time.Time // exclusive; zero: no limit
-	Limit    int       // of rows; 0: no limit
+	Until    time.Time // only runs that began before this time, and days up to its day; zero: no limit
+	Limit    int       // the maximum number of rows; 0: no limit
 }

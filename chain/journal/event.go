@@ -29,31 +29,31 @@ type Event struct {
 	Of   int   // the number of the event that it refers to
 
 	StepPath      string   // the path of a call's step: 3, 3[7], 3[7].1
-	Function      string   // the canonical name
-	Effect        string   // write or destroy; "": it reads
+	Function      string   // the canonical name of the function
+	Effect        string   // the effect of the call, write or destroy; "": it reads
 	EffectAssumed bool     // the function does not declare its effect
-	MAC           []byte   // of the function and its arguments as sent, see Journal.MAC
-	Ordinal       int      // among the run's calls with this MAC, from 0
-	Attempt       int      // 0: the first
+	MAC           []byte   // identifies the function and its arguments as sent, see Journal.MAC
+	Ordinal       int      // the index, from 0, among the run's calls with this MAC
+	Attempt       int      // the number of the attempt; 0: the first
 	Key           string   // the idempotency key
-	KeyUntil      int64    // when the service forgets the key, in microseconds since 1970; 0: never
+	KeyUntil      int64    // when the service forgets the key, in microseconds since 1970; 0: never, or there is no key
 	Undoes        int      // the number of the event that ended the call that this one undoes, or that began it if it did not end
-	Scope         string   // of the first Sent: the run's scope, see Start
-	Approvals     []string // of Waits, Approved and Denied: the names of the approvals
+	Scope         string   // in the first Sent: the run's scope, see Start
+	Approvals     []string // in Waits, Approved, Denied and Began: the names of the approvals
 
-	Outcome fault.Outcome // of a call that writes
-	Code    fault.Code    // of a call that failed
-	Took    int64         // microseconds
-	Bytes   int           // of the result
-	Tokens  int           // of the result, estimated
+	Outcome fault.Outcome // the outcome of a call that writes
+	Code    fault.Code    // the code of a call that failed; "": it succeeded
+	Took    int64         // how long the call took, in microseconds
+	Bytes   int           // the size of the result
+	Tokens  int           // the estimated tokens of the result
 
 	// Encrypted, and read only to resume, undo or save a run.
-	Result []byte // of a call, before select
+	Result []byte // the result of a call, before select
 	Undo   []byte // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
-	Chain  []byte // of Sent: the chain from now on
-	Args   []byte // of calls that wait for approval; of a call that was made: Call.Shown
+	Chain  []byte // in Sent: the chain from now on
+	Args   []byte // in Waits: the calls that wait for approval; for a call that was made: Call.Shown
 
-	readArgs []byte // of a read whose MAC is computed when it is written; else nil
+	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil
 }
 
 // Writes reports whether the call may change something.

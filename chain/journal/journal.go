@@ -11,14 +11,14 @@ import (
 // Defaults of Options.
 const (
 	DefaultKeep = 24 * time.Hour
-	keepDays    = 90 * 24 * time.Hour // of sums
+	keepDays    = 90 * 24 * time.Hour // how long the sums of a day are kept
 )
 
 // Bounds of the queue of writes without a waiter. Writes beyond them are lost, which affects only statistics and resumes of reads.
 const (
 	maxQueue      = 4096 // writes
 	maxQueueBytes = 32 << 20
-	queueDelay    = 100 * time.Millisecond // until queued writes are written
+	queueDelay    = 100 * time.Millisecond // how long queued writes wait for more
 	expireEvery   = time.Minute
 	retryEvery    = time.Second
 	maxRetries    = 10_000
@@ -29,7 +29,7 @@ type Options struct {
 	// Key is the secret that authenticates arguments and encrypts results, at least 32 bytes. Journals that share a database need the
 	// same key. nil: a random one, for a driver that does not outlive the process.
 	Key  []byte
-	Keep time.Duration // after the last activity of a run; 0: 24 hours
+	Keep time.Duration // how long a run is kept after its last activity; 0: 24 hours
 	// Values stores arguments (Call.Shown) and results for as long as the run, for people to look at. Otherwise the results of successful
 	// runs are dropped at their end, and arguments are not stored.
 	Values bool
@@ -44,7 +44,7 @@ type Journal struct {
 	o      Options
 	driver Driver
 	keys   *keys
-	names  chainNames // in the sums
+	names  chainNames // the names of chains in the sums of the current day
 
 	wake chan struct{} // has an element if the queue has changed
 	done chan struct{}
@@ -53,11 +53,11 @@ type Journal struct {
 
 	mu          sync.Mutex
 	queue       []*queuedWrite
-	retries     []*queuedWrite // ends of calls that could not be written so far
+	retries     []*queuedWrite // writes that failed and are tried again: ends of calls and of runs, and releases of leases
 	urgent      bool           // a write of queue has a waiter
-	queuedBytes int            // of queued writes without a waiter
+	queuedBytes int            // the size of the queued writes without a waiter
 	closed      bool
-	lastFailure error // of the last write; nil: it succeeded
+	lastFailure error // the error of the last write; nil: it succeeded
 	failedAt    time.Time
 }
 
@@ -109,7 +109,7 @@ func (j *Journal) wakeWriter() {
 // queuedWrite is a write that waits for its transaction.
 type queuedWrite struct {
 	Write
-	prepare   func(*Write) // builds the segment, outside of the run; nil: it is built
+	prepare   func(*Write) // builds the segment when the queue is written; nil: it is built, or there is none
 	size      int
 	retryable bool       // retried if it fails
 	isBarrier bool       // writes nothing, and is done when the writes before it are
@@ -273,7 +273,7 @@ func (j *Journal) finishWrite(w *queuedWrite, err error) {
 	}
 }
 
-// reportFailure warns of a failure, unless the write before failed too.
+// reportFailure warns of a failure, unless the previous write failed, too.
 func (j *Journal) reportFailure(err error) {
 	j.mu.Lock()
 	known := j.lastFailure != nil
@@ -287,7 +287,7 @@ func (j *Journal) reportFailure(err error) {
 // failureCounts is how long Check reports a failed write, since small writes still succeed on a full disk.
 const failureCounts = 10 * time.Second
 
-// Check reports why the journal cannot be written now, or could not a moment ago; nil: it can.
+// Check reports why the journal cannot be written now, or could not be written a moment ago; nil: it can be written.
 func (j *Journal) Check(ctx context.Context) error {
 	j.mu.Lock()
 	ailing, failed := j.lastFailure, j.failedAt
@@ -298,7 +298,7 @@ func (j *Journal) Check(ctx context.Context) error {
 	return j.driver.Check(ctx)
 }
 
-// retryLater keeps the end of a call that could not be written, to write it as soon as possible.
+// retryLater keeps a write that failed, to carry it out as soon as possible: the end of a call, or the release of a lease.
 func (j *Journal) retryLater(w *queuedWrite) {
 	retry := &queuedWrite{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
 	j.mu.Lock()

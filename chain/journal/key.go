@@ -23,7 +23,7 @@ const MinKeyBytes = 32
 
 // keys are derived from the journal's key, one for each use.
 type keys struct {
-	mac  sync.Pool // of *hasher
+	mac  sync.Pool // a pool of *hasher
 	seal cipher.AEAD
 }
 

@@ -16,18 +16,18 @@ const maxMemory = 64 << 20
 type Memory struct {
 	mu      sync.Mutex
 	runs    map[string]*memoryRun
-	order   []*memoryRun // by the time of their addition; nil: removed
+	order   []*memoryRun // the runs in the order in which they were added; nil: removed
 	days    map[dayKey]*Day
-	keys    map[runKey]string // ids of runs with a key
+	keys    map[runKey]string // the ids of the runs that have a key
 	bytes   int
-	removed int // entries of order
+	removed int // how many entries of order are nil
 }
 
 type memoryRun struct {
 	Record
 	leased bool
 	bytes  int
-	at     int // index in order
+	at     int // its index in order
 }
 
 type runKey struct{ caller, key string }
@@ -86,7 +86,7 @@ func (m *Memory) write(w *Write) bool {
 	return true
 }
 
-const rowBytes = 400 // of a run, about
+const rowBytes = 400 // the approximate size of a run without its segments
 
 func (m *Memory) insert(w *Write) *memoryRun {
 	if m.runs == nil {

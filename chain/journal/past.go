@@ -14,24 +14,24 @@ import (
 // Past is the history of a run so far.
 type Past struct {
 	Row    Row
-	Scope  string  // in which it began; see Start
-	Chain  []byte  // the last one that was sent, after merging
+	Scope  string  // the scope in which it began; see Start
+	Chain  []byte  // the chain that was sent last, after merging
 	Events []Event // ordered by lease and number
 
 	HandoverLease int64  // the lease under which it was last handed to workers; 0: it never was
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
 
-	calls        map[mac][]*PastCall // by ordinal
-	writes       []*PastCall         // those that write, by their first start
+	calls        map[mac][]*PastCall // the calls with each MAC, by ordinal
+	writes       []*PastCall         // the calls that write, in the order of their first starts
 	approved     map[string]bool     // names of approvals that were not used yet
-	byEvent      map[int]*PastCall   // by the number of the event that it began or ended with
+	byEvent      map[int]*PastCall   // the calls by the number of the event that they began or ended with
 	highestEvent int                 // the highest number of an event
 }
 
 // PastCall is a call that a run has made, with all its attempts.
 type PastCall struct {
-	Event // of its last start; for a read, the only event
+	Event // the event of its last start; for a read, its only event
 
 	Ended       int           // the number of the event that ended it; 0: unknown
 	Outcome     fault.Outcome // "" for reads
@@ -46,7 +46,7 @@ type PastCall struct {
 	UndoUnknown bool // an undo of it was sent, and its outcome is not known
 	Assumed     bool // the caller set Outcome or Result
 
-	earlierOutcome fault.Outcome // of the attempts before the last
+	earlierOutcome fault.Outcome // the outcome of the attempts before the last one
 	timesUndone    int
 }
 

@@ -32,14 +32,14 @@ type Start struct {
 	Scope       string        // the environment of the run, if several share a journal
 	Key         string        // the caller's name for the run, in its scope; "": none
 	Parent      string        // id of the run that this one is a part of; "": none
-	Chain       string        // its name
-	Hash        func() string // of the plan; called once, when the row is written
+	Chain       string        // the name of the chain
+	Hash        func() string // returns the hash of the plan; called once, when the row is written
 	Text        []byte        // the chain, JSON
-	Steps       int           // of the outermost chain
+	Steps       int           // the number of steps of the outermost chain
 	Functions   []string
 	Writes      bool // it may call functions that write, or be suspended: results of reads are written once there are many
 	Lookup      bool // calls are looked up during the run, to undo them
-	KeepResults bool // results are looked up as well, for calls that wait for approval
+	KeepResults bool // results are looked up, too, for calls that wait for approval
 	// Canonical returns the spelling that equal arguments share; nil: they are compared as they are.
 	Canonical func(args []byte) []byte
 }
@@ -52,24 +52,24 @@ type Run struct {
 	hash         func() string
 	resumedAt    time.Time // when this part of the run began
 	earlierTime  time.Duration
-	keepsResults bool  // past has results as well
+	keepsResults bool  // past has results, too
 	past         *Past // what it has done, before and since it was resumed; nil: it was not resumed and needs no lookup
 
 	mu            sync.Mutex
 	row           Row
 	functions     map[string]*Day // calls by function, for the sums
-	events        []Event         // not written yet
+	events        []Event         // the events that are not written yet
 	nextEvent     int             // the next event's number
-	pendingBytes  int             // of results in events
-	storedBytes   int             // of the results of all reads
+	pendingBytes  int             // the size of the results and arguments in events
+	storedBytes   int             // the size of the results of all reads, and of the arguments that are stored with them
 	ordinals      map[mac]int
 	matchedAt     map[*PastCall]string   // calls that the chain contains, with their paths in it
 	writesByChain map[string][]*PastCall // writes of each inline chain, by the beginning of their paths
-	accounted     int                    // how many leading writes of past are accounted for
+	accounted     int                    // how many leading writes of past are accounted for: AllMatched need not check them again
 	hasRow        bool                   // the run has been written
 	endWritten    bool
 	droppedResult bool  // the result of a read was not stored
-	wasSuspended  bool  // before it was resumed
+	wasSuspended  bool  // it was suspended before it was resumed
 	failure       error // why nothing more can be written
 }
 

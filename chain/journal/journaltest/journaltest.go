@@ -77,7 +77,7 @@ func load(t *testing.T, d journal.Driver, id string) *journal.Record {
 	return r
 }
 
-// segments: they are returned as they were written, in the order of their leases and numbers.
+// segments: the segments of a run are returned as they were written, in the order of their leases and numbers.
 func segments(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
@@ -105,7 +105,7 @@ func inUTC(r journal.Row) journal.Row {
 	return r
 }
 
-// lease: only one driver has it, and the driver that had it before cannot write any more.
+// lease: only one driver has the lease of a run, and the driver that had it earlier cannot write any more.
 func lease(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	write(t, d, newRun("run_a"))

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// parts: they are listed and counted by their parents. A batch is running although no process has its lease.
+// parts: the parts of a batch are listed and counted by their parent. A batch is running although no process has its lease.
 func parts(t *testing.T, s Store) {
 	d, other := s.Open(t), s.Open(t)
 	add := func(id, parent string, minute int, status journal.Status, release bool) {

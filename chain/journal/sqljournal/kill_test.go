@@ -44,7 +44,7 @@ func killSome(t *testing.T, where string, n int, then func(prefix string)) {
 				_, _ = fmt.Sscan(w.lines.Text(), &acknowledged)
 			}
 		}
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // between two lines
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond) // so that the kill comes between two lines of its output
 		acknowledged = w.kill(acknowledged)
 		checkRuns(t, d, prefix, acknowledged)
 		if acknowledged > 0 {
@@ -73,7 +73,7 @@ func TestKilledSQLite(t *testing.T) {
 	if err := other.Expire(t.Context(), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if after := locks(); after > 2 { // of live processes
+	if after := locks(); after > 2 { // those of live processes
 		t.Errorf("%d lock files after Expire, want at most 2", after)
 	}
 }
@@ -114,7 +114,7 @@ func TestSleeperPostgres(t *testing.T) {
 	if err := w.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * len(rec.Segments) { // which were printed before, or belong to run_b
+	for range 2 * len(rec.Segments) { // skip lines that were printed before run_a was acquired, or that are about run_b
 		w.lines.Scan()
 	}
 	_ = w.kill(0)

@@ -52,7 +52,7 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 	return rec, tx.Commit()
 }
 
-// isLive reports whether a holder of a lease is alive; "": there is none.
+// isLive reports whether the holder of a lease is alive; holder "": nobody has the lease.
 func (db *database) isLive(ctx context.Context, from queries, holder string) (bool, error) {
 	if holder == "" {
 		return false, nil

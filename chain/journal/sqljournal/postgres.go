@@ -18,7 +18,7 @@ import (
 )
 
 // OpenPostgres returns a driver for a PostgreSQL database. The tables are created at first use, in the first schema of the search path.
-// dsn is a URL or keyword list of libpq. It fails if where cannot be parsed; no error contains the password.
+// dsn is a URL or keyword list of libpq. It fails if dsn cannot be parsed; no error contains the password.
 func OpenPostgres(dsn string, o *Options) (*Driver, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil || dsn == "" {

@@ -38,7 +38,7 @@ type sqliteEngine struct {
 	isRemote func(folder string) bool
 
 	mu       sync.Mutex
-	fileLock *flock.Flock // of this driver's lock file; nil: not locked yet
+	fileLock *flock.Flock // the lock on this driver's lock file; nil: not locked yet
 }
 
 // busyTimeout is how long a statement waits for other processes.

@@ -14,7 +14,7 @@ type sqliteWriter struct {
 	db       *database
 	prepConn any // the connection of prepared
 	prepared map[string]driver.Stmt
-	args     []driver.NamedValue // of the last statement; reused
+	args     []driver.NamedValue // the arguments of the last statement; reused
 }
 
 func (w *sqliteWriter) beginTx(ctx context.Context) (transaction, error) {

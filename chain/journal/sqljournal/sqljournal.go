@@ -30,7 +30,7 @@ type Driver struct {
 
 	mu       sync.Mutex
 	db       *database // nil: not open
-	failure  error     // of the last attempt to open it, or why it was closed
+	failure  error     // the last failure, which callers get until reopenAfter has passed; nil: none
 	failedAt time.Time
 	closed   bool
 	rows     map[string]*rowIdentity // the stored rows of runs whose leases this driver has

@@ -83,9 +83,9 @@ func (d *Driver) Check(ctx context.Context) error {
 type batch struct {
 	list       []journal.Write
 	statements []statement
-	first      []int                 // for each write, the statement that changes no row if the write is refused
-	rows       []*rowIdentity        // for each write, its new row; nil: unchanged
-	days       map[int][]journal.Day // by index of the write
+	first      []int                 // by write: the index of the statement that changes no row if the write is refused
+	rows       []*rowIdentity        // by write: its new row; nil: unchanged
+	days       map[int][]journal.Day // by index of the write: the sums to add
 }
 
 func (d *Driver) batch(list []journal.Write) *batch {

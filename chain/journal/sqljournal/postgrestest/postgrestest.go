@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // for Database
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver that Database uses
 
 	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"

@@ -75,9 +75,9 @@ type heldBytes struct {
 	caller    string
 	maxTotal  int64 // limit for all callers together
 
-	used atomic.Int64 // of results and arguments
+	used atomic.Int64 // bytes of results and arguments
 	mu   sync.Mutex
-	held atomic.Int64 // of used, those that the admission counts; written under mu
+	held atomic.Int64 // those bytes of used that the admission counts; written under mu
 }
 
 // hold takes bytes for a result or for arguments, until the request ends or releaseBytes returns them.

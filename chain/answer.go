@@ -17,13 +17,13 @@ import (
 type answerBuilder struct {
 	*requestState
 	err          *fault.Error // nil: the answer is ok
-	step         int          // of err; -1: none
-	index        int          // of err: the element of a forEach; -1: none
-	failed       *steps.Entry // of err: the function; nil: none
+	step         int          // the number of the step that err is about; -1: none
+	index        int          // the element of a forEach that err is about; -1: none
+	failed       *steps.Entry // the function that err is about; nil: none
 	schemaHelp   schemaLevel  // how much of the function's schema the answer shows
 	faults       []*fault.Error
-	moreElements []elementFault // of the step of err: failed elements, without that of index if onError is stop
-	outcome      fault.Outcome  // of the step of err: its last call that writes
+	moreElements []elementFault // failed elements of the step that err is about; with onError stop, without the element index
+	outcome      fault.Outcome  // the outcome of the last call that writes in that step; "": there was none
 
 	unstarted       []interval // elements of that step that never started
 	unstartedReason string
@@ -31,7 +31,7 @@ type answerBuilder struct {
 	writesSummed    bool // writeEntries is complete
 
 	moreFaults int   // faults that were only counted
-	ms         int64 // since the request came; taken once, so that the size of the answer is stable while it is fitted
+	ms         int64 // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
 
 	member       string // the name of result: "result" or "plan"
 	result       []byte // nil: none
@@ -39,7 +39,7 @@ type answerBuilder struct {
 	force        bool   // write the answer even if it does not fit
 	exceedsAlone bool   // the result alone exceeds the budget, so nothing with it needs to be rendered
 	run          *run   // nil: nothing ran
-	stepTokens   []int  // of the steps' results
+	stepTokens   []int  // by step: the tokens of its result
 	storedTokens int
 }
 
@@ -206,7 +206,7 @@ func (s *requestState) refuse(ctx context.Context, text []byte, p *plan, faults 
 	return a
 }
 
-// keepFirstCauses keeps the cause of an unavailable source only in the first fault that has it.
+// keepFirstCauses keeps the cause of an unavailable source only in the first fault with that cause.
 func keepFirstCauses(list []*fault.Error) {
 	seen := map[string]bool{}
 	for i, f := range list {

@@ -23,10 +23,10 @@ import (
 // ApprovalCall is a call that waits for approval.
 type ApprovalCall struct {
 	StepPath string // the path of its step, as in writes: 3, 3[7], 3[7].1
-	ID       string // of its step; "": none
+	ID       string // the id of its step; "": the step has none
 	Function string
 	Effect   steps.Effect
-	Args     []byte // as sent, with digests in place of secrets
+	Args     []byte // the arguments as sent, with digests in place of secrets
 	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
 
 	name string

@@ -12,22 +12,22 @@ import (
 
 // Background says how a run continues after its request was answered.
 type Background struct {
-	Context  context.Context // of the run, in place of the request's
-	Progress func(Progress)  // as Caller.Progress, for as long as the run takes
-	// End is called once, after the run has ended. a is nil if the request was answered with it.
+	Context  context.Context // the context of the run, in place of that of the request
+	Progress func(Progress)  // reports progress as Caller.Progress does, for as long as the run takes
+	// End is called once, after the run has ended. a is nil if the request itself got the answer of the run.
 	End func(a *Answer, stored StoredAnswer)
 }
 
 // StoredAnswer is an answer in the result store.
 type StoredAnswer struct {
 	Token string        // the continuation token of Answer.JSON; "": it could not be stored
-	Life  time.Duration // after which it is removed, however often it is fetched; 0: it is not stored
+	Life  time.Duration // how long the store keeps it, however often it is fetched; 0: it is not stored
 }
 
 // BackgroundRun describes a run that may outlast its request.
 type BackgroundRun struct {
 	ID    string
-	Steps int // of the outermost chain
+	Steps int // the number of steps of the outermost chain
 	Began time.Time
 }
 

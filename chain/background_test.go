@@ -15,7 +15,7 @@ import (
 )
 
 // backgroundEngine returns an engine whose function job.run takes a minute, and a caller whose runs may continue in the background. ended
-// receives the answers of those that did.
+// receives the answers of the runs that did.
 func backgroundEngine(t *testing.T) (e *chain.Engine, c *chain.Caller, ended chan *chain.Answer, tokens chan string) {
 	t.Helper()
 	e = engineOf(t, []steps.Function{{

@@ -125,14 +125,14 @@ func asFault(err error, at string) *fault.Error {
 // returns a result beside the failure. The result counts as held.
 func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope.Result = null
-	var joined []byte // the arrays of collect so far
+	var joined []byte // the joined arrays that collect has returned so far
 	for round := 1; ; round++ {
 		s.lastCall = time.Time{}
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
 		}
-		r.releaseBytes(len(scope.Result)) // of the previous round
+		r.releaseBytes(len(scope.Result)) // the result of the previous round
 		if f := r.holdResult(p, len(raw)); f != nil {
 			return nil, f
 		}
@@ -243,7 +243,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		var cancel context.CancelFunc
 		callCtx, cancel = r.withTimeLimit(ctx, p.timeout, timeoutFault(p))
 		defer cancel()
-		r.pauses.add(1) // a resume would begin the time again
+		r.pauses.add(1) // a resume would begin this time limit again
 		defer r.pauses.add(-1)
 	}
 	if p.inline != nil {

@@ -69,7 +69,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	for _, test := range []struct {
 		name, request string
 		after         time.Duration // the time that the request takes
-		code          fault.Code    // of the only fault; "": the chain runs
+		code          fault.Code    // the code of the only fault; "": the chain runs
 	}{
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},

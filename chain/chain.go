@@ -89,7 +89,7 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	return s.carryOut(ctx, p, r)
 }
 
-// carryOut runs a plan, in this process or at workers, and answers when it has ended, or before if the request says so.
+// carryOut runs a plan, in this process or at workers, and answers when it has ended, or earlier if the request says so.
 func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
 	after, early, field := s.answersEarly(r)
 	durable := early && s.wantsWorkers(r)

@@ -17,14 +17,14 @@ import (
 // compiler turns a request into a plan. It collects all faults and does not stop at the first.
 type compiler struct {
 	*requestState
-	request        *request // being compiled: the whole request, or a saved chain
+	request        *request // the request that is being compiled: the whole request, or a saved chain
 	saved          []string // the saved chains around request, outermost first
 	common         []objectMember
 	lacksFunction  bool // a step's function is not known, nor are its arguments
 	usedCommon     map[string]bool
 	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far
 	onError        string
-	total          int // steps so far, including those of inline chains
+	total          int // the number of steps so far, including those of inline chains
 	faults         *faultList
 }
 
@@ -35,8 +35,8 @@ type level struct {
 	ids     map[string]int
 	steps   []step
 	item    bool       // $item and $index of an outer forEach are in scope
-	element origin     // of $item in that forEach
-	values  stepValues // of the step that is being compiled
+	element origin     // the origin of $item in that forEach
+	values  stepValues // the origins that the step that is being compiled can refer to
 	planned []*plannedStep
 	fills   func(key string) bool // reports whether $input.key can exist
 }

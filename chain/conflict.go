@@ -88,7 +88,7 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 	}
 	f.Available = paths
 	if at != "" {
-		f.Outcome = fault.NotSent // of the call at this pointer
+		f.Outcome = fault.NotSent // the outcome of the call at this pointer
 	}
 	return f.Under(at)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxJSONDepth = 200 // of a request; results may be deeper
+	maxJSONDepth = 200 // levels of nesting in a request; results may be deeper
 	tokenField   = "continuation_token"
 )
 

@@ -9,7 +9,7 @@ import (
 
 // Delivery has the options of Engine.Deliver.
 type Delivery struct {
-	MaxTotalTokens int // of the answer; it can only lower the server's. 0: the server's
+	MaxTotalTokens int // the token limit of the answer, which can only lower the server's; 0: the server's
 }
 
 // Deliver answers a JSON value that a front end has made, such as help or search results, within the token budget of a caller (nil: the

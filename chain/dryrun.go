@@ -18,7 +18,7 @@ type DryRun struct {
 	Hash        string // identifies what the chain would do
 	Counts      map[steps.Effect]int
 	MaxCalls    int64
-	MaxTokens   int            // of the answer; 0: no limit
+	MaxTokens   int            // the token limit of the answer; 0: no limit
 	MaxDuration time.Duration  // 0: no limit
 	Resume      *ResumePreview // nil: the request resumes no run
 }

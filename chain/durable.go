@@ -12,8 +12,8 @@ import (
 type Durable interface {
 	// NewKey returns a key for a run whose request has none: workers find a run by its caller and key.
 	NewKey() string
-	// Start hands a run to a worker, which carries it out as soon as its lease is free. A fault means that it is not known whether a worker
-	// will.
+	// Start hands a run to a worker, which carries it out as soon as its lease is free. A fault means that it is not known whether a
+	// worker will do so.
 	Start(ctx context.Context, run *DurableRun) *fault.Error
 	// Running reports whether workers have yet to finish a run.
 	Running(ctx context.Context, run HandedRun) (bool, error)
@@ -32,9 +32,9 @@ type HandedRun struct {
 // DurableRun is a run for workers. The journal has its chain.
 type DurableRun struct {
 	HandedRun
-	Key            string // in the journal, for its caller
-	Name           string // of the chain; "": none
-	MaxTotalTokens int    // of the answer; 0: unlimited
+	Key            string // the key under which the journal has the run, for its caller
+	Name           string // the name of the chain; "": it has none
+	MaxTotalTokens int    // the token limit of the answer; 0: unlimited
 }
 
 // wantsWorkers reports whether workers carry out a run that may outlast its request.

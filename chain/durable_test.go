@@ -67,7 +67,7 @@ func TestDurable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		request, key string
-		after        time.Duration // within which the request is answered
+		after        time.Duration // the time within which the request is answered
 		answered     bool          // the request gets the answer of the run
 	}{
 		"at once":         {`{"steps":[{"fn":"job.run"}],"durable":true}`, "made", 0, false},

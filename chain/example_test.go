@@ -180,7 +180,7 @@ func ExampleAdmission() {
 	large := fmt.Appendf(nil, `{"input":{"note":%q},"steps":[{"fn":"shop.orders","args":{"customer":"ada"}}],"return":"$0.orders[0].total"}`,
 		strings.Repeat("x", 1<<20))
 
-	release, err := orders.Acquire(context.Background(), "ada") // as a large request of ada takes the slot
+	release, err := orders.Acquire(context.Background(), "ada") // takes the slot, as a large request of ada would
 	if err != nil {
 		log.Fatal(err)
 	}

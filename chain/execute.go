@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// The statuses of a step, and the reasons of a skipped one.
+// The statuses of a step, and the reasons why a step was skipped.
 const (
 	statusOK      = "ok"
 	statusFailed  = "failed"
@@ -35,10 +35,10 @@ type run struct {
 	steps       []stepRun
 	calls       atomic.Int64
 	cached      atomic.Int64 // calls that the call cache answered
-	httpStatus  atomic.Int32 // reported by the last step's function; 0: none
-	resultBytes atomic.Int64 // of all stored results
+	httpStatus  atomic.Int32 // the HTTP status that the last step's function reported; 0: none
+	resultBytes atomic.Int64 // the size of all stored results
 
-	callWarnings     warningLog    // of functions
+	callWarnings     warningLog    // the warnings of functions
 	exhausted        atomic.Bool   // maxCalls are used up: a call was not made
 	madeUnrepeatable atomic.Bool   // a function was called that is not safe to repeat
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
@@ -56,24 +56,24 @@ type run struct {
 	parent context.Context // the caller's, without the chain's own deadline
 	pauses *pauses         // nil: the run is never suspended
 
-	callbacks   steps.Callbacks // of all calls
+	callbacks   steps.Callbacks // the callbacks that all calls have in common
 	hasListener bool            // the front end wants progress or logs
 	listenerMu  sync.Mutex      // guards endedSteps, and calls of the front end
-	endedSteps  int             // of the outermost chain
+	endedSteps  int             // how many steps of the outermost chain have ended
 }
 
 // stepRun is the result of one step.
 type stepRun struct {
 	status, reason  string
-	cause           int    // for reasonDependency: the step that failed first
+	cause           int    // with reasonDependency: the number of the step that failed first
 	raw             []byte // the result after select; nil: none. A failed forEach keeps the elements that succeeded
 	err             *fault.Error
 	fn              *steps.Entry   // the function that failed, which in an inline chain is not the step's own
 	frame           *inlineFrame   // the inline chain around the step; nil: the outermost chain
-	index           int            // the element of a forEach that failed first, or that this is for; -1: none
-	outcome         fault.Outcome  // of the last call that writes; "": none
-	failedElements  []elementFault // with onError stop, without the first
-	unstarted       []interval     // elements that never started, for unstartedReason
+	index           int            // the element of a forEach that failed first, or for which this ran; -1: none
+	outcome         fault.Outcome  // the outcome of the last call that writes; "": there was none
+	failedElements  []elementFault // the elements that failed; with onError stop, without the first
+	unstarted       []interval     // the elements that never started, because of unstartedReason
 	unstartedReason string
 	count           int // elements of a forEach; -1: no forEach
 	defaulted       bool
@@ -86,14 +86,14 @@ type stepRun struct {
 	lastCall        time.Time     // when the last call of this round ended, even before a resume; zero: it made none
 	pending         bool          // in a rehearsal: the step has calls that were not made yet
 	took            time.Duration
-	args            []byte // as resolved; only with trace full and without forEach
+	args            []byte // the resolved arguments; only with trace full and without forEach
 }
 
 type elementFault struct {
 	index   int
 	err     *fault.Error
 	outcome fault.Outcome
-	fn      *steps.Entry // the one that failed
+	fn      *steps.Entry // the function that failed
 }
 
 // execute runs a plan. It returns when all steps that may run have ended.
@@ -117,7 +117,7 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	if s.o.Rung != nil {
 		defer r.callWarnings.flush(s)
 		if steps.SessionOf(ctx) == nil {
-			ctx = steps.WithSession(ctx, &steps.Session{}) // of this chain only
+			ctx = steps.WithSession(ctx, &steps.Session{}) // a session of this chain only
 		}
 	}
 	r.steps = r.runLevel(steps.WithCallbacks(ctx, &r.callbacks), p,
@@ -150,7 +150,7 @@ type loop struct {
 	frame        *inlineFrame
 	steps        []stepRun
 	waiting      []int // how many steps each step still waits for
-	dependents   []int // those of step i are dependents[dependentsAt[i]:dependentsAt[i+1]]
+	dependents   []int // the steps that wait for step i are dependents[dependentsAt[i]:dependentsAt[i+1]]
 	dependentsAt []int
 	ready        []int // steps that wait for nothing, in order
 	running      int

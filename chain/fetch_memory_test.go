@@ -111,7 +111,7 @@ func flood(t *testing.T, store string) {
 		all.Go(func() {
 			a := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,%s,"lite":true}`, large, modes[i%len(modes)]), greedy)
 			switch {
-			case a.OK || a.Error.Code == fault.BadRequest: // for the key that does not exist
+			case a.OK || a.Error.Code == fault.BadRequest: // one of the modes names a key that the value does not have
 				answered.Add(1)
 			case a.Error.Code == fault.Busy:
 				refused.Add(1)

@@ -18,21 +18,21 @@ import (
 type omissions struct {
 	trace            traceLevel
 	noWarnings       bool
-	noCallerWarnings bool // no warnings of the front end either
+	noCallerWarnings bool // the front end's warnings are left out, too
 	schema           schemaLevel
-	noAvailable      bool   // neither available nor the body of a failed call
+	noAvailable      bool   // available and the body of a failed call are left out
 	probe            []byte // replaces the result
 	resultLost       bool   // probe is a preview of a result that is not stored
-	faults           int    // how many are shown
-	elements         int    // likewise
-	writes           int    // likewise
-	maxMessage       int    // characters of a message
+	faults           int    // how many faults are shown
+	elements         int    // how many failed elements are shown
+	writes           int    // how many entries for writes are shown
+	maxMessage       int    // the maximum characters of a message
 	noNearest        bool
-	label            int    // characters of the front end's label
-	minimalError     bool   // neither the place and the function of the error nor the id of the run
-	noResult         bool   // not even the probe
-	approvalsCounted bool   // of the calls that wait for approval, only their number
-	approvalsToken   string // the continuation token of their list; "": the list is shown, or could not be stored
+	label            int    // the maximum characters of the front end's label
+	minimalError     bool   // the place and the function of the error, and the id of the run, are left out
+	noResult         bool   // the result is left out, even as a probe
+	approvalsCounted bool   // the calls that wait for approval are replaced by their number
+	approvalsToken   string // the continuation token of the list of these calls; "": the list is shown, or could not be stored
 
 	storeFault *fault.Error // why the result could not be stored; nil: it was stored, or not tried
 }
@@ -46,7 +46,7 @@ type traceLevel int
 
 const (
 	traceAsked   traceLevel = iota
-	traceSummary            // no arguments and results
+	traceSummary            // arguments and results are left out
 	traceNotOK              // only the steps that are not ok
 	traceNone
 )

@@ -127,14 +127,14 @@ type forEachRun struct {
 	defaulted atomic.Bool
 	truncated atomic.Bool
 
-	maxWorkers int64 // including the step's own goroutine
+	maxWorkers int64 // the maximum number of workers, including the step's own goroutine
 	extra      atomic.Int64
 	open       atomic.Int64 // goroutines that run elements
 	workers    sync.WaitGroup
 
 	mu       sync.Mutex
 	failed   []elementFault
-	lastCall time.Time // as in stepRun
+	lastCall time.Time // when the last call of any element ended; zero: there was none
 }
 
 // work runs elements until none is left or none may start. If there are elements and slots left, it adds a worker.

@@ -64,7 +64,7 @@ func (p *plan) orderByRung(rung func(*steps.Entry) int) {
 type warningLog struct {
 	mu   sync.Mutex
 	list []*fault.Error
-	seen map[string]bool // by pointer and message, which the elements of a forEach share
+	seen map[string]bool // the pointers and messages of list; the elements of a forEach share them
 }
 
 func (n *warningLog) add(f *fault.Error) {

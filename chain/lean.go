@@ -13,7 +13,7 @@ import (
 const defaultLeanAbove = 100
 
 const (
-	maxLeanTokens = 90  // of a lean form, as of a probe without its preview: the lowest budget has room for it
+	maxLeanTokens = 90  // tokens of a lean form, like those of a probe without its preview: the lowest budget has room for it
 	maxLeanValue  = 200 // bytes of an id, url or name; longer ones are left out, since a cut value is useless
 )
 

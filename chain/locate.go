@@ -20,7 +20,7 @@ const maxWalked = 64 << 20
 type faultTarget struct {
 	fault     *fault.Error
 	remaining []string // the tokens of its JSON Pointer that are still to be followed
-	offset    int      // of the innermost value found so far, or of its key if atKey
+	offset    int      // the offset of the innermost value found so far, or of its key if atKey
 	atKey     bool     // the fault is about the key, not the value
 }
 

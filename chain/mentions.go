@@ -10,7 +10,7 @@ import (
 
 // Mention is a function that a request names.
 type Mention struct {
-	Function string // as written
+	Function string // its name as written in the request
 	At       string // JSON Pointer of the name
 }
 

@@ -10,7 +10,7 @@ import (
 
 type objectMember struct{ name, raw string }
 
-// members lists the members of a raw object. Duplicate keys were refused before.
+// members lists the members of a raw object. Duplicate keys have already been refused.
 func members(object []byte) []objectMember {
 	var list []objectMember
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {

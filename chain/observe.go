@@ -53,25 +53,25 @@ type RequestInfo struct {
 	Kind    Kind
 	Caller  string    // Caller.ID
 	Label   string    // Caller.Label
-	Name    string    // of the chain; "": none
-	Steps   int       // of the outermost chain as written; 1 for a call
-	Bytes   int       // of the request
-	Started time.Time // when it came, before it was decoded
+	Name    string    // the name of the chain; "": it has none
+	Steps   int       // the number of steps of the outermost chain as written; 1 for a call
+	Bytes   int       // the size of the request
+	Started time.Time // when the request came, before it was decoded
 }
 
 // RequestEnd describes a request at its end.
 type RequestEnd struct {
-	Err      *fault.Error   // as in Answer; nil: ok
-	Faults   []*fault.Error // as in Answer
+	Err      *fault.Error   // the error as in Answer; nil: ok
+	Faults   []*fault.Error // the faults as in Answer
 	Function string         // the canonical name of the function that a call called, or whose failure failed a chain; "": none
 
 	Skipped  int   // steps of the outermost chain that did not run
-	Calls    int64 // of functions, including repetitions and inline chains
-	Cached   int64 // of Calls, those that the call cache answered
+	Calls    int64 // the number of calls of functions, including repetitions and inline chains
+	Cached   int64 // how many of Calls the call cache answered
 	Warnings int
 
-	Bytes  int  // of the answer
-	Tokens int  // of the answer; estimated if it is lite
+	Bytes  int  // the size of the answer
+	Tokens int  // the tokens of the answer; estimated if it is lite
 	Stored int  // estimated tokens of results that are not in the answer: intermediate ones, and what a probe or a lean form replaces
 	Probe  bool // the answer has a probe of the result
 	Lean   bool // the answer has the lean form of a write
@@ -81,7 +81,7 @@ type RequestEnd struct {
 
 // StepInfo describes a step at its start.
 type StepInfo struct {
-	Number   int    // in its own chain
+	Number   int    // the number of the step in its own chain
 	At       string // its JSON Pointer in the request, such as /steps/1/chain/steps/0
 	Function string // the canonical name; "expr" for an expression, "" for an inline chain
 	Effect   steps.Effect
@@ -94,8 +94,8 @@ type StepEnd struct {
 	Reason   string       // why it was skipped
 	Err      *fault.Error // why it failed; else nil
 	Function string       // the function that failed, which in an inline chain is not the step's own
-	Calls    int64        // of functions
-	Elements int          // of its forEach; -1: none
+	Calls    int64        // the number of calls of functions
+	Elements int          // the number of elements of its forEach; -1: it has none
 	Took     time.Duration
 }
 

@@ -134,7 +134,7 @@ func TestDefectsHaveACause(t *testing.T) {
 	}
 }
 
-// TestDefectsOfRequestsHaveACause: the same is true for a panic outside of all steps.
+// TestDefectsOfRequestsHaveACause: the cause of a panic outside of all steps is also available to logs, and not in the answer.
 func TestDefectsOfRequestsHaveACause(t *testing.T) {
 	t.Parallel()
 	var reported *fault.Error

@@ -247,7 +247,7 @@ func TestObservedPass(t *testing.T) {
 		t.Error("the context lacks the observer's value")
 	}
 	end(&chain.RequestEnd{Err: fault.New(fault.Timeout, "slow"), Function: "test.echo", Calls: 1})
-	end(&chain.RequestEnd{}) // without effect
+	end(&chain.RequestEnd{}) // a second end has no effect
 	if r := o.only(t); r.Kind != chain.KindPass || r.Started.IsZero() || r.end.Took <= 0 || r.end.Err.Code != fault.Timeout ||
 		r.end.Function != "test.echo" {
 		t.Errorf("request %+v, end %+v; want pass, timeout, test.echo", r.RequestInfo, r.end)

@@ -28,8 +28,8 @@ const (
 )
 
 const (
-	maxDepth        = 4 // of inline chains below the outermost chain
-	readConcurrency = 8 // of a forEach over functions that only read
+	maxDepth        = 4 // levels of inline chains below the outermost chain
+	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once
 )
 
 // Options configures an Engine. Only Functions is required. A zero limit means its default; a negative one is refused with bad_request.
@@ -66,13 +66,13 @@ type Options struct {
 
 	MaxSteps        int           // steps of a chain, including inline chains; 0: 1,000
 	MaxCalls        int           // calls of functions by one chain, including repetitions; 0: 200,000
-	MaxDuration     time.Duration // of one chain; 0: 5 minutes, -1: no limit
+	MaxDuration     time.Duration // how long one chain may run; 0: 5 minutes, -1: no limit
 	MaxConcurrency  int           // calls under way at once in one step or one wave; 0: 16
-	MaxElements     int           // of a forEach; 0: 100,000
-	MaxResultBytes  int64         // of one step's result; 0: 64 MiB
-	MaxChainBytes   int64         // of all results that a chain holds; 0: 256 MiB
-	MaxRequestBytes int64         // of a request; 0: 4 MiB
-	StepTimeout     time.Duration // of one call, if the step has no timeoutMs; 0: 30 s
+	MaxElements     int           // elements of one forEach; 0: 100,000
+	MaxResultBytes  int64         // bytes of one step's result; 0: 64 MiB
+	MaxChainBytes   int64         // bytes of all results that a chain holds; 0: 256 MiB
+	MaxRequestBytes int64         // bytes of a request; 0: 4 MiB
+	StepTimeout     time.Duration // how long one call may take if the step has no timeoutMs; 0: 30 s
 
 	// MaxRunningBytes bounds what all running chains of all callers hold, at least twice MaxChainBytes. 0: 1 GiB, or four times
 	// MaxChainBytes if that is more.
@@ -108,7 +108,7 @@ type Options struct {
 	// Lite is the form of the answer if the request does not choose one.
 	Lite bool
 
-	topFields []string // fields of a chain, and Hoist
+	topFields []string // the fields of a chain, and the names in Hoist
 }
 
 // Caller is the caller for whom a request is carried out. The zero value is a local user with the engine's own functions.
@@ -116,7 +116,7 @@ type Caller struct {
 	ID        string           // owner of stored results; "" is a caller like any other
 	Rights    budget.Rights    // a caller with fewer rights cannot fetch what was stored with more
 	Label     string           // the answer's first member `chain`; a lite answer is then {"chain","result"}. "": none
-	Line      int              // of a file, at which the request begins, for faults of malformed JSON; 0: the first
+	Line      int              // the line of a file on which the request begins, for faults of malformed JSON; 0: the first
 	Chain     string           // name of the chain in the journal, if the request has none
 	Parent    string           // id of the run that this one is a part of; "": none
 	Run       string           // id of the request in logs, shown as `run` by a failure; "": none
@@ -151,10 +151,10 @@ type Caller struct {
 // Override has the settings of a front end that override the request, such as flags of the command line.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none
-	Set            []Setting // set over Input, in order
+	Set            []Setting // the settings to make over Input, in order
 	Lite           *bool     // nil: as the request says
-	MaxTotalTokens int       // over the request's budget; 0: as the request says
-	DryRun         bool      // as if the request said it
+	MaxTotalTokens int       // replaces the request's token budget; 0: as the request says
+	DryRun         bool      // nothing runs, as if the request had dryRun
 	Trace          string    // "": as the request says
 	ReadOnly       bool      // a step that does not only read is a fault
 	WhyReadOnly    string    // the reason and the remedy; "": the tool that received the request only reads
@@ -170,26 +170,26 @@ type Setting struct{ Key, Value string }
 type Progress struct {
 	Done, Total int    // steps of the outermost chain that have ended, and all of them
 	Step        int    // the step that this is about
-	ID          string // of that step; "": none
+	ID          string // the id of that step; "": it has none
 	Function    string // its function's name, "expr" for an expression, "" for an inline chain
 	Ended       bool   // the step has ended; else it has started or is under way
 
-	// Of a step that has ended.
+	// The following fields are set if the step has ended.
 	Status   string       // ok, reused, failed or skipped
 	Reason   string       // why it was skipped
 	Err      *fault.Error // why it failed; else nil
 	Took     time.Duration
-	Elements int    // of its forEach; -1: none
-	Result   []byte // JSON, after select; nil: none. It must not be changed
+	Elements int    // the number of elements of its forEach; -1: it has none
+	Result   []byte // the result as JSON, after select; nil: none. It must not be changed
 
-	// As reported by the function while it runs, in its own units; zero at a step's start and end. FunctionTotal 0: unknown.
+	// The progress that the function reports while it runs, in its own units; zero at a step's start and end. FunctionTotal 0: unknown.
 	FunctionDone, FunctionTotal float64
 	Message                     string
 }
 
 // LogMessage is a message that a function logs while it runs.
 type LogMessage struct {
-	Step          int    // of the outermost chain
+	Step          int    // the number of the step of the outermost chain
 	Function      string // "" in an inline chain
 	Level, Logger string // level of RFC 5424 in lower case; name of the logger, may be ""
 	Data          []byte // a JSON value
@@ -201,11 +201,11 @@ type Answer struct {
 	JSON     []byte         // the bytes to send, compact, within the budget
 	Error    *fault.Error   // the first error, nil if OK; of a chain that does not compile, its code is compile
 	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
-	Warnings []*fault.Error // including those that a lite answer leaves out; without those of the Caller
-	Question *Question      // about the calls that wait for approval; nil: none, or the run cannot be resumed
-	Plan     *DryRun        // of a dry run, complete even if JSON is not; nil: there was none, or it failed
+	Warnings []*fault.Error // the warnings, including those that a lite answer leaves out, but not those of the Caller
+	Question *Question      // the question about the calls that wait for approval; nil: none wait, or the run cannot be resumed
+	Plan     *DryRun        // the plan of a dry run, complete even if JSON is not; nil: there was no dry run, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
-	Resumes  time.Time      // the run was suspended, and should be resumed then; zero: it was not. Its Error is not a failure
+	Resumes  time.Time      // when to resume the run, which was suspended; Error is then not a failure. zero: it was not suspended
 	Run      string         // id of the run that continues in the background (JSON says how to follow it); "": it has ended
 }
 

@@ -25,8 +25,8 @@ type origin struct {
 
 // stepValues has the origins of the values that one step can refer to within itself.
 type stepValues struct {
-	element origin // of $item
-	result  origin // of $result: of the call, then after collect, then after select
+	element origin // the origin of $item
+	result  origin // the origin of $result: of the call, then after collect, then after select
 }
 
 var (
@@ -85,7 +85,7 @@ func (o origin) types() (types []string, f *fault.Error) {
 // value has what is known of the value of a text that is a single reference. For any other text it is zero.
 type value struct {
 	origin
-	types []string // that it may have; nil: not known
+	types []string // the types that the value may have; nil: not known
 }
 
 // checkUses reports references to what cannot exist, by the output schemas of the functions. The value is that of a text that is a single

@@ -37,10 +37,10 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
 	}
 	raw, err := entry.Send(ctx, sent)
-	// the caller learns the outcome directly
+	// An error of the journal changes nothing: the caller learns the outcome directly.
 	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
 	if err != nil {
-		_ = record.EndUnfinished(journal.Failed, fault.CodeOf(err)) // likewise
+		_ = record.EndUnfinished(journal.Failed, fault.CodeOf(err)) // the caller learns the failure directly, too
 	}
 	record.Answered(0, 0)
 	return raw, err

@@ -23,9 +23,9 @@ type plan struct {
 	returned *refs.Template // the value of return; nil: the last step's result
 	returnAt string         // the JSON Pointer of return
 
-	origin      origin // of the value of return, or of the last step
+	origin      origin // the origin of the value of return or, without return, of the last step
 	input       []byte // $input; nil for an inline chain, whose $input is its step's args
-	onError     string // for an inline chain, that of the chain around it
+	onError     string // for an inline chain, the onError of the chain around it
 	dryRun      bool
 	maxCalls    int
 	maxDuration time.Duration
@@ -54,11 +54,11 @@ type plannedStep struct {
 	undo        *plannedUndo   // nil: its calls cannot be undone
 	mayTruncate bool           // the function may set `truncated` in its result, which says that it is incomplete
 
-	maxRounds   int // of repeat; 1 if there is no repeat
+	maxRounds   int // how many rounds repeat may take; 1 if there is no repeat
 	delay       time.Duration
 	maxRetries  int
 	backoff     time.Duration
-	timeout     time.Duration // 0: none
+	timeout     time.Duration // the time limit of one call, inline chain or evaluation; 0: none
 	concurrency int
 
 	effect        steps.Effect
@@ -68,7 +68,7 @@ type plannedStep struct {
 	after         []int  // steps that must end before it starts: needs, status(), and the order of writes
 	dependencyBuf [4]int // backs needs and after, since most steps have one or two
 
-	rungs rungRange // of the functions that it calls
+	rungs rungRange // the rungs of the functions that it calls
 }
 
 // name returns the canonical name of the step's function or saved chain, "expr" for an expression and "" for an inline chain.

@@ -16,14 +16,14 @@ import (
 // request again with a Decision.
 type Question struct {
 	Run   string
-	Proof string // that the run waits for exactly these calls; it cannot be forged
+	Proof string // proves that the run waits for exactly these calls; it cannot be forged
 	Calls []ApprovalCall
 }
 
 // Decision is the answer to a Question. The client sends it with the request that the question answered; the run continues with the
 // earlier arguments.
 type Decision struct {
-	Run, Proof string // of the question
+	Run, Proof string // as in the question
 	Yes        bool   // the calls may be made, each once; else they are denied
 	Undecided  bool   // no decision was made: the run keeps waiting; Yes is ignored
 }

@@ -310,8 +310,8 @@ func sameStep(a, b string) bool {
 	return true
 }
 
-// unknownEarlier returns sent_unknown if the run was resumed and the outcome of this call before that is not known, otherwise "". If the
-// call is refused now, that says nothing about the earlier attempt.
+// unknownEarlier returns sent_unknown if the run was resumed and it is not known how this call ended before the resume, otherwise "". If
+// the call is refused now, that says nothing about the earlier attempt.
 func (s *stepRun) unknownEarlier() fault.Outcome {
 	if s.call != nil {
 		if previous := s.call.Previous(); previous != nil && previous.Outcome == fault.SentUnknown {
@@ -360,5 +360,5 @@ func (s *requestState) now() time.Time {
 	if s.record == nil {
 		return time.Time{}
 	}
-	return time.UnixMicro(s.record.Began().UnixMicro()) // with the precision that is stored
+	return time.UnixMicro(s.record.Began().UnixMicro()) // in microseconds, as the journal stores it
 }

@@ -96,7 +96,7 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 	slow := functions.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			h := fnv.New32()
-			_, _ = h.Write(apiKey.ReplaceAll([]byte(spec.Name+string(args)), nil)) // which may be a secret, or what stands for it
+			_, _ = h.Write(apiKey.ReplaceAll([]byte(spec.Name+string(args)), nil)) // apiKey: a secret, or what stands for it
 			time.Sleep(time.Millisecond + time.Duration(h.Sum32()%1_000_000))
 			return call(ctx, args)
 		}

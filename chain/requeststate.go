@@ -23,18 +23,18 @@ type requestState struct {
 	o         *Options
 	provider  steps.Provider
 	view      *steps.Registry // the functions of the provider, once no name has to wait
-	results   *budget.Results // of the caller; nil: there is no store
+	results   *budget.Results // the results of the caller; nil: there is no store
 	label     string
-	line      int    // of a file, at which the request begins
-	chainName string // used if the request has no name
+	line      int    // the line of a file on which the request begins; 0: the first
+	chainName string // the name of the chain, if the request has none
 	parent    string // the run that this one is a part of; "": none
-	requestID string // named by a failure; "": none
+	requestID string // the id that a failure names; "": none
 	override  Override
 	progress  func(Progress)
 	log       func(LogMessage)
 	started   time.Time
-	suspend   time.Duration // as Caller.Suspend
-	resumes   time.Time     // as Answer.Resumes
+	suspend   time.Duration // see Caller.Suspend
+	resumes   time.Time     // see Answer.Resumes
 
 	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
 	meter           *budget.Meter
@@ -46,26 +46,26 @@ type requestState struct {
 	verify          bool   // never the lean form of a write
 	single          *Call  // the only call; nil: a chain or a fetch
 	warnings        []*fault.Error
-	callerWarnings  []*fault.Error // of the front end; answered before the warnings
+	callerWarnings  []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes          writeLog
 	signatureFaults map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
-	request         *request                      // being compiled; nil: none
+	request         *request                      // the request that is being compiled; nil: none
 	observation     *observation                  // nil: there is no observer
 	record          *journal.Run                  // nil: the run is not recorded
-	privateJournal  *journal.Journal              // of this run alone, if the engine has none but the run needs one
+	privateJournal  *journal.Journal              // a journal for this run alone, if the engine has none but the run needs one; else nil
 	leasedRun       *journal.Past                 // the run to resume, until record is set
 	previewedRun    *journal.Past                 // the run that a dry run looks at, without its lease
 	resumeToken     string                        // names the run for a resume; "": it cannot be resumed
-	answerTokens    int                           // of the answer; 0: not counted
+	answerTokens    int                           // the tokens of the answer; 0: not counted
 	executed        *run                          // nil: nothing was executed
 	approveToken    string                        // approves the calls that wait for approval; "": none wait
-	question        *Question                     // about these calls; nil: there is none
-	decision        *Decision                     // that came with the request; nil: none
+	question        *Question                     // the question about these calls; nil: nothing is asked
+	decision        *Decision                     // the decision that came with the request; nil: none
 	resumption      resumption
 	detached        bool // the run concludes the request, since it may outlast the answer
 	background      func(context.Context, BackgroundRun) (*Background, *fault.Error)
 	durable         Durable            // nil: there are no workers
-	waiting         *approvalCollector // of a rehearsal: collects the calls that need approval
+	waiting         *approvalCollector // in a rehearsal: collects the calls that need approval
 	askApproval     func(context.Context, []ApprovalCall) (bool, error)
 
 	planGuard planGuard
@@ -101,8 +101,8 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	return s
 }
 
-// applyBudget sets the limits and the form of the answer. The request can only lower the limits of the server and of the caller; the
-// override wins over both. It returns a fault if the token budget is too low for any answer.
+// applyBudget sets the limits and the form of the answer. The override wins over the request; neither can raise the limits of the server
+// and of the caller. It returns a fault if the token budget is too low for any answer.
 func (s *requestState) applyBudget(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
 	tokens := s.override.MaxTotalTokens
 	if b != nil {

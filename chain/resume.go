@@ -171,7 +171,7 @@ func (s *requestState) releaseRun() {
 	}
 }
 
-// overlay returns a chain in which each field that was sent replaces its own. `steps` replaces `return` as well; `replace` replaces
+// overlay returns a chain in which each field that was sent replaces its own. `steps` replaces `return`, too; `replace` replaces
 // single steps, by number or id.
 func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 	merged := newTable(chain)
@@ -248,7 +248,7 @@ func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	if !s.resumes.IsZero() {
 		status, code = journal.Waiting, ""
 	}
-	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with its key does not change its status
+	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with the run's key leaves the run ok
 		status, code = journal.OK, ""
 	}
 	if s.record.EndUnfinished(status, code) != nil || s.privateJournal != nil {

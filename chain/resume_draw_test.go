@@ -114,7 +114,7 @@ func (d *drawnDelivery) forEach(i int, key, saved string, size, concurrency int)
 	return fmt.Sprintf(`,"forEach":"0..%d","concurrency":%d`, size-1, concurrency)
 }
 
-// inner records the keys that a saved chain puts.
+// recordKeys records the keys that a saved chain puts.
 func (d *drawnDelivery) recordKeys(position, key, saved string) {
 	switch saved {
 	case "hand_on":

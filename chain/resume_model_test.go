@@ -52,12 +52,12 @@ func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]boo
 type resumeTest struct {
 	shop      *itemShop
 	memory    *journal.Memory
-	reader    *journal.Journal // of another process, which only reads
+	reader    *journal.Journal // the journal in another process, which only reads
 	random    *rand.Rand
 	drawn     *drawnDelivery
 	killsLeft int      // kills that are still allowed
 	wasKilled bool     // a process was killed
-	id        string   // of the run; "": not known yet
+	id        string   // the id of the run; "": not known yet
 	changed   bool     // the last request changed the chain
 	requests  []string // requests and answers, to print after a failure
 }
@@ -239,7 +239,7 @@ func runModel(t *testing.T, seed uint64, ends map[string]int) *resumeTest {
 	w := newResumeTest(t, seed, 0.5, drawn)
 	w.killsLeft = []int{0, 4}[w.random.IntN(2)]
 	defer w.reader.Close()
-	undo := w.random.IntN(4) == 0 // in some round
+	undo := w.random.IntN(4) == 0 // whether the run is undone in some round
 	request := drawn.text
 	for round := 0; ; round++ {
 		a := w.run(t, request)

@@ -29,7 +29,8 @@ func (w *resumeTest) assume(t *testing.T, positions []string) string {
 	return "{" + strings.Join(assumed, ",") + "}"
 }
 
-// known returns what the shop knows of such calls at a place, which put or remove items.
+// known returns what the shop knows of the calls at a place that put or remove items: an entry for each call whose outcome the journal does
+// not know.
 func (w *resumeTest) known(t *testing.T, position string) (assumed []string) {
 	var puts []*journal.PastCall
 	var keys []string

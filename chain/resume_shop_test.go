@@ -26,7 +26,7 @@ type itemShop struct {
 	unsure   map[string]bool   // the caller of remove does not know whether it was done
 	approved map[string]int    // how often the guarded call with these arguments may be made
 	offenses []string          // violations of the rules
-	registry *steps.Registry   // of its functions
+	registry *steps.Registry   // the registry of the shop's functions
 }
 
 func newShop(t *testing.T, random *rand.Rand, faults float64) *itemShop {
@@ -172,7 +172,7 @@ var savedModel = map[string]string{
 	"careful": `{"onError":"undo","params":{"key":{},"note":{}},"steps":[{"fn":"shop.put","args":{"key":"${$input.key}.a","note":"$input.note"},"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}},{"fn":"shop.put","args":{"key":"${$input.key}.b","note":"$0"}}]}`,
 }
 
-// savedFunctions returns the functions of savedModel. They are the same for all depots.
+// savedFunctions returns the functions of savedModel. They are the same for all shops.
 var savedFunctions = sync.OnceValue(func() (list []steps.Function) {
 	for name, text := range savedModel {
 		function, faults := chain.Saved(name, []byte(text), &chain.Options{})

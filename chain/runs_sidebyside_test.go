@@ -101,7 +101,7 @@ func TestConcurrentReadsAreNoConflict(t *testing.T) {
 		case function == "store.put":
 			close(written)
 		case reads.Add(1) == 1:
-			<-written // by the other element, whose read ends first
+			<-written // wait for the write of the other element, whose read ends first
 			return nil, refuses()
 		}
 		return []byte(`{"id":"x"}`), nil

@@ -18,7 +18,7 @@ import (
 // Param turns a literal among the arguments of a step into a param of the saved chain.
 type Param struct {
 	Path string // the step by number or id, and the path in its args: "0.query", "make.labels.0"
-	Name string // of the param
+	Name string // the name of the param
 }
 
 // notSaved are the fields that belong to a run and not to a chain.

@@ -29,7 +29,7 @@ type field struct {
 	name     string
 	index    int
 	kind     string
-	inner    *shape // of a field that points to a struct
+	inner    *shape // the shape of the struct that the field points to; nil: it points to none
 	rules    bool   // the validator must check it
 	maxChars int    // the only rule is this maximum length; 0: there are other rules, or none
 }

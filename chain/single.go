@@ -14,16 +14,16 @@ import (
 
 // Call is a call of one function.
 type Call struct {
-	Function string // resolved in the caller's view, like a step's fn
+	Function string // the function's name, resolved in the caller's view like a step's fn
 	Args     []byte // a JSON object, taken literally, without references. nil: {}
 
 	// At is the JSON Pointer of the arguments in the caller's request; "": they are the request. The places of faults are relative to the
 	// request. A fault outside the arguments has no place.
 	At string
 
-	Verify         bool  // no lean form of a write's result
+	Verify         bool  // the whole result of a write, never its lean form
 	Lite           *bool // nil: as Options.Lite; Override.Lite wins over both
-	MaxTotalTokens int   // of the answer; it can only lower the server's. 0: the server's
+	MaxTotalTokens int   // the token limit of the answer, which can only lower the server's; 0: the server's
 }
 
 // Call calls one function for a caller (nil: the zero Caller). The answer is that of a chain with this one step, with the same checks,
@@ -35,7 +35,7 @@ func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) 
 	s := e.newRequestState(caller)
 	s.single = c
 	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
-	_ = s.applyBudget(nil, c.Lite, "none") // for failures before decoding
+	_ = s.applyBudget(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
 	defer s.finish(ctx, KindCall, &a)
 	return s.serve(ctx, c.Args)
 }

@@ -17,13 +17,13 @@ const maxDoublings = 20
 // what it has done comes from the journal, so it is not suspended after a failure, which a resume would repeat. A nil *pauses counts
 // nothing.
 type pauses struct {
-	min            time.Duration      // shorter ones are not worth a resume
+	min            time.Duration      // the shortest pause that suspends the run: a shorter one is not worth a resume
 	suspend        context.CancelFunc // ends the context of the steps
 	mustNotSuspend func() bool        // reports whether the run must not be suspended now
 
 	mu     sync.Mutex
 	atWork int         // goroutines that neither pause nor wait for others, and all else that needs this process
-	ends   []time.Time // of the pauses under way
+	ends   []time.Time // when the pauses under way end
 	until  time.Time   // the end of the first of ends, if the run is suspended; zero: it is not
 }
 

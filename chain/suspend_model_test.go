@@ -72,7 +72,7 @@ func drawPausingChain(rt *rapid.T) string {
 		switch draw(0, 8) {
 		case 0, 1: // polls until a job is done
 			step = poll(id)
-		case 2: // the same for each element
+		case 2: // polls for each element
 			step = poll(id+".${$item}") + forEach()
 		case 3: // a write
 			step = call("start", id, "")

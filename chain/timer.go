@@ -11,7 +11,7 @@ import (
 // pausableTimer ends a context when the time of a chain, or of a step with an inline chain, is up. It is paused while an approval is
 // being decided.
 type pausableTimer struct {
-	outer     *pausableTimer // of the chain around this one; nil: this is the outermost
+	outer     *pausableTimer // the timer of the chain around this one; nil: this is the outermost
 	mu        sync.Mutex
 	timer     *time.Timer
 	remaining time.Duration

@@ -50,7 +50,7 @@ type transcriptRun struct {
 	t       *testing.T
 	archive *txtar.Archive
 	name    string
-	schemas []*jsonschema.Schema // for a request, an answer, and a lean form
+	schemas []*jsonschema.Schema // the schemas of a request, an answer, and a lean form
 	options chain.Options
 	caller  chain.Caller
 	engine  *chain.Engine
@@ -188,7 +188,7 @@ func (r *transcriptRun) send(request string, caller *chain.Caller) *chain.Answer
 	var call struct {
 		chain.Call
 		Args json.RawMessage
-		Text string // in place of Args if they are not JSON
+		Text string // the text to send in place of Args, if it is not JSON
 	}
 	if err := json.Unmarshal([]byte(request), &call); err != nil {
 		r.t.Fatal(err)

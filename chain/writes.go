@@ -45,7 +45,7 @@ type writeLog struct {
 	mu          sync.Mutex
 	list        []writeGroup
 	conflicting []*journal.PastCall // recorded calls that the caller must decide about
-	reported    []*journal.PastCall // of these, calls that the chain makes at the same place, where they are reported
+	reported    []*journal.PastCall // those of conflicting that a call of the chain at the same place reports
 }
 
 // markReported notes that a call of the chain reports a recorded call.
@@ -192,7 +192,7 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 // writeEntry is an answer's entry for the writes of one step with one outcome.
 type writeEntry struct {
 	at             string // the place of a recorded call that the chain does not make; "": see the other fields
-	step           int    // of the outermost chain
+	step           int    // the number of the step of the outermost chain
 	prefix, suffix string // the path of the step around the elements: "3", ".1"
 	fn             string // "": an inline chain in which nothing began
 	outcome        fault.Outcome

@@ -10,7 +10,7 @@ import (
 // writeSummary is the content of the lean form of a write.
 type writeSummary struct {
 	deleted bool
-	count   int          // of objects; -1: there is one
+	count   int          // the number of objects or calls; -1: there is one object, or a delete, which is not counted
 	object  gjson.Result // the only one, which may have an identity
 	status  string       // the HTTP status; "": not known
 }

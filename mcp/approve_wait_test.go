@@ -55,7 +55,7 @@ func TestQuestionWithoutAnswer(t *testing.T) {
 	})
 }
 
-// callAsync calls the tool and sends its answer on a channel; "": there was none.
+// callAsync calls the tool and sends its answer on a channel; "": there was no answer.
 func callAsync(ctx context.Context, c *sdk.ClientSession) <-chan string {
 	answer := make(chan string, 1)
 	go func() {

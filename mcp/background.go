@@ -28,13 +28,13 @@ type backgroundRun struct {
 	cancel    context.CancelCauseFunc
 	done      int // steps that have ended
 	updated   time.Time
-	cancelled bool // by its caller
+	cancelled bool // its caller cancelled it
 
-	ended    time.Time // zero: it is running
+	ended    time.Time // when it ended; zero: it is running
 	status   journal.Status
-	code     fault.Code    // "": ok
-	token    string        // of its answer; "": it could not be stored
-	lifetime time.Duration // of its answer, at most
+	code     fault.Code    // the code of its failure; "": it succeeded
+	token    string        // the continuation token of its answer; "": the answer could not be stored
+	lifetime time.Duration // how long its answer is kept at most
 }
 
 func (b *backgroundRuns) add(r *backgroundRun) {
@@ -151,7 +151,7 @@ func (c *call) runInfo(id string) *sdk.CallToolResult {
 		return c.backgroundRun(&r)
 	}
 	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-	if ok && (err != nil || !past.Row.Last.After(r.ended)) { // else it was resumed since, and not in the background
+	if ok && (err != nil || !past.Row.Last.After(r.ended)) { // otherwise it was resumed since then, and not in the background
 		return c.backgroundRun(&r)
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ type call struct {
 	now              *generation // configuration that serves it
 	view             *steps.View // what the caller may use
 	transportRequest *transport.Request
-	session          *session    // nil: none
+	session          *session    // nil: the client has none
 	clientView       *clientView // the client's own view; nil: it sees what all clients see
 	request          *sdk.CallToolRequest
 	args             []byte // a JSON object, if the client follows the protocol
@@ -30,7 +30,7 @@ type call struct {
 	spending         *callSpending // nil: tokens are not counted
 	asksByResult     bool          // the result asks for approval; the client then repeats the request
 
-	function *steps.Entry // of a flat tool; nil: another tool, or not known yet
+	function *steps.Entry // the function of a flat tool; nil: the tool is not flat, or its function is not known yet
 }
 
 // handler returns the handler of a tool by its name; it looks up the tool at each call.

@@ -12,7 +12,7 @@ import (
 // causeLog limits how often the failure of a source is logged. The zero value is ready to use.
 type causeLog struct {
 	mu sync.Mutex
-	at map[string]time.Time // last line, by source
+	at map[string]time.Time // when the last line was logged, by source
 }
 
 // causeEvery is the minimum interval between two lines for one source.

@@ -247,7 +247,7 @@ func TestAnswersOfSourcesAreShown(t *testing.T) {
 		m.Call = func(context.Context, []byte) ([]byte, error) { return nil, f }
 		tools = append(tools, m)
 	}
-	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // of a source that is always ready
+	plain := newMarked(370, "plain.part", false, kindOfFunction{effect: steps.Read}) // a function of a source that is always ready
 	plain.Call = func(context.Context, []byte) ([]byte, error) {
 		return nil, newFault(fault.Unavailable, func(f *fault.Error) { f.Outcome = fault.NotSent })
 	}

@@ -57,7 +57,7 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
-	r.Header.Set("Onecall-Chain", "chosen") // which the server ignores
+	r.Header.Set("Onecall-Chain", "chosen") // the server ignores it
 	response, err := h.next.RoundTrip(r)
 	if err == nil {
 		if id := response.Header.Get("Onecall-Chain"); id != "" || r.Method == http.MethodPost {
@@ -76,7 +76,7 @@ func connectRecording(t *testing.T, url, token, version string) (*sdk.ClientSess
 	return mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: client}, nil, version), h
 }
 
-// idOf returns the id in the response that had the result; "": none. It checks that the result does not contain the id.
+// idOf returns the id in the response that had the result; "": it had no id. It checks that the result does not contain the id.
 func (h *headers) idOf(t *testing.T, result *sdk.CallToolResult) string {
 	t.Helper()
 	id, _ := h.id.Load().(string)

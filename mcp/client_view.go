@@ -29,8 +29,8 @@ type clientView struct {
 	searchIndex searchIndex
 
 	mu       sync.Mutex
-	snapshot *viewSnapshot // of view
-	change   uint64        // of the sessions' functions
+	snapshot *viewSnapshot // the snapshot that view was made from
+	change   uint64        // the number of the last change of the functions in view, see UpstreamSessions.Functions
 	view     *steps.View
 	offered  *Tools
 }

@@ -39,7 +39,7 @@ func TestListChangedCapability(t *testing.T) {
 				_, message, _ := strings.Cut(hello, "data: ")
 				capabilities := gjson.Get(message, "result.capabilities")
 				declared := map[string]bool{"tools.listChanged": true}
-				if surface == "flat" { // which passes through the capabilities of upstreams
+				if surface == "flat" { // this surface passes through the capabilities of upstreams
 					declared["prompts.listChanged"], declared["resources.listChanged"], declared["resources.subscribe"] = true, true, true
 				}
 				for what := range declared {

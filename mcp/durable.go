@@ -32,20 +32,20 @@ type Durable interface {
 // DurableCaller is the caller for whom a worker carries out a run.
 type DurableCaller struct {
 	steps.Caller
-	Results budget.Rights // to stored results
+	Results budget.Rights // the rights to stored results
 }
 
 // DurableAnswer is the answer of a run that workers have finished.
 type DurableAnswer struct {
 	Answer *chain.Answer
-	Lease  int64         // the last under which the run did something; 0: not known
-	Rights budget.Rights // that Answer was made with; a caller with fewer does not get it
-	Fault  *fault.Error  // in place of Answer: the workers did not carry out the run
+	Lease  int64         // the last lease under which the run did something; 0: not known
+	Rights budget.Rights // the rights with which Answer was made; a caller with fewer rights does not get it
+	Fault  *fault.Error  // why the workers did not carry out the run, which then has no Answer; else nil
 }
 
 const (
-	askTime    = 2 * time.Second  // for asking the engine about a run
-	cancelTime = 10 * time.Second // for telling the engine to cancel a run
+	askTime    = 2 * time.Second  // the time limit for asking the engine about a run
+	cancelTime = 10 * time.Second // the time limit for telling the engine to cancel a run
 )
 
 // callDurable is chain.Durable for a call.
@@ -148,9 +148,9 @@ type handedRun struct {
 	id     chain.HandedRun
 	row    *journal.Row
 	note   string        // its progress, for the caller
-	answer *chain.Answer // once it has ended and can be read; else nil
+	answer *chain.Answer // the answer, once the run has ended and it can be read; else nil
 
-	hasEnded bool // according to the journal, and the engine does not say otherwise
+	hasEnded bool // the run has ended according to the journal, and the engine does not say otherwise
 }
 
 // handedOver returns the state of a caller's run that was handed to workers. It returns nil if the run was not handed over or has

@@ -21,7 +21,7 @@ import (
 
 // Limits of hosts, in characters unless noted otherwise. docs/clients describes each.
 const (
-	hostToolName    = 60      // with onecall's name as its prefix
+	hostToolName    = 60      // the name of a tool, with onecall's name as its prefix
 	hostDescription = 2 << 10 // bytes
 	hostFailure     = 10_000
 	hostProgress    = 200

@@ -65,8 +65,8 @@ func rightsOfMatrix() map[string]steps.Caller {
 type matrix struct {
 	caller         steps.Caller
 	whole, lacking *rawClient // clients of the world with all functions, and of the one without hidden ones
-	words          []string   // that the caller must not read
-	token          string     // of the other caller's result
+	words          []string   // the words that the caller must not read
+	token          string     // the token of the other caller's result
 	run            string     // the id of the other caller's failed run
 	tried          int
 }

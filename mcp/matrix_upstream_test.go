@@ -45,7 +45,7 @@ func TestMatrixOfUpstreams(t *testing.T) {
 									addClosedUpstream(t, o, down)
 								}
 								if down {
-									addUpstream(t, o, newToolUpstream(t, openUpstream)) // no capability of this one hides those that the other may have
+									addUpstream(t, o, newToolUpstream(t, openUpstream)) // it hides no capability of the other upstream
 								} else {
 									addUpstream(t, o, newUpstream(t, openUpstream, false))
 								}
@@ -209,7 +209,7 @@ func TestMatrixOfNotifications(t *testing.T) {
 				t.Fatal(err)
 			}
 			adminNotified.awaitMore(t, "tools", before)
-			// The same for a tool of a server of which other callers may use other tools.
+			// A tool for administrators is added to a server whose other tools all callers may use: only the administrator is notified.
 			before = adminNotified.count("tools")
 			opened.server.AddTool(&sdk.Tool{Name: "secret", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 			adminNotified.awaitMore(t, "tools", before)

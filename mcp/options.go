@@ -24,8 +24,8 @@ type Options struct {
 	Dispatch       *groups.Dispatch // dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
 	Hoist          []string         // arguments that chains and dispatchers' calls take beside their own fields
 	ReadTool       bool             // adds chain_read: a chain whose steps only read
-	Lite           bool             // short answers unless a call says otherwise
-	MaxTotalTokens int              // of any answer; 0: unlimited
+	Lite           bool             // answers are short unless a call says otherwise
+	MaxTotalTokens int              // the token limit of any answer; 0: unlimited
 	// SessionTokens bounds the tokens of all answers to one session: beyond it answers have twice budget.MinTokensFor tokens at most,
 	// except for fetches. Clients without sessions have no such limit. 0: unlimited; below 0: bad_request.
 	SessionTokens int
@@ -41,9 +41,9 @@ type Options struct {
 	// request's own.
 	Context func(ctx context.Context, request []byte) context.Context
 
-	Name, Version string // of this server; "": "onecall", "dev"
+	Name, Version string // the name and version of this server; "": "onecall", "dev"
 
-	transport.Options // bounds on what the server accepts
+	transport.Options // the bounds on what the server accepts
 
 	// Hidden describes, for administrators, how many functions other callers do not see and how to change that; "": none are
 	// hidden. nil: as if it returned "".

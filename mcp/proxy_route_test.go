@@ -55,7 +55,7 @@ func TestPassNoSessionWithHidden(t *testing.T) {
 	if _, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "only://a"}); err != nil {
 		t.Error(err)
 	}
-	if n := len(slices.Collect(w.server.Sessions())); n > 1 { // the source's own
+	if n := len(slices.Collect(w.server.Sessions())); n > 1 { // the source's own session is allowed
 		t.Errorf("%d sessions with the hidden upstream, want at most 1", n)
 	}
 }

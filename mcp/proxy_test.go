@@ -244,7 +244,7 @@ func TestPassInOneSession(t *testing.T) {
 		}
 		others[first] = true
 	}
-	if n := len(slices.Collect(b.server.Sessions())); n > 1 { // the source's own
+	if n := len(slices.Collect(b.server.Sessions())); n > 1 { // the source's own session is allowed
 		t.Errorf("%d sessions with an upstream that was not called, want at most 1", n)
 	}
 }

@@ -107,7 +107,7 @@ func (s *Server) allViews() (all []*clientView) {
 type viewSnapshot struct {
 	*generation
 	view          *steps.View // functions and sources that the caller may know
-	withoutCauses *steps.View // the same for callers who may not see why a source is down
+	withoutCauses *steps.View // the same view for callers that may not see why a source is down
 }
 
 // snapshotOf returns the toolset's view of a generation.
@@ -117,7 +117,7 @@ func (f *toolset) snapshotOf(g *generation) *viewSnapshot {
 	if f.snapshot == nil || f.snapshot.generation != g {
 		view := steps.NewView(g.Catalog, f.rights.Allows)
 		if f.snapshot != nil && g != f.server.now.Load() {
-			return &viewSnapshot{g, view, view.WithoutCauses()} // for a call that began before a reload
+			return &viewSnapshot{g, view, view.WithoutCauses()} // the call began before a reload, so this view is not kept
 		}
 		f.snapshot = &viewSnapshot{g, view, view.WithoutCauses()}
 	}

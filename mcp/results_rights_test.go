@@ -58,7 +58,8 @@ func TestResultsOfFormerRights(t *testing.T) {
 	}
 }
 
-// TestResultsAfterAChangeOfRights is the same for one token of a caller whose rights have changed.
+// TestResultsAfterAChangeOfRights: a caller whose rights have changed can fetch a result, with the same token, only as long as its rights
+// cover those that it stored the result with.
 func TestResultsAfterAChangeOfRights(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

@@ -116,7 +116,7 @@ func TestStreamExpires(t *testing.T) {
 	expiring := *mcptest.Staff["ann"]
 	expiring.Expires = time.Now().Add(time.Second)
 	s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"ann": &expiring}})
-	// Send reads the stream to its end, when the token expires. On a very slow machine the token may have expired before.
+	// Send reads the stream to its end, when the token expires. On a very slow machine the token may have expired by then.
 	r, body := mcptest.Send(t, "GET", url, "", mcptest.Header{"Authorization": "Bearer ann", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")})
 	if late := time.Since(expiring.Expires); r.StatusCode != 200 && r.StatusCode != 401 || late < 0 {
 		t.Errorf("status %d, the stream ended %v after the token expired: %s, want 200 or 401, not before it", r.StatusCode, late, body)

@@ -131,7 +131,7 @@ func (s *Server) toolset(r steps.Rights, surface Surface) *toolset {
 		f = s.newToolset(r, surface)
 		s.toolsets[key] = f
 	}
-	f.lastUsed = s.now.Load().number // before dropToolsets can see it unused
+	f.lastUsed = s.now.Load().number // set before dropToolsets can see the toolset as unused
 	s.mu.Unlock()
 	f.fillOnce.Do(f.refresh) // the first caller fills it
 	return f

@@ -15,7 +15,7 @@ type session struct {
 	toolset *toolset
 
 	mu         sync.Mutex
-	signatures map[string]knownSignature // by function
+	signatures map[string]knownSignature // what the client knows about each function
 	level      sdk.LoggingLevel          // log level that the client asked for; "": no log messages
 
 	spending spending
@@ -41,7 +41,7 @@ func sessionOf(r *transport.Request) *session {
 // knownSignature is what a client already knows about a function.
 type knownSignature struct {
 	signature string
-	whole     bool // with the full description, not only the summary
+	whole     bool // the client got the full description, not only the summary
 }
 
 // knows reports whether the client already has a function's signature. Without a session it never does.

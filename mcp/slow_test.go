@@ -23,7 +23,7 @@ func TestUnusedToolsetsAreDropped(t *testing.T) {
 	a := newUpstream(t, "a", false)
 	s := servePassThrough(t, a)
 	url := s.serveAs(t, &transport.Access{Callers: mcptest.Staff})
-	connectAs(t, url, "ann", statelessVersion) // the server serves
+	connectAs(t, url, "ann", statelessVersion) // returns once the server accepts connections
 	for i := range 20 {
 		s.SetAccess(t, &transport.Access{Callers: mcptest.Callers{"new": {ID: "token:new",
 			Rights: steps.Rights{Tier: steps.TierRead, Functions: fmt.Sprintf("a.* n%d", i)}}}})

@@ -28,7 +28,7 @@ type spending struct {
 type callSpending struct {
 	session *session
 	options *Options
-	tokens  int      // before the call
+	tokens  int      // the session's tokens before the call
 	warned  int      // the highest mark before the call
 	mark    int      // the mark that its answer should warn of; 0: none
 	warns   bool     // the answer contains the warning
@@ -206,7 +206,7 @@ func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallT
 
 // sessionUsage is a session's budget in the answer of info.
 type sessionUsage struct {
-	Tokens    int    `json:"tokens"` // of earlier answers
+	Tokens    int    `json:"tokens"` // the tokens of earlier answers
 	MaxTokens int    `json:"maxTokens"`
 	Note      string `json:"note,omitempty"`
 }

@@ -14,8 +14,8 @@ type Surface uint8
 // The surfaces and their names in configurations.
 const (
 	SurfaceChain    Surface = iota // "chain": chain, search, info
-	SurfaceDispatch                // "dispatch": those, a dispatcher per group, and ungrouped functions as flat tools
-	SurfaceFlat                    // "flat": those, and every function as a tool
+	SurfaceDispatch                // "dispatch": the same tools, a dispatcher per group, and ungrouped functions as flat tools
+	SurfaceFlat                    // "flat": chain, search, info, and every function as a tool
 	SurfaceHybrid                  // "hybrid": dispatchers and flat tools
 )
 

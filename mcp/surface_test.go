@@ -238,7 +238,7 @@ func FuzzTools(f *testing.F) {
 		}
 		result, err := client.CallTool(context.Background(), &sdk.CallToolParams{Name: name, Arguments: json.RawMessage(args)})
 		if err != nil {
-			return // such as arguments that are not an object: an error of the protocol
+			return // an error of the protocol, for instance because the arguments are not an object
 		}
 		text := result.Content[0].(*sdk.TextContent).Text
 		if n := counter.Count([]byte(text), -1); n > 300 {

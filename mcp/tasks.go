@@ -30,8 +30,8 @@ const taskPollInterval = time.Second
 // Statuses of tasks.
 const (
 	taskWorking   = "working"
-	taskCompleted = "completed" // with a result, which may be a failure
-	taskFailed    = "failed"    // without a result
+	taskCompleted = "completed" // the task has a result, which may be a failure
+	taskFailed    = "failed"    // the task has no result
 	taskCancelled = "cancelled"
 )
 
@@ -43,7 +43,7 @@ type task struct {
 	Message    string          `json:"statusMessage,omitempty"`
 	Created    string          `json:"createdAt"`
 	Updated    string          `json:"lastUpdatedAt"`
-	TTL        *int64          `json:"ttlMs"` // from Created; nil: unlimited, while the run is running
+	TTL        *int64          `json:"ttlMs"` // how long the task is known, from Created; nil: no limit, as it has no answer that expires
 	Interval   int64           `json:"pollIntervalMs"`
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      *jsonrpc.Error  `json:"error,omitempty"`

@@ -24,8 +24,8 @@ type infoAnswer struct {
 	Functions int           `json:"functions,omitempty"`
 	Sources   []sourceState `json:"sources,omitempty"`
 	Limits    *callerLimits `json:"limits,omitempty"`
-	Hidden    string        `json:"hidden,omitempty"`  // for administrators of all functions: what other callers do not see
-	Unready   string        `json:"unready,omitempty"` // for administrators: why the server is not ready
+	Hidden    string        `json:"hidden,omitempty"`  // what other callers do not see, for administrators of all functions
+	Unready   string        `json:"unready,omitempty"` // why the server is not ready, for administrators
 	Note      string        `json:"note,omitempty"`
 }
 
@@ -33,8 +33,8 @@ type infoAnswer struct {
 type callerLimits struct {
 	MaxTotalTokens int `json:"maxTotalTokens,omitempty"`
 	MaxRequestSize int `json:"maxRequestBytes,omitempty"`
-	Calls          int `json:"calls,omitempty"`    // at a time
-	Sessions       int `json:"sessions,omitempty"` // over HTTP, at a time
+	Calls          int `json:"calls,omitempty"`    // tool calls at a time
+	Sessions       int `json:"sessions,omitempty"` // HTTP sessions at a time
 }
 
 func (c *call) callerLimits() *callerLimits {

@@ -22,12 +22,12 @@ type runsAnswer struct {
 
 // runSummary is one of the caller's runs, without arguments and results.
 type runSummary struct {
-	ID        string         `json:"run"` // for resume
+	ID        string         `json:"run"` // the id that resume takes
 	Status    journal.Status `json:"status"`
 	Code      fault.Code     `json:"code,omitempty"`
 	Chain     string         `json:"chain,omitempty"`
 	Key       string         `json:"key,omitempty"`
-	Functions []string       `json:"functions,omitempty"` // those that the caller may use
+	Functions []string       `json:"functions,omitempty"` // those of its functions that the caller may use, at most maxRunsFunctions
 	Began     string         `json:"began"`
 	Millis    int            `json:"ms"`
 	Calls     int            `json:"calls"`

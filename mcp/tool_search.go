@@ -24,7 +24,7 @@ const (
 	maxNearest   = 20   // unknown names with suggestions
 )
 
-// How long a search waits for sources that are starting: with hits, and without.
+// How long a search waits for sources that are starting: if it has hits, and if it has none.
 const (
 	searchPause = 2 * time.Second
 	searchWait  = 5 * time.Second

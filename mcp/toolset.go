@@ -29,30 +29,30 @@ type toolset struct {
 	running  atomic.Int64 // running requests
 
 	snapshotMu sync.Mutex
-	snapshot   *viewSnapshot // of the generation that was asked for last
+	snapshot   *viewSnapshot // the snapshot of the generation that was asked for last
 
-	stateful                        *sdk.Server       // for clients with sessions
-	stateless                       *sdk.Server       // for the others
+	stateful                        *sdk.Server       // serves clients with sessions
+	stateless                       *sdk.Server       // serves clients without sessions
 	answerStateful, answerStateless sdk.MethodHandler // handle direct calls
 	serverInfo                      []byte            // see Options.serverInfoMeta
-	sharedView                      *clientView       // view of clients without sessions; nil: they see what all clients see
+	sharedView                      *clientView       // the view of clients without sessions; nil: they see what all clients see
 
-	refreshing sync.Mutex        // not held by calls that only look up their tool
+	refreshing sync.Mutex        // held while the tools are updated, but not by calls that only look up their tool
 	registry   *steps.Registry   // the registry that the tools were made from
-	listed     map[string][]byte // listed form of each tool, by name
+	listed     map[string][]byte // the listed form of each tool, by name
 
 	mu         sync.Mutex
 	offered    *Tools
-	prompts    map[string]prompt // by name
+	prompts    map[string]prompt // the prompts by name
 	registered map[string]bool   // tools that the SDK's servers have
 }
 
 // tool is a tool with its handler.
 type tool struct {
 	*sdk.Tool
-	listed     json.RawMessage // as clients read it
+	listed     json.RawMessage // the tool as clients read it
 	answer     func(c *call) *sdk.CallToolResult
-	dispatcher *groups.Dispatcher // nil: it is none
+	dispatcher *groups.Dispatcher // nil: the tool is not a dispatcher
 }
 
 func (s *Server) newToolset(r steps.Rights, surface Surface) *toolset {

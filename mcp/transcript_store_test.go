@@ -33,13 +33,13 @@ type transcriptServer struct {
 	test   *testing.T
 	server *mcp.Server
 	access *transport.Access
-	user   *steps.Caller // over stdio
+	user   *steps.Caller // the caller over stdio
 	once   sync.Once
 	url    string
 	token  string // the last continuation token that was given
 	run    string // the last run that was named
-	state  string // of the last question
-	cursor string // of the next page of the last list
+	state  string // the state of the last question
+	cursor string // the cursor of the next page of the last list
 
 	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown
 }

@@ -19,7 +19,7 @@ import (
 
 // listKind is a list that is joined over upstreams.
 type listKind struct {
-	field, key string // the member with the items, and the one that identifies each
+	field, key string // the member with the items, and the member that identifies each item
 	match      func(*sdk.ServerCapabilities) bool
 	rename     bool // an item with a duplicate key is renamed, not dropped
 }
@@ -36,9 +36,9 @@ var listKinds = map[string]*listKind{
 
 // routes map the items of a joined list to upstreams. For a list of a single upstream they contain only keys that differ there.
 type routes struct {
-	upstream    map[string]Upstream // by the client's key
-	upstreamKey map[string]string   // the upstream's key by the client's, if it differs
-	keys        []string            // in the order of the list; templates only
+	upstream    map[string]Upstream // the upstreams by the client's key
+	upstreamKey map[string]string   // the upstreams' keys by the client's key, if they differ
+	keys        []string            // the keys in the order of the list; of templates only
 }
 
 func newRoutes() *routes {

@@ -15,12 +15,12 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// listener is a stream on which a client of MCP 2026-07-28 receives notifications (subscriptions/listen). The SDK sends those
-// about the server's own tools.
+// listener is a stream on which a client of MCP 2026-07-28 receives notifications (subscriptions/listen). The SDK sends the
+// notifications about the server's own tools.
 type listener struct {
 	sessions *sessions
 	session  *sdk.ServerSession
-	ctx      context.Context // of the stream
+	ctx      context.Context // the context of the stream
 	queue    chan func()
 
 	prompts, resources bool       // wants changes of the lists
@@ -28,7 +28,7 @@ type listener struct {
 	uris               []string
 
 	mu    sync.Mutex
-	id    any  // of the subscription; nil: not acknowledged yet
+	id    any  // the id of the subscription; nil: not acknowledged yet
 	tools bool // wants changes of the list of tools
 }
 

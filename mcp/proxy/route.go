@@ -31,7 +31,7 @@ func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodH
 func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
 	uri := gjson.GetBytes(reqParams, "uri").String()
 	holders := p.sessions.candidates(ctx, uri, reqParams, upstreams)
-	var failed error // of an upstream that may have it
+	var failed error // the error of the first upstream that may have it
 	for _, u := range holders {
 		asked := reqParams
 		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {

@@ -50,10 +50,10 @@ type sessions struct {
 	cancel context.CancelFunc
 
 	mu            sync.Mutex
-	opened        map[string]*pendingSession // by upstream
-	routes        map[string]*routes         // by list, as last read
-	pages         map[string]*pages          // by list, while a client reads pages
-	subscriptions map[string]*subscription   // by URI
+	opened        map[string]*pendingSession // the sessions by name of the upstream
+	routes        map[string]*routes         // the routes of each list, as it was last read
+	pages         map[string]*pages          // the pages of each list that a client is reading
+	subscriptions map[string]*subscription   // the subscriptions by URI of the resource
 	listeners     map[*listener]bool
 	warned        map[string]bool // warnings already logged
 	level         json.RawMessage // params of logging/setLevel; nil: not called
@@ -62,7 +62,7 @@ type sessions struct {
 	waitUntil     time.Time // end of the wait for starting upstreams; zero: no request has waited yet
 	announcing    bool      // announce is running
 
-	registry *steps.Registry // allowed belongs to it
+	registry *steps.Registry // the registry from which allowed was computed
 	allowed  map[string]bool // sources of which the caller may use a function
 }
 

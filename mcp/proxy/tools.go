@@ -13,7 +13,7 @@ import (
 
 // toolLists are the tools that upstreams list in the client's own sessions. sessions.mu guards them.
 type toolLists struct {
-	byUpstream map[string]*toolList // by upstream
+	byUpstream map[string]*toolList // the lists by name of the upstream
 	functions  map[string][]steps.Function
 	change     uint64     // incremented with each change of functions
 	shown      *mcp.Tools // what the client knows; nil: it has not asked, or was notified of a change that is not known yet

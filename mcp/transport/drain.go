@@ -12,7 +12,7 @@ import (
 
 // tracker counts the calls in progress, and the HTTP requests that any replica could serve, so that a shutdown can let them end.
 type tracker struct {
-	ctx    context.Context // of all calls; canceled when the grace period is over
+	ctx    context.Context // the context of all calls; canceled when the grace period is over
 	cancel context.CancelCauseFunc
 
 	mu         sync.Mutex
@@ -33,7 +33,7 @@ func newTracker() *tracker {
 }
 
 // track adds one to n until done is called. It returns false once the server is closing, unless the call belongs to a request
-// that was admitted before.
+// that was admitted earlier.
 func (t *tracker) track(n *int, admitted bool) (done func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +86,7 @@ func (t *tracker) drain(grace time.Duration) {
 	select {
 	case <-t.idle:
 		return
-	case <-t.ctx.Done(): // it was drained before
+	case <-t.ctx.Done(): // an earlier drain has cancelled the calls
 		return
 	case <-time.After(grace):
 	}

@@ -104,7 +104,7 @@ func TestShutdownAnswers503(t *testing.T) {
 				if s.Stats().Calls != 1 {
 					t.Errorf("%d calls are running, want 1", s.Stats().Calls)
 				}
-				running.Wait() // for as long as grace allows
+				running.Wait() // the running call lasts for as long as grace allows
 			})
 		})
 	}
@@ -132,7 +132,7 @@ func TestOpenConnectionDuringShutdown(t *testing.T) {
 			t.Fatalf("status %d, want 200: %s", r.StatusCode, text)
 		}
 		headers["Content-Type"] = "application/json"
-		conn := dial(t, url, "POST", transport.Path, headers, len(body)) // accepted before the next one is
+		conn := dial(t, url, "POST", transport.Path, headers, len(body)) // this connection is accepted before the next one
 		if r, text := mcptest.Send(t, "GET", strings.TrimSuffix(url, transport.Path)+"/healthz", "",
 			mcptest.Header{"Connection": "close"}); r.StatusCode != http.StatusOK {
 			t.Fatalf("status %d, want 200: %s", r.StatusCode, text)

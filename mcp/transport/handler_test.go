@@ -30,7 +30,7 @@ type testServer struct {
 	*transport.Server
 	shop      *shop
 	acquire   func(ctx context.Context, caller string) (done func(), err error)
-	begin     func() // called by Begin; nil: nothing is
+	begin     func() // called by BeginMessage; nil: nothing is called
 	shutdown  func() // ends serveAs or inMemory
 	stateful  *sdk.Server
 	stateless *sdk.Server

@@ -107,16 +107,16 @@ func (s *Server) httpHandler() http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // supported by net/http's connections
 		}
 		slowWriter := &writer{w}
-		defer slowWriter.extend() // for what net/http writes at the end
+		defer slowWriter.extend() // extends the deadline for what net/http writes at the end
 		mux.ServeHTTP(slowWriter, r)
 	})
 }
 
 // message is a request with its JSON-RPC message.
 type message struct {
-	envelope           // of the message in a POST body
+	envelope           // the envelope of the message in a POST body
 	from     *identity // the sender
-	body     []byte    // nil: no message
+	body     []byte    // the message; nil: there is none
 	release  func()    // returns the memory counted for body (see uncountedSize)
 	isStream bool      // the response is a stream that stays open
 }

@@ -25,11 +25,11 @@ type identity struct {
 	access       *Access
 	keysVersion  atomic.Uint64 // version of the keys that verified the token
 	identifiedAt time.Time     // time of identification
-	token        string        // "": none is required
+	token        string        // the bearer token; "": no token is required
 	target       any           // parsed from the request's URL
 
 	admitted    bool         // its calls may begin although the server is closing
-	reservation *reservation // for the session that the request begins; nil: none
+	reservation *reservation // the place that is held for the session that the request begins; nil: none
 	decoded     func()       // releases the message's decoding slot; nil: none
 }
 

@@ -25,7 +25,7 @@ func echoHeaders(token string) mcptest.Header {
 // TestIdentifiedOnce: a sender is identified once, and again only if its rights may have changed while it sent.
 func TestIdentifiedOnce(t *testing.T) {
 	t.Parallel()
-	forget := func(_ *testServer, k *testKeys) { // as when a file that lacks the callers is read
+	forget := func(_ *testServer, k *testKeys) { // does what reading a file that lacks the callers would do
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.known = mcptest.Callers{}

@@ -8,7 +8,7 @@ import (
 // logKey identifies an event whose log lines are rate limited.
 type logKey struct {
 	kind      logKind
-	what, who string // such as a reason, and a caller; "": there is only one
+	what, who string // what happened, such as the reason of a refusal, and to whom
 }
 
 // logKind is a kind of event.
@@ -31,7 +31,7 @@ type logLimiter struct {
 // lastLogged is when an event was logged last.
 type lastLogged struct {
 	at         time.Time
-	suppressed int // events since then that were not logged
+	suppressed int // how many events since then were not logged
 }
 
 const (

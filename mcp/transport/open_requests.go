@@ -119,7 +119,7 @@ func (s *Server) watchKeys() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	var access *Access
-	var keys uint64 // at the last check
+	var keys uint64 // the version of the keys at the last check
 	for {
 		select {
 		case <-s.done:

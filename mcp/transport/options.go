@@ -14,8 +14,8 @@ const (
 	DefaultGrace          = 10 * time.Second
 	defaultMaxSessions    = 1000
 	DefaultSessionTimeout = 30 * time.Minute
-	defaultCallerCalls    = 64   // at a time, if callers have tokens
-	defaultCalls          = 1024 // at a time for all callers together, without tokens
+	defaultCallerCalls    = 64   // one caller's calls at a time, if callers have tokens
+	defaultCalls          = 1024 // the calls of all callers together at a time, without tokens
 )
 
 // Options bound what the server accepts.
@@ -48,7 +48,7 @@ type Options struct {
 // Limits bound what one caller may have at a time.
 type Limits struct {
 	Calls    int // running tool calls; -1: unlimited
-	Sessions int // over HTTP
+	Sessions int // open HTTP sessions
 	Requests int // HTTP requests in progress; -1: unlimited
 	Detached int // runs that continue after their requests (Request.Detach): a quarter of Calls; -1: unlimited
 }

@@ -14,11 +14,11 @@ import (
 type Request struct {
 	Caller  *steps.Caller // the sender
 	Token   bool          // the caller is identified by a token
-	Session *Session      // nil: none
+	Session *Session      // nil: the client has none
 	Run     string        // the run id of a tool call over HTTP; "": none
 
 	server *Server
-	from   *identity // nil: not over HTTP
+	from   *identity // nil: the message did not come over HTTP
 }
 
 type requestKey struct{}

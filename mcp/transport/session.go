@@ -19,15 +19,15 @@ type Session struct {
 	Target       any          // requested by its URL (see Handler.Target)
 	HandlerState any          // set and used by the handler
 
-	id     string          // over HTTP; "": none
-	ctx    context.Context // of its calls; ends with the session
+	id     string          // the id of a session over HTTP; "": the session has none
+	ctx    context.Context // the context of its calls; ends with the session
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	calls   int           // running
+	calls   int           // the number of running calls
 	used    time.Time     // when the last call began or ended
 	idle    chan struct{} // closed when no call runs; nil: there is no waiter
-	timeout time.Duration // of timer
+	timeout time.Duration // the idle time after which timer ends the session
 	timer   *time.Timer   // ends the session when it was idle for timeout; nil: never
 
 	directCalls map[string]context.CancelFunc // cancels the running direct calls, by request id

@@ -50,10 +50,10 @@ type Server struct {
 
 	mu           sync.Mutex
 	sessions     map[*sdk.ServerSession]*Session
-	ids          map[string]*Session // of sessions with an id, by id
+	ids          map[string]*Session // the sessions with an id, by id
 	open         map[*openRequest]bool
 	reservations map[*reservation]bool
-	reading      admit.Bytes // of messages that are being read
+	reading      admit.Bytes // the bytes of messages that are being read or decoded
 
 	calls    *tracker
 	running  callerCounts // running tool calls

@@ -51,7 +51,7 @@ func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error
 
 var (
 	memoryPorts atomic.Int64
-	inMemory    sync.Map // from hosts to their *http.Transport
+	inMemory    sync.Map // maps hosts to their *http.Transport
 )
 
 // TransportTo returns the transport for requests to a host, whether it is served in memory or not.

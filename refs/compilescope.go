@@ -33,7 +33,7 @@ type CompileScope struct {
 type Use struct {
 	At      string // full JSON Pointer of the string that contains it
 	Root    Root   // never rootPrev, which becomes RootStep
-	Step    int    // of RootStep
+	Step    int    // the number of the step, for RootStep
 	Path    []Segment
 	Whole   bool // the value keeps its type; false within a text or an expression
 	Lenient bool // a missing value is expected: the path has a default (??) or a ?
@@ -47,7 +47,7 @@ type Use struct {
 // boundReference is a reference with a resolved root and with gjson paths.
 type boundReference struct {
 	Reference
-	number int // of RootStep
+	number int // the number of the step, for RootStep
 	walker walker
 }
 

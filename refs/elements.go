@@ -9,7 +9,7 @@ import (
 // elementRead is a path that a predicate reads of each element of a lookup's value.
 type elementRead struct {
 	lookup   *lookup
-	segments []Segment // from the lookup's root
+	segments []Segment // the path from the lookup's root
 	lenient  bool      // ?? provides a default
 }
 
@@ -18,10 +18,10 @@ type elementReads struct {
 	lookups map[ast.Node]*lookup // the calls that replace lookups
 	done    []elementRead
 
-	open      []elementRead         // of incomplete predicates: their segments start at the element
+	open      []elementRead         // the reads of incomplete predicates; their segments start at the element
 	valueRead map[ast.Node]int      // index of the open read whose value a node is
 	passes    map[ast.Node]ast.Node // the node whose value or elements a node passes on
-	openAfter map[ast.Node]int      // length of open after a node; 0 if it is missing
+	openAfter map[ast.Node]int      // the length of open after a node was visited; 0 if it was not
 }
 
 func newElementReads() elementReads {

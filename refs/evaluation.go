@@ -25,10 +25,10 @@ const (
 	maxWork       = 200 << 20 // bytes and elements that functions read
 	memoryBudget  = 1_000_000 // expr-lang's own limit: elements of new collections
 	maxWall       = 10 * time.Second
-	maxWallAlone  = time.Second // if the context has no deadline
-	maxDepth      = 10_000      // of nested values
+	maxWallAlone  = time.Second // the time limit if the context has no deadline
+	maxDepth      = 10_000      // levels of nested values
 
-	// From here on an evaluation is heavy and needs a slot.
+	// From these numbers on an evaluation is heavy and needs a slot.
 	heavyIterations = 1 << 13
 	heavyWork       = 256 << 10 // bytes and elements
 )
@@ -43,11 +43,11 @@ type evaluation struct {
 	scope      *Scope
 	deadline   time.Time
 
-	values  []any               // of lookups, by index
+	values  []any               // the values of lookups, by index
 	fetched []bool              // which of values are set
 	decoded map[identity]any    // decoded objects and arrays, by their text
 	origins map[identity]string // the text of decoded objects and arrays, by value
-	weights map[identity]int    // of values weighed before
+	weights map[identity]int    // the weights of values that were weighed
 	uniform bool                // appendValue writes equal values as equal text
 
 	iterations, memory, work, checkedWork int

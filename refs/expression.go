@@ -31,8 +31,8 @@ type Expression struct {
 // source is the value of a lookup's name.
 type source struct {
 	root   Root
-	number int    // of RootStep
-	raw    string // a given value instead of a root
+	number int    // the number of the step, for RootStep
+	raw    string // the JSON of a variable of EvalFree, in place of a root; "": there is a root
 }
 
 // CompileExpression compiles source. The faults are bad_expression if it is not an expression or uses an unknown name

@@ -257,7 +257,7 @@ func (e *evaluation) marshal(value any, uniform bool) ([]byte, error) {
 	raw, err := e.appendValue(nil, value, 0)
 	e.uniform = before
 	if err == nil {
-		err = e.chargeValue(3 * len(raw)) // including its growth, and the text that is made of it
+		err = e.chargeValue(3 * len(raw)) // covers the growth of raw, and the text that is made of it
 	}
 	return raw, err
 }

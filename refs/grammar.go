@@ -52,10 +52,10 @@ const (
 
 // Segment is one segment of a path into a value.
 type Segment struct {
-	Key      string // of Name and Quoted
-	Index    int    // of At
+	Key      string // the key, for Name and Quoted
+	Index    int    // the index, for At
 	Kind     segmentKind
-	Optional bool // written with ?: the result is null if the value before it is missing or null, or lacks it
+	Optional bool // written with ?: the result is null if the value before it is missing, is null, or lacks this segment
 }
 
 // Bounds of one reference's text.
@@ -67,8 +67,8 @@ const (
 // Reference is a parsed reference. Step ids stay names until a CompileScope resolves them. The zero value is `$0`.
 type Reference struct {
 	root     Root
-	step     int    // of RootStep, if it is given by number
-	id       string // of RootStep, if it is given by id; else ""
+	step     int    // the number of the step, for RootStep without an id
+	id       string // the id of the step, for RootStep; "": the step is given by number
 	segments []Segment
 	fallback string // compact JSON after ??; "" if there is none
 }

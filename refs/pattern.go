@@ -17,7 +17,7 @@ import (
 // ms.
 const (
 	maxPatternSource = 1 << 10 // bytes
-	maxInstructions  = 10_000  // with its repetitions expanded
+	maxInstructions  = 10_000  // instructions, with repetitions expanded
 	maxWeight        = 80_000  // see Pattern.weight; a search holds at most some 130 bytes for each
 	maxClasses       = 50      // \p: each may be 1,300 characters in the tree
 	maxFolded        = 200_000 // characters in ranges of patterns that ignore case
@@ -124,7 +124,7 @@ func compileInside(source string) (*regexp.Regexp, error) {
 
 // patternCost is the cost of compiling a pattern and of searching with it.
 type patternCost struct {
-	classes, folded      int // before it is parsed
+	classes, folded      int // estimated from the source: its classes \p and \P, and the characters in the ranges that are folded
 	instructions, groups int
 	looksBack            bool
 }

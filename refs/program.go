@@ -42,9 +42,9 @@ type program struct {
 // lookup is a name with its members, `$0.items[0].id`, or a status call.
 type lookup struct {
 	name       string
-	offset     int // of the name in the source
+	offset     int // the offset of the name in the source
 	status     bool
-	index      int  // in program.lookups
+	index      int  // its index in program.lookups
 	hasDefault bool // ?? provides a default
 	walker
 }

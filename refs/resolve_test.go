@@ -14,7 +14,7 @@ import (
 // node is a generated JSON value with its text: the model that references are compared with.
 type node struct {
 	raw      string
-	keys     []string // of an object, as encoding/json reads them
+	keys     []string // the keys of an object, as encoding/json reads them
 	children []node
 }
 

@@ -10,7 +10,7 @@ import (
 // Scope holds the values that a text sees while it is resolved; they are valid compact JSON. It is cheap to copy.
 type Scope struct {
 	Input  []byte       // the chain's input; nil is {}
-	Steps  []StepResult // by step number
+	Steps  []StepResult // the results of the steps, by number
 	Item   []byte       // the element of forEach
 	Index  int          // its index
 	Result []byte       // the step's own result; nil is null

@@ -21,8 +21,8 @@ type Search struct {
 	Heavy   func() error
 
 	estimatedWork int // upper bound of the work of searches that were not counted
-	uncheckedWork int // since the last call of Heavy
-	weight        int // of the current search
+	uncheckedWork int // the work since the last call of Heavy
+	weight        int // the weight of the current search
 	rest          string
 	err           error
 }

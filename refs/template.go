@@ -25,10 +25,10 @@ type Template struct {
 
 // placeholder is the position of a reference's value.
 type placeholder struct {
-	offset int // in text
+	offset int // its offset in Template.text
 	ref    *boundReference
 	at     string
-	inText bool // inside a string, as text
+	inText bool // the reference is inside a string, and its value becomes text
 }
 
 // CompileTemplate compiles one JSON value. Strings at any depth may contain references; keys never do. It returns all faults. If
@@ -140,8 +140,8 @@ type templateCompiler struct {
 // container is an object or array that is open at the current position.
 type container struct {
 	object   bool
-	valueDue bool   // in an object: a key was read
-	key      string // raw
+	valueDue bool   // in an object: a key was read, and its value comes next
+	key      string // the last key, as written
 	index    int
 }
 

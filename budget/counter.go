@@ -54,7 +54,7 @@ func NewCounter(encoding string, factor float64) (Counter, error) {
 }
 
 // o200k is the counter of the encoding o200k_base.
-type o200k struct{ factor int } // in millionths
+type o200k struct{ factor int } // the factor in millionths
 
 func (c *o200k) Encoding() string { return encodingName }
 

@@ -76,7 +76,7 @@ func beginsWithKey(path string, keys map[string]bool) bool {
 type filterWriter struct {
 	work    *work
 	out     []byte
-	matched []bool // by path
+	matched []bool // by path: whether it matched anything
 }
 
 // value appends what the paths select of an object or an array, and reports whether that is anything.

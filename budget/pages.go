@@ -107,7 +107,7 @@ func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (
 // page is a run of items.
 type page struct {
 	sequence
-	number, size int // from 1
+	number, size int // the number of the page, from 1, and its maximum number of items
 }
 
 // first returns the index of the page's first item, or the total if the page is past the end.

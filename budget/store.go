@@ -118,9 +118,9 @@ func CheckSize(size, maxBytes int64, alone bool) error {
 type ResultsOptions struct {
 	TTL      time.Duration    // lifetime of a result after its last use; default 5 minutes, at least 1 second
 	MaxTTL   time.Duration    // maximum lifetime with extensions; default 1 hour, at least TTL
-	MaxBytes int64            // of a single value; default 1 GiB, -1 for no limit. The driver limits the total
+	MaxBytes int64            // maximum bytes of a single value; default 1 GiB, -1 for no limit. The driver limits the total
 	PageSize int              // items of a page without a size; default 20
-	Counter  Counter          // for the sizes in probes; default NewCounter("", 0)
+	Counter  Counter          // counts the sizes in probes; default NewCounter("", 0)
 	Now      func() time.Time // the clock; default time.Now
 }
 

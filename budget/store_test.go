@@ -107,7 +107,7 @@ func TestUseExtendsLife(t *testing.T) {
 			_, left, err := r.Value(t.Context(), "me", token)
 			return left, fault.CodeOf(err)
 		}
-		for _, want := range []time.Duration{5 * time.Minute, 4 * time.Minute} { // at 4 minutes, at 8 of 12
+		for _, want := range []time.Duration{5 * time.Minute, 4 * time.Minute} { // first the whole TTL, then what is left of MaxTTL
 			time.Sleep(4 * time.Minute)
 			if left, code := read(token); left != want || code != "" {
 				t.Errorf("the result expires in %v (%s), want %v", left, code, want)

@@ -29,7 +29,7 @@ func doWork(ctx context.Context, n int, do func(*work) error) error {
 // work is work in progress; nil for little work, which is not interrupted.
 type work struct {
 	ctx  context.Context
-	done int // values
+	done int // how many values were processed
 	err  error
 }
 

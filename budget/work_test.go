@@ -115,8 +115,8 @@ func TestLargeWorkChecksContext(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		value string
-		fetch budget.Fetch // none: the value is described
-		walks float64      // over the n values, at least
+		fetch budget.Fetch // none: the value is described, not fetched
+		walks float64      // the minimum number of walks over the n values
 		fails fault.Code
 	}{
 		"summary":                          {texts, mode("summary"), 1, ""},

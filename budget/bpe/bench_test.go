@@ -91,7 +91,7 @@ func BenchmarkCount(b *testing.B) {
 	}
 }
 
-// BenchmarkLimit checks whether a text is within 8,000 tokens. The baseline counts all of it.
+// BenchmarkLimit checks whether a text is within 8,000 tokens. The baseline counts all tokens of the text.
 func BenchmarkLimit(b *testing.B) {
 	const limit = 8000
 	for _, size := range []int{64 << 10, 512 << 10, 4 << 20} {
@@ -111,7 +111,7 @@ func BenchmarkLimit(b *testing.B) {
 	}
 }
 
-// The baseline counts all of it.
+// BenchmarkSample estimates the tokens of a text of 4 MiB. The baseline counts all tokens of the text.
 func BenchmarkSample(b *testing.B) {
 	text := records(4 << 20)
 	want := Count(text, -1)

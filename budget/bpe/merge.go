@@ -116,7 +116,7 @@ func (v *vocabulary) mergeLong(text []byte, spare, size, margin int) int {
 
 // merger merges with a heap: O(n log n) for n bytes.
 type merger struct {
-	segments  []segment // by the byte at which they begin; one more at the end
+	segments  []segment // the segments by the byte at which they begin; one more at the end
 	heap      []uint64  // possible merges as rank and position, lowest first; some are obsolete
 	remaining int       // number of segments
 }
@@ -124,7 +124,7 @@ type merger struct {
 // segment is a run of bytes that have been merged.
 type segment struct {
 	previous, next int32  // start of the neighbors
-	rank           uint32 // of the segment joined with the next
+	rank           uint32 // the rank of the segment joined with the next
 }
 
 var mergers = sync.Pool{New: func() any { return new(merger) }}

@@ -25,7 +25,7 @@ type fataler interface {
 type oracle struct {
 	expression *regexp2.Regexp
 	ranks      map[string]int
-	counted    sync.Map // of pieces that were counted before
+	counted    sync.Map // caches the counts of pieces
 }
 
 var theOracle = sync.OnceValue(func() *oracle {

@@ -21,10 +21,10 @@ const (
 	maxTokenBytes = 128     // length of the longest token
 
 	// Values of the table pairs and of lookups that are not ranks.
-	notToken      = math.MaxUint32     // not a token; a pair's two bytes are adjacent in some token
-	neverAdjacent = math.MaxUint32 - 1 // two bytes that no token contains side by side
+	notToken      = math.MaxUint32     // the bytes are not a token; the two bytes of a pair are adjacent in some token
+	neverAdjacent = math.MaxUint32 - 1 // no token contains the two bytes side by side
 
-	slots    = 1 << 19 // of the hash table: 38 % of them are used
+	slots    = 1 << 19 // the slots of the hash table: 38 % of them are used
 	idBits   = 18      // bits of a slot with 1 + the rank; the others are bits of the hash
 	idMask   = 1<<idBits - 1
 	tagShift = 64 - (32 - idBits)
@@ -32,7 +32,7 @@ const (
 
 // vocabulary maps a byte string to its rank. Tokens of lower rank are merged first.
 type vocabulary struct {
-	bytes []byte             // of all tokens, by rank
+	bytes []byte             // the bytes of all tokens, by rank
 	start [tokens + 1]uint32 // where a token begins in bytes; the next begins where it ends
 	table [slots]uint32      // open addressing; 0 is free
 	pairs [1 << 16]uint32    // the rank of two bytes, notToken or neverAdjacent

@@ -28,7 +28,7 @@ type header struct {
 	Size    int64  // bytes of the value
 	Stored  int64  // bytes of the zstd frame
 	Owner   uint32 // bytes of the owner
-	Sum     uint32 // of the immutable fields, the owner and the file's name
+	Sum     uint32 // the checksum of the immutable fields, the owner and the file's name
 }
 
 // errDamaged is the error for a file whose content this package did not write under that name.

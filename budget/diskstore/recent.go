@@ -11,7 +11,7 @@ import (
 // complete and not expired.
 type fileVersion struct {
 	file   os.FileInfo
-	header header // without the expiry, which changes in place
+	header header // the header without its expiry, which changes in place
 }
 
 func newFileVersion(file os.FileInfo, h header) fileVersion {

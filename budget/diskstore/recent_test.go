@@ -23,7 +23,7 @@ func TestDecodedOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		maximum int64
 		size    int
-		do      func(t *testing.T, s *diskstore.Store, dir string) // between two reads
+		do      func(t *testing.T, s *diskstore.Store, dir string) // what happens between two reads
 		same    bool
 	}{
 		"again":                       {0, size, func(*testing.T, *diskstore.Store, string) {}, true},

@@ -28,7 +28,7 @@ const abandonedAge = time.Hour
 // resultFile is a live file in the folder.
 type resultFile struct {
 	name    string
-	owner   string // without rights
+	owner   string // the owner without its rights
 	size    int64
 	created int64
 }
@@ -57,7 +57,7 @@ func (s *Store) sweep(latest string) error {
 		if !ok {
 			break
 		}
-		if len(byOwner[owner]) == 0 { // only the latest is left of this owner
+		if len(byOwner[owner]) == 0 { // this owner has no other result than the latest
 			usage.Add(owner, -latestSize)
 			continue
 		}

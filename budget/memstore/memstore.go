@@ -29,7 +29,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	results map[string]*budget.Entry
-	byOwner map[string]*usageOrder // by owner without rights
+	byOwner map[string]*usageOrder // the keys of the results by owner, without its rights
 	shares  shares.Shares
 	sweeper *time.Timer // nil: nothing to sweep
 	closed  bool

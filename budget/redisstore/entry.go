@@ -32,7 +32,7 @@ const (
 	sumAt       = ownerAt + 2 + 8
 	headerSize  = sumAt + 4
 	maxOwner    = 256     // bytes
-	maxEncoded  = 1 << 30 // of a value that is compressed; larger ones are stored plain
+	maxEncoded  = 1 << 30 // the maximum bytes of a value that is compressed; larger ones are stored plain
 )
 
 // The forms of a value.
@@ -94,7 +94,7 @@ func (c *codec) encode(id string, e budget.Entry) []byte {
 
 // head has the fields at the beginning of a string.
 type head struct {
-	budget.Entry // without value and expiry
+	budget.Entry // the entry without its value and its expiry
 	form         byte
 	size         uint64 // bytes of the value
 	length       int    // bytes before the value

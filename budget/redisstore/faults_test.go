@@ -157,7 +157,7 @@ func TestOperationEndsWithContext(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	hanging := redistest.NewProxy(t, func(c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, 1))
-		cancel() // once an operation is under way
+		cancel() // cancels once an operation is under way
 		_, _ = io.Copy(io.Discard, c)
 	})
 	s := open(t, redisstore.Options{URL: urlOf(hanging), Timeout: time.Hour})

@@ -55,7 +55,7 @@ func TestEvictLeastRecentlyUsed(t *testing.T) {
 		t.Errorf("Get of the least recently used result: %v, want ErrNotFound", err)
 	}
 	short := entry(now, incompressible(18_000))
-	short.Expires = now.Add(30 * time.Second) // before all others
+	short.Expires = now.Add(30 * time.Second) // it expires before all others
 	put(t, s, "alone", short)
 	if _, err := s.Get(t.Context(), "alone", nil); err != nil {
 		t.Errorf("the newest result was evicted instead of older ones: %v", err)

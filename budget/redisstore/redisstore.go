@@ -78,7 +78,7 @@ type Store struct {
 	close    func()
 
 	transfers *semaphore.Weighted    // bytes of large values in transfer
-	recent    *recent.Values[string] // the version is everything before the value
+	recent    *recent.Values[string] // large values that were read; the version of each is what precedes the value in its entry
 }
 
 var (

@@ -18,13 +18,13 @@ const (
 	// MinSize is the size in bytes of the smallest value that is held. Smaller values are read quickly.
 	MinSize = 256 << 10
 
-	idleTimeout = time.Minute // without a read, after which all values are released
+	idleTimeout = time.Minute // the time without a read after which all values are released
 )
 
 // Values are recently read values by name, each with a version. The caller determines the current version before each Get, so a value
 // that is returned still exists in the store. Values is safe for concurrent use.
 type Values[M any] struct {
-	maxBytes int64 // of all values; below 0: none are held
+	maxBytes int64 // the maximum bytes of all values; below 0: none are held
 	equal    func(a, b M) bool
 
 	mu        sync.Mutex
@@ -98,7 +98,7 @@ func (v *Values[M]) startRead(ctx context.Context, name string, version M, size 
 	v.pending[name] = r
 	v.values.Remove(name)
 	if v.cacheable(size) {
-		v.evict(size) // before reading, so that both are never held together
+		v.evict(size) // done before the read, so that the new and the evicted values are never held together
 	}
 	go func() {
 		defer cancel()

@@ -7,7 +7,7 @@ import "container/heap"
 
 // Shares are the bytes of a store used by each owner. The zero value has no owners. It is not safe for concurrent use.
 type Shares struct {
-	owners map[string]*share // that use anything
+	owners map[string]*share // the shares of the owners that use anything
 	order  shareHeap
 	total  int64
 }
@@ -15,7 +15,7 @@ type Shares struct {
 type share struct {
 	owner string
 	bytes int64
-	index int // in order
+	index int // the index in order
 }
 
 // Add adds bytes to an owner's share; negative bytes are subtracted.

@@ -38,7 +38,7 @@ type codeInfo struct {
 	exit      int     // exit status of the command line
 	http      int     // status of an HTTP answer
 	retryable bool    // the same request may succeed later
-	outcome   Outcome // of a call that writes, if the error has none
+	outcome   Outcome // the outcome of a call that writes, if its error has none
 	help      string
 }
 

@@ -28,7 +28,7 @@ var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
 
 // Combined returns the outcome of a call with several attempts: a is the outcome of the earlier attempts, b that of the last one. "" means
-// none.
+// that there was no outcome.
 func Combined(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
 }
@@ -55,8 +55,8 @@ type Error struct {
 	Code    Code
 	Message string // one or two sentences: what is wrong, and the remedy; no trailing line break
 
-	// At is a JSON Pointer (RFC 6901) into the request; "": the whole request, or none. A package sets it relative to the value that it
-	// received, and its caller adds the prefix (see Under).
+	// At is a JSON Pointer (RFC 6901) into the request; "": the whole request, or no place in it. A package sets it relative to the value
+	// that it received, and its caller adds the prefix (see Under).
 	At string
 
 	// Line and Column, from 1, are the position in a text: a chain file, a configuration or a recording; 0: unknown. Columns count

@@ -24,9 +24,9 @@ type search struct {
 	refs.Search
 	ctx       context.Context
 	slot      admit.Slot
-	names     []string // of groups, sorted
+	names     []string // the names of groups, sorted
 	matches   int
-	size      int // of the result
+	size      int // the size of the result so far
 	heldBytes int // bytes of memory held for the result while it is written
 	nextCheck int // size of the result at which checkSize checks again
 }

@@ -20,10 +20,10 @@ type catArgs struct {
 
 type catResult struct {
 	Path        string  `json:"path"`
-	Size        int64   `json:"size"`            // of the file, in bytes
-	Lines       *int    `json:"lines,omitempty"` // of the file; unknown if only part was read
-	From        *int    `json:"from,omitempty"`  // first line in text
-	To          *int    `json:"to,omitempty"`    // last line in text; From-1 if there is none
+	Size        int64   `json:"size"`            // the size of the file, in bytes
+	Lines       *int    `json:"lines,omitempty"` // the number of lines of the file; unknown if only part of it was read
+	From        *int    `json:"from,omitempty"`  // the number of the first line in text
+	To          *int    `json:"to,omitempty"`    // the number of the last line in text; From-1 if there is none
 	Encoding    string  `json:"encoding,omitempty"`
 	InvalidUTF8 bool    `json:"invalidUTF8,omitempty"`
 	Binary      bool    `json:"binary,omitempty"`
@@ -35,7 +35,7 @@ type catResult struct {
 
 // lineRange is the range of lines requested.
 type lineRange struct {
-	from, to int  // to is lastLine for all following lines
+	from, to int  // the first and the last line; to is lastLine for all following lines
 	tail     int  // number of last lines instead of from and to; -1: not requested
 	all      bool // no range was given
 }

@@ -85,7 +85,7 @@ const maxFolders = 50
 
 // folderCounts counts matching files by folder.
 type folderCounts struct {
-	folders []folderCount // in the order of a walk: entries of one folder may come in several runs
+	folders []folderCount // the counts in the order of a walk: entries of one folder may come in several runs
 }
 
 func (c *folderCounts) add(folder string) {

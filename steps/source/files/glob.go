@@ -116,7 +116,7 @@ func (r *rule) match(path, name string, isDir bool) bool {
 // filter selects entries according to the arguments of fs.find and fs.grep.
 type filter struct {
 	exclude []rule
-	include *rule // for files only; nil: all
+	include *rule // the rule for files, which folders need not match; nil: all files
 	hidden  bool
 	ignored bool
 }

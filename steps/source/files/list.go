@@ -14,10 +14,10 @@ type listArgs struct {
 }
 
 type listEntry struct {
-	Name string `json:"name"` // relative to the listed folder
+	Name string `json:"name"` // the name relative to the listed folder
 	Path string `json:"path"`
 	Type string `json:"type"`
-	Size *int64 `json:"size,omitempty"` // of files
+	Size *int64 `json:"size,omitempty"` // the size of a file; nil: the entry is not a regular file
 }
 
 type listResult struct {

@@ -138,7 +138,7 @@ func shortest(literals []literal) int {
 type literal struct {
 	text []byte
 	fold bool
-	rare int // with fold: position of the byte to search for first
+	rare int // with fold: the position of the byte to search for first
 }
 
 // literalOf converts a literal of an expression. If case does not matter, it keeps only characters whose forms are all ASCII. k and s have

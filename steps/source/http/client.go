@@ -20,17 +20,17 @@ import (
 
 // ClientOptions configure NewClient; nil and zero values are the defaults.
 type ClientOptions struct {
-	Rules *egress.Rules // which hosts may be called; nil: none
+	Rules *egress.Rules // which hosts may be called; nil: no host
 
 	Retries      int           // further attempts of a repeatable request; 0: 3; -1: none
-	RetryWaitMin time.Duration // before the first retry, doubled for each further one, with jitter; 0: 500 ms
+	RetryWaitMin time.Duration // the wait before the first retry, doubled for each further one, with jitter; 0: 500 ms
 	RetryWaitMax time.Duration // bounds the back-off, but not a Retry-After; 0: 10 s
 
 	// CacheBytes bounds the memory for answers with an ETag or a Last-Modified, which are revalidated; one answer may take
 	// an eighth of it. 0: 32 MiB; -1: no cache.
 	CacheBytes int64
 
-	UserAgent string // of requests without one; "": onecall
+	UserAgent string // the user agent of requests that set none; "": onecall
 
 	// Transport replaces the connections and the check of resolved addresses, for tests.
 	Transport http.RoundTripper
@@ -49,8 +49,8 @@ const (
 type Client struct {
 	options ClientOptions
 	cache   *responseCache        // shared by all clients that With derives from one client; nil: no cache
-	repeats *retryablehttp.Client // for repeatable requests
-	once    *http.Client          // for all others, because a write must not be sent twice if its answer is lost
+	repeats *retryablehttp.Client // sends repeatable requests
+	once    *http.Client          // sends all others, because a write must not be sent twice if its answer is lost
 	closed  atomic.Bool
 }
 
@@ -274,7 +274,7 @@ func (s *requestState) fault(err error) *fault.Error {
 // transport stands between a client and the guarded transport, and applies the cache.
 type transport struct {
 	next  http.RoundTripper
-	fresh http.RoundTripper // for a GET that writes, which net/http must not repeat
+	fresh http.RoundTripper // sends a GET that writes, which net/http must not repeat
 	cache *responseCache    // nil: no cache
 }
 

@@ -44,7 +44,7 @@ type Endpoint struct {
 	Effect      string // read, write or destroy; "": GET, HEAD and OPTIONS read, DELETE destroys, the others write
 	Idempotent  bool   // safe to repeat, whatever the method
 	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get returns it; "": body, or response for HEAD
-	TimeoutMs   int    // of a call, including retries; 0: the caller's limit
+	TimeoutMs   int    // the time limit of a call, including retries; 0: the caller's limit
 }
 
 // endpoint is a checked and compiled Endpoint. It does not change.

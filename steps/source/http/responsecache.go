@@ -20,7 +20,7 @@ import (
 // responseCache holds answers that a server can revalidate. It is a private cache (RFC 9111) that never answers by itself: every
 // request is sent, and a stored body is used only if the server's 304 says that it is still valid. A nil cache stores nothing.
 type responseCache struct {
-	maxBytes, maxResponseBytes int64 // bytes, of all and of one
+	maxBytes, maxResponseBytes int64 // the maximum bytes of all answers and of one
 
 	mu    sync.Mutex
 	bytes int64

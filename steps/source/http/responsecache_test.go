@@ -71,8 +71,8 @@ func TestRevalidation(t *testing.T) {
 		name          string
 		first         *http.Response // nil: a 200 with an ETag
 		second        func(*http.Request) *http.Response
-		header, again []string // of the two requests; again nil: the same
-		conditional   bool     // the second was conditional
+		header, again []string // the header of the first and of the second request; again nil: the same
+		conditional   bool     // the second request was conditional
 		status        int
 		body          string
 	}{

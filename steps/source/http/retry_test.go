@@ -33,7 +33,7 @@ type attempt struct {
 	body       string
 	cut        bool // the body breaks off
 	err        error
-	hang       bool // until the context is done
+	hang       bool // the attempt hangs until the context is done
 }
 
 func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -69,13 +69,13 @@ func TestRetries(t *testing.T) {
 		name     string
 		method   string
 		attempts []attempt
-		timeout  time.Duration // 0: 10 minutes; -1: only that of the options, a minute
+		timeout  time.Duration // 0: 10 minutes; -1: only that of the source's options, a minute
 		cancel   time.Duration // 0: never
-		retries  int           // of the options
+		retries  int           // the retries in the source's options
 		sent     int
 		code     fault.Code
 		status   int
-		minimum  time.Duration // that the call takes
+		minimum  time.Duration // the minimum time that the call takes
 		maximum  time.Duration
 	}{
 		{name: "503 twice", method: "GET", attempts: []attempt{{status: 503}, {status: 503}, ok}, sent: 3, minimum: 750 * time.Millisecond,

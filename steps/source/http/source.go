@@ -26,8 +26,8 @@ type Options struct {
 
 	Endpoints []Endpoint
 
-	MaxBodyBytes int64         // of one response, decompressed; 0: 8 MiB; -1: unlimited
-	Timeout      time.Duration // of a call, including retries, if its context has no deadline; 0: 2 minutes
+	MaxBodyBytes int64         // the maximum bytes of one response, decompressed; 0: 8 MiB; -1: unlimited
+	Timeout      time.Duration // the time limit of a call, including retries, if its context has no deadline; 0: 2 minutes
 
 	// Client is a client whose cache and settings the source uses, for instance to share them with other sources; its rules do not apply. The
 	// source does not close it. nil: a new client with the fields below, as in ClientOptions.
@@ -50,8 +50,8 @@ const (
 type Source struct {
 	maxBody        int64
 	timeout        time.Duration
-	client         *Client // with the rules of Allow
-	endpointClient *Client // for the endpoints
+	client         *Client // calls hosts by the rules of Allow
+	endpointClient *Client // calls the hosts of the endpoints
 	endpoints      []*endpoint
 	closed         atomic.Bool
 }
@@ -140,7 +140,7 @@ func (s *Source) Functions() []steps.Function {
 					`"method":{"enum":["GET","HEAD","OPTIONS","POST","PUT","PATCH","DELETE"]},` +
 					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
 				Output: json.RawMessage(outputSchema),
-				Effect: steps.Write, // until the arguments are known: a GET reads, and so may a POST
+				Effect: steps.Write, // the effect until the arguments are known: a GET reads, and so may a POST
 				Redact: redact,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },

@@ -55,10 +55,10 @@ func TestConfiguredWrites(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		fn, args   string
-		answer     func(w http.ResponseWriter) // to all requests but the first
+		answer     func(w http.ResponseWriter) // answers all requests but the first
 		asRead     bool                        // the configuration sets no effect
-		sent       int32                       // requests of the second call
-		isRepeated bool                        // more than sent
+		sent       int32                       // the requests that the second call sends
+		isRepeated bool                        // the second call sends more than one request
 		outcome    fault.Outcome
 	}{
 		"read is repeated":    {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},

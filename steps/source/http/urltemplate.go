@@ -19,15 +19,15 @@ import (
 type urlTemplate struct {
 	text      string
 	origin    string // scheme://host:port/
-	host      string // as errors show it
-	authority string // as the template has it
+	host      string // the host as errors show it
+	authority string // the authority as the template has it
 	variables []variable
 }
 
 // variable is a variable of a template, with the requirements of its positions.
 type variable struct {
 	name     string
-	path     bool // in the path: must not be empty
+	path     bool // the variable is in the path: it must not be empty
 	required bool // without it the template would give a different URL
 	lists    bool // an array or an object is expanded to several values
 }
@@ -154,7 +154,7 @@ func (t *urlTemplate) expand(args gjson.Result) (*url.URL, error) {
 		}
 	}
 	text, err := uritemplate.Expand(t.text, values)
-	if err != nil { // such as an object for a variable with a length
+	if err != nil { // for instance, the argument is an object and the variable has a length
 		return nil, fault.New(fault.BadArguments, "the arguments do not fit into the URL: a placeholder with a length takes a string")
 	}
 	u, err := url.Parse(text)
@@ -219,7 +219,7 @@ func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
 func templateValue(arg gjson.Result) (value any, problem string) {
 	list, object := []string{}, map[string]string{}
 	switch {
-	case arg.Type == gjson.Null: // also if it is missing
+	case arg.Type == gjson.Null: // the argument is null or missing
 		return nil, ""
 	case arg.Type != gjson.JSON:
 		return scalarText(arg), ""

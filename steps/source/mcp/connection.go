@@ -24,7 +24,7 @@ type connection struct {
 	tap          *tap
 	client       *sdk.ClientSession
 	transport    *closableTransport
-	process      *process // nil: HTTP
+	process      *process // nil: the server is reached over HTTP
 	protocol     string
 	clientInfo   *sdk.Implementation     // sent to the server
 	capabilities *sdk.ClientCapabilities // declared to the server
@@ -40,7 +40,7 @@ type connection struct {
 
 	lateStreams atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
 
-	calls int       // pending; guarded by source.mu
+	calls int       // the number of pending calls; guarded by source.mu
 	used  time.Time // when the last call ended; guarded by source.mu
 }
 
@@ -126,7 +126,7 @@ func (s *Source) start(legacy bool) (conn *connection, tools []tool, f *fault.Er
 			s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.notReady(), Retry: time.Now()})
 		}
 	})()
-	_ = s.takeStray() // from the previous start
+	_ = s.takeStray() // drops the warning from the previous start
 	version := s.options.Protocol
 	if legacy {
 		version = cmp.Or(version, protocol.Stateful)

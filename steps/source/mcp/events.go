@@ -25,13 +25,13 @@ type eventBody struct {
 	resume  bool   // the stream can be resumed, so the SDK needs ids and delays even of events without data
 	lastID  string // last event id, from which the stream can be resumed; "": none
 	delay   string // retry delay in milliseconds; "": the SDK's own
-	warned  bool   // about data that is not JSON
+	warned  bool   // a warning about data that is not JSON was given
 
 	ended     sync.Once
 	streamEnd chan struct{} // closed at the end; nil: the stream answers no request
 
 	out []byte // filtered events, not read yet
-	err error  // returned after out
+	err error  // the error to return after out
 }
 
 // eventReaders holds unused readers.
@@ -106,7 +106,7 @@ func (b *eventBody) resumption() *http.Response {
 // next reads one event with its blank line and returns what the SDK should read of it.
 func (b *eventBody) next() ([]byte, error) {
 	var event []byte
-	start := 0 // of the current line
+	start := 0 // the start of the current line
 	for {
 		chunk, err := b.reader.ReadSlice('\n')
 		if int64(len(event)+len(chunk)) > b.tap.max+eventSlack {
@@ -201,7 +201,7 @@ func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]by
 	var ends headTail
 	ends.write(event)
 	atLineStart := start == len(event)
-	for !atLineStart || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // to a blank line
+	for !atLineStart || err != nil || len(bytes.TrimRight(chunk, "\r\n")) > 0 { // skip to a blank line
 		ends.write(chunk)
 		if atLineStart = err == nil; err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break

@@ -304,7 +304,7 @@ type jsonBody struct {
 	body      io.ReadCloser
 	transport *tappedTransport
 	request   *pendingRequest
-	id        int64 // of the call; 0: none
+	id        int64 // the id of the call; 0: none
 	length    int64 // Content-Length; -1: unknown
 	text      *strings.Reader
 }

@@ -103,7 +103,7 @@ func goodServer(stop <-chan struct{}) *sdk.Server {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-stop: // without a session a server does not receive cancellations
+		case <-stop: // a server without a session does not receive cancellations
 		}
 		return textResult("waited"), nil
 	})

@@ -56,7 +56,7 @@ type Options struct {
 	// client sessions serve one client each and are not bounded. 0: unlimited.
 	Concurrency int
 
-	StartTimeout    time.Duration // until the tools are listed; 0: 30 s
+	StartTimeout    time.Duration // how long the server may take to list its tools; 0: 30 s
 	MaxMessageBytes int64         // one message of the server; 0: 65 MiB; a longer one fails only its own call
 
 	// MaxSessions bounds the connections of client sessions, each a process of its own over stdio; 0: 64, or 1,000 with a URL. Beyond that,

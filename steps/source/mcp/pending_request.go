@@ -43,20 +43,20 @@ type pendingRequest struct {
 	done       chan struct{} // closed when no more answer will come; nil: no goroutine waits
 	doneClosed bool          // done is closed
 
-	ctx       context.Context    // of the call, for the server's requests and notifications during it; nil: no client takes them
+	ctx       context.Context    // the call's context for the server's requests and notifications during it; nil: no client takes them
 	cancelCtx context.CancelFunc // ends ctx
-	logLevel  string             // that a client without sessions asks for; "": none. Set before the request is sent
+	logLevel  string             // the log level that a client without sessions asks for; "": none. Set before the request is sent
 
 	id, token, seq int64 // guarded by tap.mu; later requests have a higher seq
 }
 
 // notification is a progress or log message, or another notification for a client.
 type notification struct {
-	done, total   float64 // of progress
+	done, total   float64 // for progress: how much is done, and of how much
 	message       string
-	level, logger string // of a log message; level "": progress
+	level, logger string // for a log message; level "": it is progress
 	data          []byte
-	method        string // of a notification that is passed on unchanged, with data as its params
+	method        string // the method of a notification that is passed on unchanged, with data as its params
 }
 
 // maxNotifications bounds the notifications queued for slow callbacks; further ones are dropped.

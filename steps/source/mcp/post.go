@@ -30,8 +30,8 @@ type poster struct {
 	login      auth.OAuthHandler // nil: none
 	url        *url.URL
 	conn       sdk.Connection // knows the session id
-	header     http.Header    // of every call, without session id and login
-	clientMeta sdk.Meta       // client information that every request carries since MCP 2026-07-28; nil before
+	header     http.Header    // the header of every call, without session id and login
+	clientMeta sdk.Meta       // client information that every request carries since MCP 2026-07-28; nil for older versions
 	meta       []byte         // clientMeta as JSON
 }
 
@@ -122,7 +122,7 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 			if err != nil {
 				return nil, false
 			}
-			if loginToken != nil { // without a login most servers need none
+			if loginToken != nil { // most servers need no login, so there may be no token
 				token = loginToken.AccessToken
 			}
 		}
@@ -201,7 +201,7 @@ func (c *connection) read(pending *pendingRequest, response *http.Response) (unr
 // connection.
 func (c *connection) readEvents(pending *pendingRequest, b *eventBody) (unread *http.Response, err error) {
 	for !pending.finished() && b.err == nil {
-		_ = b.advance() // what the SDK would read
+		_ = b.advance() // discards what the SDK would read
 	}
 	switch {
 	case !pending.finished() && b.lastID != "":

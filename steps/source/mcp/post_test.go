@@ -56,7 +56,7 @@ func TestPostEqualsSDK(t *testing.T) {
 	const client = `{"_meta":{"progressToken":7,"mine":{"a":1},"io.modelcontextprotocol/clientInfo":{"name":"ann","version":"2"}}}`
 	for name, c := range map[string]struct {
 		options mcpsource.Options
-		params  string // of a client with a session; "": none
+		params  string // the params of a client with a session; "": there is no client
 		parent  string // the trace
 	}{
 		"sessions":                 {mcpsource.Options{Protocol: protocol.Stateful}, "", ""},

@@ -98,7 +98,7 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				done <- func() { panic(v) } // for the caller's goroutine to recover
+				done <- func() { panic(v) } // the caller's goroutine can recover
 			}
 		}()
 		done <- work()

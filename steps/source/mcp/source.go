@@ -48,11 +48,11 @@ type Source struct {
 	functions      []steps.Function
 	names          string // form of the tool names; "": no tool was listed yet
 	conn           *connection
-	capabilities   *sdk.ServerCapabilities // from the last connection; nil: not known
+	capabilities   *sdk.ServerCapabilities // those of the last connection; nil: not known
 	clientSessions map[*UpstreamSession]bool
 	sessionSlots   map[*sessionSlot]bool // taken by connections of client sessions
 	attempts       int                   // failed starts so far
-	failure        *fault.Error          // of the last failed start
+	failure        *fault.Error          // the fault of the last start; nil: it succeeded
 	stateChanged   chan struct{}         // closed and replaced when conn, attempts or closed change
 	closed         bool
 	watcher        func()

@@ -136,7 +136,7 @@ func (p *stdioPipe) line() ([]byte, error) {
 	var line []byte
 	for {
 		chunk, err := p.reader.ReadSlice('\n')
-		if int64(len(line)+len(chunk)) > p.tap.max+2 { // with the newline
+		if int64(len(line)+len(chunk)) > p.tap.max+2 { // the limit includes the newline
 			return p.skip(line, chunk, err)
 		}
 		if line == nil && err == nil {
@@ -325,7 +325,7 @@ func (p *stdioPipe) writeUntil(ctx context.Context, data []byte) (int, error) {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		_ = p.stdin.SetWriteDeadline(time.Now()) // without deadlines the write continues
+		_ = p.stdin.SetWriteDeadline(time.Now()) // if the pipe has no deadlines, the write continues
 	})
 	n, err := p.stdin.Write(data)
 	if !stop() {

@@ -27,7 +27,7 @@ type greeting struct {
 	timedOut             bool   // the SDK got an answer to server/discover on the server's behalf
 	answered             bool   // the server has answered server/discover
 	newest               bool   // its late answer names the newest version
-	refusal              string // of initialize, held back until server/discover is answered; "": none
+	refusal              string // the refusal of initialize, held back until server/discover is answered; "": none
 	spurious             bool   // the refusal was caused by server/discover
 }
 
@@ -123,7 +123,7 @@ func (p *stdioPipe) giveUpOn(request jsonrpc.ID) {
 	})
 }
 
-// after calls f after the timeout, unless the connection ends before.
+// after calls f after the timeout, unless the connection ends first.
 func (p *stdioPipe) after(f func()) {
 	go func() {
 		timer := time.NewTimer(p.timeout)

@@ -120,7 +120,7 @@ func TestBackOff(t *testing.T) {
 		}
 		for i, start := range starts {
 			wait, want := start.Sub(lost), min(time.Second/2<<i, time.Minute)
-			requested := i <= 2 && wait >= time.Second // by the call above, which may request a start twice
+			requested := i <= 2 && wait >= time.Second // the call above requested the start; it may request two
 			if lost = start; wait < want*8/10 && !requested || wait > max(want*12/10, time.Second) {
 				t.Errorf("the wait before start %d is %v, want about %v", i, wait, want)
 			}

@@ -16,20 +16,20 @@ import (
 // tap stands between the transport and the SDK. It takes the results of calls and lists out of the messages, so that the SDK
 // decodes a small stub instead, and passes progress and log messages to their calls. Everything else goes through unchanged.
 type tap struct {
-	max        int64                           // of one message
-	name       string                          // of the source, for faults
-	warn       func(*fault.Error)              // about harmless problems
-	stray      func(*fault.Error)              // about output on stdout that is not a message
+	max        int64                           // the maximum bytes of one message
+	name       string                          // the source's name, for faults
+	warn       func(*fault.Error)              // receives warnings about harmless problems
+	stray      func(*fault.Error)              // receives warnings about output on stdout that is not a message
 	log        func(level string, data string) // receives log messages outside of calls
 	scrub      *scrubber                       // removes secrets from texts
 	downstream *downstream                     // receives the server's requests and notifications; nil: no client
-	requests   *serverRequests                 // requests of the server
+	requests   *serverRequests                 // answers the server's requests, or passes them to the client
 	token      atomic.Int64
 	seq        atomic.Int64
 
 	mu       sync.Mutex
-	pending  map[int64]*pendingRequest // by request id
-	progress map[int64]*pendingRequest // by progress token
+	pending  map[int64]*pendingRequest // the pending requests by id
+	progress map[int64]*pendingRequest // the pending requests by progress token
 	ended    bool                      // the connection has ended
 	failure  *fault.Error              // why the connection was given up here; nil: it was not
 }

@@ -19,11 +19,11 @@ import (
 
 // tool is a tool of the server.
 type tool struct {
-	name     string       // as the server spells it
+	name     string       // the name as the server spells it
 	function string       // name of its function
 	raw      string       // raw definition
 	headers  bool         // some arguments are also sent as HTTP headers, which the SDK does
-	effect   steps.Effect // as annotated; for a call, as configured
+	effect   steps.Effect // the effect as annotated; for a call, as configured
 }
 
 // Limits of a list; a longer one is cut off with a warning.

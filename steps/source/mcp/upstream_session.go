@@ -44,7 +44,7 @@ type UpstreamSession struct {
 	mu         sync.Mutex
 	conn       *connection
 	connecting chan struct{} // closed when the connection attempt ends; nil: none is running
-	failure    *fault.Error  // of the last attempt
+	failure    *fault.Error  // the fault of the last connection attempt; nil: it succeeded
 	failedAt   time.Time     // when the last attempt failed
 	level      json.RawMessage
 	subscribed map[string]json.RawMessage // params of the subscriptions, by URI
@@ -292,7 +292,7 @@ func (u *UpstreamSession) connect() (*connection, *fault.Error) {
 	}
 	u.mu.Unlock()
 	if level != nil {
-		_, _ = conn.request(ctx, methodSetLevel, level) // a refusal is the same as before
+		_, _ = conn.request(ctx, methodSetLevel, level) // a refusal only repeats an earlier one
 	}
 	for _, params := range subscribed {
 		_, _ = conn.subscription(ctx, methodSubscribe, params)

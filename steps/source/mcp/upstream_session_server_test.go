@@ -48,7 +48,7 @@ func fullServer() *sdk.Server {
 		return textResult("logged"), nil
 	})
 	gate, blocked := make(chan struct{}), make(chan struct{})
-	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
+	add("ask late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // it asks while "hold" runs
 		if token := r.Params.GetProgressToken(); token != nil {
 			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1}); err != nil {
 				return nil, err
@@ -58,7 +58,7 @@ func fullServer() *sdk.Server {
 		return textResult(formatElicitation(r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "late", RequestedSchema: json.RawMessage(`{"type":"object"}`)}))),
 			nil
 	})
-	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // until "let go" runs
+	add("hold", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // it runs until "let go" runs
 		gate <- struct{}{}
 		<-blocked
 		return textResult("held"), nil
@@ -67,7 +67,7 @@ func fullServer() *sdk.Server {
 		blocked <- struct{}{}
 		return textResult("let go"), nil
 	})
-	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // while "hold" runs
+	add("log late", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { // it logs while "hold" runs
 		<-gate
 		//nolint:staticcheck // servers still log
 		return textResult("logged"), r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "secret of " +

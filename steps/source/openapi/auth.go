@@ -13,7 +13,7 @@ type authenticator struct {
 	name       string
 	scheme     scheme
 	credential Credential
-	tokens     *tokenCache // of the client credentials flow; nil: no token is fetched
+	tokens     *tokenCache // the tokens of the client credentials flow; nil: no token is fetched
 }
 
 // authenticators matches credentials with the document's schemes. It returns bad_request for a name that the document lacks, and

@@ -110,7 +110,7 @@ func TestBadCredentials(t *testing.T) {
 		name    string
 		auth    map[string]Credential
 		schemes map[string]scheme
-		at      string // "": accepted
+		at      string // the position of the fault; "": the credentials are accepted
 	}{
 		{"the only one", map[string]Credential{"default": {Value: "x"}}, one, ""},
 		{"the only one, unnamed", map[string]Credential{"": {Value: "x"}}, one, ""},

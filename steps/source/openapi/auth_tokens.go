@@ -25,14 +25,14 @@ const tokenTimeout = 30 * time.Second
 // its first use, once for all waiting calls, and reused until shortly before it expires.
 type tokenCache struct {
 	source  string
-	config  clientcredentials.Config // without scopes
+	config  clientcredentials.Config // the client credentials, without scopes
 	client  *http.Client             // sends through the source's Doer
-	ended   context.Context          // of the source
+	ended   context.Context          // ends with the source
 	onToken func(secret string)      // called with each token, so that it is hidden
 
 	fetches  singleflight.Group
 	mu       sync.Mutex
-	byScopes map[string]*oauth2.Token // by scopes
+	byScopes map[string]*oauth2.Token // the tokens by their scopes, joined with blanks
 }
 
 func (s *Source) newTokens(a *authenticator) (*tokenCache, *fault.Error) {

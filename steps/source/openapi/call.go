@@ -27,9 +27,9 @@ const callTimeout = 2 * time.Minute
 type call struct {
 	source   *Source
 	op       *operation
-	name     string // of the function
+	name     string // the name of the function
 	base     *url.URL
-	path     []pathPiece // after the base URL's path
+	path     []pathPiece // the path that follows that of the base URL
 	query    string      // the query in the path template, escaped
 	targets  map[string]target
 	plan     callSecurity
@@ -38,13 +38,13 @@ type call struct {
 
 // pathPiece is fixed text of a path, or a parameter.
 type pathPiece struct {
-	text      string // escaped; with a parameter: ""
-	parameter int    // of op.parameters; -1: fixed text
+	text      string // the fixed text, escaped; "" for a parameter
+	parameter int    // the index in op.parameters; -1: fixed text
 }
 
 // target is the destination of an argument: a parameter, a member of the body, or the whole body.
 type target struct {
-	parameter int // of op.parameters; -1: the body
+	parameter int // the index in op.parameters; -1: the body
 	member    string
 	whole     bool
 }

@@ -14,11 +14,11 @@ import (
 // expansion describes how a style formats a value. OpenAPI's table of styles is RFC 6570's table of operators (its appendix A) with
 // other delimiters.
 type expansion struct {
-	first     string // before everything
-	separator string // between exploded values
-	inner     string // between values that are not exploded
+	first     string // precedes everything
+	separator string // stands between exploded values
+	inner     string // stands between values that are not exploded
 	showName  bool   // the parameter's name precedes the value
-	ifEmpty   string // between the name and an empty value
+	ifEmpty   string // stands between the name and an empty value
 }
 
 var expansions = map[string]expansion{

@@ -55,7 +55,7 @@ func bodyKindOf(mediaType string) (bodyKind, string) {
 // bodyArguments are the arguments of the body.
 type bodyArguments struct {
 	whole   jsontext.Value // the argument that is the whole body; nil: not given
-	members []pair         // by names on the wire, in the order of the arguments
+	members []pair         // the arguments that are members, by names on the wire, in the order of the arguments
 	args    []string       // the argument names of members
 }
 

@@ -54,7 +54,7 @@ func TestStyles(t *testing.T) {
 	for _, row := range []struct {
 		in, style string
 		explode   bool
-		want      []string // by values; "-": refused
+		want      []string // what is sent for each of values; "-": it is refused
 	}{
 		{"path", "matrix", false, []string{"-", ";color=blue", ";color=blue,black,brown", ";color=R,100,G,200,B,150"}},
 		{"path", "matrix", true, []string{"-", ";color=blue", ";color=blue;color=black;color=brown", ";R=100;G=200;B=150"}},

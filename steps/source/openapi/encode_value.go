@@ -44,7 +44,7 @@ func asText(value jsontext.Value) string {
 // JSON text, because only the style deepObject can format them.
 type styledValue struct {
 	kind  jsontext.Kind // '[', '{', 'n' for a null, 0 for a single text
-	names []string      // of an object's members
+	names []string      // the names of an object's members
 	texts []string
 }
 

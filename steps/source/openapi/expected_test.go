@@ -183,7 +183,7 @@ func membersOfObject(object gjson.Result) map[string]string {
 
 func checkBody(b *body, args []byte, got sent) error {
 	var whole gjson.Result
-	members := "{}" // of the body
+	members := "{}" // the members of the body
 	if b != nil {
 		whole = gjson.ParseBytes(args).Map()[b.arg]
 		members = whole.Raw

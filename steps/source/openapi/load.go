@@ -37,7 +37,7 @@ type loader struct {
 	resolutions map[reference]resolution
 	outputs     map[value]resultSchema
 	limits      schemaLimit
-	size        struct{ inputs, results int } // of all schemas so far
+	size        struct{ inputs, results int } // the sizes of all schemas so far
 	work        int
 	doc         *document
 }

@@ -16,7 +16,7 @@ type builder struct {
 	node     *operationNode
 	warnings []string
 
-	arguments []*argument // in the order in which they claim names
+	arguments []*argument // the arguments in the order in which they claim names
 	body      *body
 	bodyArgs  []*argument
 }
@@ -97,7 +97,7 @@ type argument struct {
 	in        string // path, query, header, cookie, body
 	required  bool
 	write     func(e *emitter) // writes its schema
-	parameter parameter        // unless it belongs to the body
+	parameter parameter        // the position of the argument, unless it belongs to the body
 }
 
 // mergedParameters returns the parameters of the path and of the operation; the latter replace those with the same name and location.

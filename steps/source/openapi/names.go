@@ -24,8 +24,8 @@ type operationName struct {
 	method, path, id string // method in lower case
 	resource, action string
 	area             string   // path prefix that the resource leaves out; patterns match it, and it distinguishes names
-	versions         string   // of the path
-	params           []string // of the whole path
+	versions         string   // the version segments of the path
+	params           []string // the names of all parameters of the path
 	name             string
 }
 

@@ -13,7 +13,7 @@ type route struct {
 	versions string   // version segments, joined with "_"
 	params   []string // parameter names after the last fixed segment
 	all      []string // the names of all parameters
-	method   string   // of a custom method after a colon (/orders/{id}:cancel) or a call in parentheses; "" if there is none
+	method   string   // the custom method after a colon (/orders/{id}:cancel), or a call in parentheses; "" if there is none
 	extra    string   // the text after ? or # in the path
 	depth    int      // number of segments that count
 	skipped  []string // the api and version segments that were left out; they name a path without others
@@ -21,7 +21,7 @@ type route struct {
 
 // noun is a fixed segment.
 type noun struct {
-	word     string // as written, in snake case
+	word     string // the segment as written, in snake case
 	singular string // word in the singular
 	plural   bool
 	param    bool // a parameter follows

@@ -35,13 +35,13 @@ type parameter struct {
 	explode       bool
 	allowReserved bool
 	required      bool
-	mediaType     string // of a parameter with `content` (application/json), whose value is encoded as this type; else ""
+	mediaType     string // the media type of a parameter with `content` (application/json), whose value is encoded as this type; else ""
 }
 
 // body describes how the request's body is built from arguments.
 type body struct {
 	mediaType string   // the chosen one: JSON before form, multipart, text, anything else
-	required  bool     // the body as a whole
+	required  bool     // the body as a whole is required
 	arg       string   // the argument that is the whole body; "" if members are flat arguments
 	members   []member // the flat arguments that are the members of the body's object
 	// fields say how form and multipart members are encoded, by name on the wire; nil for other media types.
@@ -56,9 +56,9 @@ type member struct {
 
 // field describes how a member of a form or a multipart body is encoded.
 type field struct {
-	mediaType string // of a multipart part: "application/json" for objects and arrays of objects, "" for plain text
+	mediaType string // for a part of a multipart body: "application/json" for objects and arrays of objects, "" for plain text
 	binary    bool   // a file: the argument is base64 text (or {"name","data"} with data in base64)
-	style     string // form, deepObject, … of a member of application/x-www-form-urlencoded; "": form
+	style     string // for a member of application/x-www-form-urlencoded: form, deepObject, …; "": form
 	explode   bool
 }
 

@@ -18,7 +18,7 @@ import (
 type emitter struct {
 	l        *loader
 	out      []byte
-	input    bool // for arguments: without read-only members, with descriptions
+	input    bool // the schema is for arguments: it has no read-only members, and has descriptions
 	terse    bool // no descriptions below the top
 	limit    int  // bytes past which referenced schemas are left open
 	names    map[value]string

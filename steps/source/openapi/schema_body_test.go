@@ -13,7 +13,7 @@ func TestBodiesWithoutMembers(t *testing.T) {
 	const form, jsonBody = "application/x-www-form-urlencoded", "application/json"
 	for _, test := range []struct {
 		mediaType, schema string
-		required, want    bool // there is an argument
+		required, want    bool // the body is required; there is an argument for it
 	}{
 		{form, `{"type":"object","properties":{},"additionalProperties":false}`, false, false},
 		{jsonBody, `{"type":"object","additionalProperties":false}`, false, false},

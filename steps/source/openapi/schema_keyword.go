@@ -13,8 +13,8 @@ type keywordForm uint8
 const (
 	shapeAny keywordForm = iota + 1
 	shapeSchema
-	shapeList   // of schemas
-	shapeMap    // of schemas
+	shapeList   // a list of schemas
+	shapeMap    // an object of schemas
 	shapeValues // a non-empty list
 	shapeText
 	shapeNumber

@@ -19,10 +19,10 @@ import (
 // scheme is one security scheme of the document.
 type scheme struct {
 	kind     string   // apiKey, basic, bearer, oauth2 (client credentials only), other
-	in       string   // of an apiKey: query, header, cookie
-	name     string   // of an apiKey: the parameter's name
-	tokenURL string   // of oauth2; "" if the document has no client credentials flow
-	scopes   []string // of oauth2: all scopes of the document
+	in       string   // where an apiKey is sent: query, header, cookie
+	name     string   // the name of an apiKey's parameter
+	tokenURL string   // the token URL of oauth2; "" if the document has no client credentials flow
+	scopes   []string // the scopes of oauth2: all that the document has
 }
 
 // readScheme reads a scheme of a document.

@@ -48,14 +48,14 @@ type Options struct {
 	// scheme.
 	Auth map[string]Credential
 
-	Include, Exclude []string // patterns of resource.action; nil: all, none
+	Include, Exclude []string // patterns of resource.action; Include nil: all operations, Exclude nil: none
 
 	// Concurrency bounds the calls in flight. Further calls wait, and callers share the slots (admit.Server). 0: unlimited.
 	Concurrency int
 
 	Client       Doer          // required
-	StartTimeout time.Duration // of one attempt to load a document from a URL; 0: 30 s
-	MaxBodyBytes int64         // of one response, decompressed; 0: 64 MiB; -1: unlimited
+	StartTimeout time.Duration // the time limit of one attempt to load a document from a URL; 0: 30 s
+	MaxBodyBytes int64         // the maximum bytes of one response, decompressed; 0: 64 MiB; -1: unlimited
 
 	// Warn receives at most two faults each time the document is loaded, both bad_request: one about operations that were left out,
 	// and one about schemas that were changed. It receives a fault with another code if a document at a URL cannot be loaded again.
@@ -75,10 +75,10 @@ const (
 type Source struct {
 	options Options
 	spec    *url.URL // nil: the document is a file
-	base    *url.URL // from the options; nil: from the document
+	base    *url.URL // the base URL from the options; nil: each operation has that of the document
 	private bool     // Headers may contain a credential
 	secrets *secrets
-	slots   *admit.Server   // of calls in flight
+	slots   *admit.Server   // bounds the calls in flight
 	ended   context.Context // done after Close
 	end     context.CancelFunc
 	refresh chan struct{} // requests an immediate reload
@@ -314,7 +314,7 @@ func (s *Source) warn(what string, operations []string) {
 	s.options.Warn(fault.New(fault.BadRequest, "%s: %s (%d): %s", s.options.Name, what, len(operations), list))
 }
 
-// Functions returns the functions of the last loaded document; none before.
+// Functions returns the functions of the document that was loaded last; none if no document has been loaded yet.
 func (s *Source) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestServersOfDocuments: calls with credentials go to no server that only the document names; calls without go where the document says.
+// TestServersOfDocuments: calls with credentials go to no server that only the document names; other calls go where the document says.
 func TestServersOfDocuments(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name       string
-		base, spec string // of the configuration; "": no base, a file
+		base, spec string // the URLs in the configuration; "": it has no base, its document is a file
 		servers    []string
 		signs      bool
-		want       string // "": none
+		want       string // the server that is called; "": none
 		refused    string
 	}{
 		{"a file", "", "", []string{"http://plain.example/v1"}, false, "http://plain.example/v1", ""},

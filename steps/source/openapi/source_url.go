@@ -111,7 +111,7 @@ func (s *Source) fetchInBackground() {
 				reported = true
 			default:
 				f, _ := fault.As(err)
-				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt fails as well
+				if f.At != "" && f.At != "/spec" { // an option is at fault: another attempt would fail, too
 					s.setStatus(steps.Status{State: steps.StateFailed, Error: f}, nil)
 					return
 				}

@@ -25,7 +25,7 @@ type publisher struct {
 }
 
 func (p *publisher) Do(request *http.Request) (*http.Response, error) {
-	time.Sleep(time.Millisecond) // of fake time: the test runs first
+	time.Sleep(time.Millisecond) // fake time: the test runs first
 	n := int(p.fetched.Add(1))
 	return p.answers[min(n, len(p.answers))-1](request)
 }

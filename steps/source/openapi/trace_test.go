@@ -14,7 +14,7 @@ func TestTraceReachesServices(t *testing.T) {
 	op.parameters = []parameter{{arg: "traceparent", name: "traceparent", in: "header", style: "simple"}}
 	for _, test := range []struct {
 		name          string
-		parent, args  string // of the step; "": no trace
+		parent, args  string // the trace and the arguments of the step; parent "": no trace
 		headers       map[string]string
 		traced, state string
 	}{

@@ -19,7 +19,7 @@ import (
 type answers struct {
 	name   string
 	redact redaction
-	calls  []call     // in file order
+	calls  []call     // the calls in file order
 	mu     sync.Mutex // guards the hashes of calls
 	index  map[answerKey][]*call
 }
@@ -66,7 +66,7 @@ func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact 
 // request is a call to answer.
 type request struct {
 	shown       []byte   // its arguments without secrets
-	digest      digest   // of shown
+	digest      digest   // the digest of shown
 	hidden      []string // the secrets
 	chainCalls  []*call  // the answers that only this chain sees
 	sharedCalls []*call  // the answers that every chain sees

@@ -9,10 +9,10 @@ import (
 
 // RecordedCall is one call of a recording.
 type RecordedCall struct {
-	Line     int // of the file, from 1
+	Line     int // the number of the line in the file, from 1
 	Function string
-	Chain    string          // "": any
-	Args     json.RawMessage // with marks instead of secrets
+	Chain    string          // the only chain that sees the call; "": every chain sees it
+	Args     json.RawMessage // the arguments, with marks instead of secrets
 	Result   json.RawMessage // nil: the call failed
 	Err      *fault.Error    // nil: the call succeeded
 }

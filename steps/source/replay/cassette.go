@@ -34,9 +34,9 @@ type Cassette struct {
 	Secrets []string
 
 	name           string
-	functions      []*recordedFunction // in the order of their first lines
+	functions      []*recordedFunction // the functions in the order of their first lines
 	seals          []*secret.Seal      // one for each salt
-	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: there are none
+	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: no such lines
 	missingDigests map[string]bool     // digests in defaults whose secrets may no longer be configured
 	gaps           int                 // lines that could not be recorded
 	warnings       []*fault.Error
@@ -63,16 +63,16 @@ type recordedFunction struct {
 
 // call is one line of the file.
 type call struct {
-	number   int // of the line, from 1
+	number   int // the number of the line, from 1
 	chain    string
 	seal     *secret.Seal
 	args     []byte
 	hasMarks bool // args contain a mark
 	digest   digest
-	status   int      // of a success over HTTP; 0: not known
-	hashes   []uint64 // of the members of args; nil before the first comparison
+	status   int      // the HTTP status of a success; 0: not known
+	hashes   []uint64 // the hashes of the members of args; nil before the first comparison
 	result   []byte
-	err      *fault.Error // if result is nil
+	err      *fault.Error // the failure, if result is nil
 }
 
 // digest identifies arguments: equal JSON values have equal digests.
@@ -155,7 +155,7 @@ func Read(r io.Reader, name string) (*Cassette, error) {
 // lineReader reads lines into a reused buffer.
 type lineReader struct {
 	in      *bufio.Reader
-	maxLine int // in bytes
+	maxLine int // the maximum bytes of a line
 	buffer  []byte
 }
 

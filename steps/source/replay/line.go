@@ -25,7 +25,7 @@ type line struct {
 	Args   json.RawMessage `json:"args,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *failure        `json:"error,omitempty"`
-	Status int             `json:"status,omitempty"` // of a success over HTTP
+	Status int             `json:"status,omitempty"` // the HTTP status of a success
 	Effect string          `json:"effect,omitempty"`
 	Chain  string          `json:"chain,omitempty"`
 }

@@ -28,12 +28,12 @@ import (
 // Recorder appends JSON lines to a writer: one for each call and each function. It is safe for concurrent use.
 type Recorder struct {
 	*recordWriter
-	secrets []string // of the configuration, longest first
+	secrets []string // the secrets of the configuration, longest first
 }
 
 // recordWriter is shared by recorders with different secrets.
 type recordWriter struct {
-	maxLine int // in bytes
+	maxLine int // the maximum bytes of a line
 	salt    string
 	seal    *secret.Seal
 	report  func(err error)
@@ -41,7 +41,7 @@ type recordWriter struct {
 	mu          sync.Mutex
 	w           io.Writer
 	saltWritten bool                         // the salt was written
-	functions   map[string][sha256.Size]byte // digest of the last line of each function, by name
+	functions   map[string][sha256.Size]byte // the digest of the last line of each function, by name
 	planned     map[string]*steps.Entry      // the entries that those lines describe
 	gap         int                          // lines lost since the last one written
 	total       int                          // lines lost in total

@@ -17,14 +17,14 @@ import (
 // returned registry. Recorded results are bounded as in base. Calls need a context from Cursor. It fails like steps.Registry.With for an
 // invalid recorded name.
 func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
-	known := map[string][]*recordedFunction{} // by exact name of base
+	known := map[string][]*recordedFunction{} // the recorded functions by the exact name of base
 	byFold := map[string][]string{}
 	for _, entry := range base.All() {
 		name := entry.Spec().Name
 		known[name] = nil
 		byFold[steps.FoldName(name)] = append(byFold[steps.FoldName(name)], name)
 	}
-	unknown := map[string][]*recordedFunction{} // by folded name
+	unknown := map[string][]*recordedFunction{} // the recorded functions by folded name
 	var order []string
 	for _, fn := range c.functions {
 		folded := steps.FoldName(fn.name)

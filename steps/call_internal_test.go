@@ -51,7 +51,7 @@ func TestCallAnswers(t *testing.T) {
 			if strings.Contains(test.name, "deep") {
 				e = calling(t, "", nil, test.call)
 			}
-			for _, ctx := range []context.Context{context.Background(), t.Context()} { // on the caller's goroutine, and on its own
+			for _, ctx := range []context.Context{context.Background(), t.Context()} { // on the caller's goroutine, then on another one
 				got, err := e.Call(ctx, []byte("{}"))
 				if string(got) != test.want || fault.CodeOf(err) != test.code {
 					t.Fatalf("got %s, %v, want %s, %s", got, err, test.want, test.code)
@@ -131,7 +131,7 @@ func TestCallReturnsInTime(t *testing.T) {
 				if fault.CodeOf(err) != test.code || (err == nil) != (string(got) == `"done"`) || took != test.took {
 					t.Errorf("got %s, %v after %v, want %q after %v", got, err, took, test.code, test.took)
 				}
-				time.Sleep(2 * time.Hour) // until an abandoned function has returned
+				time.Sleep(2 * time.Hour) // so that an abandoned function returns
 			})
 		})
 	}

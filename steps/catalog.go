@@ -36,7 +36,7 @@ type Catalog struct {
 	members   []*member  // the first member that offers a name has it
 	offeredBy map[string]*member
 	warned    map[string]bool // warnings that were already given
-	base      *Registry       // before Wrap
+	base      *Registry       // the registry before Wrap
 	current   *Registry
 	closed    bool
 
@@ -50,9 +50,9 @@ type member struct {
 	source    Source
 	live      Live            // nil: the source never changes
 	dirty     atomic.Bool     // its functions have changed
-	state     State           // when its functions were last read
+	state     State           // the state when its functions were last read
 	downSince time.Time       // when it became unavailable; zero: it is available
-	offers    []Function      // after the settings, without hidden functions
+	offers    []Function      // its functions after the settings, without hidden ones
 	names     map[string]bool // its names in the registry; replaced, never changed
 }
 
@@ -114,7 +114,7 @@ func (c *Catalog) Add(name string, s Source) error {
 	if m.live != nil {
 		m.live.Watch(change)
 	}
-	change() // for changes before Watch
+	change() // the source may have changed before Watch
 	return nil
 }
 

@@ -28,7 +28,7 @@ type compiledFunction struct {
 	prompt    bool
 	maxResult int64
 	signature func() string
-	output    schema.Paths // of the output schema
+	output    schema.Paths // the paths of the output schema
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {

@@ -121,7 +121,7 @@ type Spec struct {
 	Expression       string // the argument that is an expression; Check checks its names. Empty: none
 	Heavy            string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
-	Timeout  time.Duration // of one call if the step has no timeoutMs; 0: the server's
+	Timeout  time.Duration // how long one call may take if the step has no timeoutMs; 0: the server's limit
 	CacheTTL time.Duration // how long the call cache may reuse an answer; 0: never
 
 	// Undo is the call that undoes a call of this function, unless the step names another; nil: there is none.
@@ -164,8 +164,8 @@ type Undo struct {
 
 // Idempotency says how a function learns that a call is a repetition. Either Header or Argument is set.
 type Idempotency struct {
-	Header   string        // of the HTTP request, such as Idempotency-Key
-	Argument string        // a top-level argument
+	Header   string        // the header of the HTTP request, such as Idempotency-Key
+	Argument string        // the top-level argument
 	TTL      time.Duration // how long the service remembers a key; 0: forever
 }
 
@@ -173,7 +173,7 @@ type Idempotency struct {
 const (
 	ApproveNever   = "never"
 	ApproveDestroy = "destroy"
-	ApproveWrite   = "write" // and destroy
+	ApproveWrite   = "write" // calls of functions that write or destroy
 )
 
 // Repeatable reports whether a failed call may be retried automatically: it reads, or is declared idempotent.

@@ -32,7 +32,7 @@ func FoldName(name string) string {
 
 // spelling is one way to write a function's name; the lowest rank wins.
 type spelling struct {
-	position int32 // in index.names
+	position int32 // the index of the name in index.names
 	rank     rank
 }
 
@@ -48,7 +48,7 @@ const (
 type index struct {
 	names    []string // sorted
 	exact    map[string]int32
-	byFolded func() map[string][]spelling // by folded spelling; computed on the first lookup that has no exact match
+	byFolded func() map[string][]spelling // the spellings, by folded text; computed on the first lookup that has no exact match
 	sources  func() map[string][]int32    // the positions of a source's names, by folded source
 }
 

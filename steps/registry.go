@@ -32,7 +32,7 @@ type RegistryOptions struct {
 // functions. Many goroutines may use it.
 type Registry struct {
 	index   *index
-	entries []*Entry // by position in index.names; nil: not in this view
+	entries []*Entry // the functions by position in index.names; nil: not in this view
 	length  int
 	broken  []*linkResult // saved chains that are left out
 	options RegistryOptions

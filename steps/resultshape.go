@@ -15,7 +15,7 @@ type ResultShape struct {
 	// Rare reports whether a path that Schema rules out was in some results, but in too few to be in Schema.
 	Rare func(path []schema.Element) bool
 
-	paths     schema.Paths // of Schema
+	paths     schema.Paths // the paths of Schema
 	once      sync.Once
 	signature string // the function's signature with Schema as its result
 }

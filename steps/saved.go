@@ -67,7 +67,7 @@ type linker struct {
 // linkResult is a linked chain, or the reason why it is broken.
 type linkResult struct {
 	entry *Entry
-	depth int          // of saved chains, including itself
+	depth int          // the depth of nested saved chains, including this one
 	fault *fault.Error // why it is broken; nil: it is not
 }
 

@@ -11,12 +11,12 @@ type State string
 
 // The states. Functions can be called in StateReady and StateIdle only.
 const (
-	StateStarting State = "starting" // before the start-up deadline, not ready yet
+	StateStarting State = "starting" // not ready yet, before the start-up deadline
 	StateReady    State = "ready"
 	StateIdle     State = "idle"     // not running; its functions are known, and the first call starts it
 	StateRetrying State = "retrying" // failed; retried with back-off
 	StateFailed   State = "failed"   // failed; not retried automatically
-	StateDisabled State = "disabled" // by configuration
+	StateDisabled State = "disabled" // disabled by the configuration
 )
 
 // Status is the current status of a source.

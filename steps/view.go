@@ -22,7 +22,7 @@ type View struct {
 type viewCache struct {
 	mu           sync.Mutex
 	source, view *Registry
-	names        map[string]map[string]bool // of a variant: function names by source, for sources with other functions
+	names        map[string]map[string]bool // for a variant: function names by source, for sources with other functions
 }
 
 // NewView returns the view of a catalog with the functions that keep accepts. keep must be a pure function of the spec and

@@ -64,7 +64,7 @@ type Cache struct {
 	sources map[string]*source
 	flights map[key]*cachedRead // running reads that can be joined
 	stored  *simplelru.LRU[key, *cachedRead]
-	bytes   int64       // of stored
+	bytes   int64       // the size of stored
 	sweeper *time.Timer // nil while nothing is stored
 }
 

@@ -18,9 +18,9 @@ import (
 type flight struct {
 	read    *cachedRead
 	waiters int  // guarded by Cache.mu
-	ended   bool // likewise; result is set
-	// deadline is the latest deadline of all waiters; nil: one had none. The function sees this deadline, so that it does not give up when an
-	// impatient waiter leaves; each waiter keeps its own. Written under Cache.mu.
+	ended   bool // result is set; guarded by Cache.mu, too
+	// deadline is the latest deadline of all waiters; nil: one of them had no deadline. The function sees this deadline, so that it does
+	// not give up when an impatient waiter leaves; each waiter keeps its own. Written under Cache.mu.
 	deadline atomic.Pointer[time.Time]
 	cancel   context.CancelCauseFunc
 	guard    *callbackGuard

@@ -134,7 +134,7 @@ func TestTimeToLive(t *testing.T) {
 func TestFreshByBothClocks(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
-	wall := begun.Round(0) // without the monotonic reading, as after a computer slept
+	wall := begun.Round(0) // the time without its monotonic reading, as after a computer slept
 	r := &cachedRead{begun: begun, ttl: minute}
 	for _, test := range []struct {
 		now  time.Time

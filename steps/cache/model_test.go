@@ -20,7 +20,7 @@ import (
 // toy is a source whose answers depend on everything that was written to it.
 type toy struct {
 	mu      sync.Mutex
-	written map[string]int // by resource: how often
+	written map[string]int // by resource: how often it was written
 }
 
 var toyResources = []string{"repo", "repo.issue", "file"}

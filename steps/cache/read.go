@@ -11,10 +11,10 @@ import (
 type cachedRead struct {
 	key    key
 	begun  time.Time
-	source *source // nil: dropped
-	flight *flight // nil: it has ended
+	source *source // nil: the read was dropped
+	flight *flight // nil: the read has ended
 	ttl    time.Duration
-	answer []byte // of a stored read
+	answer []byte // the answer of a stored read
 }
 
 // forget removes the read from its source.

@@ -18,9 +18,9 @@ func TestConcurrentCallers(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	for name, test := range map[string]struct {
-		callers []caller // of a function that takes 10 seconds
+		callers []caller // the callers of a function that takes 10 seconds
 		calls   int64
-		ended   error // of the last call's context
+		ended   error // the error of the last call's context
 	}{
 		"joined": {callers: []caller{
 			{want: `{"n":1}`, at: 10 * s}, {after: 4 * s, want: `{"n":1}`, at: 10 * s, cached: true},

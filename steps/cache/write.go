@@ -15,7 +15,7 @@ const uncertainTime = 30 * time.Second
 type source struct {
 	reads          map[*cachedRead]struct{} // running, or stored
 	activeWrites   int                      // running writes
-	uncertainUntil time.Time                // until then, a write that broke off may still be executed
+	uncertainUntil time.Time                // the time until which a write that broke off may still be executed
 }
 
 func (c *Cache) source(name string) *source {

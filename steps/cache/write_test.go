@@ -70,7 +70,7 @@ func TestReadRunningDuringWrite(t *testing.T) {
 			read(0, `{"n":1}`)
 			read(2*time.Second, `{"n":1}`)
 			read(6*time.Second, second)  // must not find the first answer, although its call ended after the write
-			read(12*time.Second, second) // must not find the first's answer, though that ended after the write
+			read(12*time.Second, second) // nor may this read
 			read(30*time.Second, second)
 			time.Sleep(5 * time.Second)
 			call(t, r, test.write, "{}")

@@ -25,7 +25,7 @@ func (a *Arrangement) DispatcherOf(function string) *Dispatcher { return a.byFun
 func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	a := &Arrangement{byFunction: map[string]*Dispatcher{}}
 	grouped := make([][]*function, len(d.groups))
-	byResource := map[string][]*function{} // by source and first part of the resource
+	byResource := map[string][]*function{} // the functions by source and first part of the resource
 	for _, e := range view.All() {
 		path := pathOf(e)
 		f := &function{entry: e, name: parseName(path)}

@@ -16,7 +16,7 @@ import (
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := network(t)
-	for limit, want := range map[int]string{ // of the text after the group's own description
+	for limit, want := range map[int]string{ // by limit on the text after the group's own description
 		100: "Devices and racks. Omit action for help. Resources: device, rack, device.interface",
 		61:  "Devices and racks. Omit action for help. Resources: device, rack",
 		45:  "Devices and racks. Omit action for help. Resources: device, rack",

@@ -19,7 +19,7 @@ import (
 
 // Config configures the dispatchers. The zero value has none.
 type Config struct {
-	Groups       []Group  // in the order in which their tools are listed
+	Groups       []Group  // the groups in the order in which their tools are listed
 	Autodispatch bool     // one dispatcher for each first part of a resource that no group has
 	Hide         bool     // functions of no dispatcher are not tools
 	Hoist        []string // names that a call accepts in addition to its fields: arguments of each function that declares them
@@ -27,8 +27,8 @@ type Config struct {
 
 // Group is a configured dispatcher: the functions that match its resources.
 type Group struct {
-	Name        string // of the tool; _ replaces characters that are invalid in tool names (Renamed)
-	Description string // for the agent; "": only its resources
+	Name        string // the name of the tool; _ replaces characters that are invalid in tool names (Renamed)
+	Description string // describes the group for the agent; "": only its resources do
 
 	// Resources are prefixes of function names or paths, with or without the source's name. They match whole parts: "device" matches
 	// netbox.device.list and netbox.device.interface.list, not netbox.device_type.list. In a pattern * matches any characters, including dots,
@@ -53,7 +53,7 @@ var (
 	builtinTools = []string{"chain", "chain_read", "search", "info"}
 )
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,52}$`) // at most maxToolName
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,52}$`) // has at most maxToolName characters
 
 // New compiles a configuration; nil is the zero Config. It returns all faults, each bad_request At a JSON Pointer:
 // /groups/NAME, /groups/NAME/resources/N or /hoist/N. It rejects empty names, names of onecall's own tools, groups whose

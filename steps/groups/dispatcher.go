@@ -13,7 +13,7 @@ import (
 
 // Dispatcher is one tool that calls the functions of a group. It is immutable, and many goroutines may use it.
 type Dispatcher struct {
-	Name string // of the tool
+	Name string // the name of the tool
 
 	about     string
 	functions []*function // sorted by name
@@ -160,7 +160,7 @@ func (d *Dispatcher) names(depth int) (names []string, kind string) {
 		kind = "Actions"
 	}
 	for _, f := range d.functions {
-		name := f.action // also for a function without a resource
+		name := f.action // the action is also the name of a function without a resource
 		if !actionsOnly && f.label != "" {
 			all := strings.Split(f.label, ".")
 			name = strings.Join(all[:min(depth, len(all))], ".")

@@ -27,7 +27,7 @@ func TestFlatNames(t *testing.T) {
 		tool("memory.search", "search"),              // reserved
 		tool("memory.open", "open"),                  // two servers have it
 		tool("files.open", "open"),                   //
-		tool("files.renamed", "read_file"),           // by configuration
+		tool("files.renamed", "read_file"),           // renamed by the configuration
 		tool("sdl.symbol.getCard", "symbol.getCard"), // not a valid tool name
 		tool("api.device_list", "device_list"),
 		spec("netbox.device.list", ""),

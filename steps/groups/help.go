@@ -28,7 +28,7 @@ const (
 	levelSignature                // signature and effect
 	levelCall                     // signature without the result, and the effect
 	levelName
-	levelCount // only their number
+	levelCount // only the number of functions
 	levelOmitted
 )
 
@@ -57,7 +57,7 @@ func (d *Dispatcher) Help(h *Help, o *HelpOptions) (answer []byte, shown []strin
 type unit struct {
 	name      string
 	functions []*function
-	texts     [][]byte // by index in the page's levels; nil: not written yet
+	texts     [][]byte // the texts by index in the page's levels; nil: not written yet
 	at        int      // index of its level in the page's levels
 	bucket    int      // index in the page's buckets
 }

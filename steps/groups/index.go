@@ -12,10 +12,10 @@ import (
 // index finds a dispatcher's functions by resource and action.
 type index struct {
 	functions []*function
-	folded    []foldedName           // of the functions, in their order
+	folded    []foldedName           // the folded names of the functions, in their order
 	longest   int                    // bytes of the longest folded name; a longer path matches no function
-	ends      map[string][]*function // by every suffix of the folded name that starts at a part
-	byFolded  map[string][]*function // by the name without separators: in full, without its source, or as shown
+	ends      map[string][]*function // the functions by every suffix of the folded name that starts at a part
+	byFolded  map[string][]*function // the functions by the name without separators: in full, without its source, or as shown
 }
 
 // foldedName holds the folded names of a function's resource (see foldPath).

@@ -31,9 +31,9 @@ type Request struct {
 	// function accepts arguments with any name, because its schema does not say what they would mean.
 	Unused []string
 
-	Lite           *bool // of a call and of help; nil: not given
+	Lite           *bool // the field lite of a call or of help; nil: not given
 	Verify         bool
-	MaxTotalTokens int // of `budget`, of a call and of help; 0: not given
+	MaxTotalTokens int // the field maxTotalTokens of `budget`, of a call or of help; 0: not given
 }
 
 // Read decodes the arguments of one call; no arguments count as {}. It returns all faults: bad_json alone, else bad_request for a

@@ -108,7 +108,7 @@ func TestMissingRung(t *testing.T) {
 	rungs := []string{code[0], "code.late", "code.later", code[3], code[4]}
 	for name, test := range map[string]struct {
 		o            Options
-		first, after fault.Code // of the fourth rung: before, and after the first rung found the subject
+		first, after fault.Code // the codes of the fourth rung, before and after the first rung found the subject
 	}{
 		"enforced": {Options{Mode: Enforce}, fault.Denied, fault.Unavailable},
 		"warned":   {Options{Mode: Warn}, "", ""},
@@ -137,7 +137,7 @@ func TestMissingRung(t *testing.T) {
 			t.Fatal(f)
 		}
 		expect(code[3], test.after)
-		expect(code[1], "") // on no rung
+		expect(code[1], "") // code[1] is on no rung
 	}
 	// Functions that appear later become the rungs.
 	l := newLadder(t, Options{Mode: Enforce, Rungs: rungs})

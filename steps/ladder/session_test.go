@@ -29,7 +29,7 @@ func TestWithoutASession(t *testing.T) {
 	}
 }
 
-// TestLog: calls that Warn mode lets pass are logged, whether the caller is warned or not, never with the subject; nothing else is.
+// TestLog: calls that Warn mode lets pass are logged, whether the caller is warned or not, never with the subject; no other call is logged.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -121,7 +121,7 @@ func (r *report) misspelled(v *violation, missing []string) string {
 func (r *report) declaredProperties(schema string) []string {
 	base, fragment, _ := strings.Cut(schema, "#")
 	if base != schemaURL {
-		return nil // in a schema with its own id
+		return nil // the violated schema is inside a schema with its own id
 	}
 	violated, _ := lookup(r.document(), fragment)
 	object, _ := violated.(map[string]any)

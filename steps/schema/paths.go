@@ -38,7 +38,7 @@ func (p *Paths) TypesAt(name string, schema []byte, path []Element) (types []str
 
 // Undeclared returns reference_missing, with the nearest names, if a path names a member that the schema allows but does not declare, and
 // the name resembles a declared one; else nil. It is only a warning, because a value may have undeclared members. It covers only paths that
-// TypesAt was called with before.
+// TypesAt was called with earlier.
 func (p *Paths) Undeclared(name string, schema []byte, path []Element) *fault.Error {
 	if len(path) == 0 || !p.hasWarnings.Load() {
 		return nil

@@ -47,7 +47,7 @@ type producer struct {
 
 	deepest   int // position in path of the deepest fault; -1: none
 	available []string
-	scalar    typeSet // the type there if it has neither keys nor elements
+	scalar    typeSet // the types at deepest if the value there has neither keys nor elements
 }
 
 // walk returns the types that a value may have at path[position:] below a schema.
@@ -62,7 +62,7 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 	s := situation{target.Index, position}
 	types, known := p.visited[s]
 	if !known {
-		p.visited[s] = anyType // for a schema that refers to itself
+		p.visited[s] = anyType // lets a schema refer to itself
 		types = p.local(target, position) & p.branches(target, position)
 		p.visited[s] = types
 	}
@@ -163,7 +163,7 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 // element returns the types below an array's element, or below every element.
 func (p *producer) element(schema gjson.Result, element Element, position int) typeSet {
 	first, rest := child(schema, "prefixItems"), child(schema, "items")
-	if rest.IsArray() { // before 2020-12
+	if rest.IsArray() { // an array of schemas, as before 2020-12
 		first, rest = rest, child(schema, "additionalItems")
 	}
 	index, err := strconv.Atoi(element.Key)

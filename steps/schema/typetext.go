@@ -55,7 +55,7 @@ type object struct {
 }
 
 type property struct {
-	name     string // as written
+	name     string // the name as written
 	required bool
 	union    union
 	initial  string // " = " and the default; "" if there is none
@@ -66,7 +66,7 @@ type property struct {
 type typeWriter struct {
 	walker
 	rootType     union                           // the root's type
-	objects      []*object                       // breadth first
+	objects      []*object                       // all objects, breadth first
 	nodes        int                             // how many schemas may still be visited
 	keywordCache map[int]map[string]gjson.Result // the keywords of schemas, by position
 }

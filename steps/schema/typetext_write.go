@@ -10,8 +10,8 @@ import (
 
 // printer formats types, on one line or with one member a line.
 type printer struct {
-	lines    bool // with descriptions
-	defaults bool // with the defaults of members that are not required
+	lines    bool // one member a line, with its description
+	defaults bool // show the defaults of members that are not required
 }
 
 // union formats the allowed types. If typed is false, it shows only objects and arrays.

@@ -67,7 +67,7 @@ type relation uint8
 const (
 	apart     relation = iota // no unknown value at, above or below it
 	above                     // an unknown value is below it
-	atUnknown                 // it is unknown
+	atUnknown                 // the value at it is unknown
 )
 
 // unknownTree holds unknown values by position.

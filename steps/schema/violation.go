@@ -21,14 +21,14 @@ const maxListed, maxNearest, maxCompared = 20, 3, 100
 
 // report turns the validator's tree of violations into faults.
 type report struct {
-	schema      []byte // as given
+	schema      []byte // the schema as given
 	secret      bool   // do not show values
 	value       any
 	hasUnknowns bool // some values are unknown
 	unknowns    *unknownTree
 
 	violations []*violation // what to report: the first maxViolations by position, or a few more
-	total      int          // of violations to report
+	total      int          // the number of violations to report
 	certainty  map[*violation]bool
 	leaves     map[*violation]*violation
 	choice     int // depth of choices in the current description

@@ -25,7 +25,6 @@ const minShare = 0.25
 //
 // The answer, including scores, is the same as if the registry contained only the functions that keep accepts. keep is called once for
 // every function and must not change its spec.
-// every function and must not change it.
 func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit {
 	f := newSearchRun(x, keep)
 	if exact := f.exactNames(query); exact != nil {
@@ -47,11 +46,11 @@ func topHits(hits []Hit, limit int) []Hit {
 // searchRun is one search.
 type searchRun struct {
 	*Index
-	visible []bool // by entry
+	visible []bool // by entry: whether the search may find it
 	total   int    // number of visible entries
 	scores  []float32
 
-	best    []float32 // of the word that is being counted
+	best    []float32 // by entry: the score for the word that is being counted
 	matched []int32   // entries with a score in best
 }
 

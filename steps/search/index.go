@@ -47,21 +47,21 @@ type Index struct {
 	entries  []*steps.Entry // sorted by name
 	names    [][]string     // folded: the function's name, then its one-word keywords
 	terms    map[string]int32
-	words    []string           // by term
-	stems    []string           // by term
+	words    []string           // the words by term
+	stems    []string           // the stems by term
 	families map[string][]int32 // terms by stem
-	postings [][]posting        // by term
+	postings [][]posting        // the postings by term
 	sorted   func() []int32     // terms sorted by word; computed at the first word that is not found
 }
 
 // posting is an occurrence of a term in a function, with its impact.
 type posting struct {
-	at     int32 // in entries
+	at     int32 // the index in entries
 	impact float32
 }
 
-// New builds the index of the functions of r. For 1,000 functions it takes about 5 ms and 1 MB, and twice the time if their schemas were
-// not read before.
+// New builds the index of the functions of r. For 1,000 functions it takes about 5 ms and 1 MB, and twice the time if their schemas have
+// not been read yet.
 func New(r *steps.Registry) *Index {
 	x := &Index{entries: r.All(), terms: map[string]int32{}, families: map[string][]int32{}}
 	x.names = make([][]string, len(x.entries))
@@ -83,9 +83,9 @@ func New(r *steps.Registry) *Index {
 // builder adds functions to an index.
 type builder struct {
 	*Index
-	// Of the current function:
-	counts  [][fieldCount]uint16 // by term
-	counted []int32              // terms with counts
+	// The following fields are about the current function.
+	counts  [][fieldCount]uint16 // by term: how often each field has it
+	counted []int32              // the terms with counts
 	length  [fieldCount]int
 }
 

@@ -41,7 +41,7 @@ func BenchmarkIndex(b *testing.B) {
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][2]string{ // as prose, as an identifier
+	for text, want := range map[string][2]string{ // the words of the text as prose, and as an identifier
 		"listPullRequests":        {"listpullrequests", "list pull requests"},
 		"repos.pulls/list_all-by": {"repos pulls list all by", "repos pulls list all by"},
 		"HTTPServer getURLs":      {"httpserver geturls", "http server get urls"},

@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 		"orderList":               "shop.order.list",
 		"addarticle":              "shop.item.create",
 		"could you send the mail": "mail.send",
-		"that are":                "shop.item.list", // only stop words
+		"that are":                "shop.item.list", // it has only stop words
 	} {
 		if got := names(x.Find(query, nil, 0)); len(got) == 0 || got[0] != want {
 			t.Errorf("%q finds %v, want %s", query, got, want)

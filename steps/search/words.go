@@ -16,7 +16,7 @@ const maxWord = 64
 // from lower to upper case (listPulls), before the last capital of three or more (HTTPServer, but OAuth and URLs), and
 // after digits before a longer run of letters (s3bucket, but k8s).
 func split(text string, identifier bool, yield func(word string) bool) {
-	start, at := 0, 0 // of the current word
+	start, at := 0, 0 // the bounds of the current word
 	var before, last rune
 	end := func() bool {
 		word := text[start:at]

@@ -20,26 +20,26 @@ const (
 	object
 )
 
-var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"} // by bit
+var typeNames = []string{"null", "boolean", "integer", "number", "string", "array", "object"} // by bit in types
 
 // node is the shape of the values at one path.
 type node struct {
 	types        types
 	members      []*member // in the order of their first appearance
 	others       *node     // the values of names that are data; nil: there are none
-	items        *node     // of arrays; nil: all were empty
+	items        *node     // the elements of arrays; nil: no array had elements
 	open         bool      // an object may have unknown members
 	isMap        bool      // every name of the object is data
 	pendingNames int       // names seen here but not stored yet
-	objects      int       // of one result: the objects seen here
-	data         int       // of one result: the names that are data
+	objects      int       // within one result: how many objects are here
+	data         int       // within one result: how many names here are data
 }
 
 type member struct {
 	name string
 	*node
 	optional bool // some objects lack it
-	seen     int  // of one result: the objects that have it
+	seen     int  // within one result: how many objects have it
 }
 
 // maxMembers is the number of names above which an object is a map.

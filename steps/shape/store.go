@@ -34,7 +34,7 @@ type Store struct {
 	saving    sync.Mutex // held while the file is written; acquired before mu
 	mu        sync.Mutex
 	salt      []byte
-	functions map[string]*function // by key
+	functions map[string]*function // the functions by a hash of their identity
 	learnt    map[string]bool      // keys of functions whose results this process has read
 	timer     *time.Timer          // nil: nothing waits to be written
 	warned    bool

@@ -22,7 +22,7 @@ type answerBuilder struct {
 	failed       *steps.Entry // the function that err is about; nil: none
 	schemaHelp   schemaLevel  // how much of the function's schema the answer shows
 	faults       []*fault.Error
-	moreElements []elementFault // failed elements of the step that err is about; with onError stop, without the element index
+	moreElements []elementFault // failed elements of the step that err is about; with onError stop, without the one that index names
 	outcome      fault.Outcome  // the outcome of the last call that writes in that step; "": there was none
 
 	unstarted       []interval // elements of that step that never started

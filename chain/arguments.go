@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -15,7 +18,7 @@ import (
 // schema of the function that they refer to.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if p.literal != nil {
-		c.checkFilled(p, p.literal, nil)
+		c.checkValues(p.callee(), p.at+"/args", p.literal, nil)
 		return
 	}
 	for _, u := range p.args.Uses() {
@@ -27,25 +30,36 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.checkFilled(p, withCommon(p.args.Value(), p.common), unknown)
+	c.checkValues(p.callee(), p.at+"/args", withCommon(p.args.Value(), p.common), unknown)
 }
 
-// checkFilled checks the arguments of a step, of which some values may be unknown. Without faults, it warns of arguments that the
-// function accepts but does not declare, and whose names resemble a declared one.
-func (c *compiler) checkFilled(p *plannedStep, args []byte, unknown []schema.Unknown) {
-	entry, at := p.callee(), p.at+"/args"
+// maxCompared bounds the undeclared arguments of a request whose names are compared with declared ones.
+const maxCompared = 100
+
+// checkValues checks the arguments of a call, of which some values may be unknown. If they have no fault, it warns of each name that the
+// function accepts but does not declare, if it resembles a declared argument that the call does not give.
+func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unknown []schema.Unknown) {
 	if faults := entry.Check(args, unknown); len(faults) > 0 {
 		c.badArguments(entry, at, faults)
 		return
 	}
-	hasMember(args, func(name string) bool {
-		if nearest := entry.Resembling(name); len(nearest) > 0 {
+	if len(entry.Spec().Input) == 0 {
+		return
+	}
+	gjson.Parse(rawjson.View(args)).ForEach(func(key, _ gjson.Result) bool {
+		name := strings.Clone(key.String())
+		if entry.Argument(name) != "" {
+			return true
+		}
+		c.compared++
+		nearest := slices.DeleteFunc(entry.Resembling(name), func(declared string) bool { return providesArgument(entry, args, declared) })
+		if len(nearest) > 0 {
 			w := fault.New(fault.UnknownField, "%s does not declare %s: did you mean %s?", entry.Spec().Name, fault.Quote(name),
 				fault.Quote(nearest[0]))
-			w.At, w.Nearest = fault.Key(at, name), nearest
+			w.At, w.Nearest, w.Err = fault.Key(at, name), nearest, fault.ErrUnknownKey
 			c.warn(w)
 		}
-		return false
+		return c.compared < maxCompared
 	})
 }
 

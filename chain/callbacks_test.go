@@ -73,7 +73,7 @@ func TestNamesWaitForSourcesThatStart(t *testing.T) {
 	}{
 		{"an exact name of a ready source does not wait", `{"steps":[{"fn":"ready.get"}]}`, 0, ""},
 		{"a name of a starting source waits", `{"steps":[{"fn":"ready.get"},{"chain":{"steps":[{"fn":"late.get"}]}}]}`, time.Second, ""},
-		{"an exact name in another case does not wait", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
+		{"a name of a ready source in another spelling does not wait", `{"steps":[{"fn":"READY_get"}]}`, 0, ""},
 		{"a name that a ready source lacks does not wait", `{"steps":[{"fn":"ready.gte"}]}`, 0, fault.UnknownFunction},
 		{"a suffix has become ambiguous", `{"steps":[{"fn":"get"}]}`, 3 * time.Second, fault.UnknownFunction},
 		{"a source that failed is named", `{"steps":[{"fn":"never.get"}]}`, 3 * time.Second, fault.Unavailable},

@@ -44,7 +44,7 @@ func TestCallerBound(t *testing.T) {
 		}
 		hasNotice := strings.Contains(string(a.JSON), "a notice of the door")
 		if hasNotice != a.Warned || hasNotice && (len(caller.Warnings) == 0 || lite && !fails) {
-			r.Fatalf("Warned is %v, want %v, and no notice that was not given or in a short answer: %s", a.Warned, hasNotice, a.JSON)
+			r.Fatalf("Warned is %v, the answer has the notice: %v; want the same, and a notice only if one was given and the answer is not a lite success: %s", a.Warned, hasNotice, a.JSON)
 		}
 		if !hasNotice && len(caller.Warnings) > 0 && (!lite || fails) && maximum >= 300 && length == 20 {
 			r.Fatalf("the answer lacks the notice, limit %d: %s", maximum, a.JSON)

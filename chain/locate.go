@@ -88,7 +88,7 @@ func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *
 type positionCounter struct {
 	text           []byte
 	at             int
-	lines, columns int // whole lines before the offset at, and characters between the last of them and at
+	lines, columns int // line breaks before at, and characters between the last of them and at
 }
 
 func (p *positionCounter) advance(offset int) (line, column int) {

@@ -151,7 +151,7 @@ type Caller struct {
 // Override has the settings of a front end that override the request, such as flags of the command line.
 type Override struct {
 	Input          []byte    // a JSON object that replaces members of `input`; nil: none
-	Set            []Setting // the settings to make over Input, in order
+	Set            []Setting // settings that are applied after Input, in order
 	Lite           *bool     // nil: as the request says
 	MaxTotalTokens int       // replaces the request's token budget; 0: as the request says
 	DryRun         bool      // nothing runs, as if the request had dryRun

@@ -138,8 +138,8 @@ func journalFault(err error, consequence string) *fault.Error {
 	return f
 }
 
-// lookUp looks for a call in the journal and, if needed, waits for its approval. settled: the call must not be made now, raw or f is its
-// outcome.
+// lookUp looks for a call in the journal and, if needed, waits for its approval. settled: the call must not be made now, and raw or f takes
+// the place of its result.
 func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
 	settled bool) {
 	if s.call == nil {
@@ -229,8 +229,8 @@ func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 	}
 }
 
-// recall returns what the journal knows of a call. settled: the call must not be made now. A call that might change what the run has written
-// is a conflict.
+// recall returns what the journal knows of a call. settled: the call must not be made now. A call that might change what the run has
+// written is a conflict.
 func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	past := r.record.Past()
 	if past == nil {

@@ -46,6 +46,7 @@ type requestState struct {
 	verify          bool   // never the lean form of a write
 	single          *Call  // the only call; nil: a chain or a fetch
 	warnings        []*fault.Error
+	compared        int            // the undeclared arguments that were compared with declared ones
 	callerWarnings  []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes          writeLog
 	signatureFaults map[*steps.Entry]*fault.Error // by function: the fault that shows its signature

@@ -175,7 +175,7 @@ func (w *resumeTest) check(t *testing.T, answer gjson.Result) {
 	}
 }
 
-// wantOutcomes checks that the outcomes reported for a place agree with the shop. The journal does not know the outcome of calls that were
+// wantOutcomes checks that the outcomes reported for a position agree with the shop. The journal does not know the outcome of calls that were
 // under way when their process was killed.
 func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outcomes) {
 	key, drawn := w.drawn.keys[position]
@@ -324,8 +324,9 @@ func (w *resumeTest) checkLeft(t *testing.T, answer gjson.Result) {
 	}
 	for position, key := range w.drawn.keys {
 		present, _ := w.shop.stateAt(key)
-		severalUnknown := len(w.known(t, position)) >= 2 // then the undo cannot tell what is left, and may report too much
-		if present > left[position] || present < left[position] && !severalUnknown {
+		// If several outcomes are unknown, the undo cannot tell what is left, and may report too much.
+		mayReportMore := func() bool { return len(w.known(t, position)) >= 2 }
+		if present > left[position] || present < left[position] && !mayReportMore() {
 			t.Errorf("the undo reports %[2]d items left at %[1]s, want %[3]d as in the shop", position, left[position], present)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // writeSummary is the content of the lean form of a write.
 type writeSummary struct {
 	deleted bool
-	count   int          // the number of objects or calls; -1: there is one object, or a delete, which is not counted
+	count   int          // the number of objects or calls; -1: one object, or the list that a delete answers, which is not counted
 	object  gjson.Result // the only one, which may have an identity
 	status  string       // the HTTP status; "": not known
 }

@@ -24,18 +24,17 @@ import (
 
 // server is the entry of an npm MCP server in mcpServers.
 type server struct {
-	Command string            `json:"command"`
-	Args    []string          `json:"args"`
-	Env     map[string]string `json:"env,omitempty"`
-
-	StartTimeoutMS int64 `json:"startTimeoutMs,omitempty"`
+	Command        string            `json:"command"`
+	Args           []string          `json:"args"`
+	Env            map[string]string `json:"env,omitempty"`
+	StartTimeoutMS int64             `json:"startTimeoutMs,omitempty"`
 }
 
 // npmServers returns eight MCP servers from five npm packages, which work on a folder.
 func npmServers(packages, folder string) map[string]server {
 	node := func(env map[string]string, name string, args ...string) server {
 		return server{"node", append([]string{filepath.Join(packages, name, "dist", "index.js")}, args...), env,
-			clitest.TooLong.Milliseconds()} // some take over half a minute on a busy machine
+			(clitest.TooLong * 3 / 4).Milliseconds()} // some take over half a minute on a busy machine; commands are killed after TooLong
 	}
 	memory := func(name string) server {
 		return node(map[string]string{"MEMORY_FILE_PATH": filepath.Join(folder, name)}, "@modelcontextprotocol/server-memory")

@@ -139,7 +139,7 @@ func TestMatrixOfCauses(t *testing.T) {
 						}
 					})
 					if strings.Contains(hello, causeWord) || failed < 12 || test.mentioned && reported < 20 {
-						t.Errorf("%d answers show the cause, want at least 20 if it is shown (%t); %d say unavailable, want at least 12; want none in the greeting", reported, test.mentioned, failed)
+						t.Errorf("the cause is in %d answers (want at least 20 if the caller may see it: %t), unavailable in %d (want at least 12), and must not be in the greeting", reported, test.mentioned, failed)
 					}
 					logHints := strings.Count(whole.String(), "the operator's log has the cause")
 					if test.mentioned != (logHints == 0) {

@@ -57,7 +57,7 @@ func TestSessionSpending(t *testing.T) {
 			}
 			if limit := gjson.Get(text, "usage.limit").Int(); kind == "low" && limit != 200 || m.tokens >= maximum && kind == "chain" &&
 				limit != smallAnswer || m.tokens < maximum && kind == "chain" && limit != 10_000 {
-				r.Errorf("%s: limit %d after %d, want 200 if low, and for a chain %d from %d, before it 10000", kind, limit, m.tokens, smallAnswer, maximum)
+				r.Errorf("%s: limit %d after %d tokens; want 200 for low, and for a chain %d once %d tokens are used, 10000 before", kind, limit, m.tokens, smallAnswer, maximum)
 			}
 			if kind == "search" && !gjson.Get(text, "functions").Exists() {
 				r.Errorf("a search after %d: %s, want functions", m.tokens, text)

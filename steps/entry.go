@@ -104,8 +104,8 @@ func (e *Entry) Summary() string { return schema.Summary(e.spec.Description) }
 // case and the separators _ and -.
 func (e *Entry) Argument(name string) string { return e.input.Name(name) }
 
-// Resembling returns the declared arguments that the name of an undeclared argument resembles, the nearest first; nil if the argument is
-// declared, or if the schema says that others are welcome (additionalProperties, patternProperties).
+// Resembling returns the declared arguments that the name of an undeclared argument resembles, the nearest first; nil: none, or the schema
+// accepts other arguments explicitly (additionalProperties, patternProperties) or has conditions that may declare them.
 func (e *Entry) Resembling(argument string) []string { return e.input.Resembling(argument) }
 
 // Requires reports whether the input schema requires a top-level argument.

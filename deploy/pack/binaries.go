@@ -13,7 +13,7 @@ import (
 // artifact is an entry of artifacts.json, which goreleaser writes to its folder. Artifacts of the type "Binary" are programs.
 type artifact struct {
 	Type   string `json:"type"`
-	Path   string `json:"path"` // the path relative to the repository's root
+	Path   string `json:"path"` // from the repository's root
 	GOOS   string `json:"goos"`
 	GOARCH string `json:"goarch"` // "all" for a universal binary
 }
@@ -21,7 +21,7 @@ type artifact struct {
 // distribution describes what goreleaser has built, or the build for this machine.
 type distribution struct {
 	folder    string
-	version   string // the version without a leading v
+	version   string // without a leading v
 	artifacts []artifact
 }
 

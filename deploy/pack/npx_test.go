@@ -83,7 +83,7 @@ func TestNPX(t *testing.T) {
 		}
 	})
 
-	// Node would make a pipe that it opens non-blocking, for the program too, whose reads then fail.
+	// If Node opens a stream that is a pipe, it makes the pipe non-blocking for the program too, and the program's reads fail.
 	t.Run("streams", func(t *testing.T) {
 		trap := filepath.Join(user.folder, "trap.js")
 		text := "for (const name of ['stdin', 'stdout', 'stderr'])\n" +

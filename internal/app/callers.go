@@ -25,11 +25,16 @@ func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
 	return faults
 }
 
-// openCallers creates the table of callers. The issuer's keys stay open through a reload that does not change their location.
+// openCallers creates the table of callers; an examination only checks what it would consist of. The issuer's keys stay open through a reload that does not change their location.
 func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
 	if c.JWT != nil {
 		o.JWT = acceptedTokens(c.JWT)
+	}
+	if a.process.examine {
+		return auth.Check(o)
+	}
+	if c.JWT != nil {
 		key := "keys " + fingerprint(o.JWT.Issuer, o.JWT.Keys)
 		keys, release, err := acquire(&a.process.pool, key, func() (*auth.Keys, error) { return auth.OpenKeys(o) })
 		if err == nil { // otherwise auth.New reports the fault, along with all others

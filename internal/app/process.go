@@ -22,11 +22,11 @@ type Options struct {
 	Reporter Reporter
 	Redactor *Redactor // applied to all logs
 	Config   string    // path of the configuration; "": the default one
-	Version  string    // the version of onecall
+	Version  string    // onecall's
 	Verbose  bool      // show what servers log
 
 	Record, Replay string // the file that calls are recorded to, or that answers them; at most one is set
-	Calls          bool   // the command calls functions, so it waits for the functions of an enforced ladder
+	Calls          bool   // the command calls functions, so opening waits for those of an enforced ladder, and fails if one is missing
 	NoSources      bool   // the command calls no functions, so no source is started
 	List           bool   // the command shows the functions and the faults of their sources
 	Surface        string // overrides the configured surface; "": the configuration decides
@@ -47,7 +47,7 @@ type Reporter interface {
 // serverTraits describes the server that an app belongs to. The zero value means a command that serves no clients.
 type serverTraits struct {
 	serve      bool // functions are served to clients
-	examine    bool // nothing is served, but faults that only a server would report are reported too
+	examine    bool // nothing is served; access.tokens and access.jwt are checked as for a server
 	overHTTP   bool // the server listens on HTTP; each client may choose its surface
 	remote     bool // other machines reach the server
 	workers    bool // an engine that hands runs to workers can be opened

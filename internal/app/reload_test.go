@@ -291,7 +291,7 @@ func TestWarnings(t *testing.T) {
 		first      bool
 	}{{0, true}, {0, false}, {1, false}, {2, false}, {4, true}, {5, false}} {
 		if got := p.shouldWarn(c.generation, "odd"); got != c.first {
-			t.Errorf("app %d: first warning is %t, want %t", c.generation, got, c.first)
+			t.Errorf("app %d: shouldWarn is %t, want %t", c.generation, got, c.first)
 		}
 	}
 	for generation := range 100 { // warnings that change with each configuration are not kept

@@ -48,6 +48,26 @@ const maxToken = 16 << 10
 // and then the table is nil. They are bad_request, with At relative to the configuration's access ("/tokens/0/sha256", "/jwt/keys"). No
 // message shows what was given as a hash. The caller closes the table.
 func New(o *Options) (*Table, []*fault.Error) {
+	t, faults := newTable(o)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if t.jwt != nil {
+		t.jwt.keys.prefetch()
+	}
+	return t, nil
+}
+
+// Check returns the faults that New would return. It reads a file of keys, but fetches none.
+func Check(o *Options) []*fault.Error {
+	t, faults := newTable(o)
+	if len(faults) == 0 {
+		t.Close()
+	}
+	return faults
+}
+
+func newTable(o *Options) (*Table, []*fault.Error) {
 	var given Options
 	if o != nil {
 		given = *o
@@ -61,19 +81,12 @@ func New(o *Options) (*Table, []*fault.Error) {
 	t := &Table{shared: given.Keys != nil}
 	var faults []*fault.Error
 	t.tokens, faults = readTokens(given.Tokens)
-	if given.JWT == nil {
-		if len(faults) > 0 {
-			return nil, faults
-		}
-		return t, nil
+	if given.JWT != nil {
+		var more []*fault.Error
+		t.jwt, more = newVerifier(&given)
+		faults = append(faults, more...)
 	}
-	v, more := newVerifier(&given)
-	if faults = append(faults, more...); len(faults) > 0 {
-		return nil, faults
-	}
-	t.jwt = v
-	t.jwt.keys.prefetch()
-	return t, nil
+	return t, faults
 }
 
 // Verify returns the caller of a token. The error is denied for a refused token; it wraps steps.ErrScope if the token is valid but has no

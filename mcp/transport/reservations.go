@@ -22,8 +22,8 @@ func (r *reservation) free() {
 	delete(r.server.reservations, r)
 }
 
-// reserve makes room for one more HTTP session of a caller, or reports false. Most clients never end their sessions. If this caller, or all
-// callers together, have too many, the session that has been idle longest is evicted.
+// reserve makes room for one more HTTP session of a caller; false: the limit is reached, and no session is idle. Most clients never end
+// their sessions. If this caller, or all callers together, have too many, the session that has been idle longest is evicted.
 func (s *Server) reserve(caller *steps.Caller) (*reservation, bool) {
 	r := &reservation{s, caller.ID}
 	s.mu.Lock()

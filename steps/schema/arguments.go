@@ -65,8 +65,8 @@ func (a *Arguments) Name(name string) string {
 	return a.prepare().declaredName(name)
 }
 
-// Resembling returns the declared arguments that the name of an undeclared argument resembles, the nearest first; nil if the argument is
-// declared, or if the schema says that others are welcome (additionalProperties, patternProperties).
+// Resembling returns the declared arguments that the name of an undeclared argument resembles, the nearest first; nil: none, or the schema
+// accepts other arguments explicitly (additionalProperties, patternProperties) or has conditions that may declare them.
 func (a *Arguments) Resembling(name string) []string {
 	if len(a.schema) == 0 || a.Name(name) != "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/exprs"
 	"github.com/onecall-mcp/onecall/steps/source/files"
@@ -89,9 +89,6 @@ func github(tb testing.TB) *steps.Registry {
 	return registry(tb, s.Functions()...)
 }
 
-// startTimeout bounds the start of a server, which takes over half a minute on a busy machine.
-const startTimeout = 2 * time.Minute
-
 // npmServers returns the tools of five MCP servers.
 func npmServers(t *testing.T) *steps.Registry {
 	if _, err := exec.LookPath("node"); err != nil {
@@ -111,7 +108,7 @@ func npmServers(t *testing.T) *steps.Registry {
 	} {
 		args[0] = npm(t, args[0])
 		s, err := mcpsource.New(&mcpsource.Options{Name: name, Command: "node", Args: args, Env: map[string]string{"HOME": t.TempDir()},
-			StartTimeout: startTimeout})
+			StartTimeout: polltest.TooLong})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +116,7 @@ func npmServers(t *testing.T) *steps.Registry {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.TooLong)
 	defer cancel()
 	return steps.Await(ctx, catalog, nil)
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -202,7 +201,7 @@ func openReady(t testing.TB, o *mcpsource.Options) *mcpsource.Source {
 }
 
 // patience is how long a test waits for an event. Unless the machine is overloaded, the event comes much earlier.
-const patience = 60 * time.Second
+const patience = polltest.TooLong
 
 // poll waits for a condition that is not announced; false: it did not become true.
 func poll(holds func() bool) bool {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -39,7 +38,7 @@ func npmServer(t *testing.T, script string, args ...string) *mcpsource.Options {
 		t.Skip("node is not installed")
 	}
 	return &mcpsource.Options{Name: "npm", Command: "node", Args: append([]string{script}, args...),
-		Env: map[string]string{"HOME": t.TempDir()}, StartTimeout: 2 * time.Minute} // a start takes over half a minute on a busy machine
+		Env: map[string]string{"HOME": t.TempDir()}, StartTimeout: patience} // a start takes over half a minute on a busy machine
 }
 
 // openRegistered opens a source on a real server, and checks that all its functions can be registered.

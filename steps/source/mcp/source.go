@@ -52,7 +52,7 @@ type Source struct {
 	clientSessions map[*UpstreamSession]bool
 	sessionSlots   map[*sessionSlot]bool // taken by connections of client sessions
 	attempts       int                   // failed starts so far
-	failure        *fault.Error          // the fault of the last start; nil: it succeeded
+	failure        *fault.Error          // the fault of the last start; nil: it succeeded, or none has ended yet
 	stateChanged   chan struct{}         // closed and replaced when conn, attempts or closed change
 	closed         bool
 	watcher        func()

@@ -44,7 +44,7 @@ type UpstreamSession struct {
 	mu         sync.Mutex
 	conn       *connection
 	connecting chan struct{} // closed when the connection attempt ends; nil: none is running
-	failure    *fault.Error  // the fault of the last connection attempt; nil: it succeeded
+	failure    *fault.Error  // the fault of the last connection attempt; nil: it succeeded, or none has ended yet
 	failedAt   time.Time     // when the last attempt failed
 	level      json.RawMessage
 	subscribed map[string]json.RawMessage // params of the subscriptions, by URI

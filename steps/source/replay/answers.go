@@ -19,7 +19,7 @@ import (
 type answers struct {
 	name   string
 	redact redaction
-	calls  []call     // the calls in file order
+	calls  []call     // in file order
 	mu     sync.Mutex // guards the hashes of calls
 	index  map[answerKey][]*call
 }

@@ -34,7 +34,7 @@ type Cassette struct {
 	Secrets []string
 
 	name           string
-	functions      []*recordedFunction // the functions in the order of their first lines
+	functions      []*recordedFunction // in the order of their first lines
 	seals          []*secret.Seal      // one for each salt
 	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: no such lines
 	missingDigests map[string]bool     // digests in defaults whose secrets may no longer be configured

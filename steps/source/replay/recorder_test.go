@@ -140,7 +140,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, text, want)
 	}
 	if recorder.Failing() != nil || !errors.Is(recorder.Err(), errFull) || !slices.Equal(reports, []string{errFull.Error(), "<nil>"}) {
-		t.Errorf("after writing again: Failing is %v, Err is %v, reports are %v, want none, %v and its end", recorder.Failing(), recorder.Err(), reports, errFull)
+		t.Errorf("after writing again: Failing is %v, Err is %v, reports are %v; want <nil>, %v, and reports of this error and of its end", recorder.Failing(), recorder.Err(), reports, errFull)
 	}
 	c, err := replay.Read(bytes.NewReader(text), "x")
 	if err != nil || len(c.Warnings()) != 1 {

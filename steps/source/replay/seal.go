@@ -70,9 +70,9 @@ func quoteMarks(value json.RawMessage) json.RawMessage {
 	})
 }
 
-// sameArguments reports whether args, sealed like the recorded arguments, equal them although the digests of the two calls differ. They may
-// differ because a mark stands for an argument that is no longer known to be secret, or for a configured secret that is missing. Values that
-// turn out to be secret are appended to hidden.
+// sameArguments reports whether args, sealed like the recorded arguments, equal them although the digests of the two calls differ. They
+// may differ because a mark stands for an argument that is no longer known to be secret, or for a configured secret that is missing.
+// Values that turn out to be secret are appended to hidden.
 func (c *Cassette) sameArguments(seal *secret.Seal, recorded, args gjson.Result, hidden *[]string) bool {
 	isUnsalted := seal == c.unsalted
 	if isUnsalted && recorded.Type == gjson.String && recorded.Str == secret.Redacted {

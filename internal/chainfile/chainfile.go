@@ -66,7 +66,8 @@ func find(arg string, folders []string) (File, error) {
 	paths := []string{arg}
 	if !strings.ContainsAny(arg, `/\`) && arg != "" {
 		for _, folder := range folders {
-			if path := cmp.Or(InFolder(folder, arg), InFolder(folder, strings.TrimPrefix(arg, savedPrefix))); path != "" {
+			path := cmp.Or(InFolder(folder, arg), InFolder(folder, strings.TrimPrefix(arg, savedPrefix)))
+			if path != "" && !slices.ContainsFunc(paths[1:], func(other string) bool { return sameFile(path, other) }) {
 				paths = append(paths, path)
 			}
 		}
@@ -96,6 +97,13 @@ func find(arg string, folders []string) (File, error) {
 		message += ", and no saved chain of this name here or in the folder chains; " + savedNames(folders)
 	}
 	return File{Path: arg}, errors.New(message)
+}
+
+// sameFile reports whether two paths name the same existing file: the folders may be one, once relative and once absolute.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // savedNames lists the saved chains of folders for a message.

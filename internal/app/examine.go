@@ -149,7 +149,7 @@ func (e *examination) checkRunning(ctx context.Context) {
 	for _, info := range e.Catalog.Sources() {
 		e.source(&info, time.Since(began))
 	}
-	for _, f := range e.UnusedSettings() {
+	for _, f := range slices.Concat(e.UnusedSettings(), e.unusedTokenFunctions()) {
 		e.addWarning(f)
 	}
 	e.tools()

@@ -185,7 +185,10 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil &&
 			slices.Contains(serverTools, steps.FoldName(s.Fn))
 		if tool {
-			f.Message = strconv.Quote(s.Fn) + " is a tool beside chain, not a function: a step cannot call it"
+			f.Message = strconv.Quote(s.Fn) + " is a tool of the server, not a function: a step cannot call it"
+			if steps.FoldName(s.Fn) == "chain" {
+				f.Message += ". Inner steps stand in the field chain, and a saved chain is chain.NAME"
+			}
 		}
 		if f.Code == fault.UnknownFunction && len(f.Nearest) == 0 && !tool && c.o.ListHint != "" {
 			f.Message += "; " + c.o.ListHint

@@ -28,7 +28,7 @@ type Call struct {
 	attempts    int
 	timesUndone int   // how often the call has been undone; part of its idempotency key
 	startEvent  int   // the number of the event that it began with
-	keyUntil    int64 // when the service forgets the key, in microseconds since 1970, counted from the first attempt; 0: not sent yet, or never
+	keyUntil    int64 // when the service forgets the key, counted from the first attempt, in µs since 1970; 0: not sent yet, or never
 	started     time.Time
 	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
 }

@@ -25,7 +25,8 @@ func (a *App) openAccess(c *config.File, before *App) (faults []*fault.Error) {
 	return faults
 }
 
-// openCallers creates the table of callers; an examination only checks what it would consist of. The issuer's keys stay open through a reload that does not change their location.
+// openCallers creates the table of callers; an examination only checks what it would consist of. The issuer's keys stay open through a
+// reload that does not change their location.
 func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	o := &auth.Options{Tokens: tokenTable(c), Log: a.process.log}
 	if c.JWT != nil {

@@ -67,13 +67,16 @@ assert.deepEqual([last.failed, last.answer.ok, last.answer.result], [false, true
 assert.deepEqual(last.answer.steps.map((step) => step.status), ["ok", "ok"])
 assert.ok(last.answer.usage.tokens > 0)
 
-// The client forgets its listener when the answer is there, and may read the last notification together with it: the last
-// step takes a while.
-const progress = []
+// The client forgets its listener when the answer is there. On a busy machine it may read all notifications together with the answer,
+// although the last step takes a while: then the call is made again.
+let progress
 const pause = { fn: "expr.eval", args: { expression: "n + 1", vars: { n: "$result ?? 0" } }, repeat: { until: "$result >= 2", max: 3, delayMs: 200 } }
-const slow = await call("chain", { steps: [...steps, pause] }, { onprogress: (p) => progress.push(p) })
-assert.equal(slow.answer.result, 2, slow.text)
-assert.ok(progress.length >= 2, "no progress")
+for (let tries = 0; !(progress?.length >= 2); tries++) {
+	assert.ok(tries < 20, "no progress")
+	progress = []
+	const slow = await call("chain", { steps: [...steps, pause] }, { onprogress: (p) => progress.push(p) })
+	assert.equal(slow.answer.result, 2, slow.text)
+}
 for (let i = 1; i < progress.length; i++) assert.ok(progress[i].progress > progress[i - 1].progress, JSON.stringify(progress))
 
 const lite = await call("chain", { steps, return: "$items[0]", lite: true })

@@ -223,8 +223,11 @@ func (a *App) defaultStore() string {
 // startEngine creates the engine. By default a server has a token budget, and a command has none.
 func (a *App) startEngine(c *config.File, serve bool) error {
 	tokens, hint := 0, "onecall tools lists the functions"
-	if serve {
+	switch {
+	case serve:
 		tokens, hint = defaultServedTokens, "the tool search finds functions"
+	case c.Path == "":
+		hint = "no onecall.yaml was found, so there are only the embedded functions, which onecall tools lists"
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	if err := a.openResults(&c.Results, a.defaultStore()); err != nil {

@@ -117,7 +117,11 @@ func (e *examination) configuration(err error) {
 	switch path := e.config.Path; {
 	case errors.As(err, &refused):
 		for _, f := range refused.Faults {
-			e.addFault(StatusFail, f, "correct it there")
+			remedy := "correct it there"
+			if f.Line == 0 { // the file cannot be read
+				remedy = ""
+			}
+			e.addFault(StatusFail, f, remedy)
 		}
 	case err != nil:
 		e.add(CheckConfiguration, path, StatusFail, fault.Message(err), "")

@@ -64,7 +64,7 @@ var codeTable = []codeInfo{
 	{TokenExpired, 1, 410, false, Failed, "the continuation token is not live for this caller"},
 	{BadMode, 2, 400, false, Failed, "an unknown fetch mode, or one that does not fit the result"},
 	{BadPage, 2, 400, false, Failed, "a page or page size that is not acceptable"},
-	{Denied, 1, 403, false, Failed, "the caller, the configuration or the host rules forbid it"},
+	{Denied, 1, 403, false, Failed, "the caller's rights, the configuration or the rules for hosts do not allow it"},
 	{ApprovalRequired, 1, 403, false, Failed, "calls wait for approval; they are made once it is given"},
 	{ResumeConflict, 1, 409, false, Failed, "a resume would repeat or change a write that was applied"},
 	{Busy, 1, 429, true, Failed, "too much at once; try again later"},

@@ -21,8 +21,8 @@ func plainAnswer(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// TestDirectAnswersAsTheSDK: a direct call has the same answer as from the SDK, byte for byte, and the SDK answers all calls that are
-// not plain. Here an Accept header in another order leaves a call to the SDK.
+// TestDirectAnswersAsTheSDK: a call answered without the SDK gets the same bytes as from the SDK, and the SDK answers all calls that have
+// anything unusual. Each call is sent twice: with the types of its Accept header in the other order, it goes to the SDK.
 func TestDirectAnswersAsTheSDK(t *testing.T) {
 	t.Parallel()
 	const (
@@ -30,7 +30,7 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 		meta    = mcptest.StatelessMeta
 		version = `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`
 		client  = `"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}`
-		can     = `"io.modelcontextprotocol/clientCapabilities":`
+		caps    = `"io.modelcontextprotocol/clientCapabilities":`
 	)
 	type headers = mcptest.Header
 	for name, c := range map[string]struct {
@@ -58,24 +58,24 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 		"no name":                    {`"arguments":{}`, true, nil, false},
 		"a name of the wrong type":   {`"name":5,"arguments":{}`, true, nil, false},
 		"more params":                {echo + `,"more":1`, true, nil, false},
-		"an answer to a question":    {echo + `,"requestState":"x"` + meta, false, nil, false},
+		"a requestState":             {echo + `,"requestState":"x"` + meta, false, nil, false},
 		"a duplicate key":            {echo + `,"name":"info"`, true, nil, false},
 		"progress":                   {`"name":"chain","arguments":{"steps":[]},"_meta":{"progressToken":1}`, true, nil, false},
-		"logs":                       {`"name":"chain","arguments":{"steps":[]},"_meta":{` + version + `,` + client + `,` + can + `{},"io.modelcontextprotocol/logLevel":"info"}`, false, nil, false},
+		"logs":                       {`"name":"chain","arguments":{"steps":[]},"_meta":{` + version + `,` + client + `,` + caps + `{},"io.modelcontextprotocol/logLevel":"info"}`, false, nil, false},
 		"_meta of the wrong type":    {echo + `,"_meta":1`, true, nil, false},
 		"no _meta":                   {echo, false, nil, false},
-		"no version":                 {echo + `,"_meta":{` + client + `,` + can + `{}}`, false, nil, false},
-		"another version":            {echo + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-29",` + can + `{}}`, false, nil, false},
+		"no version":                 {echo + `,"_meta":{` + client + `,` + caps + `{}}`, false, nil, false},
+		"another version":            {echo + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-29",` + caps + `{}}`, false, nil, false},
 		"no capabilities":            {echo + `,"_meta":{` + version + `,` + client + `}`, false, nil, false},
-		"no client":                  {echo + `,"_meta":{` + version + `,` + can + `{}}`, false, nil, true},
-		"a client of the wrong type": {echo + `,"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":5,` + can + `{}}`, false, nil, false},
-		"a client that can be asked": {echo + `,"_meta":{` + version + `,` + client + `,` + can + `{"elicitation":{}}}`, false, nil, false},
+		"no client":                  {echo + `,"_meta":{` + version + `,` + caps + `{}}`, false, nil, true},
+		"a client of the wrong type": {echo + `,"_meta":{` + version + `,"io.modelcontextprotocol/clientInfo":5,` + caps + `{}}`, false, nil, false},
+		"a client that can be asked": {echo + `,"_meta":{` + version + `,` + client + `,` + caps + `{"elicitation":{}}}`, false, nil, false},
 		"another name":               {echo + meta, false, headers{"Mcp-Name": "info"}, false},
 		"another method":             {echo + meta, false, headers{"Mcp-Method": "tools/list"}, false},
 		"no method":                  {echo + meta, false, headers{"Mcp-Method": ""}, false},
 		"arguments in headers":       {echo + meta, false, headers{"Mcp-Param-A": "b"}, false},
-		"a version of the future":    {echo + meta, false, headers{"Mcp-Protocol-Version": "2027-01-01"}, false},
-		"sessions and their absence": {echo + meta, true, nil, false},
+		"a future version":           {echo + meta, false, headers{"Mcp-Protocol-Version": "2027-01-01"}, false},
+		"a session, stateless _meta": {echo + meta, true, nil, false},
 		"an invalid version":         {echo, true, headers{"Mcp-Protocol-Version": "5"}, false},
 		"an old version":             {echo, true, headers{"Mcp-Protocol-Version": "2024-11-05"}, true},
 		"a stream to resume":         {echo, true, headers{"Last-Event-Id": "1"}, false},
@@ -101,19 +101,21 @@ func TestDirectAnswersAsTheSDK(t *testing.T) {
 			}
 			ours, got := send("application/json, text/event-stream")
 			theirs, want := send("text/event-stream, application/json")
+			// A direct answer has a length; the SDK sends successful answers as streams of events.
 			if direct := ours.Header.Get("Content-Length") != "" && ours.StatusCode == 200; direct != c.direct {
 				t.Errorf("answered directly: %t, want %t", direct, c.direct)
 			}
 			if ours.StatusCode != theirs.StatusCode || got != want ||
 				(ours.Header.Get("Onecall-Chain") == "") != (theirs.Header.Get("Onecall-Chain") == "") {
-				t.Errorf("direct: %d %s\nthe SDK: %d %s", ours.StatusCode, got, theirs.StatusCode, want)
+				t.Errorf("got %d %s (Onecall-Chain %q)\nwant, as from the SDK: %d %s (Onecall-Chain %q)", ours.StatusCode, got,
+					ours.Header.Get("Onecall-Chain"), theirs.StatusCode, want, theirs.Header.Get("Onecall-Chain"))
 			}
 		})
 	}
 }
 
-// TestDirectDefersToSDK: the SDK serves clients that can ask their user, that read log messages, or that use another surface, because
-// they may get more than an answer.
+// TestDirectDefersToSDK: the SDK serves clients that can ask their user, read log messages, or use another surface, because the server may
+// send them other messages before the answer.
 func TestDirectDefersToSDK(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -126,7 +128,7 @@ func TestDirectDefersToSDK(t *testing.T) {
 		"asks":        {strings.Replace(mcptest.Hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1), "", "", false},
 		"reads logs":  {mcptest.Hello, "", `{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`, false},
 		"flat":        {mcptest.Hello, "?surface=flat", "", false},
-		"chain again": {mcptest.Hello, "?surface=chain", "", true},
+		"the default": {mcptest.Hello, "?surface=chain", "", true},
 	} {
 		r, _ := mcptest.Send(t, "POST", url+c.query, c.hello, nil)
 		h := mcptest.Header{"Mcp-Protocol-Version": "2025-11-25", "Mcp-Session-Id": r.Header.Get("Mcp-Session-Id")}
@@ -135,8 +137,9 @@ func TestDirectDefersToSDK(t *testing.T) {
 		}
 		// The URL of a call does not change the surface that its session has begun with.
 		r, text := mcptest.Send(t, "POST", url, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"info"}}`, h)
+		// The SDK answers with a stream of events.
 		if direct := r.Header.Get("Content-Type") == "application/json"; direct != c.direct || !strings.Contains(text, "1.2.3") {
-			t.Errorf("%s: answered directly: %t, want %t: %s", name, direct, c.direct, text)
+			t.Errorf("%s: answered directly: %t, want %t, and an answer with the server's version 1.2.3: %s", name, direct, c.direct, text)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 )
 
-// receiveRaw answers tools/list and tools/call with raw bytes, and passes requests for other features of upstreams to the
-// client's sessions with them.
+// receiveRaw is the middleware for requests of the client. It answers tools/list and tools/call with raw bytes, and leaves requests for
+// other features of upstreams to the client's sessions with those upstreams.
 func (f *toolset) receiveRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
@@ -35,7 +35,8 @@ func (f *toolset) receiveRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// sendRaw sends messages of upstreams. It is the middleware of the sending side.
+// sendRaw is the middleware for messages to the client. If the client has upstream sessions, they send each message, by next or in its
+// place.
 func (f *toolset) sendRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if ss, ok := req.GetSession().(*sdk.ServerSession); ok {
@@ -47,7 +48,7 @@ func (f *toolset) sendRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// viewOf returns the client's own view; nil: it sees what all clients see.
+// viewOf returns the client's own view, or else the view that clients without sessions share; nil: it sees what all clients see.
 func (f *toolset) viewOf(ss *sdk.ServerSession) *clientView {
 	if !f.passes() {
 		return nil
@@ -85,15 +86,15 @@ type verbatimResult struct {
 
 type verbatimKey struct{}
 
-// setVerbatim stores an upstream's answer to a tool call, and reports whether the client gets it unchanged. raw is the result;
-// nil: none. err is the call's error. ctx belongs to the client's request.
-func setVerbatim(ctx context.Context, raw []byte, err error) bool {
+// setVerbatim stores an upstream's answer to a tool call, and reports whether the client gets it unchanged. err is the
+// error of a call without a result. ctx belongs to the client's request.
+func setVerbatim(ctx context.Context, result []byte, err error) bool {
 	h, ok := ctx.Value(verbatimKey{}).(*verbatimResult)
 	if !ok {
 		return false
 	}
-	if len(raw) > 0 {
-		h.result = raw
+	if len(result) > 0 {
+		h.result = result
 		return true
 	}
 	h.err = upstreamError(err)
@@ -175,7 +176,7 @@ func (s *Server) clientError(err error) *jsonrpc.Error {
 	scrubber := s.opts().Scrubber
 	coded, ok := fault.As(err)
 	var rpcErr *jsonrpc.Error
-	if !ok && errors.As(err, &rpcErr) { // but not an RPC error inside a fault, such as the SDK's mark for undelivered requests
+	if !ok && errors.As(err, &rpcErr) { // not one inside a fault: it may be the SDK's own, for a request that was not sent
 		c := *rpcErr
 		c.Message, c.Data = scrubber.Text(rpcErr.Message), scrubber.JSON(rpcErr.Data)
 		return &c

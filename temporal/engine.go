@@ -31,7 +31,7 @@ const (
 	defaultPort   = "7233"
 	dialTimeout   = 10 * time.Second
 	progressEvery = 250 * time.Millisecond
-	beginTime     = 2 * time.Second // how long workers that start along with a client may take to ask for work
+	workerGrace   = 2 * time.Second // how long workers that start along with a client may take to ask for work
 )
 
 // Engine is a durable.Engine on a Temporal server.
@@ -80,8 +80,8 @@ func dial(ctx context.Context, options client.Options, queue string) (*Engine, e
 func optionsOf(address string) (options client.Options, queue string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != scheme || u.Hostname() == "" || u.User != nil {
-		return options, "", fault.New(fault.BadRequest, "the engine's address is written as temporal://host:7233/namespace: credentials go to "+
-			"Temporal's own variables, such as TEMPORAL_API_KEY")
+		return options, "", fault.New(fault.BadRequest, "the engine's address must be like temporal://host:7233/namespace. Credentials "+
+			"belong in Temporal's own variables, such as TEMPORAL_API_KEY")
 	}
 	query := u.Query()
 	queue = query.Get("queue")
@@ -125,7 +125,7 @@ func (e *Engine) fault(err error) error {
 		return fault.New(fault.Denied, "the Temporal server refuses these credentials (%s): see TEMPORAL_API_KEY and TEMPORAL_TLS_…: %v",
 			e.server, err)
 	case errors.As(err, &large):
-		return fault.New(fault.Busy, "the Temporal server does not take more now (%s): %v", e.server, err)
+		return fault.New(fault.Busy, "the Temporal server accepts no more work at the moment (%s): %v", e.server, err)
 	case errors.As(err, &invalid):
 		return fault.New(fault.LimitExceeded, "the Temporal server refuses this batch (%s): %v", e.server, err)
 	}
@@ -171,7 +171,8 @@ func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Prog
 	case ctx.Err() != nil:
 		return p, ctx.Err()
 	case errors.As(err, &cancelled):
-		return p, errors.Join(cancelled.Details(&p))
+		err = cancelled.Details(&p) // the progress until then
+		return p, err
 	case errors.As(err, &missing):
 		return p, fault.New(fault.TokenExpired, "the Temporal server has no batch %s any more (%s)", id, e.server)
 	}
@@ -193,8 +194,8 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 			return
 		case <-tick.C:
 		}
-		if e.Idle(ctx) { // a query would wait for a worker
-			if time.Since(began) > beginTime {
+		if e.NoWorkers(ctx) { // a query would wait for a worker
+			if time.Since(began) > workerGrace {
 				progress(durable.Progress{NoWorkers: true})
 			}
 			continue
@@ -210,8 +211,8 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 // Queue implements durable.Engine.
 func (e *Engine) Queue() string { return fmt.Sprintf("%s, queue %s", e.server, e.queue) }
 
-// Idle implements durable.Engine: no worker has asked for work for a while.
-func (e *Engine) Idle(ctx context.Context) bool {
+// NoWorkers implements durable.Engine: no worker has asked for work for a while.
+func (e *Engine) NoWorkers(ctx context.Context) bool {
 	description, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	return err == nil && len(description.Pollers) == 0
 }

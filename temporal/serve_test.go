@@ -36,7 +36,7 @@ func digest(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// httpServer is a server of MCP clients, as a process.
+// httpServer is a process that serves MCP clients over HTTP.
 type httpServer struct {
 	*client
 	url string
@@ -113,18 +113,18 @@ func (s *httpServer) ask(t testing.TB, token, tool, args string) gjson.Result {
 	return gjson.Parse(answer)
 }
 
-// awaitEnd asks a server for a run until it has ended, and returns the run's answer.
+// awaitEnd asks a server for a run until the run has ended or waits for approval, and returns the report on it and its answer.
 func (s *httpServer) awaitEnd(t testing.TB, token, run string) (report, answer gjson.Result) {
 	t.Helper()
-	polltest.Until(t, "the run has ended", func() bool {
+	polltest.Until(t, "the run has an answer", func() bool {
 		report = s.ask(t, token, "info", `{"run":"`+run+`"}`)
 		return report.Get("fetch").Exists()
 	})
 	return report, s.ask(t, token, "chain", report.Get("fetch").Raw)
 }
 
-// TestServedRuns: the chain of a server's client continues at workers while the server and a worker are killed. Another server gives its
-// answer to the caller, and to no other caller.
+// TestServedRuns: a chain that a client sends to a server goes on after the server and its worker are killed, on another worker. Another
+// server gives its answer to the caller, and to no other caller.
 func TestServedRuns(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, fmt.Sprintf(callers, digest("ann"), digest("bob")))

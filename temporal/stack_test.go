@@ -118,9 +118,9 @@ type upstream struct {
 	written map[string]int
 	traces  map[string]string // the traceparent of the last read, by id
 	polled  map[string]int
-	marks   map[int]chan struct{} // by number: closed when so many ids have been written
+	marks   map[int]chan struct{} // by n: closed when n ids have been written
 
-	onPoison func() // runs at the start of a read of poison; nil: nothing does
+	onPoison func() // runs at the start of each GET /read/poison; nil: nothing runs
 }
 
 func newUpstream(t testing.TB) *upstream {
@@ -165,7 +165,7 @@ func newUpstream(t testing.TB) *upstream {
 	return u
 }
 
-// poison sets a function that calls of /read/poison run first.
+// poison sets the function that each GET /read/poison runs first; nil: none.
 func (u *upstream) poison(onPoison func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *stack) endWorkers(t testing.TB) {
 	}
 }
 
-// command returns a command line in the stack's folder.
+// command returns an onecall command that runs in the stack's folder.
 func (s *stack) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := clitest.Self(t, s.home, args...)
@@ -301,7 +301,7 @@ func (c *client) kill() {
 	<-c.ended
 }
 
-// batch returns the id of the batch that the command has begun; "": it has not yet.
+// batch returns the id of the batch that the command has begun, or "" if it has not begun one yet.
 func (c *client) batch() string { return batchID.FindString(c.stderr.String()) }
 
 // worker is a worker process.
@@ -345,7 +345,8 @@ func (s *stack) batch(t testing.TB, name string, n int) (ids []string) {
 	return s.batchOf(t, name, n, 2)
 }
 
-// batchOf writes a file of n chains of several steps: the last step writes what the one before has read, and so on.
+// batchOf writes a file of n chains. The first step of a chain reads an id, each further one takes the id that the step before it
+// returned, and the last one writes it.
 func (s *stack) batchOf(t testing.TB, name string, n, steps int) (ids []string) {
 	t.Helper()
 	var lines strings.Builder

@@ -18,8 +18,8 @@ const (
 
 	chunkTries       = 3                    // workers that may die running a chunk before its chains run one by one
 	itemTries        = 10                   // workers that may die running a single chain before it is parked
-	retryWaiting     = 10 * time.Minute     // after this wait a chain is tried again, in case the engine missed a decision
-	endTime          = 20 * time.Second     // how long recording in the journal that a batch has ended may take
+	decisionRetry    = 10 * time.Minute     // after this time a chain that waits for approval is tried again: a decision may be lost
+	endTimeout       = 20 * time.Second     // the limit for recording in the journal that a batch has ended
 	heartbeatTimeout = 5 * time.Second      // after this time without a sign of life another worker takes over
 	maxChunkTime     = 365 * 24 * time.Hour // Temporal requires a limit; chains have limits of their own
 )
@@ -28,10 +28,10 @@ const (
 type bounds struct {
 	maxActive int // chunks that run at once
 	maxWaits  int // chains that wait or pause; at this number no further chunk begins
-	maxUsed   int // chunks and later assignments in one history; then the batch continues in another
+	maxStarts int // assignments started in one history, chunks included; then the batch continues in another
 }
 
-var usualBounds = bounds{maxActive: 200, maxWaits: 2000, maxUsed: 400}
+var usualBounds = bounds{maxActive: 200, maxWaits: 2000, maxStarts: 400}
 
 // input is a batch, and its progress in earlier histories.
 type input struct {
@@ -58,11 +58,11 @@ type state struct {
 	input
 	bounds
 	decided map[int]bool // by position: the approval was decided after the chain had begun to wait
-	used    int          // chunks and later assignments in this history
+	starts  int          // assignments started in this history, chunks included
 	active  int          // running chunks, and chains that were assigned again
 }
 
-// runBatch runs the chunks of a batch, a few at once, and runs chains that wait or pause again later.
+// runBatch runs the chunks of a batch, up to maxActive at once. Chains that wait for approval or pause are assigned again later.
 func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, error) {
 	s := &state{input: *in, bounds: b, decided: map[int]bool{}}
 	if s.Progress.Total == 0 {
@@ -90,8 +90,8 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 	}
 	for s.Next < len(s.Chunks) && ctx.Err() == nil {
 		// When the batch is cancelled, running chunks end by themselves, with answers that say so.
-		err := workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive && len(s.Waits) < s.maxWaits })
-		if err != nil || s.used >= s.maxUsed {
+		err := workflow.Await(ctx, func() bool { return s.starts >= s.maxStarts || s.active < s.maxActive && len(s.Waits) < s.maxWaits })
+		if err != nil || s.starts >= s.maxStarts {
 			break
 		}
 		chunk := s.Next
@@ -102,8 +102,9 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		})
 	}
 	disconnected, _ := workflow.NewDisconnectedContext(ctx)
-	canContinue := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.used >= s.maxUsed }
-	if err := workflow.Await(disconnected, func() bool { return s.active == 0 && (len(s.Waits) == 0 || canContinue()) }); err != nil {
+	// This history is over once nothing runs, and either no chain waits or another history takes over the rest.
+	handsOver := func() bool { return s.Next < len(s.Chunks) || len(s.Waits) > 0 && s.starts >= s.maxStarts }
+	if err := workflow.Await(disconnected, func() bool { return s.active == 0 && (len(s.Waits) == 0 || handsOver()) }); err != nil {
 		return s.Progress, err
 	}
 	switch {
@@ -111,7 +112,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 		s.recordEnd(disconnected, fault.Cancelled)
 		return s.Progress, temporal.NewCanceledError(s.Progress)
 	case s.Next < len(s.Chunks) || len(s.Waits) > 0:
-		for position := 0; decisions.ReceiveAsync(&position); { // or these decisions would be lost with this history
+		for position := 0; decisions.ReceiveAsync(&position); { // decisions not received yet would be lost with this history
 			s.decided[position] = true
 		}
 		for i := range s.Waits {
@@ -129,7 +130,7 @@ func (s *state) recordEnd(ctx workflow.Context, code fault.Code) {
 		return
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: endTime, ScheduleToCloseTimeout: endTime,
+		StartToCloseTimeout: endTimeout, ScheduleToCloseTimeout: endTimeout,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
 	})
 	end := &batchEnd{Parent: s.Parent, OK: s.Progress.Failed == 0 && code == "", Code: code}
@@ -162,10 +163,13 @@ func (s *state) runChunk(ctx workflow.Context, chunk int) {
 // runAlone runs one chain. If that fails for good, the chain is parked: its run can be resumed.
 func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.Time) {
 	if err := s.run(ctx, a, first, itemTries); err != nil && ctx.Err() == nil {
-		last := new(temporal.ApplicationError)
-		refused := errors.As(err, &last) && last.Type() == string(fault.BadRequest)
-		s.Progress.Parked = append(s.Progress.Parked, durable.ParkedChain{ChunkItem: durable.ChunkItem{Chunk: a.Chunk, Item: max(a.Item, 0)},
-			Refused: refused})
+		appErr := new(temporal.ApplicationError)
+		refused := errors.As(err, &appErr) && appErr.Type() == string(fault.BadRequest)
+		item := a.ChunkItem
+		if item.Item == durable.Whole { // the chunk is this one chain
+			item.Item = 0
+		}
+		s.Progress.Parked = append(s.Progress.Parked, durable.ParkedChain{ChunkItem: item, Refused: refused})
 		s.Progress.Ended++
 		s.Progress.Failed++
 	}
@@ -173,7 +177,7 @@ func (s *state) runAlone(ctx workflow.Context, a durable.Assignment, first time.
 
 // run gives an assignment to a worker and waits until it is carried out. first is when its chains were first tried; zero: now.
 func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time, tries int32) error {
-	s.used++
+	s.starts++
 	began := first
 	if began.IsZero() {
 		began = workflow.Now(ctx)
@@ -192,14 +196,17 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 	if err := workflow.ExecuteActivity(ctx, chunkActivity, in).Get(ctx, &done); err != nil {
 		return err
 	}
-	if a.Try = done.Try; a != durable.FirstAssignment(a.Chunk) {
+	a.Try = done.Try
+	// Readers of the results assume the first assignment of each chunk. Any other is listed, in place of an earlier one of the same chain.
+	if a != durable.FirstAssignment(a.Chunk) {
 		s.Progress.Assignments = slices.DeleteFunc(s.Progress.Assignments, func(t durable.Assignment) bool { return t.ChunkItem == a.ChunkItem })
 		s.Progress.Assignments = append(s.Progress.Assignments, a)
 	}
 	s.Progress.Ended += done.OK + done.Failed
 	s.Progress.Failed += done.Failed
 	for _, w := range done.Waits {
-		if w.First, w.Next = began, a.Number+1; w.Pause > 0 {
+		w.First, w.Next = began, a.Number+1
+		if w.Pause > 0 {
 			w.Until = workflow.Now(ctx).Add(w.Pause)
 		}
 		s.assignLater(ctx, w)
@@ -207,28 +214,31 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 	return nil
 }
 
-// assignLater assigns a chain again when its pause is over or its approval is decided. The pauses of many chains may end at the same time.
+// assignLater assigns a chain again when its pause is over or its approval is decided.
 func (s *state) assignLater(ctx workflow.Context, w wait) {
 	s.Waits = append(s.Waits, w)
-	wake, forApproval := retryWaiting, 1
-	if !w.Until.IsZero() {
-		wake, forApproval = w.Until.Sub(workflow.Now(ctx)), 0
+	wake, forApproval := decisionRetry, w.Until.IsZero()
+	if forApproval {
+		s.Progress.Waits++
+	} else {
+		wake = w.Until.Sub(workflow.Now(ctx))
 	}
-	s.Progress.Waits += forApproval
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		_, _ = workflow.AwaitWithTimeout(ctx, wake, func() bool { return w.Decided || s.decided[w.Position] })
-		if forApproval == 0 {
-			_ = workflow.Await(ctx, func() bool { return s.used >= s.maxUsed || s.active < s.maxActive })
+		if !forApproval { // the pauses of many chains may end at the same time: stay within maxActive
+			_ = workflow.Await(ctx, func() bool { return s.starts >= s.maxStarts || s.active < s.maxActive })
 		}
-		if ctx.Err() == nil && s.used >= s.maxUsed { // the next history assigns it
+		if ctx.Err() == nil && s.starts >= s.maxStarts { // the next history assigns it
 			return
 		}
 		s.active++
 		defer func() { s.active-- }()
 		delete(s.decided, w.Position)
 		s.Waits = slices.DeleteFunc(s.Waits, func(other wait) bool { return other.ChunkItem == w.ChunkItem })
-		s.Progress.Waits -= forApproval
-		if ctx.Err() != nil { // its answer still says that it waits
+		if forApproval {
+			s.Progress.Waits--
+		}
+		if ctx.Err() != nil { // the batch was cancelled: the chain counts as failed, with its last answer, which says that it waits
 			s.Progress.Ended++
 			s.Progress.Failed++
 			return

@@ -156,7 +156,7 @@ func TestBatch(t *testing.T) {
 		b := bounds{
 			maxActive: rapid.IntRange(1, 30).Draw(t, "active"),
 			maxWaits:  rapid.IntRange(1, 30).Draw(t, "waits"),
-			maxUsed:   rapid.IntRange(1, 60).Draw(t, "used"),
+			maxStarts: rapid.IntRange(1, 60).Draw(t, "used"),
 		}
 		want, parked, failed, total := map[durable.ChunkItem]string{}, map[durable.ChunkItem]bool{}, 0, 0
 		for chunk := range chunks {
@@ -245,7 +245,7 @@ func (p *fakeWorkers) latest(b *durable.Batch, assignments []durable.Assignment)
 // TestDecisionAssignsAtOnce: a decision assigns a chain again at once. Without one the chain is assigned again after ten minutes.
 func TestDecisionAssignsAtOnce(t *testing.T) {
 	t.Parallel()
-	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: retryWaiting} {
+	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, time.Hour: decisionRetry} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
 			t.Parallel()
 			var suite testsuite.WorkflowTestSuite
@@ -278,7 +278,7 @@ func TestPausesEnd(t *testing.T) {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(lenientOptions)
-	b := bounds{maxActive: 2, maxWaits: 10, maxUsed: 100}
+	b := bounds{maxActive: 2, maxWaits: 10, maxStarts: 100}
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
 	assignments, running, maximum := map[int][]time.Time{}, 0, 0

@@ -29,7 +29,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	results map[string]*budget.Entry
-	byOwner map[string]*usageOrder // the keys of the results by owner, without its rights
+	byOwner map[string]*usageOrder // the keys of the results, by Entry.BaseOwner
 	shares  shares.Shares
 	sweeper *time.Timer // nil: nothing to sweep
 	closed  bool
@@ -54,7 +54,7 @@ func New(o *Options) (*Store, error) {
 	return s, nil
 }
 
-// size is the number of bytes that an entry counts: its value and the memory around it.
+// size is the number of bytes that an entry counts for: its value, and an estimate of the memory around it.
 func size(e *budget.Entry) int64 { return int64(len(e.Value)) + 512 }
 
 // Put implements budget.Driver.
@@ -73,7 +73,7 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	})
 }
 
-// add stores an entry under a new key. The caller holds the lock, as for the methods below.
+// add stores an entry under a new key. Callers of add, remove, evict, live and expired hold the lock.
 func (s *Store) add(key string, e *budget.Entry) {
 	order := s.byOwner[e.BaseOwner()]
 	if order == nil {
@@ -108,7 +108,7 @@ func (s *Store) evict(latest string) {
 			return
 		}
 		key, _, _ := s.byOwner[owner].GetOldest()
-		if key == latest { // nothing else is left of this owner: continue with the others
+		if key == latest { // the newest of this owner, so its only one: hide its share until evict returns, so that Largest names others
 			n := size(s.results[key])
 			s.shares.Add(owner, -n)
 			defer s.shares.Add(owner, n)
@@ -208,7 +208,7 @@ func (s *Store) withLock(ctx context.Context, operation func() error) error {
 	return operation()
 }
 
-// sweep removes expired results, and repeats as long as any are left.
+// sweep removes expired results, and schedules itself again if other results are left.
 func (s *Store) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

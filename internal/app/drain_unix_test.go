@@ -42,7 +42,7 @@ func TestDrainBacklog(t *testing.T) {
 		conn.Close()
 	}
 	if conn, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept after the backlog: %v %v, want %v", conn, err, net.ErrClosed)
+		t.Errorf("Accept after the backlog: got %v and error %v, want error %v", conn, err, net.ErrClosed)
 	}
 	for _, client := range clients {
 		_ = client.SetReadDeadline(time.Now().Add(tooLong))

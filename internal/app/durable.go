@@ -154,7 +154,7 @@ func (d *durableRuns) State(ctx context.Context, run chain.HandedRun) (running, 
 		return false, false, err
 	}
 	if running, err = engine.Running(ctx, batchOf(run)); running {
-		idle = engine.Idle(ctx)
+		idle = engine.NoWorkers(ctx)
 	}
 	return running, idle, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// examples show how to use a command. Wrong usage shows the first one.
+// examples show how to use each command. The error for wrong usage shows the first one.
 var examples = map[string]string{
 	"run": "onecall run release.chain.json --set tag=v1.2\n" +
 		"onecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
@@ -37,7 +37,7 @@ var examples = map[string]string{
 	"token":   "onecall auth token ci",
 }
 
-// addUsage gives all commands their examples, and errors of flags that suggest similar names.
+// addUsage sets the examples of cmd and of its subcommands, and makes errors about unknown flags suggest similar names.
 func addUsage(cmd *cobra.Command) {
 	if example := examples[cmd.Name()]; example != "" && cmd.Example == "" {
 		cmd.Example = "  " + strings.ReplaceAll(example, "\n", "\n  ")

@@ -28,8 +28,8 @@ type Engine interface {
 	Running(ctx context.Context, id string) (bool, error)
 	// Queue describes, for people, the queue that workers of this engine take work from.
 	Queue() string
-	// Idle reports whether no worker asks for work. It returns false if that is not known.
-	Idle(ctx context.Context) bool
+	// NoWorkers reports whether no worker asks for work. It returns false if that is not known.
+	NoWorkers(ctx context.Context) bool
 	// Cancel asks a batch to end: chains under way are cancelled, and others do not start. It does not wait.
 	Cancel(ctx context.Context, id string) error
 	// Decided tells a batch that the approval for the chain at a position was given or refused. It reports whether the batch is under way.

@@ -59,7 +59,8 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestWorthSaving: chains without a name that ran three times with the same plan are worth saving, unless the same ran under a name.
+// TestWorthSaving: a chain without a name that ran at least three times is worth saving, unless it has only one step or also ran under a
+// name.
 func TestWorthSaving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +88,10 @@ func TestWorthSaving(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []history.SaveCandidate{{newest["oftener"], 6, 3, 12, []string{"store.get"}}, {newest["often"], 5, 2, 10, []string{"store.get"}}}
+		want := []history.SaveCandidate{
+			{Run: newest["oftener"], Count: 6, Steps: 3, Calls: 12, Functions: []string{"store.get"}},
+			{Run: newest["often"], Count: 5, Steps: 2, Calls: 10, Functions: []string{"store.get"}},
+		}
 		if got := stats.WorthSaving; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
@@ -104,7 +108,7 @@ func TestSumsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestJournal(t)
-		record := func(caller, name string) { // without a key, which would make it one run
+		record := func(caller, name string) { // without a Key: runs of the same Key are one run
 			p.Begin(&journal.Start{Caller: caller, Chain: name, Hash: func() string { return "" }}).Answered(1, 0)
 		}
 		for day := range 2 {
@@ -122,7 +126,8 @@ func TestSumsAreBounded(t *testing.T) {
 				counts[s.Name] = s.Count
 			}
 			if len(counts) != 202 || counts[journal.OtherChains] != 800 || counts["made up 7"] != 2 || counts["nightly"] != 1 {
-				t.Errorf("day %d: got %d names, %d others, want 202 and 800", day, len(counts), counts[journal.OtherChains])
+				t.Errorf("day %d: got %d names, %d others, %d runs of made up 7, %d of nightly; want 202, 800, 2 and 1",
+					day, len(counts), counts[journal.OtherChains], counts["made up 7"], counts["nightly"])
 			}
 			time.Sleep(24 * time.Hour)
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// belowFirst is the rung of a subject that was never called.
+// belowFirst is the rung of a subject on which no function was called.
 const belowFirst = -1
 
 type memoryKey struct{}
 
-// memory returns the memory of ctx's session, or a new one if ctx has no session. After a change of the ladder a session starts again,
-// because the rungs are different.
+// memory returns the memory of ctx's session, or an empty one if ctx has no session. Rungs of another ladder in it do not count: after the
+// ladder has changed, all subjects are below the first rung again.
 func (l *Ladder) memory(ctx context.Context) *memory {
 	session := steps.SessionOf(ctx)
 	if session == nil {
@@ -27,8 +27,8 @@ func (l *Ladder) memory(ctx context.Context) *memory {
 // memory holds the rungs of a session's most recent subjects.
 type memory struct {
 	mu       sync.Mutex
-	ladderID string // the ladder to which the rungs belong
-	seen     *simplelru.LRU[key, int]
+	ladderID string                   // the ladder to which the rungs belong
+	seen     *simplelru.LRU[key, int] // the highest rung reached, by the key of a subject
 }
 
 // rungsOf returns the rung of each subject.

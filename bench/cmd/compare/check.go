@@ -14,9 +14,9 @@ import (
 // checkRounds is how often a figure is measured before it counts as worse. A busy machine recovers, a regression stays.
 const checkRounds = 3
 
-// checked fails if a figure is worse than the committed one each time it is measured. It measures the section of a worse figure again
-// first.
-func (c *comparison) checked(ctx context.Context, committed, results string) error {
+// checkFigures returns an error if a figure is worse than the committed one each time that it is measured. It measures the sections of
+// worse figures again, up to checkRounds measurements in all.
+func (c *comparison) checkFigures(ctx context.Context, committed, results string) error {
 	worse, err := c.worse(committed, results)
 	for round := 1; err == nil && len(worse) > 0; round++ {
 		list := strings.Join(slices.Sorted(maps.Values(worse)), "\n")
@@ -43,7 +43,7 @@ func (c *comparison) checked(ctx context.Context, committed, results string) err
 	return err
 }
 
-// worse returns the figures that regressed, by name. It is an error if a figure is missing that this form measures.
+// worse returns the figures that regressed, by name. It fails if a figure was not measured, unless mayMiss allows that.
 func (c *comparison) worse(committed, results string) (map[string]string, error) {
 	before, err := report.ReadAll(committed, names(c.sections))
 	if err != nil {
@@ -67,14 +67,14 @@ func (c *comparison) worse(committed, results string) (map[string]string, error)
 	return checked.Worse, nil
 }
 
-// Prefixes of the names of figures that are measured only in the long form, and only with the data sets.
+// Prefixes of the names of figures that are measured only in the long form, longOnly, or only with the data sets, withData.
 var (
 	longOnly = []string{"peers/empty/fastest-peer", "peers/dependent10/fastest-peer", "peers/clients16/fastest-peer",
 		"peers/dependent10/vmcp", "peers/memory/", "scale/clients10000/", "tables/servers/"}
 	withData = []string{"pipelines/real/"}
 )
 
-// mayMiss reports whether a figure need not be measured in this form.
+// mayMiss reports whether a figure may be missing from this run: it is the short form, or has no data sets.
 func (c *comparison) mayMiss(name string) bool {
 	begins := func(with string) bool { return strings.HasPrefix(name, with) }
 	return c.Short && slices.ContainsFunc(longOnly, begins) || c.Data == "" && slices.ContainsFunc(withData, begins)

@@ -94,7 +94,7 @@ func compare(ctx context.Context, args []string) error {
 		return err
 	}
 	if c.check {
-		return c.checked(ctx, committed, results)
+		return c.checkFigures(ctx, committed, results)
 	}
 	c.Log("written: %s and %s", page, results)
 	if c.out == "" {

@@ -98,7 +98,7 @@ func TestChecked(t *testing.T) {
 		if err := c.measure(t.Context(), c.sections, results); err != nil {
 			t.Fatal(err)
 		}
-		err := c.checked(t.Context(), committed, results)
+		err := c.checkFigures(t.Context(), committed, results)
 		if next != len(test.runs) || (test.wrong == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), test.wrong) {
 			t.Errorf("%v: %d measurements, %v, want %q", test.runs, next, err, test.wrong)
 		}

@@ -21,7 +21,7 @@ func encodeTimes(t journal.Times) []byte {
 	return data
 }
 
-// errDamaged reports a value that this package does not write.
+// errDamaged reports a stored value that this package could not have written.
 var errDamaged = errors.New("the database is damaged")
 
 var errTimes = fmt.Errorf("%w: the durations of a day cannot be read", errDamaged)

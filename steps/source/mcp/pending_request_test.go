@@ -32,11 +32,11 @@ func TestNothingRemainsPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	n, f := s.acquire(t.Context())
+	conn, f := s.acquire(t.Context())
 	if f != nil {
 		t.Fatal(f)
 	}
-	s.release(n)
+	s.release(conn)
 	for i := range 20 {
 		ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) {}})
 		ctx, cancel := context.WithCancel(ctx)
@@ -46,31 +46,31 @@ func TestNothingRemainsPending(t *testing.T) {
 		_, _ = s.Functions()[0].Call(ctx, []byte(`{}`))
 		cancel()
 	}
-	l, err := s.OpenSession(t.Context(), nil)
+	session, err := s.OpenSession(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close()
+	_ = session.Close()
 	if len(s.clientSessions) != 0 {
 		t.Errorf("%d sessions remain, want none", len(s.clientSessions))
 	}
-	if n.calls != 0 || len(n.tap.pending) != 0 || len(n.tap.progress) != 0 {
-		t.Errorf("%d calls, %d requests and %d progress tokens remain, want none", n.calls, len(n.tap.pending), len(n.tap.progress))
+	if conn.calls != 0 || len(conn.tap.pending) != 0 || len(conn.tap.progress) != 0 {
+		t.Errorf("%d calls, %d requests and %d progress tokens remain, want none", conn.calls, len(conn.tap.pending), len(conn.tap.progress))
 	}
 }
 
 // TestRegisterOnce: another request in the context of a call is not registered as the call.
 func TestRegisterOnce(t *testing.T) {
 	t.Parallel()
-	registered, x := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
-	ctx := x.withContext(t.Context())
-	if registered.register(ctx, 5) != x || registered.register(ctx, 6) != nil || x.id != 5 {
-		t.Errorf("registered %+v, want it once, with id 5", x)
+	tap, call := newTap(newSource(Options{Name: "s", Command: "x"})), &pendingRequest{stub: noContent}
+	ctx := call.withContext(t.Context())
+	if tap.register(ctx, 5) != call || tap.register(ctx, 6) != nil || call.id != 5 {
+		t.Errorf("got %+v, want it registered once, with id 5", call)
 	}
 }
 
-// TestStreamsAreAwaitedAgain: if a server kept its streams open for a while and then ends them again, calls wait for the end again, so that
-// connections are reused.
+// TestStreamsAreAwaitedAgain: a server first keeps the streams of its answers open, and later ends them. Calls then go back to waiting for
+// the end of their streams, so that connections are reused.
 func TestStreamsAreAwaitedAgain(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -100,11 +100,11 @@ func TestStreamsAreAwaitedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	n, f := s.acquire(t.Context())
+	conn, f := s.acquire(t.Context())
 	if f != nil {
 		t.Fatal(f)
 	}
-	defer s.release(n)
+	defer s.release(conn)
 	call := func() {
 		if result, err := s.Functions()[0].Call(t.Context(), []byte(`{}`)); err != nil {
 			t.Fatalf("call: got %s, %v, want success", result, err)
@@ -113,10 +113,10 @@ func TestStreamsAreAwaitedAgain(t *testing.T) {
 	for range maxLateStreams {
 		call()
 	}
-	if got := n.lateStreams.Load(); got != maxLateStreams {
+	if got := conn.lateStreams.Load(); got != maxLateStreams {
 		t.Fatalf("got %d streams without an end, want %d", got, maxLateStreams)
 	}
-	for n.lateStreams.Load() > 0 {
+	for conn.lateStreams.Load() > 0 {
 		if call(); calls.Load() > 1000 {
 			t.Fatal("calls no longer wait for the end of their streams")
 		}

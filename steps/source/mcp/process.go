@@ -18,11 +18,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// How long a server may take to exit after its stdin is closed (quickExitGrace: before the handshake is done), to exit after SIGTERM, and
-// to drain its pipes.
+// How long a server may take to end.
 const (
-	exitGrace, quickExitGrace, termGrace = 2 * time.Second, 200 * time.Millisecond, time.Second
-	pipeGrace                            = time.Second
+	exitGrace      = 2 * time.Second        // to exit after its stdin is closed
+	quickExitGrace = 200 * time.Millisecond // the same, if the handshake was not done
+	termGrace      = time.Second            // to exit after SIGTERM
+	pipeGrace      = time.Second            // until its output has been read to the end
 )
 
 // process is a running server with the processes that it started.
@@ -38,7 +39,7 @@ type process struct {
 	err      error         // the child's exit error; set before exited is closed
 }
 
-// startProcess starts the server. Its stderr is always read, so that it cannot block; the end of stderr is stored for messages.
+// startProcess starts the server. Its stderr is always read, so that the server never blocks on it; the end is kept for error messages.
 func (s *Source) startProcess() (*process, *fault.Error) {
 	p := &process{cmd: command(&s.options), exited: make(chan struct{})}
 	var files []*os.File
@@ -112,7 +113,7 @@ func (s *Source) notStarted(err error) *fault.Error {
 	return f
 }
 
-// cause returns the innermost error, the last one of joined errors: outer ones repeat paths, arguments and URLs.
+// cause returns the innermost error. Of joined errors it follows the last. The outer errors only repeat paths, arguments and URLs.
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -144,7 +145,8 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 			text, pending = prefix[:n], prefix[n:]+text[whole:]
 		}
 		text = scrub.clean(text)
-		if len(pending) > limit { // overlapping secrets
+		// Only secrets that overlap one another are held back for longer than limit. They are shown as one redaction.
+		if len(pending) > limit {
 			text, pending = text+secret.Redacted, pending[len(pending)-scrub.MaxEncoded():]
 		}
 		p.stderr.write(text)
@@ -157,13 +159,13 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 	}
 }
 
-// wait ends the processes that the child left behind, and releases all resources.
+// wait waits for the child to exit, ends the processes that it left behind, and closes exited once stderr is drained.
 func (p *process) wait(stderr *os.File, drained <-chan struct{}) {
 	p.err = p.cmd.Wait()
 	p.group.end(termGrace)
 	// A process that left the group may still hold the pipes; do not wait for it.
-	late := time.Now().Add(pipeGrace)
-	_, _ = p.stdout.SetReadDeadline(late), stderr.SetReadDeadline(late)
+	deadline := time.Now().Add(pipeGrace)
+	_, _ = p.stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 	<-drained
 	_ = stderr.Close()
 	close(p.exited)
@@ -203,7 +205,7 @@ func (p *process) exitsWithin(d time.Duration) bool {
 	}
 }
 
-// exitText describes how the process exited, with the end of its stderr; "": it is running.
+// exitText describes how the process exited, with the end of its stderr. It returns "" while the process is running.
 func (p *process) exitText() string {
 	select {
 	case <-p.exited:
@@ -220,7 +222,7 @@ func (p *process) exitText() string {
 	return text
 }
 
-// lastWords returns "; " and how the process exited, which may take a moment; "": it is running.
+// lastWords waits a moment for the process to exit, and returns "; " and its exitText. It returns "" if the process is still running.
 func (p *process) lastWords() string {
 	if !p.exitsWithin(pipeGrace) {
 		return ""

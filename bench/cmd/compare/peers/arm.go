@@ -123,10 +123,10 @@ func (a *arm) ready(ctx context.Context) error {
 	}
 }
 
-// callLimit is how long a work may take before the arm counts as hanging. A work takes milliseconds.
+// callLimit is how long one piece of work may take before the arm counts as hanging. Most take milliseconds.
 const callLimit = 10 * time.Second
 
-// do does a work once, checks its result and returns how long it took.
+// do does w once, checks the answer, and returns how long it took.
 func (a *arm) do(ctx context.Context, w *work, client int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -184,8 +184,8 @@ func (a *arm) written(w *work) string {
 	return w.programs[a.language]
 }
 
-// callText returns the calls that a model writes for w, each with its name.
-func (a *arm) callText(w *work) []byte {
+// writtenCalls returns the calls that a model writes for w, each with its name.
+func (a *arm) writtenCalls(w *work) []byte {
 	switch a.language {
 	case oneByOne:
 		return []byte(a.written(w))

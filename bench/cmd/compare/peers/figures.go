@@ -104,7 +104,7 @@ func tokenFigures(ours *arm, counter budget.Counter) []report.Figure {
 	return []report.Figure{
 		count("tokens/list", "onecall's tool list and instructions", []byte(ours.list)),
 		count("tokens/dependent10", "the call of the tool chain that a model writes for 10 dependent calls",
-			ours.callText(workByKey("dependent10"))),
+			ours.writtenCalls(workByKey("dependent10"))),
 	}
 }
 

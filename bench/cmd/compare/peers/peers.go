@@ -112,7 +112,7 @@ func (s *setup) measureProtocol(ctx context.Context, protocol string, faults map
 				continue
 			}
 			if r, why := a.result(&works[i]); r == nil {
-				return nil, fmt.Errorf("%s at %s %s", a.name, works[i].title, why)
+				return nil, fmt.Errorf("%s at %q: %s", a.name, works[i].title, why)
 			} else if r.errors > 0 {
 				return nil, fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
 			}

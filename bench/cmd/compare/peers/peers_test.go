@@ -48,7 +48,7 @@ func TestPrograms(t *testing.T) {
 			if !a.can(&w) {
 				continue
 			}
-			text := string(a.callText(&w))
+			text := string(a.writtenCalls(&w))
 			if p.language != oneByOne && strings.Contains(text, "%") {
 				t.Errorf("%s, %s: the program has an unused %%: %s", w.key, p.key, text)
 			}

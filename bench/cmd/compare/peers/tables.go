@@ -179,7 +179,7 @@ func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 			case !a.can(w):
 				row.Cells = append(row.Cells, report.Cell{Text: "–"})
 			default:
-				row.Cells = append(row.Cells, tokens(a.callText(w)))
+				row.Cells = append(row.Cells, tokens(a.writtenCalls(w)))
 			}
 		}
 		t.Rows = append(t.Rows, row)

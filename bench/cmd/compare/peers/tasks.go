@@ -25,18 +25,21 @@ type taskResults struct {
 // armTasks holds the results of an arm. A fault says why there are none.
 type armTasks struct {
 	Task struct {
-		Fault                                     string
-		List, RoundTrips, SideBySide, Wrote, Read int
+		Fault             string
+		List, Wrote, Read int // tokens of the tool list, and of what the model writes and reads
+		RoundTrips        int
+		SideBySide        int // round trips, if calls that do not need one another are made at once
 	}
 	Failure struct {
 		Fault               string
-		OK, SaysWhere       bool
-		SaysWhatWasWritten  string // "yes": the answer names the written files; "no"; or another way of telling
-		Files, WrittenAgain int
+		OK                  bool   // the failure was not reported
+		SaysWhere           bool   // the answer names the failed file
+		SaysWhatWasWritten  string // "yes": the answer names the written files; "no"; or how it tells, such as "by place: 0-4"
+		Files, WrittenAgain int    // files written before the failure, and how many of them the corrected program writes again
 	}
 	Mistake struct {
 		Fault string
-		Files int
+		Files int // files written before the mistake was noticed
 	}
 	Dependent struct {
 		Fault           string
@@ -53,8 +56,8 @@ var taskArms = []struct{ key, name, npm string }{
 	{"utcp", "UTCP code mode", "@utcp/code-mode"},
 }
 
-const tasksQuestion = `What do a model's tokens and round trips come to for the same tasks, what does each way say of a failure that comes
-half-way, and what of a mistake? Over stdio, with two real MCP servers. The files that were written and the answers are checked.`
+const tasksQuestion = `How many tokens and round trips does a model need for the same tasks, and what does each way report after a
+failure half-way and after a mistake? Over stdio, with two real MCP servers. The files that were written and the answers are checked.`
 
 // tasksComments explain how the arms differ.
 var tasksComments = []string{
@@ -62,12 +65,12 @@ var tasksComments = []string{
 	"What a model writes is counted as calls: a name, and arguments, which hold the chain or the program's text.",
 	"onecall's model reads and writes more for this one task than a code mode's: it searches first, as its list does not " +
 		"have the functions. The code modes list the types of all tools instead, which only pays with few tools.",
-	"“By place” is that the answer names the elements of a list that were written, not the files: a model that has not read the list " +
-		"cannot tell which these are.",
+	"“By place” means that the answer gives the positions in a list of what was written, not the names of the files: a model that has " +
+		"not read the list cannot tell which they are.",
 	"A call through onecall passes one more process than a bare call, and onecall keeps a record of the run.",
 }
 
-// RunTasks measures tasks with the same two real servers, written as a model would write them for each arm.
+// RunTasks measures tasks that use two real servers. For each arm they are written as a model would write them.
 func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	machine := report.ThisMachine()
 	s, err := newSetup(o)
@@ -151,10 +154,10 @@ func (m *taskResults) figures() []report.Figure {
 		}
 	}
 	figures := []report.Figure{
-		{Name: "tokens/onecall", Title: "ten hosts: tokens of onecall's list, of the search, and of what is written and read",
+		{Name: "tokens/onecall", Title: "the task of ten hosts: tokens of onecall's tool list, and of all that the model writes and reads",
 			Value: float64(ours.Task.List + ours.Task.Wrote + ours.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
-		{Name: "failure/told", Title: "a failure half-way: onecall reports it, names the failed file, and says what was written, by name or by " +
-			"place: so many of these",
+		{Name: "failure/told", Title: "after a failure half-way, how many of three things onecall tells: that it failed, at which " +
+			"file, and what was written, by name or by place",
 			Value: float64(answered), How: report.Measured, Min: 3, Tolerance: tokenTolerance},
 		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", ours.Failure.WrittenAgain,
 			tokenTolerance),

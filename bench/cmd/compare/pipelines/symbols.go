@@ -99,7 +99,7 @@ func newSymbol(fset *token.FileSet, f *ast.FuncDecl, lines []string) *symbol {
 		s.Kind = "method"
 		s.Name = strings.Trim(source(f.Recv.List[0].Type), "*") + "." + s.Name
 	}
-	f.Body, f.Doc = nil, nil
+	f.Body, f.Doc = nil, nil // so that source prints only the signature
 	s.Signature = source(f)
 	s.ID = start.Filename + "#" + s.Name
 	return s
@@ -112,7 +112,8 @@ func source(node any) string {
 	return b.String()
 }
 
-// linkCalls reduces the calls of each symbol to calls of other symbols, and sets the callers of those.
+// linkCalls reduces the calls of each symbol to those of other symbols, and sets their callers. Names that several symbols share are left
+// out.
 func linkCalls(all []*symbol) {
 	byName := map[string][]*symbol{}
 	for _, s := range all {
@@ -163,10 +164,13 @@ func (s *symbol) skeleton() string {
 
 // controls reports whether a line belongs to the control flow.
 func controls(line string) bool {
+	if line == "" {
+		return false
+	}
 	first, _, _ := strings.Cut(line, " ")
 	switch strings.TrimRight(first, "{:") {
-	case "if", "for", "switch", "select", "case", "default", "return", "defer", "go", "}", "})", "":
-		return line != ""
+	case "if", "for", "switch", "select", "case", "default", "return", "defer", "go", "}", "})", "": // "" is a lone brace
+		return true
 	}
 	return false
 }

@@ -35,7 +35,7 @@ func TestVisits(t *testing.T) {
 		v.run(t.Context(), n)
 	}
 	if v.done.Load() != 2 || v.failed.Load() != 0 {
-		t.Errorf("%d visits, want 2; %d failed: %v", v.done.Load(), v.failed.Load(), v.first)
+		t.Errorf("got %d visits, %d of them failed, want 2 and none: %v", v.done.Load(), v.failed.Load(), v.first)
 	}
 	if u, err := stats(server.Stats); err != nil || u.Goroutines < 2 {
 		t.Errorf("got stats %+v, %v, want at least 2 goroutines", u, err)

@@ -54,7 +54,7 @@ func TestTLS(t *testing.T) {
 		filepath.Join(dir, "key"), "--tls-auth-clients", "no")
 	url := "rediss://127.0.0.1:" + port
 
-	s := open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted}})
+	s := open(t, redisstore.Options{URL: url, TLS: &tls.Config{RootCAs: trusted}, Timeout: time.Minute})
 	for range 3 {
 		var users sync.WaitGroup
 		for range 30 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -192,7 +193,7 @@ func plainMessage(err error) string {
 	if message == "runtime error: integer divide by zero" {
 		return "it takes the remainder of a division by zero"
 	}
-	if strings.Contains(message, "refs.large") {
+	if strings.Contains(message, bigIntegerType) {
 		return "it takes an integer of more than 64 bits, which can only be compared or passed on; string(…) gives its text"
 	}
 	if types, ok := strings.CutPrefix(message, "interface conversion: interface {} is "); ok {
@@ -201,6 +202,9 @@ func plainMessage(err error) string {
 	}
 	return fault.Clip(goTypes.Replace(message), maxMessage)
 }
+
+// bigIntegerType is the name of bigInteger in expr-lang's messages.
+var bigIntegerType = reflect.TypeFor[bigInteger]().String()
 
 var goTypes = strings.NewReplacer("map[string]interface {}", "object", "[]interface {}", "array")
 

@@ -54,10 +54,10 @@ type planGuard struct {
 	large   bool      // the request is large: its compilation is heavy from the first step on
 	since   time.Time // when the context was last checked
 	slot    admit.Slot
-	failure *fault.Error // why compilation ended; nil: it did not
+	failure *fault.Error // why decoding or compilation was cut off; nil: it was not
 }
 
-// proceed reports whether step n, counted from 1, may be compiled.
+// proceed reports whether step n, counted from 1, may be compiled. Once compilation turns out to be heavy, it waits for a slot.
 func (p *planGuard) proceed(n int) bool {
 	if p.failure != nil || !p.large && n%heavySteps != 0 && time.Since(p.since) < heavyPlanning {
 		return p.failure == nil
@@ -101,7 +101,7 @@ func (h *heldBytes) hold(n int) *fault.Error {
 			"again when other chains have ended, or select less", n)
 }
 
-// holdFetched is hold for values that are fetched.
+// holdFetched is hold with an error as its result, for values that are fetched: a nil *fault.Error would not be a nil error.
 func (h *heldBytes) holdFetched(n int) error {
 	if f := h.hold(n); f != nil {
 		return f
@@ -112,7 +112,7 @@ func (h *heldBytes) holdFetched(n int) error {
 // maxWorkBytes bounds the memory of evaluations, besides MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
 
-// HoldWork counts the values of running evaluations (admit.Request).
+// HoldWork holds n bytes for the values of running evaluations (admit.Request). A negative n returns bytes and never fails.
 func (s *requestState) HoldWork(n int) error {
 	if n < 0 {
 		s.releaseBytes(-n)

@@ -22,11 +22,11 @@ type answerBuilder struct {
 	failed       *steps.Entry // the function that err is about; nil: none
 	schemaHelp   schemaLevel  // how much of the function's schema the answer shows
 	faults       []*fault.Error
-	moreElements []elementFault // failed elements of the step that err is about; with onError stop, without the one that index names
+	moreElements []elementFault // failed elements of the step of err; unless onError is continue, without the one that index names
 	outcome      fault.Outcome  // the outcome of the last call that writes in that step; "": there was none
 
 	unstarted       []interval // elements of that step that never started
-	unstartedReason string
+	unstartedReason string     // why they never started
 	writeEntries    []*writeEntry
 	writesSummed    bool // writeEntries is complete
 
@@ -40,7 +40,7 @@ type answerBuilder struct {
 	exceedsAlone bool   // the result alone exceeds the budget, so nothing with it needs to be rendered
 	run          *run   // nil: nothing ran
 	stepTokens   []int  // by step: the tokens of its result
-	storedTokens int
+	storedTokens int    // the estimated tokens of the steps' results that are not the answer's
 }
 
 // report answers a run.
@@ -140,8 +140,8 @@ func (b *answerBuilder) setError(f *fault.Error) {
 	}
 }
 
-// schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it, its signature if the
-// function or an expression failed, and nothing for other failures.
+// schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it or refer to something that
+// is missing, its signature if the function failed or an expression in its arguments did, and nothing for other failures.
 func schemaHelpFor(f *fault.Error) schemaLevel {
 	inArgs := strings.Contains(f.At, "/args")
 	switch f.Code {

@@ -29,7 +29,7 @@ type ApprovalCall struct {
 	Args     []byte // the arguments as sent, with digests in place of secrets
 	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
 
-	name string
+	name string // see approvalName
 }
 
 // JSON returns the call as answers and Waiting show it.
@@ -101,7 +101,7 @@ func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Sco
 		return nil
 	}
 	switch {
-	case r.approvalStopped.Load() && len(r.awaitingApproval) == 0: // refused for all
+	case r.approvalStopped.Load() && len(r.awaitingApproval) == 0: // a person has denied an earlier call
 		return refusedFault(p)
 	case r.approvalStopped.Load():
 		return r.approvalRequired(p)
@@ -171,7 +171,8 @@ func (r *run) collectWaiting(ctx context.Context, p *plannedStep, c *journal.Cal
 	return calls
 }
 
-// redacted returns arguments of a function for people, with digests in place of secrets.
+// redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known
+// of its secrets, and args are returned as they are.
 func (r *run) redacted(function string, args []byte) []byte {
 	entry, err := r.view.Resolve(function)
 	if err != nil {
@@ -271,7 +272,8 @@ func (s *requestState) applyApproval(record *journal.Run) *fault.Error {
 	return nil
 }
 
-// Waiting returns the calls that a run waits for, in the form of ApprovalCall.JSON, for an operator.
+// Waiting returns the calls that a run waits for, in the form of ApprovalCall.JSON, for an operator. It fails with bad_request if the run
+// does not wait for approval.
 func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
 	past, err := j.Read(ctx, run, nil)
 	if err != nil {
@@ -297,7 +299,7 @@ func DigestOf(calls []gjson.Result) string {
 }
 
 // Approve approves the calls that a run waits for, for an operator, and returns them. It fails with resume_conflict if digest is not that
-// of the calls (DigestOf). An empty digest approves whichever calls wait.
+// of the calls (DigestOf), and with bad_request if none wait. An empty digest approves whichever calls wait.
 func Approve(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
 	return decide(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
 }
@@ -307,6 +309,7 @@ func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.
 	return decide(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
 }
 
+// decide records an event of this kind for the calls that a run waits for, and ends the run again with status and code.
 func decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
 	code fault.Code) ([]gjson.Result, error) {
 	past, err := j.Acquire(ctx, run, nil)

@@ -173,7 +173,7 @@ func providesArgument(entry *steps.Entry, args []byte, declared string) bool {
 	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
-// withCommon adds the members of `common` to arguments. It copies args if there are any.
+// withCommon returns args with the members of `common` added, in a copy; without such members it returns args itself.
 func withCommon(args, common []byte) []byte {
 	if len(common) == 0 {
 		return args

@@ -31,8 +31,8 @@ type BackgroundRun struct {
 	Began time.Time
 }
 
-// answersEarly reports whether a request may be answered before its chain has ended, how long it waits for the chain, and the field that
-// says so.
+// answersEarly reports whether a request may be answered before its chain has ended. If so, it also returns how long the request waits for
+// the chain, and the field that asked for it.
 func (s *requestState) answersEarly(r *request) (after time.Duration, early bool, field string) {
 	if r.AsyncAfterMs != nil && !r.Async {
 		after = time.Duration(*r.AsyncAfterMs) * time.Millisecond

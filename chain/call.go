@@ -15,13 +15,13 @@ import (
 // runStep runs one step: its condition, then its call or its forEach.
 func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, frame *inlineFrame) (s stepRun) {
 	started := time.Now()
-	s.frame, s.index, s.count = frame, -1, -1
+	s.frame, s.index, s.count = frame, -1, -1 // -1: none; forEach sets them
 	ctx, ended := r.beginStep(ctx, p)
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
 		}
-		if s.status == statusFailed || s.defaulted { // the run is not suspended any more
+		if s.status == statusFailed || s.defaulted { // never taken back: the run must not be suspended any more
 			r.pauses.add(1)
 		}
 		s.took = time.Since(started)
@@ -121,8 +121,8 @@ func asFault(err error, at string) *fault.Error {
 	return f
 }
 
-// runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope. A failed inline chain
-// returns a result beside the failure. The result counts as held.
+// runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline
+// chain fails, its result is returned together with the failure. The result counts as held.
 func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	scope.Result = null
 	var joined []byte // the joined arrays that collect has returned so far
@@ -174,7 +174,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	return raw, r.holdResult(p, len(raw))
 }
 
-// runRound is one round of repeat: the call, and its retries after transient failures.
+// runRound runs one round of repeat: the call, and its retries after transient failures.
 func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
 	var outcome fault.Outcome
 	writes := p.fn != nil && p.effect != steps.Read
@@ -193,7 +193,7 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	s.call, s.recalled, s.earlierAttempts = nil, false, 0
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
-		for ; attempt+1 < s.earlierAttempts; attempt++ {
+		for ; attempt+1 < s.earlierAttempts; attempt++ { // attempts before the run was suspended count, and have doubled the pause
 			wait *= 2
 		}
 		if writes {
@@ -243,7 +243,7 @@ func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs
 		var cancel context.CancelFunc
 		callCtx, cancel = r.withTimeLimit(ctx, p.timeout, timeoutFault(p))
 		defer cancel()
-		r.pauses.add(1) // a resume would begin this time limit again
+		r.pauses.add(1) // prevents a suspension: after it, this time limit would begin again
 		defer r.pauses.add(-1)
 	}
 	if p.inline != nil {
@@ -309,7 +309,7 @@ func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fa
 	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
 	}
-	if errors.Is(f, fault.ErrWaiting) && ctx.Err() == nil {
+	if errors.Is(f, fault.ErrWaiting) && ctx.Err() == nil { // the call was not started, and its message says so
 		return f
 	}
 	cause := timeoutFault(p)

@@ -18,8 +18,9 @@ type Engine struct {
 // Journal returns the journal that records runs, or nil if there is none.
 func (e *Engine) Journal() *journal.Journal { return e.o.Journal }
 
-// New returns an engine. It fails with bad_request if Functions is missing or a limit is negative, and with budget_too_small if
-// MaxTotalTokens is positive and below budget.MinTokensFor of the counter.
+// New returns an engine. It fails with budget_too_small if MaxTotalTokens is neither 0 nor at least budget.MinTokensFor of the counter. It
+// fails with bad_request if Functions is missing, a limit is negative (-1 is allowed where its field says so), MaxRunningBytes is below
+// twice MaxChainBytes, or Hoist has a name with a meaning of its own.
 func New(o *Options) (*Engine, error) {
 	if o == nil || o.Functions == nil {
 		return nil, fault.New(fault.BadRequest, "Options.Functions is missing: give the registry whose functions the steps may call")
@@ -96,7 +97,7 @@ func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answe
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
-	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // its answer comes from the journal, which needs no worker
+	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // the journal has its answer: no worker is needed
 		early, durable = false, false
 	}
 	var f *fault.Error

@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. The returned array is
-// held instead of joined.
+// collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. It releases
+// the bytes of joined and holds those of the returned array.
 func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.at + "/repeat/collect"
 	raw, err := p.collect.Resolve(ctx, scope)
@@ -22,10 +22,10 @@ func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scop
 			arrayInstead(p.collect.String(), value)).Under(at)
 	}
 	switch {
-	case joined == nil:
-	case len(raw) == len("[]"):
+	case joined == nil: // the first round
+	case len(raw) == len("[]"): // nothing to append
 		return joined, nil
-	case len(joined) == len("[]"):
+	case len(joined) == len("[]"): // nothing to append to
 	default:
 		raw = append(append(joined[:len(joined)-1], ','), raw[1:]...)
 	}

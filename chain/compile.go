@@ -20,7 +20,7 @@ type compiler struct {
 	request        *request // the request that is being compiled: the whole request, or a saved chain
 	saved          []string // the saved chains around request, outermost first
 	common         []objectMember
-	lacksFunction  bool // a step's function is not known, nor are its arguments
+	lacksFunction  bool // a step names an unknown function: which members of common it declares is not known either
 	usedCommon     map[string]bool
 	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far
 	onError        string
@@ -41,8 +41,8 @@ type level struct {
 	fills   func(key string) bool // reports whether $input.key can exist
 }
 
-// compile returns the plan of a chain and adds what is wrong to faults. r is nil if nothing could be decoded. An error means that
-// compiling was cut off.
+// compile returns the plan of a chain and adds what is wrong to faults. If nothing could be decoded, r and the plan are nil. An error means
+// that decoding or compiling was cut off, or that the run to resume could not be loaded.
 func (s *requestState) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
 	if r == nil {
 		return nil, s.planGuard.failure
@@ -142,7 +142,8 @@ func (c *compiler) indexIDs(l *level) map[string]int {
 	return ids
 }
 
-// env returns the scope of a text of step i.
+// env returns the scope in which a reference, template or expression of step i is compiled. at is its JSON Pointer. For `return`, i is the
+// number of steps.
 func (l *level) env(at string, i int) refs.CompileScope {
 	return refs.CompileScope{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
 }
@@ -281,7 +282,7 @@ func (c *compiler) compileArguments(l *level, s *step, p *plannedStep) {
 	}
 }
 
-// compileControls checks timeouts, retries and concurrency.
+// compileControls sets and checks orElse, the timeout, the limits of repeat and retry, and the concurrency.
 func (c *compiler) compileControls(l *level, s *step, p *plannedStep) {
 	if p.orElse = s.OrElse; p.orElse != nil {
 		env := l.env(p.at+"/orElse", p.number)

@@ -21,8 +21,9 @@ const (
 	tokenField   = "continuation_token"
 )
 
-// decode reads a request. Text that is not JSON gives no request and one fault. Otherwise the request has all that could be read, and the
-// faults say what could not.
+// decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
+// not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.planGuard.failure says why: the context
+// has ended, or the run to resume cannot be loaded.
 func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faultList) {
 	if s.planGuard.large = len(text) >= heavyRequest; s.planGuard.large {
 		var slot admit.Slot
@@ -108,7 +109,7 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 
 // fromLine shifts the line of a JSON fault, for text that begins at line first of a file. 0 and 1 are the file's first line.
 func fromLine(f *fault.Error, first int) *fault.Error {
-	rest, placed := strings.CutPrefix(f.Message, lineAndColumn(f))
+	rest, placed := strings.CutPrefix(f.Message, lineAndColumn(f)) // placed: the message names the line, and must be changed as well
 	if f.Line += max(first, 1) - 1; placed {
 		f.Message = lineAndColumn(f) + rest
 	}
@@ -119,7 +120,8 @@ func lineAndColumn(f *fault.Error) string {
 	return "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": "
 }
 
-// findToken looks for a continuation token at the top of the arguments or in `params`, and returns the object that holds it.
+// findToken looks for a continuation token at the top of the arguments or in `params`. It returns the object that holds the token, and the
+// JSON Pointer of that object.
 func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
 	if !strings.Contains(root.Raw, tokenField) && !strings.Contains(root.Raw, `\u`) { // the key may be escaped
 		return "", root, false
@@ -128,16 +130,16 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
 		return "", root, true
 	}
 	params := root.Get("params")
-	token := params.Get(tokenField)
+	token := params.Get(tokenField) // in a chain, this may be the schema of a param with that name
 	return "/params", params, token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix)
 }
 
 // decoder reads the fields of a request.
 type decoder struct {
 	faults     faultList
-	maxSteps   int      // elements of `steps` after these are not read
+	maxSteps   int      // of each `steps`, at most one element more than this is read: it shows that there are too many
 	hoisted    []string // further names that are allowed at the top level of a chain
-	topFields  []string // the fields of a chain and hoisted
+	topFields  []string // the fields of a chain, and the names in hoisted
 	hasJournal bool
 }
 
@@ -175,7 +177,8 @@ func (d *decoder) text(f *field, v gjson.Result, at string) string {
 	return v.Str
 }
 
-// optionalText distinguishes a missing text (nil) from an empty one. For an expression, `true` and `false` need no quotes.
+// optionalText reads a text. It returns nil for a value that is not a text, which is a fault, so that nil differs from an empty text. For
+// an expression, `true` and `false` need no quotes.
 func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
 	if v.IsBool() && f.kind == "expression" {
 		word := v.Raw
@@ -199,7 +202,8 @@ func (d *decoder) boolean(f *field, v gjson.Result, at string) *bool {
 // maxInteger is greater than any limit.
 const maxInteger = math.MaxInt32
 
-// integer reads a whole number that fits an int32; 1e3 and 1.0 are whole. A page number that is not one is bad_page.
+// integer reads a whole number that fits an int32; 1e3 and 1.0 are whole. For any other value it adds a fault and returns nil. The fault of
+// a page or page_size, which must also be at least 1, is bad_page.
 func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	n := int(v.Num)
 	high := v.Type == gjson.Number && v.Num > maxInteger
@@ -221,7 +225,7 @@ func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	return nil
 }
 
-// raw returns a value as it is written.
+// raw returns a value as it is written; nil: it must be an object and is not, which is a fault.
 func (d *decoder) raw(f *field, v gjson.Result, at string) []byte {
 	if f.kind != "any" && !v.IsObject() {
 		d.wrongType(fault.Key(at, f.name), "an object", v)

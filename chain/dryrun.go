@@ -15,12 +15,12 @@ import (
 // DryRun describes what a chain would run, in which order, and the limits that hold whatever the functions return.
 type DryRun struct {
 	DryChain
-	Hash        string // identifies what the chain would do
-	Counts      map[steps.Effect]int
-	MaxCalls    int64
-	MaxTokens   int            // the token limit of the answer; 0: no limit
-	MaxDuration time.Duration  // 0: no limit
-	Resume      *ResumePreview // nil: the request resumes no run
+	Hash        string               // identifies what the chain would do
+	Counts      map[steps.Effect]int // the number of steps that call a function, by its effect
+	MaxCalls    int64                // the most calls that the chain can make
+	MaxTokens   int                  // the token limit of the answer; 0: no limit
+	MaxDuration time.Duration        // 0: no limit
+	Resume      *ResumePreview       // nil: the request resumes no run
 }
 
 // DryChain is a chain that would run: the outermost one, or an inline one.
@@ -96,6 +96,7 @@ func (s *requestState) dryChain(p *plan) *DryChain {
 	return c
 }
 
+// planDetail says how much an answer shows of a plan: all, all but the signatures, or neither steps nor waves.
 type planDetail int
 
 const (
@@ -153,6 +154,7 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 		case step.reused > 0 && !step.pending:
 			forecast.Reused = append(forecast.Reused, i)
 		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
+			// It makes no call.
 		default:
 			forecast.Made = append(forecast.Made, i)
 		}
@@ -241,7 +243,7 @@ func (p *plan) countEffects(counts map[steps.Effect]int) {
 	}
 }
 
-// maxPossibleCalls is the most calls that the plan could make without maxCalls.
+// maxPossibleCalls returns the most calls that the plan could make if maxCalls did not limit them.
 func (p *plan) maxPossibleCalls(maxElements int) int64 {
 	const maxSum = 1 << 40 // above any limit, and far from overflow
 	var sum int64
@@ -275,6 +277,7 @@ func (p *plan) hash(r *request) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// writeFunctionNames calls write with the function of each step (name), and with the text of each saved chain.
 func (p *plan) writeFunctionNames(write func(string)) {
 	for _, s := range p.steps {
 		if s.saved != nil {

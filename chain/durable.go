@@ -42,6 +42,7 @@ func (s *requestState) wantsWorkers(r *request) bool {
 	if r.Durable != nil {
 		return *r.Durable
 	}
+	// Workers find a run by its key. A new run gets one (prepareDurable); a run to resume may have none.
 	hasKey := s.leasedRun == nil || s.leasedRun.Row.Key != ""
 	return s.durable != nil && hasKey
 }
@@ -107,7 +108,7 @@ func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, afte
 	return startedAnswer(run.Run)
 }
 
-// awaitWorkers returns the answer of a run if there is one in time. Until then the request can cancel the run.
+// awaitWorkers returns the answer of a run; nil: there is none in time. Until then the request can cancel the run.
 func (s *requestState) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
 	waitCtx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()

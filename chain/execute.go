@@ -22,7 +22,7 @@ const (
 	statusReused  = "reused" // only in answers: the step is ok, and all its calls came from the journal
 
 	reasonWhen       = "when"       // its condition was false; its result is null
-	reasonDependency = "dependency" // a step that it refers to failed
+	reasonDependency = "dependency" // a step that it refers to has no result, because that or an earlier one failed or was skipped
 	reasonStopped    = "stopped"    // an earlier failure stopped the chain
 	reasonBudget     = "budget"     // maxCalls or maxDurationMs was used up
 	reasonCancelled  = "cancelled"  // the client cancelled
@@ -72,11 +72,11 @@ type stepRun struct {
 	frame           *inlineFrame   // the inline chain around the step; nil: the outermost chain
 	index           int            // the element of a forEach that failed first, or for which this ran; -1: none
 	outcome         fault.Outcome  // the outcome of the last call that writes; "": there was none
-	failedElements  []elementFault // the elements that failed; with onError stop, without the first
+	failedElements  []elementFault // the elements that failed; unless onError is continue, without the first
 	unstarted       []interval     // the elements that never started, because of unstartedReason
 	unstartedReason string
-	count           int // elements of a forEach; -1: no forEach
-	defaulted       bool
+	count           int  // elements of a forEach; -1: no forEach
+	defaulted       bool // orElse replaced a failure
 	truncated       bool // a call reported that its result is incomplete
 	calls           int64
 	reused          int64         // calls that were taken from the journal
@@ -154,8 +154,8 @@ type loop struct {
 	dependentsAt []int
 	ready        []int // steps that wait for nothing, in order
 	running      int
-	slotless     int // a running step that needs no slot, since this goroutine only waits meanwhile; noStep: none
-	failed       bool
+	slotless     int  // a running step that needs no slot, since this goroutine only waits meanwhile; noStep: none
+	failed       bool // a step of this level failed
 	reports      bool // the front end is notified of this level's steps: it is the outermost level
 	done         chan int
 }
@@ -281,7 +281,8 @@ func (r *run) tryAcquireSlot() bool {
 
 func (r *run) releaseSlot() { <-r.slots }
 
-// failedDependency finds a step that s needs and that has no result, and returns the failed step behind it.
+// failedDependency finds a step that s needs and that has no result, and returns the step that failed first. cause is 0 if the needed step
+// was skipped although none had failed, as for reasonBudget.
 func (l *loop) failedDependency(s *plannedStep) (cause int, broken bool) {
 	for _, n := range s.needs {
 		switch dependency := &l.steps[n]; {

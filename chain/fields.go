@@ -82,7 +82,7 @@ func (d *decoder) decodeStep(v gjson.Result, at string, s *step) {
 	before := len(d.faults.list)
 	read := d.object(v, at, stepShape, reflect.ValueOf(s).Elem(), stepShape.names, nil)
 	if read.hasUnknown {
-		if f := misnamedFault(v, at); f != nil {
+		if f := misnamedFault(v, at); f != nil { // it replaces the other faults of the step, of which only the id is used
 			d.faults.list = append(d.faults.list[:before], f)
 			*s = step{ID: s.ID, argsBroken: true}
 			return

@@ -45,9 +45,9 @@ func (b *answerBuilder) omitNothing() *omissions {
 type traceLevel int
 
 const (
-	traceAsked   traceLevel = iota
-	traceSummary            // arguments and results are left out
-	traceNotOK              // only the steps that are not ok
+	traceAsked   traceLevel = iota // as the request asks
+	traceSummary                   // arguments and results are left out
+	traceNotOK                     // only the steps that are not ok
 	traceNone
 )
 
@@ -276,8 +276,8 @@ func (b *answerBuilder) resultEnvelope(omit *omissions) *budget.Envelope {
 	return envelope
 }
 
-// loseResult gives up a result that neither fits nor could be stored, for the reason f. The answer shows a preview if there is room. It
-// is an error, unless the answer has one.
+// loseResult gives up a result that neither fits nor could be stored, for the reason f. The answer shows a preview if there is room. If
+// the answer has no error yet, the loss becomes its error.
 func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 	if b.err == nil {
 		b.err = b.lostFault(f)
@@ -294,10 +294,11 @@ func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 	b.result, b.exceedsAlone = nil, false
 }
 
-// Characters of the preview of a lost result: at most as many as in a probe, and none if there is room for very few.
+// The preview of a lost result has at most maxPreview characters, as many as that of a probe. If there is room for fewer than minPreview,
+// the preview is left out.
 const maxPreview, minPreview = 200, 20
 
-// preview describes a result that cannot be fetched.
+// preview describes a result that cannot be fetched: its first characters, and its size.
 func (b *answerBuilder) preview(characters int) []byte {
 	end := 0
 	for range characters {
@@ -337,7 +338,8 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 	return lost
 }
 
-// storeResult stores the result for its caller and returns a probe of it, with a preview that fits envelope; noPreview: without one.
+// storeResult stores the result for its caller and returns a probe of it. The probe has a preview that fits envelope, or none
+// if noPreview is set.
 func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
 	if b.results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")

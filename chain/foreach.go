@@ -44,7 +44,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.finishForEach(ctx, s)
 }
 
-// items resolves the array of a forEach. Its size bytes count as held.
+// items resolves the array of a forEach. size is the array's size in bytes, which count as held until the caller releases them.
 func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
 	at := p.at + "/forEach"
 	raw, err := p.forEach.Resolve(ctx, scope)
@@ -70,7 +70,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 	return items, len(raw), nil
 }
 
-// arrayInstead suggests how to get an array from a value that is not one; text is the expression of that value.
+// arrayInstead suggests how to get an array from a value that is not one; text is the expression of that value. "": there is no suggestion.
 func arrayInstead(text string, value gjson.Result) string {
 	switch {
 	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
@@ -119,7 +119,7 @@ type forEachRun struct {
 	scope     refs.Scope
 	items     [][]byte
 	results   [][]byte
-	next      atomic.Int64
+	next      atomic.Int64 // the next element to run
 	first     atomic.Int64 // the lowest element that failed; len(items): none
 	calls     atomic.Int64
 	reused    atomic.Int64
@@ -127,8 +127,8 @@ type forEachRun struct {
 	defaulted atomic.Bool
 	truncated atomic.Bool
 
-	maxWorkers int64 // the maximum number of workers, including the step's own goroutine
-	extra      atomic.Int64
+	maxWorkers int64        // the maximum number of workers, including the step's own goroutine
+	extra      atomic.Int64 // workers besides the step's own goroutine
 	open       atomic.Int64 // goroutines that run elements
 	workers    sync.WaitGroup
 
@@ -257,7 +257,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	if s.calls > 0 || failed {
 		e.logUnstarted(e.step, s)
 	}
-	if failed && e.plan.onError != onErrorContinue { // cut the elements that never started off the end
+	if failed && e.plan.onError != onErrorContinue { // drop the elements without a result from the end
 		last := len(e.results)
 		for last > 0 && e.results[last-1] == nil {
 			last--

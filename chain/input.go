@@ -117,10 +117,11 @@ func settingValue(s Setting, params *table) string {
 	return string(appendString(nil, s.Value))
 }
 
-// schemaPointer matches the warning of a schema, which begins with the pointer in params.
+// schemaPointer matches a registry's warning of a schema that it cannot check. Its groups are the JSON Pointer within params, and the
+// reason.
 var schemaPointer = regexp.MustCompile(`(?s)^its input schema is not checked as written: #/properties(/[^ ]*): (.*)$`)
 
-// checkParams validates the input against `params`. A param without a default is required.
+// checkParams validates the input against `params`. A param without a default is required, except in a check (Override.Check).
 func (c *compiler) checkParams(values, params *table) {
 	schema := []byte(`{"type":"object","properties":`)
 	schema = append(appendObject(schema, params.list), `,"required":[`...)
@@ -184,7 +185,7 @@ func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
 
 // checkInputUse records which member of $input a reference reads. A member that nothing fills is a fault.
 func (c *compiler) checkInputUse(l *level, u refs.Use) {
-	byKey := len(u.Path) > 0 && u.Path[0].Kind <= refs.Quoted
+	byKey := len(u.Path) > 0 && u.Path[0].Kind <= refs.Quoted // it reads one member, as .name or ["name"]; else perhaps all
 	if l.depth == 0 && len(c.saved) == 0 {
 		c.unreadSettings = slices.DeleteFunc(c.unreadSettings, func(key string) bool { return !byKey || u.Path[0].Key == key })
 	}

@@ -77,7 +77,8 @@ func (w *jsonWriter) nearest(f *fault.Error) {
 	}
 }
 
-// renderFault writes one fault of a chain that does not compile, or of a single call, without step numbers.
+// renderFault writes one fault of a chain that does not compile, or of a single call; the latter has no step number. longest is the maximum
+// number of characters of the message. signature "": none is written.
 func (b *answerBuilder) renderFault(w *jsonWriter, f *fault.Error, longest int, signature string) {
 	w.open('{')
 	w.text("code", string(f.Code))
@@ -103,7 +104,7 @@ func (b *answerBuilder) renderFault(w *jsonWriter, f *fault.Error, longest int, 
 func (b *answerBuilder) renderWarning(w *jsonWriter, f *fault.Error) {
 	w.open('{')
 	w.text("code", string(f.Code))
-	if n := stepOf(f.At); b.single == nil && b.idOf(n) != "" {
+	if n := stepOf(f.At); b.single == nil && b.idOf(n) != "" { // without an id, the pointer says enough
 		w.step(n, b.idOf(n))
 	}
 	if f.At != "" {

@@ -24,9 +24,9 @@ type faultTarget struct {
 	atKey     bool     // the fault is about the key, not the value
 }
 
-// Locate sets the lines and columns of the faults in a chain's text that have none. The position is that of the value at the fault's JSON
-// Pointer (At), or of the innermost value around it that exists. A fault with the cause fault.ErrUnknownKey gets the position of its key.
-// Locate does nothing if text is not JSON.
+// Locate sets the line and column of each fault in list that has none; text is the chain's text. The position is that of the value at the
+// fault's JSON Pointer (At), or of the innermost value around it that exists. A fault with the cause fault.ErrUnknownKey gets the position
+// of its key. Locate does nothing if text is not JSON.
 func Locate(text []byte, list []*fault.Error) {
 	var targets []*faultTarget
 	for _, f := range list {

@@ -16,7 +16,7 @@ var (
 	likeArgs = []string{"arguments", "params", "parameters", "input", "inputs"}
 )
 
-// maxShownArgs is how many characters of a step a fault repeats.
+// maxShownArgs is how many characters a fault repeats of a step's fn, and of its args.
 const maxShownArgs = 300
 
 // misnamedFault is the fault for a step whose fn or args has another name. It shows the corrected step. nil: the step has no such field.

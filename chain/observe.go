@@ -136,10 +136,10 @@ func (e *Engine) Identify(ctx context.Context, given string) (observed context.C
 type observation struct {
 	observer Observer
 	info     RequestInfo
-	ended    func(*RequestEnd)
-	begun    bool
-	result   RequestEnd
-	run      *run // nil: nothing ran
+	ended    func(*RequestEnd) // the function that Observer.Request returned; nil: none, or it has been called
+	begun    bool              // Observer.Request has been called
+	result   RequestEnd        // what is known of the end so far
+	run      *run              // nil: nothing ran
 }
 
 // begin reports the start of the request that o.info describes.
@@ -189,8 +189,8 @@ func (s *requestState) requestKind(r *request) Kind {
 	return KindChain
 }
 
-// finish turns a panic into an answer and reports the end of the request to the observer and the journal. It is deferred. Only logs show
-// the cause of a panic.
+// finish turns a panic into an answer and reports the end of the request to the observer and the journal. It must be
+// deferred itself, since it calls recover. It does nothing if the run is detached. Only logs show the cause of a panic.
 func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 	if !s.detached {
 		s.conclude(ctx, kind, a, recover())
@@ -306,8 +306,8 @@ const (
 // samples is a pool of buffers for the pieces.
 var samples = sync.Pool{New: func() any { return new([maxSample]byte) }}
 
-// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most minBytes bytes (minBytes
-// ≤ maxSample) is counted; several texts that are short together are guessed by their size.
+// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most minBytes bytes
+// (minSample ≤ minBytes ≤ maxSample) is counted. Several texts with fewer than guessBelow bytes in all are estimated by their size.
 func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) int {
 	size := 0
 	for i := range n {
@@ -327,7 +327,7 @@ func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) in
 	return int(float64(tokens) * float64(size) / float64(len(sample)))
 }
 
-// appendSample fills the capacity of to with pieces of the texts that are gap bytes apart.
+// appendSample fills the capacity of dst with pieces of the texts that are gap bytes apart.
 func appendSample(dst []byte, n int, text func(i int) []byte, gap int) []byte {
 	skip, left := 0, pieceBytes // bytes until the next piece, and left in the current one
 	for i := range n {

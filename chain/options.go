@@ -32,8 +32,8 @@ const (
 	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once
 )
 
-// Options configures an Engine. Only Functions is required. A zero limit means its default; a negative one is refused with bad_request.
-// New copies the struct.
+// Options configures an Engine. Only Functions is required. A zero limit means its default. A negative one is refused, except for -1 in
+// MaxDuration and LeanAbove. New copies the struct.
 type Options struct {
 	// Functions are what steps may call: a *steps.Registry, or a *steps.Catalog, whose functions come and go. A request uses the
 	// functions that are available when it comes. While sources are starting, it waits for names that are not found.
@@ -59,7 +59,8 @@ type Options struct {
 	// does not close it.
 	Results *budget.Results
 
-	// MaxTotalTokens is the server's token budget of an answer, which a chain can lower; 0: none. At least budget.MinTokensFor of the counter.
+	// MaxTotalTokens is the server's token budget of an answer, which a chain can lower; 0: none. Any other value must be at least
+	// budget.MinTokensFor of the counter.
 	MaxTotalTokens int
 	// ProbeAbove is the number of tokens above which a result is answered as a probe even if it fits; 0: off.
 	ProbeAbove int
@@ -128,20 +129,20 @@ type Caller struct {
 	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
 	// to budget.MinTokensFor. 0: the server's.
 	MaxTotalTokens int
-	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now. nil: no person can
-	// be asked.
+	// Approve asks a person whether calls that need approval may be made. An error means that no person can be asked now. nil: no person
+	// can be asked.
 	Approve func(ctx context.Context, calls []ApprovalCall) (yes bool, err error)
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision
-	// Background lets a chain continue after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the start
-	// of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
+	// Background lets a chain continue after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the
+	// start of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
 	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
-	// Durable hands chains that are answered before their end to workers, which finish them even if this process ends. nil: they continue here
-	// (Background), and a chain that asks for workers (durable) is refused with not_supported.
+	// Durable hands chains that are answered before their end to workers, which finish them even if this process ends. nil: they continue
+	// here (Background), and a chain that asks for workers (durable) is refused with not_supported.
 	Durable Durable
-	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that long
-	// ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
+	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that
+	// long ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
 	Suspend time.Duration
 	// Warnings of the front end come first among the answer's warnings, and are left out last. Answer.Warned reports whether they are in
 	// the answer.
@@ -177,7 +178,7 @@ type Progress struct {
 	// The following fields are set if the step has ended.
 	Status   string       // ok, reused, failed or skipped
 	Reason   string       // why it was skipped
-	Err      *fault.Error // why it failed; else nil
+	Err      *fault.Error // why it failed; nil: it did not fail
 	Took     time.Duration
 	Elements int    // the number of elements of its forEach; -1: it has none
 	Result   []byte // the result as JSON, after select; nil: none. It must not be changed

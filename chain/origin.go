@@ -58,7 +58,7 @@ func (o origin) array() origin {
 
 // types returns the JSON Schema types that the value may have, or nil if they are not known. A value that cannot exist is a fault.
 func (o origin) types() (types []string, f *fault.Error) {
-	mapped := false
+	mapped := false // a [*] is left in the path: the value is an array of what the rest selects
 	for _, element := range o.path[:o.arrays] {
 		if mapped = mapped || element.Each; element.Each || element.Index {
 			continue

@@ -59,14 +59,14 @@ type plannedStep struct {
 	maxRetries  int
 	backoff     time.Duration
 	timeout     time.Duration // the time limit of one call, inline chain or evaluation; 0: none
-	concurrency int
+	concurrency int           // how many elements of forEach run at once
 
 	effect        steps.Effect
-	repeatable    bool
+	repeatable    bool   // its calls are safe to repeat
 	origin        origin // the origin of the value that references to the step get
 	needs         []int  // steps whose results it refers to: it is skipped if one has none
-	after         []int  // steps that must end before it starts: needs, status(), and the order of writes
-	dependencyBuf [4]int // backs needs and after, since most steps have one or two
+	after         []int  // steps that must end before it starts: needs, status(), and earlier steps by effect or rung
+	dependencyBuf [4]int // the initial memory of needs and after, two elements each: most steps have no more
 
 	rungs rungRange // the rungs of the functions that it calls
 }
@@ -82,7 +82,8 @@ func (p *plannedStep) name() string {
 	return ""
 }
 
-// callee returns the function or the saved chain that the step names, or nil.
+// callee returns the function or the saved chain that the step names; nil: it has an expression or a written inline chain, or the name was
+// not found.
 func (p *plannedStep) callee() *steps.Entry { return cmp.Or(p.fn, p.saved) }
 
 // orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step.
@@ -90,7 +91,7 @@ func (p *plan) orderWrites() {
 	lastWrite := -1
 	for i, s := range p.steps {
 		if s.effect != steps.Read {
-			for j := max(lastWrite, 0); j < i; j++ {
+			for j := max(lastWrite, 0); j < i; j++ { // the last write itself waits for all steps before it
 				s.after = appendNew(s.after, j)
 			}
 			lastWrite = i
@@ -131,7 +132,7 @@ func appendNew(list []int, n int) []int {
 	return append(list, n)
 }
 
-// functions appends the functions that the plan calls, including those of inline chains.
+// functions appends to list the functions that the plan calls, each once, including those of inline chains.
 func (p *plan) functions(list []*steps.Entry) []*steps.Entry {
 	for _, s := range p.steps {
 		if s.inline != nil {

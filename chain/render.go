@@ -11,7 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// render writes the answer and reports whether it fits the budget. usage.tokens counts the whole text, including its own digits.
+// render writes the answer and reports whether it fits the budget; if it does not, json may be nil. usage.tokens counts the whole text,
+// including its own digits.
 func (b *answerBuilder) render(omit *omissions) (json []byte, within bool) {
 	if b.exceedsAlone && omit.probe == nil && (b.err == nil || !omit.noResult) {
 		return nil, false
@@ -31,7 +32,8 @@ func (b *answerBuilder) render(omit *omissions) (json []byte, within bool) {
 	return json, limit == 0 || n <= limit
 }
 
-// write writes the answer without the number of its tokens. end is the offset behind its result; number is the offset for that number.
+// write writes the answer without the number of its tokens. end is the offset of the end of its result; number is the offset at which the
+// number of tokens belongs.
 func (b *answerBuilder) write(omit *omissions) (text []byte, end, number int) {
 	result := b.result
 	switch {
@@ -102,6 +104,7 @@ func (b *answerBuilder) renderWarnings(w *jsonWriter, omit *omissions) {
 	w.close(']')
 }
 
+// renderUsage writes what follows the number of tokens, to the end of the answer.
 func (b *answerBuilder) renderUsage(w *jsonWriter) {
 	if limit := b.meter.Limit(); limit > 0 {
 		w.b = append(w.b, `,"limit":`...)
@@ -133,7 +136,7 @@ func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
 	for i := range b.run.steps {
 		s := &b.run.steps[i]
 		switch {
-		case b.trace == "none" && (s.status != statusFailed || i == b.step): // a failure shows all failed steps
+		case b.trace == "none" && (s.status != statusFailed || i == b.step): // it shows only the failed steps besides that of the error
 			continue
 		case omit.trace == traceNotOK && s.status == statusOK:
 			continue
@@ -238,7 +241,7 @@ func (b *answerBuilder) renderApprovals(w *jsonWriter, omit *omissions) {
 	if omit.approvalsToken != "" {
 		w.text(tokenField, omit.approvalsToken)
 	}
-	if omit.minimalError { // writes has their number
+	if omit.minimalError { // the answer's `writes` has their number
 		return
 	}
 	counts := map[string]int{}
@@ -290,7 +293,8 @@ func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
 	}
 }
 
-// renderSchema writes the schema or signature of the function that failed, if that helps.
+// renderSchema writes the schema or signature of the function that failed, if that helps. Of the two schema levels the higher one applies:
+// it shows less.
 func (b *answerBuilder) renderSchema(w *jsonWriter, omit *omissions) {
 	if b.failed == nil || max(b.schemaHelp, omit.schema) == schemaNone {
 		return

@@ -22,7 +22,7 @@ import (
 type requestState struct {
 	o         *Options
 	provider  steps.Provider
-	view      *steps.Registry // the functions of the provider, once no name has to wait
+	view      *steps.Registry // the functions that the request uses; awaitFunctions takes them from provider
 	results   *budget.Results // the results of the caller; nil: there is no store
 	label     string
 	line      int    // the line of a file on which the request begins; 0: the first
@@ -116,6 +116,7 @@ func (s *requestState) applyBudget(b *budgetRequest, lite *bool, trace string) (
 			s.maxDuration = min(s.maxDuration, time.Duration(*ms)*time.Millisecond)
 		}
 	}
+	// The fault itself needs an answer: with the least budget if the override is too low, else with that of the server and the caller.
 	if minTokens := budget.MinTokensFor(s.o.Counter); tokens != 0 && tokens < minTokens {
 		low = fault.New(fault.BudgetTooSmall, "an answer needs room for %d tokens at least: raise maxTotalTokens from %d", minTokens,
 			tokens).Under("/budget/maxTotalTokens")
@@ -157,7 +158,7 @@ func (s *requestState) warn(w *fault.Error) {
 	}
 }
 
-// dropMisleadingWarnings removes warnings that recommend interpolation for a text that, by one of the faults, is an expression.
+// dropMisleadingWarnings removes the warnings that recommend interpolation for a text which one of the faults treats as an expression.
 func (s *requestState) dropMisleadingWarnings(faults []*fault.Error) {
 	s.warnings = slices.DeleteFunc(s.warnings, func(w *fault.Error) bool {
 		return w.Code == fault.BadReference && slices.ContainsFunc(faults, func(f *fault.Error) bool {

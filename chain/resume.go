@@ -100,7 +100,7 @@ func (s *requestState) resumedRunID(ctx context.Context, root gjson.Result) (id 
 	return id, nil
 }
 
-// takeRun takes the run's lease; a dry run only reads the run.
+// takeRun takes the lease of a run and sets s.leasedRun. For a dry run it only reads the run, and sets s.previewedRun.
 func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journal.Past, *fault.Error) {
 	caller := &s.caller
 	if s.override.Operator {
@@ -171,8 +171,8 @@ func (s *requestState) releaseRun() {
 	}
 }
 
-// overlay returns a chain in which each field that was sent replaces its own. `steps` replaces `return`, too; `replace` replaces
-// single steps, by number or id.
+// overlay returns a chain in which each field that was sent replaces the chain's own. If `steps` was sent, the chain's own `return` is
+// dropped. `replace` replaces single steps, by number or id.
 func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
 	merged := newTable(chain)
 	if sent.has("steps") {
@@ -235,7 +235,8 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	return string(append(text, ']')), f
 }
 
-// recordUnfinished records the end of a failed run, which can be resumed from then on.
+// recordUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, unless it waits for
+// approval or is suspended (journal.Waiting). If the answer has no error, recordUnfinished does nothing.
 func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	s := b.requestState
 	if s.record == nil || b.err == nil {
@@ -265,7 +266,8 @@ func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	}
 }
 
-// journalAnswer records what the answer of a run cost.
+// journalAnswer completes an answer with the question and the time of a resume, releases a run that was not resumed, and records what the
+// answer cost.
 func (s *requestState) journalAnswer(a *Answer) {
 	s.releaseRun()
 	a.Question, a.Resumes = s.question, s.resumes

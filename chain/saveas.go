@@ -25,7 +25,8 @@ type Param struct {
 var notSaved = slices.Concat(resumeFields, []string{"key", "dryRun"})
 
 // SaveAs returns the text of a saved chain, for a file. The chain reads the literals at the places of params from its input; they become
-// the defaults of the params. SaveAs reports all faults: bad_request for a place, with what exists there.
+// the defaults of the params. SaveAs returns a bad_request fault for each param that cannot be used; for a place that does not exist, the
+// fault lists what exists there.
 func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	compact, f := compactJSON(text, DefaultMaxChainBytes)
 	if f != nil {
@@ -182,6 +183,7 @@ func schemaOf(value string) string {
 	return fmt.Sprintf(`{"type":%q,"default":%s}`, kind, value)
 }
 
+// keysOf returns the names in an object, or the indices of an array; nil for any other value.
 func keysOf(v gjson.Result) (keys []string) {
 	i := 0
 	v.ForEach(func(key, _ gjson.Result) bool {

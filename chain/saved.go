@@ -12,9 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Saved returns the function that a saved chain is: its params are the input schema, values of its input are defaults. o are the options
-// of the engine that will run it. Its Functions are not used, so that the chain is valid or not whatever sources are available. The
-// faults have their lines and columns in text.
+// Saved returns a saved chain as a function: its params are the input schema, and the values of its input are defaults. If there are
+// faults, the function is nil. o has the options of the engine that will run the chain. Their Functions are not used, so whether the chain
+// is valid does not depend on the sources that are available now. The faults in the chain have their lines and columns in text.
 func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Error) {
 	options := *o
 	options.Functions, options.Journal, options.Observer, options.Planned, options.Rung = &steps.Registry{}, nil, nil, nil, nil
@@ -48,7 +48,7 @@ func callSaved(context.Context, []byte) ([]byte, error) {
 	return nil, fault.New(fault.NotSupported, "a saved chain is called by steps of chains, and as a tool")
 }
 
-// savedRequest decodes a saved chain.
+// savedRequest decodes a saved chain. The request is nil if compact is not an object, which is a fault.
 func (e *Engine) savedRequest(compact []byte) (*request, *faultList) {
 	d := &decoder{maxSteps: e.o.MaxSteps, hoisted: e.o.Hoist, topFields: e.o.topFields, hasJournal: true}
 	root := gjson.ParseBytes(compact)
@@ -135,6 +135,7 @@ func (c *compiler) compileSaved(l *level, s *step, p *plannedStep, entry *steps.
 		inner := &compiler{requestState: c.requestState, request: r, saved: append(slices.Clone(c.saved), spec.Name),
 			usedCommon: map[string]bool{},
 			common:     members(r.Common), onError: cmp.Or(r.OnError, onErrorStop), total: c.total, faults: faults}
+		// What the saved chain adds to the signatures and warnings is dropped again; its steps count.
 		outerFaults, warnings := c.signatureFaults, len(c.warnings)
 		c.signatureFaults = nil
 		p.inline = inner.compileLevel(&level{at: p.at + "/chain", steps: r.Steps,

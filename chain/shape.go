@@ -128,6 +128,7 @@ func (d *decoder) field(f *field, into reflect.Value, v gjson.Result, at string)
 		*p = d.decodeSteps(v, fault.Key(at, f.name))
 	case *string:
 		*p = d.text(f, v, at)
+		// The validator counts characters. There are never more of them than bytes.
 		check = f.maxChars > 0 && len(*p) > f.maxChars
 	case **string:
 		*p = d.optionalText(f, v, at)
@@ -149,7 +150,7 @@ func (d *decoder) field(f *field, into reflect.Value, v gjson.Result, at string)
 		*p = d.texts(v, fault.Key(at, f.name))
 	case **inline:
 		*p = d.decodeInline(v, fault.Key(at, f.name))
-	default:
+	default: // a pointer to a struct
 		inner := reflect.New(f.inner.structType)
 		into.Set(inner)
 		d.object(v, fault.Key(at, f.name), f.inner, inner.Elem(), f.inner.names, nil)

@@ -8,8 +8,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// splitPath formats a path of steps and elements around its innermost element. last has the elements of the last step; -1: it has no
-// forEach.
+// splitPath formats a path in three parts: the steps up to the innermost element, that element, and the steps after it. A path alternates
+// step numbers and elements; the element of a step without forEach is -1. If the innermost element is that of the path's last step, or if
+// there is none, last stands in its place: the elements of the last step, or -1 to -1 if it has no forEach.
 func splitPath(path []int, last interval) (prefix string, elements interval, suffix string) {
 	at := len(path) - 1
 	for at > 0 && path[at] < 0 {

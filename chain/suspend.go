@@ -10,12 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxDoublings bounds the doublings of a backoff: the longest backoffMs doubled that often exceeds any run.
+// maxDoublings bounds the doublings that mayBeSuspended computes, so that they do not overflow: the longest backoffMs doubled that often is
+// more than a century.
 const maxDoublings = 20
 
-// pauses counts the work under way in a run. The run is suspended when it only pauses and its first pause ends late. When it is resumed,
-// what it has done comes from the journal, so it is not suspended after a failure, which a resume would repeat. A nil *pauses counts
-// nothing.
+// pauses counts the work under way in a run. The run is suspended when it only pauses, and even the pause that ends first still takes at
+// least min. When it is resumed, what it has done comes from the journal. It is not suspended after a failure, since a resume would make
+// the failed call again. A nil *pauses counts nothing.
 type pauses struct {
 	min            time.Duration      // the shortest pause that suspends the run: a shorter one is not worth a resume
 	suspend        context.CancelFunc // ends the context of the steps
@@ -106,9 +107,9 @@ func (p *pauses) suspendedUntil() time.Time {
 
 func (r *run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
 
-// pauseAfter pauses until d after the last call of a round or attempt. If an earlier part of the run made that call, some of the pause is
-// over. The journal does not record a round without calls, so the run is not suspended in the pause after it: a resume would begin the
-// pause again.
+// pauseAfter pauses until d after the last call of a round or attempt. If that call was made before the run was resumed, some of the
+// pause is over. The journal does not record a round without calls, so the run is not suspended in the pause after it: a resume would begin
+// the pause again.
 func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
 	switch {
 	case r.rehearsal:

@@ -8,26 +8,27 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// pausableTimer ends a context when the time of a chain, or of a step with an inline chain, is up. It is paused while an approval is
-// being decided.
+// pausableTimer ends a context when the time of a chain, or of a step with an inline chain or an expression, is up. It is paused while an
+// approval is being decided.
 type pausableTimer struct {
 	outer     *pausableTimer // the timer of the chain around this one; nil: this is the outermost
 	mu        sync.Mutex
 	timer     *time.Timer
-	remaining time.Duration
-	since     time.Time
-	holds     int // pending approvals; 0: the timer runs
+	remaining time.Duration // the time that was left at since
+	since     time.Time     // when the timer was last started
+	holds     int           // pending approvals; 0: the timer runs
 }
 
 type timerKey struct{}
 
+// timerOf returns the innermost timer that ends ctx; nil: there is none. A nil timer can be paused, which does nothing.
 func timerOf(ctx context.Context) *pausableTimer {
 	c, _ := ctx.Value(timerKey{}).(*pausableTimer)
 	return c
 }
 
-// withTimeLimit returns a context that ends after limit, with the cause spent. If the request can ask for approval, the time until the
-// decision does not count.
+// withTimeLimit returns a context that ends after limit. If the request can ask for approval, the time until a decision does not count, and
+// the context's cause is then spent; otherwise the cause is context.DeadlineExceeded.
 func (s *requestState) withTimeLimit(ctx context.Context, limit time.Duration, spent *fault.Error) (context.Context, context.CancelFunc) {
 	if s.askApproval == nil || s.record == nil {
 		return context.WithTimeout(ctx, limit)
@@ -82,6 +83,7 @@ func (c *pausableTimer) pause() (resume func()) {
 	}
 }
 
+// adjustHolds adds change to the pending approvals. The first one stops the timer; after the last one it runs for the remaining time.
 func (c *pausableTimer) adjustHolds(change int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

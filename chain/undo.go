@@ -28,7 +28,7 @@ type plannedUndo struct {
 func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 	request, at := s.Undo, p.at+"/undo"
 	switch {
-	case p.fn == nil && s.Fn != "" && p.saved == nil: // it has a fault of its own
+	case p.fn == nil && s.Fn != "" && p.saved == nil: // fn has a fault already
 		return
 	case request != nil && p.fn == nil:
 		c.fault(fault.BadRequest, at, "undo goes with fn: give it to the steps that call functions")
@@ -54,6 +54,7 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 		args = []byte("{}")
 	}
 	env := l.env(at+"/args", p.number)
+	// The undo of a step may refer to what its args may, and to $result. The default of a function may refer only to $result.
 	if env.Item, env.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
 		env = refs.CompileScope{At: at + "/args", Result: true}
 	}
@@ -80,7 +81,8 @@ func undoText(function string, args []byte) []byte {
 	return w.b
 }
 
-// undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none.
+// undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none
+// or if its arguments need the result, which is not known.
 func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw []byte) []byte {
 	u := p.undo
 	if u == nil || raw == nil && u.readsResult {
@@ -135,7 +137,7 @@ func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult
 	return t
 }
 
-// undoSteps returns steps that call the functions that undo, so that a caller can wait for these functions.
+// undoSteps returns a step for each function that undoes one of the calls, so that awaitFunctions can wait for these functions.
 func undoSteps(calls []journal.PastCall) (list []step) {
 	for i := range calls {
 		c := &calls[i]
@@ -149,7 +151,7 @@ func undoSteps(calls []journal.PastCall) (list []step) {
 // endEvent returns the number of the event that ended a call. If only an assumption ended it, endEvent returns the number of its start.
 func endEvent(c *journal.PastCall) int { return cmp.Or(c.Ended, c.N) }
 
-// undoCall undoes one call.
+// undoCall undoes one call; nil: it was undone.
 func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault.Error {
 	if c.Outcome == fault.SentUnknown {
 		return fault.New(fault.ResumeConflict, "it is not known whether %s was done at %s", c.Function, c.StepPath)
@@ -242,7 +244,7 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	return b.answer(ctx)
 }
 
-// addTo adds what was undone to the message of a failure.
+// addTo returns a copy of a failure whose message also says what was undone.
 func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 	extended := f.Under("")
 	switch n := len(t.left); {

@@ -21,7 +21,7 @@ type inlineFrame struct {
 // interval is a range of elements, including both ends.
 type interval struct{ first, last int }
 
-// appendInterval adds an interval that begins at or after the start of the last one.
+// appendInterval adds an interval that begins at or after the start of the last one, and merges the two if there is no gap between them.
 func appendInterval(list []interval, s interval) []interval {
 	if n := len(list); n > 0 && s.first <= list[n-1].last+1 {
 		list[n-1].last = max(list[n-1].last, s.last)
@@ -73,7 +73,8 @@ func (l *writeLog) addConflicting(list ...*journal.PastCall) {
 	}
 }
 
-// logWrite logs the outcome of a call and its retries; "": it was not made, which matters only for a forEach.
+// logWrite logs the outcome of a call and its retries. An outcome of "" means that the call was not made: in a forEach it is logged as
+// not_sent, elsewhere it is not logged.
 func (r *run) logWrite(p *plannedStep, s *stepRun, outcome fault.Outcome) {
 	if outcome == "" {
 		if p.forEach == nil {

@@ -206,7 +206,8 @@ func (o *writeSummary) identityChoices() (choices [][]string) {
 	return choices
 }
 
-// leanForm writes the lean form with the named members of the object.
+// leanForm writes the lean form with the named members of the object. size is the size of the whole result in bytes; token fetches that
+// result, or is "" if it is not stored.
 func (o *writeSummary) leanForm(names []string, size int, token string) []byte {
 	w := &jsonWriter{}
 	w.b = append(w.b, '{')

@@ -24,16 +24,16 @@ type Call struct {
 	run         *Run
 	mac         mac
 	ordinal     int
-	numbered    bool // mac and ordinal of a read are known although the run is not resumed
-	attempts    int
+	numbered    bool  // mac and ordinal of a read are known although the run is not resumed
+	attempts    int   // how many attempts were made
 	timesUndone int   // how often the call has been undone; part of its idempotency key
-	startEvent  int   // the number of the event that it began with
+	startEvent  int   // the number of the Began or Read event of the last attempt; 0: none
 	keyUntil    int64 // when the service forgets the key, counted from the first attempt, in µs since 1970; 0: not sent yet, or never
 	started     time.Time
 	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
 }
 
-// Prepare finds which of the run's equal calls this is.
+// Prepare finds which of the run's equal calls this is (Ordinal, Previous). It must be called before Begin and End.
 func (r *Run) Prepare(c *Call) {
 	c.run = r
 	if c.Effect == "" && r.past == nil {
@@ -134,8 +134,8 @@ func (c *Call) Begin() error {
 	return r.awaitWrite(r.takeSegment(false))
 }
 
-// End records how a call, or an attempt at it, ended. For a write, it returns when that is durable; after an error the outcome stays
-// unknown in the journal.
+// End records how a call, or an attempt at it, ended. For a write, it returns when that is durable. After an error the outcome is unknown
+// in the journal, unless a later attempt to record it succeeds.
 func (c *Call) End(e *Event) error {
 	r, event, now := c.run, *e, time.Now()
 	took := now.Sub(c.started)

@@ -13,10 +13,10 @@ type codec struct {
 	malformed bool     // the input is not valid
 	texts     []string // the shared texts so far, at most maxTexts
 	n         int      // the number of the previous event
-	at        int64
+	at        int64    // the time of the previous event
 }
 
-// maxTexts bounds the texts that are searched for each text.
+// maxTexts bounds codec.texts, which is searched for each shared text.
 const maxTexts = 64
 
 func newCodec(data []byte, reading bool) *codec {
@@ -115,6 +115,7 @@ func (c *codec) uniqueText(v *string) {
 	}
 }
 
+// sharedText is for texts that are likely to be repeated. A new text follows its index.
 func (c *codec) sharedText(v *string) {
 	index := slices.Index(c.texts, *v)
 	if index < 0 {

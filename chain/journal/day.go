@@ -54,7 +54,8 @@ func bucketOf(d time.Duration) int {
 	return int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond)) / math.Log(bucketRatio)))
 }
 
-// Quantile returns the duration that a fraction q (0 to 1) of all durations does not exceed, or 0 if there are none.
+// Quantile returns the duration that a fraction q (0 to 1) of all durations does not exceed, as the middle of its bucket, or 0 if there are
+// none.
 func (t Times) Quantile(q float64) time.Duration {
 	total, highest := int64(0), 0
 	for bucket, n := range t {

@@ -60,13 +60,13 @@ const (
 // Row describes a run without its events.
 type Row struct {
 	ID        string     `json:"id"`
-	Caller    string     `json:"caller"`          // only the caller and admins may see the run
-	Key       string     `json:"key,omitzero"`    // the key with its scope, see CallersKey
-	Parent    string     `json:"parent,omitzero"` // the run that this one is a part of
-	Batch     bool       `json:"batch,omitzero"`  // it has parts and makes no calls, see Journal.BeginBatch
-	Chain     string     `json:"chain,omitzero"`  // the name of the chain
-	Hash      string     `json:"hash,omitzero"`   // the hash of its plan
-	Functions []string   `json:"functions,omitzero"`
+	Caller    string     `json:"caller"`             // only the caller and admins may see the run
+	Key       string     `json:"key,omitzero"`       // the key with its scope, see CallersKey
+	Parent    string     `json:"parent,omitzero"`    // the run that this one is a part of
+	Batch     bool       `json:"batch,omitzero"`     // it has parts and makes no calls, see Journal.BeginBatch
+	Chain     string     `json:"chain,omitzero"`     // the name of the chain
+	Hash      string     `json:"hash,omitzero"`      // the hash of its plan
+	Functions []string   `json:"functions,omitzero"` // the functions that its chain names, at most 100
 	Status    Status     `json:"status"`
 	Code      fault.Code `json:"code,omitzero"`
 
@@ -129,13 +129,13 @@ type Record struct {
 
 // Filter selects rows or days. The zero value selects all.
 type Filter struct {
-	Caller   *string // nil: any
-	Parent   *string // "": runs without a parent; nil: any
-	Status   Status
-	NotOK    bool   // leave out runs with status OK
-	Function string // only runs that called this function; "": any
-	Chain    string
-	Since    time.Time
+	Caller   *string   // nil: any
+	Parent   *string   // "": runs without a parent; nil: any
+	Status   Status    // "": any
+	NotOK    bool      // leave out runs with status OK
+	Function string    // only runs with this function in Row.Functions, and days of it; "": any
+	Chain    string    // only runs and days of the chain with this name; "": any
+	Since    time.Time // only runs that began at this time or later, and days from its day on; zero: no limit
 	Until    time.Time // only runs that began before this time, and days up to its day; zero: no limit
 	Limit    int       // the maximum number of rows; 0: no limit
 }

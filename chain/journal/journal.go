@@ -14,14 +14,15 @@ const (
 	keepDays    = 90 * 24 * time.Hour // how long the sums of a day are kept
 )
 
-// Bounds of the queue of writes without a waiter. Writes beyond them are lost, which affects only statistics and resumes of reads.
+// Bounds and intervals. A write beyond maxQueue or maxQueueBytes is lost, if it has no waiter and is not retryable. This affects only
+// statistics and resumes of reads.
 const (
-	maxQueue      = 4096 // writes
-	maxQueueBytes = 32 << 20
+	maxQueue      = 4096                   // writes in the queue
+	maxQueueBytes = 32 << 20               // bytes of the queued writes without a waiter
 	queueDelay    = 100 * time.Millisecond // how long queued writes wait for more
-	expireEvery   = time.Minute
-	retryEvery    = time.Second
-	maxRetries    = 10_000
+	expireEvery   = time.Minute            // the longest interval at which expired runs are removed
+	retryEvery    = time.Second            // the interval at which failed writes are tried again
+	maxRetries    = 10_000                 // failed writes that retryLater keeps to try again
 )
 
 // Options configures a Journal. The zero value of each field means its default.
@@ -47,7 +48,7 @@ type Journal struct {
 	names  chainNames // the names of chains in the sums of the current day
 
 	wake chan struct{} // has an element if the queue has changed
-	done chan struct{}
+	done chan struct{} // closed when writeLoop has returned
 
 	expireDone chan struct{} // closed when expireLoop has returned
 
@@ -57,8 +58,8 @@ type Journal struct {
 	urgent      bool           // a write of queue has a waiter
 	queuedBytes int            // the size of the queued writes without a waiter
 	closed      bool
-	lastFailure error // the error of the last write; nil: it succeeded
-	failedAt    time.Time
+	lastFailure error     // the error of the last write; nil: it succeeded
+	failedAt    time.Time // when lastFailure was reported
 }
 
 // New returns a journal that owns the driver. It fails if the key is too short.
@@ -121,7 +122,8 @@ var errClosed = errors.New("journal: it is closed")
 // ErrTaken reports that another process has taken over the run, which cannot be written from here any more.
 var ErrTaken = errors.New("journal: another process has taken over this run")
 
-// enqueue adds a write to the next transaction. If the queue is full, a write without a waiter is lost.
+// enqueue adds a write to the next transaction. If the queue is full, a write that has no waiter and is not retryable is lost: enqueue
+// returns errQueueFull.
 func (j *Journal) enqueue(w *queuedWrite) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -298,7 +300,8 @@ func (j *Journal) Check(ctx context.Context) error {
 	return j.driver.Check(ctx)
 }
 
-// retryLater keeps a write that failed, to carry it out as soon as possible: the end of a call, or the release of a lease.
+// retryLater keeps a write that failed, to carry it out as soon as possible: the end of a call, or the release of a lease. If maxRetries
+// writes are kept already, the write is lost.
 func (j *Journal) retryLater(w *queuedWrite) {
 	retry := &queuedWrite{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
 	j.mu.Lock()

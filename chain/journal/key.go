@@ -111,8 +111,8 @@ func (k *keys) openText(sealed []byte, at []byte) ([]byte, error) {
 // IDPrefix begins the id of each run.
 const IDPrefix = "run_"
 
-// newID returns an id that cannot be guessed, in lower case: 20 bits of the time in seconds and 108 random bits. Runs of about the same
-// time are neighbors in an index by id, so that a transaction writes few pages of it.
+// newID returns an id that cannot be guessed, in lower case: the lowest 20 bits of the time in seconds, which repeat after 12 days, and 108
+// random bits. Runs of about the same time are neighbors in an index by id, so that a transaction writes few pages of it.
 func newID(now time.Time) string {
 	var id [16]byte
 	_, _ = rand.Read(id[:])

@@ -6,7 +6,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// match records that the chain has a call at a path. r.mu is held.
+// match records that the chain has a call at a path. If the call writes, match adds it to writesByChain for each inline chain around it:
+// the beginnings of its path that end with a dot. r.mu is held. c may be nil.
 func (r *Run) match(c *PastCall, stepPath string) {
 	if c == nil || r.isMatched(c) {
 		return
@@ -31,8 +32,8 @@ func (r *Run) isMatched(c *PastCall) bool {
 	return ok
 }
 
-// Writes returns the calls that write, in their current state: those of the inline chain whose paths begin with begins, or all for "",
-// whether the chain still contains them or not.
+// Writes returns the calls that write, in their current state. If begins is "", it returns all of them, whether the chain still contains
+// them or not. Otherwise begins is the path of an inline chain with a dot, such as "3[7].", and it returns the calls in that chain.
 func (r *Run) Writes(begins string) []PastCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()

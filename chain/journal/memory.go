@@ -51,6 +51,7 @@ func (m *Memory) Write(_ context.Context, list []Write) (refused []bool, err err
 	return refused, nil
 }
 
+// write carries out one write; false: it is refused.
 func (m *Memory) write(w *Write) bool {
 	r := m.runs[w.ID]
 	switch {

@@ -22,7 +22,7 @@ type Past struct {
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
 
-	calls        map[mac][]*PastCall // the calls with each MAC, by ordinal
+	calls        map[mac][]*PastCall // the calls with each MAC, by ordinal; nil: that call is not recorded
 	writes       []*PastCall         // the calls that write, in the order of their first starts
 	approved     map[string]bool     // names of approvals that were not used yet
 	byEvent      map[int]*PastCall   // the calls by the number of the event that they began or ended with
@@ -93,7 +93,7 @@ func (j *Journal) Release(p *Past) {
 	}
 }
 
-// Find returns the id of the run of a caller with a key in a scope, unless it has expired.
+// Find returns the id of the run of a caller with a key in a scope. It fails with ErrNotFound if there is none, or if it has expired.
 func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id string, err error) {
 	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope), "")
 	if err != nil {
@@ -145,7 +145,7 @@ func (j *Journal) pastOf(rec *Record) (*Past, error) {
 	return p, nil
 }
 
-// apply updates p by an event.
+// apply updates p by an event, and returns the call that the event is about; nil: it is about none, or about one that p does not have.
 func (p *Past) apply(e *Event) (c *PastCall) {
 	known := p.byEvent
 	p.highestEvent = max(p.highestEvent, e.N)
@@ -297,7 +297,7 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// wroteAfter reports whether a call of this run was applied after c had ended.
+// wroteAfter reports whether a call that writes, and that began after the event of c, was applied.
 func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
@@ -310,7 +310,7 @@ func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
 }
 
-// FindID returns the id of the newest run whose id begins with begins.
+// FindID returns the id of the newest run whose id has the prefix begins. It fails with ErrNotFound if there is none.
 func (j *Journal) FindID(ctx context.Context, begins string) (id string, err error) {
 	return j.driver.Find(ctx, "", "", begins)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxPending bounds, in bytes, the results that a run holds until they are written. Beyond it, a run that may write writes them, and a run
-// that only reads drops further results, which a resume reads again.
+// maxPending bounds, in bytes, the results that a run holds until they are written. Beyond it, a run that may call functions
+// that write (Start.Writes) puts them into the journal, and any other run drops further results, which a resume reads again.
 const maxPending = 1 << 20
 
 // maxStored bounds, in bytes, the stored results of a run's reads.
@@ -57,20 +57,20 @@ type Run struct {
 
 	mu            sync.Mutex
 	row           Row
-	functions     map[string]*Day // calls by function, for the sums
-	events        []Event         // the events that are not written yet
-	nextEvent     int             // the next event's number
-	pendingBytes  int             // the size of the results and arguments in events
-	storedBytes   int             // the size of the results of all reads, and of the arguments that are stored with them
-	ordinals      map[mac]int
+	functions     map[string]*Day        // calls by function, for the sums
+	events        []Event                // the events that are not written yet
+	nextEvent     int                    // the next event's number
+	pendingBytes  int                    // the size of the results and arguments in events
+	storedBytes   int                    // the size of the results of all reads, and of the arguments that are stored with them
+	ordinals      map[mac]int            // by MAC: the ordinal of the next call
 	matchedAt     map[*PastCall]string   // calls that the chain contains, with their paths in it
 	writesByChain map[string][]*PastCall // writes of each inline chain, by the beginning of their paths
 	accounted     int                    // how many leading writes of past are accounted for: AllMatched need not check them again
 	hasRow        bool                   // the run has been written
-	endWritten    bool
-	droppedResult bool  // the result of a read was not stored
-	wasSuspended  bool  // it was suspended before it was resumed
-	failure       error // why nothing more can be written
+	endWritten    bool                   // EndUnfinished has written the end
+	droppedResult bool                   // the result of a read was not stored
+	wasSuspended  bool                   // it was suspended before it was resumed
+	failure       error                  // why nothing more can be written; nil: it can
 }
 
 type mac [macSize]byte
@@ -163,7 +163,8 @@ func (r *Run) appendEvent(e Event) int {
 	return e.N
 }
 
-// Resume continues a run that Acquire returned. The Run owns past from then on. s is nil if its calls are only undone.
+// Resume continues a run that Acquire returned. The Run owns past from then on. s is nil if the chain is not run again, but the run's calls
+// are undone, approved or denied, or its status is set. A run that Read returned has no lease: it may only be rehearsed (Run.Rehearse).
 func (j *Journal) Resume(past *Past, s *Start) *Run {
 	row := past.Row
 	if s == nil {
@@ -317,8 +318,9 @@ func (r *Run) EndUnfinished(status Status, code fault.Code) error {
 }
 
 // Answered records what the run's answer cost. A run that EndUnfinished has not ended ends with status OK. Results, which only a resume
-// would need, are then dropped, unless the caller may ask for the answer again (Start.Key) or Options.Values is set. No other method may be
-// called afterwards.
+// would need, are then dropped, unless the caller may ask for the answer again (Start.Key) or Options.Values is set. If a
+// write has failed before, nothing is recorded and the run does not end, but its lease is released. No other method may be called
+// afterwards.
 func (r *Run) Answered(tokens, stored int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

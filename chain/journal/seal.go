@@ -32,6 +32,7 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	return s
 }
 
+// appendSecret appends a text with its event's number and its field. A nil text is left out.
 func appendSecret(dst []byte, n int, f field, text []byte) []byte {
 	if text == nil {
 		return dst
@@ -64,6 +65,7 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 
 var errMalformed = fmt.Errorf("%w: a segment is malformed", ErrUnreadable)
 
+// fillSecrets sets the fields of events to the texts that appendSecret has written to plain.
 func fillSecrets(events []Event, plain []byte) error {
 	for len(plain) > 0 && len(events) > 0 {
 		n, size := binary.Uvarint(plain)

@@ -140,7 +140,7 @@ func (d *Driver) fail(db *database, err error) error {
 	failure := &fault.Error{Code: fault.Unavailable, Message: message, Err: err}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v == retryNow && db != nil || d.db != db {
+	if v == retryNow && db != nil || d.db != db { // it can be used at once, or another caller has replaced it already
 		return failure
 	}
 	d.failure, d.failedAt = failure, time.Now()

@@ -57,6 +57,7 @@ func (db *database) countParts(ctx context.Context, list string) (counts map[str
 			parts = journal.Parts{}
 			counts[r.Parent] = parts
 		}
+		// The row with status ok counts all parts of a run; those with another status are subtracted again.
 		if parts[r.Status] += numbers[i]; r.Status != journal.OK {
 			parts[journal.OK] -= numbers[i]
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // OpenPostgres returns a driver for a PostgreSQL database. The tables are created at first use, in the first schema of the search path.
-// dsn is a URL or keyword list of libpq. It fails if dsn cannot be parsed; no error contains the password.
+// dsn is a URL or keyword list of libpq. OpenPostgres fails if dsn is "" or cannot be parsed. No error contains the password.
 func OpenPostgres(dsn string, o *Options) (*Driver, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil || dsn == "" {
@@ -132,8 +132,8 @@ func postgresAlive(ctx context.Context, from queries, holder string) (bool, erro
 // postgresTransaction sends as much as possible in one round trip.
 type postgresTransaction struct {
 	conn  *sql.Conn
-	begun bool
-	ended bool
+	begun bool // BEGIN was sent
+	ended bool // the transaction was committed
 }
 
 func (t *postgresTransaction) do(f func(*pgx.Conn) error) error {

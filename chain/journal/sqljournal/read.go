@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// listTimeoutFactor is how many times the timeout of a write a list may take.
+// listTimeoutFactor is how many times longer a list may take than a write.
 const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
@@ -131,6 +131,7 @@ func (d *Driver) Find(ctx context.Context, caller, key, prefix string) (id strin
 		w.and("run_key = ", validText(key))
 	} else if prefix = validText(prefix); prefix != "" {
 		w.and("id >= ", prefix)
+		// The bound is the prefix with its last character replaced by the next one: it follows all texts with this prefix.
 		w.and("id < ", prefix[:len(prefix)-1]+string(rune(prefix[len(prefix)-1]+1)))
 	}
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
@@ -150,7 +151,7 @@ type condition struct {
 	args  []any
 }
 
-// and adds a term. A term with an argument ends with it.
+// and adds a term. An argument is appended to its text as a placeholder.
 func (w *condition) and(term string, arg ...any) {
 	for _, a := range arg {
 		w.args = append(w.args, a)

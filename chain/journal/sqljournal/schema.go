@@ -55,7 +55,7 @@ var (
 	inPostgres = &dialect{
 		replacer: strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
 		exists:   `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
-		lock:     `SELECT pg_advisory_xact_lock(1869505905)`,
+		lock:     `SELECT pg_advisory_xact_lock(1869505905)`, // an arbitrary number, the same in all processes
 	}
 	inSQLite = &dialect{
 		replacer: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",

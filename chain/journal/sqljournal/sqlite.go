@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// OpenSQLite returns a driver for a SQLite file. The file and its folder are created at first use, for this user only. It fails if path
-// is "". Any number of drivers and processes on one machine may share the file; it cannot be on a network file system.
+// OpenSQLite returns a driver for a SQLite file. It fails if path is "". The file and its folder are created at first use, for this user
+// only. Any number of drivers and processes on one machine may share the file; it cannot be on a network file system.
 func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if path == "" {
 		return nil, fault.New(fault.BadRequest, "The journal needs the path of a file.")
@@ -35,7 +35,7 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 
 type sqliteEngine struct {
 	path     string
-	isRemote func(folder string) bool
+	isRemote func(folder string) bool // onNetwork, except in tests
 
 	mu       sync.Mutex
 	fileLock *flock.Flock // the lock on this driver's lock file; nil: not locked yet
@@ -141,7 +141,7 @@ func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
 	return db.migrate(ctx, db.write)
 }
 
-// cleanUp shrinks the file if more than half of it is free, and removes lock files of dead holders.
+// cleanUp returns database.cleanUp. It shrinks the file if more than half of it is free, and removes lock files of dead holders.
 func (e *sqliteEngine) cleanUp(db *database) func(context.Context) error {
 	return func(ctx context.Context) error {
 		e.removeDeadHolders()

@@ -196,6 +196,7 @@ func (b *batch) addFunctions(w *journal.Write, id *rowIdentity) {
 	}
 }
 
+// Parts of statements. forgetFunctions lacks the condition for onecall_runs r, and the closing parenthesis.
 const (
 	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN
 	(SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `

@@ -14,7 +14,8 @@ import (
 
 // Store is the database of a driver under test.
 type Store struct {
-	// Open opens the database again, as another process would. The suite closes the driver.
+	// Open opens the database again, as another process would. It must see to it that the driver is closed at the end of the test; a test
+	// may close it earlier.
 	Open func(t *testing.T) journal.Driver
 	// Shared: other drivers see what one driver has written, even after it was closed.
 	Shared bool

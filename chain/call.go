@@ -274,7 +274,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	if !p.repeatable {
 		r.madeUnrepeatable.Store(true)
 	}
-	if refused != nil {
+	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
 	callCtx, cancel := ctx, context.CancelFunc(func() {})

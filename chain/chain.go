@@ -54,7 +54,7 @@ func panicFault(panicked any, what string) *fault.Error {
 // serve carries out a request: a chain, or the arguments of a single call.
 func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	defer func() {
-		if !s.detached {
+		if !s.detached { // else complete does this when the run has ended
 			s.releaseAll()
 		}
 	}()

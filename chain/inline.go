@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// runInline runs an inline chain. Its result is that of its return or of its last step.
+// runInline runs an inline chain. The result is the value of its return, or without one the result of its last step.
 func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.saved != nil {
 		sent, refused := p.saved.Accept(ctx, args)
@@ -19,7 +19,7 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 		args = sent
 	}
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
-	var frame *inlineFrame
+	var frame *inlineFrame // needed only for the paths of calls that write or are recorded
 	if p.effect != steps.Read || r.record != nil {
 		frame = &inlineFrame{outer: s.frame, step: p.number, index: s.index}
 	}

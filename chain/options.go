@@ -17,7 +17,7 @@ const (
 	DefaultMaxSteps        = 1000
 	defaultMaxCalls        = 200_000
 	defaultMaxDuration     = 5 * time.Minute
-	noMaxDuration          = 365 * 24 * time.Hour
+	noMaxDuration          = 365 * 24 * time.Hour // takes the place of -1, no limit
 	defaultMaxConcurrency  = 16
 	defaultMaxElements     = 100_000
 	defaultMaxResultBytes  = 64 << 20

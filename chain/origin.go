@@ -119,7 +119,7 @@ func (c *compiler) valueOf(l *level, p *plannedStep, u *refs.Use) (v value, f *f
 	path, flat := elementsOf(buf[:0], u.Path)
 	v.origin = from.at(path)
 	if v.types, f = v.origin.types(); f != nil {
-		f = f.Under("")
+		f = f.Under("") // a copy
 		f.Code, f.At = fault.BadReference, u.At
 		if remedy := u.Remedy(f.Available); remedy != "" {
 			f.Message += ". " + remedy

@@ -27,7 +27,7 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
 		Shown: shownArguments(record, entry, sent)}
 	if key := spec.Idempotency; key != nil {
-		call.KeyFor = cmp.Or(key.TTL, -1)
+		call.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 	}
 	record.Prepare(call)
 	if err := call.Begin(); err != nil {

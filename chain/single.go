@@ -72,7 +72,7 @@ func (s *requestState) decodeCall() (*request, *faultList) {
 		return &request{fetch: d.decodeFetch(holder, c.At+at)}, &d.faults
 	}
 	r.Steps[0].Args = args
-	r.stepsRaw = c.Function + string(args)
+	r.stepsRaw = c.Function + string(args) // for the hash of the plan
 	r.text = c.text(args)
 	return r, &faults
 }
@@ -150,7 +150,7 @@ func (s *requestState) relocate(f *fault.Error) *fault.Error {
 	if s.single == nil {
 		return f
 	}
-	relocated := f.Under("")
+	relocated := f.Under("")                // a copy
 	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
 	if inArgs, ok := strings.CutPrefix(f.At, argsOfCall); ok {
 		relocated.At = s.single.At + inArgs

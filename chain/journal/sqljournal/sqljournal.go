@@ -17,7 +17,8 @@ import (
 
 // Options configures a Driver; nil means the defaults.
 type Options struct {
-	// Timeout bounds a write or the search for a run; 0: 10 s. Lists may take three times as long.
+	// Timeout bounds a write or the search for a run; 0: 10 s. A negative one is refused with bad_request. Lists may take three times as
+	// long.
 	Timeout time.Duration
 }
 

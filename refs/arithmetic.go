@@ -18,7 +18,7 @@ const exactFloat = 1 << 53
 // floating point would round, is an error.
 var operators = map[string]string{"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "^": "power"}
 
-// integers computes with two integers; nil leaves them to floating point.
+// integers computes with two integers. If it returns (nil, nil), expr-lang computes in floating point instead.
 type integers func(a, b int) (any, error)
 
 // arithmetic returns an operator that is exact on integers and is expr-lang's on all other values.
@@ -93,7 +93,7 @@ func multiplyIntegers(a, b int) (any, error) {
 	return a * b, nil
 }
 
-// divideIntegers divides integers that floating point would round, if there is no remainder.
+// divideIntegers divides integers beyond exactFloat if there is no remainder. It leaves all others to floating point.
 func divideIntegers(a, b int) (any, error) {
 	switch {
 	case magnitude(a) <= exactFloat && magnitude(b) <= exactFloat || b == 0 || a%b != 0:
@@ -104,6 +104,7 @@ func divideIntegers(a, b int) (any, error) {
 	return a / b, nil
 }
 
+// powerOfIntegers leaves negative exponents to floating point.
 func powerOfIntegers(a, b int) (any, error) {
 	switch {
 	case b < 0:
@@ -163,7 +164,7 @@ func sum(e *evaluation, args []any) (any, error) {
 	return terms[0], nil
 }
 
-// rounding returns a function of expr-lang that converts integers to floating point.
+// rounding returns a function of expr-lang that converts integers to floating point, but refuses those that this would round.
 func rounding(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		if err := precise(args...); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// bigInteger is an integer of more than 64 bits, by its JSON text. expr-lang does not know the type: an operation without
-// code for it here fails.
+// bigInteger is an integer of more than 64 bits, by its JSON text. expr-lang does not know the type, so every operation for which this
+// package has no code fails.
 type bigInteger struct{ text string }
 
 // compare orders two numbers that expr-lang would round or does not know: a bigInteger and a number, or an integer beyond
@@ -54,6 +54,7 @@ func compareInteger(x string, number any) (order int, ok bool) {
 		case math.IsInf(n, 0):
 			return cmp.Compare(0, n), true
 		}
+		// Rounding n cannot change the order: if n has a fraction, it is below exactFloat, and x is beyond it.
 		return compareDigits(x, strconv.FormatFloat(n, 'f', 0, 64)), true
 	}
 	return 0, false

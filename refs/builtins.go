@@ -20,7 +20,7 @@ func length(e *evaluation, args []any) (any, error) {
 	return call("len", args)
 }
 
-// contains implements the search for a text in a text.
+// contains implements the operator contains for two texts; it is false if either is null.
 func contains(e *evaluation, args []any) (any, error) {
 	if runtime.IsNil(args[0]) || runtime.IsNil(args[1]) {
 		return false, nil
@@ -32,6 +32,7 @@ func contains(e *evaluation, args []any) (any, error) {
 	return strings.Contains(s, piece), nil
 }
 
+// splitter returns split or splitAfter.
 func splitter(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		s, separator := args[0].(string), args[1].(string)

@@ -21,8 +21,8 @@ type CompileScope struct {
 	// Input reports whether $input has a key: a reference to another key is a fault. nil: not checked.
 	Input func(key string) bool
 
-	// Expression is the JSON Pointer of a string that is an expression over other names. References in it are plain text, which the
-	// function refuses.
+	// Expression is the full JSON Pointer of an argument that is itself an expression, over the names that the function gives it. What
+	// looks like a reference in it is no fault here: the function refuses it.
 	Expression string
 
 	// State and Secret admit $state and $secret; otherwise such a reference is a fault (not_supported).
@@ -61,7 +61,7 @@ func (s *CompileScope) bind(r Reference) (*boundReference, *fault.Error) {
 	return &boundReference{Reference: r, number: number, walker: newWalker(r.segments)}, nil
 }
 
-// resolve returns the root of r, and the number of a step.
+// resolve returns the root of r, never rootPrev, and the number of the step, for RootStep.
 func (s *CompileScope) resolve(r Reference) (Root, int, *fault.Error) {
 	switch r.root {
 	case RootStep:

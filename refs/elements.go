@@ -13,13 +13,13 @@ type elementRead struct {
 	lenient  bool      // ?? provides a default
 }
 
-// elementReads collects what predicates read of their elements. It visits the nodes of a tree children first.
+// elementReads collects what predicates read of their elements. It visits each node of a tree after its children.
 type elementReads struct {
 	lookups map[ast.Node]*lookup // the calls that replace lookups
 	done    []elementRead
 
 	open      []elementRead         // the reads of incomplete predicates; their segments start at the element
-	valueRead map[ast.Node]int      // index of the open read whose value a node is
+	valueRead map[ast.Node]int      // for a node that is an element, or a path into one: the index of its read in open
 	passes    map[ast.Node]ast.Node // the node whose value or elements a node passes on
 	openAfter map[ast.Node]int      // the length of open after a node was visited; 0 if it was not
 }
@@ -29,7 +29,7 @@ func newElementReads() elementReads {
 		openAfter: map[ast.Node]int{}}
 }
 
-// before handles a node whose children are complete.
+// before handles a node whose children are complete, before the guard may replace it.
 func (r *elementReads) before(node ast.Node) {
 	switch n := node.(type) {
 	case *ast.PointerNode:
@@ -58,7 +58,7 @@ func (r *elementReads) before(node ast.Node) {
 	}
 }
 
-// after handles a node that is complete.
+// after handles the same node, or the one that the guard replaced it with.
 func (r *elementReads) after(node ast.Node) {
 	if len(r.open) > 0 {
 		r.openAfter[node] = len(r.open)
@@ -94,7 +94,7 @@ func (r *elementReads) predicate(n *ast.BuiltinNode) {
 	reads := slices.Clone(r.open[from:to])
 	r.open = slices.Delete(r.open, from, to)
 	for _, read := range reads {
-		if len(read.segments) == 0 {
+		if len(read.segments) == 0 { // it reads whole elements, which the use of the list itself covers
 			continue
 		}
 		base := elementRead{lookup: r.lookups[list]}

@@ -79,8 +79,8 @@ func (d *decoder) value(depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if _, ok := object[key]; !ok {
-				if len(object) >= 8 {
+			if _, ok := object[key]; !ok { // the first of duplicate keys wins
+				if len(object) >= 8 { // objectBytes has room for eight
 					d.uncharged += memberBytes
 				}
 				object[key] = member
@@ -125,7 +125,7 @@ func (d *decoder) string() string {
 	d.pos = rawjson.StringEnd(d.raw, start)
 	raw := d.raw[start:d.pos]
 	if strings.IndexByte(raw, '\\') >= 0 {
-		d.uncharged += 3 * len(raw)
+		d.uncharged += 3 * len(raw) // a text without escapes is a slice of raw, and costs nothing
 	}
 	return rawjson.Unquote(raw)
 }
@@ -255,6 +255,7 @@ func (e *evaluation) appendMap(dst []byte, v reflect.Value, depth int) ([]byte, 
 	return append(dst, '}'), nil
 }
 
+// keyName returns a key of an object as text; "null" for nil.
 func keyName(key any) (string, error) {
 	switch k := key.(type) {
 	case string:

@@ -21,19 +21,19 @@ const (
 	maxIterations = 1_000_000
 	maxMemory     = 128 << 20 // bytes in memory, of new values and of results read
 	maxOutput     = 64 << 20  // bytes of JSON that an evaluation returns
-	freeMemory    = 1 << 20   // bytes that are not charged to the context
+	freeMemory    = 1 << 20   // bytes that an evaluation may use beyond those that it has reserved in the context's memory
 	maxWork       = 200 << 20 // bytes and elements that functions read
 	memoryBudget  = 1_000_000 // expr-lang's own limit: elements of new collections
 	maxWall       = 10 * time.Second
 	maxWallAlone  = time.Second // the time limit if the context has no deadline
 	maxDepth      = 10_000      // levels of nested values
 
-	// From these numbers on an evaluation is heavy and needs a slot.
+	// An evaluation that reaches one of these numbers is heavy, and needs a slot to go on.
 	heavyIterations = 1 << 13
 	heavyWork       = 256 << 10 // bytes and elements
 )
 
-// errTooManyElements has the text of expr-lang's own error.
+// errTooManyElements has the text of expr-lang's own error, so that plainMessage recognizes both.
 var errTooManyElements = errors.New("memory budget exceeded")
 
 // evaluation is one run of an expression: what it has read, and how much it has used.
@@ -50,7 +50,7 @@ type evaluation struct {
 	weights map[identity]int    // the weights of values that were weighed
 	uniform bool                // appendValue writes equal values as equal text
 
-	iterations, memory, work, checkedWork int
+	iterations, memory, work, checkedWork int // what was used so far; checkedWork is work when chargeWork last acquired a slot
 	reserved                              int // bytes held of the context's memory
 
 	uncheckedBytes int // bytes read by lookups since the deadline was checked
@@ -105,7 +105,7 @@ func (e *evaluation) run() (any, error) {
 	return machine.Run(e.expression.code, map[string]any{evaluationName: handle{e}})
 }
 
-// countIteration counts an iteration.
+// countIteration counts and charges an iteration of a predicate. It fails past maxIterations, or if the time is over.
 func (e *evaluation) countIteration() error {
 	e.iterations++
 	if err := e.charge(elementBytes); err != nil {
@@ -267,6 +267,7 @@ func (e *evaluation) root(l *lookup) (string, error) {
 	return "", e.scope.noResult(s.number)
 }
 
+// status returns the status of a lookup's step; "" before it has ended.
 func (e *evaluation) status(l *lookup) any {
 	if n := e.expression.sources[l.index].number; n < len(e.scope.Steps) {
 		return e.scope.Steps[n].Status

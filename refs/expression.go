@@ -60,7 +60,8 @@ func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Err
 	return x, nil
 }
 
-// resolveName resolves a name of an expression. within: the name may be in a predicate.
+// resolveName resolves a name of an expression. within: the name may be in a predicate, so the message for an unknown name also says
+// how to read a list's element.
 func (s *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
 		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), s.memberRemedy(l.name, within))
@@ -252,7 +253,7 @@ func EvalFree(ctx context.Context, source string, variables []byte) ([]byte, err
 }
 
 // CheckFree compiles an expression for EvalFree without running it: bad_expression if it does not compile or has a name
-// that is not in names. nil names are unknown and not checked.
+// that is not in names. If names is nil, the variables are not known, and only references and status are refused.
 func CheckFree(source string, names []string) *fault.Error {
 	program, failure := compileProgram(source)
 	if failure != nil {

@@ -39,6 +39,7 @@ type function func(e *evaluation, args []any) (any, error)
 // members, which every object takes. They include what is lost while values grow.
 const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
+// guarded maps the names of expr-lang's functions to what runs in their place.
 var guarded = map[string]function{
 	"now":         now,
 	"len":         length,
@@ -81,7 +82,7 @@ var guarded = map[string]function{
 	"fromJSON":    fromJSON,
 }
 
-// guardFunctions are the functions that the guard inserts calls of, as expr-lang needs them.
+// guardFunctions are the functions that the guard puts calls of into the tree, in expr-lang's form. Their names begin with a blank.
 var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
@@ -102,6 +103,8 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		"matches":  matches,
 		"made":     func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
 		"contains": contains,
+		// The next three return their argument and only charge: group for the result of groupBy, keep for what a method may keep, scan
+		// for sorting or counting.
 		"group": func(e *evaluation, a []any) (any, error) {
 			return a[0], e.chargeValue(size(a[0]) * (containerBytes + memberBytes))
 		},

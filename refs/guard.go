@@ -32,7 +32,7 @@ func (s *survey) Visit(node *ast.Node) {
 	}
 }
 
-// collector lists the lookups that remain in a tree.
+// collector lists the lookups that remain in a tree, and numbers them.
 type collector struct{ lookups []*lookup }
 
 func (c *collector) Visit(node *ast.Node) {
@@ -100,7 +100,7 @@ func guardCall(name string, arguments ...ast.Node) *ast.CallNode {
 	}
 }
 
-// chargeLiteral charges for an array or object literal.
+// chargeLiteral replaces an array or object literal by a call that charges for it.
 func (g *guard) chargeLiteral(node *ast.Node) {
 	call := guardCall("made", *node)
 	call.SetLocation((*node).Location())
@@ -130,7 +130,7 @@ func (g *guard) failWith(at ast.Node, f *fault.Error) {
 
 func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 	switch {
-	case g.callees[n] || n.Value[0] == ' ':
+	case g.callees[n] || n.Value[0] == ' ': // a function, or a name of the guard's own
 	case n.Value == "null":
 		ast.Patch(node, &ast.NilNode{})
 	case n.Value == "$env":
@@ -144,7 +144,7 @@ func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 	}
 }
 
-// member extends a lookup by a fixed member.
+// member extends a lookup by a member whose key or index is fixed, and leaves other members to expr-lang.
 func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
 	l := g.lookups[n.Node]
 	if l == nil || l.status || len(l.segments) == maxSegments {
@@ -191,7 +191,7 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 		return
 	}
 	switch {
-	case callee.Value[0] == ' ':
+	case callee.Value[0] == ' ': // a call that the guard inserted
 	case callee.Value == "status":
 		g.status(node, n)
 	default:

@@ -8,11 +8,12 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// interpolate compiles a string that is not a whole reference; raw is its JSON.
+// interpolate compiles a string that is not a whole reference; raw is its JSON, text its content. A string in which nothing changes
+// keeps its JSON.
 func (c *templateCompiler) interpolate(raw, text string) {
 	start, placeholders, at := len(c.text), len(c.placeholders), ""
 	changed := false
-	escaped := -1 // position of the dollar of an escaped ${$
+	escaped := -1 // position after the last escaped ${: a dollar there begins no mention
 	c.text = append(c.text, '"')
 	for i := 0; i < len(text); {
 		j := strings.IndexByte(text[i:], '$')
@@ -26,7 +27,7 @@ func (c *templateCompiler) interpolate(raw, text string) {
 		for i < len(text) && text[i] == '$' {
 			i++
 		}
-		n := i - j
+		n := i - j // dollars in a row; before a reference or a mention, each two of them are one dollar of text
 		switch {
 		case opensReference(text[i:]):
 			changed = true
@@ -56,7 +57,7 @@ func (c *templateCompiler) interpolate(raw, text string) {
 				c.fault(c.scope.mentionFault(text, i))
 				return
 			}
-		case j == 0 && n > 1:
+		case j == 0 && n > 1: // the first of several dollars that begin the string is an escape
 			changed = true
 			c.text = append(c.text, text[1:n]...)
 		default:
@@ -112,10 +113,11 @@ func (c *templateCompiler) reference(text string, start int) (b *boundReference,
 	return b, p.pos + 1, nil
 }
 
-// mentionEnd returns the end of a text that looks like a reference without being one, after the dollar before start:
-// `$0.name`, `$item` or `${input.who}` within a text. It returns 0 if there is none: nothing in scope has that name, the
-// name is only the start of a word, or it may well be a price, a regular expression group or a script variable ($5, $0.50,
-// $1, ${HOME}). A number without a segment counts only if numbers is set.
+// mentionEnd looks for a mention: text that looks like a reference but is not one, such as `$0.name`, `$item` or
+// `${input.who}` within a text. Its dollar is right before start. mentionEnd returns the offset of the mention's end, or 0
+// if there is none: nothing in scope has that name, the name is only the start of a word, or it may well be a price, a
+// regular expression group or a script variable ($5, $0.50, $1, ${HOME}). A number without a segment counts only if
+// numbers is set.
 func (s *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	q := referenceParser{text: text, pos: start, plain: true}
 	braced := q.peek() == '{'
@@ -179,7 +181,7 @@ func (s *CompileScope) isInScope(r Reference) bool {
 	return true
 }
 
-// mentionFault returns the fault of a text that mentions a reference after the dollar before start.
+// mentionFault returns the fault of a text with a mention whose dollar is right before start.
 func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 	end := s.mentionEnd(text, start, false)
 	name := clip(strings.TrimPrefix(text[start:end], "{"))
@@ -201,7 +203,8 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 
 func isNotLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// textRemedy says how to write a text that was read as one reference. continues: the text only begins with one.
+// textRemedy says how to write a text that was read as one reference; "" if it was meant as one. continues: the text only begins with a
+// reference.
 func (s *CompileScope) textRemedy(text string, continues bool) string {
 	const escape = " For a text that begins with a dollar, write $$."
 	q := referenceParser{text: text, pos: 1, plain: true}
@@ -212,7 +215,7 @@ func (s *CompileScope) textRemedy(text string, continues bool) string {
 	case continues && s.isInScope(r):
 		return " To insert values into a text, write " + clip(s.withInterpolations(text)) + "." + escape
 	}
-	return "" // it was meant as a reference
+	return ""
 }
 
 // exists reports whether the chain has what r names, even if the text may not use it.

@@ -7,7 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// charge counts bytes of memory.
+// charge counts n bytes of memory. It reserves them in the context's memory if the evaluation uses freeMemory more than it has reserved,
+// and fails past maxMemory. A negative n is the overflow of a size, and fails.
 func (e *evaluation) charge(n int) error {
 	e.memory += n
 	if e.memory <= freeMemory+e.reserved && n >= 0 {
@@ -19,7 +20,7 @@ func (e *evaluation) charge(n int) error {
 	if err := e.acquireSlot(); err != nil { // first: while it waits for a slot it must not hold memory that others may need
 		return err
 	}
-	more := e.memory - e.reserved // plus freeMemory in advance
+	more := e.memory - e.reserved // after this, freeMemory bytes can be used before the next reservation
 	if err := admit.Hold(e.ctx, more); err != nil {
 		return err
 	}
@@ -44,8 +45,8 @@ func (e *evaluation) chargeLiteral(value any) (any, error) {
 	return value, e.charge(n)
 }
 
-// weigh counts what a value contains, once for each occurrence: a value that contains itself many times over is small in
-// memory, but endless to walk.
+// weigh returns the work of walking a value: the bytes of its texts, and 1 for each other value and each container, at most maxWork+1.
+// What occurs several times counts each time: nested lists of the same list are small in memory, but endless to walk.
 func (e *evaluation) weigh(value any) int {
 	switch s := value.(type) {
 	case string:
@@ -87,8 +88,8 @@ func (e *evaluation) weigh(value any) int {
 	return w
 }
 
-// identityOf returns the identity of a map or slice; none for an array or an empty value, which have no address of their
-// own.
+// identityOf returns the identity of a map or slice; the zero identity for anything else and for an empty one, which have no address
+// of their own.
 func identityOf(v reflect.Value) identity {
 	if k := v.Kind(); k != reflect.Map && k != reflect.Slice || v.Len() == 0 {
 		return identity{}

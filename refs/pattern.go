@@ -54,7 +54,7 @@ func CompilePattern(source string) (*Pattern, *fault.Error) {
 	return p, refusal(err)
 }
 
-// CheckPattern reports whether CompilePattern would succeed, at a lower cost.
+// CheckPattern returns the error that CompilePattern would return, at a lower cost; nil if the pattern is accepted.
 func CheckPattern(source string) *fault.Error {
 	if cachedPattern(source) != nil {
 		return nil
@@ -73,10 +73,12 @@ func refusal(err error) *fault.Error {
 	return f
 }
 
+// patternProblem returns the text of an error of a pattern, without Go's prefix.
 func patternProblem(err error) string {
 	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
 }
 
+// cachedPattern returns a pattern from the cache; nil: it is not there.
 func cachedPattern(source string) *Pattern {
 	patterns.Lock()
 	defer patterns.Unlock()

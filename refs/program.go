@@ -30,7 +30,7 @@ const (
 	maxVisits = 10000
 )
 
-// program is a compiled source. The Expression resolves its names.
+// program is a compiled source, in which names are not resolved: each Expression that uses it does this in its own scope.
 type program struct {
 	code     *vm.Program
 	source   string

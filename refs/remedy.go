@@ -69,7 +69,7 @@ func (u *Use) Optional() string {
 	return Reference{root: u.Root, step: u.Step, segments: segments}.String()
 }
 
-// remedy says what to write instead of a segment with a missing key, if part of it looks like a computation or a text.
+// remedy says what to write instead of a segment with a missing key, if part of it looks like a computation or a text; else "".
 func (r Reference) remedy(segment int, available []string) string {
 	s := &r.segments[segment]
 	word, rest, spaced := strings.Cut(s.Key, " ")

@@ -13,7 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// resolve appends the value of b; at is the position for errors.
+// resolve appends the value of b to dst; at is the JSON Pointer that errors have. If the step has no result, the value is b's default
+// (??), or null if s is lenient; without either that is an error.
 func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at string) ([]byte, error) {
 	raw, err := s.root(b.root, b.number)
 	if err == nil {
@@ -40,7 +41,7 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 	w.nullPropagates = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
 	dst, _, absent := w.append(dst, rawjson.View(raw), 0, len(w.segments))
 	switch {
-	case absent != nil && b.fallback != "" && absent.kind <= isNull:
+	case absent != nil && b.fallback != "" && absent.kind <= isNull: // isAbsent or isNull: a default does not cover the other kinds
 		return append(dst[:start], b.fallback...), nil
 	case absent != nil:
 		err := b.missing(rawjson.View(raw), absent)
@@ -54,13 +55,17 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 
 // walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no other feature of
 // gjson's path language is reachable. The first of duplicate keys wins.
+//
+// A string is called exact if it ends where its JSON value ends. Others may continue with more of the document.
 type walker struct {
 	segments []Segment
 	paths    []string // gjson's path of each segment
 	exact    bool     // find the end of every value on the way, for the message of a fault
 	limit    int      // maximum length of the output
 
-	nullPropagates bool // a walk into null gives null, as for an element of a failed step without a result
+	// nullPropagates makes a walk into null give null. It is for the result of a failed step, in which an element that has no result
+	// is null.
+	nullPropagates bool
 }
 
 func newWalker(segments []Segment) walker {
@@ -91,11 +96,11 @@ const (
 type absence struct {
 	segment int
 	kind    walkStatus
-	value   string // the value that the segment was applied to: exact if the walker is
+	value   string // the value that the segment was applied to; exact if walker.exact is set
 }
 
-// append appends the value that segments from (inclusive) to (exclusive) select in doc, which holds exactly one value. short: a ?
-// ended the walk, and null was appended.
+// append appends the value that segments from (inclusive) to (exclusive) select in doc, which is exact. short: the walk ended early with
+// null, which was appended (see walk). If absent is not nil, out may end with an incomplete value.
 func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short bool, absent *absence) {
 	for k := to - 1; k >= from; k-- {
 		if w.segments[k].Kind == Flat {
@@ -149,7 +154,7 @@ func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte
 	return dst, false, absent
 }
 
-// appendEach appends an array with the values that the segments after k select in each element of list.
+// appendEach appends an array with the values that the segments after k select in each element of list, which calls add for each.
 func (w *walker) appendEach(dst []byte, k, to int, list func(add func(string))) ([]byte, *absence) {
 	var absent *absence
 	dst = append(dst, '[')
@@ -177,7 +182,9 @@ func elements(array string, add func(string)) {
 	})
 }
 
-// walk follows the segments up to the first [*] or [**], whose array it returns, or to the last before to. The value is exact.
+// walk follows the segments from (inclusive) to (exclusive). It stops at the first [*] or [**], and returns the array that this applies
+// to and its index i; without one it returns the value reached, and i is to. The value is exact. short: the value is null, because a
+// ? or nullPropagates allows it.
 func (w *walker) walk(doc string, from, to int) (value string, i int, short bool, absent *absence) {
 	for i = from; i < to; i++ {
 		s := &w.segments[i]
@@ -187,6 +194,7 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 		}
 		next, kind := child(doc, s, w.paths[i], w.exact || i+1 == len(w.segments) || w.segments[i+1].needsExact())
 		if kind != present {
+			// A ? also covers the segment before it: see Segment.Optional.
 			isNullResult := s.Optional && kind <= isNull || w.nullPropagates && kind == isNull ||
 				kind == isAbsent && i+1 < len(w.segments) && w.segments[i+1].Optional
 			if isNullResult {
@@ -199,7 +207,8 @@ func (w *walker) walk(doc string, from, to int) (value string, i int, short bool
 	return doc, i, false, nil
 }
 
-// checkArray reports whether [*] or [**] at segment i can be applied to value.
+// checkArray checks that [*] or [**] at segment i can be applied to value: (false, nil) if it is an array. short: it is null, and the
+// segment has a ?. Otherwise absent says what is wrong.
 func (w *walker) checkArray(value string, i int) (short bool, absent *absence) {
 	switch value[0] {
 	case '[':
@@ -218,11 +227,10 @@ func (s *Segment) needsExact() bool {
 	return s.Kind >= Each || s.lossy()
 }
 
-// lossy reports whether gjson may decode the key differently from this package: lone surrogates.
+// lossy reports whether gjson may decode the key differently from this package, for which a lone surrogate is U+FFFD.
 func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
 
-// child applies one segment (not [*] or [**]) to the value at the start of doc. Unless end is set, the result may extend beyond its
-// value.
+// child applies one segment (not [*] or [**]) to the value at the start of doc. Only if end is set is the result certain to be exact.
 func child(doc string, s *Segment, path string, end bool) (string, walkStatus) {
 	switch doc[0] {
 	case '{':
@@ -247,7 +255,7 @@ func child(doc string, s *Segment, path string, end bool) (string, walkStatus) {
 	return "", isScalar
 }
 
-// isIndex reports whether a name is an index: digits without a leading zero, of a length that an array can have.
+// isIndex reports whether a name is an index: at most 18 digits, which always fit 64 bits, without a leading zero.
 func isIndex(name string) bool {
 	if name == "" || len(name) > 18 || name[0] == '0' && len(name) > 1 {
 		return false
@@ -268,7 +276,8 @@ func findWhole(doc, path string) (string, walkStatus) {
 	return "", isAbsent
 }
 
-// Windows of findMember: an early key is found without reading the rest of the document.
+// findMember searches larger and larger prefixes of a document: first firstWindow bytes, then windowGrowth times as many each time. So
+// an early key is found without reading the rest.
 const firstWindow, windowGrowth = 1 << 10, 8
 
 // findMember finds a member. gjson scans a value to its end before it returns it. If the end is not needed, gjson receives larger
@@ -303,7 +312,7 @@ func findLossyMember(doc, want string) (member string, kind walkStatus) {
 	return member, kind
 }
 
-// Bounds of the keys that an error of a missing value lists, and compares with the missing key.
+// maxAvailable bounds the keys that the error of a missing value lists, maxLooked those that it compares with the missing key.
 const maxAvailable, maxLooked = 50, 5000
 
 // missing returns the error of a walk that found nothing, with the existing keys.

@@ -41,7 +41,7 @@ func (s *Scope) maxBytes() int {
 	return defaultMaxBytes
 }
 
-// root returns the value that a reference starts from; nil if a step has no result.
+// root returns the value that a reference starts from; nil if it is a step without a result.
 func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 	switch root {
 	case RootStep:

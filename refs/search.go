@@ -20,10 +20,10 @@ type Search struct {
 	Text    string
 	Heavy   func() error
 
-	estimatedWork int // upper bound of the work of searches that were not counted
-	uncheckedWork int // the work since the last call of Heavy
-	weight        int // the weight of the current search
-	rest          string
+	estimatedWork int    // upper bound of the work of searches that were not counted
+	uncheckedWork int    // the work since the last call of Heavy
+	weight        int    // the weight of the current search
+	rest          string // what ReadRune has yet to read
 	err           error
 }
 
@@ -82,6 +82,8 @@ func (s *Search) from(from int) []int {
 			s.err = refusal(err)
 			return nil
 		}
+		// ^ and \b must see the character before from, so the search begins there. Group 1 of this expression is the match: skip
+		// drops the two indexes of the whole.
 		_, width := utf8.DecodeLastRuneInString(s.Text[:from])
 		base, skip = from-width, 2
 	}

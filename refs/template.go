@@ -17,10 +17,10 @@ const maxNesting = 200
 type Template struct {
 	text         []byte // compact JSON without the placeholders' values
 	placeholders []placeholder
-	value        []byte
+	value        []byte // see Value
 	uses         []Use
 
-	faulty []string
+	faulty []string // see Broken
 }
 
 // placeholder is the position of a reference's value.
@@ -142,7 +142,7 @@ type container struct {
 	object   bool
 	valueDue bool   // in an object: a key was read, and its value comes next
 	key      string // the last key, as written
-	index    int
+	index    int    // number of the current element or member, from 0
 }
 
 func (c *templateCompiler) compile() *fault.Error {
@@ -215,6 +215,7 @@ func (c *templateCompiler) at() string {
 	return at
 }
 
+// whole compiles a string that must be one reference, because it begins with a single dollar.
 func (c *templateCompiler) whole(text string) {
 	p := referenceParser{text: text, pos: 1}
 	r, err := p.reference()
@@ -240,7 +241,7 @@ func (c *templateCompiler) whole(text string) {
 	c.value = append(c.value, "null"...)
 }
 
-// fault records the fault of a string and leaves a placeholder.
+// fault records the fault of a string, and puts null in its place in Value.
 func (c *templateCompiler) fault(e *fault.Error) {
 	e.At = c.at()
 	c.faults = append(c.faults, e)

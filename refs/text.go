@@ -46,7 +46,7 @@ const (
 	clipLength  = 60
 )
 
-// atOffset adds to e the line of text that contains offset, cut to a readable length, for a caret.
+// atOffset adds to e the line of text that contains offset, cut to a readable length, for a caret. It returns e.
 func atOffset(e *fault.Error, text string, offset int) *fault.Error {
 	offset = min(offset, len(text))
 	start := strings.LastIndexAny(text[:offset], "\r\n") + 1

@@ -11,15 +11,15 @@ import (
 // heavyWalk is the number of bytes that references search before resolving counts as heavy.
 const heavyWalk = 1 << 20
 
-// workMeter counts the work of resolving references. From heavyWalk on, resolving needs a slot, and ends with its
-// context.
+// workMeter counts the work of resolving references. After each heavyWalk bytes, resolving needs a slot, and fails if its context has
+// ended.
 type workMeter struct {
 	ctx            context.Context
 	uncheckedBytes int // since ctx was checked
 	slot           admit.Slot
 }
 
-// walk counts a value before it is searched.
+// walk counts a value of n bytes before it is searched.
 func (w *workMeter) walk(n int) *fault.Error {
 	if w.uncheckedBytes += n; w.uncheckedBytes < heavyWalk {
 		return nil

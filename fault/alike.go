@@ -9,7 +9,8 @@ import (
 // maxNames bounds the names that Alike looks at, so that a huge object cannot make an error slow.
 const maxNames = 20_000
 
-// Alike returns the n names that share the most pairs of letters with word, most similar first. It is far faster than Nearest.
+// Alike returns the n names, or all if there are fewer, that share the most pairs of letters with word, most similar first. Unlike
+// Nearest it does not leave out dissimilar names, and it is far faster.
 func Alike(word string, names []string, n int) []string {
 	names = names[:min(len(names), maxNames)]
 	type candidate struct{ position, shared int }
@@ -40,7 +41,7 @@ func pairsOf(name string) (set pairSet) {
 		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
 		}
-		pair := uint(last)*31 + uint(c)
+		pair := uint(last)*31 + uint(c) // modulo 256 it selects one bit of the set
 		if last != 0 {
 			set[pair/64%4] |= 1 << (pair % 64)
 		}

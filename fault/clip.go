@@ -33,10 +33,10 @@ func ClipRunes(text string, n int) string {
 	return text[:cut] + "…"
 }
 
-// maxQuoted is how many characters of a value a message shows: a longer one may be a secret or a document.
+// maxQuoted is how many characters of a longer value a message shows, because the rest may be a secret or a document.
 const maxQuoted = 60
 
-// Quote returns an external text as a JSON string for a message, cut to 61 characters.
+// Quote returns an external text as a JSON string for a message. Of a text of more than 61 characters it shows 60 and an ellipsis.
 func Quote(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -111,7 +111,7 @@ var ErrWaiting = errors.New("it waited for its turn")
 // the key, not of its value.
 var ErrUnknownKey = errors.New("unknown key")
 
-// As returns the coded error in err's chain, if there is one.
+// As returns the first coded error in err's chain; nil and false if there is none.
 func As(err error) (*Error, bool) {
 	var e *Error
 	ok := errors.As(err, &e)
@@ -129,7 +129,8 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Unsent sets the outcome NotSent of a coded error that has none, for a call that was refused before it was sent.
+// Unsent returns a copy of the coded error in err's chain with the outcome NotSent, for a call that was refused before it was sent. If
+// there is no coded error, or it has an outcome, it returns err.
 func Unsent(err error) error {
 	f, coded := As(err)
 	if !coded || f == nil || f.Outcome != "" {

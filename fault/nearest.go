@@ -7,10 +7,11 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// minSimilarity is the similarity (0 to 1) above which a name is suggested. The names state.set and http.get have exactly 0.5.
+// minSimilarity is the similarity (0 to 1) above which a name is suggested. The names state.set and http.get have exactly 0.5, and
+// are not suggested for each other.
 const minSimilarity = 0.5
 
-// maxCompared bounds the names that Nearest compares letter by letter, maxNameLength their length.
+// maxCompared bounds how many names Nearest compares letter by letter. Names and words of more than maxNameLength bytes are not compared.
 const maxCompared, maxNameLength = 100, 200
 
 // Nearest returns the names that are most similar to word, at most n, best first. Letter case and the separators . _ - / count
@@ -73,4 +74,5 @@ func sorted(s string) string {
 
 var separators = strings.NewReplacer(".", "", "_", "", "-", "", "/", "")
 
+// fold returns s in lower case and without separators.
 func fold(s string) string { return separators.Replace(strings.ToLower(s)) }

@@ -64,7 +64,7 @@ func (a *Access) keysVersion() uint64 {
 
 // SetAccess replaces the access configuration. Open streams and running calls end as soon as their caller is known to have lost
 // its rights: at once, or later if another server must be asked. Sessions of such callers end at their next request, and
-// requests that have not started are refused. The former Callers are not used after the requests that are being identified now.
+// requests that have not started are refused. Requests that are being identified now may still use the former Callers, later ones do not.
 func (s *Server) SetAccess(a *Access) {
 	served := *a
 	served.publicURL, served.Anyone.Rights = nil, a.Anyone.Rights.WithDefaultTier()

@@ -88,7 +88,7 @@ func refuseDuplicate(w http.ResponseWriter, id string) {
 // acceptHeader is the Accept header of a conforming client (MCP 2025-11-25, "Sending Messages to the Server").
 const acceptHeader = "application/json, text/event-stream"
 
-// plainCall returns the tool call in a message; nil: only the SDK can handle it.
+// plainCall returns the tool call in a message; nil: only the SDK can handle it. inSession reports whether the client has a session.
 func plainCall(r *http.Request, m *message, inSession bool) *sdk.CallToolRequest {
 	version := r.Header.Get("Mcp-Protocol-Version")
 	if r.Header.Get("Accept") != acceptHeader || r.Header.Get("Last-Event-Id") != "" || protocol.HasSessions(version) != inSession {
@@ -106,7 +106,7 @@ func plainCall(r *http.Request, m *message, inSession bool) *sdk.CallToolRequest
 		case "_meta":
 			into = &meta
 		}
-		if plain = into != nil && !into.Exists(); plain {
+		if plain = into != nil && !into.Exists(); plain { // false for another member, and for one that is there twice
 			*into = value
 		}
 		return plain
@@ -153,7 +153,7 @@ func plainMeta(meta gjson.Result, version string, inSession bool) (fields sdk.Me
 				fields = sdk.Meta{}
 			}
 			fields[key.Str] = value.Value()
-		case !strings.HasPrefix(key.Str, "io.modelcontextprotocol/"):
+		case !strings.HasPrefix(key.Str, "io.modelcontextprotocol/"): // not MCP's: ignored
 		case inSession:
 			ok = false
 		case key.Str == sdk.MetaKeyProtocolVersion:

@@ -49,7 +49,8 @@ func (m *badMessage) answer() []byte {
 func quoted(text string) string { return string(gjson.AppendJSONString(nil, text)) }
 
 // parseEnvelope checks that message is exactly one JSON-RPC 2.0 message, and rejects what other readers could take for a
-// different one: trailing text, duplicate keys, ids beyond the precision of a float64.
+// different one: trailing text, duplicate keys, ids beyond the precision of a float64. It returns what is wrong with the message
+// (nullIDError: drop it), or else nil.
 func parseEnvelope(message []byte) (envelope, *badMessage) {
 	_, deep := rawjson.Outline(message, maxDepth)
 	switch {
@@ -115,13 +116,13 @@ func parseEnvelope(message []byte) (envelope, *badMessage) {
 		m.message = "id must be a string, or an integer of at most 2^53-1"
 	case !isRequest && !hasID:
 		m.message = "a response has the id of its request"
-	default:
+	default: // a response
 		return envelope{id: id.Raw}, nil
 	}
 	return envelope{}, m
 }
 
-// validID reports whether an id survives a round trip through a float64.
+// validID reports whether an id is a string, or an integer that survives a round trip through a float64.
 func validID(id gjson.Result) bool {
 	if id.Type == gjson.String {
 		return true

@@ -27,7 +27,7 @@ const Path = "/mcp"
 //
 // A Server serves one listener: a second call replaces the access of the first.
 //
-// Without tokens all callers have the same rights, so only a loopback listener is served then (denied).
+// Without tokens all callers have the same rights, so it refuses a listener that is not on loopback (denied).
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
 	if host, _, err := net.SplitHostPort(l.Addr().String()); a.Callers == nil && (err != nil || !loopback.Is(host)) {
 		l.Close()

@@ -132,7 +132,7 @@ func (s *Server) permitted(ctx context.Context, from *identity) (ok, checked boo
 	return true, true
 }
 
-// withTokenInfo passes the identity on through the SDK.
+// withTokenInfo passes the identity on through the SDK. Without a token it does nothing: then identityOf finds the identity in the context.
 func (i *identity) withTokenInfo(next http.HandlerFunc) http.Handler {
 	if i.token == "" {
 		return next

@@ -27,7 +27,7 @@ func newLineReader(in io.ReadCloser, out *sharedWriter, maxBytes int) *lineReade
 func (l *lineReader) Read(p []byte) (int, error) {
 	for len(l.line) == 0 {
 		line, bad, err := l.next()
-		if bad != nil && bad != nullIDError {
+		if bad != nil && bad != nullIDError { // a nullIDError is dropped
 			if _, err := l.out.Write(append(bad.answer(), '\n')); err != nil {
 				return 0, err
 			}
@@ -63,7 +63,8 @@ func (l *lineReader) next() (message []byte, bad *badMessage, err error) {
 	}
 }
 
-// skip reads to the end of the line.
+// skip reads the rest of a line that is too long. err is that of the read so far; skip returns that of the read which reached the end of
+// the line.
 func (l *lineReader) skip(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = l.reader.ReadSlice('\n')

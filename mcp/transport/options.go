@@ -24,7 +24,8 @@ type Options struct {
 
 	// Grace is how long running chains may take to end at shutdown; 0: 10 s.
 	Grace time.Duration
-	// MaxRequestBytes bounds one message of a client; 0: chain.DefaultMaxRequestBytes.
+	// MaxRequestBytes bounds one message of a client, beside 64 KiB for what is not a tool's arguments. 0: chain.DefaultMaxRequestBytes,
+	// which mcp.New fills in; ApplyDefaults does not.
 	MaxRequestBytes int64
 	// Replica prefixes the id of every HTTP session, so that a load balancer can route a client to the replica that has its
 	// session. Letters, digits and hyphens only; "": ids are random.
@@ -34,7 +35,7 @@ type Options struct {
 	// CallerCalls bounds the tool calls that one caller runs at a time, or that all run together if callers have no tokens; 0:
 	// 64, or 1,024; -1: unlimited.
 	CallerCalls int
-	// SessionTimeout ends an HTTP session that was idle for so long; 0: 30 minutes; negative: never.
+	// SessionTimeout ends an HTTP session that was idle for this long; 0: 30 minutes; negative: never.
 	SessionTimeout time.Duration
 	// Stateless serves all HTTP clients without sessions, including those of older protocol versions.
 	Stateless bool
@@ -50,7 +51,7 @@ type Limits struct {
 	Calls    int // running tool calls; -1: unlimited
 	Sessions int // open HTTP sessions
 	Requests int // HTTP requests in progress; -1: unlimited
-	Detached int // runs that continue after their requests (Request.Detach): a quarter of Calls; -1: unlimited
+	Detached int // runs that continue after their requests (Request.Detach): a quarter of Calls, at least 1; -1: unlimited
 }
 
 // Limits returns the limits of one caller. Without tokens callers cannot be distinguished, so the limits apply to all of

@@ -59,7 +59,7 @@ func (s *remote) attrs() []any {
 	return attrs
 }
 
-// name distinguishes senders without a token.
+// name tells apart senders whose caller is not known: their address, and the nearest address that was forwarded.
 func (s *remote) name() string {
 	forwarded := s.forwardedFor()
 	return plainAddress(s.address) + " " + forwarded[strings.LastIndexByte(forwarded, ' ')+1:]

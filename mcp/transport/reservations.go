@@ -47,7 +47,8 @@ func (s *Server) reserve(caller *steps.Caller) (*reservation, bool) {
 }
 
 // sessionToEvict reports whether one more HTTP session is possible for the callers that match selects, within limit. If they have reached
-// it, it returns the session that must be evicted first. The caller holds s.mu.
+// the limit, toEvict is the session that must be evicted first; ok is false if none has been idle for abandonedAfter. The caller holds
+// s.mu.
 func (s *Server) sessionToEvict(limit int, match func(caller string) bool) (toEvict *Session, ok bool) {
 	if len(s.sessions)+len(s.reservations) < limit { // all callers together have fewer
 		return nil, true

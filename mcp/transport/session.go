@@ -38,7 +38,8 @@ type Session struct {
 	evicted bool // evicted for another session; guarded by Server.mu
 }
 
-// session returns the session of a client, and creates it for the first message. from is the sender; nil: not over HTTP.
+// session returns the session of a client, and creates it for the first message. from is the sender of this message; nil: it did not come
+// over HTTP.
 func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *identity) *Session {
 	s.mu.Lock()
 	n := s.sessions[ss]
@@ -60,7 +61,7 @@ func (s *Server) session(ss *sdk.ServerSession, caller *steps.Caller, from *iden
 		}
 	}
 	s.mu.Unlock()
-	n.openOnce.Do(func() {
+	n.openOnce.Do(func() { // further messages of the session wait here until it is opened
 		ended := s.handler.SessionOpened(n)
 		s.background.Go(func() {
 			_ = ss.Wait()

@@ -50,10 +50,10 @@ type Server struct {
 
 	mu           sync.Mutex
 	sessions     map[*sdk.ServerSession]*Session
-	ids          map[string]*Session // the sessions with an id, by id
-	open         map[*openRequest]bool
-	reservations map[*reservation]bool
-	reading      admit.Bytes // the bytes of messages that are being read or decoded
+	ids          map[string]*Session   // the sessions with an id, by id
+	open         map[*openRequest]bool // requests that end when their caller's rights change
+	reservations map[*reservation]bool // places for sessions that are about to begin
+	reading      admit.Bytes           // the bytes of messages that are being read or decoded
 
 	calls    *tracker
 	running  callerCounts // running tool calls
@@ -83,7 +83,8 @@ func New(o *Options, h Handler) *Server {
 	return s
 }
 
-// Configure replaces the options. Stateless and SessionTimeout keep the values they had when ServeHTTP was called.
+// Configure replaces the options. Stateless keeps the value that it had when ServeHTTP was called, and open sessions keep their
+// SessionTimeout.
 func (s *Server) Configure(o *Options) {
 	copied := *o // copied alone, so that the struct that embeds it can be freed
 	s.options.Store(&copied)
@@ -121,7 +122,7 @@ func (s *Server) Stats() Stats {
 	return Stats{Sessions: len(s.sessions), Calls: s.calls.running(), Closing: s.calls.isClosing()}
 }
 
-// Sessions returns the open sessions.
+// Sessions returns the open sessions, without those that are still being opened.
 func (s *Server) Sessions() []*Session {
 	var all []*Session
 	for _, n := range s.allSessions() {
@@ -138,7 +139,7 @@ func (s *Server) allSessions() []*Session {
 	return slices.Collect(maps.Values(s.sessions))
 }
 
-// Session returns the session that belongs to the SDK's session; nil: none.
+// Session returns the session that belongs to the SDK's session; nil: there is none, or it is still being opened.
 func (s *Server) Session(ss *sdk.ServerSession) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

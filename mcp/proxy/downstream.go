@@ -55,7 +55,7 @@ type rawParams struct {
 // MarshalJSON returns the raw bytes.
 func (p *rawParams) MarshalJSON() ([]byte, error) { return p.body, nil }
 
-// errReplaced ends the request that was replaced.
+// errReplaced is the error of a carrier request when the client has answered the request sent in its place.
 var errReplaced = errors.New("another request was made")
 
 // Send implements mcp.UpstreamSessions. It replaces carrier messages with the messages of upstreams.
@@ -75,6 +75,7 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	case o == nil:
 		return next(ctx, method, req)
 	}
+	// Without o in its context, so that it is not replaced again.
 	result, err := next(context.WithValue(ctx, upstreamMessageKey{}, (*upstreamMessage)(nil)), o.method,
 		&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
 	if err != nil || result == nil {
@@ -84,7 +85,7 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	return nil, errReplaced
 }
 
-// ask passes an upstream's request to the client.
+// ask passes an upstream's request to the client, with a ping as its carrier.
 func (l *sessions) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	o := &upstreamMessage{method: method, params: l.scrubbed(params)}
 	err := l.server.Ping(context.WithValue(ctx, upstreamMessageKey{}, o), nil)
@@ -122,7 +123,7 @@ func (l *sessions) notify(ctx context.Context, u Upstream, method string, params
 		if l.client.Rights().Functions != "" || !l.client.View().HasAll(u.Name()) {
 			return // the client may not use the changed tool; it is notified if its own view changes
 		}
-		l.markShown(nil, nil)
+		l.markShown(nil, nil) // what the clients know is not current any more
 	}
 	l.deliver(ctx, method, params)
 }
@@ -141,7 +142,7 @@ func (l *sessions) deliver(ctx context.Context, method string, params json.RawMe
 	}
 }
 
-// send sends a notification.
+// send sends a notification, with one about progress as its carrier.
 func send(ctx context.Context, ss *sdk.ServerSession, method string, params json.RawMessage) error {
 	ctx = context.WithValue(ctx, upstreamMessageKey{}, &upstreamMessage{method: method, params: params})
 	return ss.NotifyProgress(ctx, &sdk.ProgressNotificationParams{})

@@ -34,18 +34,19 @@ var listKinds = map[string]*listKind{
 	"prompts/list":             {field: "prompts", key: "name", match: hasPrompts, rename: true},
 }
 
-// routes map the items of a joined list to upstreams. For a list of a single upstream they contain only keys that differ there.
+// routes map the items of a joined list to upstreams. For a list of a single upstream they contain only the keys that differ from the
+// upstream's.
 type routes struct {
 	upstream    map[string]Upstream // the upstreams by the client's key
 	upstreamKey map[string]string   // the upstreams' keys by the client's key, if they differ
-	keys        []string            // the keys in the order of the list; of templates only
+	keys        []string            // the clients' keys in the order of the list; only in the list of resource templates
 }
 
 func newRoutes() *routes {
 	return &routes{upstream: map[string]Upstream{}, upstreamKey: map[string]string{}}
 }
 
-// originalKey returns the upstream's key.
+// originalKey returns the upstream's key for a client's key.
 func (r *routes) originalKey(key string) string {
 	if original, other := r.upstreamKey[key]; other {
 		return original
@@ -68,7 +69,7 @@ const (
 	maxListItems = 100_000
 )
 
-// list answers one page of a list: of the only upstream that has it, else of the joined list.
+// list answers one page of a list: that of the upstream if only one has the list, else of the joined list.
 func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	reqParams, l := params(req), p.sessions
 	l.awaitStart(ctx)
@@ -99,7 +100,7 @@ func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.Meth
 	return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
 }
 
-// localPrompts returns the server's own prompts, which come first.
+// localPrompts returns the prompts of onecall itself, which come first on the first page of prompts/list; else nil.
 func (p *clientRequest) localPrompts(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
 	if asked, ok := req.GetParams().(*sdk.ListPromptsParams); p.method != "prompts/list" || ok && asked != nil && asked.Cursor != "" {
 		return nil, nil
@@ -120,7 +121,7 @@ func (p *clientRequest) localPrompts(ctx context.Context, req sdk.Request, next 
 	return items, nil
 }
 
-// listOne answers a page of the only upstream that has the list, under its own cursors, after items.
+// listOne answers a page of the only upstream that has the list, and passes on this upstream's cursors. The page begins with items.
 func (p *clientRequest) listOne(ctx context.Context, u Upstream, reqParams json.RawMessage, items []json.RawMessage) (sdk.Result, error) {
 	l, kind := p.sessions, listKinds[p.method]
 	ctx, cancel := context.WithTimeout(ctx, listTime)
@@ -170,7 +171,7 @@ func (l *sessions) learn(method string, u Upstream, original string) {
 	}
 }
 
-// upstreamKey returns the upstream's key for a client's key.
+// upstreamKey returns the upstream's key for a client's key; the same key if no list has another.
 func (l *sessions) upstreamKey(method string, u Upstream, key string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,6 +213,7 @@ func cursorOf(offset int, method string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset) + " " + method))
 }
 
+// offsetOf returns the offset that a cursor stands for; "" is 0. It returns false if cursorOf did not make the cursor for this method.
 func offsetOf(cursor, method string) (int, bool) {
 	if cursor == "" {
 		return 0, true
@@ -318,7 +320,7 @@ func quote(text string) json.RawMessage {
 	return quoted
 }
 
-// listAll returns an upstream's whole list, empty if it does not know the method. Errors are unchanged.
+// listAll returns an upstream's whole list, empty if the upstream does not know the method. Errors are as request returns them.
 func (l *sessions) listAll(ctx context.Context, u Upstream, method string, reqParams json.RawMessage) ([]gjson.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -363,7 +365,7 @@ func (l *sessions) knownRoutes(ctx context.Context, method string, reqParams jso
 	return r, err
 }
 
-// onlyMeta returns params for our own request on behalf of a client's: its _meta only.
+// onlyMeta returns the params for a request that onecall makes because of a client's: only that one's _meta, without the progress token.
 func onlyMeta(reqParams json.RawMessage) json.RawMessage {
 	meta := gjson.GetBytes(reqParams, "_meta")
 	if !meta.IsObject() {

@@ -97,9 +97,11 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 	return result, err
 }
 
+// any reports whether the stream waits for anything from upstreams beside changes of tools.
 func (h *listener) any() bool { return h.prompts || h.resources || len(h.uris) > 0 }
 
-// follow subscribes to a resource; all listeners share one subscription.
+// follow subscribes to a resource; all listeners share one subscription. It returns false if there are too many subscriptions, or if no
+// upstream accepts this one.
 func (p *clientRequest) follow(ctx context.Context, uri string, reqParams json.RawMessage) bool {
 	l := p.sessions
 	l.mu.Lock()
@@ -214,7 +216,7 @@ func (h *listener) wants(method, uri string) bool {
 		defer h.mu.Unlock()
 		return h.tools
 	}
-	for _, watched := range h.uris {
+	for _, watched := range h.uris { // a notification may be about a part of the resource
 		if uri == watched || strings.HasPrefix(uri, strings.TrimSuffix(watched, "/")+"/") {
 			return true
 		}
@@ -222,7 +224,7 @@ func (h *listener) wants(method, uri string) bool {
 	return false
 }
 
-// send sends a notification, once the stream is acknowledged.
+// send sends a notification, or drops it if the stream is not acknowledged yet.
 func (h *listener) send(method string, params json.RawMessage) {
 	h.mu.Lock()
 	id := h.id

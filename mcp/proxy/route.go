@@ -27,7 +27,8 @@ func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodH
 	return raw.Result(p.version, p.method, body)
 }
 
-// first tries the upstreams that may have a resource until one does not report it as missing.
+// first sends a request for a resource to each upstream that may have it, until one answers. If none does, it returns the first error
+// that does not say that the resource is missing, else that it is missing. If only one may have it, its error is returned.
 func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
 	uri := gjson.GetBytes(reqParams, "uri").String()
 	holders := p.sessions.candidates(ctx, uri, reqParams, upstreams)
@@ -114,7 +115,7 @@ func matchesTemplate(template, uri string) bool {
 // subscription is a resource with subscribers.
 type subscription struct {
 	upstream Upstream
-	count    int // clients; those with sessions count once
+	count    int // the streams that follow it (see listen); 1 if it was made by resources/subscribe
 }
 
 // subscribe passes on a subscription or its end. Only clients with a session have subscriptions in this form.
@@ -155,7 +156,8 @@ func (l *sessions) subscribed() int {
 
 func subscribes(c *sdk.ServerCapabilities) bool { return c.Resources != nil && c.Resources.Subscribe }
 
-// unsubscribe ends one client's subscription, and the upstream's when no client is left.
+// unsubscribe counts one subscriber of a resource less. When none is left, it ends the subscription at the upstream and returns the
+// result of that; otherwise {}.
 func (l *sessions) unsubscribe(ctx context.Context, uri string, reqParams json.RawMessage) (json.RawMessage, error) {
 	l.mu.Lock()
 	w := l.subscriptions[uri]

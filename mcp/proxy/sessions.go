@@ -197,6 +197,7 @@ func (l *sessions) upstreams(match func(*sdk.ServerCapabilities) bool) []Upstrea
 	return list
 }
 
+// logs reports whether an upstream sends log messages.
 func logs(u Upstream) bool {
 	c := u.Capabilities()
 	return c != nil && c.Logging != nil //nolint:staticcheck // servers still log
@@ -216,7 +217,7 @@ func (p *clientRequest) setLevel(ctx context.Context, req sdk.Request, next sdk.
 	return result, nil
 }
 
-// rootsChanged notifies the open sessions.
+// rootsChanged notifies the upstreams of the open sessions that the client's roots have changed.
 func (p *clientRequest) rootsChanged(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	if p.sessions.server != nil {
 		p.sessions.forEach(nil, func(session *mcpsource.UpstreamSession) { _, _ = session.Do(ctx, p.method, nil) })

@@ -63,7 +63,7 @@ func (l *sessions) Functions() (original map[string][]steps.Function, change uin
 // listWait bounds how long a list of tools waits for upstreams.
 const listWait = 5 * time.Second
 
-// CurrentTools implements mcp.UpstreamSessions.
+// CurrentTools implements mcp.UpstreamSessions. It reads the tools again after recording them, so that no change in between is missed.
 func (l *sessions) CurrentTools() *mcp.Tools {
 	offered := l.client.Tools()
 	for {
@@ -105,7 +105,8 @@ func (l *sessions) Await(ctx context.Context) {
 	}
 }
 
-// readTools starts reading an upstream's list, if it is not known or has changed. done is closed at the end; nil: it is known.
+// readTools starts reading an upstream's list, if it is not known or has changed. done is closed at the end; nil: the list is known, or
+// the sessions are closed.
 func (l *sessions) readTools(u Upstream, changed bool) (done <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,11 +172,11 @@ func (l *sessions) functionsOf(u Upstream) ([]steps.Function, error) {
 const toolsChanged = "notifications/tools/list_changed"
 
 // markShown records that the client with session ss (nil: all clients) is notified of now (nil: of a change that is not known yet).
-// It reports whether any of these clients did not know now.
+// It reports whether any of these clients did not know now, or, where listeners are notified, whether there is no such listener.
 func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
 	change := func(shown **mcp.Tools) bool {
 		changed := *shown == nil || now == nil || !(*shown).Same(now)
-		if *shown != nil || ss != nil {
+		if *shown != nil || ss != nil { // a change for all is not recorded for a client that knows no tools
 			*shown = now
 		}
 		return changed

@@ -70,8 +70,8 @@ func Result(version, method string, body json.RawMessage) (sdk.Result, error) {
 	return &result{body: body}, nil
 }
 
-// Page returns a page of a list: items in the member field, next as its cursor (nil: the last page), and the members of the object
-// rest.
+// Page returns a page of a list for clients of an MCP version: items in the member field, next as its cursor (nil: the last page), and
+// the members of the object rest.
 func Page(version, field string, rest json.RawMessage, items []json.RawMessage, next json.RawMessage) (sdk.Result, error) {
 	size := 2
 	for _, item := range items {
@@ -94,7 +94,7 @@ func Page(version, field string, rest json.RawMessage, items []json.RawMessage, 
 	return Result(version, "", body)
 }
 
-// Version returns the MCP version of a request.
+// Version returns the MCP version of a request: that in its _meta, else that of the session; "" if neither is known.
 func Version(ss *sdk.ServerSession, req sdk.Request) string {
 	if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
 		if version, ok := params.GetMeta()[sdk.MetaKeyProtocolVersion].(string); ok {
@@ -107,7 +107,7 @@ func Version(ss *sdk.ServerSession, req sdk.Request) string {
 	return ""
 }
 
-// Before returns object with a member prepended. It copies the rest without parsing it.
+// Before returns object with a member prepended. It copies the rest without parsing it. key must need no escapes in JSON.
 func Before(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
 	rest := bytes.TrimLeft(bytes.TrimLeft(object, blanks)[1:], blanks)
 	out := member(make([]byte, 0, len(key)+len(value)+len(rest)+len(`{"":,`)), `"`+key+`"`, string(value))
@@ -119,7 +119,8 @@ func Before(object json.RawMessage, key string, value json.RawMessage) json.RawM
 
 const blanks = " \t\r\n"
 
-// member appends a member to an object that lacks its closing brace; empty: it writes the opening brace.
+// member appends a member to an object that lacks its closing brace. If object is empty, it writes the opening brace first. key and value
+// are JSON.
 func member(object []byte, key, value string) []byte {
 	if len(object) == 0 {
 		object = append(object, '{')
@@ -129,7 +130,8 @@ func member(object []byte, key, value string) []byte {
 	return append(append(append(object, key...), ':'), value...)
 }
 
-// With returns object with one member replaced or added; value nil: removed.
+// With returns object with one member added or, if it is there, replaced and moved to the end; value nil: removed. object may be empty.
+// key must need no escapes in JSON.
 func With(object json.RawMessage, key string, value json.RawMessage) json.RawMessage {
 	var out []byte
 	gjson.ParseBytes(object).ForEach(func(k, v gjson.Result) bool {

@@ -30,12 +30,14 @@ func asksUser(session *sdk.ServerSession) bool {
 		return false
 	}
 	params := session.InitializeParams()
+	// A client that names neither forms nor URLs supports forms.
 	return params != nil && params.Capabilities != nil && params.Capabilities.Elicitation != nil &&
 		(params.Capabilities.Elicitation.Form != nil || params.Capabilities.Elicitation.URL == nil)
 }
 
 // mayAsk arranges how the client is asked for approval: by a request during the call, or, since MCP 2026-07-28, by a result that
-// asks for input, after which the client repeats its request.
+// asks for input, after which the client repeats its request. From a repeated request it takes the user's decision; it fails if the
+// request's state is not valid (denied).
 func (c *call) mayAsk() *fault.Error {
 	if state := c.request.Params.RequestState; strings.HasPrefix(state, statePrefix) {
 		decision, f := decisionOf(c.request.Params)
@@ -51,19 +53,20 @@ func (c *call) mayAsk() *fault.Error {
 	case !asksUser(session):
 	case protocol.HasSessions(raw.Version(session, c.request)):
 		c.caller.Approve = approver(c.ctx, session)
-	default:
+	default: // a user who has just been asked and has not decided is not asked again
 		c.asksByResult = c.caller.Decision == nil || !c.caller.Decision.Undecided
 	}
 	return nil
 }
 
-// statePrefix begins the requestState of a request for approval. Upstreams' states never begin so.
+// statePrefix begins the requestState of onecall's own requests for approval. Any other state is taken for an upstream's.
 const statePrefix = "ocq_"
 
 // approvalInput is the key of the question in a result that asks for input.
 const approvalInput = "approval"
 
-// question returns a result that asks the client's user; nil: the answer asks nothing, or the question is too long.
+// question returns a result that asks the client's user; nil: the answer asks nothing, the client is not asked by a result, or the
+// question is too long.
 func (c *call) question(a *chain.Answer) *sdk.CallToolResult {
 	if !c.asksByResult || a.Question == nil {
 		return nil
@@ -78,7 +81,8 @@ func (c *call) question(a *chain.Answer) *sdk.CallToolResult {
 	}
 }
 
-// decisionOf reads the user's decision from a repeated request.
+// decisionOf reads the user's decision from a repeated request: undecided unless the user accepted or declined. A state without a run and
+// its proof is refused (denied).
 func decisionOf(params *sdk.CallToolParamsRaw) (*chain.Decision, *fault.Error) {
 	run, proof, ok := strings.Cut(strings.TrimPrefix(params.RequestState, statePrefix), ".")
 	if !ok || run == "" || proof == "" {
@@ -96,7 +100,8 @@ func elicitation(text string) *sdk.ElicitParams {
 	return &sdk.ElicitParams{Message: text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}}
 }
 
-// approver asks the client's user by a request during the call.
+// approver returns a function that asks the client's user by a request during the call. The wait ends with ctx, with the function's own
+// context, or after maxWait. The function fails with errNotAsked if the question is too long, or was dismissed without a decision.
 func approver(ctx context.Context, session *sdk.ServerSession) func(context.Context, []chain.ApprovalCall) (bool, error) {
 	return func(until context.Context, calls []chain.ApprovalCall) (bool, error) {
 		text, ok := questionText(calls)
@@ -115,7 +120,7 @@ func approver(ctx context.Context, session *sdk.ServerSession) func(context.Cont
 		case answer.Action == "decline":
 			return false, nil
 		}
-		return false, errNotAsked // dismissed without a decision
+		return false, errNotAsked
 	}
 }
 

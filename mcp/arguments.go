@@ -160,8 +160,8 @@ func (c *call) fetch() *sdk.CallToolResult {
 	return c.run()
 }
 
-// misplacedToken returns the fault of a continuation token in an argument that does not take one: the caller wanted a fetch, so the
-// function must not run. Arguments that the function declares may hold anything.
+// misplacedToken returns the fault of a continuation token in an argument that does not take one; nil: there is none. The caller wanted
+// a fetch, so the function must not run. Arguments that the function declares may hold anything.
 func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 	var wrong *fault.Error
 	gjson.ParseBytes(args).ForEach(func(key, value gjson.Result) bool {

@@ -26,9 +26,9 @@ type backgroundRun struct {
 	chain.BackgroundRun
 	caller    string
 	cancel    context.CancelCauseFunc
-	done      int // steps that have ended
-	updated   time.Time
-	cancelled bool // its caller cancelled it
+	done      int       // steps that have ended
+	updated   time.Time // when it last reported progress or ended; at first, when it began
+	cancelled bool      // its caller cancelled it
 
 	ended    time.Time // when it ended; zero: it is running
 	status   journal.Status
@@ -151,7 +151,7 @@ func (c *call) runInfo(id string) *sdk.CallToolResult {
 		return c.backgroundRun(&r)
 	}
 	past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-	if ok && (err != nil || !past.Row.Last.After(r.ended)) { // otherwise it was resumed since then, and not in the background
+	if ok && (err != nil || !past.Row.Last.After(r.ended)) { // otherwise it was resumed after r ended, and not in the background
 		return c.backgroundRun(&r)
 	}
 	if err != nil {

@@ -112,8 +112,8 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, traceField("traceparent"), traceField("tracestate"))
 }
 
-// answer converts an answer to a tool's result: one text block of compact JSON, not copied. An answer that waits for approval
-// becomes a question if the client's user can be asked.
+// answer converts an answer to a tool's result: one text block of compact JSON, without a copy as structuredContent. An answer that waits
+// for approval becomes a question if the client's user can be asked.
 func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if result := c.question(a); result != nil {
 		return result
@@ -157,8 +157,8 @@ func (c *call) limit(value, asked int) int {
 	return value
 }
 
-// deliver answers a value that onecall has made: the value itself, or a preview with a token if it is too large. whole reports
-// whether the client gets all of it.
+// deliver answers a value that onecall has made: the value itself, or a preview with a token if it has more tokens than tokens (0: the
+// server's limit). whole reports whether the client gets all of it.
 func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
 	answer := c.now.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
 	return c.answer(answer), answer.OK && len(answer.JSON) == len(value)

@@ -40,7 +40,7 @@ func (s *Server) logCause(ctx context.Context, source string, cause *fault.Error
 	}
 }
 
-// viewIn returns the functions and sources that the caller of a request may know.
+// viewIn returns the functions and sources that the caller of a request may know, without causes if ctx hides them.
 func (n *viewSnapshot) viewIn(ctx context.Context) *steps.View {
 	if steps.HidesCauses(ctx) {
 		return n.withoutCauses

@@ -21,8 +21,8 @@ func (t *Tools) Same(as *Tools) bool {
 	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
 }
 
-// clientView is the view of one client, or of all clients without sessions. A client has its own view if servers list
-// other tools in its sessions.
+// clientView is the view of one client, or of all clients without sessions. It exists on surfaces that pass upstreams through,
+// because these may list other tools in a client's own sessions.
 type clientView struct {
 	toolset     *toolset
 	upstreams   UpstreamSessions

@@ -41,13 +41,13 @@ func (h handler) Direct(caller *steps.Caller, target any, n *transport.Session, 
 	}
 }
 
-// serverInfoMeta returns the member of _meta that names the server in every result since MCP 2026-07-28.
+// serverInfoMeta returns the member _meta that every result has since MCP 2026-07-28, which names the server: its key and value as JSON.
 func (o *Options) serverInfoMeta() []byte {
 	meta := sdk.Meta{sdk.MetaKeyServerInfo: &sdk.Implementation{Name: o.Name, Version: o.Version}}
 	return append([]byte(`"_meta":`), marshal(meta)...)
 }
 
-// directHandler handles tool calls like the SDK's server.
+// directHandler returns a handler of tool calls with the same middleware that the SDK's server has.
 func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
 	answer := func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
 		r := req.(*sdk.CallToolRequest)
@@ -56,7 +56,7 @@ func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
 	return f.server.transport.Receive(sessions)(f.prepare(sessions)(answer))
 }
 
-// encodeResult encodes the result of a builtin tool, which is one text.
+// encodeResult encodes the result of a builtin tool, which is one text. Any other result is an internal error.
 func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessage, error) {
 	toolResult, ok := result.(*sdk.CallToolResult)
 	var text *sdk.TextContent

@@ -74,7 +74,7 @@ func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.E
 	return f
 }
 
-// checkHandedOver refuses to hand over another run if as many of the caller's runs are at workers as may run in the background.
+// checkHandedOver refuses to hand over another run if workers already have as many runs of the caller as may be in the background.
 func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 	limit := c.transportRequest.MaxDetached()
 	if limit < 0 {
@@ -196,6 +196,7 @@ func (g *generation) handedOver(ctx context.Context, c *chain.Caller, past *jour
 		}
 	}
 	switch {
+	// The answer is not known any more, or it is not certain to be that of the run's last events: the run may have continued elsewhere.
 	case err != nil, ended.Lease == 0 && hasEnded, ended.Lease != 0 && ended.Lease != past.LastLease():
 		return nil
 	case ended.Answer != nil && !c.Rights.Cover(ended.Rights):

@@ -30,7 +30,7 @@ var toolSchemas = sync.OnceValue(func() (all map[string]toolSchema) {
 	return all
 })
 
-// schemaOfTool returns the schema and manual of a builtin tool.
+// schemaOfTool returns the schema and manual of a builtin tool; zero for any other name.
 func schemaOfTool(name string) toolSchema { return toolSchemas()[name] }
 
 // manualOf returns the manual of a builtin tool, or for chain its full schema if schema is set; nil: there is no such tool.

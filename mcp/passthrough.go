@@ -77,7 +77,8 @@ type client struct {
 	clientView *clientView
 }
 
-// openView opens the client's own view; nil: it sees what all clients see.
+// openView opens the view of the client with session ss (nil: of all clients without sessions). It returns nil if nothing is passed
+// through on this surface, so that the client sees what all clients see.
 func (f *toolset) openView(ss *sdk.ServerSession) *clientView {
 	p := f.server.opts().Passthrough
 	if p == nil || !f.passes() {

@@ -84,7 +84,7 @@ func (f *toolset) hasPrompt(req sdk.Request) bool {
 	return has
 }
 
-// givePrompt answers with the call that runs a saved chain.
+// givePrompt returns a handler that answers with the call that runs a saved chain.
 func (f *toolset) givePrompt(function string) sdk.PromptHandler {
 	return func(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		entry, err := f.view().Registry().Resolve(function)
@@ -107,7 +107,7 @@ func invalidPrompt(why string) error {
 }
 
 // argumentsFor converts the texts that a person filled in to a chain's arguments. A text that is valid JSON is taken as JSON, unless
-// the argument is declared as a string.
+// the argument is declared as a string. problem is the first fault of the arguments; "": they are accepted.
 func argumentsFor(entry *steps.Entry, filled map[string]string) (args json.RawMessage, problem string) {
 	values := map[string]json.RawMessage{}
 	for name, text := range filled {

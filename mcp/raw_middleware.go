@@ -101,7 +101,7 @@ func setVerbatim(ctx context.Context, result []byte, err error) bool {
 	return h.err != nil
 }
 
-// callTool answers a tool call, with the upstream's answer in place of the converted one.
+// callTool answers a tool call: with the upstream's answer if setVerbatim has stored one, else with the result of next. v may be nil.
 func (f *toolset) callTool(
 	ctx context.Context, v *clientView, ss *sdk.ServerSession, req sdk.Request, next sdk.MethodHandler,
 ) (sdk.Result, error) {
@@ -126,7 +126,8 @@ func (f *toolset) callTool(
 	return result, nil
 }
 
-// handlerOf returns the handler of a tool call: next, or the tool itself if only this client has it.
+// handlerOf returns the handler of a tool call: next, or the tool itself if only this client has it. It fails if the client has no such
+// tool, even after a wait for its upstreams.
 func (v *clientView) handlerOf(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.MethodHandler, error) {
 	call, ok := req.(*sdk.CallToolRequest)
 	if !ok {
@@ -158,7 +159,7 @@ func otherParams(req *sdk.CallToolRequest) json.RawMessage {
 	return text
 }
 
-// logLevelParams returns the params that each call of a chain passes on: the log level that the client wants.
+// logLevelParams returns the params that each call of a chain passes on: the log level that the client wants; nil: it names none.
 func logLevelParams(req sdk.Request) json.RawMessage {
 	params := req.GetParams()
 	if params == nil || reflect.ValueOf(params).IsNil() {

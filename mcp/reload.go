@@ -10,8 +10,8 @@ type generation struct {
 	Options
 
 	number  int           // number of earlier reloads
-	running int           // calls; guarded by Server.mu
-	drained chan struct{} // closed when an old generation has no running calls
+	running int           // messages that are being handled, and runs in the background; guarded by Server.mu
+	drained chan struct{} // closed once a later generation has replaced this one, and running is 0
 }
 
 // newGeneration fails with bad_request if a required option is missing.
@@ -24,7 +24,7 @@ func newGeneration(o *Options) (*generation, error) {
 }
 
 // Reload replaces the options, and the access over HTTP unless a is nil. Clients are notified if their tools have changed. Running
-// calls finish with the old configuration. drained is closed when all of them have, and nothing uses the old engine and
+// calls finish with the old configuration. drained is closed when all of them have finished, and nothing uses the old engine and
 // catalog anymore. Name, Version, Log, Grace, Stateless, KeepAlive, SessionTimeout and Replica do not change, and sessions keep
 // their token counts. It fails with bad_request if a required option is missing, and then changes nothing.
 func (s *Server) Reload(o *Options, a *transport.Access) (drained <-chan struct{}, err error) {
@@ -88,7 +88,7 @@ func (s *Server) dropToolsets(old *generation) {
 	}
 }
 
-// allViews returns the views of all clients that have their own.
+// allViews returns the views of all toolsets and sessions that pass upstreams through: the shared ones, and those of single clients.
 func (s *Server) allViews() (all []*clientView) {
 	for _, f := range s.allToolsets() {
 		if f.sharedView != nil {

@@ -40,7 +40,7 @@ const (
 	flushTimeout = time.Second
 )
 
-// startReporter reports the call's progress and log messages if the client asked for them.
+// startReporter reports the call's progress and log messages if the client asked for them; nil: it asked for neither.
 func (c *call) startReporter() *reporter {
 	token := c.request.Params.GetProgressToken()
 	_, logs := c.request.Params.GetMeta()[metaLogLevel]
@@ -147,7 +147,7 @@ func (t *reporter) progress(p chain.Progress) {
 	value, message := float64(p.Done), stepText(p)
 	switch {
 	case p.FunctionTotal > 0:
-		value += min(max(p.FunctionDone/p.FunctionTotal, 0), 1) * 0.99
+		value += min(max(p.FunctionDone/p.FunctionTotal, 0), 1) * 0.99 // less than 1, so that the end of the step is still progress
 	case !p.Ended && p.Message == "" && p.FunctionDone == 0: // a step has begun: no progress yet
 		return
 	}

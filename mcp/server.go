@@ -27,7 +27,7 @@ type Server struct {
 	causes      causeLog
 	searchIndex searchIndex
 
-	reloading sync.Mutex
+	reloading sync.Mutex    // held by Reload
 	swapped   chan struct{} // gets a token at each Reload
 
 	runs backgroundRuns

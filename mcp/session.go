@@ -44,7 +44,8 @@ type knownSignature struct {
 	whole     bool // the client got the full description, not only the summary
 }
 
-// knows reports whether the client already has a function's signature. Without a session it never does.
+// knows reports whether the client already has a function's signature, and if whole is set, also its full description. Without a
+// session (n nil) it never does.
 func (n *session) knows(entry *steps.Entry, whole bool) bool {
 	if n == nil {
 		return false
@@ -55,7 +56,7 @@ func (n *session) knows(entry *steps.Entry, whole bool) bool {
 	return ok && known.signature == entry.Signature() && (known.whole || !whole)
 }
 
-// learn records that the client gets a function's signature.
+// learn records that the client gets a function's signature, with its full description if whole is set. n may be nil.
 func (n *session) learn(entry *steps.Entry, whole bool) {
 	if n == nil {
 		return

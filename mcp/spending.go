@@ -195,7 +195,7 @@ func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallT
 	}
 	content := gjson.GetBytes(raw, "content")
 	content.ForEach(func(_, block gjson.Result) bool {
-		if block.Get("type").Str != "text" { // the value may lack parts of it
+		if block.Get("type").Str != "text" { // such as an image, which value may lack
 			value = []byte(content.Raw)
 		}
 		return true

@@ -219,13 +219,13 @@ func (c *taskCaller) journaledTask(ctx context.Context, id string) (*task, error
 	return nil, errNoTask
 }
 
-// updateTask answers tasks/update.
+// updateTask answers tasks/update. It only checks that the task exists: see taskParams.
 func (f *toolset) updateTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
 	_, err := f.getTask(ctx, c, id)
 	return nil, err
 }
 
-// cancelTask answers tasks/cancel.
+// cancelTask answers tasks/cancel. A run that has ended, or that neither this process nor workers have, stays as it is.
 func (f *toolset) cancelTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
 	if f.server.runs.stop(id, c.ID) {
 		return nil, nil

@@ -40,7 +40,7 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	return &tool{Tool: shown, listed: listed, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
 }
 
-// listingOf returns a tool as clients read it, with the server's own annotations, icons and _meta.
+// listingOf returns a tool as clients read it, with the annotations, icons and _meta of the upstream's listing.
 func listingOf(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	copied := *shown
 	copied.Annotations = nil
@@ -97,7 +97,8 @@ func (c *call) flat(name string) *sdk.CallToolResult {
 	return c.call(&chain.Call{Function: name, Args: args, Lite: &lite, Verify: verify})
 }
 
-// splitOptions removes lite and verify from the arguments of a function that does not declare them.
+// splitOptions removes lite and verify from the arguments of a function that does not declare them. It returns the other arguments and
+// the value of verify. lite is dropped: an answer that is not passed on verbatim is lite anyway.
 func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, faults []*fault.Error) {
 	root := gjson.ParseBytes(c.args)
 	undeclared := func(name string) gjson.Result {

@@ -92,7 +92,7 @@ func (c *call) info() *sdk.CallToolResult {
 		shown.Functions = c.view.Registry().Len()
 		shown.Sources = c.sources()
 		shown.Limits = c.callerLimits()
-		// The caller sees all functions.
+		// Only an administrator who sees all functions is told what others do not see.
 		if o.Hidden != nil && c.toolset.rights.Tier == steps.TierAdmin && c.view.Registry().Len() == c.now.Catalog.Registry().Len() {
 			shown.Hidden = o.Hidden()
 		}
@@ -108,7 +108,7 @@ func (c *call) info() *sdk.CallToolResult {
 	return result
 }
 
-// state summarizes the sources: starting while one is, degraded if one is down.
+// state summarizes the sources that the caller may know: starting while one is, else degraded if one is down, else ready.
 func (c *call) state() string {
 	state := string(steps.StateReady)
 	for _, source := range c.view.Sources() {
@@ -122,7 +122,7 @@ func (c *call) state() string {
 	return state
 }
 
-// sources describes the sources that the caller may know.
+// sources describes the sources that the caller may know, without disabled ones.
 func (c *call) sources() []sourceState {
 	view := c.view.Registry()
 	var shown []sourceState
@@ -154,7 +154,7 @@ func (c *call) sources() []sourceState {
 // maxDown bounds the listed sources that are down.
 const maxDown = 5
 
-// downSources describes the sources that could not be searched.
+// downSources describes the sources that could not be searched: up to maxDown, and the number of the others in place of a name.
 func (c *call) downSources() []sourceState {
 	var down []sourceState
 	for _, source := range c.sources() {

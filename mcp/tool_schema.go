@@ -44,7 +44,7 @@ func rootObject(schema json.RawMessage) json.RawMessage {
 
 var combining = []string{"oneOf", "anyOf", "allOf"}
 
-// collect collects the properties of a schema and of its alternatives.
+// collect collects the properties of a schema and of its alternatives, at any depth. The first of the same name wins.
 func collect(schema gjson.Result, into map[string]json.RawMessage) {
 	schema.Get("properties").ForEach(func(key, value gjson.Result) bool {
 		if into[key.Str] == nil {
@@ -82,6 +82,7 @@ var (
 	schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 
+// appendRepaired appends a schema, or an array of schemas, as repairSchema changes it.
 func appendRepaired(out []byte, written gjson.Result, depth int) []byte {
 	if depth > maxRepairDepth || !written.IsObject() && !written.IsArray() {
 		return append(out, written.Raw...)

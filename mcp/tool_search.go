@@ -37,6 +37,7 @@ type searchIndex struct {
 	index    *search.Index
 }
 
+// forRegistry returns the index of r, which it builds if the last call was for another registry.
 func (s *searchIndex) forRegistry(r *steps.Registry) *search.Index {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,8 +94,8 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 // pageSize is the page size of tools/list, so large that clients which do not read further pages miss nothing.
 const pageSize = 100_000
 
-// prepare is the middleware that makes lists wait for starting sources, and hides why a source is down from callers other than
-// administrators and the single user of a server without tokens.
+// prepare is the middleware that makes lists, and calls of tools that are not listed yet, wait for starting sources. It hides why a source
+// is down from callers other than administrators and the single user of a server without tokens.
 func (f *toolset) prepare(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -183,6 +183,7 @@ func (f *toolset) awaitTool(ctx context.Context, req sdk.Request) {
 	f.refresh()
 }
 
+// shows reports whether the SDK's servers have a tool.
 func (f *toolset) shows(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -72,7 +72,7 @@ func magnitude(n int) uint64 {
 }
 
 func addIntegers(a, b int) (any, error) {
-	if n := a + b; (n > a) == (b > 0) {
+	if n := a + b; (n > a) == (b > 0) { // no overflow: n is greater than a only if b is positive
 		return n, nil
 	}
 	return nil, overflow()

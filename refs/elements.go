@@ -99,7 +99,7 @@ func (r *elementReads) predicate(n *ast.BuiltinNode) {
 		}
 		base := elementRead{lookup: r.lookups[list]}
 		switch {
-		case nested:
+		case nested: // the list is part of an element of an outer predicate, which is not complete yet
 			base = r.open[outer]
 		case base.lookup != nil && !base.lookup.status:
 			base.segments = base.lookup.segments

@@ -293,7 +293,7 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 		}
 		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: " " + n.Operator}, Arguments: []ast.Node{n.Left, n.Right}})
 	case "==", "!=":
-		if isExactLiteral(n.Left) || isExactLiteral(n.Right) {
+		if isExactLiteral(n.Left) || isExactLiteral(n.Right) { // expr-lang compares these exactly
 			return
 		}
 		var equal ast.Node = guardCall("equal", n.Left, n.Right)

@@ -13,7 +13,7 @@ import (
 var interpolationStart = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
 
 // Literal escapes a compact JSON value, so that as a template it resolves to itself. Mentions of $item, $input and
-// earlier steps are not escaped, so these must not be in scope where the template is compiled.
+// earlier steps are not escaped, so these must not be in scope where the template is compiled. The result may be value itself.
 func Literal(value []byte) []byte {
 	if !strings.Contains(rawjson.View(value), "$") && !strings.Contains(rawjson.View(value), `\u`) {
 		return value

@@ -28,7 +28,7 @@ func (e *evaluation) charge(n int) error {
 	return nil
 }
 
-// chargeValue counts the memory and the work of a new value.
+// chargeValue counts n bytes of memory for a new value, and as much work.
 func (e *evaluation) chargeValue(n int) error {
 	if err := e.charge(n); err != nil {
 		return err

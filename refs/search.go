@@ -20,7 +20,7 @@ type Search struct {
 	Text    string
 	Heavy   func() error
 
-	estimatedWork int    // upper bound of the work of searches that were not counted
+	estimatedWork int    // upper bound of the work of short searches, which CountWork does not count
 	uncheckedWork int    // the work since the last call of Heavy
 	weight        int    // the weight of the current search
 	rest          string // what ReadRune has yet to read
@@ -31,7 +31,7 @@ type Search struct {
 func (s *Search) Err() error { return s.err }
 
 // All yields the indexes of every match and its groups, as FindAllStringSubmatchIndex does: an empty match right after
-// another match is ignored. Err reports whether these were all.
+// another match is ignored. If the search ended early, Err returns an error.
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {

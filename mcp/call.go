@@ -157,8 +157,8 @@ func (c *call) limit(value, asked int) int {
 	return value
 }
 
-// deliver answers a value that onecall has made: the value itself, or a preview with a token if it has more tokens than tokens (0: the
-// server's limit). whole reports whether the client gets all of it.
+// deliver answers a value that onecall has made: the value itself, or a preview with a continuation token if it exceeds the limit tokens
+// (0: the server's). whole reports whether the client gets all of it.
 func (c *call) deliver(value []byte, tokens int) (result *sdk.CallToolResult, whole bool) {
 	answer := c.now.Engine.Deliver(c.ctx, value, &chain.Delivery{MaxTotalTokens: tokens}, c.caller)
 	return c.answer(answer), answer.OK && len(answer.JSON) == len(value)

@@ -21,7 +21,7 @@ type Access struct {
 	Callers Callers      // identifies callers by their bearer tokens; nil: no tokens
 
 	URL   string   // where clients reach Path, such as https://tools.example.com/mcp; "": on loopback hosts only
-	Hosts []string // further hosts to serve beside loopback and the host of URL; with a port if it is not the scheme's default
+	Hosts []string // hosts to serve in addition to loopback and the host of URL; with a port if it is not the scheme's default
 
 	// Issuers are the authorization servers that issue tokens, and Scopes the scopes that clients may request. They are published
 	// as protected resource metadata (RFC 9728) if there are Issuers and a URL.

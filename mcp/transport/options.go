@@ -24,8 +24,8 @@ type Options struct {
 
 	// Grace is how long running chains may take to end at shutdown; 0: 10 s.
 	Grace time.Duration
-	// MaxRequestBytes bounds one message of a client, beside 64 KiB for what is not a tool's arguments. 0: chain.DefaultMaxRequestBytes,
-	// which mcp.New fills in; ApplyDefaults does not.
+	// MaxRequestBytes bounds one message of a client, which may have 64 KiB more for what is not a tool's arguments.
+	// 0: chain.DefaultMaxRequestBytes, which mcp.New fills in; ApplyDefaults does not.
 	MaxRequestBytes int64
 	// Replica prefixes the id of every HTTP session, so that a load balancer can route a client to the replica that has its
 	// session. Letters, digits and hyphens only; "": ids are random.

@@ -37,7 +37,7 @@ func (s *remote) forwardedFor() string {
 	return strings.Join(all, ", ")
 }
 
-// plainAddress returns an address without its port and zone, as it is logged.
+// plainAddress returns an address without its port and zone, as it is logged; "?" for a text that is not an address.
 func plainAddress(text string) string {
 	text = strings.TrimSpace(text)
 	if host, _, err := net.SplitHostPort(text); err == nil {

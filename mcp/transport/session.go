@@ -115,7 +115,7 @@ func (n *Session) stopTimer() {
 	}
 }
 
-// idleSince returns when the session was used last; false: it is in use.
+// idleSince returns when the session was used last; false: a call is running.
 func (n *Session) idleSince() (since time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -97,7 +97,7 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 	return result, err
 }
 
-// any reports whether the stream waits for anything from upstreams beside changes of tools.
+// any reports whether the stream waits for anything from upstreams other than changes of tools.
 func (h *listener) any() bool { return h.prompts || h.resources || len(h.uris) > 0 }
 
 // follow subscribes to a resource; all listeners share one subscription. It returns false if there are too many subscriptions, or if no

@@ -1,5 +1,5 @@
-// Package proxy passes through what MCP servers offer beside the functions of the catalog, to each client in its own sessions
-// with them.
+// Package proxy passes through what MCP servers offer in addition to the functions of the catalog, to each client in its own
+// sessions with them.
 package proxy
 
 import (

@@ -141,7 +141,7 @@ func (l *sessions) joined(original *sdk.ServerCapabilities) *sdk.ServerCapabilit
 	return &all
 }
 
-// allCapabilities are all features beside tools.
+// allCapabilities are all features that upstreams can add, other than tools.
 var allCapabilities = &sdk.ServerCapabilities{
 	Resources:   &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true},
 	Prompts:     &sdk.PromptCapabilities{ListChanged: true},

@@ -30,7 +30,7 @@ type backgroundRun struct {
 	updated   time.Time // when it last reported progress or ended; at first, when it began
 	cancelled bool      // its caller cancelled it
 
-	ended    time.Time // when it ended; zero: it is running
+	ended    time.Time // when the run ended; zero: it has not ended yet
 	status   journal.Status
 	code     fault.Code    // the code of its failure; "": it succeeded
 	token    string        // the continuation token of its answer; "": the answer could not be stored

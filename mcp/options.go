@@ -22,7 +22,7 @@ type Options struct {
 
 	Surface        Surface
 	Dispatch       *groups.Dispatch // dispatchers of SurfaceDispatch and SurfaceHybrid; nil: none
-	Hoist          []string         // arguments that chains and dispatchers' calls take beside their own fields
+	Hoist          []string         // arguments that chains and dispatchers' calls take in addition to their own fields
 	ReadTool       bool             // adds chain_read: a chain whose steps only read
 	Lite           bool             // answers are short unless a call says otherwise
 	MaxTotalTokens int              // the token limit of any answer; 0: unlimited

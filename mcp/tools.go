@@ -107,7 +107,7 @@ func (f *toolset) listBuiltins(can reach) []*tool {
 	return tools
 }
 
-// withHoisted declares the names that chains take beside their own fields.
+// withHoisted returns the schema of chain with the arguments that chains take in addition to their own fields (Options.Hoist).
 func (f *toolset) withHoisted(schema json.RawMessage) json.RawMessage {
 	if f.server == nil || len(f.server.opts().Hoist) == 0 {
 		return schema

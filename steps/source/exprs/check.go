@@ -7,7 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// checkExpression compiles an expression of the chain before anything runs.
+// checkExpression is the Check of expr.eval: it compiles the expression before the chain runs. It returns nil if the expression is not
+// known yet, or if the arguments cannot be decoded: the call then reports what is wrong.
 func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 	var a struct {
 		Expression string
@@ -30,7 +31,8 @@ func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 	return f
 }
 
-// checkPattern checks a pattern of the chain before anything runs.
+// checkPattern is the Check of text.match and text.replace: it checks the pattern before the chain runs. It returns nil in the same
+// cases as checkExpression.
 func checkPattern(args []byte, known func(at string) bool) *fault.Error {
 	var a struct{ Pattern string }
 	if err := json.Unmarshal(args, &a); err != nil || !known("/pattern") {

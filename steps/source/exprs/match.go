@@ -60,7 +60,7 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 	return s, nil
 }
 
-// acquireSlot is called by the search after some work.
+// acquireSlot waits for a slot. It is the Heavy of refs.Search, which calls it repeatedly, about every 10 ms of work.
 func (s *search) acquireSlot() error { return s.slot.Acquire(s.ctx) }
 
 // release releases the slot and the memory, which the receiver of the result counts from now on.
@@ -69,7 +69,8 @@ func (s *search) release() {
 	s.slot.Release()
 }
 
-// perMatch is the work of a match in addition to the search and its bytes in the result, in units of refs.Search.
+// perMatch is the fixed work that each match costs, in addition to the search and to the bytes that the match adds to the result. Its
+// unit is that of refs.Search.CountWork.
 const perMatch = 64
 
 // addMatch counts a match; out is the result so far. An error ends the search: it is the context's, or reports an exceeded bound.
@@ -161,6 +162,7 @@ func (s *search) appendMatch(out []byte, indexes []int) ([]byte, error) {
 	return append(out, "}}"...), err
 }
 
+// match is the call of text.match: it returns the first match, or null if there is none; with all, the array of all matches.
 func match(ctx context.Context, args []byte) ([]byte, error) {
 	var a struct {
 		Text    *string `json:"text"`
@@ -195,7 +197,7 @@ func match(ctx context.Context, args []byte) ([]byte, error) {
 			return nil, err
 		}
 		if !a.All {
-			return out[1:], nil
+			return out[1:], nil // without the "[": one match, not an array
 		}
 	}
 	switch {

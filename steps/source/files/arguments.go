@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// defaultPage and maxPage bound how many entries, files or matches one result shows.
+// defaultPage is how many entries, files or matches one result shows if the call has no limit; maxPage is the highest limit.
 const defaultPage, maxPage = 1000, 100_000
 
 // integer is an integer in any JSON spelling: for a schema 5, 5.0 and 5e0 are equal.
@@ -68,7 +68,7 @@ func checkPage(limit, offset integer) error {
 	return nil
 }
 
-// stopped returns the coded error for a context that is done.
+// stopped returns the coded error for err, the error of a context that is done: timeout if its deadline passed, else cancelled.
 func stopped(err error) *fault.Error {
 	f := fault.New(fault.Cancelled, "the call was cancelled")
 	if errors.Is(err, context.DeadlineExceeded) {

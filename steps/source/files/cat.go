@@ -20,11 +20,11 @@ type catArgs struct {
 
 type catResult struct {
 	Path        string  `json:"path"`
-	Size        int64   `json:"size"`            // the size of the file, in bytes
-	Lines       *int    `json:"lines,omitempty"` // the number of lines of the file; unknown if only part of it was read
-	From        *int    `json:"from,omitempty"`  // the number of the first line in text
-	To          *int    `json:"to,omitempty"`    // the number of the last line in text; From-1 if there is none
-	Encoding    string  `json:"encoding,omitempty"`
+	Size        int64   `json:"size"`               // the size of the file, in bytes
+	Lines       *int    `json:"lines,omitempty"`    // the number of lines of the file; nil if only part of it was read
+	From        *int    `json:"from,omitempty"`     // the number of the first line in text; nil: unknown, for the tail of a large file
+	To          *int    `json:"to,omitempty"`       // the number of the last line in text; From-1 if text has no lines; nil if From is nil
+	Encoding    string  `json:"encoding,omitempty"` // "" for UTF-8
 	InvalidUTF8 bool    `json:"invalidUTF8,omitempty"`
 	Binary      bool    `json:"binary,omitempty"`
 	Type        string  `json:"type,omitempty"` // media type of a binary file
@@ -155,7 +155,7 @@ func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) e
 	}
 	c.Encoding, c.Lines = encoding, &count
 	start := lineStart(text, from)
-	c.show(text[start:start+lineStart(text[start:], to-from+2)], from)
+	c.show(text[start:start+lineStart(text[start:], to-from+2)], from) // up to the start of the line after to
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 			break
 		}
 		if err == io.EOF {
-			if len(piece) == 0 && !midLine {
+			if len(piece) == 0 && !midLine { // the file ends with a line break, after which no line begins
 				line--
 			}
 			c.Lines = &line
@@ -220,6 +220,7 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxByte
 		if bytes.IndexByte(text, 0) >= 0 {
 			return errBinary
 		}
+		// The first line of text may be cut, so text must hold one line more than requested.
 		if count := countLines(text); count > n {
 			c.setText(text[lineStart(text, count-n+1):])
 			return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checks holds the Check of each function by name. They compile literal patterns before anything runs.
+// checks holds, by name, the Check of each function that takes patterns. It compiles the patterns that are known before the chain runs.
 var checks = map[string]func(args []byte, known func(at string) bool) *fault.Error{
 	"fs.grep": func(args []byte, known func(at string) bool) *fault.Error {
 		var a grepArgs

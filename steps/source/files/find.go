@@ -96,8 +96,10 @@ func (c *folderCounts) add(folder string) {
 	c.folders = append(c.folders, folderCount{folder, 1})
 }
 
-// top adds up the counts by folder, one level below the deepest common folder, which is from or a folder below it. The largest come first.
-// If there are more than maxFolders, the last sum covers the rest; its path is the common folder's with "/…" at its end.
+// top returns the sum of the counts for each folder directly below the common folder, and for the common folder itself if it directly
+// contains matches. The common folder is the deepest one that contains all matches: from or a folder below it. The largest sums come
+// first. If there are more than maxFolders, the last sum covers the rest; its path is the common folder's with "/…" at its end. There
+// must be at least one count.
 func (c *folderCounts) top(from string) []folderCount {
 	common := c.folders[0].Path
 	for _, f := range c.folders {

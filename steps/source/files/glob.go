@@ -16,7 +16,7 @@ const maxGlobBytes, maxAlternatives = 1000, 1000
 type rule struct {
 	glob     string // a pattern that is neither literal nor suffix
 	literal  string // a pattern without wildcards
-	suffix   string // the plain text after "*", of a pattern without other wildcards
+	suffix   string // for "*" followed by plain text: that text, which may be empty
 	negated  bool   // "!": includes a match again
 	dirOnly  bool   // "/" at the end: folders only
 	anchored bool   // holds "/" before its end: matched with the path, not with the name
@@ -42,16 +42,17 @@ func argumentRule(argument, pattern string) (rule, error) {
 }
 
 // alternatives returns the number of patterns that braces, including nested braces, expand to. The alternatives of a group add up,
-// consecutive groups multiply. A group counts as at least two, to cover its own step.
+// consecutive groups multiply. A group counts as at least two, because even a group of one alternative takes a step. The result is at
+// most maxAlternatives+1, which stands for any larger number.
 func alternatives(pattern string) int {
-	type group struct{ ended, product int } // alternatives before the last comma, and of what follows it
+	type group struct{ ended, product int } // the alternatives before the last comma, and those of the text after it
 	groups := []group{{product: 1}}         // the whole pattern, then the open groups
 	for i := 0; i < len(pattern); i++ {
 		current := &groups[len(groups)-1]
 		switch c := pattern[i]; {
 		case c == '\\':
 			i++
-		case c == '[': // brackets are literal
+		case c == '[': // braces and commas between brackets are literal
 			for i++; i < len(pattern) && pattern[i] != ']'; i++ {
 				if pattern[i] == '\\' {
 					i++

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxContext bounds the lines shown around a match, and maxHits the files with matches that one call ranks. batchFiles is the number
-// of files that a worker receives at once.
+// maxContext bounds the lines shown before and after a match, and maxHits the files with matches that each worker of a call may find.
+// batchFiles is the highest number of files that a worker receives at once.
 const maxContext, maxHits, batchFiles = 100, 1_000_000, 32
 
 type grepArgs struct {
@@ -53,8 +53,8 @@ type grepMatch struct {
 	After  []string `json:"after,omitempty"`
 }
 
-// grep reads the tree twice. First it reads all of it to count and rank, and stores a few words for each file with matches. Then it
-// reads the files whose matches the page shows. So the page bounds the memory, and the counts cover the whole tree.
+// grep reads files twice. First it reads the whole tree to count and rank, and stores only a hit for each file with matches. Then it
+// reads again the files whose matches the page shows. So the page bounds the memory, and the counts cover the whole tree.
 func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	if err := checkPage(a.Limit, a.Offset); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, ski
 		h.definition = h.definition || !prose && isDefinition(text, l)
 		return true
 	})
-	if errors.Is(err, errBinary) {
+	if errors.Is(err, errBinary) { // matches before the NUL do not count
 		h.count = 0
 	}
 	if h.count > 0 {
@@ -255,7 +255,7 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) er
 // showMatches reads the page's matches from the ranked files.
 func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipList) error {
 	scanner := newScanner(p, s.maxFileBytes)
-	end, from := 0, int(a.Offset) // matches up to the end of the current file; the next match to show
+	end, from := 0, int(a.Offset) // the number of matches up to the end of the current file; the index of the next match to show
 	linesLeft, leftBytes := int(a.Limit), s.maxResultBytes
 	for _, h := range hits {
 		end += h.count
@@ -267,7 +267,7 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 		}
 		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
 		leftBytes -= int64(len(h.path)) + matchBytes
-		toSkip, toShow := h.count-(end-from), min(linesLeft, end-from)
+		toSkip, toShow := h.count-(end-from), min(linesLeft, end-from) // the file's matches before the page, and on it
 		err := scanner.open(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
 			if toSkip > 0 {
 				toSkip--
@@ -299,7 +299,8 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 // were not counted, a page of many short lines could be several times as large as its bound.
 const matchBytes, lineBytes = 64, 24
 
-// showMatch returns a matching line with context and subtracts its size from bytesLeft.
+// showMatch returns a matching line with context, but without its number. It subtracts the size from bytesLeft, and sets invalid if a
+// shown line is not valid UTF-8.
 func showMatch(text []byte, l line, contextLines int, bytesLeft *int64, invalid *bool) grepMatch {
 	var m grepMatch
 	*bytesLeft -= matchBytes
@@ -325,7 +326,7 @@ func showMatch(text []byte, l line, contextLines int, bytesLeft *int64, invalid 
 	return m
 }
 
-// lineEnd returns the position of the line break that ends the line at start.
+// lineEnd returns the position of the line break that ends the line at start; the text's length if there is none.
 func lineEnd(text []byte, start int) int {
 	if i := bytes.IndexByte(text[start:], '\n'); i >= 0 {
 		return start + i

@@ -41,7 +41,7 @@ func (i *ignores) decide(path, name string, isDir bool) (ignored, included bool)
 // rules. skipped receives files of rules that cannot be read or exceed the bounds.
 func (i *ignores) enter(root *os.Root, base string, has func(name string) bool, skipped *skipList) *ignores {
 	if has(".git") {
-		if i != nil { // the walk still holds the outer rules
+		if i != nil { // the outer rules no longer apply, but still count, because the walk keeps them in memory
 			i = &ignores{bytesLeft: i.bytesLeft, rulesLeft: i.rulesLeft}
 		}
 		i = i.read(root, base, ".git/info/exclude", skipped)

@@ -34,6 +34,7 @@ type page struct {
 	Next      int  `json:"next,omitempty"` // the offset of the next page
 }
 
+// pageAfter returns the page data of a result that ends before entry end of count; the zero page if nothing follows.
 func pageAfter(end, count int) page {
 	if end >= count {
 		return page{}

@@ -16,15 +16,15 @@ import (
 )
 
 // maxPatternBytes bounds a pattern. The bounds of refs.CheckPattern also apply unless it is plain text. maxLiterals bounds the
-// literals that are searched for in parallel.
+// literals that are searched for at once.
 const maxPatternBytes, maxLiterals = 10_000, 16
 
 // pattern is a compiled search. If every match must contain one of a few literals, the regular expression is tried only on lines that
 // contain one. Many goroutines share it; each has its own finder.
 type pattern struct {
 	re       *regexp.Regexp
-	literals []literal // nil: every line must be matched
-	exact    bool      // a literal is a match by itself
+	literals []literal // nil: the regular expression is tried on every line
+	exact    bool      // each occurrence of a literal is a match by itself
 }
 
 func compilePattern(a *grepArgs) (*pattern, error) {
@@ -42,6 +42,7 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 		source = `(?i:` + source + `)`
 	}
 	if !a.Literal { // the cost of a literal pattern is its length
+		// A syntax error is left to syntax.Parse below, whose error names the place in the pattern.
 		if f := refs.CheckPattern(source); f != nil && !errors.As(f.Err, new(*syntax.Error)) {
 			return nil, badArgument("pattern", "%s", f.Message)
 		}
@@ -123,7 +124,8 @@ func requiredLiterals(re *syntax.Regexp) (literals []literal, exact bool) {
 	return nil, false
 }
 
-// shortest returns the length of the shortest literal. The longer it is, the fewer lines need the regular expression.
+// shortest returns the length of the shortest literal; 0 if there are none. The longer it is, the fewer lines need the regular
+// expression.
 func shortest(literals []literal) int {
 	n := 0
 	for i, l := range literals {
@@ -141,11 +143,12 @@ type literal struct {
 	rare int // with fold: the position of the byte to search for first
 }
 
-// literalOf converts a literal of an expression. If case does not matter, it keeps only characters whose forms are all ASCII. k and s have
-// other forms: the Kelvin sign and the long s.
+// literalOf converts a literal of an expression. If case does not matter, it keeps only the longest run of characters whose upper and
+// lower-case forms are all ASCII, which excludes k and s: the Kelvin sign and the long s are forms of these. It returns nil if nothing
+// is left. exact reports whether the whole literal was kept.
 func literalOf(re *syntax.Regexp) (literals []literal, exact bool) {
 	if slices.Contains(re.Rune, utf8.RuneError) {
-		return nil, false // the expression matches it for any invalid byte
+		return nil, false // U+FFFD in an expression also matches any invalid byte
 	}
 	if re.Flags&syntax.FoldCase == 0 {
 		return []literal{{text: []byte(string(re.Rune))}}, true
@@ -198,7 +201,8 @@ type finder struct {
 	next   []nextMatch
 }
 
-// nextMatch holds the next positions of a literal, and of the two cases of its rare byte, in the region.
+// nextMatch holds the next positions of a literal (at), and of the two cases of its rare byte, in the region. A position is notSearched
+// before the first search, and the region's length if there is none.
 type nextMatch struct{ at, lower, upper int }
 
 const notSearched = -1
@@ -291,6 +295,8 @@ func (f *finder) literal(pos int) (at, length int) {
 	return at, length
 }
 
+// index returns the first position of a literal at or after pos; the region's length if there is none. If case does not matter, it looks
+// for both cases of the rare byte and compares the text around them.
 func (f *finder) index(l *literal, n *nextMatch, pos int) int {
 	if !l.fold {
 		return indexFrom(f.region, pos, func(b []byte) int { return bytes.Index(b, l.text) })
@@ -332,7 +338,7 @@ func indexFrom(b []byte, from int, index func([]byte) int) int {
 	return len(b)
 }
 
-// equalFold reports whether b begins with the lower-case ASCII text, ignoring case.
+// equalFold reports whether b begins with the lower-case ASCII text, ignoring case. b must not be shorter than text.
 func equalFold(b, text []byte) bool {
 	for i, c := range text {
 		if d := b[i]; d != c && (d < 'A' || d > 'Z' || d+('a'-'A') != c) {

@@ -37,7 +37,7 @@ func trueFirst(a, b bool) int {
 var definingWords = wordSet("class const def define enum fn fun func function impl interface let macro object procedure protocol " +
 	"record struct sub trait type typedef union val var")
 
-// proseExtensions are the extensions of files without definitions, although their text contains such words.
+// proseExtensions are the extensions of files that define nothing, although their text may contain defining words.
 var proseExtensions = wordSet(".adoc .csv .html .json .lock .log .markdown .md .po .rst .sum .svg .toml .txt .xml .yaml .yml")
 
 func wordSet(words string) map[string]bool {

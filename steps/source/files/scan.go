@@ -21,22 +21,22 @@ type scanner struct {
 	buf      []byte
 	maxBytes int // limit of buf's growth
 
-	lines, counted int // line breaks in the file before buf[counted]
+	lines, counted int // lines is the number of line breaks in the file before buf[counted]
 }
 
 func newScanner(p *pattern, maxBytes int64) *scanner {
 	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, maxBytes)), maxBytes: int(maxBytes)}
 }
 
-// file calls visit with each matching line, until visit returns false, and with the surrounding text, which includes at
-// least contextLines lines before and after if the file has them. visit must not retain the text. It fails with errBinary for a
-// file that contains a NUL, even after matches, and with errLongLine.
+// file calls visit for each matching line, until visit returns false. The line's positions are in text, which includes at least
+// contextLines lines before and after the line if the file has them. visit must not retain the text. file fails with errBinary if what
+// it reads contains a NUL, possibly after calls of visit, and with errLongLine if a line does not fit in maxBytes.
 func (s *scanner) file(ctx context.Context, r io.Reader, size int64, contextLines int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
 	if size > 0 { // 0 may be a system file whose size is unknown
 		r = io.LimitReader(r, size)
 	}
-	n, searched, first := 0, 0, true
+	n, searched, first := 0, 0, true // the bytes in s.buf; how many of them were searched; before the first read
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -88,7 +88,8 @@ func skipMark(r io.Reader, buf []byte, n int, err error) (io.Reader, int, error)
 	return r, n, err
 }
 
-// search visits the matching lines in buf[from:end]; buf[:n] is the text around them.
+// search visits the matching lines in buf[from:end]; buf[:n] is the text around them. It returns false if visit did. If ctx is done, it
+// stops early and returns true.
 func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text []byte, l line) bool) bool {
 	s.finder.reset(s.buf[:end])
 	for {
@@ -103,8 +104,9 @@ func (s *scanner) search(ctx context.Context, from, end, n int, visit func(text 
 	}
 }
 
-// boundary returns the end of the last line in buf[:n] after which there are contextLines whole lines, or of the last line if the
-// buffer cannot grow enough. It returns at most searched if there is no such line.
+// boundary returns the end of the last line in buf[:n] that is followed by contextLines whole lines. If that leaves nothing to search
+// and the buffer has its maximum size, it returns the end of the last whole line. A result of at most searched means that there is no
+// such line.
 func (s *scanner) boundary(searched, n, contextLines int) int {
 	last := bytes.LastIndexByte(s.buf[:n], '\n') + 1
 	end := linesBefore(s.buf, last, contextLines)

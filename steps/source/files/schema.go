@@ -7,7 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// functions are the specs. Agents read the descriptions and input schemas, so every word costs tokens.
+// functions are the specs of all functions; Source.Functions adds Call and Check. Agents read the descriptions and input schemas, so
+// every word costs tokens.
 var functions = []steps.Function{
 	spec("fs.list", "List a folder's entries.", nil, `
 		"path":   {"type":"string","description":"default: the root"},

@@ -25,7 +25,7 @@ const (
 
 // Options say which files the functions see and how much they hold in memory. nil and the zero value work.
 type Options struct {
-	// Root is the folder that contains all files. "": ".", the working directory.
+	// Root is the folder that contains all files; "" is the working directory.
 	Root string
 	// MaxFileBytes bounds how much of one file is held in memory: fs.cat reads a larger file only by head, tail or from and
 	// to, and fs.grep stops reading a file at a longer line. 0: 16 MiB; minimum 1024.

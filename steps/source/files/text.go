@@ -46,7 +46,8 @@ func textReader(f io.Reader) (r *bufio.Reader, encoding string) {
 // maxShown bounds the characters of a line that fs.grep shows. If a match is later in its line, contextShown of them precede it.
 const maxShown, contextShown = 400, 100
 
-// cutAround returns the part of a line to show: all of it, or maxShown characters around the byte at.
+// cutAround returns the part of a line to show: all of it, or maxShown characters around the byte at. cut reports whether anything was
+// left out; "…" replaces it.
 func cutAround(text []byte, at int) (shown string, cut bool) {
 	if len(text) <= maxShown || utf8.RuneCount(text) <= maxShown {
 		return string(text), false

@@ -109,7 +109,8 @@ func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// idempotent reports whether a request may be sent again, according to its method (RFC 9110, section 9.2.2) or its context.
+// idempotent reports whether a request may be sent again, according to its method (RFC 9110, section 9.2.2) or its context. A GET, HEAD
+// or OPTIONS that writes nevertheless (httpbody.Writes) may not.
 func idempotent(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -125,8 +126,9 @@ func idempotent(request *http.Request) bool {
 // answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be sent again.
 //
 // Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied, limit_exceeded
-// (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid URL). So
-// is every error when reading the body. The body is not bounded, and the caller closes it. A status of 400 or more is not an error.
+// (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid URL).
+// Errors from reading the body are of the same kind. The body is not bounded, and the caller closes it. A status of 400 or more is not
+// an error.
 func (c *Client) Do(request *http.Request) (*http.Response, error) {
 	var s requestState
 	response, err := c.send(&s, request, nil)
@@ -211,12 +213,13 @@ func (c *Client) attempts(request *http.Request, read func(*http.Response) error
 	}
 	response, err := c.repeats.Do(repeated)
 	if err == nil && read != nil && response != last {
-		err = read(response) // no attempts are left, although the status asks for another
+		err = read(response) // the handler was not called: no attempts are left, although the status asks for another
 	}
 	return response, err
 }
 
-// repeatable returns a request that can be sent several times.
+// repeatable returns a request that can be sent several times. It takes the body from GetBody; without one, it reads the body into
+// memory.
 func repeatable(request *http.Request) (*retryablehttp.Request, error) {
 	if request.Body == nil || request.Body == http.NoBody || request.GetBody == nil {
 		return retryablehttp.FromRequest(request)
@@ -241,6 +244,7 @@ type requestState struct {
 	connecting, connected atomic.Bool // a connection was requested, or obtained; once obtained, the request may have been sent
 }
 
+// watch returns the request with a trace that records how far it gets.
 func (s *requestState) watch(request *http.Request) *http.Request {
 	s.request = request.WithContext(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
 		GetConn: func(string) { s.connecting.Store(true) },
@@ -254,7 +258,7 @@ func (s *requestState) fault(err error) *fault.Error {
 	f := *egress.Failure(s.request, err)
 	switch writes := httpbody.Writes(s.request); {
 	case !writes && s.connected.Load():
-		f.Outcome = ""
+		f.Outcome = "" // a request that only reads changes nothing, whether it arrived or not
 	case f.Outcome == fault.Applied:
 	case writes && s.connected.Load():
 		f.Outcome = fault.SentUnknown
@@ -290,7 +294,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, nil
 	}
 	discard(response)
-	if !cached.isConfirmed(response.Header) {
+	if !cached.isConfirmed(response.Header) { // the 304 is about another answer: ask for a whole one
 		t.cache.drop(*key)
 		if response, err = t.send(request); err == nil {
 			t.cache.storeWhenRead(*key, response)
@@ -300,7 +304,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.cache.refresh(*key, cached, request, response), nil
 }
 
-// send sends a request.
+// send sends a request; one that writes although its method is safe goes to fresh.
 func (t *transport) send(request *http.Request) (*http.Response, error) {
 	if egress.Safe(request.Method) && httpbody.Writes(request) {
 		return t.fresh.RoundTrip(request)
@@ -308,7 +312,7 @@ func (t *transport) send(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// discard reads a short rest of a body, so that the connection can be reused.
+// discard closes a body after reading what is left of it, at most 4 KiB, so that the connection can be reused.
 func discard(response *http.Response) {
 	_, _ = io.CopyN(io.Discard, response.Body, 4<<10)
 	_ = response.Body.Close()

@@ -35,7 +35,7 @@ type Endpoint struct {
 	Headers map[string]string
 
 	Query map[string]json.RawMessage // added to URL's query: JSON with references to $input; null is omitted, an array repeats its name
-	Body  json.RawMessage            // JSON with references to $input: a string is sent as is, other values as JSON, or as a form by Headers
+	Body  json.RawMessage            // JSON with references to $input: a string is sent as is, else JSON, or a form if Headers say so
 
 	Input  json.RawMessage // JSON Schema of the arguments; empty: derived from the variables and references
 	Output json.RawMessage // JSON Schema of the result; empty: unknown
@@ -74,7 +74,8 @@ var (
 	reservedNames = []string{"get", "request"}
 )
 
-// compileEndpoints checks and compiles all endpoints. urls are the origins of their URLs, for the rules of hosts.
+// compileEndpoints checks and compiles all endpoints; compiled leaves out those with faults. urls are the origins of the URLs of
+// compiled, for the rules of hosts.
 func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, faults []*fault.Error) {
 	names := map[string]bool{}
 	for i := range list {
@@ -101,7 +102,7 @@ func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, fau
 type endpointCompiler struct {
 	*Endpoint
 	endpoint
-	at      string
+	at      string // the position of the endpoint in the options: /endpoints/NAME
 	faults  []*fault.Error
 	inputs  inputs
 	secrets []string // secrets in the configuration
@@ -161,7 +162,7 @@ func (c *endpointCompiler) compileURL() {
 		return
 	}
 	c.url = u
-	(&redaction{replace: c.addSecret}).query(u.literalQuery(), 0)
+	(&redaction{replace: c.addSecret}).query(u.literalQuery(), 0) // called only because addSecret records the secrets
 	for _, v := range u.variables {
 		c.inputs.add(v.name, v.required, v.schema())
 	}
@@ -238,12 +239,14 @@ func (c *endpointCompiler) hide(text []byte) {
 	(&redaction{replace: c.addSecret}).value(gjson.ParseBytes(text), 0)
 }
 
+// addSecret records a secret; it is the replace of a redaction.
 func (c *endpointCompiler) addSecret(value []byte) []byte {
 	c.secrets = append(c.secrets, secret.Texts(value)...)
 	return quote(secret.Redacted)
 }
 
-// template compiles JSON with references to $input and records the arguments that they name.
+// template compiles JSON with references to $input and records the arguments that they name. It returns nil if the text cannot be
+// compiled.
 func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
 	t, faults := refs.CompileTemplate(text, refs.CompileScope{At: c.at + field, Input: func(string) bool { return true }})
 	for _, f := range faults {

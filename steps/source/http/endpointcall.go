@@ -119,7 +119,7 @@ func (e *endpoint) header(ctx context.Context, scope *refs.Scope) (header http.H
 // secret reports whether the header's value must not be shown.
 func (h *headerTemplate) secret() bool { return !egress.SafeHeader(h.name) }
 
-// resolve resolves a template. A missing value becomes a missing argument.
+// resolve resolves a template. A reference to a value that is missing fails with bad_arguments, because an argument is missing.
 func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, error) {
 	raw, err := t.Resolve(ctx, nil, scope)
 	if err == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/refs"
 )
 
-// compileInput returns the schema of the arguments: the endpoint's own, or one derived from the arguments that it uses.
+// compileInput returns the schema of the arguments: the endpoint's own, or one derived from the arguments that it uses; nil if
+// the endpoint's own is not the schema of an object.
 func (c *endpointCompiler) compileInput() json.RawMessage {
 	if len(c.Input) == 0 {
 		return c.inputs.schema()
@@ -54,6 +55,8 @@ const (
 	anySchema    = `{}`
 )
 
+// add adds an argument. An argument that is used several times is required if one use requires it, and has the schema of the first use
+// that restricts it.
 func (i *inputs) add(name string, required bool, schema string) {
 	at := slices.IndexFunc(i.list, func(in input) bool { return in.name == name })
 	if at < 0 {
@@ -66,6 +69,7 @@ func (i *inputs) add(name string, required bool, schema string) {
 	}
 }
 
+// use adds the argument that a reference to $input names; without a name, the whole input is used.
 func (i *inputs) use(use refs.Use) {
 	if len(use.Path) == 0 {
 		i.wholeInput = true

@@ -94,9 +94,9 @@ func (r *redaction) user(escaped string) string {
 		plain = escaped
 	}
 	if _, password, ok := strings.Cut(plain, ":"); ok {
-		r.inText(password) // it is also a secret by itself
+		r.inText(password) // called only to pass the password to replace, because it is also a secret by itself
 	}
-	return strings.Trim(r.inText(plain), "[]")
+	return strings.Trim(r.inText(plain), "[]") // the brackets of "[redacted]" would be escaped in a URL
 }
 
 // maxRedactDepth is the depth below which a value is hidden entirely.
@@ -242,7 +242,7 @@ func (r *redaction) parameter(pair string, depth int) string {
 	if err != nil {
 		return pair
 	}
-	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level is decoded once more
+	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level decodes the text once more, so only few are read
 		return name + "=" + url.QueryEscape(shown)
 	}
 	return pair
@@ -252,7 +252,8 @@ func (r *redaction) parameter(pair string, depth int) string {
 // services.
 func isSecret(name string) bool { return secret.Argument(name) || strings.EqualFold(name, "key") }
 
-// secretParameter reports whether a name in a query or form is secret. The rest of a URL may precede the name.
+// secretParameter reports whether a name in a query or form is secret; a name with invalid escapes counts as one. The rest of a URL may
+// precede the name.
 func secretParameter(escaped string) bool {
 	name, err := url.QueryUnescape(escaped[strings.LastIndexAny(escaped, "?#")+1:])
 	return err != nil || isSecret(name)

@@ -35,8 +35,8 @@ type arguments struct {
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch,
 	http.MethodDelete}
 
-// decode decodes the arguments. The registry has checked them against the schema, but a call without a registry also gets coded
-// errors.
+// decode decodes the arguments. method is the method of http.get; "": the arguments name it. The registry has checked the arguments
+// against the schema, but a call without a registry also gets coded errors.
 func decode(args []byte, method string) (a arguments, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
@@ -211,7 +211,7 @@ func headerProblem(name, value string) string {
 
 const formType = "application/x-www-form-urlencoded"
 
-// encodeBody returns the body to send, nil for none, and the content type if the caller named none.
+// encodeBody returns the body to send, nil for none, and the content type to add: "" if there is no body or contentType is set.
 func encodeBody(raw json.RawMessage, contentType string) (body []byte, defaultType string, err error) {
 	value := gjson.ParseBytes(raw)
 	switch mediaType, _, _ := mime.ParseMediaType(contentType); {

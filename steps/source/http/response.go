@@ -22,7 +22,7 @@ type reply struct {
 func (s *Source) readReply(response *http.Response, host string) (r *reply, status *fault.Error, err error) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode >= 400 {
-		status = httpbody.Refusal(response.Request, response, false) // the response is that of the last redirect
+		status = httpbody.Refusal(response.Request, response, false) // response.Request is the last one sent, after redirects
 		status.Message = host + " " + status.Message
 		return nil, status, nil
 	}

@@ -39,13 +39,14 @@ type cachedResponse struct {
 	uncompressed   bool
 }
 
+// newResponseCache returns a cache for answers of maxBytes in total; nil if maxBytes is negative.
 func newResponseCache(maxBytes int64) *responseCache {
 	if maxBytes < 0 {
 		return nil
 	}
 	cache := &responseCache{maxBytes: maxBytes, maxResponseBytes: maxBytes / 8}
 	cache.list, _ = simplelru.NewLRU(math.MaxInt32,
-		func(_ requestKey, removed *cachedResponse) { cache.bytes -= removed.size() }) // fails only for a size below 1
+		func(_ requestKey, removed *cachedResponse) { cache.bytes -= removed.size() }) // NewLRU fails only for a size below 1
 	return cache
 }
 
@@ -61,7 +62,8 @@ func (r *cachedResponse) size() int64 {
 	return size
 }
 
-// lookup returns the stored answer to a request, and the key under which to store a new one; nil: it must not be stored.
+// lookup returns the stored answer to a request, nil if there is none, and the key under which to store a new one. A nil key means that
+// the new answer must not be stored.
 func (c *responseCache) lookup(request *http.Request) (*requestKey, *cachedResponse) {
 	if c == nil || !isCacheableRequest(request) {
 		return nil, nil
@@ -190,7 +192,8 @@ func isCacheable(header http.Header) bool {
 	return !slices.ContainsFunc(volatileHeaders, func(name string) bool { return httpguts.HeaderValuesContainsToken(header["Vary"], name) })
 }
 
-// storeWhenRead stores an answer once its body has been read to the end, and drops the answer that it replaces.
+// storeWhenRead stores a 200 once its body has been read to the end. It drops the stored answer if the new one is a 404, a 410, or a 200
+// that must not be stored; after any other status the stored answer stays.
 func (c *responseCache) storeWhenRead(key requestKey, response *http.Response) {
 	switch response.StatusCode {
 	case http.StatusOK:
@@ -234,7 +237,8 @@ func (c *responseCache) drop(key requestKey) {
 	c.list.Remove(key)
 }
 
-// teeBody copies a body while it is read, up to maxBytes, and calls onComplete at its end.
+// teeBody copies a body while it is read, and calls onComplete with the copy at its end; not if the body is longer than maxBytes or
+// breaks off.
 type teeBody struct {
 	io.ReadCloser
 	maxBytes   int64

@@ -14,7 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkRetry reports whether to send a repeatable request again. It does not if the wait would outlast the context.
+// checkRetry reports whether to send a repeatable request again. It does not if the wait would outlast the
+// context's deadline, or maxWait if there is none.
 func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if !isTransient(ctx, response, err) {
 		return false, nil
@@ -53,13 +54,14 @@ func connectionFailed(ctx context.Context, err error) bool {
 	return retry
 }
 
-// backoff returns the time to the next attempt: the time that the server requests, else exponential with a random upper half.
+// backoff returns the time to the next attempt: the time that the server requests, else an exponential
+// back-off, of which the upper half is random.
 func backoff(shortest, longest time.Duration, attempt int, response *http.Response) time.Duration {
 	if requested, ok := retryAfter(response); ok {
 		return requested
 	}
 	wait := longest
-	if attempt < 30 && shortest<<attempt < longest {
+	if attempt < 30 && shortest<<attempt < longest { // a larger shift could overflow
 		wait = shortest << attempt
 	}
 	return wait/2 + rand.N(wait/2+1)
@@ -71,7 +73,8 @@ const maxWait = 2 * time.Minute
 // maxRetryAfter, in seconds, prevents the overflow of a huge Retry-After; no context lives that long.
 const maxRetryAfter = 1 << 30
 
-// retryAfter parses Retry-After, seconds or an HTTP date; a date in the past is 0. response may be nil.
+// retryAfter parses Retry-After, seconds or an HTTP date; a date in the past is 0. It returns false if there is no
+// usable Retry-After. response may be nil.
 func retryAfter(response *http.Response) (time.Duration, bool) {
 	if response == nil {
 		return 0, false

@@ -45,10 +45,12 @@ var (
 	templateOrigin = regexp.MustCompile(`^(?i:https?)://([^/?#{}\\]+)(?:[/?]|$)`)
 	expression     = regexp.MustCompile(`\{([^{}]*)\}`)
 	variableSpec   = regexp.MustCompile(`^([A-Za-z0-9_]+)(\*|:[1-9][0-9]{0,3})?$`)
-	notLiteral     = regexp.MustCompile("[\x00-\x20\x7f<>\"\\\\^|{}`]|%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
+	// Characters that a template must not contain outside expressions, and a % without two hexadecimal digits.
+	notLiteral = regexp.MustCompile("[\x00-\x20\x7f<>\"\\\\^|{}`]|%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
 )
 
-// parseURLTemplate parses a template. The problem does not quote it, because it may contain a secret.
+// parseURLTemplate parses a template. problem says why the template cannot be used; "" if it can. It does not quote the template, which
+// may contain a secret.
 func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 	switch origin := templateOrigin.FindStringSubmatch(text); {
 	case text == "":
@@ -79,6 +81,7 @@ func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 	return t, t.parseExpressions(text)
 }
 
+// authorityProblem says why a URL's host or port cannot be called; "" if they can.
 func (t *urlTemplate) authorityProblem(u *url.URL) string {
 	rules, err := new(egress.Rules).Naming(u.String())
 	if err == nil {
@@ -90,7 +93,8 @@ func (t *urlTemplate) authorityProblem(u *url.URL) string {
 	return ""
 }
 
-// parseExpressions records the variables, and rejects expressions with which a value could change other parts of the URL.
+// parseExpressions records the variables, and rejects expressions with which a value could change other parts of the URL. It returns ""
+// if there is no problem.
 func (t *urlTemplate) parseExpressions(text string) (problem string) {
 	for _, at := range expression.FindAllStringSubmatchIndex(text, -1) {
 		before, inside, after := text[:at[0]], text[at[2]:at[3]], text[at[1]:]
@@ -120,6 +124,7 @@ func (t *urlTemplate) parseExpressions(text string) (problem string) {
 	return ""
 }
 
+// addVariable adds a variable. If it occurs several times, it is in the path or required if one occurrence is, and lists only if all do.
 func (t *urlTemplate) addVariable(v variable) {
 	i := slices.IndexFunc(t.variables, func(existing variable) bool { return existing.name == v.name })
 	if i < 0 {
@@ -214,8 +219,8 @@ func (t *urlTemplate) climbFault(args gjson.Result) *fault.Error {
 	return f
 }
 
-// templateValue converts an argument for a template: a string, a list or a map of strings; nil if it is missing, null or
-// empty.
+// templateValue converts an argument for a template: a string, a list or a map of strings; nil if it is missing, null, or an
+// empty list or object. problem says why it does not fit; "" if it does.
 func templateValue(arg gjson.Result) (value any, problem string) {
 	list, object := []string{}, map[string]string{}
 	switch {

@@ -43,7 +43,7 @@ func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact 
 		one := &a.calls[i]
 		args := one.args
 		var configured []string
-		if one.seal == c.unsalted {
+		if one.seal == c.unsalted { // such lines may contain configured secrets as text
 			configured = c.Secrets
 		}
 		if one.hasMarks {
@@ -147,7 +147,8 @@ func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *reques
 // position counts the answers given from the chain's and from the shared calls.
 type position struct{ chain, shared int }
 
-// next returns the next answer in file order; after the last, the last again.
+// next returns the next answer in file order; after the last, the last again. reserved are the calls that only the chain sees. At least
+// one of the lists must not be empty.
 func (p *position) next(reserved, shared []*call) *call {
 	moreReserved, moreShared := p.chain < len(reserved), p.shared < len(shared)
 	switch {
@@ -166,10 +167,10 @@ func (p *position) next(reserved, shared []*call) *call {
 // Bounds of the search for the nearest arguments, which must not make a wrong replay slow.
 const (
 	maxCompared = 1000 // calls whose members are compared
-	maxAlike    = 10   // calls with equally many equal members whose texts are compared
+	maxAlike    = 10   // calls whose texts are compared: those with the most equal members
 	maxMembers  = 30   // members of each
 	maxText     = 300  // bytes of each text
-	maxNearest  = 3
+	maxNearest  = 3    // arguments, or chains, that an error lists
 )
 
 // notRecorded returns the error of a call that the recording does not contain; with suggest it lists the nearest recorded

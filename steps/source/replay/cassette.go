@@ -63,9 +63,9 @@ type recordedFunction struct {
 
 // call is one line of the file.
 type call struct {
-	number   int // the number of the line, from 1
-	chain    string
-	seal     *secret.Seal
+	number   int          // the number of the line, from 1
+	chain    string       // the only chain that sees the call; "": every chain sees it
+	seal     *secret.Seal // by the salt that precedes the line
 	args     []byte
 	hasMarks bool // args contain a mark
 	digest   digest
@@ -159,7 +159,8 @@ type lineReader struct {
 	buffer  []byte
 }
 
-// next returns a line without its line break, and whether it had one. The bytes are valid until the next call.
+// next returns a line without its line break, and whether it had one; io.EOF after the last line. The bytes are valid until the next
+// call.
 func (r *lineReader) next() (text []byte, whole bool, err error) {
 	r.buffer = r.buffer[:0]
 	for {
@@ -178,6 +179,7 @@ func (r *lineReader) next() (text []byte, whole bool, err error) {
 	}
 }
 
+// add adds the line with this number to the recording.
 func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) error {
 	switch {
 	case l.Salt != "":
@@ -211,6 +213,7 @@ func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) 
 	return nil
 }
 
+// recorded returns the function with exactly this name; it adds the function if the name is new.
 func (c *Cassette) recorded(byName map[string]*recordedFunction, name string) *recordedFunction {
 	fn := byName[name]
 	if fn == nil {

@@ -65,8 +65,7 @@ func lineOf(spec *steps.Spec) *functionLine {
 	}
 }
 
-// spec returns the function as a replay offers it. Marks in the defaults are texts: a schema that wants a string accepts
-// them.
+// spec returns the function as a replay offers it. Marks in the defaults become strings, which a schema that requires a string accepts.
 func (l *functionLine) spec() steps.Spec {
 	effect, _ := steps.ParseEffect(l.Effect) // checked when the line was read
 	return steps.Spec{
@@ -207,6 +206,7 @@ func members(object gjson.Result, pointer string, known []string) (map[string]gj
 	return fields, err
 }
 
+// textField returns the string member with this name; "" if it is missing and not required. A required one must not be empty.
 func textField(fields map[string]gjson.Result, name, pointer string, required bool) (string, error) {
 	value, ok := fields[name]
 	switch {

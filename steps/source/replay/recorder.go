@@ -97,7 +97,8 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	r.write(&l, l.Fn)
 }
 
-// isPlanned reports whether a function's line describes this entry, and records that it does.
+// isPlanned reports whether the function's last line describes this entry, and records that it will. It returns false while the writer
+// fails, because the line may have been lost.
 func (t *recordWriter) isPlanned(entry *steps.Entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,14 +163,15 @@ func (t *recordWriter) Lost() int {
 	return t.total
 }
 
-// Err returns the first write error: the recording has a gap. The call's answer is still valid: the recording failed, not
-// the call.
+// Err returns why the first line was lost, so that the recording has a gap; nil if none was lost. The answers of the calls are still
+// valid: the recording failed, not the calls.
 func (t *recordWriter) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
+// write writes a line about the function name, or counts it as lost. A function's line that is the same as its last one is not written.
 func (t *recordWriter) write(l *line, name string) {
 	text, err := l.encode()
 	if err == nil && len(text) > t.maxLine {
@@ -184,13 +186,13 @@ func (t *recordWriter) write(l *line, name string) {
 	if l.Function != nil && t.functions[name] == sum {
 		return
 	}
-	begins := t.gap == 0
+	begins := t.gap == 0 // a loss now would be the first of a gap, or of a failure: report it
 	if err == nil {
 		err = t.append(text)
 		begins = begins || t.failing == nil
 		t.failing = err
 	}
-	if l.Function != nil && t.failing == nil { // a line that is too long is lost once
+	if l.Function != nil && t.failing == nil { // also if the line is too long, so that it counts as lost only once
 		t.functions[name] = sum
 	}
 	if err == nil {
@@ -204,7 +206,7 @@ func (t *recordWriter) write(l *line, name string) {
 	}
 }
 
-// append writes a line, preceded by the salt and the mark of a gap if they are needed.
+// append writes a line, preceded by the salt and the mark of a gap if they are needed. If text is nil, it writes only these.
 func (t *recordWriter) append(text []byte) error {
 	var head []byte
 	for _, l := range []line{{Salt: t.salt}, {Gap: t.gap}} {
@@ -228,7 +230,7 @@ func (t *recordWriter) append(text []byte) error {
 	return nil
 }
 
-// undo removes a partly written line if it can.
+// undo removes what a failed write has written, if the writer is a regular file; else it does nothing. bytes is how much that is.
 func (t *recordWriter) undo(bytes int) error {
 	file, ok := t.w.(interface {
 		Stat() (os.FileInfo, error)

@@ -104,7 +104,7 @@ type cursor struct {
 // maxSuggesting bounds the unrecorded calls of one run for which suggestions are searched.
 const maxSuggesting = 20
 
-// countMiss counts an unrecorded call and reports whether it is among the first.
+// countMiss counts an unrecorded call and reports whether it is among the first maxSuggesting ones.
 func (c *cursor) countMiss() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Cassette) Cursor(ctx context.Context, chain string) context.Context {
 	return context.WithValue(ctx, cursorKey{c}, &cursor{chain: chain, answered: map[answeredKey]position{}})
 }
 
-// call answers one call from the recording, or fails with not_recorded.
+// call returns the Call of a function, which answers from the recording or fails with not_recorded.
 func (c *Cassette) call(a *answers) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		if err := ctx.Err(); err != nil {

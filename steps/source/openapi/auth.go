@@ -47,7 +47,7 @@ func (s *Source) authenticators(doc *document) (map[string]*authenticator, *faul
 	return byScheme, nil
 }
 
-// findScheme returns the name of the scheme for a key of the configuration.
+// findScheme returns the name of the scheme for a key of the configuration: the key itself, or for "default" and "" the only scheme.
 func findScheme(doc *document, key string) (string, *fault.Error) {
 	if _, ok := doc.schemes[key]; ok {
 		return key, nil

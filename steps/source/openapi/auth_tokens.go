@@ -71,7 +71,7 @@ type doerTransport struct{ Doer }
 // RoundTrip implements http.RoundTripper.
 func (t doerTransport) RoundTrip(request *http.Request) (*http.Response, error) { return t.Do(request) }
 
-// token returns a valid token. Every error says that nothing was sent to the service itself.
+// token returns a valid token. Every error, except the cause of a ctx that ended, says that nothing was sent to the service itself.
 func (t *tokenCache) token(ctx context.Context, scopes []string) (string, error) {
 	key := strings.Join(scopes, " ")
 	t.mu.Lock()

@@ -44,9 +44,9 @@ type pathPiece struct {
 
 // target is the destination of an argument: a parameter, a member of the body, or the whole body.
 type target struct {
-	parameter int // the index in op.parameters; -1: the body
-	member    string
-	whole     bool
+	parameter int    // the index in op.parameters; -1: the body
+	member    string // the name of the member on the wire; "": the target is not a member
+	whole     bool   // the target is the whole body
 }
 
 // newCall prepares a call, or says why the operation cannot be called. base is the service's URL.
@@ -195,7 +195,7 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 	return result, refused, err
 }
 
-// scopes returns the scopes to request from authenticator i.
+// scopes returns the scopes to request from authenticator i: the configured ones, else those that the operation requires.
 func (c *call) scopes(i int) []string {
 	if configured := c.plan.authenticators[i].credential.Scopes; configured != nil {
 		return configured

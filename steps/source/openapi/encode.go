@@ -21,6 +21,7 @@ type expansion struct {
 	ifEmpty   string // stands between the name and an empty value
 }
 
+// expansions holds the expansion of each style but deepObject.
 var expansions = map[string]expansion{
 	"simple":         {separator: ",", inner: ",", ifEmpty: "="},
 	"label":          {first: ".", separator: ".", inner: ",", ifEmpty: "="},
@@ -87,6 +88,7 @@ func escapeReserved(text string) string { return escapeBut(text, ":/?@!$'()*,;="
 // escapeReservedItem is escapeReserved for the elements of a list, which a comma would end.
 func escapeReservedItem(text string) string { return escapeBut(text, ":/?@!$'()*;") }
 
+// escapeBut percent-encodes all bytes but the unreserved characters and those of allowed.
 func escapeBut(text, allowed string) string {
 	isAllowed := func(c byte) bool { return unreserved(c) || strings.IndexByte(allowed, c) >= 0 }
 	first := 0
@@ -120,6 +122,7 @@ func (p *parameter) checkSeparator(s styledValue, separator string) *fault.Error
 	if s.kind == 0 {
 		return nil
 	}
+	// The capacity of names is its length here, so that append copies it.
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
 		if strings.Contains(text, separator) {
 			return badArgument(p.arg, "%s is sent as a list that %q separates: none of its texts can hold it", p.arg, separator)
@@ -192,7 +195,8 @@ func (p *parameter) escape(s styledValue) func(string) string {
 	return escapeReservedItem
 }
 
-// pairsText formats a parameter of a query or a field of a form.
+// pairsText formats a parameter of a query or a field of a form, as pairs joined with "&"; "" if there is nothing to send. escape returns
+// the function that escapes the texts of a value.
 func (p *parameter) pairsText(value jsontext.Value, escape func(styledValue) func(string) string) (string, *fault.Error) {
 	if p.style == "deepObject" && p.mediaType == "" && (value.Kind() == '{' || value.Kind() == '[') {
 		var pairs []string
@@ -243,7 +247,8 @@ func (p *parameter) setHeader(header http.Header, value jsontext.Value) *fault.E
 	return nil
 }
 
-// cookieText formats a cookie parameter, escaped: a cookie's value cannot contain blanks, commas, semicolons or quotes.
+// cookieText formats a cookie parameter, escaped: a cookie's value cannot contain blanks, commas, semicolons or quotes. It
+// returns "" if there is nothing to send.
 func (p *parameter) cookieText(value jsontext.Value) string {
 	text, _ := cookieForm.expand(p.name, p.explode, p.read(value), escapeAll)
 	return text

@@ -141,6 +141,7 @@ func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 	for i, m := range members {
 		field, described := b.fields[m.name]
 		p := parameter{arg: args[i], name: m.name, style: field.style, explode: field.explode || !described, mediaType: field.mediaType}
+		// A media type counts only if it is JSON and the value is an object or an array; other values are sent as text.
 		if p.mediaType != "" && (!httpbody.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
 			p.mediaType = ""
 		}
@@ -156,7 +157,7 @@ func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 		out = append(out, text...)
 	}
 	if out == nil {
-		out = []byte{}
+		out = []byte{} // an empty body; nil would mean no body
 	}
 	return out, nil
 }
@@ -188,7 +189,7 @@ func (b *body) multipart(arguments *bodyArguments, contentType string) ([]byte, 
 	return out.Bytes(), strings.TrimSpace(base) + "; boundary=" + writer.Boundary(), nil
 }
 
-// writePart writes one part: a file, JSON, or plain text.
+// writePart writes one part: a file, JSON, or plain text. It writes nothing for a null.
 func writePart(writer *multipart.Writer, arg, name string, field field, value jsontext.Value) *fault.Error {
 	if value.Kind() == 'n' {
 		return nil
@@ -234,6 +235,7 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 var quoted = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
 
 // file decodes a file's content from an argument: base64 text, or {"name","data"} with data in base64.
+// name is "" if the argument has none.
 func file(arg string, value jsontext.Value) (content []byte, name string, f *fault.Error) {
 	encoded := value
 	if value.Kind() == '{' {

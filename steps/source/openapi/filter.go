@@ -59,6 +59,8 @@ func (f *filter) unused(used map[string]bool) []string {
 // glob matches in a time at most proportional to the product of the lengths, because it backtracks only to the last *.
 func glob(pattern, text string) bool {
 	pattern, text = strings.ToLower(pattern), strings.ToLower(text)
+	// p and t are the positions in pattern and text. star is the position of the last *, -1 before the first; mark is where in text the
+	// match of that * ends.
 	p, t, star, mark := 0, 0, -1, 0
 	for t < len(text) {
 		switch {

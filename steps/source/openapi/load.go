@@ -38,7 +38,7 @@ type loader struct {
 	outputs     map[value]resultSchema
 	limits      schemaLimit
 	size        struct{ inputs, results int } // the sizes of all schemas so far
-	work        int
+	work        int                           // see countWork
 	doc         *document
 }
 
@@ -58,7 +58,7 @@ type resultSchema struct {
 	warnings []string
 }
 
-// Bounds of the work on one document: schemas visited, files loaded, references followed in a row, and the length of a
+// Bounds of the work on one document: the work that countWork counts, files loaded, references followed in a row, and the length of a
 // path.
 const maxWork, maxFiles, maxHops, maxPath = 25_000_000, 200, 32, 2000
 
@@ -67,6 +67,7 @@ const maxWork, maxFiles, maxHops, maxPath = 25_000_000, 200, 32, 2000
 // operations starts with the last one.
 type schemaLimit struct{ input, result, inputs, results int }
 
+// schemaLimits are tried in this order. The numbers are input, result, inputs and results.
 var schemaLimits = []schemaLimit{
 	{128 << 10, 64 << 10, 16 << 20, 48 << 20},
 	{32 << 10, 16 << 10, 16 << 20, 48 << 20},
@@ -74,6 +75,7 @@ var schemaLimits = []schemaLimit{
 	{2 << 10, 1 << 10, 96 << 20, 96 << 20},
 }
 
+// manyOperations is the number of operations above which a document starts with the last of schemaLimits.
 const manyOperations = 16_000
 
 // tooMuchWork is the panic value for a document that takes more work than any real one.
@@ -139,6 +141,7 @@ func (l *loader) detectVersion() error {
 	if !root.isObject() {
 		return fault.New(fault.BadRequest, "this is not an OpenAPI document: it is not an object")
 	}
+	// A version is read as written, because it may be a number.
 	version := func(name string) string { return strings.Trim(string(root.get(name).raw()), `"`) }
 	swagger, openapi := version("swagger"), version("openapi")
 	d := &document{title: root.get("info").get("title").text(), version: spelling(root.get("info").get("version"))}
@@ -168,6 +171,7 @@ func (l *loader) detectVersion() error {
 	return nil
 }
 
+// spelling returns the text of a string, and any other value as written; "" for no node.
 func spelling(v value) string {
 	if v.kind() == '"' {
 		return v.text()
@@ -204,6 +208,7 @@ func (l *loader) operations(selection *filter) []*operationNode {
 	return chosen
 }
 
+// nameLimit returns the maximum bytes of an operation's name, which follows the source's name and a dot.
 func (l *loader) nameLimit() int {
 	const reserved = 16
 	if l.o.source == "" {
@@ -345,7 +350,7 @@ func (l *loader) file(base, ref string) (*tree, error) {
 		}
 		return t, nil
 	}
-	l.files[name] = nil
+	l.files[name] = nil // so that a file that cannot be read is not tried again
 	if len(l.files) > maxFiles {
 		return nil, fmt.Errorf("the document refers to more than %d files", maxFiles)
 	}

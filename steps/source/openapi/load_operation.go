@@ -63,7 +63,7 @@ func effectOf(method string) effect {
 	return effect{}
 }
 
-// maxDescription bounds a function's description in bytes.
+// maxDescription bounds a function's description in bytes, without the "…" and the "Deprecated. " that describe may add.
 const maxDescription = 400
 
 // describe returns the summary, else the beginning of the description, else the label.
@@ -120,7 +120,7 @@ func (b *builder) mergedParameters() []value {
 			}
 			key := [2]string{in, name}
 			if in == "body" {
-				key[1] = ""
+				key[1] = "" // there is only one body, whatever its name
 			}
 			if i, ok := position[key]; ok {
 				list[i] = p
@@ -133,6 +133,7 @@ func (b *builder) mergedParameters() []value {
 	return list
 }
 
+// placeholderPattern matches {name}, also with the operators of URI templates ({+name}, {?name*}), which the name does not include.
 var placeholderPattern = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
 // parameters reads the parameters of path, query, header and cookie. Each placeholder of the path gets one, declared or not. It
@@ -184,8 +185,8 @@ func (b *builder) parameters() {
 	}
 }
 
-// setsHeader reports whether the call itself sets a header, so that it is not an argument: from the body and the credentials
-// (Accept, Content-Type, Authorization: OpenAPI 3.1, section 4.8.12.1), for the connection, or from the configuration.
+// setsHeader reports whether the call itself sets a header, which then is not an argument: Accept, Content-Type and Authorization
+// (OpenAPI 3.1, section 4.8.12.1), the headers of the connection, and configured headers.
 func (l *loader) setsHeader(name string) bool {
 	name = http.CanonicalHeaderKey(name)
 	return name == "Accept" || name == "Content-Type" || name == "Authorization" || connectionHeaders[name] || l.o.headers[name]
@@ -242,6 +243,7 @@ func (b *builder) style(p value, in string) (style string, explode bool) {
 	return b.collection(format.text(), in, style)
 }
 
+// collection returns the style for a collectionFormat of Swagger 2.0. Only a query and a form have a choice; other locations keep style.
 func (b *builder) collection(format, in, style string) (string, bool) {
 	if in != "query" && in != "formData" {
 		return style, false

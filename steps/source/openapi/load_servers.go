@@ -43,7 +43,7 @@ func (l *loader) serverURLs(list value) []string {
 	return urls
 }
 
-// plainText returns a scalar as text.
+// plainText returns a string, a number or a boolean as text; "" for other values.
 func plainText(v value) string {
 	switch v.kind() {
 	case '"':

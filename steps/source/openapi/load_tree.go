@@ -90,7 +90,7 @@ func (t *tree) read(decoder *jsontext.Decoder) error {
 				return err
 			}
 			inObject := len(open) > 0 && t.nodes[open[len(open)-1]].kind == '{'
-			if inObject && keyEnd == 0 {
+			if inObject && keyEnd == 0 { // this value is a name; the value of the member follows
 				key, keyEnd = n.start, n.end
 				continue
 			}
@@ -302,8 +302,8 @@ func sameKey(quoted []byte, name string) bool {
 	return string(quoted[1:len(quoted)-1]) == name
 }
 
-// pointer follows the fragment of a reference: a JSON Pointer (RFC 6901), percent-encoded. A fragment with invalid
-// percent-encoding is used as written.
+// pointer follows the fragment of a reference: a JSON Pointer (RFC 6901), percent-encoded. A part of it with invalid percent-encoding, or
+// whose decoded name does not exist, is used as written. It returns no node if there is no target.
 func (v value) pointer(fragment string) value {
 	if fragment == "" {
 		return v

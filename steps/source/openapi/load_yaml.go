@@ -127,7 +127,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			return w.fault(key, fault.BadRequest, "a key is not text")
-		case key.Value == "<<" && key.Style == 0:
+		case key.Value == "<<" && key.Style == 0: // style 0: the key is not quoted
 			merged = append(merged, member)
 			continue
 		case merging && written[key.Value]:
@@ -195,7 +195,7 @@ func (w *yamlWriter) number(n *yaml.Node) {
 	switch {
 	case n.Decode(&whole) == nil:
 		w.out = strconv.AppendInt(w.out, whole, 10)
-	case n.Decode(&fraction) == nil && fraction-fraction == 0:
+	case n.Decode(&fraction) == nil && fraction-fraction == 0: // not infinite, and not NaN
 		w.out = strconv.AppendFloat(w.out, fraction, 'g', -1, 64)
 	default:
 		w.out = rawjson.AppendQuote(w.out, n.Value)

@@ -29,7 +29,8 @@ type operationName struct {
 	name             string
 }
 
-// longName and shortestName bound names, in bytes. A tool's name has at most 64, including the source's name and a dot.
+// longName and shortestName bound names, in bytes. A tool's name has at most 64, including the source's name and a dot; but shortenName
+// never shortens below shortestName. hashDigits is the number of hexadecimal digits of the hash in a shortened name.
 const longName, shortestName, hashDigits = 64, 24, 7
 
 // nameOperations gives every operation its name, of at most maxLength bytes.
@@ -92,14 +93,14 @@ func (o *operationName) claim(r *route, taken map[string]*operationName, numbers
 	case claim(joined(r.area, r.words()), o.action):
 	case r.extra != "" && claim(joined(o.resource, r.extra), o.action):
 	case id != "" && claim(o.resource, id):
-	default:
+	default: // append the next free number, from 2
 		key := o.resource + "." + o.action
 		for numbers[key] = max(numbers[key], 1) + 1; !claim(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
 		}
 	}
 }
 
-// words returns the fixed segments as written.
+// words returns the fixed segments in snake case, not in the singular, joined with dots.
 func (r *route) words() string {
 	var words []string
 	for _, n := range r.nouns {
@@ -136,7 +137,7 @@ func actionWord(method, word string) string {
 }
 
 // trailingAction returns the last segment if it is an action on the segment before it: /charges/{id}/capture, /customers/search,
-// /gists/starred. "": it is a resource.
+// /gists/starred. It returns "" if the last segment is a resource.
 func (r *route) trailingAction(method, id string, last noun) string {
 	if last.param || len(r.nouns) < 2 {
 		return ""
@@ -219,7 +220,7 @@ func (r *route) fromID(method, id string) (resource, action string) {
 	action = r.standardAction(method, id, noun{param: len(r.params) > 0})
 	if segments := strings.FieldsFunc(id, func(c rune) bool { return c == '.' || c == '/' }); len(segments) > 1 {
 		if len(segments) > 2 {
-			segments = segments[1:] // the name of the API
+			segments = segments[1:] // without the name of the API
 		}
 		words := make([]string, 0, len(segments))
 		for _, segment := range segments[:len(segments)-1] {

@@ -53,7 +53,7 @@ func parseRoute(path string) route {
 		case strings.Contains(segment, "{"):
 			r.parameter(segment)
 			seenParam = true
-		case versionSegment.MatchString(segment) && !(len(r.nouns) > 0 && isNumber(segment)):
+		case versionSegment.MatchString(segment) && !(len(r.nouns) > 0 && isNumber(segment)): // a number after a noun is no version
 			versions = append(versions, snake(segment))
 			r.skipped = append(r.skipped, snake(segment))
 		case len(r.nouns) == 0 && apiSegment.MatchString(segment):
@@ -99,6 +99,7 @@ func (r *route) parameter(segment string) {
 	}
 }
 
+// fixed adds the nouns of a fixed segment: one, or one for each part between dots. leading: no parameter precedes the segment.
 func (r *route) fixed(segment string, leading bool) {
 	segment = fileExtension.ReplaceAllString(segment, "")
 	segment, verb, custom := strings.Cut(segment, ":")

@@ -23,7 +23,7 @@ type operation struct {
 	effect effect
 }
 
-// effect is read, write or destroy, with the idempotence that the method promises (RFC 9110, section 9.2).
+// effect is read, destroy, or, if neither is set, write, with the idempotence that the method promises (RFC 9110, section 9.2).
 type effect struct{ reads, destroys, idempotent bool }
 
 // parameter is the position of one argument in the request.
@@ -72,11 +72,11 @@ type document struct {
 	operations     []operation
 	schemes        map[string]scheme
 	skipped        []skippedOperation // operations that cannot be called, with the reason
-	warnings       []warning          // operations whose schemas were changed so that the validator accepts them
+	warnings       []warning          // what was changed or left out, by operation or in the whole document
 }
 
 // skippedOperation is an operation that did not become a function.
 type skippedOperation struct{ label, reason string }
 
-// warning says what was changed in an operation's schemas. Without a function it is about the whole document.
+// warning says what was changed or left out in an operation. If function is "", it is about the whole document.
 type warning struct{ function, what string }

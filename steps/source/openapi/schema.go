@@ -61,6 +61,7 @@ func (e *emitter) schema(v value, depth int, description string) {
 		e.warn("a schema that is not an object or a boolean is left open")
 		e.anything(description)
 		return
+	// References are left open past the limit (see definitions); schemas that are written in place, only past four times the limit.
 	case depth > maxSchemaDepth || e.visited > maxSubschemas || len(e.out) > 4*e.limit:
 		e.open++
 		e.anything(description)
@@ -116,7 +117,7 @@ func (e *emitter) siblings(v value, depth int, description string) {
 	}
 }
 
-// define returns the name of a target in $defs.
+// define returns the name of a target in $defs. At the first reference it chooses the name and queues the target for definitions.
 func (e *emitter) define(target value) string {
 	if name, ok := e.names[target]; ok {
 		return name
@@ -173,7 +174,8 @@ func (e *emitter) object(v value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// describe writes the description if one is wanted. preceded, here and below, reports whether the object already has a member before it.
+// describe writes the description if one is wanted. preceded, here and below, reports whether the object already has a member before it;
+// the result is preceded for the next member.
 func (e *emitter) describe(v value, depth int, description string, preceded bool) bool {
 	if !e.input || e.terse && depth > 1 {
 		return preceded
@@ -219,7 +221,7 @@ func (e *emitter) definitions() {
 
 // result returns the schema that was written; nil if it is not JSON, which would be a defect of this package.
 func (e *emitter) result() json.RawMessage {
-	if e.open > 0 && e.input { // a result is not checked
+	if e.open > 0 && e.input { // not for a result, which is not checked against its schema
 		e.warn("%d parts of a schema that is too large or too deep are left open", e.open)
 	}
 	if !jsontext.Value(e.out).IsValid() {

@@ -90,6 +90,8 @@ func (b *builder) typeForAny(schema value) string {
 	return "application/json"
 }
 
+// makeBody makes an argument of each member that is not read-only if the body is an object with known members, else one argument of the
+// whole body. It makes no body if the body is optional and could only be an empty object.
 func (b *builder) makeBody(mediaType string, required bool, schema, encoding value, description string) {
 	kind, _ := bodyKindOf(mediaType)
 	if kind == textBody || kind == binaryBody {

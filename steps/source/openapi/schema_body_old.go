@@ -11,6 +11,7 @@ func (b *builder) oldBody() {
 	if !consumes.ok() {
 		consumes = b.l.document.root().get("consumes")
 	}
+	// best returns the accepted media type with the highest rank that the operation consumes, else fallback.
 	best := func(accept func(bodyKind) bool, fallback string) string {
 		mediaType, rank := fallback, 0
 		for _, element := range consumes.elements() {

@@ -33,7 +33,7 @@ func argName(encoded string) string {
 	switch {
 	case strings.Trim(name, "_-.") == "":
 		return "arg_" + hash(encoded)
-	case len(name) > maxArgument-len("_header"):
+	case len(name) > maxArgument-len("_header"): // claimNames may append "_header", the longest ending
 		return name[:maxArgument-len("_header")-1-hashDigits] + "_" + hash(encoded)
 	}
 	return name
@@ -119,7 +119,7 @@ func (b *builder) writeInput(e *emitter) {
 	e.out = append(e.out, '}')
 }
 
-// anything writes a schema that allows everything.
+// anything writes a schema that allows everything, with the description if it is for arguments.
 func (e *emitter) anything(description string) {
 	if description == "" || !e.input {
 		e.out = append(e.out, "{}"...)

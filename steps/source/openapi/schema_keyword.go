@@ -23,6 +23,7 @@ const (
 	shapeSpecial // handled separately
 )
 
+// keywords are the keywords that are written, with the form of their values; all others are dropped.
 var keywords = map[string]keywordForm{
 	"type": shapeSpecial, "exclusiveMinimum": shapeSpecial, "exclusiveMaximum": shapeSpecial, "required": shapeSpecial,
 	"properties": shapeSpecial,
@@ -40,9 +41,10 @@ var keywords = map[string]keywordForm{
 	"additionalProperties": shapeSchema, "additionalItems": shapeSchema, "unevaluatedItems": shapeSchema, "unevaluatedProperties": shapeSchema,
 }
 
+// exclusive maps a bound to the keyword that, if it is true as in OpenAPI 3.0, makes the bound exclusive.
 var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
-// keyword writes one keyword if its value is usable.
+// keyword writes one keyword if its value is usable. It returns preceded for the next member (see describe).
 func (e *emitter) keyword(v value, name string, member value, shape keywordForm, depth int, preceded bool) bool {
 	kind := member.kind()
 	valid := true

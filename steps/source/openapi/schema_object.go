@@ -54,7 +54,7 @@ func (l *loader) flatten(schema value) (*flatObject, bool) {
 }
 
 // collect adds the members of a schema, possibly as one of several alternatives. isObject reports whether the schema itself says
-// that it is an object.
+// that it is an object; ok is as in flatten. above holds the schemas that are being collected: one that contains itself adds nothing more.
 func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alternative bool) (isObject, ok bool) {
 	l.countWork(1)
 	schema, err := l.resolve(schema)
@@ -141,6 +141,7 @@ func objectType(declared value) (isObject, ok bool) {
 }
 
 // alternatives merges the branches of a oneOf or anyOf. A name is required if all of them require it.
+// ok is false if one of them cannot be merged, or if there are more than maxAlternatives.
 func (l *loader) alternatives(f *flatObject, branches value, above map[value]bool) (isObject, ok bool) {
 	var inAll map[string]bool
 	count := 0
@@ -156,6 +157,7 @@ func (l *loader) alternatives(f *flatObject, branches value, above map[value]boo
 			return false, false
 		}
 		isObject = isObject || branchIsObject
+		// An alternative that adds no member can only say which members go together.
 		f.lost = f.lost || !branchIsObject && len(f.members) == before
 		if inAll == nil {
 			inAll = f.required

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// output returns the schema of the result: the schema of the first 2xx response with JSON; null if all are 204 or 205; nil if it is
-// not known.
+// output returns the schema of the result: that of the 2xx response with JSON that has the lowest status. It returns the schema of null
+// if all 2xx responses are 204 or 205, and nil if the schema is not known.
 func (b *builder) output() json.RawMessage {
 	l := b.l
 	responses := b.node.operation.get("responses")

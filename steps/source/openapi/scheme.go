@@ -119,7 +119,7 @@ func describeScheme(name string, s scheme) string {
 	return name + " (" + s.kind + ")"
 }
 
-// sign adds the credential to a request.
+// sign adds the credential to a request. token is the access token that was fetched; "": none, so oauth2 uses the configured one.
 func (a *authenticator) sign(r *requestBuilder, token string) {
 	c := &a.credential
 	switch a.scheme.kind {
@@ -155,6 +155,7 @@ func (a *authenticator) signKey(r *requestBuilder) {
 	}
 }
 
+// replacePair replaces all pairs with this name by one. It changes the array of pairs.
 func replacePair(pairs []string, name, value string) []string {
 	others := slices.DeleteFunc(pairs, func(pair string) bool {
 		before, _, _ := strings.Cut(pair, "=")

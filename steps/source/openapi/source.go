@@ -37,9 +37,9 @@ type Options struct {
 	Name string // the source's name, the first part of function names: letters, digits, "_" and "-"
 	Spec string // path of a file, or an http(s) URL
 
-	// BaseURL is the service's URL; "": the first server of each operation whose URL is absolute (http or https), or becomes absolute relative
-	// to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the origin of BaseURL, or if that is empty,
-	// of Spec. They never go to a host that only the document names.
+	// BaseURL is the service's URL. "": each operation uses the first of its servers whose URL is absolute (http or https), or becomes
+	// absolute relative to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the
+	// origin of BaseURL, or if that is empty, of Spec. They never go to a host that only the document names.
 	BaseURL string
 
 	// Headers are added to every call and override arguments. Their values are secrets and never shown.
@@ -187,7 +187,8 @@ func (s *Source) checkOptions() *fault.Error {
 	return nil
 }
 
-// serviceURL parses the URL of a service. problem says why it cannot be one, in words that follow the URL's name.
+// serviceURL parses the URL of a service. problem says why it cannot be one, in words that follow the URL's name; "" if it
+// can.
 func serviceURL(text string) (u *url.URL, problem string) {
 	u, err := url.Parse(text)
 	switch {
@@ -299,7 +300,8 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 	return result, nil
 }
 
-// warn sends one warning for all operations with the same problem, and names the first of them.
+// warn sends one warning for all operations with the same problem. It names the first of them, with WarnOfAll all; it sends none if there
+// are none.
 func (s *Source) warn(what string, operations []string) {
 	if len(operations) == 0 {
 		return

@@ -91,7 +91,8 @@ func (s *Source) trusts(u *url.URL) bool {
 // origin returns the scheme and the host of a URL, in the form in which a baseUrl begins.
 func origin(u *url.URL) string { return u.Scheme + "://" + egress.Host(u) }
 
-// resolve makes a URL of the document absolute, relative to the document's URL.
+// resolve makes a URL of the document absolute, relative to the document's URL. It returns ref unchanged if the document is a file, and
+// if ref is empty or not a URL.
 func (s *Source) resolve(ref string) string {
 	u, err := url.Parse(ref)
 	if err != nil || s.spec == nil || ref == "" {

@@ -63,7 +63,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// setStatus changes the status and notifies the watcher.
+// setStatus changes the status, and the functions unless result is nil, and notifies the watcher.
 func (s *Source) setStatus(status steps.Status, result *buildResult) {
 	s.mu.Lock()
 	s.status = status
@@ -143,7 +143,8 @@ func (s *Source) stale(err error) *fault.Error {
 		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
 }
 
-// fetchAndBuild makes one attempt to load the document. It does not build it if its digest is still served. Every error has a code.
+// fetchAndBuild makes one attempt to load the document. If the document's digest is served, the digest of the current functions, it builds
+// nothing and result is empty. Every error has a code.
 func (s *Source) fetchAndBuild(served [sha256.Size]byte) (result buildResult, digest [sha256.Size]byte, err error) {
 	text, err := s.fetch()
 	if err != nil {

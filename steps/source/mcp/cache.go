@@ -41,7 +41,8 @@ func (o *Options) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readCache returns the tools of the last run; false: none are usable.
+// readCache returns what the last run stored: the tools, the server's name and version, and its capabilities. It returns false if no
+// tools are usable.
 func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	if s.options.CacheFile == "" {
 		return nil, "", nil, false
@@ -60,7 +61,8 @@ func (s *Source) readCache() ([]tool, string, *sdk.ServerCapabilities, bool) {
 	for _, raw := range cache.Tools {
 		list.add(gjson.ParseBytes(raw))
 	}
-	return s.assignNames(list.tools), cache.Server, cache.Capabilities, len(list.tools) > 0 // no call would ever start a server without tools
+	// Without tools the list is not usable: no call would ever start the server.
+	return s.assignNames(list.tools), cache.Server, cache.Capabilities, len(list.tools) > 0
 }
 
 // writeCache stores the tools for the next run. A half-written file is damaged, so it is not used.

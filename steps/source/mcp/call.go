@@ -30,6 +30,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	if f != nil {
 		return nil, fault.Unsent(f)
 	}
+	// The process of a client's session serves only that client, so its calls need no slot.
 	if _, inSession := sessions.(*UpstreamSession); !inSession || s.options.URL != "" {
 		release, f := s.slots.Acquire(ctx)
 		if f != nil {
@@ -53,7 +54,8 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	}
 }
 
-// mayRepeat reports whether a failed call may be repeated. ended is whether its connection has ended.
+// mayRepeat reports whether a failed call may be repeated. ended is whether its connection has ended. A call
+// that may have been sent is repeated only if it reads and was not refused with an HTTP status.
 func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
 	switch {
 	case f.Code != fault.Unavailable:
@@ -295,7 +297,7 @@ func (c *connection) answerLost(ctx context.Context, t *tool, pending *pendingRe
 		}
 		if c.process != nil {
 			f.Message += c.process.lastWords()
-			c.cancel() // its only transport
+			c.cancel() // the pipes were the connection's only transport
 		}
 	}
 	f.Err, f.Outcome = nil, outcome

@@ -36,7 +36,7 @@ type connection struct {
 	unreachable atomic.Bool   // the server could not be reached: the connection is closed when no call uses it
 	expired     chan struct{} // signaled when no call uses the unreachable connection
 
-	serving bool // calls may use it; for the supervisor
+	serving bool // set when serve begins to offer it to calls; never for the connection of a client's session
 
 	lateStreams atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
 
@@ -116,7 +116,8 @@ func (t *closableTransport) awaitOutput(d time.Duration) {
 	}
 }
 
-// start connects and lists the tools within the start timeout. A failure leaves nothing running.
+// start connects and lists the tools within the start timeout. If legacy is set and Options.Protocol is not, it greets the server in
+// version protocol.Stateful. silent is as in notConnected. A failure leaves nothing running.
 func (s *Source) start(legacy bool) (conn *connection, tools []tool, f *fault.Error, silent bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.StartTimeout)
 	defer cancel()
@@ -162,7 +163,7 @@ func (s *Source) connect(ctx context.Context, version string, session *UpstreamS
 	}
 	conn.transport = &closableTransport{Transport: transport, longLived: s.options.SSE}
 	pending := &pendingRequest{}
-	// Otherwise the SDK would wait until it can send a cancellation to a server that does not read.
+	// The end of ctx closes the transport. Otherwise the SDK would wait until it can send a cancellation to a server that does not read.
 	release := context.AfterFunc(ctx, conn.transport.close)
 	options := &sdk.ClientSessionOptions{ProtocolVersion: version}
 	client, err := conn.newClient().Connect(pending.withContext(ctx), conn.transport, options)
@@ -207,7 +208,7 @@ func (c *connection) newClient() *sdk.Client {
 	return sdk.NewClient(info, options)
 }
 
-// version returns the server's name and version.
+// version returns the server's name and version; "" if the server does not name itself.
 func (c *connection) version() string {
 	info := c.client.InitializeResult().ServerInfo
 	if info == nil {
@@ -216,7 +217,7 @@ func (c *connection) version() string {
 	return fault.Clip(c.source.scrub.clean(strings.TrimSpace(info.Name+" "+info.Version)), maxQuoted)
 }
 
-// closeGrace bounds the closing of an HTTP session.
+// closeGrace bounds the closing of a session, before its process is stopped, and the sending of a cancellation.
 const closeGrace = 2 * time.Second
 
 // close ends the connection with all its resources and waits for them.
@@ -227,7 +228,7 @@ func (c *connection) close() {
 		defer close(done)
 		c.transport.close()
 		if c.client != nil {
-			_ = c.client.Close() // repeats the reason for the end
+			_ = c.client.Close() // its error only repeats the reason for the end
 		}
 	}()
 	timer := time.NewTimer(closeGrace)
@@ -269,7 +270,8 @@ func (s *Source) notReady() *fault.Error {
 
 // notConnected returns why the greeting failed. silent: the server sent nothing; it may not know the MCP version of the greeting.
 func (s *Source) notConnected(ctx context.Context, conn *connection, pending *pendingRequest, err error) (f *fault.Error, silent bool) {
-	// The exit status follows shortly after the end of the output. A write may fail before the output has been read.
+	// Wait for the exit status, which follows shortly after the end of the output, and for the output itself, because a write may fail
+	// before it has been read.
 	if conn.process != nil && ctx.Err() == nil && conn.process.exitsWithin(pipeGrace) {
 		conn.transport.awaitOutput(pipeGrace)
 	}

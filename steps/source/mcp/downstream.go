@@ -46,7 +46,7 @@ func (d *downstream) notified(m *message, request *pendingRequest) bool {
 		return true
 	case pending != nil && pending.queue(n):
 		return true
-	case inCall && d.upstream.downstream.Shared: // its client is unknown
+	case inCall && d.upstream.downstream.Shared: // which client it is for is unknown, so it is dropped
 		return true
 	}
 	select {

@@ -65,7 +65,7 @@ func (b *eventBody) end() {
 	if b.streamEnd != nil {
 		b.ended.Do(func() {
 			close(b.streamEnd)
-			if b.lastID == "" {
+			if b.lastID == "" { // without an id the stream cannot be resumed
 				b.request.streamCut()
 			}
 		})
@@ -131,7 +131,7 @@ func (b *eventBody) next() ([]byte, error) {
 // eventSlack is the allowance for an event's fields other than its data.
 const eventSlack = 4 << 10
 
-// filtered returns the event as the SDK should read it.
+// filtered returns the event as the SDK should read it; nil to drop it.
 func (b *eventBody) filtered(event []byte) []byte {
 	var out, data []byte
 	name := "message"
@@ -180,6 +180,7 @@ func (b *eventBody) filtered(event []byte) []byte {
 	return append(out, '\n')
 }
 
+// message returns the data of an event as the SDK should read it; "" to drop it.
 func (b *eventBody) message(text string) string {
 	if text == "" {
 		return ""
@@ -196,7 +197,7 @@ func (b *eventBody) message(text string) string {
 }
 
 // skip drops the rest of an event that is too long. event holds its beginning, whose last line starts at start and continues in
-// chunk.
+// chunk. If the event answers a pending request, skip returns an error for that request in its place; else it warns.
 func (b *eventBody) skip(event []byte, start int, chunk []byte, err error) ([]byte, error) {
 	var ends headTail
 	ends.write(event)

@@ -21,12 +21,15 @@ func (h *headTail) write(chunk []byte) {
 	h.tail = h.tail[max(len(h.tail)-tailSize, 0):]
 }
 
+// lastID matches the end of a message whose id comes last or is followed only by jsonrpc.
 var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*([0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
-// requestID returns the id of the request that the message answers; false: no request of ours, whose ids are numbers.
+// requestID returns the id of the request that the message answers. It returns false if no id is found, or if it cannot be one of ours,
+// which are numbers.
 func (h *headTail) requestID() (int64, bool) {
 	head := gjson.ParseBytes(h.head[max(bytes.IndexByte(h.head, '{'), 0):]) // skip the event's fields before its data
 	id, method := head.Get("id"), head.Get("method")
+	// An id at the end of head may have been cut off.
 	if whole := id.Index+len(id.Raw) < len(head.Raw); id.Exists() && whole || method.Exists() {
 		return id.Int(), id.Type == gjson.Number && !method.Exists()
 	}

@@ -65,7 +65,7 @@ type tappedTransport struct {
 	source       *Source
 	tap          *tap
 	next         http.RoundTripper
-	scheme, host string
+	scheme, host string // those of Options.URL, to which alone the configured headers are sent
 }
 
 func newTappedTransport(s *Source, t *tap, next http.RoundTripper) *tappedTransport {
@@ -105,7 +105,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		}
 		return nil, err
 	}
-	call := id != 0 && !t.source.options.SSE
+	call := id != 0 && !t.source.options.SSE // over HTTP+SSE, the answer does not come in this response
 	if !call {
 		id = 0
 	}
@@ -163,7 +163,7 @@ func resumes(request *http.Request, pending *pendingRequest) bool {
 }
 
 // interrupted ends a request whose answer broke off and cannot be resumed. The SDK would retry for a while or end the whole
-// session.
+// session. down: the server could not be reached.
 func (t *tappedTransport) interrupted(request *http.Request, pending *pendingRequest, why string, down bool) *http.Response {
 	f := fault.New(fault.Unavailable, "MCP server %q broke off its answer, and the rest could not be fetched (%s): "+
 		"it is not known whether the work of the call was done",
@@ -324,6 +324,8 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *jsonBody) Close() error { return b.body.Close() }
 
+// load reads the body and returns what the SDK should read of it. A body that cannot be used becomes an error response of its call, or
+// without a call an error.
 func (b *jsonBody) load() (string, error) {
 	t := b.transport.tap
 	var buffer bytes.Buffer

@@ -17,6 +17,7 @@ const metaLogLevel = sdk.MetaKeyLogLevel //nolint:staticcheck // see above
 // logLevel is the minimum severity that servers are asked for.
 const logLevel = "info"
 
+// asksLogsByCall reports whether the MCP version of the connection asks for log messages in each call.
 func (c *connection) asksLogsByCall() bool { return c.protocol > protocol.Stateful }
 
 // askForLogs subscribes to the server's log messages, in MCP versions where one request does that. It does not wait.

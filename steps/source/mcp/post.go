@@ -179,6 +179,7 @@ func (c *connection) read(pending *pendingRequest, response *http.Response) (unr
 	if pending.finished() { // it was refused
 		return nil, response.Body.Close()
 	}
+	// The SDK must learn of a new session id.
 	if id := response.Header.Get("Mcp-Session-Id"); id != "" && id != c.transport.conn.SessionID() {
 		return response, nil
 	}

@@ -254,7 +254,7 @@ func (t *tail) write(chunk string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.data = append(t.data, chunk...)
-	if over := len(t.data) - maxTail; over > maxTail {
+	if over := len(t.data) - maxTail; over > maxTail { // only now, so that not every write moves the data
 		t.data = append(t.data[:0], t.data[over:]...)
 	}
 }

@@ -257,7 +257,7 @@ func (c *connection) allowed(key string, value gjson.Result) string {
 }
 
 // clientParams returns the client's params for this server. It replaces the client's progress token with token (0: none) and adds
-// the client information that the server's MCP version requires.
+// the client information that the server's MCP version requires. It returns nil if there are no params.
 func (c *connection) clientParams(params json.RawMessage, clientMeta gjson.Result, token int64) json.RawMessage {
 	var meta objectBuilder
 	written := map[string]bool{}

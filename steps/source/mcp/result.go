@@ -182,7 +182,7 @@ func content(blocks gjson.Result, keep func(block string) string) []byte {
 }
 
 // blockValue returns the value of a content block. Text that is a JSON object or array becomes that value, other text a string;
-// text resources keep a reduced block, and binary data becomes a descriptor.
+// a resource of text becomes an object with its uri, mimeType and text, and binary data becomes a descriptor.
 func blockValue(block gjson.Result, keep func(string) string) []byte {
 	switch block.Get("type").Str {
 	case "text":
@@ -205,7 +205,7 @@ func blockValue(block gjson.Result, keep func(string) string) []byte {
 // maxTextDepth bounds the nesting of text that is taken as JSON, well below the limit for results.
 const maxTextDepth = 1000
 
-// textValue returns the value of a text.
+// textValue returns the value of a text; null if it is not a string.
 func textValue(text gjson.Result) []byte {
 	if text.Type != gjson.String {
 		return []byte("null")
@@ -249,6 +249,7 @@ func decodedLength(data string) int {
 // objectBuilder builds a JSON object.
 type objectBuilder struct{ b bytes.Buffer }
 
+// raw adds a member. value is JSON; key is written as it is, so it must be escaped already.
 func (o *objectBuilder) raw(key, value string) {
 	if o.b.Len() > 0 {
 		o.b.WriteByte(',')
@@ -256,6 +257,7 @@ func (o *objectBuilder) raw(key, value string) {
 	o.b.WriteString(`"` + key + `":` + value)
 }
 
+// text adds a member whose value is a string.
 func (o *objectBuilder) text(key, value string) {
 	quoted, err := json.Marshal(value)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
+// maxQuoted bounds a text that a message quotes, maxErrorText the server's text in an error, and maxLogLine a line of the log, in bytes.
 const maxQuoted, maxErrorText, maxLogLine = 200, 2000, 4096
 
 // quoted returns a word from outside, clipped and quoted for a message.

@@ -20,9 +20,9 @@ type serverRequests struct {
 	mu       sync.Mutex
 	open     map[string]*serverRequest // waiting for the client's answer, by the server's id, until the answer is sent
 	waiting  []reply
-	replying bool // a goroutine sends the waiting replies
-	closing  bool
-	busy     sync.WaitGroup
+	replying bool           // a goroutine sends the waiting replies
+	closing  bool           // new requests and replies are dropped
+	busy     sync.WaitGroup // the goroutines that ask the client or send replies
 }
 
 // serverRequest is a request that the client has not answered yet.
@@ -215,7 +215,7 @@ func (r *serverRequests) cancel(m *message) bool {
 	return request != nil
 }
 
-// cancelGuessed ends requests whose call was guessed if no call is pending any more.
+// cancelGuessed ends the requests whose call was guessed, but only if no call is pending any more.
 func (r *serverRequests) cancelGuessed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,6 +53,7 @@ type idleConnection struct {
 	wantsNotifications bool // the client waits for notifications
 }
 
+// before reports whether i should be closed rather than j.
 func (i idleConnection) before(j idleConnection) bool {
 	if i.wantsNotifications != j.wantsNotifications {
 		return !i.wantsNotifications
@@ -60,7 +61,7 @@ func (i idleConnection) before(j idleConnection) bool {
 	return i.used.Before(j.used)
 }
 
-// idle returns the session's connection if it may be evicted.
+// idle returns the session's connection if it may be evicted; else false.
 func (u *UpstreamSession) idle() (idleConnection, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -194,6 +194,7 @@ func signal(c chan struct{}) {
 	}
 }
 
+// setStatus changes the status and schedules a call of the watcher. A status without a version keeps the last version.
 func (s *Source) setStatus(status steps.Status) {
 	s.mu.Lock()
 	if status.Version == "" {
@@ -218,7 +219,7 @@ func (s *Source) reportStray(f *fault.Error) {
 	}
 }
 
-// strayText returns the pending warning for the message of a failed start.
+// strayText returns the pending warning as the end of the message of a failed start; "" if there is none.
 func (s *Source) strayText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,17 +57,17 @@ type stdioPipe struct {
 	tap      *tap
 	stdin    *os.File
 	reader   *bufio.Reader
-	timeout  time.Duration
+	timeout  time.Duration // how long an answer to the greeting is awaited (see after)
 	greeting greeting
 
 	incoming chan jsonrpc.Message
 	failed   chan struct{} // closed after failure is set
-	failure  error
-	closed   chan struct{}
+	failure  error         // why reading ended
+	closed   chan struct{} // closed by end
 	once     sync.Once
 	writing  chan struct{} // holds a token while a message is written
 
-	garbage, garbageBytes int
+	garbage, garbageBytes int // the lines and bytes that were not messages since the last message
 }
 
 // end closes stdin, which asks the server to exit. It does not end the process.
@@ -122,7 +122,7 @@ func (p *stdioPipe) read() {
 			err = p.handleLine(line)
 		}
 		if err != nil {
-			_ = p.deliverText(p.greeting.release()) // more specific than the end of the input
+			_ = p.deliverText(p.greeting.release()) // a refusal that was held back says more than the end of the input
 			p.failure = err
 			close(p.failed)
 			return
@@ -136,7 +136,7 @@ func (p *stdioPipe) line() ([]byte, error) {
 	var line []byte
 	for {
 		chunk, err := p.reader.ReadSlice('\n')
-		if int64(len(line)+len(chunk)) > p.tap.max+2 { // the limit includes the newline
+		if int64(len(line)+len(chunk)) > p.tap.max+2 { // two more bytes for the line break
 			return p.skip(line, chunk, err)
 		}
 		if line == nil && err == nil {
@@ -155,6 +155,7 @@ func (p *stdioPipe) line() ([]byte, error) {
 	}
 }
 
+// skip reads the rest of a line that is too long, of which line and chunk are the beginning. It returns what line returns in its place.
 func (p *stdioPipe) skip(line, chunk []byte, err error) ([]byte, error) {
 	var ends headTail
 	ends.write(line)
@@ -224,6 +225,7 @@ func (p *stdioPipe) deliverText(text string) error {
 	return p.deliver(m)
 }
 
+// deliver passes a message to the SDK; io.EOF after end.
 func (p *stdioPipe) deliver(m jsonrpc.Message) error {
 	select {
 	case p.incoming <- m:
@@ -298,7 +300,7 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// register registers a request before its answer can come.
+// register registers a request before its answer can come. It returns nil for other messages, and if ctx carries no request.
 func (c *stdioConn) register(ctx context.Context, m jsonrpc.Message) *pendingRequest {
 	request, ok := m.(*jsonrpc.Request)
 	if !ok || !request.IsCall() {

@@ -34,7 +34,7 @@ func (s *Source) supervise(idle bool) {
 	for s.ctx.Err() == nil {
 		conn, tools, f, silent := s.start(legacy)
 		if f != nil {
-			legacy = legacy != silent // a silent server may know only the older greeting, or only the newer
+			legacy = legacy != silent // after silence try the other greeting: the server may know only that
 			failures++
 			s.recordFailure(f)
 			s.awaitRestart(f, failures)
@@ -97,7 +97,7 @@ func (s *Source) awaitRestart(f *fault.Error, failures int) {
 // backoff returns the wait after failures in a row, with 20 % jitter.
 func backoff(failures int) time.Duration {
 	wait := longestWait
-	if failures < 8 {
+	if failures < 8 { // from the eighth on, the wait would exceed longestWait
 		wait = min(firstWait<<(failures-1), longestWait)
 	}
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
@@ -156,6 +156,7 @@ func (s *Source) publish(conn *connection, tools []tool) {
 // drop hides a connection from later calls.
 func (s *Source) drop(conn *connection) { s.dropIf(conn, func() bool { return true }) }
 
+// dropIf hides a connection from later calls if unused returns true. It returns what unused returns, which is called with s.mu held.
 func (s *Source) dropIf(conn *connection, unused func() bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@ type tap struct {
 	scrub      *scrubber                       // removes secrets from texts
 	downstream *downstream                     // receives the server's requests and notifications; nil: no client
 	requests   *serverRequests                 // answers the server's requests, or passes them to the client
-	token      atomic.Int64
-	seq        atomic.Int64
+	token      atomic.Int64                    // the last progress token
+	seq        atomic.Int64                    // numbers the requests in order, and those made without the SDK also for their ids
 
 	mu       sync.Mutex
 	pending  map[int64]*pendingRequest // the pending requests by id
@@ -71,7 +71,7 @@ func parseMessage(text string) (m message) {
 }
 
 // register records that the request of ctx is sent with this id. It returns nil if ctx carries no request, or a request that was already
-// sent with another id.
+// sent with another id. A request without a stub is returned, but answers are not matched with it.
 func (t *tap) register(ctx context.Context, id int64) *pendingRequest {
 	pending := pendingOf(ctx)
 	if pending == nil || pending.stub == nil {
@@ -222,7 +222,7 @@ func (t *tap) notified(m *message, request *pendingRequest) bool {
 		t.mu.Lock()
 		pending := request
 		if pending == nil && len(t.pending) == 1 {
-			for _, pending = range t.pending {
+			for _, pending = range t.pending { // sets pending to the only one
 			}
 		}
 		queued := pending != nil && pending.queue(notification{level: levelOf(level), logger: m.params.Get("logger").String(),

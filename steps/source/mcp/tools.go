@@ -308,8 +308,8 @@ func (u *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, erro
 	return u.source.inSession(u.source.functionsOf(tools)), nil
 }
 
-// inSession replaces each function's path with its path in the shared list, because rules match that ("": not in the list).
-// SessionPath keeps the former path for display.
+// inSession replaces each function's path with its path in the shared list, because rules match the shared path;
+// "" if the function is not in that list. SessionPath keeps the former path, else the name, for display.
 func (s *Source) inSession(functions []steps.Function) []steps.Function {
 	shared := map[string]string{}
 	for _, fn := range s.Functions() {
@@ -352,7 +352,7 @@ func (s *Source) spec(t *tool) steps.Spec {
 	return spec
 }
 
-// describe returns the tool's description, else its title, else its name.
+// describe returns the tool's description, else its title, else a sentence with its name.
 func describe(definition gjson.Result, name string) string {
 	for _, path := range []string{"description", "title", "annotations.title"} {
 		if text := strings.TrimSpace(definition.Get(path).String()); text != "" {

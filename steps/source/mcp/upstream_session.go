@@ -25,8 +25,8 @@ type DownstreamClient struct {
 	// the call during which the server asks, else to the session; it ends when the server no longer needs an answer. A
 	// *jsonrpc.Error is passed to the server unchanged. nil: the client cannot be asked.
 	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
-	// Notify passes a notification of the server to the client; ctx as for Ask. Calls keep the server's order, separately for
-	// each call and for notifications outside of calls. A slow client misses notifications. nil: they are dropped.
+	// Notify passes a notification of the server to the client; ctx as for Ask. It is called in the server's order, separately
+	// for the notifications of each tool call and for those outside of calls. A slow client misses notifications. nil: they are dropped.
 	Notify func(ctx context.Context, method string, params json.RawMessage)
 }
 
@@ -114,8 +114,8 @@ type sessionCallKey struct{ source *Source }
 
 // sessionCall is attached to the context of calls in a client's session.
 type sessionCall struct {
-	session func(ctx context.Context) (*UpstreamSession, error)
-	params  json.RawMessage
+	session func(ctx context.Context) (*UpstreamSession, error) // returns the session to use
+	params  json.RawMessage                                     // of the client's tools/call; nil: none
 }
 
 // CallContext returns a context in which calls of the source's functions use this session. params are those of the client's
@@ -133,7 +133,8 @@ func (s *Source) Within(
 	return context.WithValue(steps.Private(ctx, s.options.Name), sessionCallKey{s}, &sessionCall{open, params})
 }
 
-// acquire returns the session's connection, which the caller releases. It connects again if the connection was lost.
+// acquire returns the session's connection, which the caller releases. It connects again if the connection was lost; but for hurryAfter
+// after a failed attempt it returns the failure of that attempt.
 func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Error) {
 	for {
 		u.mu.Lock()

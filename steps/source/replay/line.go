@@ -50,7 +50,7 @@ type functionLine struct {
 	Deletes      bool              `json:"deletes,omitempty"`
 	Heavy        string            `json:"heavy,omitempty"`
 	TimeoutMs    int64             `json:"timeoutMs,omitempty"`
-	Redacted     bool              `json:"redacted,omitempty"` // faults do not show argument values
+	Redacted     bool              `json:"redacted,omitempty"` // the function has a Redact, so faults do not show argument values
 	InputSchema  json.RawMessage   `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
 	Aliases      map[string]string `json:"aliases,omitempty"`

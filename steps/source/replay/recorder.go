@@ -186,10 +186,10 @@ func (t *recordWriter) write(l *line, name string) {
 	if l.Function != nil && t.functions[name] == sum {
 		return
 	}
-	begins := t.gap == 0 // a loss now would be the first of a gap, or of a failure: report it
+	begins := t.gap == 0 // a loss begins a gap: report it
 	if err == nil {
 		err = t.append(text)
-		begins = begins || t.failing == nil
+		begins = begins || t.failing == nil // or the writer begins to fail
 		t.failing = err
 	}
 	if l.Function != nil && t.failing == nil { // also if the line is too long, so that it counts as lost only once

@@ -242,7 +242,7 @@ func (r *redaction) parameter(pair string, depth int) string {
 	if err != nil {
 		return pair
 	}
-	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level decodes the text once more, so only few are read
+	if shown := r.text(plain, depth+maxRedactDepth/10); shown != plain { // each level decodes the text once more, so it counts as ten
 		return name + "=" + url.QueryEscape(shown)
 	}
 	return pair

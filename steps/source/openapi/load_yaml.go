@@ -127,7 +127,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			return w.fault(key, fault.BadRequest, "a key is not text")
-		case key.Value == "<<" && key.Style == 0: // style 0: the key is not quoted
+		case key.Value == "<<" && key.Style == 0: // style 0: neither quoted nor tagged
 			merged = append(merged, member)
 			continue
 		case merging && written[key.Value]:

@@ -157,7 +157,7 @@ func (l *loader) alternatives(f *flatObject, branches value, above map[value]boo
 			return false, false
 		}
 		isObject = isObject || branchIsObject
-		// An alternative that adds no member can only say which members go together.
+		// An alternative that is no object by itself and adds no member can only say which members go together.
 		f.lost = f.lost || !branchIsObject && len(f.members) == before
 		if inAll == nil {
 			inAll = f.required

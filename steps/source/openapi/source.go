@@ -39,7 +39,8 @@ type Options struct {
 
 	// BaseURL is the service's URL. "": each operation uses the first of its servers whose URL is absolute (http or https), or becomes
 	// absolute relative to the URL in Spec. Credentials (Auth, and Headers unless known to be harmless) go only to the
-	// origin of BaseURL, or if that is empty, of Spec. They never go to a host that only the document names.
+	// origin of BaseURL, or if that is empty, of Spec; a client's secret goes to its token URL (see Credential). They never go to a host
+	// that only the document names.
 	BaseURL string
 
 	// Headers are added to every call and override arguments. Their values are secrets and never shown.

@@ -60,7 +60,8 @@ func newSearch(ctx context.Context, pattern, text string) (*search, error) {
 	return s, nil
 }
 
-// acquireSlot waits for a slot. It is the Heavy of refs.Search, which calls it repeatedly, about every 10 ms of work.
+// acquireSlot waits for a slot unless the search holds one; its error is the context's. It is the Heavy of refs.Search, which calls it
+// about every 10 ms of work.
 func (s *search) acquireSlot() error { return s.slot.Acquire(s.ctx) }
 
 // release releases the slot and the memory, which the receiver of the result counts from now on.

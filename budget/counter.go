@@ -19,8 +19,8 @@ const millionth = 1_000_000
 // minFactor and maxFactor bound a counter's factor.
 const minFactor, maxFactor = 0.001, 1000
 
-// Counter counts tokens of a named encoding. It is safe for concurrent use. In implementations other than those of NewCounter, the cost of
-// a number between other characters must depend only on how many digits it has.
+// Counter counts tokens of a named encoding. It is safe for concurrent use. What a number between other characters costs must depend only
+// on how many digits it has: [Meter.SelfCount] relies on it.
 type Counter interface {
 	// Count returns the exact number of tokens of text. If that is above limit, it may stop early and return any number above limit. A
 	// negative limit means none.
@@ -59,7 +59,7 @@ type o200k struct{ factor int } // the factor in millionths
 func (c *o200k) Encoding() string { return encodingName }
 
 func (c *o200k) Count(text []byte, limit int) int {
-	if limit < 0 || limit > math.MaxInt/millionth {
+	if limit < 0 || limit > math.MaxInt/millionth { // the product below would overflow
 		limit = -1
 	} else {
 		limit = limit * millionth / c.factor // the largest unscaled count that is within limit when scaled

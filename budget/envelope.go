@@ -9,7 +9,7 @@ import (
 type Envelope struct {
 	Meter         *Meter
 	Before, After []byte
-	Number        int // index in After of the answer's own number of tokens; 0: none
+	Number        int // index in After at which the answer's own number of tokens is inserted; 0: the answer does not contain it
 	MaxRunes      int // maximum characters of the answer without that number; 0: unlimited
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxFilterKeys is the maximum number of filter_keys of a fetch. maxDepth is the depth that they reach: each level is one more walk over
-// its content.
+// maxFilterKeys is the maximum number of filter_keys of a fetch. maxDepth is how many levels deep they reach: for each level, everything
+// below it is walked over once more.
 const maxFilterKeys, maxDepth = 100, 64
 
 // maxKeysShown is the maximum number of keys in an error.
@@ -16,8 +16,9 @@ const maxKeysShown = 50
 
 // filter answers the mode filtered: the value with only what the paths name, in its original order and nesting. A path is a key, or keys
 // joined by dots; keys that contain dots are found, too. In an array a path continues in each element: an object with none of the keys
-// becomes {}, and an element that is not an object becomes null. If an object lacks the key but contains exactly one array, the key is
-// looked up in the items of that array. A path that matches nothing is bad_request with the available keys.
+// becomes {}, and an element that is not an object becomes null. If the value is an object that contains exactly one array, a path that
+// begins with none of the object's keys is looked up in the items of that array. A path that matches nothing is bad_request with the
+// available keys.
 func filter(w *work, o outline, paths []string) ([]byte, error) {
 	f := filterWriter{work: w, matched: make([]bool, len(paths))}
 	wanted := make([]pendingPath, len(paths))
@@ -79,7 +80,8 @@ type filterWriter struct {
 	matched []bool // by path: whether it matched anything
 }
 
-// value appends what the paths select of an object or an array, and reports whether that is anything.
+// value appends what the paths select of an object or an array, and reports whether that is anything. For any other value, and at
+// maxDepth, it appends null and reports false.
 func (f *filterWriter) value(v []byte, wanted []pendingPath, depth int) (any bool) {
 	k := kindOf(v)
 	if k == object && depth < maxDepth {
@@ -125,7 +127,7 @@ func (f *filterWriter) object(v []byte, wanted []pendingPath, depth int) (any bo
 			f.out = append(f.out, member...)
 			f.markBelow(member, below, depth+1)
 		case k != object && k != array || !f.value(member, below, depth+1):
-			f.out = f.out[:start]
+			f.out = f.out[:start] // nothing is selected: remove the key
 			continue
 		}
 		any = true

@@ -42,7 +42,7 @@ func (o outline) supports(mode string) bool {
 	return true
 }
 
-// outline is outlineOf, with the largest budget of an answer.
+// outline is outlineOf, with exceedsLimit set if answers have a largest budget.
 func (r *Results) outline(w *work, value []byte) outline {
 	o := outlineOf(w, value)
 	if r.maxAnswerTokens > 0 {
@@ -60,12 +60,12 @@ func (r *Results) outline(w *work, value []byte) outline {
 type Fetch struct {
 	Token string
 
-	// Mode is one of summary, paginated, filtered, query and full. "" is the mode that the other fields belong to. Without any, it is
-	// full if that fits, and summary otherwise.
+	// Mode is one of summary, paginated, filtered, query and full. "" is the mode that the other fields belong to. If none of them is
+	// set, "" is full if the value fits or has no summary, and summary otherwise.
 	Mode string
 
-	Page, PageSize       int // paginated: at least 1; default 1 and ResultsOptions.PageSize
-	PageSet, PageSizeSet bool
+	Page, PageSize       int      // paginated: at least 1; default 1 and ResultsOptions.PageSize
+	PageSet, PageSizeSet bool     // whether Page and PageSize were given; if not, they have their defaults
 	FilterKeys           []string // filtered: keys or dotted paths, at most 100
 	Query                string   // query: passed to the Query function unchanged
 }
@@ -96,7 +96,7 @@ func (r *Results) Answer(ctx context.Context, owner string, f Fetch, envelope *E
 	}); err != nil {
 		return nil, err
 	}
-	if a.isQuery { // acquires slots of its own
+	if a.isQuery { // outside doWork, because the query function acquires slots of its own
 		result, err := query(ctx, f.Query, value)
 		if err != nil {
 			return nil, err

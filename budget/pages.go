@@ -29,7 +29,7 @@ func (r *Results) paginate(f Fetch, o outline, envelope *Envelope) (answer, erro
 	if f.PageSizeSet {
 		p.size = f.PageSize
 	}
-	near := p.from(p.first() - p.size) // no page of at most that size with the first item begins earlier
+	near := p.from(p.first() - p.size) // a page of at most p.size items that holds the first item cannot begin earlier
 	p.sequence = near.from(p.first())
 	whole := p.whole()
 	if err := o.work.interrupted(); err != nil {
@@ -71,7 +71,7 @@ func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, prob
 	shown = slices.Collect(p.items(p.first(), min(p.count(), maxMeasured)))
 	for done := 0; p.work.alive(); {
 		done += sort.Search(len(shown)-done, func(i int) bool { return !envelope.Allows(p.json(shown[:done+i+1])) })
-		if done == len(shown) || envelope.Allows(p.json(shown[done:done+1])) {
+		if done == len(shown) || envelope.Allows(p.json(shown[done:done+1])) { // all fit, or the next item fits in a page of its own
 			return shown[:done], probes, nil
 		}
 		item, err := r.describe(p.work, shown[done])
@@ -88,8 +88,8 @@ func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, prob
 	return nil, nil, p.work.interrupted()
 }
 
-// fittingPage returns a page of at most the given size that fits and contains the item first. s is walked from the earliest start of such
-// a page.
+// fittingPage returns a page of at most the given size that fits and contains the item first. It tries smaller and smaller sizes, down to
+// one item. s must begin no later than such a page can begin.
 func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
 		q := page{s, first/size + 1, size}
@@ -170,7 +170,7 @@ type sequence struct {
 
 func sequenceOf(o outline) sequence {
 	s := sequence{work: o.work, source: rawjson.Inside(o.paged), lines: o.kind == text, total: o.count}
-	if o.kind == object {
+	if o.kind == object { // o.count is the number of its keys, not of the array's elements
 		s.total = 0
 		for range rawjson.Elements(o.paged) {
 			if s.total++; !o.work.step() {
@@ -207,7 +207,7 @@ func (s sequence) from(first int) sequence {
 	return s
 }
 
-// span returns the text of n items, beginning with first.
+// span returns the text of n items, beginning with first; nil if n is not positive or the work was interrupted.
 func (s sequence) span(first, n int) []byte {
 	if n <= 0 {
 		return nil

@@ -65,14 +65,14 @@ func (r Rights) scopeID() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// mayRead reports whether owner with these rights may read what was stored for storedOwner.
+// mayRead reports whether owner, with these rights, may read an entry whose Owner is stored.
 func (r Rights) mayRead(stored, owner string) bool {
 	id, rights, _ := strings.Cut(stored, ":")
 	if subtle.ConstantTimeCompare([]byte(id), []byte(ownerID(owner))) == 0 {
 		return false
 	}
 	level, scope, _ := strings.Cut(rights, ":")
-	n := 0
+	n := 0 // the level of an owner that was stored without rights
 	if level != "" {
 		var err error
 		if n, err = strconv.Atoi(level); err != nil {

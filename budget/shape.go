@@ -84,7 +84,7 @@ func (o *outline) ofObject() {
 			o.arrays = append(o.arrays, rawjson.Unquote(string(key)))
 		}
 	}
-	if len(o.arrays) != 1 {
+	if len(o.arrays) != 1 { // paged is the last of several arrays
 		o.paged = nil
 	}
 }

@@ -38,7 +38,7 @@ const (
 	blank  = space | line                    // \s
 )
 
-// categories maps tables of characters to classes. White space is last because it overlaps `other`.
+// categories maps tables of characters to classes. The tables are disjoint, and a character in none of them is `other`.
 var categories = []struct {
 	class class
 	table *unicode.RangeTable
@@ -139,9 +139,9 @@ func (c *classes) next(text []byte) int {
 	}
 }
 
-// word returns the end of the word that begins at i: characters of head, then characters of tail. If no tail follows, the word ends with
-// the last character that could be one, and whole is still true. If there is no such character, the word is the whole head and whole is
-// false.
+// word returns the end of the word that begins at i: characters of head, then characters of tail. If nothing but head follows i, the word
+// ends after the last character of it that is also in tail, and whole is still true. If there is no such character, the word is the whole
+// head, and whole is false.
 func (c *classes) word(text []byte, i int) (end int, whole bool) {
 	for i < len(text) {
 		x, n := c.at(text, i)

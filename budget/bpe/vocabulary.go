@@ -20,14 +20,14 @@ const (
 	tokens        = 199_998 // ordinary tokens of o200k_base; their ranks are 0 to tokens-1
 	maxTokenBytes = 128     // length of the longest token
 
-	// Values of the table pairs and of lookups that are not ranks.
-	notToken      = math.MaxUint32     // the bytes are not a token; the two bytes of a pair are adjacent in some token
-	neverAdjacent = math.MaxUint32 - 1 // no token contains the two bytes side by side
+	// Values of the table pairs, and results of the method rank, that stand for no rank.
+	notToken      = math.MaxUint32     // the bytes are not a token; in pairs, some longer token contains the two bytes side by side
+	neverAdjacent = math.MaxUint32 - 1 // only in pairs: no token contains the two bytes side by side
 
 	slots    = 1 << 19 // the slots of the hash table: 38 % of them are used
 	idBits   = 18      // bits of a slot with 1 + the rank; the others are bits of the hash
 	idMask   = 1<<idBits - 1
-	tagShift = 64 - (32 - idBits)
+	tagShift = 64 - (32 - idBits) // shifts a hash so that only the bits that a slot has room for are left
 )
 
 // vocabulary maps a byte string to its rank. Tokens of lower rank are merged first.

@@ -44,9 +44,9 @@ type Options struct {
 	MaxDecoded int64
 }
 
-// Store is a budget.Driver. Above MaxBytes it removes results of the owner that uses most, the oldest first. Each process counts what it
-// adds. It scans the whole folder when it opens it, once a minute while it adds results, and at the limit. Several processes together may
-// exceed the limit for up to a minute.
+// Store is a budget.Driver. Above MaxBytes it removes results of the owner that uses most, the oldest first. Between two scans of the whole
+// folder, a process knows only of the results that it adds itself. It scans when it opens the store, once a minute while it adds results,
+// and at the limit. Several processes together may exceed the limit for up to a minute.
 type Store struct {
 	dir      string
 	o        Options // MaxBytes is guarded by mu
@@ -141,7 +141,7 @@ func (s *Store) checkUsable(ctx context.Context) error {
 	return nil
 }
 
-// fileName returns the name of the file of any key.
+// fileName returns the name of the file for a key, which may be any string.
 func fileName(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:]) + suffix
@@ -158,7 +158,7 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 		return fault.New(fault.Internal, "The owner of a result has %d bytes and may have %d.", len(e.Owner), maxOwner)
 	}
 	f, err := os.CreateTemp(s.dir, temporary)                               // mode 0600
-	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.dir, 0o700) == nil { // the cache was emptied
+	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.dir, 0o700) == nil { // someone deleted the folder
 		f, err = os.CreateTemp(s.dir, temporary)
 	}
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	return nil
 }
 
-// checkSize returns why a file of that size cannot be stored. It scans the folder only for a large file, to see whether other owners have
-// results.
+// checkSize returns why a file of that size cannot be stored, or nil if it can. It scans the folder only for a file of more than half the
+// limit, to see whether other owners have results.
 func (s *Store) checkSize(path string, size int64, owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +199,8 @@ func (s *Store) checkSize(path string, size int64, owner string) error {
 	return budget.CheckSize(size, s.o.MaxBytes, alone)
 }
 
-// SetMaxBytes implements budget.Driver. Files above the new limit are removed at once, or with the next Put if that fails.
+// SetMaxBytes implements budget.Driver. If the files together exceed the new limit, some are removed at once, or by the next Put if that
+// fails.
 func (s *Store) SetMaxBytes(maxBytes int64) error {
 	limit, err := budget.ResolveMaxBytes(maxBytes)
 	if err != nil {
@@ -277,7 +278,7 @@ func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error 
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(expires.UnixNano())), 0)
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(expires.UnixNano())), 0) // the header's first field
 	if closing := f.Close(); err == nil {
 		err = closing
 	}

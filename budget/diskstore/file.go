@@ -15,9 +15,9 @@ import (
 // only its first field changes, in place.
 const (
 	magic      = "onecall1"
-	headerSize = 8 + 8 + 8 + 8 + 8 + 4 + 4
-	maxOwner   = 256     // bytes
-	maxStored  = 1 << 50 // bytes
+	headerSize = 8 + 8 + 8 + 8 + 8 + 4 + 4 // bytes of the fields of header
+	maxOwner   = 256                       // bytes
+	maxStored  = 1 << 50                   // bytes
 )
 
 // header is the beginning of a file, little-endian.

@@ -42,7 +42,8 @@ func (s *Store) get(ctx context.Context, key string, admit budget.Admit) (budget
 	return e, err
 }
 
-// open opens the file of a live key, positioned at the beginning of the frame.
+// open opens the file of a live key, positioned at the beginning of the frame. It returns ErrNotFound if the file is absent, damaged or
+// expired.
 func (s *Store) open(key string, flag int) (*os.File, header, string, error) {
 	name := fileName(key)
 	f, err := os.OpenFile(s.path(name), flag, 0)
@@ -69,7 +70,7 @@ func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	// Few results compress to less than 1/64: allocate that much now and more when it is needed.
+	// Few results compress to less than 1/64 of their size: allocate 64 times the stored size now, and more when it is needed.
 	value := make([]byte, 0, min(h.Size, 64*h.Stored+chunk))
 	for err == nil {
 		if err := ctx.Err(); err != nil {
@@ -93,7 +94,7 @@ func (s *Store) read(ctx context.Context, f *os.File, h header) ([]byte, error) 
 	switch {
 	case err == nil:
 		return value, nil
-	case errors.As(err, &failed):
+	case errors.As(err, &failed): // the file could not be read, which says nothing about its content
 		return nil, err
 	}
 	return nil, errDamaged

@@ -33,7 +33,7 @@ func (s *Store) value(ctx context.Context, f *os.File, key string, h header) ([]
 		return nil, err
 	}
 	return s.recent.Get(ctx, fileName(key), newFileVersion(info, h), h.Size, func(ctx context.Context) ([]byte, error) {
-		// The reader that owns f may leave before the others.
+		// Concurrent readers share this read, and the one that owns f may leave and close f before the others: open the file again.
 		again, now, _, err := s.open(key, os.O_RDONLY)
 		if err != nil {
 			return nil, err

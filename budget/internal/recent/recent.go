@@ -58,8 +58,8 @@ func New[M any](maxBytes int64, equal func(a, b M) bool) *Values[M] {
 }
 
 // Get returns the value with that name, version and size in bytes. It returns the held value, or calls read once for all concurrent
-// readers. A reader whose context ends gets the context's error. The context of read ends when no reader is left. Callers must not change
-// the value.
+// readers. A value below MinSize, or of another version than the one that is being read, is read for its caller alone. A reader whose
+// context ends gets the context's error. The context of a shared read ends when no reader is left. Callers must not change the value.
 func (v *Values[M]) Get(ctx context.Context, name string, version M, size int64,
 	read func(context.Context) ([]byte, error)) ([]byte, error) {
 	if size < MinSize {
@@ -144,7 +144,7 @@ func (v *Values[M]) add(name string, version M, bytes []byte) {
 	v.touch()
 }
 
-// evict releases the least recently used values.
+// evict releases the least recently used values until size more bytes fit.
 func (v *Values[M]) evict(size int64) {
 	for v.bytes > 0 && v.bytes+size > v.maxBytes {
 		v.values.RemoveOldest()

@@ -18,7 +18,7 @@ type share struct {
 	index int // the index in order
 }
 
-// Add adds bytes to an owner's share; negative bytes are subtracted.
+// Add adds bytes to an owner's share; negative bytes are subtracted. An owner whose share falls to 0 is removed.
 func (s *Shares) Add(owner string, bytes int64) {
 	one := s.owners[owner]
 	if one == nil {

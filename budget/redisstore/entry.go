@@ -20,9 +20,9 @@ import (
 //	20 bytes  creation time, in microseconds since 1970 by the server's clock: decimal, with leading zeros
 //	 4 bytes  magic
 //	 1 byte   form of the value
-//	 2 bytes  length of the owner, little-endian, as all that follows
-//	 8 bytes  length of the value
-//	 4 bytes  CRC-32C of the header from the magic on, the owner, the id and the value as stored
+//	 2 bytes  length of the owner, little-endian like the next two numbers
+//	 8 bytes  length of the value before compression
+//	 4 bytes  CRC-32C of the header from the magic to here, the id, the owner, and the value as stored
 //
 // The time is text because a script corrects it if a replica's clock differs from the server's. It is not part of the checksum.
 const (
@@ -76,7 +76,7 @@ func (c *codec) encode(id string, e budget.Entry) []byte {
 	head = append(head, formPlain)
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(e.Owner)))
 	head = binary.LittleEndian.AppendUint64(head, uint64(n))
-	head = append(head, 0, 0, 0, 0)
+	head = append(head, 0, 0, 0, 0) // the checksum is set below
 	head = append(head, e.Owner...)
 
 	var whole []byte
@@ -120,8 +120,8 @@ func readHead(prefix []byte) (head, error) {
 	return h, nil
 }
 
-// decode decodes a string except for its expiry. The value may be a slice of whole. It returns errDamaged if encode did not make whole
-// for this id.
+// decode decodes a string to an entry without its expiry, which the string does not contain. The value may be a slice of whole. decode
+// returns errDamaged if encode did not make whole for this id.
 func (c *codec) decode(id string, whole []byte) (budget.Entry, error) {
 	h, err := readHead(whole)
 	if err != nil || binary.LittleEndian.Uint32(whole[sumAt:]) != checksum(id, whole) {
@@ -136,7 +136,7 @@ func (c *codec) value(form byte, stored []byte, size uint64) ([]byte, error) {
 	value := stored
 	switch {
 	case form == formZstd && size <= maxEncoded:
-		// Few results compress to less than 1/64: allocate that much now and more when it is needed.
+		// Few results compress to less than 1/64 of their size: allocate 64 times the stored size now, and more when it is needed.
 		var err error
 		if value, err = c.decoder.DecodeAll(stored, make([]byte, 0, min(int(size), 64*len(stored)+1<<20))); err != nil {
 			return nil, errDamaged
@@ -160,7 +160,7 @@ func checksum(id string, whole []byte) uint32 {
 // maxMicros is the last time in microseconds that the server's scripts can represent: their numbers are floating-point.
 const maxMicros = 1<<53 - 1
 
-// micros converts a time for the scripts.
+// micros converts a time to microseconds since 1970 that the scripts can represent: one beyond maxMicros becomes the nearest that they can.
 func micros(t time.Time) int64 {
 	return min(max(t.UnixMicro(), -maxMicros), maxMicros)
 }

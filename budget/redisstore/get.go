@@ -81,6 +81,7 @@ func (s *Store) readPrefix(ctx context.Context, id string) (entryPrefix, error) 
 		if f.prefix, err = prefix.Bytes(); err != nil {
 			return err
 		}
+		// A key that is absent has an empty string and a negative expiry; a string that this package stored always has an expiry.
 		if f.head, err = readHead(f.prefix); err != nil || expires.Val() < 0 {
 			return redis.Nil
 		}

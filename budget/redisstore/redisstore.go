@@ -1,7 +1,7 @@
 // Package redisstore keeps results on a Redis or Valkey server (Redis 7.0, Valkey 7.2 or later), where every replica of onecall finds
 // the results of the others.
 //
-// A store connects when it is used. While the server is unreachable, operations fail; afterwards it is used again at once. The
+// A store connects when it is used. While the server is unreachable, operations fail; once it is reachable again, they use it at once. The
 // lifetime of a result is measured by the server's clock alone. Clocks of replicas may differ from it and may jump, so times are
 // converted to and from the clock of the caller.
 package redisstore
@@ -186,7 +186,8 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 		return err
 	}
 	id := idOf(key)
-	encoded := s.codec.encode(id, e) // outside the operation, whose time is the server's
+	encoded := s.codec.encode(id, e) // before the operation, so that compressing takes none of the time that the server has
+	// Only the script knows whether other owners have results: put checks that limit.
 	if err := budget.CheckSize(int64(len(encoded))+overhead, min(s.maxBytes.Load(), maxStored), true); err != nil {
 		done()
 		return err
@@ -255,7 +256,7 @@ func (s *Store) Close() error {
 }
 
 // do runs an operation on that many bytes on the server. It may be run twice. done comes from reserve and is called when the operation
-// has ended.
+// has ended, except for at most prefixBytes, for which reserve reserves nothing.
 func (s *Store) do(ctx context.Context, bytes int64, operation func(context.Context, *redis.Client) error, done func()) error {
 	if bytes <= prefixBytes {
 		return s.doSmall(ctx, operation)

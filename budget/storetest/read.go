@@ -25,6 +25,7 @@ func admitted(t *testing.T, d budget.Driver) {
 			calls := 0
 			got, err := d.Get(t.Context(), key, func(e budget.Entry, size int64) error {
 				calls++
+				// Times are exact to the millisecond, 1e6 nanoseconds.
 				if e.Value != nil || e.Owner != want.Owner || size != int64(len(value)) || e.Created.Sub(want.Created).Abs() > 1e6 ||
 					e.Expires.Sub(want.Expires).Abs() > 1e6 {
 					t.Errorf("%s: admit got size %d, owner %q, %v to %v, and %d bytes of value", key, size, e.Owner, e.Created, e.Expires, len(e.Value))

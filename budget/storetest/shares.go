@@ -27,7 +27,7 @@ type model struct {
 	d        budget.Driver
 	maxBytes int
 	present  []storedResult
-	n        int
+	n        int // number of Puts so far, also by earlier models of the store: it makes keys unique and times ascend
 }
 
 // maxOverhead is the most that a driver counts for a result in addition to its value.

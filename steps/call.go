@@ -194,7 +194,7 @@ func (c *compiledFunction) panicFault(v any) *fault.Error {
 // withCode gives every error a code. An error that only reports the end of ctx becomes the fault that ended ctx.
 func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error {
 	f, ok := fault.As(err)
-	if ok && f == nil {
+	if ok && f == nil { // a nil *fault.Error in an error that is not nil
 		return fault.New(fault.Internal, "%s failed without saying how", c.spec.Name)
 	}
 	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
@@ -221,7 +221,7 @@ func (c *compiledFunction) withCode(ctx context.Context, err error) *fault.Error
 func (c *compiledFunction) contextFault(ctx context.Context) *fault.Error {
 	cause := context.Cause(ctx)
 	if f, ok := fault.As(cause); ok && f != nil {
-		copied := *f
+		copied := *f // callers set its outcome
 		return &copied
 	}
 	f := fault.New(fault.Cancelled, "%s was cancelled", c.spec.Name)

@@ -25,7 +25,7 @@ type Callbacks struct {
 	Log func(ctx context.Context, level, logger string, data []byte)
 
 	// Verbatim receives the result of an MCP tool as its server wrote it (CallToolResult), failures included, before the
-	// function converts it. It must not change or retain it.
+	// function converts it. Verbatim must not change or retain the result.
 	Verbatim func(result []byte)
 
 	// Status reports the HTTP status of a success if the result does not contain it.

@@ -56,8 +56,8 @@ type member struct {
 	names     map[string]bool // its names in the registry; replaced, never changed
 }
 
-// stateChanged reports whether a live source's state has changed since its functions were last read. The notification of the change
-// may still be on its way, and a caller that sees the source ready must find its functions.
+// stateChanged reports whether a live source's state has changed since its functions were last read, and records the new state. The
+// notification of the change may still be on its way, and a caller that sees the source ready must find its functions.
 func (m *member) stateChanged() bool {
 	if m.live == nil {
 		return false
@@ -182,7 +182,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
 	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
-		delete(c.offeredBy[name].names, name) // nothing has read the map yet
+		delete(c.offeredBy[name].names, name) // rebuild has just made the map, and nothing has read it yet
 	})
 	if c.options.BrokenChains != nil {
 		c.options.BrokenChains(broken)
@@ -257,12 +257,12 @@ type SourceInfo struct {
 	Name string
 	Status
 	Functions map[string]bool // the names of its functions in the registry; must not be changed
-	hideCause bool            // unavailable omits the cause
+	hideCause bool            // the method unavailable leaves out the cause
 }
 
 // Sources returns all sources in the order in which they were added.
 func (c *Catalog) Sources() []SourceInfo {
-	c.Registry()
+	c.Registry() // brings the members' names and states up to date
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	infos := make([]SourceInfo, len(c.members))
@@ -289,7 +289,8 @@ func (c *Catalog) status(m *member) Status {
 // closeTime bounds how long Close waits for all sources together.
 const closeTime = 10 * time.Second
 
-// Close closes all sources in parallel. It may be called more than once.
+// Close closes all sources in parallel and joins their errors. If some take longer than closeTime, it returns timeout and leaves them. It
+// may be called more than once.
 func (c *Catalog) Close() error {
 	c.mu.Lock()
 	members := c.members

@@ -48,7 +48,7 @@ func causeHidden(source string, f *fault.Error, hint string) *fault.Error {
 	if f.Code == fault.Timeout {
 		what = "did not answer in time"
 	}
-	if f.Outcome == fault.SentUnknown { // the caller must know, even if the error has no outcome of its own
+	if f.Outcome == fault.SentUnknown { // the message says so, too: the caller must know
 		what += ", and it is not known whether the call was carried out"
 	}
 	return &fault.Error{Code: f.Code, Status: f.Status, Outcome: f.Outcome, Message: "the source " + fault.Quote(source) + " " + what + hint}

@@ -25,8 +25,8 @@ type observer = func(ctx context.Context, spec *Spec, args, result []byte, err e
 type compiledFunction struct {
 	spec      *Spec
 	input     *schema.Arguments
-	prompt    bool
-	maxResult int64
+	prompt    bool  // see Function.Prompt
+	maxResult int64 // the maximum bytes of a result; below 0: no limit
 	signature func() string
 	output    schema.Paths // the paths of the output schema
 }

@@ -144,7 +144,7 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 	})
 }
 
-// Replace returns a clone in which the Call that replacement returns replaces each function and all its wrappers, for instance to give
+// Replace returns a clone that calls the result of replacement in place of each function and all its wrappers, for instance to give
 // recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size.
 func (r *Registry) Replace(replacement func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(replacement(e.spec)) })

@@ -67,7 +67,7 @@ type linker struct {
 // linkResult is a linked chain, or the reason why it is broken.
 type linkResult struct {
 	entry *Entry
-	depth int          // the depth of nested saved chains, including this one
+	depth int          // the depth of nested saved chains, including this one; 0: not a saved chain
 	fault *fault.Error // why it is broken; nil: it is not
 }
 
@@ -114,7 +114,7 @@ func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
 func (l *linker) linkCallee(name string, saved *SavedChain, callers []*Entry) *linkResult {
 	entry, err := l.Resolve(name)
 	if err != nil {
-		saved.calls = append(saved.calls, name) // no view has it
+		saved.calls = append(saved.calls, name) // no view has a function of this name, so dropChains hides the broken chain from all views
 		f, _ := fault.As(err)
 		return &linkResult{fault: f}
 	}

@@ -236,7 +236,7 @@ func (s *Setting) fill(from *Setting) {
 	}
 }
 
-// originalName returns the source's name of a function that a setting renames to name; "" if none does.
+// originalName returns the name that its source gave to the function that a setting renames to name; "" if no setting does.
 func (s *Settings) originalName(name string) string {
 	if s == nil {
 		return ""
@@ -249,7 +249,7 @@ func (s *Settings) originalName(name string) string {
 	return ""
 }
 
-// Original returns the source's name of the function that has this name here.
+// Original returns the name that its source gave to the function that has this name here.
 func (s *Settings) Original(name string) string { return cmp.Or(s.originalName(name), name) }
 
 // mergeAliases adds the entries of defaults that aliases lacks.

@@ -11,7 +11,8 @@ func (v *View) Variant(functions map[string][]Function) *View {
 	return &View{catalog: v.catalog, keep: v.keep, hideCauses: v.hideCauses, base: v, functions: functions, cache: &viewCache{}}
 }
 
-// build computes the view of the catalog's registry. The caller holds v.cache.mu.
+// build computes the view of the catalog's registry. names are those of viewCache; nil: all sources offer the catalog's functions. The
+// caller holds v.cache.mu.
 func (v *View) build(all *Registry) (view *Registry, names map[string]map[string]bool) {
 	if v.base == nil {
 		return all.View(v.keep), nil
@@ -32,8 +33,8 @@ func (v *View) setFunctions(source *SourceInfo) {
 	}
 }
 
-// variant returns the catalog's registry with the variant's functions, and their names by source; nil if they equal the
-// catalog's.
+// variant returns the catalog's registry with the variant's functions, and the names of these by source. It returns nil if they equal the
+// catalog's, and, after a warning, if the registry cannot be made.
 func (c *Catalog) variant(functions map[string][]Function) (*Registry, map[string]map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

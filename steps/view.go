@@ -21,7 +21,7 @@ type View struct {
 // viewCache holds the most recent view of the catalog's registry.
 type viewCache struct {
 	mu           sync.Mutex
-	source, view *Registry
+	source, view *Registry                  // the catalog's registry, and the view of it
 	names        map[string]map[string]bool // for a variant: function names by source, for sources with other functions
 }
 
@@ -91,7 +91,7 @@ func (v *View) shows(source SourceInfo, registry *Registry) bool {
 // use such a function.
 func (v *View) SampleSpec(source string, effect Effect) *Spec {
 	fn, hidden := v.settings().Apply(Function{Spec: Spec{Name: source + ".\x00", Effect: effect, EffectDeclared: true}})
-	if hidden {
+	if hidden { // a function that is in no registry counts as one that only admins may use
 		fn.Tier = TierAdmin
 	}
 	if !v.keep(&fn.Spec) {

@@ -20,7 +20,7 @@ const (
 // Options configure a cache; nil is the zero value.
 type Options struct {
 	// TTL returns how long an answer of the function may be reused, from the start of its call; 0: it is not cached. It is called once per
-	// function and Wrap. nil: the spec's CacheTTL. It is ignored for a function that does not read or has no source.
+	// function in each Wrap. nil: the spec's CacheTTL. It is ignored for a function that does not read or has no source.
 	TTL func(*steps.Spec) time.Duration
 
 	// Source returns the source of the function: a write only affects reads of its own source. nil: the spec's Source,
@@ -71,7 +71,7 @@ type Cache struct {
 // New returns an empty cache.
 func New(o *Options) *Cache {
 	c := &Cache{options: o.withDefaults(), sources: map[string]*source{}, flights: map[key]*cachedRead{}}
-	// It fails only for a size below 1, which withDefaults rules out.
+	// NewLRU fails only for a size below 1, which withDefaults rules out.
 	c.stored, _ = simplelru.NewLRU(c.options.MaxEntries, c.onEvict)
 	return c
 }
@@ -101,8 +101,8 @@ func (c *Cache) Flush(name string) {
 
 // function holds the cache's settings for a function of a registry.
 type function struct {
-	source    string // folded; "": none
-	isPrivate func(context.Context) bool
+	source    string                     // folded; "": none
+	isPrivate func(context.Context) bool // reports whether a call is private for the source (steps.Private)
 	ttl       time.Duration
 	identity  identity
 }

@@ -69,8 +69,9 @@ func (c *flightContext) Deadline() (time.Time, bool) {
 func (c *Cache) start(ctx context.Context, f *flight, next steps.Call, args []byte) ([]byte, error) {
 	guard, callbacks := newCallbackGuard(ctx)
 	detached, cancel := context.WithCancelCause(steps.WithCallbacks(context.WithoutCancel(ctx), callbacks))
-	f.cancel, f.guard = cancel, guard // read by run, and by the last waiter, which does not leave before this one
-	args = slices.Clone(args)         // the first caller may leave, and change its arguments
+	// run reads them, and so does the last waiter, which cannot leave before they are set: this caller is a waiter, too.
+	f.cancel, f.guard = cancel, guard
+	args = slices.Clone(args) // the first caller may leave, and change its arguments
 	go c.run(&flightContext{detached, f}, f, next, args)
 	o, err := c.wait(ctx, f)
 	guard.disable()
@@ -108,7 +109,7 @@ func (c *Cache) finish(f *flight, o readResult) {
 	}
 	c.mu.Lock()
 	f.result, f.ended = o, true
-	if r.source != nil { // no write has happened meanwhile
+	if r.source != nil { // no write, Flush or departure of the last waiter has dropped the read
 		delete(c.flights, r.key)
 		if keep && r.fresh(time.Now(), r.ttl) {
 			c.store(r, o.answer)
@@ -175,6 +176,7 @@ func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	if callbacks.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
 			e.private.Store(true)
+			// This error stays if the caller has left; otherwise the function below replaces it.
 			err = fault.New(fault.Cancelled, "the caller that owns the result store has left")
 			e.with(func() { token, err = callbacks.Keep(e.ctx, value) })
 			return token, err

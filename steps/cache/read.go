@@ -23,8 +23,9 @@ func (r *cachedRead) forget() {
 	r.source = nil
 }
 
-// fresh reports whether the answer may be reused. Its age is measured on the monotonic clock, which may stop while the computer sleeps, and
-// on the wall clock. An answer from the future, by a wall clock that was set back, is not fresh.
+// fresh reports whether the answer may be reused: its age is below ttl and below the time to live with which it was read. The age is
+// measured on the monotonic clock, which may stop while the computer sleeps, and on the wall clock. If the wall clock was set back, so that
+// the answer seems to come from the future, it is not fresh.
 func (r *cachedRead) fresh(now time.Time, ttl time.Duration) bool {
 	ttl = min(ttl, r.ttl)
 	wall := now.Round(0).Sub(r.begun.Round(0))

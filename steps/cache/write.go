@@ -43,8 +43,8 @@ func (c *Cache) writeCall(f *function, next steps.Call) steps.Call {
 	}
 }
 
-// beginWrite drops the reads of the source that a write is about to change. Until the write has ended, none of the source's reads is
-// stored, joined or answered from the cache, so nothing is left to drop then.
+// beginWrite drops the reads of the source that a write is about to change. While the write runs, none of the source's reads is stored,
+// joined or answered from the cache, so nothing is left to drop when it ends.
 func (c *Cache) beginWrite(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,7 @@ func (r *reader) explains() bool {
 }
 
 // help reads the subject of the help: `resource`, or a resource and an action in params. The resource may contain the action, and the
-// action may contain its resource.
+// action may contain its resource. It returns nil, after adding a fault, if the call has arguments but no action.
 func (r *reader) help() *Request {
 	if r.action == "" && r.lacksAction() {
 		return nil
@@ -125,7 +125,8 @@ func (r *reader) lacksAction() bool {
 	return true
 }
 
-// scope returns the functions that help is about.
+// scope returns the functions that help is about; none if nothing matches. What is given as the resource may be an action, and what is
+// given as the action may be the last part of a resource.
 func (x *index) scope(resource, action string) []*function {
 	if action == "" {
 		if functions := x.below(resource); len(functions) > 0 {

@@ -58,7 +58,7 @@ func labelsOf(functions []*function) map[string]string {
 			counts[f.short()]++
 		}
 	}
-	common := -1 // parts
+	common := -1 // how many first parts all resources share; -1: none has been looked at
 	var first []string
 	for _, short := range shorts {
 		segments := strings.Split(short, ".")

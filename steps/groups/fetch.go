@@ -29,8 +29,8 @@ func (r *reader) token() (ok, inParams bool) {
 }
 
 // fetch collects the fields of a fetch. Fields at the top replace those in params. Other fields repeat the earlier call and are ignored,
-// except for two kinds, which the reader of fetches then rejects: steps, and all other fields if neither resource nor action names the
-// earlier call.
+// except for two kinds, which the reader of fetches then rejects: steps, and, if neither resource nor action names the earlier call, fields
+// that are neither callFields nor hoisted.
 func (r *reader) fetch(inParams bool) *Request {
 	_, hasResource := find(r.top, "resource")
 	_, hasAction := find(r.top, "action")

@@ -102,7 +102,8 @@ func (n *namer) names() map[string]string {
 	return assigned
 }
 
-// maxToolName keeps a name within 60 characters, including the server name that hosts prefix.
+// maxToolName keeps a name within 60 characters, including the server's name, onecall_, which hosts put before it. hashDigits is how many
+// hexadecimal digits end a hashed name.
 const maxToolName, hashDigits = 60 - len("onecall_"), 7
 
 // sanitize replaces characters that are invalid in tool names with _.

@@ -184,6 +184,7 @@ func (p *page) fit(withinLimit func() bool) {
 		return
 	}
 	groups := p.order(coarse)
+	// reduce puts the first n groups at coarse and all others at the more detailed level, and reports whether that fits.
 	reduce := func(n int) bool {
 		p.set(coarse - 1)
 		for _, units := range groups[:n] {
@@ -193,8 +194,8 @@ func (p *page) fit(withinLimit func() bool) {
 		}
 		return withinLimit()
 	}
-	p.set(coarse)
-	// Each step makes the answer shorter, apart from single tokens at boundaries.
+	p.set(coarse) // writes the texts of that level, which reduce needs
+	// Each step makes the answer shorter, apart from single tokens at boundaries, so what the search finds is checked again.
 	n := sort.Search(len(groups), reduce)
 	for !reduce(n) && n < len(groups) {
 		n++

@@ -84,8 +84,8 @@ func (x *index) find(resource, action string) []*function {
 	return x.findRepeated(resource, action)
 }
 
-// findRepeated returns the functions for an action that repeats parts of the resource. Either those parts contain the resource, or
-// the resource must end where the action begins.
+// findRepeated returns the functions for an action that repeats parts of the resource. Either the parts before the action's last contain
+// the given resource, or a function's full resource must end with it.
 func (x *index) findRepeated(resource, action string) []*function {
 	resource, repeated := foldPath(resource), foldPath(parseName(action).prefix)
 	if len(resource) > x.longest {

@@ -74,7 +74,7 @@ type entry struct {
 	pattern        *regexp.Regexp // matches the beginning of a name, to the end of a part; nil: text is not a pattern
 	literals       int            // number of literal characters
 	longestLiteral string         // the longest run of literals: every match contains it
-	group, number  int
+	group, number  int            // the index of the group, and that of the entry in the group's Resources
 }
 
 func newEntry(text string) (entry, *fault.Error) {
@@ -105,8 +105,8 @@ func (e *entry) coverage(function *steps.Entry) int {
 	return max(e.coverageOf(function.Spec().Name), e.coverageOf(pathOf(function)))
 }
 
-// coverageOf returns how many bytes of a name the entry covers, up to the end of the match. The match starts at the beginning of the
-// name or after its source.
+// coverageOf returns how many bytes of a name the entry covers, from the beginning of the name to the end of the match; 0 if there is none.
+// The match starts at the beginning of the name or after its source. Of two matches, the one that ends first counts.
 func (e *entry) coverageOf(full string) int {
 	reached := e.beginning(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
@@ -117,6 +117,7 @@ func (e *entry) coverageOf(full string) int {
 	return reached
 }
 
+// beginning returns where a match at the beginning of full ends; 0 if there is none.
 func (e *entry) beginning(full string) int {
 	switch {
 	case e.pattern == nil && isAtOrBelow(full, e.text):
@@ -131,7 +132,7 @@ func (e *entry) beginning(full string) int {
 	case match[1] == len(full) && full[match[1]-1] != '.':
 		return len(full)
 	}
-	return match[1] - 1
+	return match[1] - 1 // without the dot that ends the match
 }
 
 // moreExact reports whether e, which covers n bytes of a name, is more exact than other, which covers m; false if they are equal.
@@ -145,4 +146,5 @@ func (e *entry) moreExact(n int, other *entry, m int) bool {
 	return e.literals > other.literals
 }
 
+// maxNearest and maxListed bound the suggestions and the names that a fault lists.
 const maxNearest, maxListed = 3, 20

@@ -136,7 +136,7 @@ func (r *reader) wrongType(at, want string, got gjson.Result) {
 	r.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
 }
 
-// fields sorts the members of a call.
+// fields assigns the members of a call to the reader's fields.
 func (r *reader) fields(root gjson.Result) {
 	r.top = members(root)
 	for _, m := range r.top {
@@ -215,7 +215,7 @@ func (r *reader) request() *Request {
 		return nil
 	}
 	request := &Request{Entry: f.entry, Lite: r.lite, Verify: r.verify}
-	if r.hasParams || !declares(f.entry, budgetField) {
+	if r.hasParams || !declares(f.entry, budgetField) { // otherwise `budget` is an argument of the function
 		request.MaxTotalTokens = r.budget()
 	}
 	arguments := r.flat
@@ -231,7 +231,8 @@ func (r *reader) request() *Request {
 
 const budgetField = "budget"
 
-// budget reads `budget` and removes it from the top. For one call only its field maxTotalTokens is allowed.
+// budget removes `budget` from the flat members and returns its field maxTotalTokens, the only one that is allowed for one call; 0: it is
+// not given, or invalid.
 func (r *reader) budget() int {
 	at := slices.IndexFunc(r.flat, func(m member) bool { return m.name == budgetField })
 	if at < 0 {

@@ -8,7 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// text returns a unit's member of the answer at a level. The first unit of a bucket has the bucket's number.
+// text returns a unit's member of the answer at a level; nil: it has none. At levelCount, the first unit of a bucket has the number of
+// functions in the bucket, and the others have none.
 func (p *page) text(i int, l level) []byte {
 	u := p.units[i]
 	b := &p.buckets[u.bucket]
@@ -199,7 +200,7 @@ func (p *page) hints() []hint {
 	return hints
 }
 
-// narrower returns a call for more specific help.
+// narrower returns a call for more specific help on a unit. numbers says that the answer shows some resources as numbers.
 func (p *page) narrower(u *unit, numbers bool) string {
 	switch {
 	case p.single:

@@ -68,7 +68,7 @@ type Ladder struct {
 	strict    bool // refuse calls that may skip a rung whose function is unknown
 	subject   string
 	rungNames []string // the rungs as configured
-	max       int
+	max       int      // Options.MaxSubjects, or its default
 	log       *slog.Logger
 }
 

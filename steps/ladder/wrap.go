@@ -48,8 +48,8 @@ type boundLadder struct {
 	folded string // the subject's argument, folded
 }
 
-// rung is a function and its name for the subject's argument. name is "" if the rung names no function, argument if the function declares
-// none.
+// rung is a function and its name for the subject's argument. name is "" if the rung names no function. argument is "" if the function does
+// not declare it.
 type rung struct {
 	name, argument string
 	writes         bool
@@ -121,7 +121,8 @@ func (c *boundLadder) judge(ctx context.Context, m *memory, i int, subjects []su
 	return c.skipFault(ctx, i, where, callable, len(skipped))
 }
 
-// between returns the rungs above low and below high that the caller may use, and, if the ladder is strict, those that name no function.
+// between returns the rungs above low and below high that the caller may use, and, if the ladder is strict, those that name no function. It
+// returns nil if fewer than two rungs lie between low and high, because a call may skip one.
 func (c *boundLadder) between(ctx context.Context, low, high int) (list []rung) {
 	if high-low < 3 {
 		return nil

@@ -23,7 +23,7 @@ const (
 
 // Compact checks that value is one JSON value (RFC 8259, UTF-8, nested at most 10,000 deep) and drops the white space
 // between its tokens. Everything else keeps its bytes: numbers, escapes, key order, duplicate keys. It returns the same
-// slice if there is nothing to drop, and never changes value. It fails with bad_json, whose Offset is the position.
+// slice if there is nothing to drop, and never changes value. It fails with bad_json; for a syntax error, Offset is its position.
 func Compact(value []byte) ([]byte, error) {
 	compact, f := CompactWithin(value, maxDepth)
 	if f != nil {

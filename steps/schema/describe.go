@@ -11,8 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// describe returns the faults of one violation: one for each unknown property (at most limit), else one. reported is the number of
-// mistakes that they cover.
+// describe returns the faults of one violation: one for each unknown property (at most limit); none for missing properties if the faults of
+// misspelled ones already suggest them all; else one. reported is the number of mistakes that they cover.
 func (r *report) describe(v *violation, limit int) (faults []*fault.Error, reported int) {
 	position := v.InstanceLocation
 	var f *fault.Error
@@ -37,6 +37,7 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 			f.Nearest = fault.Nearest(got, f.Available, 1)
 		}
 	case *kind.PropertyNames:
+		// The position may end with the key itself: name that of the object.
 		if object, _ := valueAt(r.value, position).(map[string]any); object == nil && len(position) > 0 {
 			position = position[:len(position)-1]
 		}

@@ -19,7 +19,7 @@ type document struct {
 	rootID             string
 	ids                map[string]bool // names that $id and $anchor define
 	referenceTokens    map[string]bool // the tokens of all references
-	branches           map[int]bool    // the numbers of branches that schemas have
+	branches           map[int]bool    // how many branches a schema has (see addWorkFormat), for all schemas
 	refSiblingsIgnored bool            // keywords next to a $ref are ignored (before 2019-09)
 	subschemas         int
 	dropped            []string // parts that were left out, with the reason
@@ -249,7 +249,7 @@ func (d *document) wordLists(object map[string]any, at string) map[string]any {
 	return lists
 }
 
-// bounds converts exclusive bounds, which are true next to a bound (draft 4, OpenAPI 3.0), or a number.
+// bounds converts exclusive bounds. An exclusive bound is true or false beside an inclusive bound (draft 4, OpenAPI 3.0), or a number.
 func (d *document) bounds(out, object map[string]any, at string) {
 	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		switch v := object[exclusive].(type) {
@@ -318,7 +318,7 @@ func (d *document) identity(out, object map[string]any, depth int) {
 	}
 }
 
-// reference keeps a reference into the document, or to a draft's own schema.
+// reference keeps a reference into the document, or to a draft's own schema, and drops any other with a warning.
 func (d *document) reference(out, object map[string]any, at string, base any) {
 	reference, ok := object["$ref"].(string)
 	if !ok {

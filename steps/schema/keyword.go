@@ -58,6 +58,7 @@ var forms = map[string]form{
 	"$recursiveRef": formRewritten,
 }
 
+// wordList returns a list of texts without duplicates; false if v is not a list of texts.
 func wordList(v any) (any, bool) {
 	list, ok := v.([]any)
 	if !ok {
@@ -77,6 +78,7 @@ func wordList(v any) (any, bool) {
 
 var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
+// types returns a type, or a list of types without duplicates; false if v is neither.
 func types(v any) (any, bool) {
 	if word, ok := v.(string); ok {
 		return word, slices.Contains(jsonTypes, word)
@@ -112,6 +114,7 @@ func unusable(form form, v any) string {
 	return subject + " is not a type: the types are " + strings.Join(jsonTypes, ", ") + suggestion
 }
 
+// numeric returns a number in the given form; false if v has another form. A count is below 2^31, and is returned as an integer: 2.0 is 2.
 func numeric(v any, form form) (any, bool) {
 	n, ok := v.(json.Number)
 	if !ok {

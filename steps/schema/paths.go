@@ -80,7 +80,7 @@ func (p *Paths) put(key []byte, entry pathTypes) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.paths == nil || len(p.paths) >= maxPaths {
+	if p.paths == nil || len(p.paths) >= maxPaths { // a full cache starts again
 		p.paths = map[string]pathTypes{}
 	}
 	entry.types = slices.Clip(entry.types)

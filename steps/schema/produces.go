@@ -17,7 +17,7 @@ type Element struct {
 	Optional bool   // a missing value is null
 }
 
-// kindByte distinguishes elements with equal keys. No key contains such a byte.
+// kindByte distinguishes elements with equal keys. No key contains such a byte, because no byte from 0xF8 on occurs in UTF-8.
 func (e Element) kindByte() byte {
 	kind := byte(0xF8)
 	for i, is := range []bool{e.Index, e.Each, e.Optional} {
@@ -190,7 +190,7 @@ func (p *producer) element(schema gjson.Result, element Element, position int) t
 	return p.walk(rest, position+1)
 }
 
-// fail records the deepest position at which a walk ended.
+// fail records the deepest position at which a walk ended. A record without keys and types is replaced by any other.
 func (p *producer) fail(position int, available []string, scalar typeSet) {
 	if position > p.deepest || p.available == nil && p.scalar == noType {
 		p.deepest, p.available, p.scalar = position, available, scalar

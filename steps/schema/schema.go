@@ -33,8 +33,8 @@ func CompactSchema(schema []byte) (compact []byte, warning string) {
 	return compact, ""
 }
 
-// Compile prepares a schema of any draft. It returns nil if there is nothing to check. warnings says which parts are not checked,
-// and why.
+// Compile prepares a schema of any draft. It returns nil for a schema that is empty or cannot be used. warnings says which parts are not
+// checked, and why.
 func Compile(schema []byte) (v *Validator, warnings string) {
 	compiled, warnings := compileValidator(schema)
 	if compiled == nil {

@@ -19,7 +19,8 @@ type simpleSchema struct {
 	min, max *float64
 }
 
-// Bounds of a simple schema.
+// Bounds of a simple schema: its nesting; its required properties, which are bits of a uint64; and the length of a number, in characters,
+// that a float64 certainly represents exactly.
 const maxSimpleDepth, maxSimpleRequired, exactDigits = 16, 64, 15
 
 // ignoredKeywords reject no value here: annotations, definitions (a schema with a reference is not simple), format, which is not checked,
@@ -133,7 +134,7 @@ func (s *simpleSchema) accepts(value gjson.Result) bool {
 	return true
 }
 
-// maxSimpleMembers bounds the members of an object that are compared for duplicate keys.
+// maxSimpleMembers bounds the members of an object, which are compared for duplicate keys. An object with more is not accepted.
 const maxSimpleMembers = 24
 
 // anySchema allows any value.

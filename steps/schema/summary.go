@@ -17,8 +17,8 @@ func Summary(description string) string {
 			break
 		}
 		i += next
-		// A period ends a sentence if nothing or a capital letter follows, and a word of more than one letter precedes. In "e.g. this"
-		// and "v1.2" it does not.
+		// The mark ends a sentence if nothing follows, or if a blank and then no lower-case letter follow. It does not if a period stands
+		// two characters before it ("e.g. This"), or if it is among the first three characters.
 		after := text[i+1:]
 		if after == "" || i > 2 && after[0] == ' ' && text[i-2] != '.' && startsSentence(after[1:]) {
 			text = text[:i+1]

@@ -50,8 +50,8 @@ type object struct {
 	depth       int
 	members     []property
 	loaded      bool
-	open, typed bool
-	shown       int // members shown of an open object; "…" replaces the rest
+	open, typed bool // typed: the types of its members are shown, too
+	shown       int  // members shown of an open object; "…" replaces the rest
 }
 
 type property struct {
@@ -134,7 +134,7 @@ func (w *typeWriter) fill(within func() bool) {
 			continue
 		}
 		misses++
-		if o.open = i == 0; o.open {
+		if o.open = i == 0; o.open { // only the first object may be shown in part
 			o.shown = sort.Search(len(o.members), func(n int) bool {
 				o.shown = n
 				return n > 0 && !within()

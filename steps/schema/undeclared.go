@@ -11,8 +11,8 @@ import (
 // maxBranches bounds the schemas of one position that undeclared visits together.
 const maxBranches = 64
 
-// undeclared follows a path through all schemas that may apply at each position, until one declares no members. It returns the
-// warning of Paths.Undeclared.
+// undeclared follows a path through all schemas that may apply at each position. It returns the warning of Paths.Undeclared for the first
+// member that no schema declares; nil if there is none, if no declared name resembles it, or if other members may be declared elsewhere.
 func undeclared(name string, schema []byte, path []Element) *fault.Error {
 	w := newWalker(schema)
 	schemas := []gjson.Result{w.root}

@@ -24,7 +24,7 @@ type compiledSchema struct {
 	schema   *jsonschema.Schema
 	ctx      context.Context
 	workLeft int
-	visits   uint
+	visits   uint // schemas visited; ctx is checked at every 64th
 }
 
 // validate returns the violations, or why it gave up: errTooMuchWork or ctx's error.

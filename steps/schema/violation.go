@@ -12,7 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Bounds of a report, and of the violations that are examined for it, because several may be reported as one.
+// maxFaults bounds the faults of a report, and maxViolations the violations that are examined for it: more, because several may be reported
+// as one. In a message, maxValues bounds the values or names of a list, maxAlternatives the alternatives of a choice that are described,
+// and maxSentence the bytes of a sentence.
 const maxFaults, maxViolations, maxValues, maxAlternatives, maxSentence = 20, 500, 10, 4, 500
 
 // maxListed bounds the names that a fault lists, maxNearest the names that it suggests, and maxCompared the names that are compared

@@ -46,7 +46,7 @@ func (t typeSet) names() []string {
 	return names
 }
 
-// typeSetOf returns the set of these types; any type for an empty or unknown list.
+// typeSetOf returns the set of these types; any type for an empty list, and for one with an unknown name.
 func typeSetOf(names []string) typeSet {
 	set := noType
 	for _, name := range names {

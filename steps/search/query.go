@@ -173,6 +173,7 @@ func (f *searchRun) corrections(word string) (group []alternative) {
 // distance returns the number of mistakes between a and b, as corrections counts them, and more than limit if there are
 // more.
 func distance(a, b string, limit int) int {
+	// One mistake changes the length by at most one, and the set of letters by at most two.
 	if differing := letters(a) ^ letters(b); len(a)-len(b) > limit || len(b)-len(a) > limit || bits.OnesCount32(differing) > 2*limit {
 		return limit + 1
 	}

@@ -90,7 +90,7 @@ func (s *Store) function(identity string) *function {
 	return s.functions[key]
 }
 
-// admits reports whether this process learns the function's shape.
+// admits reports whether this process learns the function's shape. It learns those of the first maxFunctions functions that have results.
 func (s *Store) admits(f *function) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -160,7 +160,7 @@ func checkMisfits(s *suite) {
 				_, err := s.call(s.t.Context(), name, entry.Call, []byte(misfit))
 				s.expectCode(fmt.Sprintf("%s with %s", name, misfit), err, fault.BadArguments)
 			}
-			// Without the registry's check, a function may accept them but must not panic.
+			// Without the registry's check, a function may accept these arguments, but must not panic.
 			if _, err := s.call(s.t.Context(), name, raw, []byte(misfit)); err != nil {
 				s.expectCode(fmt.Sprintf("%s, called without a check, with %s", name, misfit), err)
 			}

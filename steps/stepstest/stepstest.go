@@ -32,10 +32,10 @@ type Options struct {
 //   - result: a call that succeeds answers one JSON value that matches the output schema;
 //   - misfit: arguments that do not match the schema are rejected with bad_arguments, and do not make the function panic;
 //   - fails: the calls of Options.Fails give coded errors;
-//   - args: a function neither changes its arguments nor keeps them nor answers a piece of them;
+//   - args: a function neither changes its arguments nor keeps them, and its result shares no memory with them;
 //   - cancel: a call returns soon after its context is done;
 //   - concurrent: calls may be made side by side (run with -race);
-//   - close: Close may be called twice, and calls after it give coded errors.
+//   - close: Close may be called twice, and calls after it fail with unavailable.
 func Run(t *testing.T, o Options) {
 	t.Helper()
 	for _, r := range rules {

@@ -171,7 +171,7 @@ func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Prog
 	case ctx.Err() != nil:
 		return p, ctx.Err()
 	case errors.As(err, &cancelled):
-		err = cancelled.Details(&p) // the progress until then
+		err = cancelled.Details(&p) // p becomes the progress until then, and the cancellation itself is no error
 		return p, err
 	case errors.As(err, &missing):
 		return p, fault.New(fault.TokenExpired, "the Temporal server has no batch %s any more (%s)", id, e.server)
@@ -211,7 +211,7 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 // Queue implements durable.Engine.
 func (e *Engine) Queue() string { return fmt.Sprintf("%s, queue %s", e.server, e.queue) }
 
-// NoWorkers implements durable.Engine: no worker has asked for work for a while.
+// NoWorkers implements durable.Engine. The server lists a worker as a poller until it has not asked for work for a while.
 func (e *Engine) NoWorkers(ctx context.Context) bool {
 	description, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	return err == nil && len(description.Pollers) == 0

@@ -9,7 +9,7 @@ import (
 )
 
 // metricsHandler returns a handler that registers the SDK's metrics (https://docs.temporal.io/references/sdk-metrics) beside the process's
-// own. to nil: there are no metrics, and no handler.
+// own. If to is nil, there are no metrics, and the handler is nil.
 func metricsHandler(to prometheus.Registerer) (client.MetricsHandler, error) {
 	if to == nil {
 		return nil, nil //nolint:nilnil // the SDK takes it for none

@@ -22,10 +22,10 @@ const (
 	chunkActivity = "onecall.chunk"
 	endActivity   = "onecall.end"
 
-	stopTime          = 10 * time.Second // how long running chains may take to end when their worker stops
-	recordTime        = 5 * time.Second  // how long recording what they did may take after that
-	minPause          = 100 * time.Millisecond
-	maxPause          = 5 * time.Second
+	stopTime          = 10 * time.Second       // how long running chains may take to end when their worker stops
+	recordTime        = 5 * time.Second        // how long recording what they did may take after that
+	minPause          = 100 * time.Millisecond // the first pause between two tries (see retry)
+	maxPause          = 5 * time.Second        // the longest
 	heartbeatInterval = time.Second
 )
 
@@ -117,7 +117,7 @@ func (c *chunks) end(ctx context.Context, in *batchEnd) error {
 func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	info := activity.GetInfo(ctx)
 	first := in.First
-	if first.IsZero() && info.Attempt > 1 {
+	if first.IsZero() && info.Attempt > 1 { // not the first try: the server scheduled the chunk before that
 		first = info.ScheduledTime
 	}
 	ctx, end := withHeartbeat(ctx)
@@ -226,7 +226,7 @@ func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 				return
 			case <-tick.C:
 				activity.RecordHeartbeat(work)
-			case <-ended:
+			case <-ended: // once: a nil channel is never ready
 				if ended = nil; endedByServer(context.Cause(ctx)) {
 					cancel(context.Cause(ctx))
 				}
@@ -256,7 +256,7 @@ func endedByServer(cause error) bool {
 func (c *chunks) check(ctx context.Context, in *chunkInput) error {
 	_, err := retry(ctx, func() (struct{}, error) {
 		err := c.Check(ctx, &in.Batch)
-		if err == nil && in.Number > 0 {
+		if err == nil && in.Number > 0 { // not the first assignment of these chains: their chunk was stored a while ago
 			err = c.Renew(ctx, &in.Batch, in.Chunk)
 		}
 		return struct{}{}, err

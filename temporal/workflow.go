@@ -70,7 +70,7 @@ func (b bounds) runBatch(ctx workflow.Context, in *input) (durable.Progress, err
 			s.Progress.Total += n
 		}
 	}
-	s.Progress.Waits = 0
+	s.Progress.Waits = 0 // assignLater counts them again
 	if err := workflow.SetQueryHandler(ctx, progressQuery, s.counts); err != nil {
 		return s.Progress, err
 	}

@@ -105,6 +105,7 @@ func (f *filterWriter) value(v []byte, wanted []pendingPath, depth int) (any boo
 	return any
 }
 
+// object appends an object with the members that the paths select, and reports whether there are any.
 func (f *filterWriter) object(v []byte, wanted []pendingPath, depth int) (any bool) {
 	f.out = append(f.out, '{')
 	var below []pendingPath

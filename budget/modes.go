@@ -184,6 +184,7 @@ func clip(value []byte) []byte {
 	return slices.Clip(value)
 }
 
+// impliedMode returns the mode of a fetch that names none (see Fetch.Mode).
 func (f Fetch) impliedMode(o outline, envelope *Envelope) string {
 	switch {
 	case f.PageSet || f.PageSizeSet:

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/internal/shares"
 )
 
-// sweepInterval is how often expired results are removed when nothing else happens.
+// sweepInterval is how often expired results are removed. Nothing else removes them, unless the store is full.
 const sweepInterval = time.Minute
 
 // Options are the settings of a Store. Nil or a zero field means the default.

@@ -272,6 +272,7 @@ func (c *Catalog) Sources() []SourceInfo {
 	return infos
 }
 
+// status returns a source's status without secrets. Since is filled in from the catalog's own observation if the source does not know it.
 func (c *Catalog) status(m *member) Status {
 	if m.live == nil {
 		return Status{State: StateReady}

@@ -66,7 +66,7 @@ func isCause(ctx context.Context, f *fault.Error) bool {
 	case fault.Cancelled, fault.Busy, fault.BadArguments, fault.LimitExceeded:
 		return false
 	case fault.Unavailable, fault.Timeout, fault.Denied:
-		return f.Status == 0 || f.Outcome == fault.NotSent
+		return f.Status == 0 || f.Outcome == fault.NotSent // a status is an answer of the source
 	}
 	return f.Outcome == fault.NotSent
 }

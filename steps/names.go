@@ -197,6 +197,7 @@ func (r *Registry) unknown(name string) *fault.Error {
 	return f
 }
 
+// nearest returns the names in this view that are nearest to a name, at most maxNearest; nil if none is near or the name is too long.
 func (r *Registry) nearest(name string) []string {
 	if len(name) > maxName {
 		return nil

@@ -45,7 +45,7 @@ func (r *Registry) LinkChains(report func(name string, why *fault.Error)) *Regis
 			continue
 		}
 		result := l.link(e, nil)
-		if c.entries[i] = result.entry; result.fault == nil {
+		if c.entries[i] = result.entry; result.fault == nil { // the linked chain; a broken one is removed below
 			continue
 		}
 		c.entries[i] = nil

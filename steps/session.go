@@ -13,8 +13,8 @@ type Session struct {
 	values map[any]any
 }
 
-// Value returns the value of a key; if there is none, make creates it. As in a context, each package uses its own key type.
-// A value lives as long as the session, and the package that created it bounds its size.
+// Value returns the value of a key; if there is none, make creates it. make must not use the session. As in a context, each package uses
+// its own key type. A value lives as long as the session, and the package that created it bounds its size.
 func (s *Session) Value(key any, make func() any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@
 //
 // Every call of a function that does not read, whatever its result, drops all answers of its source before it is sent, or those of all
 // sources if it has none. Running reads of the source are no longer stored or joined. While the write runs, reads pass through to their
-// functions, so that nothing is left to drop at its end. If the write breaks off with an unknown outcome, this lasts 30 seconds more,
-// because the source may still be executing it.
+// functions, so that nothing is left to drop at its end. If the write breaks off with an unknown outcome, reads pass through for 30 more
+// seconds, because the source may still be executing the write.
 //
 // Not covered: writes that bypass this cache, and the same server behind two sources.
 package cache

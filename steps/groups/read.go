@@ -198,6 +198,7 @@ func (r *reader) boolean(v gjson.Result, at string) *bool {
 	return &b
 }
 
+// request returns the request that the fields make; nil if a fault leaves it undecided what the call requests.
 func (r *reader) request() *Request {
 	if token, inParams := r.token(); token {
 		r.faults = nil // they are about the earlier call

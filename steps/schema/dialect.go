@@ -107,7 +107,7 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	case depth > maxSchemaDepth:
 		d.warn(at, "nested more than %d deep", maxSchemaDepth)
 		return true
-	case d.subschemas > maxSubschemas:
+	case d.subschemas > maxSubschemas: // compileValidator gives the document up
 		return true
 	case !ok:
 		if _, ok := v.(bool); !ok {
@@ -154,6 +154,7 @@ func (d *document) addWorkFormat(out map[string]any) {
 	out["format"] = workFormat(branches)
 }
 
+// keyword converts one keyword into out. A value that is not of the keyword's form is dropped with a warning.
 func (d *document) keyword(out map[string]any, key string, v any, at string, base any, depth int) {
 	form, known := forms[key]
 	if !known {

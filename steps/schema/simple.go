@@ -50,6 +50,7 @@ func newSimpleSchema(schema gjson.Result, depth int) *simpleSchema {
 	return simple
 }
 
+// keyword reads one keyword, and reports whether a simple schema can express it.
 func (s *simpleSchema) keyword(name string, value gjson.Result, depth int) bool {
 	switch name {
 	case "type":

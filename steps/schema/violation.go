@@ -153,7 +153,7 @@ func (r *report) judge(v *violation) bool {
 	case *kind.AnyOf:
 		return r.allCertain(v.Causes)
 	case *kind.OneOf:
-		if len(k.Subschemas) == 0 {
+		if len(k.Subschemas) == 0 { // no alternative matches; if two do, the position decides below
 			return r.allCertain(v.Causes)
 		}
 	case *kind.RefCycle, *kind.InvalidJsonValue:

@@ -126,6 +126,7 @@ func (f *searchRun) count(group []alternative) {
 	}
 }
 
+// hits returns the functions with at least minShare of the best score, and above 0, best first.
 func (f *searchRun) hits() (hits []Hit) {
 	if len(f.scores) == 0 {
 		return nil

@@ -71,7 +71,7 @@ func (r *reader) value(n *node, v gjson.Result, depth int) {
 	beyond := depth == 0 || r.values <= 0
 	switch kind {
 	case object:
-		n.open = n.open || beyond || v.Index+len(v.Raw) >= maxBytes
+		n.open = n.open || beyond || v.Index+len(v.Raw) >= maxBytes // the text may have been cut inside the object
 		if !beyond {
 			r.object(n, v, depth-1)
 		}

@@ -114,6 +114,7 @@ func (c *chunks) end(ctx context.Context, in *batchEnd) error {
 	return nil
 }
 
+// carryOut does what run says. Its errors are whole, for the log.
 func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	info := activity.GetInfo(ctx)
 	first := in.First

@@ -139,9 +139,9 @@ func (c *classes) next(text []byte) int {
 	}
 }
 
-// word returns the end of the word that begins at i: characters of head, then characters of tail. If nothing but head follows i, the word
-// ends after the last character of it that is also in tail, and whole is still true. If there is no such character, the word is the whole
-// head, and whole is false.
+// word returns the end of the word that begins at i: characters of head, then characters of tail. If no lower-case letter follows the
+// characters of head, the word ends after the last of them that is also in tail, and whole is still true. If none of them is, the word is
+// all of them, and whole is false.
 func (c *classes) word(text []byte, i int) (end int, whole bool) {
 	for i < len(text) {
 		x, n := c.at(text, i)

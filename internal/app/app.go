@@ -93,8 +93,8 @@ func Open(ctx context.Context, o *Options) (*App, error) {
 	return a, nil
 }
 
-// Close closes the app of a command, the recording last. It first warns of rungs that name no function, because most functions are known
-// by then. Listing functions reports such rungs on its own.
+// Close closes the app of a command, the recording last. Most functions are known by then, so it first warns of rungs that name no function
+// and, if the command calls functions, of guards that match none. A command that lists functions reports these itself.
 func (a *App) Close() error {
 	if !a.process.List {
 		for _, f := range a.brokenRungs() {
@@ -211,8 +211,8 @@ func (a *App) openRecordings() (err error) {
 // defaultServedTokens is the token budget of an answer to an MCP client unless the configuration sets one.
 const defaultServedTokens = 10_000
 
-// defaultStore returns where results are stored if the configuration does not say: in memory for a server, on disk for a command or for a
-// server with workers, which are on this machine then.
+// defaultStore returns where results are stored if the configuration does not say: "memory" for a server without workers, "disk" for
+// a command and for a server with workers, which must then be on the same machine.
 func (a *App) defaultStore() string {
 	if a.process.serve && !a.hasWorkers() {
 		return "memory"
@@ -259,6 +259,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		MaxElements:     config.Or(c.Limits.MaxElements, 0),
 		MaxResultBytes:  int64(config.Or(c.Limits.MaxResultBytes, 0)),
 		MaxChainBytes:   int64(config.Or(c.Limits.MaxChainBytes, 0)),
+		// The factor of four is documented at limits.maxChainBytes (config.Limits).
 		MaxRunningBytes: 4 * int64(config.Or(c.Limits.MaxChainBytes, chain.DefaultMaxChainBytes)),
 		MaxRequestBytes: a.MaxRequestBytes,
 		Admission:       a.process.admission,
@@ -323,7 +324,7 @@ func (a *App) context(ctx context.Context, request []byte) context.Context {
 // Scrubber returns what removes the configuration's secrets from output.
 func (a *App) Scrubber() *secret.Scrubber { return a.scrubber }
 
-// chainName returns the name of the chain in request, or "".
+// chainName returns the name of the chain in request; "": it has none, or the name is not a string.
 func chainName(request []byte) string {
 	if !bytes.Contains(request, []byte(`"name"`)) {
 		return ""
@@ -348,7 +349,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn reports each warning once. It skips warnings that the previous app reported.
+// warn reports a warning, unless this app or the one that it replaced has already reported the same text.
 func (a *App) warn(f *fault.Error) {
 	if a.process.shouldWarn(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

@@ -41,8 +41,8 @@ type BatchStore struct {
 	keep   time.Duration
 }
 
-// ownerOf returns the owner of an entry: its batch, the key's second segment. A full store therefore removes entries of the largest
-// batch.
+// ownerOf returns the owner of an entry: its batch, named by the first two segments of the key (batch/ID). A full store makes room among
+// the entries of the owner that uses most, and so among those of the largest batch.
 func ownerOf(key string) string {
 	segments := strings.SplitN(key, "/", 3)
 	return "onecall " + strings.Join(segments[:min(2, len(segments))], "/")

@@ -47,7 +47,7 @@ func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	return faults
 }
 
-// exposure reports why the configuration would admit unintended callers; nil: it does not. At is relative to /access.
+// exposure reports why the configuration would admit unintended callers; nil: it does not. The fault's At is relative to /access.
 func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	switch f := c.RemoteFault(); {
 	case a.process.remote && f != nil:
@@ -68,7 +68,7 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	return nil
 }
 
-// unusedTokenFunctions is unusedAllowed for the current sources.
+// unusedTokenFunctions is unusedAllowed with the functions and the absent sources of the moment.
 func (a *App) unusedTokenFunctions() []*fault.Error {
 	var names, absent []string
 	for _, info := range a.Catalog.Sources() {
@@ -84,7 +84,8 @@ func (a *App) unusedTokenFunctions() []*fault.Error {
 	return unusedAllowed(a.config, names, absent)
 }
 
-// unusedAllowed returns the functions in the lists of tokens that do not exist and that no absent source could offer.
+// unusedAllowed returns a fault for each pattern in the functions of a token (access.tokens) that matches none of names, which are the
+// known functions, and none that an absent source could offer.
 func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, token := range tokenTable(&c.Access) {

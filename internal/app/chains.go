@@ -69,7 +69,7 @@ func (o *sourceOpener) openChains() {
 	o.add(steps.ChainSource, "", s, nil)
 }
 
-// ReadChain reads a saved chain and returns it as a function.
+// ReadChain reads a saved chain and returns it as a function. With faults, the function must not be used.
 func (a *App) ReadChain(file chainfile.SavedFile) (*steps.Function, []*fault.Error) {
 	if f := chainfile.CheckName(file.Name); f != nil {
 		return nil, []*fault.Error{f}
@@ -120,7 +120,8 @@ func (s *savedChains) Status() steps.Status {
 	return status
 }
 
-// broken returns the invalid files, each with its fault.
+// broken returns, sorted by path, the names of the files whose chains cannot be used, and the fault of each: the file is invalid, or the
+// registry left its chain out. s may be nil.
 func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	if s == nil {
 		return nil, nil

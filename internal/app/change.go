@@ -73,7 +73,7 @@ func compare(startSettings map[string]string, before, next *App) *change {
 // maxShownPointers is how many JSON Pointers of a difference are shown.
 const maxShownPointers = 20
 
-// clipped returns the first pointers and the number of the rest.
+// clipped returns the first pointers. If that leaves some out, a last element says how many: "and 5 more".
 func clipped(pointers []string) []string {
 	if len(pointers) <= maxShownPointers {
 		return pointers
@@ -112,7 +112,7 @@ func (c *change) summary(path string) string {
 	return cmp.Or(path, "the default configuration") + " is loaded: " + strings.Join(phrases, "; ")
 }
 
-// warnLost warns if clients no longer need tokens, or if results that the app before stored can no longer be found.
+// warnLost warns if clients no longer need tokens, or if results that the replaced app stored can no longer be found. before is that app.
 func (r *reloader) warnLost(before *App) {
 	log := r.log
 	if before.callers != nil && r.app.callers == nil {
@@ -123,7 +123,8 @@ func (r *reloader) warnLost(before *App) {
 	}
 }
 
-// storeIdentity returns what identifies the result store. User and password do not: results are found with other credentials, too.
+// storeIdentity returns what identifies the result store: its word or URL. The URL's user and password are left out, because the same
+// results are found with other credentials, too.
 func (a *App) storeIdentity() string {
 	store := config.Or(a.config.Results.Store, a.defaultStore())
 	server, err := url.Parse(store)

@@ -12,7 +12,7 @@ import (
 // them is answered: a proxy that is cut off after it sent a request may not try another server.
 type drainListener struct {
 	net.Listener
-	onAccept func()
+	onAccept func() // called at the beginning of every Accept
 	closing  atomic.Bool
 	backlog  []net.Conn // the backlog at the time of closing
 }
@@ -35,11 +35,12 @@ func (l *drainListener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Close makes Accept return the backlog, close the listener, and then fail with net.ErrClosed.
+// Close makes Accept close the TCP listener, return the connections of its backlog, and then fail with net.ErrClosed. Any other listener
+// is closed at once.
 func (l *drainListener) Close() error {
 	if d, ok := l.Listener.(*net.TCPListener); ok {
 		l.closing.Store(true)
-		return d.SetDeadline(time.Unix(1, 0))
+		return d.SetDeadline(time.Unix(1, 0)) // in the past, so that a waiting Accept returns
 	}
 	return l.Listener.Close()
 }

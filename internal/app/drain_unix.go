@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// drain closes a listener that no Accept waits on, and returns the connections of its backlog.
+// drain closes a listener that no Accept waits on, and returns the connections of its backlog; nil if it was closed before or is not TCP.
 func drain(l net.Listener) (list []net.Conn) {
 	d, ok := l.(*net.TCPListener)
 	if !ok {

@@ -28,7 +28,7 @@ func (a *App) ActFor(ctx context.Context, caller *chain.Caller, c *durable.Calle
 	return context.WithDeadlineCause(ctx, c.Expires, fault.New(fault.Denied, "the token of this run's caller has expired"))
 }
 
-// engines are the engines that a server has opened, by URL and scope. An engine that could not be opened is tried again.
+// engines are the engines that a server has opened, by URL and scope.
 type engines struct {
 	open func(context.Context, *App) (durable.Engine, error)
 
@@ -36,6 +36,7 @@ type engines struct {
 	opened map[string]durable.Engine
 }
 
+// engine returns the engine of an app, opening it at first use. If that fails, the next use tries again.
 func (e *engines) engine(ctx context.Context, a *App) (durable.Engine, error) {
 	key := a.EngineURL() + " " + a.Scope()
 	e.mu.Lock()
@@ -50,7 +51,7 @@ func (e *engines) engine(ctx context.Context, a *App) (durable.Engine, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if other := e.opened[key]; other != nil { // opened meanwhile
+	if other := e.opened[key]; other != nil { // another call has opened it meanwhile
 		engine.Close()
 		return other, nil
 	}
@@ -84,7 +85,8 @@ func (a *App) hasWorkers() bool {
 	return p.serve && p.workers && (p.engineFlag || a.EngineURL() != "")
 }
 
-// durable returns what hands runs of callers to workers; nil: there are no workers.
+// durable returns what hands runs of callers to workers; nil: there are no workers, or they could not share this app's runs and results, of
+// which it warns.
 func (s *server) durable(a *App) mcp.Durable {
 	if !a.hasWorkers() {
 		return nil

@@ -196,7 +196,8 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	}
 }
 
-// address returns the setting with a source's address; "": it has none. isDocument says that it is the address of an OpenAPI document.
+// address returns the name of the setting that holds a source's address; "": the source has none. isDocument says that the address is that
+// of an OpenAPI document.
 func (e *examination) address(source string) (setting string, isDocument bool) {
 	for i := range e.config.OpenAPI {
 		if entry := &e.config.OpenAPI[i]; entry.Source() == source {
@@ -289,7 +290,7 @@ func (e *examination) login(source string, state *login.State, err error) {
 
 // stores checks the journal and the store of results.
 func (e *examination) stores(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout) // longer than a store's own timeout, whose error says more
 	defer cancel()
 	switch err := e.checkJournal(ctx); {
 	case e.Journal == nil:

@@ -75,7 +75,7 @@ func (s fileState) sameContent(other fileState) bool {
 	return slices.EqualFunc(s, other, func(a, b watchedFile) bool { return a.path == b.path && a.digest == b.digest })
 }
 
-// digests returns the digests of the files that a setting names.
+// digests returns the digests of the files that a setting names, each followed by a blank.
 func (s fileState) digests(at string) (digests string) {
 	for _, file := range s {
 		if file.pointer == at {
@@ -85,7 +85,7 @@ func (s fileState) digests(at string) (digests string) {
 	return digests
 }
 
-// fileDigest hashes a file, up to the maximum length of a document.
+// fileDigest hashes a file, up to the maximum length of a document; "": it cannot be read, or is not a regular file.
 func fileDigest(path string, info os.FileInfo) string {
 	if info == nil || !info.Mode().IsRegular() {
 		return ""

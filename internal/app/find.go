@@ -49,7 +49,7 @@ func matching(functions *steps.Registry, query string, source map[string]string)
 	return entries
 }
 
-// Nearest returns the names of functions that are spelled like a query.
+// Nearest returns at most three names of functions that are spelled like a query, the most similar first.
 func (a *App) Nearest(query string) []string {
 	var names []string
 	for _, entry := range a.Catalog.Registry().All() {

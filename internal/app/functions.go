@@ -99,7 +99,9 @@ func mayMatch(pattern, source string) bool {
 	return strings.HasPrefix(pattern, prefix)
 }
 
-// locate replaces the index into the list of settings, with which a fault's At begins, by the setting's JSON Pointer.
+// locate returns the setting that a fault of package steps is about, and a copy of the fault with its place in the configuration. The
+// fault's At begins with the index of the setting in list; the copy has the setting's JSON Pointer instead. If At has no valid
+// index, the setting is the zero value, and the fault gets no place.
 func locate(c *config.File, list []locatedSetting, f *fault.Error) (locatedSetting, *fault.Error) {
 	position, rest, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
 	moved := *f
@@ -121,7 +123,7 @@ type locatedSetting struct {
 	source, tool string // the tool as written in includeTools or excludeTools; "": another kind of setting
 }
 
-// settingList returns all settings.
+// settingList returns all settings of functions: the common aliases, the entries of functions, and those in the entries of MCP servers.
 func settingList(c *config.File) []locatedSetting {
 	var list []locatedSetting
 	if len(c.Aliases) > 0 {
@@ -192,7 +194,7 @@ func toolPatterns(source, tool string) []string {
 	if function == tool {
 		return []string{source + "." + function}
 	}
-	digits := "????????"
+	digits := "????????" // a tool with wildcards has no single hash: match any eight digits
 	if !strings.ContainsAny(tool, "*?") {
 		hash := sha256.Sum256([]byte(tool))
 		digits = hex.EncodeToString(hash[:4])
@@ -204,11 +206,13 @@ func toolPatterns(source, tool string) []string {
 	return []string{hashed}
 }
 
+// invalidToolBytes matches the bytes that mcpsource replaces in a tool's name, except * and ?, which are wildcards here.
 var invalidToolBytes = regexp.MustCompile(`[^A-Za-z0-9_.*?-]`)
 
 // maxToolName is the length in bytes at which mcpsource cuts a tool's name.
 const maxToolName = 180
 
+// toolFunctionName returns a tool's name as mcpsource writes it in a function's name, without the digits of a hash.
 func toolFunctionName(tool string) string {
 	name := invalidToolBytes.ReplaceAllString(strings.ReplaceAll(prefixBytes(tool, maxToolName), "/", "."), "_")
 	segments := strings.Split(name, ".")

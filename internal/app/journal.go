@@ -18,7 +18,7 @@ import (
 )
 
 // openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same settings share one
-// journal. A replay keeps its journal in memory. nil: the journal is off.
+// journal. A replay keeps its journal in memory. The result is nil without an error if the journal is off.
 func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	store := config.Or(c.Journal.Store, "sqlite")
 	if a.cassette != nil {
@@ -110,7 +110,7 @@ func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error)
 	return driver, key, err
 }
 
-// readOrCreateKey returns the key of this machine's journal, creating it at first use.
+// readOrCreateKey returns the key of this machine's journal, creating it at first use. A key that is too short is an error.
 func readOrCreateKey(path string) ([]byte, error) {
 	key, err := os.ReadFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func (l stdio) serve(ctx context.Context, s *server, server *mcp.Server, a *App)
 	caller := &steps.Caller{Rights: a.stdioRights()}
 	close(s.accepting)
 	err := server.ServeStdio(ctx, l.in, l.out, caller)
-	server.Drain() // its runs in the background
+	server.Drain() // waits for the runs that the client left in the background
 	if err != nil {
 		return Failure{err}
 	}
@@ -61,8 +61,8 @@ func (stdio) Close() error { return nil }
 // httpListener serves any number of clients.
 type httpListener struct{ net.Listener }
 
-// listenHTTP opens the address for clients. It first checks access if other machines reach the address, as their clients must have
-// tokens.
+// listenHTTP opens the address for clients, and records in process.remote whether other machines reach it. If they do, it first checks
+// access, as their clients must have tokens.
 func (s *server) listenHTTP(ctx context.Context) (listener, error) {
 	host, port, err := splitAddress("--http", s.o.HTTP)
 	if err != nil {
@@ -98,7 +98,7 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	address := net.JoinHostPort(host, port)
 	listener, err := config.Listen(ctx, "tcp", address)
 	switch {
-	case errors.Is(err, syscall.EADDRINUSE): // may be temporary, such as a process that is about to end
+	case errors.Is(err, syscall.EADDRINUSE): // may be temporary: the other program may be about to end
 		return nil, Failure{fmt.Errorf("%s: another program listens on %s: end it, or choose another port (%w)", flag, address, cause(err))}
 	case err != nil:
 		return nil, fault.New(fault.Unavailable, "%s: %s cannot be listened on: %v", flag, address, cause(err))

@@ -23,8 +23,9 @@ type Account struct {
 	scrubber *secret.Scrubber
 }
 
-// Accounts returns the HTTP servers of the configuration at path, or only the one called name. The redactor learns the configuration's
-// secrets. It returns a *config.Error for an invalid configuration and bad_request if there is no such server.
+// Accounts returns the enabled HTTP servers of the configuration at path: all if name is "", otherwise only the one called name. The
+// redactor learns the configuration's secrets. Accounts returns a *config.Error for an invalid configuration, and bad_request if there is
+// no such server.
 func Accounts(path string, redactor *Redactor, name string) ([]Account, error) {
 	config, faults := config.Load(path)
 	if len(faults) > 0 {

@@ -22,7 +22,7 @@ type Options struct {
 	Reporter Reporter
 	Redactor *Redactor // applied to all logs
 	Config   string    // path of the configuration; "": the default one
-	Version  string    // onecall's
+	Version  string    // onecall's version
 	Verbose  bool      // show what servers log
 
 	Record, Replay string // the file that calls are recorded to, or that answers them; at most one is set
@@ -74,7 +74,7 @@ type process struct {
 
 	client *httpsource.Client // shared, so that its HTTP cache outlives a configuration
 
-	lastLines sync.Map // by source: its last line on stderr; only for commands, where a person may wait for the source
+	lastLines sync.Map // by source: its last line on stderr; only for commands without Verbose, where a person may wait for the source
 
 	mu     sync.Mutex
 	warned map[string]int // by the text of the warning: the generation of the app that gave it last
@@ -154,7 +154,7 @@ func (c *caches) flush(except *cache.Cache, source string) {
 	}
 }
 
-// wrap puts a cache in front of functions. Their writes also flush the other caches.
+// wrap puts a cache in front of functions. A call that writes also flushes the answers of its source from all other caches.
 func (c *caches) wrap(local *cache.Cache, r *steps.Registry) *steps.Registry {
 	return local.Wrap(r.Wrap(func(spec *steps.Spec, next steps.Call) steps.Call {
 		if spec.Effect == steps.Read {

@@ -19,14 +19,14 @@ type readiness struct {
 	err       error
 }
 
-// Readiness is checked once in recheckAfter at most, and a check takes checkTimeout at most.
+// Readiness is checked at most once per recheckAfter, and a check takes at most checkTimeout.
 const (
 	recheckAfter = time.Second
 	checkTimeout = 2 * time.Second
 )
 
-// ready reports why the server cannot serve calls, as unavailable in one line without secrets; nil: it is ready. Every source must have
-// started or failed once. A server that is shutting down is not ready.
+// ready reports why the server cannot serve calls, as a fault with code unavailable whose message is one line without secrets; nil: it is
+// ready. Every source must have started or failed once. A server that is shutting down is not ready.
 func (s *server) ready(ctx context.Context) error {
 	if server := s.server.Load(); server != nil && server.Stats().Closing {
 		return fault.New(fault.Unavailable, "not ready: the server is shutting down")
@@ -84,19 +84,19 @@ func (s *server) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// checkResults reports why the store of results cannot be used.
+// checkResults reports why the store of results cannot be used; nil: it can, or there is none.
 func (a *App) checkResults(ctx context.Context) error {
 	if a.results == nil {
 		return nil
 	}
 	_, _, err := a.results.Value(ctx, "", noResult)
-	if fault.CodeOf(err) == fault.TokenExpired {
+	if fault.CodeOf(err) == fault.TokenExpired { // the store works: it has answered that there is no such result
 		return nil
 	}
 	return err
 }
 
-// checkJournal reports why the journal cannot be written.
+// checkJournal reports why the journal cannot be written; nil: it can, or it is off.
 func (a *App) checkJournal(ctx context.Context) error {
 	if a.Journal == nil {
 		return nil
@@ -104,5 +104,5 @@ func (a *App) checkJournal(ctx context.Context) error {
 	return a.Journal.Check(ctx)
 }
 
-// noResult is a token of no result. A store that works reports it as expired.
+// noResult is a token that no result has. A store that works reports it as expired.
 const noResult = budget.TokenPrefix + "ready"

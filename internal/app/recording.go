@@ -15,7 +15,7 @@ type recording struct {
 	path     string
 	file     *os.File
 	recorder *replay.Recorder
-	served   bool
+	served   bool // by a server, which logs write errors when they happen
 }
 
 // openRecording opens the file for appending. A server logs write errors at once and continues.
@@ -56,7 +56,8 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// Close ends the recording. It returns unavailable if calls are missing; a server has logged that already.
+// Close ends the recording. For a command it returns unavailable if calls are missing. For a server it returns nil even then, because the
+// server has logged that already.
 func (r *recording) Close() error {
 	r.recorder.End()
 	err := r.recorder.Err()

@@ -76,7 +76,7 @@ func (r *reloader) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.o.Reload:
-			if r.o.Orphaned() {
+			if r.o.Orphaned() { // the signal means that the terminal is gone, and ends the server
 				continue
 			}
 			r.notify("RELOADING=1")
@@ -138,7 +138,8 @@ func (r *reloader) reload(ctx context.Context, requested bool) {
 	r.swap(ctx, next, drained, began)
 }
 
-// handled reports whether the configuration in the files is already served or refused. It logs a return to the served one.
+// handled reports whether the configuration in the files is the one that is served, or the one that was refused last. If the files have
+// returned from a refused configuration to the served one, it logs that.
 func (r *reloader) handled(path string) bool {
 	if r.refusedFiles != nil && r.refusedFiles.sameContent(r.refusedFiles.reread()) {
 		r.loadedFiles = r.loadedFiles.restat()
@@ -161,7 +162,7 @@ func (r *reloader) handled(path string) bool {
 // swap makes next the served app and closes the former one when its calls have ended.
 func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{}, began time.Time) {
 	before := r.app
-	_ = next.store.SetMaxBytes(next.storeBytes) // it was checked when the store was opened
+	_ = next.store.SetMaxBytes(next.storeBytes) // the limit is valid: the configuration accepts only positive ones
 	r.current.Store(next)
 	r.telemetry.Reloaded(nil)
 	r.app, r.refusedFiles, r.loadedFiles = next, nil, next.files

@@ -95,7 +95,7 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		AsProxy: o.process.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
 	}
 	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
-		options.MaxMessageBytes = limit + 1<<20
+		options.MaxMessageBytes = limit + 1<<20 // a message holds more than its result
 	}
 	switch p := o.process; {
 	case p.Verbose:
@@ -140,7 +140,7 @@ func hasCredentials(c *config.MCPServer) bool {
 	return false
 }
 
-// toolsOf returns the names of a server's functions without the source's prefix, including hidden ones.
+// toolsOf returns the names of a server's functions without the source's prefix, including hidden ones; nil: no such server is open.
 func (a *App) toolsOf(source string) []string {
 	server, ok := a.servers[source]
 	if !ok {

@@ -99,7 +99,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	for _, err := range list {
 		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // not the text of the file: its variables are filled in, perhaps with secrets
+			f.Source, f.Offset = "", 0 // it is not the file's own text: variables are filled in, perhaps with secrets
 		}
 		o.faults = append(o.faults, f)
 	}
@@ -187,7 +187,8 @@ func (p sourceSubset) Functions() []steps.Function {
 	return list
 }
 
-// openServices opens the OpenAPI documents; remote: also those at a URL. A document in files whose content changed is opened again.
+// openServices opens the OpenAPI documents in files and, if remote is set, those at a URL. At a reload, a document is
+// opened again only if its settings or the content of its files have changed.
 func (o *sourceOpener) openServices(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
@@ -258,7 +259,7 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	return &service{source, client}, nil
 }
 
-// isDocumentError reports whether an error is about the document itself.
+// isDocumentError reports whether an error is about the document itself, and not about another setting of its entry.
 func isDocumentError(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.At == "" || f.At == "/spec")

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps/groups"
 )
 
-// openSurface opens dispatchers, checks hoisted names, and opens access. It returns all faults. before is the app to be replaced; nil:
-// none.
+// openSurface creates the dispatchers, checks the hoisted names, and opens access. It returns the faults of all three. before is as in
+// process.open.
 func (a *App) openSurface(c *config.File, before *App) (faults []*fault.Error) {
 	cfg := &groups.Config{Autodispatch: config.Or(c.Autodispatch, false), Hide: config.Or(c.Ungrouped, "") == "hide", Hoist: c.Hoist}
 	for _, group := range c.Groups {
@@ -77,7 +77,7 @@ func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	return c.FaultAt("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no total of a session is kept"))
 }
 
-// boundsFlatTools reports whether the results of flat tools are bounded.
+// boundsFlatTools reports whether a setting bounds the results of flat tools.
 func boundsFlatTools(c *config.Config) bool {
 	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0
 }

@@ -23,7 +23,7 @@ type Monitor struct {
 	Ready   func(ctx context.Context) error // returns why /readyz fails; nil: it is always ready
 }
 
-// startMonitor starts a monitor. stop ends it, and must be called after everything else has ended.
+// startMonitor starts a monitor and sets p.telemetry. stop ends it, and must be called after everything else has ended.
 func (p *process) startMonitor(ctx context.Context, m *Monitor, o *telemetry.Options) (stop func(), err error) {
 	o.Scrub, o.Version = p.Redactor.Text, p.Version
 	log := o.Log
@@ -56,7 +56,7 @@ func (p *process) startMonitor(ctx context.Context, m *Monitor, o *telemetry.Opt
 	}, nil
 }
 
-// startTelemetry starts logs and the monitor of a server.
+// startTelemetry starts the monitor of a server and sets s.telemetry. stop is as in startMonitor.
 func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
 	stop, err = s.process.startMonitor(ctx, &Monitor{Metrics: s.o.Metrics, Ready: s.ready}, &telemetry.Options{
 		Log: slog.New(s.o.Log), Sessions: s.sessions, Running: s.running, Sources: s.sources, Dropped: s.o.Dropped, Unrecorded: s.unrecorded,

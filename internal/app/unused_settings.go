@@ -42,7 +42,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 	return append(config.InOrder(unused), a.SuspectChains()...)
 }
 
-// unusedNames returns faults for global aliases and hoisted names that are no argument of any function.
+// unusedNames returns faults for common aliases whose argument no function has, and for hoisted names that no function has as an argument.
 func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
 	var known []string
 	for _, entry := range registry.All() {

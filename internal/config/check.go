@@ -51,8 +51,8 @@ func ForeignKeys(structName string) []string {
 	return nil
 }
 
-// ServerKey returns onecall's key for a key of an entry of mcpServers in any client's spelling. For an unknown key it is "", and lost is
-// the consequence of ignoring it; "": none.
+// ServerKey returns onecall's key for a key of an entry of mcpServers in any client's spelling. If onecall has no such key, key is "", and
+// lost says what is lost because the key is ignored; "": nothing that matters.
 func ServerKey(written string) (key, lost string) {
 	t := reflect.TypeFor[MCPServer]()
 	if i, known := tables[t].byKey[written]; known {
@@ -106,7 +106,7 @@ func (d *decoder) checkRule(at string, value any, rule string) {
 		d.faultAt(at, fault.BadRequest, "must be at most %s", e.Param())
 	case "oneof":
 		d.unknownWord(at, reflect.Indirect(reflect.ValueOf(e.Value())).String(), strings.Fields(e.Param()))
-	default: // eq=0|min=150
+	default: // the one rule of another form, eq=0|min=150 of budget.maxTotalTokens
 		d.faultAt(at, fault.BudgetTooSmall, "must be at least 150, or 0 for no budget")
 	}
 }
@@ -122,7 +122,7 @@ var Embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
 // checkSources checks the entries of the sources and the uniqueness of their names.
 func (d *decoder) checkSources(c *Config) {
-	taken := map[string]string{} // pointer of a source by its folded name
+	taken := map[string]string{} // the pointer of a source by its folded name; "": an embedded source
 	for _, name := range Embedded {
 		taken[steps.FoldName(name)] = ""
 	}
@@ -146,6 +146,7 @@ func (d *decoder) checkSources(c *Config) {
 	}
 }
 
+// checkName checks the name of a source, and adds it to taken. at is the pointer of its entry.
 func (d *decoder) checkName(at, source string, taken map[string]string) {
 	folded := steps.FoldName(source)
 	other, clash := taken[folded]
@@ -170,6 +171,7 @@ var transports = map[string]string{
 // Transport returns the transport of a name: stdio, http or sse; "": unknown.
 func Transport(word string) string { return transports[word] }
 
+// checkServer checks an entry of mcpServers. It sets Disabled if the server is off in either way, and Type to stdio, http or sse.
 func (d *decoder) checkServer(at string, s *MCPServer) {
 	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
 		d.faultAt(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")

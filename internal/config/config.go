@@ -288,7 +288,7 @@ func (c *File) resolvePaths() {
 }
 
 // Find returns the path of the configuration: name if it is not "", else onecall.yaml or onecall.json in the working directory or in
-// the folder onecall of the user's configuration folder, else "".
+// the folder onecall of the user's configuration folder, else "". The fault is as in FindIn.
 func Find(name string) (string, *fault.Error) {
 	if name != "" {
 		return name, nil
@@ -305,7 +305,8 @@ func Find(name string) (string, *fault.Error) {
 	return "", nil
 }
 
-// FindIn returns the path of the configuration in a folder; "": there is none.
+// FindIn returns the path of the configuration in a folder; "": there is none. If onecall.yaml and onecall.json both exist, it returns the
+// path of onecall.yaml along with a bad_request.
 func FindIn(folder string) (string, *fault.Error) {
 	var paths []string
 	for _, name := range []string{"onecall.yaml", "onecall.json"} {
@@ -323,7 +324,7 @@ func FindIn(folder string) (string, *fault.Error) {
 	return paths[0], fault.New(fault.BadRequest, "there is a second configuration, %s: keep one of the two, or name one by --config", paths[1])
 }
 
-// OtherFile returns the path of the other configuration in the folder, which Find reported.
+// OtherFile returns the path of onecall.json beside path, which is the onecall.yaml that Find returned with a fault.
 func OtherFile(path string) string { return filepath.Join(filepath.Dir(path), "onecall.json") }
 
 func readFile(path string) ([]byte, *fault.Error) {
@@ -343,7 +344,8 @@ func (c *File) Has(pointer string) bool {
 	return given
 }
 
-// FaultAt converts an error of a package's options into a fault of the setting at pointer.
+// FaultAt converts an error of a package's options into a fault of the setting at pointer. Its line and column are those of that setting,
+// or of the nearest setting around it that is in the file; 0: none is.
 func (c *File) FaultAt(pointer string, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if !ok {
@@ -361,8 +363,8 @@ func (c *File) FaultAt(pointer string, err error) *fault.Error {
 	}
 }
 
-// MergeFaults sorts faults by position and removes duplicates. The first ones, decoded in number, come from decoding; a later fault of the
-// same setting is dropped.
+// MergeFaults sorts faults by position and removes duplicates. The first ones, decoded in number, come from decoding. A later fault is
+// dropped if one of these is about the same setting, or, for a setting that is not in the file, at the same position.
 func (c *File) MergeFaults(faults []*fault.Error, decoded int) []*fault.Error {
 	list := slices.Clone(faults[:decoded])
 	for _, f := range faults[decoded:] {

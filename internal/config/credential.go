@@ -18,6 +18,7 @@ type Credential struct {
 	Scopes   []string `yaml:"scopes"`
 }
 
+// checkAuth checks that a credential has exactly one of its three forms, and nothing of that form is missing.
 func (d *decoder) checkAuth(at string, a *Credential) {
 	var forms int
 	var lacks string

@@ -26,7 +26,7 @@ type position struct{ line, column int }
 // maxDepth is the maximum nesting of a configuration. The YAML parser's time grows with the square of it.
 const maxDepth = 100
 
-// decode decodes c.text, YAML or JSON, into c and finds all faults. It redacts the secrets in c.text.
+// decode decodes c.Text, YAML or JSON, into c and returns all faults, in the order of the file. It masks the secrets in c.Text.
 func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	text := bytes.TrimPrefix(c.Text, []byte("\ufeff"))
 	d := &decoder{positions: map[string]position{}, anchors: map[string]ast.Node{}}
@@ -151,7 +151,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// resolve follows anchors and aliases. Tags are ignored.
+// resolve follows anchors and aliases to the value that they stand for. It does not look inside a tag. An alias without an anchor is
+// returned as it is, as is one that leads back to itself.
 func (d *decoder) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		switch node := n.(type) {
@@ -349,6 +350,7 @@ func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, field *f
 	}
 }
 
+// texts decodes a list of strings.
 func (d *decoder) texts(n, resolved ast.Node, into reflect.Value, at string, field *fieldTable) {
 	list, ok := resolved.(*ast.SequenceNode)
 	if !ok {

@@ -319,10 +319,11 @@ func (e *expander) byVariable(got expansion, at string) bool {
 var (
 	wholeInput    = regexp.MustCompile(`^\$input([.\[]\S*)?$`)
 	embeddedInput = regexp.MustCompile(`\$\{\$input[^}]*\}`)
-	scheme        = regexp.MustCompile(`^[^A-Za-z0-9]*[A-Za-z]{0,12}[^A-Za-z0-9]*([A-Za-z]+=[^A-Za-z0-9]*)?$`)
+	// scheme matches the text around an argument in a header: a scheme such as Bearer, perhaps with a name as in Token token="…".
+	scheme = regexp.MustCompile(`^[^A-Za-z0-9]*[A-Za-z]{0,12}[^A-Za-z0-9]*([A-Za-z]+=[^A-Za-z0-9]*)?$`)
 )
 
-// byInput reports whether a credential is an argument of the call, alone or after a scheme.
+// byInput reports whether a credential is given by arguments of the call, alone or after a scheme.
 func byInput(text string) bool {
 	rest := embeddedInput.ReplaceAllString(text, "")
 	return wholeInput.MatchString(text) || rest != text && scheme.MatchString(rest)

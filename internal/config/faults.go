@@ -59,6 +59,7 @@ func (d *decoder) shortNode(n ast.Node, at string) string {
 	return fault.Clip(strings.TrimSpace(n.String()), 60)
 }
 
+// positionOf returns the position of a node; for a block mapping, that of its first key. The zero value: the position is not known.
 func positionOf(n ast.Node) position {
 	if mapping, ok := n.(*ast.MappingNode); ok && len(mapping.Values) > 0 && !mapping.IsFlowStyle {
 		n = mapping.Values[0].Key

@@ -119,7 +119,7 @@ func keysIn(text string) []string {
 }
 
 // assignments match values given to a name in YAML or JSON, in command lines, and in URLs. The first group is the name, the second the
-// value.
+// value. In the third, the URL's, the value is a password whatever the name, which is the user's.
 var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)(?:["']?[ \t]*:[ \t]+|["'][ \t]*:)("(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|(?:\$\{[^}\n]*\}|[^\s{\[&*|>,}\]])(?:\$\{[^}\n]*\}|[^,}\]\n])*)`),
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)=((?:\$\{[^}\n]*\}|[^\s,}\]&"'])+)`),
@@ -136,7 +136,7 @@ func maskSecrets(text []byte, secrets []string) []byte {
 				continue
 			}
 			once := escapedText(line)
-			for _, spelt := range []string{line, once, escapedText(once)} { // JSON inside a string
+			for _, spelt := range []string{line, once, escapedText(once)} { // escaped twice: in JSON that is itself inside a string
 				text = bytes.ReplaceAll(text, []byte(spelt), maskText([]byte(spelt)))
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// addSettings adds the values of a node as written, by JSON Pointer. A list is one value, except that objects with names in a list are
-// entries by name. The limits are for aliases, which repeat their targets.
+// addSettings adds the values of a node as written, by JSON Pointer. A list is one value, unless it has only objects with unique names:
+// each is then an entry, with its name in place of its index. Depth and number are limited because aliases repeat their targets.
 func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string) {
 	depth := strings.Count(at, "/")
 	if depth > maxDepth || len(settings) > maxValues {
@@ -63,7 +63,7 @@ func (d *decoder) listNames(list *ast.SequenceNode) (names []string) {
 // Difference is the difference of two configurations, as JSON Pointers.
 type Difference struct{ Added, Removed, Changed []string }
 
-// Compare compares the settings of two configurations.
+// Compare compares the settings of two configurations. An entry that was added or removed as a whole is named by its own pointer alone.
 func Compare(before, after map[string]string) (d Difference) {
 	for _, at := range slices.Sorted(maps.Keys(after)) {
 		switch text, ok := before[at]; {

@@ -15,7 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// setScalar sets a field from a node. If it cannot, it returns what the node should have been.
+// setScalar sets a field from a node. If it cannot, it returns what the node should have been; "": the field was set. With scalars, numbers
+// and booleans are accepted for a string, as they are written.
 func setScalar(n ast.Node, field any, scalars bool) (want string) {
 	text, isText := textOf(n)
 	switch field := field.(type) {
@@ -63,6 +64,7 @@ func setScalar(n ast.Node, field any, scalars bool) (want string) {
 	return ""
 }
 
+// textOf returns the string that a node is; false: it is none.
 func textOf(n ast.Node) (string, bool) {
 	switch node := n.(type) {
 	case *ast.StringNode:

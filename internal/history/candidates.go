@@ -23,7 +23,8 @@ const (
 	maxCandidates    = 5
 )
 
-// saveCandidates returns the chains with more than one step and without a name that ran most often among the newest runs.
+// saveCandidates returns the chains that ran most often among the newest runs. They have more than one step, and no run of the same steps
+// and input had a name, as those of a saved chain do.
 func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]SaveCandidate, error) {
 	newest := *f
 	newest.Limit = maxCandidateRuns
@@ -31,7 +32,7 @@ func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) 
 	if err != nil {
 		return nil, err
 	}
-	byHash, hashes := map[string]*SaveCandidate{}, map[string]bool{}
+	byHash, hashes := map[string]*SaveCandidate{}, map[string]bool{} // hashes: those of runs with a name
 	for i := range rows {
 		r := &rows[i]
 		if r.Chain != "" {

@@ -68,7 +68,7 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// parsePath returns the numbers in a path.
+// parsePath returns the numbers in the path of a step, such as 3, 7 and 1 of 3[7].1.
 func parsePath(stepPath string) (path []int) {
 	for _, field := range strings.FieldsFunc(stepPath, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, _ := strconv.Atoi(field)
@@ -138,7 +138,8 @@ func Compare(a, b *Trace) *Diff {
 	return d
 }
 
-// align finds for each call of a its partner in b, or -1. after has the calls that only b has, by the call of a that they follow.
+// align pairs calls. partners has, for each call in a, the index of its partner in b; -1: it has none. after has the indexes of the calls
+// that only b has, by the index in a of the call that they follow; -1: they come first.
 func align(a, b []tracedCall) (partners []int, after map[int][]int) {
 	partners = make([]int, len(a))
 	partnerOf := make([]int, len(b))

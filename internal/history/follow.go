@@ -30,8 +30,9 @@ func poll(ctx context.Context, look func() (more bool, err error)) error {
 	}
 }
 
-// Follow calls each for the events of a run, and for further ones until the run has ended or waits. read returns the current state of the
-// run. The journal writes reads late: those of a run that only reads appear when it ends.
+// Follow calls each for the events of a run, past and new, until the run has ended or waits. It calls each again for a call whose status
+// has changed. read returns the current state of the run. Calls that read reach the journal late: those of a run that only reads appear
+// when it ends.
 func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), each func(*Call) error) error {
 	reported := map[int]string{} // the status by the number of the event
 	return poll(ctx, func() (bool, error) {

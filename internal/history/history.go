@@ -59,8 +59,8 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	return runs, nil
 }
 
-// Find returns the id of the newest run whose id begins with begins; the prefix of all ids may be left out. It fails with ErrNotFound if
-// there is none.
+// Find returns the id of the newest run whose id begins with begins. The prefix that all ids have in common (journal.IDPrefix) may be left
+// out. Find fails with journal.ErrNotFound if there is no such run.
 func Find(ctx context.Context, j *journal.Journal, begins string) (string, error) {
 	if !strings.HasPrefix(begins, journal.IDPrefix) {
 		begins = journal.IDPrefix + begins

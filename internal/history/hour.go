@@ -31,7 +31,7 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	for i := range rows {
 		r := &rows[i]
 		if r.Batch {
-			continue // its parts count
+			continue // the runs that are its parts are counted instead
 		}
 		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Stored: int64(r.Stored),
 			Times: journal.Times{}}
@@ -52,7 +52,7 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	h := &Hour{Functions: sumsBy(functions, func(d *journal.Day) string { return d.Function }),
 		Chains: sumsBy(runs, func(d *journal.Day) string { return d.Chain }), Callers: sumsBy(runs,
 			func(d *journal.Day) string { return d.Caller })}
-	for _, s := range sumsBy(runs, func(*journal.Day) string { return "" }) {
+	for _, s := range sumsBy(runs, func(*journal.Day) string { return "" }) { // one sum of all runs, or none if there are no runs
 		h.Sum = s
 		h.Name = "all"
 	}

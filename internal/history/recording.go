@@ -28,6 +28,7 @@ func Recording(path string, o *RecordingOptions) (*Trace, error) {
 		if recorded.Err != nil {
 			c.Status, c.Code, c.Outcome = "failed", recorded.Err.Code, recorded.Err.Outcome
 		}
+		// Arguments with a masked secret have no MAC: the journal's is of what was really sent.
 		if args := canonical(recorded.Args); o.Journal != nil && string(comparableValue(args)) == string(args) {
 			c.mac = string(o.Journal.MAC([]byte(recorded.Function), args))
 		}

@@ -53,7 +53,8 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 	}, nil
 }
 
-// sums sums up days by name, those with the highest counts first, and days newest first.
+// sums sums up those of days that counts accepts, by the name that name returns for them. The sums with the highest counts come first, and
+// equal counts in descending order of their names, so that the newer of two days comes first.
 func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journal.Day) bool) []Sum {
 	byName := map[string]*journal.Day{}
 	for i := range days {
@@ -70,6 +71,7 @@ func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journ
 	}
 	list := []Sum{}
 	for key, d := range byName {
+		// A resume that succeeds takes back the failure of its run, which may lie outside the days summed up here.
 		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)),
 			P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Stored: d.Stored}
 		if d.Function == "" {

@@ -35,8 +35,8 @@ type Call struct {
 	Retries  int           `json:"retries,omitempty"`
 	Bytes    int           `json:"bytes"`
 	Tokens   int           `json:"tokens"`
-	Undoes   bool          `json:"undoes,omitempty"` // it undoes another call
-	Assumed  bool          `json:"assumed,omitempty"`
+	Undoes   bool          `json:"undoes,omitempty"`  // it undoes another call
+	Assumed  bool          `json:"assumed,omitempty"` // a resume stated the outcome or the result, by the field assume
 	*Values                // nil: the arguments and the result are not shown
 }
 
@@ -48,7 +48,7 @@ const (
 	denied   = "denied"
 )
 
-// Of returns the timeline of a run of a caller (nil: of any), without arguments and results.
+// Of returns the timeline of a run of a caller, without arguments and results. If caller is nil, the run may be of any caller.
 func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Timeline, error) {
 	past, err := j.Read(ctx, id, caller)
 	if err != nil {
@@ -57,7 +57,7 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 	return timelineOf(past), nil
 }
 
-// AddParts adds the counts of the run's parts, and at most limit of the parts that are not ok.
+// AddParts adds the counts of the run's parts, and at most limit of the parts that are not ok. It adds nothing to a run without parts.
 func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) error {
 	counts, err := j.Parts(ctx, []string{t.ID})
 	if t.Parts = counts[t.ID]; err != nil || t.Parts == nil {

@@ -10,8 +10,8 @@ import (
 // timeSpan is when a call, or the calls of a step, ran, in microseconds since 1970.
 type timeSpan struct{ began, ended int64 }
 
-// timeSpans returns the times of calls from the first attempt to the last, by the number of the last attempt's event. The times of one
-// process do not jump.
+// timeSpans returns the times of calls from the first attempt to the last, by the number of the last attempt's event. Within one process, a
+// clock that was set does not matter: the journal adds up elapsed time.
 func timeSpans(past *journal.Past) map[int]timeSpan {
 	type attempt struct {
 		mac     string
@@ -43,7 +43,7 @@ func timeSpans(past *journal.Past) map[int]timeSpan {
 type waveStep struct {
 	timeSpan
 	wave  int
-	ready int64 // when the previous wave ended
+	ready int64 // when the previous wave ended, in microseconds since 1970
 	calls []int // their indexes in the timeline
 }
 

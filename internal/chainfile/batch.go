@@ -15,7 +15,7 @@ import (
 )
 
 // Batch runs many chains side by side and returns their answers in the order of the input. It reads only a few chains ahead, so that its
-// memory does not grow with the input. Each requires all fields.
+// memory does not grow with the input. The method Each needs all fields; Read needs neither Jobs nor Run.
 type Batch struct {
 	Files   []File
 	Stdin   io.Reader
@@ -50,8 +50,8 @@ func (e *Entry) Label() string {
 }
 
 // Each calls handle with every chain and its answer, in order and one at a time. It calls idle before it waits. When the context has ended,
-// no further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch. A
-// file that cannot be opened, or that has no chain, is a bad_request.
+// no further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch.
+// It is a bad_request if a file cannot be opened, or if all files together hold no chain.
 func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,7 +80,7 @@ func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func()
 	}
 }
 
-// Read calls handle with every chain, in order, and runs none. An error of handle or of reading ends it. Jobs and Run may be missing.
+// Read calls handle with every chain, in order, and runs none. An error of handle or of reading ends it.
 func (b *Batch) Read(handle func(*Entry) error) error {
 	empty := true
 	for i := range b.Files {
@@ -219,7 +219,7 @@ func (f *File) eachChain(stdin io.Reader, maxLine int64, handle func(*Entry) err
 	}
 }
 
-// readLine reads a line without its line break, cut to limit+1 bytes. read is the number of bytes read.
+// readLine reads a line without its line break, cut to limit+1 bytes. read is the number of bytes read. The last line comes with io.EOF.
 func readLine(in *bufio.Reader, limit int64) (line []byte, read int64, err error) {
 	for {
 		chunk, err := in.ReadSlice('\n')

@@ -99,7 +99,7 @@ func find(arg string, folders []string) (File, error) {
 	return File{Path: arg}, errors.New(message)
 }
 
-// sameFile reports whether two paths name the same existing file: the folders may be one, once relative and once absolute.
+// sameFile reports whether two paths name the same existing file. They differ, for example, if one is relative and the other absolute.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
@@ -127,7 +127,7 @@ func savedNames(folders []string) string {
 	return "the saved ones are " + strings.Join(names, ", ")
 }
 
-// similarChains returns chain files with names similar to arg.
+// similarChains returns the paths of at most three chain files with names similar to arg, the most similar first.
 func similarChains(arg string, folders []string) []string {
 	folder, base := filepath.Split(arg)
 	if folder != "" {

@@ -63,7 +63,7 @@ type SavedFile struct {
 	Path string
 }
 
-// NameOf returns the name of the chain in a file with this name, or "".
+// NameOf returns the name of the chain in a file with this name; "": the name has none of the Suffixes.
 func NameOf(file string) string {
 	for _, suffix := range Suffixes {
 		if name, ok := strings.CutSuffix(filepath.Base(file), suffix); ok {
@@ -73,7 +73,7 @@ func NameOf(file string) string {
 	return ""
 }
 
-// List lists the saved chains in a folder, sorted. A missing folder has none.
+// List lists the saved chains in a folder, sorted by the name of the file. A missing folder has none.
 func List(folder string) ([]SavedFile, error) {
 	entries, err := os.ReadDir(folder)
 	if os.IsNotExist(err) {
@@ -88,7 +88,8 @@ func List(folder string) ([]SavedFile, error) {
 	return list, err
 }
 
-// InFolder returns the file of a saved chain in a folder, or "".
+// InFolder returns the path of a saved chain's file in a folder; "": there is none. Of several files, the one whose suffix
+// comes first in Suffixes is returned.
 func InFolder(folder, name string) string {
 	for _, suffix := range Suffixes {
 		path := filepath.Join(folder, name+suffix)
@@ -99,7 +100,8 @@ func InFolder(folder, name string) string {
 	return ""
 }
 
-// maxName leaves room for the name of the source in a tool's name.
+// maxName is the maximum length of a chain's name in bytes. With the source's name and a dot before it (chain.), that makes a tool's name
+// of 64 bytes.
 const maxName = 58
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)

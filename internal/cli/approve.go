@@ -45,7 +45,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 		return err
 	}
 	calls, err := chain.Waiting(ctx, a.Journal, id)
-	if digest == "" && !show && err == nil { // other calls may start to wait before the answer
+	if digest == "" && !show && err == nil { // the digest ties the decision to the calls that are shown: others may begin to wait meanwhile
 		digest = chain.DigestOf(calls)
 		if yes, err := c.askDecision(ctx, calls, deny); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 		}
 	}
 	if !show && c.canAsk() && c.outTerminal {
-		return nil // the question showed them
+		return nil // the question has shown the calls
 	}
 	return c.writeValue(result)
 }
@@ -119,7 +119,7 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 	}
 }
 
-// canAsk reports whether there is a user who can be asked.
+// canAsk reports whether there is a user who can be asked: at a terminal, and without --json.
 func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
 
 // confirm shows calls as JSON and asks whether to do something with them. what is the verb of the question, such as Approve.

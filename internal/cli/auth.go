@@ -56,7 +56,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// accounts returns the HTTP servers in the configuration, or only the named one.
+// accounts returns the HTTP servers in the configuration, or only the one with this name if it is not "".
 func (c *cli) accounts(name string) ([]app.Account, error) {
 	all, err := app.Accounts(c.configPath, &c.redactor, name)
 	if err != nil {
@@ -65,7 +65,8 @@ func (c *cli) accounts(name string) ([]app.Account, error) {
 	return all, nil
 }
 
-// loginFailed reports a failed login. The exit status is that of the error's code.
+// loginFailed shows why a login failed, and returns an error with the exit status of its code. An error without a code is returned as it
+// is.
 func (c *cli) loginFailed(err error) error {
 	f, ok := fault.As(err)
 	if !ok {

@@ -24,7 +24,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 	err := b.Read(func(e *chainfile.Entry) error {
 		one := durable.Chain{Position: len(chains), Request: e.Request, Label: e.Label(), Line: e.Line, Override: override}
 		if len(e.Faults) > 0 || !json.Valid(e.Request) {
-			one.Request, one.Text = nil, string(e.Request)
+			one.Request, one.Text = nil, string(e.Request) // not JSON: the worker's engine refuses the text
 		}
 		chains = append(chains, one)
 		return ctx.Err()
@@ -140,7 +140,7 @@ func (d *batchRun) finish(ctx context.Context, status journal.Status, code fault
 		return
 	}
 	err := d.app.Journal.SetBatchStatus(context.WithoutCancel(ctx), d.record.Run, status, code)
-	if err != nil && !errors.Is(err, journal.ErrBusy) { // another client is recording it
+	if err != nil && !errors.Is(err, journal.ErrBusy) { // if it is busy, another client is recording the status
 		d.noticef("the status of the batch could not be recorded: %s", fault.Message(err))
 	}
 }
@@ -210,7 +210,8 @@ func (d *batchRun) forEachAnswer(ctx context.Context, handle func(*chain.Answer)
 	})
 }
 
-// mayHaveBegun reports whether a chain began in an earlier round, or may have, so long ago that the journal may not know it any more.
+// mayHaveBegun reports whether a chain began in an earlier round, or may have begun: the batch is so old that the journal may have removed
+// the run.
 func (d *batchRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
 	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
 		return true
@@ -218,7 +219,7 @@ func (d *batchRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *dura
 	return !errors.Is(d.findRun(ctx, one), journal.ErrNotFound)
 }
 
-// findRun fails with journal.ErrNotFound if the journal has no run of a chain.
+// findRun returns nil if the journal has a run of a chain, and journal.ErrNotFound if it has none.
 func (d *batchRun) findRun(ctx context.Context, one *durable.Chain) error {
 	_, err := d.app.FindRun(ctx, keyOf(one.Request, d.batch(0).RunKey(one.Position)))
 	return err

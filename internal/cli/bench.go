@@ -165,7 +165,7 @@ func (b *benchmark) observe(_ context.Context, spec *steps.Spec, args, result []
 	b.calls = append(b.calls, tally.Call{Function: spec.Name, Args: slices.Clone(args), Result: slices.Clone(result)})
 }
 
-// run runs the chain and returns the calls that it made.
+// run runs the chain and returns its answer and the calls that it made.
 func (b *benchmark) run(ctx context.Context, o chain.Override) (*chain.Answer, []tally.Call) {
 	b.mu.Lock()
 	b.calls = nil
@@ -257,6 +257,7 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 		r.At = append(r.At, modelTime{
 			Model: model,
 			Chain: model + r.Chain.Millis,
+			// Side by side, calls are assumed to take as long as in the chain, but never longer than one by one.
 			Waves: float64(r.Waves)*model + min(r.Chain.Millis, r.Calls.Millis),
 			Calls: float64(r.Calls.RoundTrips)*model + r.Calls.Millis,
 		})

@@ -150,7 +150,7 @@ func argumentsObject(ctx context.Context, a *app.App, name string, object []byte
 	return appendObject(list), nil
 }
 
-// typeOf returns the type of a property in an input schema, "" if the schema does not declare exactly one.
+// typeOf returns the type of a property in an input schema; "": the schema does not declare exactly one.
 func typeOf(schema []byte, property string) string {
 	var declared gjson.Result
 	gjson.GetBytes(schema, "properties").ForEach(func(key, value gjson.Result) bool {

@@ -73,7 +73,7 @@ func (c *cli) showChecked(e *chainfile.Entry) {
 	c.showWarnings(e.Label(), e.Answer)
 }
 
-// documentOf returns the text of a chain as it is in its file.
+// documentOf returns the text of a chain as it is in its file: the whole file, or the chain's line in a file with many.
 func documentOf(e *chainfile.Entry) *document {
 	doc := &document{name: e.File.Name, text: e.Request, file: e.File.Path, line: max(e.Line, 1)}
 	if e.Written != nil {

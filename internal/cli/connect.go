@@ -25,7 +25,7 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 		return usageErrorf("--out: with --install and --uninstall the configuration is named by --config")
 	}
 	plan, err := c.plan(f)
-	if err == nil && !changed("config") { // the user chose a named file, and who can read it
+	if err == nil && !changed("config") { // with --config, the user chose the file, and so who can read it
 		err = plan.CheckReaders()
 	}
 	if err != nil {
@@ -59,8 +59,9 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 	return nil
 }
 
+// plan plans the installation or the removal that the flags ask for.
 func (c *cli) plan(f *initFlags) (*clients.Plan, error) {
-	id := f.install + f.uninstall
+	id := f.install + f.uninstall // one of them is ""
 	client := clients.Find(id)
 	if client == nil {
 		return nil, fault.New(fault.BadRequest, "there is no client %s: the clients are %s", fault.Quote(id), strings.Join(clients.IDs(), ", "))

@@ -118,7 +118,7 @@ type diffRow struct {
 	count int
 }
 
-// mergeRows merges equal calls of one step into one row.
+// mergeRows merges adjacent pairs of one step's elements into one row if both sides' calls are equal.
 func mergeRows(pairs []history.Pair) (rows []diffRow) {
 	for _, p := range pairs {
 		side := p.A
@@ -145,6 +145,7 @@ func (r *diffRow) sameStep(p *history.Pair, step string) bool {
 		r.A.Status == p.A.Status && r.A.Outcome == p.A.Outcome
 }
 
+// addSideCalls returns sum with the time, the bytes and the tokens of another call added.
 func addSideCalls(sum, s *history.SideCall) *history.SideCall {
 	total := *sum
 	total.Millis, total.Bytes, total.Tokens = total.Millis+s.Millis, total.Bytes+s.Bytes, total.Tokens+s.Tokens
@@ -223,7 +224,7 @@ func runStatus(status journal.Status, code fault.Code) string {
 	return string(status)
 }
 
-// formatMillis formats a time; "" if it is 0, which means unknown.
+// formatMillis formats a time in milliseconds; "": it is 0, which means unknown.
 func formatMillis(ms float64) string {
 	if ms == 0 {
 		return ""

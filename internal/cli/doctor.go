@@ -47,7 +47,7 @@ func (c *cli) doctor(ctx context.Context, asJSON bool) error {
 	d := diagnosis{Findings: slices.Concat(app.Examine(ctx, c.options(app.Options{})), c.clientFindings())}
 	status := exitOK
 	for _, f := range d.Findings {
-		if f.Status == app.StatusFail && status != exitConfiguration {
+		if f.Status == app.StatusFail && status != exitConfiguration { // a wrong configuration outweighs other failures
 			status = exitOf(f.Check)
 		}
 	}
@@ -99,7 +99,7 @@ func (d *diagnosis) text() string {
 	return b.String()
 }
 
-// clientFindings checks the files of MCP clients.
+// clientFindings checks the files of MCP clients, and whether any client starts onecall.
 func (c *cli) clientFindings() (list []app.Finding) {
 	add := func(subject string, status app.Status, remedy, format string, args ...any) {
 		list = append(list, app.Finding{Check: app.CheckClient, Subject: subject, Status: status,

@@ -35,7 +35,7 @@ func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
 	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
 }
 
-// checkDurable refuses flags of chains that run in this process.
+// checkDurable refuses a durable run with flags that only a chain in this process can have.
 func (f *runFlags) checkDurable(cmd *cobra.Command) error {
 	if !f.durable {
 		return nil
@@ -153,8 +153,8 @@ func (d *batchRun) keep(ctx context.Context) error {
 	return nil
 }
 
-// chunksOf divides chains into a hundred chunks or more, if there are enough, so that workers share them and a worker that dies has few of
-// them.
+// chunksOf divides chains into a hundred chunks or more, if there are enough chains, so that workers share the chains and a worker that
+// dies leaves only a few of them unfinished.
 func chunksOf(chains []durable.Chain) (chunks [][]durable.Chain) {
 	limit := min(max(len(chains)/100, 1), maxChunk)
 	size := 0
@@ -169,7 +169,8 @@ func chunksOf(chains []durable.Chain) (chunks [][]durable.Chain) {
 	return chunks
 }
 
-// wait waits until the batch has ended, or cancels it if ctx ends first.
+// wait waits until the batch has ended. If ctx ends first, it cancels the batch and waits again, for at most cancelTime. It then fails with
+// cancelled if the batch has still not ended, or if there is no worker to end it.
 func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durable.Progress, error) {
 	p, err := d.engine.Wait(ctx, d.id, show)
 	if ctx.Err() == nil {
@@ -182,7 +183,7 @@ func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durab
 	}
 	p, err = d.engine.Wait(ctx, d.id, func(p durable.Progress) {
 		if p.NoWorkers {
-			cancel()
+			cancel() // nobody would end the batch: do not wait
 		}
 	})
 	if ctx.Err() != nil {
@@ -224,7 +225,8 @@ func (d *batchRun) results(ctx context.Context, round int, handle func(position,
 	return nil
 }
 
-// read puts the results of an assignment into list. An assignment that was cut off has no results.
+// read puts the results of an assignment into list, which has an element for each chain of the chunk. An assignment that was cut off has no
+// results.
 func (d *batchRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
 	text, err := d.store.Get(ctx, b.ResultKey(from))
 	if fault.CodeOf(err) == fault.TokenExpired {
@@ -238,6 +240,7 @@ func (d *batchRun) read(ctx context.Context, b *durable.Batch, from durable.Assi
 		return app.Failure{Err: err}
 	}
 	for i, r := range read {
+		// An assignment of the whole chunk (durable.Whole is -1) begins at its first item.
 		if item := max(from.Item, 0) + i; r != nil && item < len(list) {
 			list[item] = r
 		}

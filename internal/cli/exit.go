@@ -49,6 +49,7 @@ func usageErrorf(format string, args ...any) error {
 // opErrorf returns an error of an operation, whose command line may be correct. It has the exit status of wrong usage.
 func opErrorf(format string, args ...any) error { return opError{usageErrorf(format, args...)} }
 
+// opError wraps an error that is not about the command line. It is shown without the advice to read the help.
 type opError struct{ error }
 
 func (m opError) Unwrap() error { return m.error }

@@ -44,7 +44,7 @@ func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	fmt.Fprint(s.err, b.String())
 }
 
-// compare orders faults by line and by the column that is shown.
+// compare orders faults by line, and those of a line by the column that is shown. Faults without a line keep their order.
 func (doc *document) compare(a, b *fault.Error) int {
 	if c := cmp.Compare(a.Line, b.Line); c != 0 || a.Line == 0 {
 		return c
@@ -135,7 +135,7 @@ func (doc *document) column(f *fault.Error, line string, caret int) int {
 	return utf8.RuneCountInString(line[:caret]) + 1
 }
 
-// lineAt returns a line, numbered from 1, without its line break.
+// lineAt returns a line, numbered from 1, without its line break; false: there is no such line.
 func lineAt(text []byte, number int) (string, bool) {
 	if number < 1 {
 		return "", false
@@ -159,6 +159,7 @@ func window(line string, caret, width int) (shown string, before int) {
 	head, tail := suffix(line[:caret], 4*width), prefix(line[caret:], 4*width)
 	cutHead, cutTail := len(head) < caret, len(tail) < len(line)-caret
 	head, tail = textfile.Printable(head), textfile.Printable(tail)
+	// The caret stands in the first two thirds, and two columns remain for an ellipsis on either side.
 	for space := width * 2 / 3; uniseg.StringWidth(head) > space; cutHead = true {
 		_, size := utf8.DecodeRuneInString(head)
 		head = head[size:]

@@ -60,6 +60,8 @@ func (c *cli) hook() error {
 // where there may be another configuration.
 const projectVariable = "CLAUDE_PROJECT_DIR"
 
+// judge reads a call on stdin and returns the verdict on it, by the configuration of the host's project. A verdict without a decision
+// leaves the call to the host's own rules.
 func (c *cli) judge() hook.Verdict {
 	if project := os.Getenv(projectVariable); project != "" && c.configPath == "" {
 		if err := os.Chdir(project); err != nil {

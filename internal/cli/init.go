@@ -88,7 +88,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	return c.writeText(clients.Entry(f.out))
 }
 
-// askToWrite reports whether the user agrees to the changes shown.
+// askToWrite reports whether the user agrees to the changes shown. refusal begins the error if there is no terminal to ask at.
 func (c *cli) askToWrite(ctx context.Context, f *initFlags, refusal, question string) (bool, error) {
 	if f.yes {
 		return true, nil

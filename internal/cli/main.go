@@ -31,7 +31,7 @@ func ExecuteWith(engines durable.Open, args []string, in, out, err *os.File) int
 	defer stop()
 
 	s := newStreams(in, out, err)
-	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault()
+	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault() // until serve starts its own, the log is text on stderr
 	root := newRoot(s, engines)
 	root.SetArgs(args)
 	cmd, failed := root.ExecuteContextC(ctx)
@@ -95,12 +95,12 @@ type streams struct {
 	outWidth    func() int  // width of out in columns
 	errWidth    func() int  // width of err in columns
 	asJSON      bool        // a program reads the answer, even from a terminal
-	raw         bool        // the answer is only the result, a string without quotes
+	raw         bool        // only the result is written, and a string without its quotes
 
 	startingSources func() string // names of sources that are starting; nil: no sources were opened
 
 	redactor  app.Redactor // removes secrets from everything that is logged
-	helpError error        // why help failed
+	helpError error        // why help, which itself returns no error, failed
 }
 
 func newStreams(in, out, err *os.File) *streams {

@@ -25,7 +25,7 @@ type output struct {
 	w         *bufio.Writer
 	terminal  bool   // a terminal shows the output
 	forPerson bool   // a person reads the output: results are indented, failures are explained
-	raw       bool   // write only the result, a string without quotes
+	raw       bool   // only the result is written, and a string without its quotes
 	fullSize  int    // size in bytes of a result that was cut; 0: it was not
 	path      string // the path of the file to create; "": no file is created
 	file      *os.File
@@ -72,8 +72,8 @@ func (o *output) writeAnswer(text []byte) error {
 	return o.writeLine(text)
 }
 
-// writeResult writes a string without quotes and any other result as JSON. At a terminal it removes control characters and cuts a
-// result that is too long to read.
+// writeResult writes a string without quotes and any other result as JSON. At a terminal it removes control characters from the string, and
+// cuts a result that is too long to read.
 func (o *output) writeResult(result []byte) error {
 	text, isText := string(result), false
 	if parsed := gjson.ParseBytes(result); parsed.Type == gjson.String {
@@ -150,7 +150,7 @@ func (o *output) commitAs(path string) error {
 
 // discard removes an output that was not committed.
 func (o *output) discard() {
-	if o.file != nil && o.file.Close() == nil {
+	if o.file != nil && o.file.Close() == nil { // closing fails after a commit, which has closed the file
 		o.remove()
 	}
 }

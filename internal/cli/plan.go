@@ -61,7 +61,8 @@ func waveRows(p *chain.DryRun) (rows []planRow) {
 	return rows
 }
 
-// appendStep adds a step, and below it the steps of its inline chain. prefix is the number of the step that contains this one.
+// appendStep adds a step, and below it the steps of its inline chain. prefix is the number of the step that contains this one, with a dot;
+// "": none does. fate is what becomes of the step in a resume, reused or made; "": nothing is shown.
 func appendStep(rows []planRow, c *chain.DryChain, n int, prefix, fate string) []planRow {
 	s := &c.Steps[n]
 	number := prefix + strconv.Itoa(n)

@@ -164,7 +164,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	})
 }
 
-// refuseFile answers for a file that holds no chain.
+// refuseFile answers with the faults of a file that holds no chain.
 func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override) error {
 	out, err := c.newOutput("")
 	if err != nil {

@@ -302,7 +302,8 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	return exitErrorOf(answer)
 }
 
-// answerElsewhere writes an answer to stdout that could not be written to a file, because only the answer says what the chain did.
+// answerElsewhere writes an answer that could not be written to its file to stdout instead, because only the answer says what the chain
+// did. It returns err, the failure to write the file.
 func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) error {
 	if out.file == nil {
 		return err
@@ -320,7 +321,7 @@ func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) erro
 	return err
 }
 
-// flagsIn returns flags and those that set the input in o, by JSON pointer.
+// flagsIn returns a copy of flags, with the flags added that set the input or parts of it. The keys are JSON Pointers into the request.
 func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, flags)
@@ -334,7 +335,7 @@ func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
 	return all
 }
 
-// runBatch runs many chains and writes a line for each.
+// runBatch runs many chains and writes a line for each. It returns the error of the first chain that failed.
 func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {

@@ -48,7 +48,7 @@ func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) err
 	return err
 }
 
-// findRun returns the id of the run that begins with a prefix.
+// findRun returns the id of the newest run whose id begins with begins, or of the run of the durable run or batch with this id.
 func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
 	if !durable.IsID(begins) {
 		id, err = history.Find(ctx, a.Journal, begins)
@@ -125,7 +125,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 				parent = id
 			}
 			if parent != "" || f.status == "" && f.function == "" && f.chain == "" {
-				filter.Parent = &parent
+				filter.Parent = &parent // "": only runs that are not parts of another
 			}
 			if follow {
 				return c.followRuns(cmd.Context(), a, filter, f.asJSON)
@@ -173,7 +173,7 @@ func runRow(r *history.Run) string {
 		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
 }
 
-// childCounts returns how many parts of total a run has, and how many of each status; "": it has no parts.
+// childCounts returns how many parts a run has, out of total if that is more, and how many have each status; "": it has no parts.
 func childCounts(p journal.Parts, total int) string {
 	if len(p) == 0 {
 		return ""

@@ -140,7 +140,7 @@ func (c *cli) writeNew(name string) error {
 	return c.writeText([]byte(textfile.Printable(path) + "\n"))
 }
 
-// createChain writes the file of a new saved chain.
+// createChain writes the file of a new saved chain and returns its path.
 func createChain(folder, name, suffix string, text []byte) (path string, err error) {
 	if f := chainfile.CheckName(name); f != nil {
 		return "", opError{f}
@@ -231,7 +231,7 @@ func (c *cli) completeChains(_ *cobra.Command, args []string, _ string) ([]strin
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// completeParams completes the params of the saved chain in a command line.
+// completeParams completes the params of the chain file or saved chain in a command line.
 func (c *cli) completeParams(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -251,7 +251,7 @@ func (c *cli) completeParams(_ *cobra.Command, args []string, _ string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// descriptionOf returns the description in a saved chain's file.
+// descriptionOf returns the description in a saved chain's file; "": there is none, or the file has faults.
 func descriptionOf(path string) string {
 	text, faults := chainfile.ReadSaved(path, chain.DefaultMaxRequestBytes)
 	if len(faults) > 0 || !gjson.ValidBytes(text.JSON) {
@@ -268,7 +268,8 @@ func completion(word, line string) string {
 	return word + "\t" + line
 }
 
-// savedFunction returns the function that a file in a folder of saved chains defines; "" for other files.
+// savedFunction returns the name of the function that a file in a folder of saved chains defines; "" for other files, also for those in the
+// working directory itself.
 func (c *cli) savedFunction(file *chainfile.File) string {
 	name := chainfile.NameOf(file.Path)
 	if name == "" || !slices.Contains(c.chainFolders()[1:], filepath.Dir(file.Path)) {
@@ -277,7 +278,7 @@ func (c *cli) savedFunction(file *chainfile.File) string {
 	return steps.ChainSource + "." + name
 }
 
-// chainFolders returns the folders where saved chains are looked for.
+// chainFolders returns the folders where saved chains are looked for. The first is "", the working directory.
 func (c *cli) chainFolders() []string {
 	folders := []string{"", app.ChainsFolder("")}
 	path, _ := config.Find(c.configPath) // loading reports its faults

@@ -100,13 +100,13 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// replicaOfHost returns the host's name as the name of a replica.
+// replicaOfHost returns the host's name as the name of a replica, or onecall if it cannot be one.
 func replicaOfHost() string {
 	name, _ := os.Hostname() // "" if unknown
 	return cmp.Or(transport.ReplicaName(name), "onecall")
 }
 
-// level is the minimum log level: info over HTTP, warn over stdio, unless a flag says otherwise.
+// level returns the minimum log level: info over HTTP, warn over stdio, unless a flag says otherwise.
 func (f *serveFlags) level() slog.Level {
 	level := slog.LevelWarn
 	if f.http != "" {
@@ -149,14 +149,14 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 
 func (f *serveFlags) jsonLog() bool { return f.logFormat == "json" }
 
-// newLog starts the log on stderr. With JSON, everything else that the command writes there becomes a record too.
+// newLog starts the log on stderr, and replaces c.err. With JSON, everything else that the command writes there becomes a record too.
 func (c *cli) newLog(f *serveFlags) *logline.Log {
 	log := logline.New(c.err, &logline.Options{Level: f.level(), JSON: f.jsonLog(), Scrub: c.redactor.Text})
 	c.err = log.Messages
 	return log
 }
 
-// endIfOrphaned ends the server if the terminal that started it is gone.
+// endIfOrphaned ends the server if the terminal that started it is gone, and reports whether it is.
 func (s *streams) endIfOrphaned() bool {
 	if !s.terminalClosed() {
 		return false

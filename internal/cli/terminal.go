@@ -59,7 +59,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 	}
 	size, cut := len(text), false
 	var b bytes.Buffer
-	if len(text) <= maxShown*2 {
+	if len(text) <= maxShown*2 { // what is much longer is cut in any case, and is not laid out
 		text = pretty.PrettyOptions(text, &pretty.Options{Width: min(c.outWidth(), 100), Indent: "  "})
 	}
 	if len(text) > maxShown {
@@ -221,7 +221,7 @@ func (c *cli) configFlag() string {
 	return " --config " + c.configPath
 }
 
-// unknownWrites returns the positions of the calls whose outcomes a resume needs.
+// unknownWrites returns the positions of the calls whose outcomes a resume needs: at most maxAssumed, unless the failure lists them itself.
 func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
 	if f.Code == fault.ResumeConflict {
 		return stringList(failed.Get("available"))

@@ -32,7 +32,7 @@ type toolSource struct {
 	State     steps.State `json:"state"`
 	Functions int         `json:"functions"`
 	Version   string      `json:"version,omitempty"` // name and version, as the source reports them
-	Names     string      `json:"names,omitempty"`   // how the names of an MCP server's tools are read
+	Names     string      `json:"names,omitempty"`   // how groups and help interpret the names of an MCP server's tools
 	Error     string      `json:"error,omitempty"`   // why the source is not ready
 }
 
@@ -123,7 +123,7 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	return list
 }
 
-// allDown reports whether there are sources other than the embedded ones and all of these are down.
+// allDown reports whether there are other sources than the embedded ones that are ready, and every one of these other sources is down.
 func (l *toolList) allDown() bool {
 	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool {
 		return s.State == steps.StateReady && slices.Contains(embeddedSources, s.Name)

@@ -71,7 +71,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 	return wrongUse(cmd, text)
 }
 
-// wrongUse returns an error about how a command was called, with the command's usage.
+// wrongUse returns an error about how a command was called, with the command's usage and its first example.
 func wrongUse(cmd *cobra.Command, what string) error {
 	text := what + "\nusage: " + cmd.UseLine()
 	if first, _, _ := strings.Cut(examples[cmd.Name()], "\n"); first != "" {

@@ -20,13 +20,13 @@ type watcher struct {
 	*cli
 	f           *runFlags
 	file        *chainfile.File
-	watched     *app.Watch // what the app depends on: the configuration and the saved chains
-	app         *app.App   // nil: it could not be opened
-	openedState app.WatchState
+	watched     *app.Watch     // what the app depends on: the configuration and the saved chains
+	app         *app.App       // nil: it is not open, or could not be opened
+	openedState app.WatchState // the state of watched when app was opened
 }
 
 // watch runs a chain, and runs it again when its file, its input file, a saved chain or the configuration changes, until it is
-// interrupted. It runs only chains that read, unless it only plans them: saving a file does not mean to write again.
+// interrupted. It runs only chains that read, unless it only plans them: saving a file is not a request to repeat the writes.
 func (c *cli) watch(cmd *cobra.Command, f *runFlags, files []chainfile.File) error {
 	ctx, file := cmd.Context(), &files[0]
 	if len(files) > 1 || file.Lines || file.Path == "" {

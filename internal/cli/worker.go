@@ -93,7 +93,8 @@ func (c *cli) awaitEngine(ctx context.Context, a *app.App) (durable.Engine, erro
 	}
 }
 
-// withKey adds a key to a chain that has none, or whose key is null.
+// withKey adds a key to a chain that has none, or whose key is null. Any other request, also one that is not a JSON object, stays as
+// it is.
 func withKey(request []byte, key string) []byte {
 	trimmed := bytes.TrimRight(request, " \t\r\n")
 	runKey := gjson.GetBytes(request, "key")
@@ -116,7 +117,8 @@ func withKey(request []byte, key string) []byte {
 // suspendFrom is the shortest pause for which a chain gives up its slot. Shorter pauses are not worth a resume, which reads the whole run.
 const suspendFrom = 10 * time.Second
 
-// runOfBatch runs a chain of a batch in this process.
+// runOfBatch returns the function that runs a chain of a batch in this process. Its last argument is when the chain was first tried; zero:
+// this is the first try.
 func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
 	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
 		if ch.Run != "" {
@@ -161,7 +163,7 @@ func runOnce(ctx context.Context, a *app.App, ch *durable.Chain, request []byte,
 	answer := a.Run(ctx, request, caller)
 	switch {
 	case answer.OK:
-	case answer.Error.Code == fault.Busy:
+	case answer.Error.Code == fault.Busy: // another worker still has the run
 		return nil, answer.Error
 	case answer.Error.Code == fault.Unavailable && ctx.Err() == nil:
 		if err := a.Journal.Check(ctx); err != nil { // not the chain's fault
@@ -208,7 +210,7 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 	return r, nil
 }
 
-// checkJournal fails if the worker's journal is not that of the batch: the worker would repeat the runs of another worker.
+// checkJournal fails if the worker's journal is not that of the batch. Such a worker would repeat what other workers have already done.
 func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	if b.Parent == "" { // a single chain
 		return nil
@@ -228,14 +230,16 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 	stored := a.BatchStore()
 	errs := []error{stored.Touch(ctx, recordKey(b.ID)), stored.Touch(ctx, b.InputKey(chunk))}
 	if b.Parent != "" {
-		if err := a.Journal.SetBatchStatus(ctx, b.Parent, journal.Running, ""); !errors.Is(err, journal.ErrBusy) { // another worker does it
+		// ErrBusy: another worker is renewing the row.
+		if err := a.Journal.SetBatchStatus(ctx, b.Parent, journal.Running, ""); !errors.Is(err, journal.ErrBusy) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run.
+// checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run, and of which the journal has
+// none. nil: the chain may be run. If first is zero, it was not tried before.
 func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil

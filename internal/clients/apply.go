@@ -17,6 +17,7 @@ import (
 // Apply carries out the plan. An error says what was not done; the state before Apply can then still be restored.
 func (p *Plan) Apply(ctx context.Context) error { return p.apply(ctx) }
 
+// install carries out an installation: record and backup, then onecall's configuration, then the client's file.
 func (p *Plan) install(ctx context.Context) error {
 	if err := p.unchanged(); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (p *Plan) withoutRecord(err error) error {
 	return err
 }
 
-// unchanged refuses to overwrite what was written since the plan was made. It checks the configuration even if nothing is added to it: a
-// server may leave the client's file because the configuration already has it, and would be lost if that entry is gone.
+// unchanged refuses to overwrite what was written since the plan was made. It checks onecall's configuration even if nothing is added to
+// it: a server may leave the client's file only because the configuration has it already, and would be lost if that entry were gone by now.
 func (p *Plan) unchanged() error {
 	now, err := readTarget(p.client, p.file)
 	if err == nil && !bytes.Equal(now, p.before) {
@@ -73,6 +74,7 @@ func changed(file string) error {
 	return f
 }
 
+// writeConfiguration writes onecall's configuration, if it changes. Of an existing one it makes a backup first.
 func (p *Plan) writeConfiguration() (err error) {
 	if p.configNew == nil {
 		return nil
@@ -87,7 +89,7 @@ func (p *Plan) writeConfiguration() (err error) {
 		err = WriteNew(p.config, p.configNew)
 	}
 	switch {
-	case errors.Is(err, fs.ErrExist): // another installation was faster
+	case errors.Is(err, fs.ErrExist): // another installation has created it meanwhile
 		return changed(p.config)
 	case err != nil:
 		return fault.New(fault.BadRequest, "%s cannot be written: %v: nothing was changed", p.config, textfile.Cause(err))
@@ -98,7 +100,7 @@ func (p *Plan) writeConfiguration() (err error) {
 // clientCommandTimeout bounds the client's own command, which may open a window.
 const clientCommandTimeout = time.Minute
 
-// runClientCommand reports whether the client's own command succeeded. If not, the file is edited.
+// runClientCommand runs the client's own command that adds onecall, and reports whether it succeeded. If not, the file is edited instead.
 func (p *Plan) runClientCommand(ctx context.Context) bool {
 	if p.command == nil {
 		return false
@@ -114,7 +116,7 @@ func (p *Plan) runClientCommand(ctx context.Context) bool {
 	return true
 }
 
-// recompute makes the client's file again after its command has changed it.
+// recompute plans the text of the client's file again, after the client's command has changed the file.
 func (p *Plan) recompute() error {
 	text, err := readTarget(p.client, p.file)
 	if err != nil {

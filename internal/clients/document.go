@@ -66,7 +66,7 @@ const exampleFile = `# mcpServers:
 #   allow: [api.example.com]
 `
 
-// comment writes a YAML comment on a line of its own.
+// comment writes a YAML comment on a line of its own, indented as an entry of mcpServers.
 func comment(b *bytes.Buffer, line string) {
 	fmt.Fprintf(b, "  # %s\n", textfile.Printable(strings.Join(strings.Fields(line), " ")))
 }
@@ -90,7 +90,7 @@ func (srv *clientServer) write(b *bytes.Buffer, name string) {
 	}
 }
 
-// advice says how to keep a plain-text secret elsewhere.
+// advice returns a comment that says how to keep a plain-text secret elsewhere; "": the value is not such a secret.
 func advice(key, name, value string) string {
 	hidden := key == "env" && secret.Name(name) || key == "headers" && config.SecretHeader(name) || key == "oauth" && secret.Name(name)
 	if !hidden || value == "" || strings.Contains(value, "${") {
@@ -147,7 +147,8 @@ func WriteNew(path string, text []byte) (err error) {
 	if err = os.Link(temporary, path); err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := os.Lstat(path); err == nil { // the file system has no links
+	// The file system may have no links. Then the file is looked for and renamed, which is not atomic.
+	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
 	}
 	return os.Rename(temporary, path)

@@ -56,6 +56,7 @@ func openDocument(f format, path []string, text []byte) *document {
 	return d
 }
 
+// bytes returns the text to write, with the byte order mark and the line ends that the file had.
 func (d *document) bytes() []byte {
 	text := d.text
 	if d.carriageReturns {
@@ -67,7 +68,7 @@ func (d *document) bytes() []byte {
 	return []byte(text)
 }
 
-// remove removes the entry with a name. If that would change anything else, the document is unchanged.
+// remove removes the entry with a name, and returns it. If that would change anything else, it fails and the document stays as it is.
 func (d *document) remove(name string) (taken entry, err error) {
 	err = d.change(name, false, func(e editor) (text string, err error) {
 		text, taken, err = e.remove(d.text, d.path, name)
@@ -76,7 +77,7 @@ func (d *document) remove(name string) (taken entry, err error) {
 	return taken, err
 }
 
-// insert adds an entry. If that would change anything else, the document is unchanged.
+// insert adds an entry. If that would change anything else, it fails and the document stays as it is.
 func (d *document) insert(one entry) error {
 	return d.change(one.Name, true, func(e editor) (string, error) { return e.insert(d.text, d.path, one) })
 }
@@ -127,6 +128,8 @@ func (d *document) dataWithout(text, name string) (rest map[string]any, exists b
 	return pruned(all, d.path, name)
 }
 
+// pruned removes from object the member called name of the object at path, and the objects on the path that are empty then. exists reports
+// whether there was such a member.
 func pruned(object map[string]any, path []string, name string) (rest map[string]any, exists bool, err error) {
 	if len(path) == 0 {
 		_, exists = object[name]

@@ -53,7 +53,7 @@ func cutLastLine(extra hujson.Extra) (before, line string) {
 	return string(extra[:i]), string(extra[i+1:])
 }
 
-// line returns the start of a line at a depth; "" for a text of one line.
+// line returns the line break and the indentation before a member at a depth; "": the text is one line.
 func (f *jsonFile) line(depth int) string {
 	if f.unit == "" {
 		return ""
@@ -98,7 +98,7 @@ func memberOf(object *hujson.Object, key string) int {
 
 // append adds a member on a line of its own, before comments at the closing brace.
 func (f *jsonFile) append(object *hujson.Object, depth int, member hujson.ObjectMember) {
-	trailing := false
+	trailing := false // whether a comma follows the last member: hujson writes one if that member's AfterExtra is not nil
 	if n := len(object.Members); n > 0 {
 		trailing = object.Members[n-1].Value.AfterExtra != nil
 	}
@@ -146,7 +146,7 @@ func (jsonEditor) remove(text string, path []string, name string) (string, entry
 	member.Name.BeforeExtra = hujson.Extra(strings.TrimLeft(lead, " \t\n"))
 	member.Value.AfterExtra = nil
 	alone := hujson.Value{Value: &hujson.Object{Members: []hujson.ObjectMember{member}}}
-	packed := alone.Pack()
+	packed := alone.Pack() // in braces, which are cut off
 	return string(f.root.Pack()), entry{name, string(packed[1 : len(packed)-1])}, nil
 }
 

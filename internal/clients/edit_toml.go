@@ -23,7 +23,7 @@ type tomlStatement struct {
 	from, to int
 }
 
-// statements parses a text. A server that has no table of its own is an error.
+// statements parses a text. servers is the key of the table that holds the servers. It is an error if a server has no table of its own.
 func (tomlEditor) statements(text, servers string) (all []tomlStatement, err error) {
 	p := unstable.Parser{}
 	p.Reset([]byte(text))

@@ -25,6 +25,7 @@ type yamlFile struct {
 	empty bool  // the mapping has no entries
 }
 
+// openYAML finds the mapping of servers under the key path[0]. It fails if the mapping cannot be edited line by line.
 func openYAML(text string, path []string) (*yamlFile, error) {
 	parsed, err := parser.ParseBytes([]byte(text), 0)
 	if err != nil {
@@ -68,7 +69,8 @@ func openYAML(text string, path []string) (*yamlFile, error) {
 	return f, nil
 }
 
-// line returns the line of a key. It is unknown if the parser counts lines differently, as it does at carriage returns without line feeds.
+// line returns the index of a key's line. known is false if the parser counts lines differently, as it does at carriage returns without
+// line feeds.
 func (f *yamlFile) line(key ast.MapKeyNode) (n int, known bool) {
 	n = key.GetToken().Position.Line - 1
 	return n, n >= 0 && n < len(f.lines)
@@ -99,8 +101,8 @@ func indent(line string) (n int, blank bool) {
 	return len(line) - len(rest), strings.TrimSpace(rest) == "" || rest[0] == '#'
 }
 
-// end returns the line after an entry. The entry goes up to the next line that is not indented deeper, except that a list may begin below
-// its key without indentation.
+// end returns the index of the line after the entry that begins at from. The entry goes up to the next line that is not indented deeper,
+// except that a list may begin below its key without indentation.
 func (f *yamlFile) end(from int) int {
 	depth, _ := indent(f.lines[from])
 	end := from + 1
@@ -171,7 +173,7 @@ func (yamlEditor) insert(text string, path []string, one entry) (string, error) 
 	return strings.Join(slices.Insert(f.lines, at, reindent(one.Text, depth)), ""), nil
 }
 
-// reindent indents an entry's first line to a depth.
+// reindent shifts an entry so that its first line is indented by depth.
 func reindent(text string, depth int) string {
 	first, _ := indent(text)
 	var b strings.Builder

@@ -31,8 +31,8 @@ func Entry(path string) []byte {
 	return text
 }
 
-// executablePath returns the path of the installed onecall, or else of the running program. installed is false for a temporary build of
-// go run.
+// executablePath returns the path of the installed onecall, or else of the running program. If that is a temporary build of go run, or its
+// path is not known, installed is false and path is only the name onecall.
 func executablePath() (path string, installed bool) {
 	path, err := exec.LookPath("onecall")
 	if err == nil {

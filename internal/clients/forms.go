@@ -41,6 +41,7 @@ func renameFields(server gjson.Result, names map[string]string) (fields []field)
 	return fields
 }
 
+// sseForm adds the type sse to a url without one.
 func sseForm(server gjson.Result) ([]field, string) {
 	fields := members(server)
 	if server.Get("url").Exists() && !server.Get("type").Exists() && !server.Get("transport").Exists() {
@@ -52,10 +53,11 @@ func sseForm(server gjson.Result) ([]field, string) {
 var codexNames = map[string]string{
 	"enabled_tools": "includeTools", "disabled_tools": "excludeTools", "startup_timeout_ms": "startTimeoutMs",
 	"tool_timeout_sec": "", "required": "", "tools": "", "default_tools_approval_mode": "", "supports_parallel_tool_calls": "",
-	// Combined below.
+	// codexForm combines these.
 	"startup_timeout_sec": "", "http_headers": "", "env_http_headers": "", "bearer_token_env_var": "", "env": "", "env_vars": "",
 }
 
+// codexForm converts an entry of Codex, whose headers and environment may name variables to read the values from.
 func codexForm(server gjson.Result) ([]field, string) {
 	fields := renameFields(server, codexNames)
 	headers, env := members(server.Get("http_headers")), members(server.Get("env"))
@@ -91,6 +93,7 @@ func objectField(key string, members []field) field {
 	return field{key, append(object, '}')}
 }
 
+// zedForm converts an entry of Zed. It skips those without a command or a url.
 func zedForm(server gjson.Result) ([]field, string) {
 	if !server.Get("command").Exists() && !server.Get("url").Exists() {
 		return nil, "it belongs to an extension of Zed"
@@ -109,6 +112,7 @@ var gooseNames = map[string]string{
 	"timeout": "", "bundled": "", "display_name": "", "description": "", "name": "",
 }
 
+// gooseForm converts an entry of Goose. It skips those of Goose's own kinds, and those whose secrets only Goose has.
 func gooseForm(server gjson.Result) ([]field, string) {
 	switch kind := server.Get("type").String(); {
 	case config.Transport(kind) == "":
@@ -126,6 +130,7 @@ func gooseForm(server gjson.Result) ([]field, string) {
 // opencodeVariable matches an environment variable as written for OpenCode.
 var opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 
+// opencodeForm converts an entry of OpenCode, whose command is a list of the program and its arguments.
 func opencodeForm(server gjson.Result) ([]field, string) {
 	server = gjson.Parse(opencodeVariable.ReplaceAllString(server.Raw, "$${$1}"))
 	fields := renameFields(server, map[string]string{"environment": "env", "timeout": "", "command": ""})

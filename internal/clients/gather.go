@@ -1,4 +1,5 @@
-// Package clients reads the MCP servers of other programs, which onecall init imports into a configuration.
+// Package clients reads the MCP servers of other programs, which onecall init imports into a configuration. It also installs onecall in
+// these programs, and removes it from them.
 package clients
 
 import (
@@ -33,7 +34,7 @@ func Gather(path string, from []string) (*Import, error) {
 	if len(from) == 0 {
 		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
 		for _, file := range m.clientFiles() {
-			_ = im.read(file) // failures are in the report
+			_ = im.read(file) // the report names the files that are missing or cannot be used
 		}
 	}
 	im.assignNames()

@@ -47,9 +47,10 @@ func Inspect() ([]FileState, error) {
 func (m *machine) inspect() (all []FileState) {
 	for _, file := range m.clientFiles() {
 		if i := slices.IndexFunc(all, func(s FileState) bool { return s.File == file.path && s.Client.Title == file.client }); i >= 0 {
-			all[i].Project = false // the project is the user's folder
+			all[i].Project = false // the project's folder is the user's folder, and this is the user's own file
 			continue
 		}
+		// Every variable counts as set: this reads only which servers the file has.
 		im := &Import{project: m.project, out: m.project, lookup: func(string) (string, bool) { return "", true }}
 		err := im.read(file)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -30,21 +30,22 @@ type Plan struct {
 	before []byte // its text as read; nil: there is no file
 	after  []byte // the text to write; nil: the file is removed
 
-	moved, stays      []*clientServer
-	removed, inserted []entry // entries to remove from and to insert into the client's file
+	moved, stays      []*clientServer // the client's servers that move to the configuration, and those that do not
+	removed, inserted []entry         // entries to remove from and to insert into the client's file
 
-	config               string // path of onecall's configuration
-	configOld, configNew []byte // its text now and the text to write; nil: there is no file, or nothing to write
-	im                   *Import
+	config               string  // path of onecall's configuration; "": the plan removes onecall
+	configOld, configNew []byte  // its text as read (nil: there is no file), and the text to write (nil: nothing is written)
+	im                   *Import // the servers of the configuration and of the client; nil: the plan removes onecall
 
 	command  []string // the client's command that adds onecall; nil: the file is edited
 	fields   []field  // onecall's entry
-	record   *record
-	warnings []string
+	record   *record  // what was there before the first installation; nil: there is none yet
+	warnings []string // what the user should know, by Report and Warnings
 	apply    func(ctx context.Context) error
 }
 
-// Install plans to install onecall in a client with the configuration at a path, and to move the client's servers there.
+// Install plans to install onecall in a client, and to move the client's servers to the configuration at a path, with which the client will
+// start onecall.
 func Install(c *Client, configuration string) (*Plan, error) {
 	m, err := thisMachine()
 	if err != nil {
@@ -120,7 +121,7 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	return text, nil
 }
 
-// writable refuses a read-only file, which a rename would replace nevertheless.
+// writable refuses a read-only file, because a rename would replace it all the same. A missing file is no error.
 func writable(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&0o200 == 0 {
 		return fault.New(fault.BadRequest, "%s is read-only: make it writable, then run this again; nothing was changed", file)
@@ -176,7 +177,7 @@ func (p *Plan) checkConfiguration(text []byte) error {
 	return nil
 }
 
-// selectServers decides which of the client's servers move, and changes the client's file accordingly.
+// selectServers decides which of the client's servers move, and plans the text of the client's file without these and with onecall.
 func (p *Plan) selectServers() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
 	object, err := d.format.json([]byte(d.text))
@@ -223,7 +224,7 @@ func (srv *clientServer) reasonToStay() string {
 	return ""
 }
 
-// addItself adds onecall to the client's file unless it is already there and correct.
+// addItself adds onecall's entry to the client's document d, unless it is already there and correct, and sets the text to write.
 func (p *Plan) addItself(d *document) error {
 	if !p.alreadyInstalled(d) {
 		added := d.render(onecallName, p.fields)
@@ -271,7 +272,8 @@ func (p *Plan) alreadyInstalled(d *document) bool {
 	return command == wantCommand && args == wantArgs
 }
 
-// changeConfiguration adds the servers that move to the configuration.
+// changeConfiguration plans the text of the configuration, with the servers that move to it. If there is no configuration yet, it plans one
+// even if no server moves.
 func (p *Plan) changeConfiguration() error {
 	added := p.added()
 	switch {
@@ -295,8 +297,8 @@ func (p *Plan) changeConfiguration() error {
 	return p.checkConfiguration(p.configNew)
 }
 
-// clientCommand returns the client's command if it is on the PATH. Windows scripts are ignored, because their arguments cannot be quoted
-// reliably.
+// clientCommand returns the client's command that adds onecall; nil: it has none, or none on the PATH. Windows scripts are ignored, because
+// their arguments cannot be quoted reliably.
 func (m *machine) clientCommand(c *Client, fields []field) []string {
 	if c.add == nil || m.program == nil {
 		return nil
@@ -325,7 +327,7 @@ func (m *machine) clientCommand(c *Client, fields []field) []string {
 	return command
 }
 
-// Empty reports whether there is nothing to change.
+// Empty reports whether an installation would change nothing. It is false for a removal.
 func (p *Plan) Empty() bool {
 	return p.im != nil && p.configNew == nil && len(p.removed)+len(p.inserted) == 0
 }

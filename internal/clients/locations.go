@@ -51,7 +51,8 @@ func (c *Client) sectionsOf(location fileLocation) []section {
 	return append([]section{c.servers}, c.moreSections...)
 }
 
-// paths returns the files of a location: none on another system, several only for a pattern with *.
+// paths returns the files of a location, which need not exist. There are none if the location is for another system, and several only if it
+// has a *: one for each folder that matches.
 func (m *machine) paths(location fileLocation) []string {
 	path := m.path(location)
 	before, after, pattern := strings.Cut(path, "*")
@@ -83,6 +84,8 @@ func (m *machine) path(location fileLocation) string {
 	return filepath.Join(folder, location.file)
 }
 
+// expand replaces the name in braces at the beginning of a location's folder. Any other name than those below, such as home, is the user's
+// folder.
 func (m *machine) expand(folder string) string {
 	name, rest, _ := strings.Cut(strings.TrimPrefix(folder, "{"), "}")
 	base := m.home
@@ -157,6 +160,7 @@ func (m *machine) target(c *Client) (string, error) {
 	return "", several(c, matches)
 }
 
+// several returns the error of a client with more than one installation.
 func several(c *Client, paths []string) error {
 	return fault.New(fault.BadRequest, "%s has several installations here: %s: remove those that are not used",
 		c.Title, strings.Join(paths, ", "))

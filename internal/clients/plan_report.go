@@ -42,7 +42,8 @@ func (p *Plan) Report() []byte {
 	return b.Bytes()
 }
 
-// showConfiguration shows the lines that are added to the configuration, which are contiguous.
+// showConfiguration shows the lines that are added to the configuration. They are contiguous, so they are what lies between the common
+// beginning and the common end of the old and the new text.
 func (p *Plan) showConfiguration(b *bytes.Buffer) {
 	if p.configNew == nil {
 		return
@@ -106,5 +107,5 @@ func lines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// Warnings returns the warnings of Apply.
+// Warnings returns the warnings of the plan and, after Apply, also those of Apply.
 func (p *Plan) Warnings() []string { return p.warnings }

@@ -36,7 +36,7 @@ type clientServer struct {
 	original    string        // its name in the file
 	isOnecall   bool          // it is onecall
 	configured  bool          // it is already in the configuration
-	ignored     string        // which of its settings onecall ignores
+	ignored     string        // which of its settings onecall leaves out, and what that means; "": none that matters
 	duplicateOf *clientServer // an earlier server with the same settings
 }
 
@@ -57,7 +57,7 @@ type Import struct {
 	servers  []*clientServer
 }
 
-// read adds the servers of a file. A missing file is no error.
+// read adds the servers of a file. If the file is missing or cannot be used, it notes that for the report, and returns the error.
 func (im *Import) read(file clientFile) error {
 	text, err := readClientFile(file.path)
 	switch {
@@ -93,7 +93,7 @@ func readClientFile(path string) ([]byte, error) {
 	return formatOf(path).json(textfile.WithoutMark(text))
 }
 
-// members returns the values at a path of keys.
+// members returns the values at a path of keys. A key * matches every key that names the project's folder, so there may be several.
 func (im *Import) members(value gjson.Result, path []string) []gjson.Result {
 	if len(path) == 0 {
 		return []gjson.Result{value}
@@ -235,14 +235,14 @@ func (im *Import) convertVariables(srv *clientServer, key, value string) json.Ra
 	return json.RawMessage(value)
 }
 
-// validate decodes the server as part of a configuration. A fault skips the server, and a missing variable disables it.
+// validate decodes the server as part of a configuration. A server with a fault is skipped, and one with missing variables is disabled.
 func (im *Import) validate(srv *clientServer) {
 	unset := map[string]bool{}
 	lookup := func(name string) (string, bool) {
 		value, ok := im.lookup(name)
 		if !ok {
 			unset[name] = true
-			return "https://unset.invalid", true
+			return "https://unset.invalid", true // a value that any field accepts, also one that must be a URL
 		}
 		return value, true
 	}
@@ -266,7 +266,7 @@ func (im *Import) validate(srv *clientServer) {
 func (im *Import) assignNames() {
 	taken := map[string]*clientServer{}
 	for _, name := range config.Embedded {
-		taken[steps.FoldName(name)] = nil
+		taken[steps.FoldName(name)] = nil // taken by an embedded source, which no server can be the same as
 	}
 	for _, srv := range im.servers {
 		if name := steps.FoldName(config.SourceName(srv.name)); srv.configured {

@@ -49,7 +49,8 @@ func readRecord(file string) (*record, error) {
 	return r, nil
 }
 
-// writeRecord writes the record and, for the first installation, the backup.
+// writeRecord writes the record and, for the first installation, the backup. The client's folder must exist, unless the client's command
+// may create it.
 func (p *Plan) writeRecord() error {
 	if !isFolder(filepath.Dir(p.file)) && p.command == nil {
 		return noFolder(p.client, p.file)
@@ -77,11 +78,12 @@ func (p *Plan) writeRecord() error {
 	return p.record.write(p.file)
 }
 
-// backUp copies a file in its folder and returns the copy's name. An existing copy of the same text is reused.
+// backUp writes a copy of a file's text to the file's folder, and returns the name of the copy. If a copy of the same text exists, it is
+// used instead.
 func backUp(file string, text []byte) (string, error) {
 	backup := file + ".before-onecall"
 	err := WriteNew(backup, text)
-	for n := 2; errors.Is(err, fs.ErrExist); n++ { // the file is from an earlier installation
+	for n := 2; errors.Is(err, fs.ErrExist); n++ { // that name is taken by the backup of an earlier installation
 		if existing, readErr := os.ReadFile(backup); readErr == nil && bytes.Equal(existing, text) {
 			return filepath.Base(backup), nil
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// replace replaces the text of a file atomically, keeping its permissions. c may be nil. If file is a link, its target is replaced.
+// replace replaces the text of a file atomically, keeping its permissions. If file is a link, its target is replaced. c is the client that
+// the file belongs to, which would have to create a missing folder; nil: the file belongs to no client.
 func replace(c *Client, file string, text []byte) error {
 	target, err := filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ type Client struct {
 	// moreSections lists further locations of servers in its files.
 	moreSections []section
 
-	// entry makes onecall's entry from a command and its arguments; nil: command and args.
+	// entry makes onecall's entry from a command and its arguments; nil: the entry has only the fields command and args.
 	entry func(command string, args []string) []field
 	// add is the client's command that adds onecall to the user's servers; nil: its file is edited. $ENTRY stands for the entry as JSON,
 	// $NAMED for the entry with its name, $COMMAND for the command with its arguments.
@@ -45,7 +45,7 @@ const (
 )
 
 // section is an object of servers in a client's file: the path of keys to it, and the form of its entries. A key * stands for the
-// project's folder.
+// project's folder. Without a form, the entries have onecall's own keys.
 type section struct {
 	path []string
 	form form
@@ -173,7 +173,7 @@ var Table = []*Client{
 	},
 }
 
-// Find returns the client with an ID, or nil.
+// Find returns the client with an ID; nil: there is none.
 func Find(id string) *Client {
 	for _, c := range Table {
 		if c.ID == id {

@@ -41,7 +41,7 @@ func (m *machine) uninstall(c *Client) (*Plan, error) {
 	return p, p.restoreEntries()
 }
 
-// findRecord finds the client's file in which onecall was installed.
+// findRecord finds the client's file in which onecall was installed, and sets p.file and p.record.
 func (m *machine) findRecord(p *Plan) (err error) {
 	for _, location := range p.client.locations {
 		for _, file := range m.paths(location) {
@@ -56,6 +56,7 @@ func (m *machine) findRecord(p *Plan) (err error) {
 		p.client.Title, p.file)
 }
 
+// backup returns the path of what holds the old content of the client's file: the backup, or the record if there was no file.
 func (p *Plan) backup() string {
 	if p.record.Backup == "" {
 		return recordPath(p.file)
@@ -67,7 +68,7 @@ func (p *Plan) backup() string {
 func (p *Plan) restoreBackup() (err error) {
 	p.removed, p.inserted = []entry{{Name: onecallName}}, p.record.Taken
 	if p.record.Backup == "" {
-		return nil
+		return nil // there was no file before, so after stays nil and the file is removed
 	}
 	if p.after, err = textfile.Read(p.backup(), maxClientFile); err != nil {
 		return fault.New(fault.BadRequest, "%s cannot be read: %v: nothing was changed", p.backup(), textfile.Cause(err))
@@ -100,6 +101,7 @@ func (p *Plan) restoreEntries() error {
 	return nil
 }
 
+// uninstall carries out a removal: it writes or removes the client's file, and then removes the record, and the backup if it was restored.
 func (p *Plan) uninstall(context.Context) error {
 	if err := p.unchanged(); err != nil {
 		return err

@@ -17,7 +17,8 @@ type Limiter struct {
 // better than a queue, in which short work would wait for long work.
 const slotsPerProcessor = 8
 
-// Default returns the limiter of a process. A single caller's heavy work leaves one processor to others, if there are two.
+// Default returns the limiter of a process. If the process may use several processors (GOMAXPROCS), a single caller's heavy work leaves
+// one of them to others.
 func Default() *Limiter {
 	n := runtime.GOMAXPROCS(0)
 	return New(max(n-1, 1), n*slotsPerProcessor)
@@ -27,7 +28,7 @@ func Default() *Limiter {
 func New(perCaller, total int) *Limiter { return &Limiter{slots: newSlots(perCaller, total)} }
 
 // Acquire waits for a slot for heavy work of a caller. release frees it. Work with a slot must not wait for anything, least of all for
-// another slot. The error is the context's.
+// another slot. The error is the context's, and release is then nil.
 func (l *Limiter) Acquire(ctx context.Context, caller string) (release func(), err error) {
 	return l.slots.acquire(ctx, caller)
 }
@@ -53,6 +54,7 @@ func WithRequest(ctx context.Context, r *Request) context.Context {
 	return context.WithValue(ctx, requestKey{}, r)
 }
 
+// unbound stands for the request of a context without one: it has no limits.
 var unbound = &Request{}
 
 func requestOf(ctx context.Context) *Request {
@@ -70,8 +72,8 @@ func Hold(ctx context.Context, n int) error {
 	return nil
 }
 
-// NeedsSlot counts a piece of light work of the context's request, and reports whether it needs a slot because there have been many:
-// together they are heavy.
+// NeedsSlot counts a piece of light work of the context's request, and reports whether it needs a slot: many light pieces together are
+// heavy, so only the first freePieces need none. It reports false if the request's slots are unlimited.
 func NeedsSlot(ctx context.Context) bool {
 	r := requestOf(ctx)
 	return r.Slots != nil && r.pieces.Add(1) > freePieces

@@ -13,8 +13,8 @@ type Bytes struct {
 // Hold reserves n bytes for a caller and reports whether it could. all is the limit for all callers together; 0: no limit. A negative n
 // releases bytes and always succeeds.
 //
-// A caller may hold as much as is left for others. One caller alone gets half of the limit, two get a third each, and something is
-// always left for the next: the dynamic thresholds of shared buffers (Choudhury and Hahne, 1998).
+// A caller may hold at most as much as then stays free. So one caller alone gets half of the limit, two get a third each, and something
+// is always left for the next: the dynamic thresholds of shared buffers (Choudhury and Hahne, 1998).
 func (b *Bytes) Hold(caller string, n, all int64) bool {
 	if n == 0 {
 		return true

@@ -46,6 +46,7 @@ func (s *slots) acquire(ctx context.Context, caller string) (release func(), err
 	}, nil
 }
 
+// join returns the semaphore of a caller, and counts one more user of it. Each join needs a release.
 func (s *slots) join(caller string) *callerSlots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,6 +59,7 @@ func (s *slots) join(caller string) *callerSlots {
 	return sem
 }
 
+// release undoes a join: it counts one user less. It frees no slot of the semaphores.
 func (s *slots) release(caller string, sem *callerSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 // Limits of a fetch.
 const (
 	requestTimeout = 5 * time.Second
-	maxMetadata    = 256 << 10
+	maxMetadata    = 256 << 10 // bytes of the issuer's metadata
 	maxRedirects   = 3
 	// discoverEvery is how long the key URL from the issuer's metadata is cached.
 	discoverEvery = time.Hour
 )
 
-// issuer fetches an issuer's keys, one load at a time.
+// issuer fetches an issuer's keys. Calls of load must not overlap: the key ring makes one at a time.
 type issuer struct {
 	name     string
 	client   *http.Client
@@ -63,7 +63,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// load fetches the keys.
+// load fetches the keys. It returns have if the document has not changed.
 func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 	address := i.fixed
 	if address == "" {

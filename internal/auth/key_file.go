@@ -28,7 +28,8 @@ type keyFile struct {
 	old      bool        // the file was older than minFileAge at the last read
 }
 
-// load reads the file if it may have changed. It reads an unusable file, such as one that is being written, each time.
+// load reads the file if it may have changed, else it returns have. While the file is unusable, for example because it is being written,
+// every call reads it again.
 func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	info, err := os.Stat(k.name)
 	if err != nil {
@@ -40,7 +41,7 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	if have != nil && k.old && k.unchanged(info) {
 		return have, nil
 	}
-	old := time.Since(info.ModTime()) > minFileAge // before reading
+	old := time.Since(info.ModTime()) > minFileAge // the age before reading: a write during the read does not count as old
 	file, err := os.Open(k.name)
 	if err != nil {
 		return nil, shortened(err)

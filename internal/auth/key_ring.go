@@ -27,7 +27,7 @@ const (
 	fetchTimeout = 10 * time.Second
 	// refreshTimeout bounds how long a request waits for a key file to be read, so that a hanging file system does not delay callers longer.
 	refreshTimeout = time.Second
-	// tooOld is the age of the last load from which keys are not used until the next load has ended.
+	// tooOld is an age of the last load: once it is reached, the keys are not used until the next load has ended.
 	tooOld = time.Hour
 )
 
@@ -35,7 +35,9 @@ const (
 // behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys are kept
 // until a load replaces them, so an unreachable issuer does not lock out callers.
 type keyring struct {
-	load               func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
+	load func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
+
+	// every is the age at which keys are loaded again, and minInterval the minimum time between loads for tokens with unknown keys.
 	every, minInterval time.Duration
 	isFile             bool // loads are fast, so callers wait for them
 	log                *slog.Logger
@@ -143,7 +145,8 @@ func (r *keyring) awaitFile() {
 	}
 }
 
-// refresh reloads the keys if they are old, or in any case if force is set. It waits for a file.
+// refresh reloads the keys if they are old, or in any case if force is set. It waits for the load of a file, for refreshTimeout at most,
+// but not for the fetch of a URL.
 func (r *keyring) refresh(force bool) {
 	if !force {
 		r.current()
@@ -160,7 +163,8 @@ func (r *keyring) refresh(force bool) {
 	}
 }
 
-// first returns the loaded keys, and waits for them if there are none or they are too old. Errors: unavailable, or that of ctx.
+// first returns the loaded keys, and waits for the running load if there are none or they are too old. If that load fails, keys that are
+// too old are returned all the same. Errors: unavailable if there are still no keys, or that of ctx.
 func (r *keyring) first(ctx context.Context) (*keySet, error) {
 	if set := r.current(); set != nil {
 		return set, nil
@@ -205,7 +209,7 @@ func (r *keyring) pause() time.Duration {
 	return min(time.Second<<min(r.failed-1, 10), r.minInterval)
 }
 
-// start starts a load, unless one is running or the last one ended less than pause ago. The caller holds r.mu.
+// start starts a load, unless one is running, the last one ended less than pause ago, or the key ring is closed. The caller holds r.mu.
 func (r *keyring) start(pause time.Duration) {
 	if r.running != nil || r.ctx.Err() != nil || !r.endedAt.IsZero() && time.Since(r.endedAt) < pause {
 		return

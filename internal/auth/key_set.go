@@ -14,7 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Limits of a key set. RSA keys have at least 2048 bits (RFC 7518, section 3.3).
+// Limits of a key set: bytes of its document, keys, bytes of a key's id, and bits of an RSA key (at least 2048 by RFC 7518, section 3.3).
+// maxTried is the maximum number of keys that are tried for one token.
 const (
 	maxKeysBytes             = 1 << 20
 	maxKeys                  = 100
@@ -27,7 +28,7 @@ type keySet struct {
 	text       [sha256.Size]byte // hash of the document
 	keys       []signingKey
 	skipped    int   // unusable keys
-	skipReason error // why the last unusable key is unusable; nil: no key is
+	skipReason error // why the last unusable key is unusable; nil: all keys are usable
 }
 
 // signingKey is a public key for verifying signatures.
@@ -45,8 +46,8 @@ func (s *keySet) reason() string {
 	return fmt.Sprintf("%d, the last because of %s", s.skipped, s.skipReason)
 }
 
-// find returns the keys that may have signed a token. A token without a key id is accepted only if a single key has its algorithm (OpenID
-// Connect Core 1.0, section 10.1).
+// find returns the keys that may have signed a token, at most maxTried. If the token has no key id, it returns a key only if no other
+// key can verify the token's algorithm (OpenID Connect Core 1.0, section 10.1).
 func (s *keySet) find(id, algorithm string) []any {
 	var matching []any
 	for _, key := range s.keys {

@@ -129,15 +129,16 @@ func (t *Table) KeysVersion() uint64 {
 	return t.jwt.keys.changes.Load()
 }
 
-// RefreshKeys checks the issuer's keys as Verify does, for times without requests. It reads a file again after a second, and fetches a URL
-// again in the background after 5 minutes, or in any case if force is set. It waits for a file, up to a second for each read.
+// RefreshKeys brings the issuer's keys up to date as Verify does. Call it regularly, so that they stay current when no request comes. It
+// reads a file again if the last read was over a second ago, and fetches a URL again in the background if the last fetch was over 5
+// minutes ago; both in any case if force is set. It waits for a file, up to a second for each read.
 func (t *Table) RefreshKeys(force bool) {
 	if t.jwt != nil {
 		t.jwt.keys.refresh(force)
 	}
 }
 
-// Issuers returns the issuers for protected resource metadata (RFC 9728): only those that are URLs.
+// Issuers returns the issuer for protected resource metadata (RFC 9728); nil if no JWT is accepted or the issuer is not a URL.
 func (t *Table) Issuers() []string {
 	if t.jwt == nil || checkIssuerURL(t.jwt.issuer) != "" {
 		return nil
@@ -145,8 +146,8 @@ func (t *Table) Issuers() []string {
 	return []string{t.jwt.issuer}
 }
 
-// Close ends running fetches, unless the keys are shared. A closed table still accepts the tokens that it knows. It may be called
-// more than once.
+// Close ends running fetches, unless the keys are shared. A closed table still accepts its own tokens, and JWTs that are signed with the
+// keys that it has loaded. It may be called more than once.
 func (t *Table) Close() {
 	if t.jwt != nil && !t.shared {
 		t.jwt.keys.close()

@@ -94,7 +94,7 @@ func readHash(text string) (hash [sha256.Size]byte, _ *fault.Error) {
 			"because it may be the token itself, which does not belong in the configuration")
 	}
 	copy(hash[:], decoded)
-	if hash == sha256.Sum256(nil) || hash == sha256.Sum256([]byte("\n")) {
+	if hash == sha256.Sum256(nil) || hash == sha256.Sum256([]byte("\n")) { // "\n": echo without a text, piped to sha256sum
 		return hash, fault.New(fault.BadRequest, "this is the hash of an empty text: hash the token's text")
 	}
 	return hash, nil

@@ -63,7 +63,7 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	return caller, nil
 }
 
-// callerRefusal is the reason why a token was refused whose caller can be named.
+// callerRefusal is the reason for refusing a token whose caller can be named.
 type callerRefusal struct {
 	error
 	callerID func() string // returns the id of the caller; "": unknown
@@ -76,7 +76,7 @@ func (o *callerRefusal) Unwrap() error { return o.error }
 // token has expired or has no scope with a tier.
 func (o *callerRefusal) CallerID() string { return o.callerID() }
 
-// signedBy returns the caller's id if the token is signed with a loaded key.
+// signedBy returns the caller's id if the token is signed with a loaded key; else "".
 func (v *verifier) signedBy(signed *jose.JSONWebSignature, caller *steps.Caller) string {
 	set, header := v.keys.current(), signed.Signatures[0].Protected
 	if set == nil {
@@ -131,14 +131,15 @@ func stringHeader(header jose.Header, name jose.HeaderKey) (string, error) {
 	return "", errors.New("not a string")
 }
 
-// claims are the claims of an access token (RFC 9068, section 2.2). Duplicate claims and other letter cases are errors.
+// claims are the claims of an access token (RFC 9068, section 2.2). The decoder (go-jose's fork of encoding/json) refuses duplicate claims,
+// and ignores claims whose names differ in letter case.
 type claims struct {
 	jwt.Claims
 	Scope scopeList `json:"scope"` // RFC 8693, section 4.2
 	Scp   scopeList `json:"scp"`   // used instead by some issuers
 }
 
-// scopeList is an array of strings, or a string of words.
+// scopeList is a list of scopes. In JSON it is an array of strings, or one string with the scopes separated by blanks.
 type scopeList []string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -22,7 +22,7 @@ type Engine interface {
 	// be reached, and with bad_request if it refuses the caller.
 	Start(ctx context.Context, b *Batch) error
 	// Wait waits until the batch has ended, and calls progress (nil: never) from time to time. If ctx ends first, the batch continues. It
-	// fails with token_expired if the engine does not know the batch (any more), and with ErrEnded.
+	// fails with token_expired if the engine does not know the batch (any more), and with ErrEnded if the batch was ended from outside.
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)
@@ -104,7 +104,8 @@ type Assignment struct {
 	Try    int // the number of the try, from 1; each worker that died or ended during the assignment used up one
 }
 
-// FirstAssignment returns the only assignment of a chunk if all goes well.
+// FirstAssignment returns the assignment with which a chunk begins: all its chains, on the first try. If all goes well, the chunk has no
+// other.
 func FirstAssignment(chunk int) Assignment {
 	return Assignment{ChunkItem: ChunkItem{chunk, Whole}, Try: 1}
 }

@@ -27,8 +27,8 @@ func (s *Single) Start(ctx context.Context, id, name string, c *Chain) error {
 	return err
 }
 
-// Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. It fails with token_expired if the
-// engine or the store does not know the chain (any more).
+// Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. If the chain is not tried again, the
+// result has only the fault of ParkedFault. Wait fails with token_expired if the engine or the store does not know the chain (any more).
 func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	p, err := s.Engine.Wait(ctx, id, nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	return results[0], nil
 }
 
-// ParkedFault is the fault of a chain that is not tried again. remedy is a sentence.
+// ParkedFault is the fault of a chain that is not tried again (ParkedChain). remedy is a sentence that ends its message.
 func ParkedFault(refused bool, remedy string) *fault.Error {
 	if refused {
 		return fault.New(fault.BadRequest,

@@ -15,9 +15,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Failure codes an error of a request or of reading its response: the coded error inside err, else cancelled, timeout or
-// unavailable. It shows only the host of the URL. Its Outcome is not_sent if no connection could be made for the request, else
-// sent_unknown for unsafe methods (RFC 9110, section 9.2.1).
+// Failure converts an error of a request, or of reading its response, to a coded error: the one inside err, if there is one, else
+// cancelled, timeout or unavailable. A new error shows only the host of the URL. Its Outcome is not_sent if no connection could be made for
+// the request, else sent_unknown for unsafe methods (RFC 9110, section 9.2.1) and "" for safe ones.
 func Failure(request *http.Request, err error) *fault.Error {
 	if f, ok := fault.As(err); ok {
 		return f
@@ -58,7 +58,7 @@ func outcome(request *http.Request, err error) fault.Outcome {
 	return fault.SentUnknown
 }
 
-// fromRedirect reports whether an error belongs to a later request than the first, which was answered.
+// fromRedirect reports whether an error belongs to a request that follows a redirect. The first request was then sent, and answered.
 func fromRedirect(request *http.Request, err error) bool {
 	var with *url.Error
 	return errors.As(err, &with) && with.URL != request.URL.String()

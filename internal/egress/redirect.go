@@ -49,7 +49,8 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 		return fault.New(fault.Denied, "%s redirects the %s with its body to another origin, %s, which is refused: call the final URL",
 			from, next.Method, to)
 	}
-	// net/http restores the first request's headers at every hop: after leaving the first host they stay removed.
+	// net/http copies the first request's headers to every hop. Once a hop has left the first origin, headers that may hold secrets are
+	// removed from it and from all later ones, even from those back at the first origin.
 	for _, hop := range append(via[1:len(via):len(via)], next) {
 		if !SameOrigin(hop.URL, first.URL) {
 			for name := range next.Header {

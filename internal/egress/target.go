@@ -52,7 +52,8 @@ func parseTarget(u *url.URL) (t target, problem string) {
 	return t, ""
 }
 
-// normalHost returns the normal form of a host name or of an IP address without brackets.
+// normalHost returns the normal form of a host name or of an IP address without brackets. address reports whether it is an IP address.
+// problem is as in parseTarget.
 func normalHost(host string) (normal string, address bool, problem string) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		if ip.Zone() != "" {

@@ -16,7 +16,7 @@ import (
 
 // TransportOptions configure Transport and Client; zero values mean the defaults.
 type TransportOptions struct {
-	Dialer *net.Dialer    // nil: a dialer with a timeout of 10 s. Its ControlContext is replaced
+	Dialer *net.Dialer    // its ControlContext is replaced; nil: a dialer with a timeout of 10 s
 	Roots  *x509.CertPool // trusted authorities; nil: the system's
 
 	// NoReuse uses a new connection for each request. On a reused one that breaks, net/http repeats a GET by itself.
@@ -34,9 +34,9 @@ const (
 
 // Transport returns a transport that enforces the rules: it refuses URLs that are invalid (bad_arguments) or not allowed
 // (denied), and does not connect to forbidden addresses (denied). It sends the host of the URL in normal form and ignores a
-// differing Host. An untrusted certificate is an unavailable error with the reason. Other errors are those of net/http; Failure codes
-// them. It ignores proxies in the environment, because a proxy resolves names itself, which bypasses the check. Redirects are followed by
-// the client: see Client.
+// differing Host. An untrusted certificate is an unavailable error with the reason. Other errors are those of net/http; Failure gives them
+// a code. It ignores proxies in the environment, because a proxy resolves names itself, which bypasses the check. Redirects are followed
+// by the client: see Client.
 func (r *Rules) Transport(o *TransportOptions) http.RoundTripper {
 	var c TransportOptions
 	if o != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Text spells a number, with commas between thousands: a whole number exactly, any other with about three digits. A fraction below one has
-// two digits.
+// Text spells a number, with commas between thousands: a whole number exactly, any other from 1 to 1,000 with three significant digits, a
+// larger one rounded to a whole number, and one below 1 with two significant digits.
 func Text(v float64) string { return text(v, 0) }
 
 // Against spells a number that is compared with a bound. It uses extra digits if rounding would make an unequal number look equal to the

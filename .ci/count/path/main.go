@@ -144,7 +144,8 @@ var parsed = map[string]*ast.File{}
 
 var files = token.NewFileSet()
 
-// functionAt returns the declared function that contains a block. A function literal belongs to the function around it.
+// functionAt returns the declared function that contains a block. A function literal belongs to the function around it; one outside of
+// functions, such as the value of a variable, is named after its file and line.
 func functionAt(root string, b block) (pkg, name string) {
 	file := parsed[b.file]
 	if file == nil {

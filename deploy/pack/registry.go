@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// registry writes DIST/server.json, the entry of the MCP registry, for a packed bundle.
+// registry writes DIST/server.json, the entry of the MCP registry, for a packed bundle. $BUNDLE in its template stands for the SHA-256 of
+// the bundle.
 func registry(folder, packed string) error {
 	dist, err := readDistribution(folder)
 	if err != nil {

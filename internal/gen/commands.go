@@ -35,7 +35,7 @@ func commandsReference() []byte {
 	return []byte(b.String())
 }
 
-// commands returns the commands that do something, sorted by name.
+// commands returns the commands that can be run and have no subcommands, sorted by name. Hidden ones are left out.
 func commands(under *cobra.Command) (all []*cobra.Command) {
 	for _, c := range under.Commands() {
 		if c.Runnable() && c.IsAvailableCommand() && !c.HasSubCommands() {

@@ -66,7 +66,7 @@ func (c configSchemas) structSchema(o *structType, orNull bool) object {
 			needed = append(needed, f.name)
 		}
 		properties = append(properties, member{f.name, c.fieldSchema(o, &f)})
-		for also := range strings.FieldsSeq(f.tag.Get("also")) {
+		for also := range strings.FieldsSeq(f.tag.Get("also")) { // other names of the same key
 			same := f
 			same.name, same.doc = also, "The same as "+f.name+"."
 			properties = append(properties, member{also, c.fieldSchema(o, &same)})

@@ -55,7 +55,7 @@ func fillLists(root, file string, lists map[string][]any) ([]byte, error) {
 	return text, nil
 }
 
-// listComma matches the commas in a list of words.
+// listComma matches the commas in a JSON list of words: what precedes one is a quotation mark, or the last letter of null.
 var listComma = regexp.MustCompile(`(["l]),`)
 
 func anySlice[T any](list []T) (all []any) {

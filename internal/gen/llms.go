@@ -79,7 +79,7 @@ func titleAndSummary(page []byte) (title, sentence string) {
 }
 
 var (
-	fileNameOnly = regexp.MustCompile("^`[^` ]+`$") // the name of a file
+	fileNameOnly = regexp.MustCompile("^`[^` ]+`$") // a paragraph that is only the name of a file
 	markdownLink = regexp.MustCompile(`!?\[([^]]*)\]\([^)]*\)`)
 	sentenceEnd  = regexp.MustCompile("[.:] ([A-Z`]|onecall)")
 )

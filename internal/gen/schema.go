@@ -21,7 +21,7 @@ func chainSchema(chain structs) titledSchema {
 	for _, f := range chain.mustGet("fetchRequest").fields {
 		d.addProperty(root, &f)
 	}
-	root.Required, root.Defs = nil, d.defs // either steps or continuation_token
+	root.Required, root.Defs = nil, d.defs // no field is required: a request has either steps or continuation_token
 	return titledSchema{
 		"A onecall chain",
 		"The arguments of the chain tool, and the content of a *.chain.json file: " +
@@ -192,5 +192,5 @@ func indented(value any) ([]byte, error) {
 	return []byte(unescapeHTML.Replace(out.String())), err
 }
 
-// unescapeHTML undoes the HTML escaping of the encoder.
+// unescapeHTML undoes the HTML escaping of the MarshalJSON methods, which the encoder's setting does not reach.
 var unescapeHTML = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")

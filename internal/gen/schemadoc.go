@@ -122,6 +122,7 @@ func (p *page) value(schema gjson.Result) string {
 	case minimum.Exists():
 		phrases = append(phrases, "from "+minimum.Raw)
 	}
+	// A schema that says nothing but a description allows any value.
 	if !slices.ContainsFunc(schema.Get("@keys").Array(), func(key gjson.Result) bool { return key.Str != "description" }) {
 		phrases = append(phrases, "anything")
 	}

@@ -33,7 +33,7 @@ type field struct {
 	tag    reflect.StructTag
 }
 
-// parseStructs reads the structs of a package whose fields have tags.
+// parseStructs reads the structs of a package. Fields without a name in JSON or YAML are left out.
 func parseStructs(dir string) (structs, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -84,6 +84,7 @@ func (s structs) addDecl(declared ast.Decl) error {
 	return nil
 }
 
+// fieldOf reads a field. The name of the result is "" if the field has no name in JSON or YAML.
 func fieldOf(f *ast.Field) (field, error) {
 	if f.Tag == nil {
 		return field{}, nil

@@ -22,8 +22,8 @@ type Cast struct {
 type line []span
 
 type span struct {
-	text, class string
-	at          float64
+	text, class string  // class has the CSS classes of its color; "": none
+	at          float64 // in seconds
 }
 
 // New returns an empty cast. title describes it.
@@ -31,11 +31,11 @@ func New(title string, columns int) *Cast { return &Cast{title: title, columns: 
 
 // Durations, in seconds.
 const (
-	keyTime     = 0.04
-	runDelay    = 0.5
-	lineTime    = 0.05
-	readingTime = 0.6 // for each printed line
-	maxReading  = 4.0
+	keyTime     = 0.04 // for each typed character
+	runDelay    = 0.5  // from the last typed character to the first printed line
+	lineTime    = 0.05 // from one printed line to the next
+	readingTime = 0.6  // after the output, for each of its lines
+	maxReading  = 4.0  // the most for reading one output
 )
 
 // Command types a command and shows its output, which may have colors (SGR sequences).
@@ -70,7 +70,7 @@ var (
 		"90": "dim", "91": "red", "92": "green", "93": "yellow", "94": "blue", "95": "magenta", "96": "cyan"}
 )
 
-// splitColors splits a line where its color changes. class is the current color.
+// splitColors splits a line where its color changes. class holds the current color, and is set to the color at the line's end.
 func splitColors(text string, class *string) (spans []span) {
 	add := func(text string) {
 		if text != "" {
@@ -135,7 +135,8 @@ const (
 	bar        = 30.0
 )
 
-// SVG draws the cast.
+// SVG draws the cast. Each span has an animation that lasts until the span's time and keeps it invisible while it runs. Where the reader
+// wants no motion, there is no animation, and everything is visible at once.
 func (c *Cast) SVG() []byte {
 	var b bytes.Buffer
 	width, height := 2*margin+charWidth*float64(c.columns), bar+2*margin+lineHeight*float64(len(c.lines))

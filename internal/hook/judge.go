@@ -47,7 +47,7 @@ func (r *Rules) Judge(call []byte) Verdict {
 	return v
 }
 
-// builtinTools are the tools of every surface.
+// builtinTools are onecall's own tools. Every surface has them; chain_read only if the configuration asks for it.
 var builtinTools = []string{"chain_read", "chain", "search", "info"}
 
 func (r *Rules) judgeBuiltin(tool string, input []byte) Verdict {
@@ -108,6 +108,7 @@ func stepOf(at string) string {
 
 // judgeUnknown decides about a call whose function is not known.
 func (r *Rules) judgeUnknown() (Decision, string) {
+	// A pattern of stars alone allows all functions; the name "any.name" is not looked at.
 	if !r.restricts() && firstMatch(r.Allow, "any.name", func(p, _ string) bool { return strings.Trim(p, "*") == "" }) != "" {
 		return Allow, "all is allowed"
 	}

@@ -100,6 +100,7 @@ func sourceOf(name string) string {
 	return source
 }
 
+// firstMatch returns the first pattern that matches a name, or "".
 func firstMatch(patterns []string, name string, matches func(pattern, name string) bool) string {
 	for _, p := range patterns {
 		if matches(p, name) {

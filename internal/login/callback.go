@@ -80,8 +80,8 @@ func (c *callback) wait(ctx context.Context) (string, error) {
 	}
 }
 
-// ServeHTTP handles the browser's redirect. It refuses requests without this login's state and ignores them, because any page
-// that the person visits can send one.
+// ServeHTTP handles the browser's redirect. A request without this login's state gets an error page and does not end the login, because
+// any page that the person visits can send one.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -108,8 +108,8 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f, ok := fault.As(a.err); ok {
 			status, text = http.StatusBadRequest, "You are not logged in. "+f.Message
 		}
-		page(w, status, text)
-		status = 0
+		page(w, status, text) // before the answer is passed on: its receiver closes the callback
+		status = 0            // the page has been sent
 		c.answer <- a
 	})
 	if status != 0 {

@@ -149,8 +149,8 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	return document, nil
 }
 
-// codedError codes an error of a request: the coded error inside, else timeout, cancelled or unavailable. The message is cleaned and
-// contains no secrets.
+// codedError converts an error of a request to a coded error. The code is that of the coded error inside, if there is one, else timeout,
+// cancelled or unavailable. The message begins with what, is cleaned, and contains no secrets.
 func codedError(what string, err error, secrets ...string) *fault.Error {
 	var f *fault.Error
 	switch coded, ok := fault.As(err); {
@@ -171,7 +171,8 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// clean makes a server's text printable: one line of at most 200 characters, or nothing of it if it repeats a secret.
+// clean makes a server's text printable: one line of at most 201 characters, the last of which is an ellipsis if something was cut off. If
+// the text repeats a secret, clean returns a remark in its place.
 func clean(message string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(message, secret) {

@@ -22,7 +22,7 @@ type discovery struct {
 	scopes   []string // the scopes that the server names; nil: it names none
 }
 
-// discover asks the MCP server for its authorization server, and that for its endpoints.
+// discover asks the MCP server which authorization server it uses, and the authorization server for its endpoints.
 func (s *server) discover(ctx context.Context) (*discovery, error) {
 	loginRequired, challenges, err := s.probe(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func challengeParam(all []oauthex.Challenge, name string) string {
 	return ""
 }
 
-// origin returns the scheme, host and port of a valid URL.
+// origin returns the scheme, host and port of a URL; "" if the URL cannot be parsed.
 func origin(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // hasModes reports whether file permission bits mean anything; on Windows the user's folder is private anyway.
 const hasModes = runtime.GOOS != "windows"
 
-const maxFile = 4 << 20
+const maxFile = 4 << 20 // bytes
 
 // newFile stores secrets in one JSON file that only its owner may read, in a folder that only its owner may write; it creates
 // both when needed. A file that others may read is refused (denied).

@@ -93,6 +93,7 @@ func (h *handler) currentLogin(ctx context.Context) *record {
 	return h.current
 }
 
+// loadFirst reads the login from the store for the first time. An error counts as no login.
 func (h *handler) loadFirst(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -104,6 +105,8 @@ func (h *handler) loadFirst(ctx context.Context) {
 	}
 }
 
+// setCurrent sets the current login; nil: there is none any more. If it differs from the one before, storing the one before is not tried
+// again.
 func (h *handler) setCurrent(r *record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,7 +168,8 @@ func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) erro
 	return h.deny("the login lacks the scopes %q: %s, which asks for them", list, h.remedy())
 }
 
-// bodyForError returns a body as an error may show it: JSON of at most 4 KiB; nil: it is longer, or repeats the token.
+// bodyForError returns a body as an error may show it: JSON as it is, any other text cleaned and as a JSON string. It returns nil if the
+// body is empty, longer than 4 KiB, cannot be read, or repeats the token.
 func bodyForError(body io.Reader, token string) []byte {
 	text, err := io.ReadAll(io.LimitReader(body, 4<<10+1))
 	if err != nil || len(text) == 0 || len(text) > 4<<10 || token != "" && strings.Contains(string(text), token) {

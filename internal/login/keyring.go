@@ -15,8 +15,9 @@ import (
 )
 
 // newKeyring stores secrets in the operating system's keyring: the Secret Service of Linux desktops, the macOS keychain or the
-// Windows credential manager. Service is the name of the entries there; the folder holds the locks. Windows and macOS limit an
-// entry (2,560 and about 3,000 bytes): limit_exceeded. A keyring that asks its user to unlock it has 30 seconds.
+// Windows credential manager. Service is the name of the entries there; the folder holds the locks. A login that is too long for the
+// system's keyring is limit_exceeded: Windows allows 2,560 bytes, macOS about 3,000. If a keyring asks its user to unlock it, the user has
+// 30 seconds.
 func newKeyring(r keyringAPI, service, folder string) *keyringStore {
 	return &keyringStore{api: r, service: service, folder: folder, running: make(chan struct{}, 1)}
 }
@@ -88,7 +89,7 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// run calls the library with a timeout, one call at a time.
+// run calls the library with a timeout, one call at a time. verb completes the message "the keyring cannot be …".
 func (s *keyringStore) run(ctx context.Context, verb string, do func() error) error {
 	if _, real := s.api.(osKeyring); real && !hasSessionBus() {
 		return fault.New(fault.Unavailable, "there is no keyring here: no session bus is running")

@@ -47,8 +47,9 @@ func Login(ctx context.Context, o *Options, ui UI) error {
 	return s.store(ctx, r)
 }
 
-// scopes returns the scopes to request: exactly the configured ones; else those that the server names and those that it required
-// later, with offline_access if the authorization server has it, because many issue no refresh token without it.
+// scopes returns the scopes to request: exactly the configured ones, if there are any; else those that the server names. If the server
+// required further scopes after the earlier login (before), these and the scopes of that login are added. offline_access is added if the
+// authorization server has it, because many issue no refresh token without it.
 func (s *server) scopes(discovered *discovery, before *record) []string {
 	if len(s.o.Scopes) > 0 {
 		return slices.Clone(s.o.Scopes)
@@ -98,8 +99,8 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 	return r, nil
 }
 
-// registrationError codes an error of the registration. It shows the error's text only if it has the form of RFC 7591, section
-// 3.2.2, or there was no response: otherwise the SDK includes the whole response, secrets too.
+// registrationError converts an error of the registration to a coded error. It shows the error's text only if that has the form of RFC
+// 7591, section 3.2.2, is coded, or there was no response: otherwise the SDK includes the whole response, secrets too.
 func (s *server) registrationError(host string, err error) error {
 	var refused *oauthex.ClientRegistrationError
 	switch answered := s.client.guard.status.Load(); {
@@ -163,7 +164,8 @@ func (s *server) authorize(ctx context.Context, discovered *discovery, r *record
 	return s.setTokens(r, token, time.Now())
 }
 
-// tokenError codes an error of the token endpoint, and reports whether the grant is dead (RFC 6749, section 5.2).
+// tokenError converts an error of the token endpoint to a coded error. dead reports whether the grant or its client is no longer valid (RFC
+// 6749, section 5.2), so that only a new login helps.
 func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool, coded *fault.Error) {
 	var refused *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)

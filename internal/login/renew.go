@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// renew replaces a stale token. A renewal continues after the end of its caller's ctx: the authorization server may have
-// invalidated the old refresh token already, so the new one must be stored.
+// renew replaces a stale access token; "": the request was sent without one. A renewal continues after the end of its caller's ctx: the
+// authorization server may have invalidated the old refresh token already, so the new one must be stored.
 func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 	done := h.flight.DoChan("renew "+stale, func() (any, error) {
 		local, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
@@ -111,7 +111,8 @@ func (h *handler) newerLogin(ctx context.Context, r *record, err error) (*record
 	return nil, dead.coded
 }
 
-// latest returns the stored login, or the current one if storing it has failed and no newer one is stored.
+// latest returns the stored login, or the current one if storing it has failed and the store has an older one or cannot be read; nil: the
+// store has none.
 func (h *handler) latest(ctx context.Context) (*record, error) {
 	r, err := h.load(ctx)
 	h.mu.Lock()

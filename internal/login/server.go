@@ -142,8 +142,8 @@ func canonical(u *url.URL) string {
 	return c.String()
 }
 
-// checkURL returns why u must not get tokens or lead to them; "": it may. http and other addresses on this machine are allowed
-// only if the MCP server itself is on this machine: a remote server must not direct onecall to local services.
+// checkURL returns why u must not get tokens or lead to them; "": it may. URLs on this machine, which may begin with http, are allowed only
+// if the MCP server itself is on this machine (isLocal): a remote server must not direct onecall to local services.
 func checkURL(u *url.URL, isLocal bool) string {
 	local := loopback.Is(u.Hostname())
 	switch {
@@ -180,7 +180,7 @@ func isVague(host string) bool {
 	return strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsUnspecified()
 }
 
-// hostOf returns the host of a checked URL for messages.
+// hostOf returns the host of a checked URL for messages; "the authorization server" if the URL cannot be parsed.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

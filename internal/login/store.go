@@ -30,7 +30,7 @@ type Store interface {
 	Kind() string
 }
 
-const maxValue = 64 << 10
+const maxValue = 64 << 10 // bytes
 
 func tooLong(value []byte) error {
 	if len(value) > maxValue {

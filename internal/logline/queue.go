@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Queue is a writer that does not wait for its reader until it is closed: lines wait in memory. When too many wait, new ones are dropped
-// and counted.
+// Queue is a writer that, as long as it is open, does not wait for its reader: lines wait in memory. When too many wait, new ones are
+// dropped and counted.
 type Queue struct {
 	to    io.Writer
 	wake  *sync.Cond    // its lock is mu
@@ -19,7 +19,7 @@ type Queue struct {
 	waiting  [][]byte
 	bytes    int // the size of the lines that wait or are being written
 	dropped  int // the number of lines dropped since the start
-	reported int // the number of dropped lines that were logged
+	reported int // how many of the dropped lines the log has reported
 	state    queueState
 	log      *slog.Logger // logs the number of dropped lines; nil: not set yet
 }
@@ -61,7 +61,8 @@ func (q *Queue) Dropped() int {
 	return q.dropped
 }
 
-// Write implements io.Writer. It does not wait, unless the queue was closed and all its lines were written: then it writes at once.
+// Write implements io.Writer. It does not wait, unless the queue was closed and all its lines were written: then it writes at once. Lines
+// of any length are accepted while no others wait.
 func (q *Queue) Write(lines []byte) (int, error) {
 	q.mu.Lock()
 	switch {
@@ -114,6 +115,7 @@ func (q *Queue) takeBatch() (batch [][]byte, more bool) {
 	return batch, true
 }
 
+// reportDropped logs how many lines were dropped since the last report, if any were and a logger is set.
 func (q *Queue) reportDropped() {
 	q.mu.Lock()
 	n, log := q.dropped-q.reported, q.log

@@ -126,7 +126,7 @@ func appendString(dst, raw []byte) []byte {
 // maxExponent bounds the digits of an exponent, since appendNumber computes with it.
 const maxExponent = 1000
 
-// appendNumber appends the digits without leading and trailing zeros, then e and the matching exponent: -12.50 is -125e-1.
+// appendNumber appends the digits without leading and trailing zeros, then e and the matching exponent: -12.50 is -125e-1. Zero is 0.
 func appendNumber(dst, raw []byte) ([]byte, error) {
 	mantissa, exponent := raw, []byte("0")
 	if e := bytes.IndexAny(raw, "eE"); e >= 0 {
@@ -147,7 +147,7 @@ func appendNumber(dst, raw []byte) ([]byte, error) {
 		dst = append(dst, '-')
 	}
 	dst = append(append(dst, significant...), 'e')
-	if len(exponent) <= 18 {
+	if len(exponent) <= 18 { // it fits into an int64, even with the shift
 		n, err := strconv.ParseInt(string(exponent), 10, 64)
 		return strconv.AppendInt(dst, n+shift, 10), err
 	}

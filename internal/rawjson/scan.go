@@ -95,7 +95,7 @@ func nestedEnd(text string, i int) int {
 	return len(text)
 }
 
-// Elements yields the start and end of each element of an array.
+// Elements yields the start and end of each element of an array; nothing for any other value.
 func Elements(array []byte) iter.Seq2[int, int] {
 	i := SkipBlanks(array, 0)
 	if i == len(array) || array[i] != '[' {
@@ -121,7 +121,7 @@ func valuesFrom(text []byte, start int) iter.Seq2[int, int] {
 	}
 }
 
-// Members yields each key of an object, as written with its quotes, and its value.
+// Members yields each key of an object, as written with its quotes, and its value; nothing for any other value.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		i := SkipBlanks(object, 0)

@@ -50,7 +50,7 @@ func AppendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// Inside returns what is between the quotes of a string, as written, or between the brackets of an array.
+// Inside returns what is between the quotes of a string, as written, or between the brackets of an array; nil for a value of one byte.
 func Inside(value []byte) []byte {
 	start := SkipBlanks(value, 0)
 	end := len(value)

@@ -23,7 +23,7 @@ type breaker struct {
 func newBreaker() *breaker {
 	return &breaker{circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:      retryAfter,
-		ReadyToTrip:  func(gobreaker.Counts) bool { return true },
+		ReadyToTrip:  func(gobreaker.Counts) bool { return true }, // at the first timeout
 		IsSuccessful: func(err error) bool { return !isTimeoutError(err) },
 		// If the caller left or closed the client, that says nothing about the server.
 		IsExcluded: func(err error) bool {
@@ -33,8 +33,8 @@ func newBreaker() *breaker {
 	})}
 }
 
-// openError returns the error of an operation that should not even wait for a connection. Long operations never try the server again,
-// because all others would wait for them.
+// openError returns the error of an operation that should not even wait for a connection; nil: it may wait. While the server is left
+// alone, a long operation never is the one that tries it again, because all others would wait for it. brief: the operation is short.
 func (b *breaker) openError(brief bool) error {
 	if state := b.circuit.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && !brief {
 		return *b.last.Load()
@@ -42,7 +42,7 @@ func (b *breaker) openError(brief bool) error {
 	return nil
 }
 
-// run runs an operation, or returns the error of the last timeout.
+// run runs an operation or, while the server is left alone, returns the error of the last timeout.
 func (b *breaker) run(operation func() error) error {
 	_, err := b.circuit.Execute(func() (struct{}, error) {
 		err := operation()

@@ -31,10 +31,11 @@ func (c *Client) settings() (*redis.Options, error) {
 	settings.ReadTimeout, settings.WriteTimeout, settings.PoolTimeout = c.o.LongTimeout, c.o.LongTimeout, c.o.Timeout
 	settings.ContextTimeoutEnabled = true // deadlines end operations, see Do
 	settings.MaxRetries = -1              // see retry
-	settings.Protocol = 2
+	settings.Protocol = 2                 // RESP2
+	// -1: the library has no separate pool for pipelines.
 	settings.PoolSize, settings.MaxActiveConns, settings.PipelinePoolSize = poolSize, poolSize, -1
 	settings.MaxIdleConns, settings.ConnMaxIdleTime = maxIdle, 5*time.Minute
-	settings.DisableIdentity = true
+	settings.DisableIdentity = true // send no CLIENT SETINFO
 	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return settings, nil
 }

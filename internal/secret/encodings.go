@@ -38,7 +38,8 @@ func Components(secret string) []string {
 	return all
 }
 
-// Limits for a secret that is not configured, such as an argument of a call: shorter texts and plain words are ignored.
+// Limits in bytes for a secret that is not configured, such as an argument of a call. Shorter texts are ignored; minWord applies to texts
+// that have only letters.
 const (
 	minUnusual = 8
 	minWord    = 16
@@ -78,6 +79,7 @@ func isLong(text string) bool {
 // number.
 func Variable(name, value string) bool { return Name(name) || isLong(value) }
 
+// isNumber reports whether a text that is long enough to be looked for may be a number in JSON.
 func isNumber(text string) bool {
 	return len(text) >= MinLength && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) })
 }

@@ -18,7 +18,8 @@ var (
 	keyWords = []string{"account", "admin", "app", "application", "client", "consumer", "decryption", "deploy", "deployment",
 		"encryption", "gpg", "host", "hmac", "integration", "licence", "license", "master", "pem", "pgp", "root", "rsa", "server",
 		"service", "shared", "signing", "ssh", "ssl", "subscription", "tls", "vapid", "webhook", "write"}
-	// plainPatterns match names that look secret but are not: idempotency keys and numbers of tokens. cursors adds such names of arguments.
+	// plainPatterns match names that look secret but are not: idempotency keys, numbers of tokens, and public keys. cursors also matches
+	// names that are plain only in arguments, such as those of page tokens.
 	plainPatterns = regexp.MustCompile(`idempotency(token|key)s?|(max|min|total|prompt|completion|input|output|count|num)(of)?tokens|publickey`)
 	cursors       = regexp.MustCompile(plainPatterns.String() + `|client(request)?tokens?|` +
 		`(page|paging|pagination|next|previous|prev|continuation|continue|cursor|sync|delta|start|starting)(token|key)s?`)
@@ -60,7 +61,7 @@ func isSecret(name string, plainNames *regexp.Regexp, keyWords []string) bool {
 	}
 	if plain := plainNames.FindString(folded); plain != "" {
 		folded = strings.ReplaceAll(folded, plain, "")
-		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasSuffix(plain, word) })
+		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasSuffix(plain, word) }) // such as token of pageToken
 	}
 	isKeyWord := func(word string) bool { return slices.Contains(keyWords, word) }
 	if keyWords != nil && !slices.ContainsFunc(words, isKeyWord) {

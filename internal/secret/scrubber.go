@@ -28,7 +28,7 @@ type Scrubber struct {
 }
 
 // New returns a scrubber of secrets and their components (see Components), as they are and as encoded by JSON, URLs and base64, in base64
-// also as part of a longer text. Secrets shorter than MinLength are ignored.
+// also as part of a longer text. Secrets shorter than MinLength are ignored. It returns nil if nothing is left to look for.
 func New(secrets []string) *Scrubber {
 	s := &Scrubber{}
 	for _, secret := range secrets {
@@ -122,7 +122,7 @@ func (s *Scrubber) mayContain(value []byte) bool {
 	return slices.ContainsFunc(s.needles, func(needle string) bool { return bytes.Contains(value, []byte(needle)) })
 }
 
-// MaxEncoded returns the length of the longest encoding of a secret.
+// MaxEncoded returns the length in bytes of the longest encoding of a secret; 0 for nil.
 func (s *Scrubber) MaxEncoded() int {
 	if s == nil {
 		return 0

@@ -32,7 +32,7 @@ func (s *Seal) Mark(value []byte) []byte {
 
 func mark(digest string) []byte { return []byte(`{"secret":"` + digest + `"}`) }
 
-const digestBytes = 18
+const digestBytes = 18 // 24 characters of base64
 
 func (s *Seal) digest(text []byte) string {
 	h := hmac.New(sha256.New, s.salt)
@@ -56,8 +56,8 @@ func DigestOf(value []byte) string {
 	return digest
 }
 
-// Hide returns a JSON value in which marks replace the secrets. Short secrets and plain words are ignored. Restore with the same secrets
-// returns the original bytes.
+// Hide returns a JSON value in which marks replace the secrets. Secrets that Unusual leaves out are ignored. Restore with the same secrets
+// returns the original bytes. Invalid JSON is returned unchanged.
 func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	forms := formsOf(secrets)
 	if len(forms) == 0 || len(value) == 0 || !gjson.ValidBytes(value) {
@@ -68,6 +68,7 @@ func (s *Seal) Hide(value []byte, secrets []string) []byte {
 		case c == '"':
 			return s.hideString(token, forms, isKey)
 		case (c == '-' || c >= '0' && c <= '9') && slices.Contains(forms, string(token)):
+			// Not the digest of the same text as a string: Restore must tell the two apart.
 			return mark(s.digest(append([]byte("#"), token...)))
 		}
 		return token
@@ -165,7 +166,7 @@ func formsOf(secrets []string) []string {
 	return longestFirst(forms)
 }
 
-// Texts returns the strings and numbers in a JSON value as texts.
+// Texts returns the strings, numbers and booleans in a JSON value as texts, at any depth; null is "". Keys are left out.
 func Texts(value []byte) []string {
 	v := gjson.ParseBytes(value)
 	if v.Type != gjson.JSON {

@@ -32,8 +32,8 @@ type Call struct {
 	Args, Result []byte // Result of a failed call: its message
 }
 
-// Counted reports whether functions of a source count as calls of a model that makes calls one by one. Pure computation does not: the
-// model has read all results.
+// Counted reports whether functions of a source count as calls of a model that makes calls one by one. Pure computation does not count:
+// such a model has read all results, and needs no call to compute with them.
 func Counted(source string) bool { return source != "expr" && source != "text" }
 
 // Calls returns the cost of making the calls one by one.

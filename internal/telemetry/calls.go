@@ -62,6 +62,7 @@ var epoch = time.Now()
 // noSource is the label of functions without a source.
 const noSource = "none"
 
+// series returns the function's series, which the first call creates.
 func (f *functionCounter) series() *callMetrics {
 	if known := f.created.Load(); known != nil {
 		return known

@@ -64,6 +64,7 @@ func safely(f func()) {
 	f()
 }
 
+// states are all states of sources. Each has a metric, even if no source is in it.
 var states = []steps.State{steps.StateStarting, steps.StateReady, steps.StateIdle, steps.StateRetrying, steps.StateFailed,
 	steps.StateDisabled}
 

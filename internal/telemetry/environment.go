@@ -13,7 +13,8 @@ type environment func(name string) string
 
 func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }
 
-// otlp returns a variable of the exporter. The one for traces takes precedence over the one for all signals.
+// otlp returns a variable of the exporter, and its value; "": it is not set. The one for traces takes precedence over the one for all
+// signals.
 func (e environment) otlp(name string) (variable, value string) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 		if value := e.get(variable); value != "" {

@@ -221,7 +221,7 @@ func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
 // redact removes secrets from a text and clips it afterwards, since a clipped secret could not be recognized.
 func (t *Telemetry) redact(text string, limit int) string { return fault.Clip(t.scrub(text), limit) }
 
-// codesOf returns the distinct codes of faults, in order.
+// codesOf returns the distinct codes of faults, in order, separated by commas.
 func codesOf(faults []*fault.Error) string {
 	var codes []string
 	for _, f := range faults {

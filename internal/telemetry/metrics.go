@@ -178,6 +178,7 @@ func (m *metrics) metricsOf(kind chain.Kind) *kindMetrics {
 		duration: m.duration.WithLabelValues(label)}
 }
 
+// kindLabel returns the label of a kind; other for an unknown one.
 func (m *metrics) kindLabel(kind chain.Kind) string {
 	if m.byKind[kind] == nil {
 		return other
@@ -254,6 +255,7 @@ type labelValues struct {
 	known map[string]bool
 }
 
+// label returns the label's value for a word: the word itself, or other if there are too many.
 func (w *labelValues) label(word string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

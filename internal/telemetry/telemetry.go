@@ -31,7 +31,7 @@ type Options struct {
 	Sources  func() []steps.SourceInfo // all sources with their states
 	Dropped  func() int                // the total number of dropped log lines
 
-	Unrecorded func() int // the total number of calls missing in a recording
+	Unrecorded func() int // the total number of lines that could not be written to the recording
 }
 
 // Telemetry is a chain.Identifier, an observer that assigns ids. Create it with New. It is safe for concurrent use.
@@ -76,8 +76,8 @@ func New(o *Options) (*Telemetry, error) {
 // closeTimeout bounds Close.
 const closeTimeout = 5 * time.Second
 
-// Close sends the remaining spans for at most 5 s or until ctx ends. It returns timeout if some were lost. Metrics and logs continue. It
-// may be called more than once.
+// Close sends the remaining spans for at most 5 s or until ctx ends. It returns timeout if that was too short, and unavailable if sending
+// ended with another error. Metrics and logs continue. It may be called more than once.
 func (t *Telemetry) Close(ctx context.Context) error {
 	if t.stop == nil {
 		return nil

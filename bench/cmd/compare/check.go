@@ -74,7 +74,7 @@ var (
 	withData = []string{"pipelines/real/"}
 )
 
-// mayMiss reports whether a figure may be missing from this run: it is the short form, or has no data sets.
+// mayMiss reports whether a figure may be missing from this run, because the run is the short form or has no data sets.
 func (c *comparison) mayMiss(name string) bool {
 	begins := func(with string) bool { return strings.HasPrefix(name, with) }
 	return c.Short && slices.ContainsFunc(longOnly, begins) || c.Data == "" && slices.ContainsFunc(withData, begins)

@@ -223,7 +223,7 @@ func (c *comparison) measure(ctx context.Context, list []section, folder string)
 	return nil
 }
 
-// write writes the page and its plots from the files in the folder of results.
+// write writes the page and its plots from the files in the folder of results. plots is the prefix of the page's links to the plots.
 func (c *comparison) write(results, page, plots string) error {
 	all, err := report.ReadAll(results, names(sections))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// The version of what is installed here. package-lock.json has those of the Node.js packages.
+// The package of ToolHive's vMCP and its version. package-lock.json has the versions of the Node.js packages.
 const vmcpPackage, vmcpVersion = "github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"
 
 // setup says where programs are installed, and where they write.
@@ -121,7 +121,7 @@ func (s *setup) nodeBinary() string {
 func (s *setup) node(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(s.nodeBinary(), append([]string{filepath.Join(s.nodeFolder(), program)}, args...)...)
 	cmd.Dir = s.nodeFolder()
-	cmd.Env = append(os.Environ(), "TMPDIR="+s.temp) // the folders that the programs make are removed with it
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.temp) // temporary folders that the programs make are removed with s.temp
 	return cmd
 }
 
@@ -141,6 +141,6 @@ func (s *setup) nodeVersion(pkg string) string {
 		return "none"
 	}
 	var manifest struct{ Version string }
-	_ = json.Unmarshal(text, &manifest) // npm has read it
+	_ = json.Unmarshal(text, &manifest) // it is valid: npm has read it
 	return manifest.Version
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// peer describes what an arm measures: how it is started, and how a model's client uses it.
+// peer describes one of the compared ways to make calls: how it is started, and how a model's client uses it.
 type peer struct {
 	key, name  string
 	npm        string // the npm package of a Node.js peer; "": the peer is not one
 	language   language
 	tool       string              // the tool that runs a program
-	argument   string              // the tool's argument with the program; "": the program is the arguments
+	argument   string              // the name of the tool's argument that holds the program; "": the program is the whole arguments
 	write      func(string) string // turns a program into what a model writes for this peer; nil: unchanged
 	start      startFunction       // nil: the clients call the upstream
 	noBuiltins bool                // it has only the functions of servers

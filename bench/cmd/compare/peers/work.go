@@ -23,11 +23,12 @@ const (
 // work is a task, as a model would write it for each arm. Its answer is JSON, which is checked.
 type work struct {
 	key, title string
-	want       string // the expected answer, as compact JSON
-	clients    int    // how many clients do the work at the same time; 0: one
-	builtin    bool   // the work needs functions of the gateway itself
-	programs   map[language]string
-	bare       func(context.Context, *sdk.ClientSession) (answer any, err error)
+	want       string              // the expected answer, as compact JSON
+	clients    int                 // how many clients do the work at the same time; 0: one
+	builtin    bool                // the work needs functions of the gateway itself
+	programs   map[language]string // what a model writes for the work
+	// bare does the work by calls one by one; nil: such calls cannot do it.
+	bare func(context.Context, *sdk.ClientSession) (answer any, err error)
 }
 
 // works are measured in this order.

@@ -49,7 +49,7 @@ func codeSearch(ctx context.Context, o *report.Options, counter budget.Counter, 
 		if err := p.open(); err != nil {
 			return err
 		}
-		random := rand.New(rand.NewPCG(1, 2))
+		random := rand.New(rand.NewPCG(1, 2)) // a fixed seed, so that all limits look up the same symbols
 		for _, i := range random.Perm(len(symbols))[:lookups] {
 			if err := p.lookUp(ctx, longestWord(symbols[i].Name)); err != nil {
 				return err
@@ -61,7 +61,7 @@ func codeSearch(ctx context.Context, o *report.Options, counter budget.Counter, 
 	s.Corpus = append(s.Corpus,
 		fmt.Sprintf("%d of %d functions of the package mcp of %s, drawn with a fixed seed", lookups, len(symbols), sdkModule))
 	s.Tables = append(s.Tables, codeTable(all))
-	for _, p := range all[1:] {
+	for _, p := range all[1:] { // the shortest pages have no figure
 		s.Figures = append(s.Figures, p.figure())
 	}
 	s.Comments = append(s.Comments, codeComments...)
@@ -208,7 +208,7 @@ func (p *codePipeline) lookUp(ctx context.Context, name string) error {
 	}
 	calls := []tally.Call{{Function: "symbol.search", Args: query}, {Function: "symbol.getCard"}, {Function: "code.skeleton"}}
 	for i := range calls {
-		if i > 0 {
+		if i > 0 { // the id is in the result of the call before
 			id := gjson.GetBytes(calls[i-1].Result, [...]string{"", "symbols.0.symbolId", "card.symbolId"}[i])
 			calls[i].Args = fmt.Appendf(nil, `{"symbolId":%s}`, id.Raw)
 		}

@@ -130,7 +130,7 @@ type recipeCost struct {
 	waves        int
 }
 
-// measure replays the recipe's recording.
+// measure replays the recipe's recording, and returns what the recipe costs both ways.
 func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.Counter, recordings string) (m *recipeCost, err error) {
 	folder, err := os.MkdirTemp("", "onecall-recipe-")
 	if err != nil {
@@ -163,6 +163,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		}
 		set = append(slices.Clone(set), chain.Setting{Key: "repo", Value: repo})
 	}
+	// The chain with "lite": true as its first member, and with the recipe's settings.
 	request := tally.WithInput(append([]byte(`{"lite":true,`), bytes.TrimPrefix(entry.Request, []byte("{"))...), nil, set)
 	run := func(override chain.Override) (*chain.Answer, error) {
 		p.calls = nil

@@ -69,7 +69,7 @@ func realChains(ctx context.Context, o *report.Options, counter budget.Counter, 
 	sets = append(sets, sum)
 	s.Tables = append(s.Tables, roundTripTable(sets), tokenTable(sets), timeTable(sets))
 	s.Plots = append(s.Plots, timePlot(sum))
-	if len(sets) == len(datasets.Names())+1 {
+	if len(sets) == len(datasets.Names())+1 { // all data sets, and their sum
 		s.Figures = append(s.Figures, sum.figures()...)
 	}
 	s.Comments = append(s.Comments, realComments...)
@@ -113,7 +113,7 @@ func (d *dataSet) add(more *dataSet) {
 	d.callTimes, d.chainTimes = plus(d.callTimes, more.callTimes), plus(d.chainTimes, more.chainTimes)
 }
 
-// plus adds two lists, number by number.
+// plus adds two lists, number by number. a may be shorter than b.
 func plus(a, b []float64) []float64 {
 	sum := slices.Clone(b)
 	for i := range a {

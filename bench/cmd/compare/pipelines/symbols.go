@@ -169,7 +169,7 @@ func controls(line string) bool {
 	}
 	first, _, _ := strings.Cut(line, " ")
 	switch strings.TrimRight(first, "{:") {
-	case "if", "for", "switch", "select", "case", "default", "return", "defer", "go", "}", "})", "": // "" is a lone brace
+	case "if", "for", "switch", "select", "case", "default", "return", "defer", "go", "}", "})", "": // "" is what is left of a lone {
 		return true
 	}
 	return false

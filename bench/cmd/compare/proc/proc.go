@@ -43,7 +43,7 @@ type Process struct {
 	cmd    *exec.Cmd
 	o      Options
 	out    *tail
-	ctx    context.Context // ends when the process must
+	ctx    context.Context // ends when the process must end
 	cancel context.CancelCauseFunc
 	forced atomic.Bool   // it ignored SIGTERM
 	done   chan struct{} // closed when the whole group has ended

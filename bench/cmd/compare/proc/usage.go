@@ -124,7 +124,7 @@ func parseStat(pid, line string) (s stat, state string, err error) {
 		return stat{}, "", fmt.Errorf("bad stat of process %s: %.200q", pid, line)
 	}
 	var n [5]int
-	for i, field := range []int{2, 11, 12, 13, 14} { // pgrp, utime, stime, cutime, cstime
+	for i, field := range []int{2, 11, 12, 13, 14} { // pgrp, utime, stime, cutime, cstime; fields[0] is the state
 		if n[i], err = strconv.Atoi(fields[field]); err != nil {
 			return stat{}, "", fmt.Errorf("bad stat of process %s: %w", pid, err)
 		}

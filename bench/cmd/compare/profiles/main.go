@@ -130,7 +130,8 @@ func runProfiled(ctx context.Context, w *work.Worker, l workload, version string
 	return chains, nil
 }
 
-// kind is a kind of profile.
+// kind is a kind of profile. name is in the worker's flag and in file names, title is for people, and sample is pprof's name of its
+// samples.
 type kind struct{ name, title, sample string }
 
 var kinds = []kind{{"cpu", "processor", "cpu"}, {"alloc", "bytes allocated", "alloc_space"}}

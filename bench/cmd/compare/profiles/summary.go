@@ -26,7 +26,8 @@ type weight struct {
 	share float64
 }
 
-// component is a group of packages. A sample is charged to the component of its innermost frame with one of these prefixes.
+// component is a group of packages. A sample is charged to the component of its innermost frame with one of these prefixes. The prefixes
+// of onecall's packages lack modulePrefix.
 type component struct {
 	name     string
 	prefixes []string

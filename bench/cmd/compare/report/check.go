@@ -10,7 +10,7 @@ import (
 // Comparison compares figures with those of an earlier measurement.
 type Comparison struct {
 	Compared int
-	Missing  []string          // names of figures that were not measured now: the short form does not have all
+	Missing  []string          // names of figures that were not measured now, such as those that the short form does not have
 	Worse    map[string]string // by name, a sentence about each figure that is worse beyond its tolerance
 }
 

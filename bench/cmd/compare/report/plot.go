@@ -92,7 +92,7 @@ func (p *Plot) addLine(drawn *plot.Plot, i int, name string, points plotter.XYs)
 func (p *Plot) addBars(drawn *plot.Plot, i int, name string, points plotter.XYs) error {
 	lengths := make(plotter.Values, len(p.Bars))
 	for _, at := range points {
-		lengths[len(lengths)-1-int(at.X)] = at.Y
+		lengths[len(lengths)-1-int(at.X)] = at.Y // reversed, as the names in svg
 	}
 	const width = 10
 	bars, err := plotter.NewBarChart(lengths, vg.Points(width))

@@ -84,7 +84,7 @@ func (d *document) targets(sections []*Section) {
 			case f.near():
 				answer = "within the noise"
 			case !met:
-				answer = strings.TrimSuffix("**no**: "+f.Why, ": ")
+				answer = strings.TrimSuffix("**no**: "+f.Why, ": ") // without a reason: **no** alone
 			}
 			rows = append(rows, []string{f.Title, f.text(), f.target(), answer, "`" + s.Name + "/" + f.Name + "`"})
 		}

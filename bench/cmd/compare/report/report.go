@@ -90,7 +90,7 @@ type Figure struct {
 	Title     string  `json:"title"`
 	Value     float64 `json:"value"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low,omitempty"`  // the tenth percentile of the rounds, if this is a ratio of each round; 0: not reported
+	Low       float64 `json:"low,omitempty"`  // the tenth percentile, if the value is the median of several rounds; 0: not reported
 	High      float64 `json:"high,omitempty"` // the ninetieth percentile, likewise
 	Rounds    int     `json:"rounds,omitempty"`
 	How       string  `json:"how"`

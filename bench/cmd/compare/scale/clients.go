@@ -73,7 +73,7 @@ func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version s
 	for _, n := range counts {
 		o.Log("clients, %s: %d", version, n)
 		count := clientResults{clients: n}
-		if files > 0 && n+100 > files {
+		if files > 0 && n+100 > files { // each client has a connection, which is an open file; 100 are left for other files
 			count.why = fmt.Sprintf("a process may have %d files open here", files)
 		} else if err := count.measure(&ours, &bare, rounds); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (a *clientResults) measure(ours, bare *side, rounds int) error {
 			r.Calls = 0 // opens the clients, and warms up
 		}
 		sides := []*side{ours, bare}
-		if round%2 == 0 {
+		if round%2 == 0 { // the servers take turns at going first
 			sides[0], sides[1] = sides[1], sides[0]
 		}
 		for _, s := range sides {

@@ -31,7 +31,7 @@ type column struct {
 	unit   string
 	factor float64 // converts the sample's unit to this column's; 0: 1
 	each   bool    // the values are divided by the size
-	plot   string  // the plot that the column is a line of; "": none
+	plot   string  // the plot that the column is a line of, such as "functions-time": its topic follows the first hyphen; "": none
 	y      string  // the title of the plot's axis
 	cut    bool    // the values are cut off by a budget, so the column has no power of growth
 }

@@ -30,8 +30,8 @@ const (
 	soakInterval = 80 * time.Millisecond
 )
 
-// soak has clients connect, do something of each kind and leave, for a while, and watches what the server uses. The first fifth of the
-// time does not count, because the server then makes what it makes only once.
+// soak has clients connect, do something of each kind and leave, for a while, and watches what the server uses. It runs for five
+// quarters of the soak's duration. The first of these does not count, because the server then makes what it makes only once.
 func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
 	duration, err := soakTime(o)
 	if err != nil || duration == 0 {
@@ -73,7 +73,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 		Y: "of the mean", Lines: shares(lines)})
 	s.Figures = append(s.Figures, report.Figure{
 		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", duration),
-		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed,
+		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed, // lines[0] is the live heap
 	})
 	if n := visits.failed.Load(); n > 0 {
 		s.Comments = append(s.Comments, fmt.Sprintf("soak: %d visits were answered wrongly, the first: %v", n, visits.first))
@@ -81,6 +81,7 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 	return nil
 }
 
+// soakTime returns how long the soak lasts; 0: there is none.
 func soakTime(o *report.Options) (time.Duration, error) {
 	if text := os.Getenv(soakVariable); text != "" {
 		duration, err := time.ParseDuration(text)
@@ -163,9 +164,11 @@ func shares(lines []report.Line) (all []report.Line) {
 	return all
 }
 
-// trend is the straight line that fits points best.
+// trend is the straight line that fits points best: the mean of the points' values, the line's slope, and the distance from the first
+// point to the last along the x axis.
 type trend struct{ mean, slope, width float64 }
 
+// fit returns the trend of points; all zero if there are fewer than two.
 func fit(points [][2]float64) (f trend) {
 	if len(points) < 2 {
 		return f

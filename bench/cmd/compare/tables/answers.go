@@ -17,7 +17,7 @@ const inventoryCorpus = "(c), (d), (e): an inventory of sites, racks and devices
 // provisioning returns a hundred steps. Each makes an object that refers to one of the level above: a site, 3 racks, 12 devices, 36
 // interfaces, 48 cables.
 func provisioning() (steps []string) {
-	var ids [5][]string // ids of steps, by kind
+	var ids [5][]string // ids of steps, by kind: s0; r0 to r2; d0 to d11; i0 to i35; c0 to c47
 	for level, count := range []int{1, 3, 12, 36, 48} {
 		for i := range count {
 			kind, id := kinds[level], fmt.Sprintf("%s%d", kinds[level].name[:1], i)

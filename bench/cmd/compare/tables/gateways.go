@@ -72,7 +72,7 @@ func (b *bench) gateway(ctx context.Context, name string, s setup, tools int) (l
 	if err != nil {
 		return 0, help, err
 	}
-	if got := n - 3; got != tools {
+	if got := n - 3; got != tools { // 3: chain, search and info
 		return 0, help, fmt.Errorf("%d tools, want %d", got, tools)
 	}
 	help = words("in the list")

@@ -29,7 +29,7 @@ func (b *bench) operations(ctx context.Context) error {
 	}
 	defer apis.close()
 	var rows []report.Row
-	costs := map[string]int{}
+	costs := map[string]int{} // tokens: of the task by the name of the surface, of the list by that name and " list"
 	var largest string
 	var maximum, gitHub int
 	for _, s := range []surfaceCost{

@@ -19,7 +19,7 @@ type query struct {
 	chains   func(s *shell) any
 }
 
-// queries make fifty calls in all.
+// queries make fifty calls in all if the calls are made one by one.
 var queries = []query{
 	{name: "what kind of project is this", bare: projectBare, chains: one(`{"steps":[
 {"fn":"list_directory","args":{"path":"PROJECT","depth":1}},
@@ -108,7 +108,7 @@ func largestBare(s *shell) any {
 func (s *shell) hits(args map[string]any) string {
 	_, after, _ := strings.Cut(s.ask("start_search", args), "session: ")
 	id, _, _ := strings.Cut(after, "\n")
-	for range 200 { // a model's round trip would take longer
+	for range 200 { // these calls are not counted: a search would have ended by the time of a model's next call
 		text, err := s.answer(s.ctx, "get_more_search_results", fmt.Sprintf(`{"sessionId":%q}`, id))
 		if err != nil || strings.Contains(text, "COMPLETED") {
 			break

@@ -120,6 +120,7 @@ func (s *inventory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // manyDevices is the number of devices that are listed. Every fiftieth of them is offline.
 const manyDevices = 500
 
+// listed returns the devices of the list as JSON objects, separated by commas.
 func listed() string {
 	all := make([]string, manyDevices)
 	for i := range all {
@@ -164,7 +165,7 @@ func (b *bench) startInventory(ctx context.Context) (_ *inventoryServers, err er
 	return s, nil
 }
 
-// both starts onecall twice: with the surface chain, and flat.
+// both starts onecall twice: with the surface chain, and flat. It sets the surface in s.
 func (b *bench) both(ctx context.Context, name string, s setup) (chain, flat *dialog, err error) {
 	if chain, err = b.serve(ctx, name+"-chain", s); err != nil {
 		return nil, nil, err

@@ -121,7 +121,7 @@ func (b *bench) serve(ctx context.Context, name string, s setup) (*dialog, error
 	return d, b.ready(ctx, d)
 }
 
-// ready waits until all sources of onecall have started, and fails if one does not.
+// ready waits until all sources of onecall have started, and fails if one does not. If it fails, it closes the dialog.
 func (b *bench) ready(ctx context.Context, d *dialog) (err error) {
 	defer func() {
 		if err != nil {

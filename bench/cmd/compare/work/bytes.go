@@ -56,6 +56,7 @@ func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 	}
 	items := gjson.GetBytes(document, "#").Int()
 	page := func() error {
+		// A page has 20 items, so this one is in the middle.
 		request := fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d}`, token, items/40)
 		text, err := answer(ctx, engine, request, "")
 		if n := gjson.GetBytes(text, "items.#").Int(); err == nil && n != 20 {
@@ -68,7 +69,7 @@ func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 		name string
 		f    func() error
 	}{{"bare-ms", func() error { return validate(document) }}, {"pass-ms", pass}, {"probe-ms", probe}, {"page-ms", page}}
-	for _, arm := range arms { // makes what is made at first use
+	for _, arm := range arms { // the first use makes what is made only once, and is not measured
 		if err := arm.f(); err != nil {
 			return fmt.Errorf("%s: %w", arm.name, err)
 		}
@@ -99,7 +100,7 @@ func largeFunction(document []byte) steps.Function {
 	}
 }
 
-// takeFunction returns the length of its argument in bytes.
+// takeFunction returns a function whose result is the length of its argument in bytes.
 func takeFunction() steps.Function {
 	return steps.Function{
 		Spec: steps.Spec{

@@ -13,14 +13,14 @@ const args = `{"id":"x","value":1}`
 func bare(ctx context.Context, times int) error {
 	f := noop()
 	for range times {
-		if result, err := f.Call(ctx, []byte(args)); err != nil || len(result) != 22 {
+		if result, err := f.Call(ctx, []byte(args)); err != nil || len(result) != 22 { // the length of noop's result
 			return fmt.Errorf("%s, %w", result, err)
 		}
 	}
 	return nil
 }
 
-// dependentSteps returns a chain in which run step refers to the one before.
+// dependentSteps returns a chain in which each step refers to the one before.
 func dependentSteps(count int, lite bool) []byte {
 	b := fmt.Appendf(nil, `{"lite":%t,"steps":[{"fn":"bench.noop","args":%s}`, lite, args)
 	for i := range count - 1 {

@@ -88,7 +88,8 @@ func ready(ctx context.Context, all []steps.Function) error {
 	return nil
 }
 
-// memoryOfFunctions adds what a ready registry keeps beyond the functions themselves, in MB.
+// memoryOfFunctions adds the memory that a ready registry keeps beyond the functions themselves, and that of the SDK's server with the
+// same functions, in MB.
 func (s Samples) memoryOfFunctions(ctx context.Context, all []steps.Function) error {
 	before := liveHeap()
 	catalog, err := catalogOf(all)
@@ -143,6 +144,7 @@ func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds 
 	search := func() error {
 		result, err := clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`)
 		report := gjson.GetBytes(result, "content.0.text").Str
+		// The first ten functions do not include the one that is searched for.
 		if err == nil && !strings.Contains(report, "account_alert.create") && len(all) > 10 {
 			return fmt.Errorf("found %.300s", result)
 		}

@@ -105,7 +105,7 @@ func profile(cpu, allocations string) (end func() error, err error) {
 		}
 	}
 	if allocations != "" {
-		runtime.MemProfileRate = 4096
+		runtime.MemProfileRate = 4096 // one sample for about each 4 KiB allocated; the default is 512 KiB
 	}
 	return func() error {
 		var failed error

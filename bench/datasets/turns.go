@@ -63,7 +63,7 @@ func (c *Chain) split(written []Step, starts []int) ([]*Chain, error) {
 	}
 	list := make([]*Chain, len(starts))
 	end := len(written)
-	for i, first := range slices.Backward(starts) {
+	for i, first := range slices.Backward(starts) { // the last chain first, because later has what the chains after this one need
 		var err error
 		if list[i], err = c.between(written, first, end, later); err != nil {
 			return nil, err
@@ -73,7 +73,8 @@ func (c *Chain) split(written []Step, starts []int) ([]*Chain, error) {
 	return list, nil
 }
 
-// between returns the chain of the steps from first to end. It adds the earlier steps that the chain refers to to later.
+// between returns the chain of the steps from first up to, but without, end. The chain returns the results of the
+// steps in later, and that of its last step. between adds to later the steps before first that the chain refers to.
 func (c *Chain) between(written []Step, first, end int, later map[int]bool) (*Chain, error) {
 	t := &Chain{ID: fmt.Sprintf("%s, from step %d", c.ID, first), LiteralArgs: c.LiteralArgs[first:end], Results: c.Results[first:end]}
 	type step struct {

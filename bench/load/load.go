@@ -61,7 +61,7 @@ func Open(ctx context.Context, t Target, n int) (*Clients, error) {
 // opening is the maximum number of clients that are opened at once, because a server's queue of new connections is bounded.
 const opening = 32
 
-// Grow opens clients until there are n. It returns the first error; clients that were opened stay open.
+// Grow opens clients until there are n. It returns the first error. All clients that it has begun to open stay, even those that failed.
 func (c *Clients) Grow(ctx context.Context, n int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,7 +159,7 @@ func (t *Target) meta() string {
 		`","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"load","version":"1"}}`
 }
 
-// post sends one message and returns the message of the answer. name is the called tool; "": none.
+// post sends one message, and returns the headers of the answer and its message. name is the called tool; "": none.
 func (c *Clients) post(ctx context.Context, one *client, method, name, body string) (http.Header, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.URL, strings.NewReader(body))
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Clients) post(ctx context.Context, one *client, method, name, body stri
 	if response.StatusCode/100 != 2 {
 		return nil, nil, fmt.Errorf("%s was answered with %s: %.500s", method, response.Status, text)
 	}
-	if _, data, ok := bytes.Cut(text, []byte("data: ")); ok {
+	if _, data, ok := bytes.Cut(text, []byte("data: ")); ok { // the answer is a stream of one event
 		text = bytes.TrimSpace(data)
 	}
 	return response.Header, text, nil

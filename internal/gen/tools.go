@@ -109,8 +109,8 @@ func leafSchema(f *field, text string) any {
 	return p
 }
 
-// manual returns the meaning of each field: the tag manual or, without one, the field's doc comment. "-" as that tag leaves the field out. The
-// text of a struct begins with the names of its fields.
+// manual returns the meaning of each field: the tag manual or, without one, the field's doc comment. A tag manual of "-" leaves the field
+// out. The text of a struct begins with the names of its fields.
 func manual(s structs, o *structType) object {
 	var m object
 	for _, f := range o.fields {

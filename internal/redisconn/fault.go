@@ -49,8 +49,8 @@ func (c *Client) fault(ctx, limited context.Context, bound time.Duration, err er
 		within = bound
 	}
 	message := fmt.Sprintf("the %s at %s %s", c.o.Name, c.address, reason(err, within)) // err may contain text of the server
-	if f.Err = errors.New(message); isTimeout(err) {                                    // the breaker recognizes timeouts by this type
-		f.Err = &timeoutError{message}
+	if f.Err = errors.New(message); isTimeout(err) {
+		f.Err = &timeoutError{message} // the breaker recognizes timeouts by this type
 	}
 	return f
 }

@@ -286,6 +286,8 @@ func printWhiteBox(loaded []*packages.Package) {
 	fmt.Printf("  %7d in total\n", total)
 }
 
+// usesUnexported reports whether a test file uses an unexported name of its package, or an unexported field, that is declared outside of
+// tests.
 func usesUnexported(p *packages.Package, file *ast.File) (uses bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		id, ok := node.(*ast.Ident)

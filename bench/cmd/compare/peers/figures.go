@@ -119,7 +119,8 @@ func (e *protocolRun) arm(key string) *arm {
 	return nil
 }
 
-// fastest returns the peer with the lowest median time at a work; nil if onecall or a peer that can do the work was not measured.
+// fastest returns the peer with the lowest median time at the work with a key; nil if onecall or a peer that can do this work was not
+// measured.
 func (e *protocolRun) fastest(key string) (fastest *arm) {
 	w := workByKey(key)
 	var minimum float64
@@ -138,7 +139,7 @@ func (e *protocolRun) fastest(key string) (fastest *arm) {
 	return fastest
 }
 
-// medians returns the medians of the rounds at a work; nil if it was not measured.
+// medians returns the medians of the rounds at the work with a key; nil if it was not measured.
 func (a *arm) medians(key string) []float64 {
 	r, _ := a.result(workByKey(key))
 	if r == nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// result holds what was measured of an arm at a work.
+// result holds what was measured of an arm at one piece of work.
 type result struct {
 	took      []float64     // milliseconds, for each time the work was done, in all rounds
 	medians   []float64     // milliseconds, one for each round
-	rates     []float64     // works done per second, one for each round
+	rates     []float64     // how often the work was done per second, one number for each round
 	cpu       time.Duration // the processor time of the arm's processes
 	clientCPU time.Duration
 	errors    int
@@ -28,10 +28,10 @@ const maxErrors = 3
 // plan says how long to measure.
 type plan struct {
 	rounds int
-	block  time.Duration // how long an arm repeats a work in a round; the last repetition begins within it
+	block  time.Duration // how long an arm repeats a piece of work in a round; the last repetition begins within that time
 }
 
-// measure has the arms do all works in turns. Each round begins with another arm, and the first round is only for warming up.
+// measure has the arms take turns at each piece of work. Each round begins with another arm, and the first round is only for warming up.
 func measure(ctx context.Context, arms []*arm, p plan) error {
 	for round := range p.rounds + 1 {
 		for i := range works {

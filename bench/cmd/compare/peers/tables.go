@@ -43,7 +43,7 @@ func (e *protocolRun) upstreamKind() string {
 	return "stateless (" + stateless + ")"
 }
 
-// times returns the table with the median time of each arm at each work.
+// times returns the table with the median time of each arm at each piece of work.
 func (e *protocolRun) times() report.Table {
 	t := report.Table{Title: "Median time, upstream " + e.upstreamKind(), Columns: []string{""}}
 	for _, w := range works {
@@ -67,7 +67,7 @@ func (e *protocolRun) times() report.Table {
 	return t
 }
 
-// details returns the table with a row for each work and arm.
+// details returns the table with a row for each piece of work and arm.
 func (e *protocolRun) details() report.Table {
 	t := report.Table{
 		Title:   "In detail, upstream " + e.upstreamKind(),
@@ -105,7 +105,7 @@ func (e *protocolRun) details() report.Table {
 	return t
 }
 
-// plotOf returns the plot with a bar for each arm's median time at a work, in each run.
+// plotOf returns the plot with a bar for each arm's median time at the work with a key, in each run.
 func plotOf(runs []protocolRun, key string) report.Plot {
 	p := report.Plot{Name: "peers-" + key, Title: workByKey(key).title + " over HTTP, median time", X: "ms"}
 	for _, peer := range peers {
@@ -156,7 +156,7 @@ func orDash(text string) string {
 	return text
 }
 
-// tokenTable returns the table of what a model reads before it begins, and of what it writes for each work.
+// tokenTable returns the table of what a model reads before it begins, and of what it writes for each piece of work.
 func tokenTable(arms []*arm, counter budget.Counter) report.Table {
 	t := report.Table{Title: "Tokens of the tool list with the server's instructions, and of the calls that the model writes",
 		Columns: []string{"", "language", "tool list"}}

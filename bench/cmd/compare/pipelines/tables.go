@@ -66,6 +66,8 @@ func timeTable(sets []*dataSet) report.Table {
 	return t
 }
 
+// timeCell returns the mean time of a task, as at does. If the model takes no time, the cell is measured and has a spread, else it is
+// computed.
 func (d *dataSet) timeCell(w way, model float64) report.Cell {
 	if model > 0 {
 		return report.Cell{Value: d.at(w, model), Unit: "ms", How: report.Computed}

@@ -42,6 +42,7 @@ func Self() (Usage, error) {
 	return sum([]stat{s})
 }
 
+// sum returns what processes use together. It is an error if there are none.
 func sum(group []stat) (Usage, error) {
 	if len(group) == 0 {
 		return Usage{}, errors.New("no process of the group is alive")

@@ -59,6 +59,7 @@ type clientResults struct {
 	why        string // why this number of clients could not be measured
 }
 
+// clientsOf measures each number of clients with one version of MCP. A number that cannot be measured here has the reason in why.
 func clientsOf(ctx context.Context, w *work.Worker, o *report.Options, version string, counts []int,
 	rounds int) (all []clientResults, err error) {
 	var ours, bare side

@@ -146,6 +146,7 @@ func (g *growth) table(sizes []int, all samplesBySize, failed map[int]string) re
 	return t
 }
 
+// powers returns the row with each column's power of growth between two sizes; a dash for a column without one.
 func (g *growth) powers(from, to int, all samplesBySize) report.Row {
 	row := report.Row{Name: fmt.Sprintf("power of growth from %s to %s", number(from), number(to))}
 	for _, c := range g.columns {

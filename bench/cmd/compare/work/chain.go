@@ -9,7 +9,7 @@ import (
 // args are the arguments of a noop.
 const args = `{"id":"x","value":1}`
 
-// bare calls noop that many times, one after the other, as a program does that has the function itself.
+// bare calls noop repeatedly, one call after the other, as a program does that has the function itself.
 func bare(ctx context.Context, times int) error {
 	f := noop()
 	for range times {

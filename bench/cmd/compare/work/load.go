@@ -54,6 +54,8 @@ func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer
 	}
 }
 
+// loadRound runs one round. If not all of its clients can be opened, it makes no calls, and Failed is the number of clients that are
+// missing.
 func loadRound(ctx context.Context, clients *load.Clients, r Round) LoadResult {
 	if err := clients.Grow(ctx, r.Clients); err != nil {
 		return LoadResult{Failed: r.Clients - clients.Len(), First: err.Error()}

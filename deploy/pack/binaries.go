@@ -35,6 +35,7 @@ type metadata struct {
 	Version string `json:"version"`
 }
 
+// readDistribution reads what goreleaser, or the command build, has written to a folder.
 func readDistribution(folder string) (distribution, error) {
 	d := distribution{folder: folder}
 	var meta metadata

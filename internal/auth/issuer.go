@@ -116,6 +116,7 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 	return "", last
 }
 
+// discoverAt is discover for one URL. If metadata may still be found at another of the URLs, its error wraps errUnusableAnswer.
 func (i *issuer) discoverAt(ctx context.Context, address string) (string, error) {
 	text, err := i.fetch(ctx, address, maxMetadata)
 	if err != nil {

@@ -105,6 +105,7 @@ func (t *Table) Reverify(ctx context.Context, token string) (*steps.Caller, erro
 	return t.verify(ctx, token, true)
 }
 
+// verify is Verify or, if late is set, Reverify.
 func (t *Table) verify(ctx context.Context, token string, late bool) (*steps.Caller, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, refuse("no token, or one that is too long")

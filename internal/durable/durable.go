@@ -22,7 +22,8 @@ type Engine interface {
 	// be reached, and with bad_request if it refuses the caller.
 	Start(ctx context.Context, b *Batch) error
 	// Wait waits until the batch has ended, and calls progress (nil: never) from time to time. If ctx ends first, the batch continues. It
-	// fails with token_expired if the engine does not know the batch (any more), and with ErrEnded if the batch was ended from outside.
+	// fails with token_expired if the engine does not know the batch, or no longer does, and with ErrEnded if the batch was ended from
+	// outside.
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)

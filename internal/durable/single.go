@@ -28,7 +28,8 @@ func (s *Single) Start(ctx context.Context, id, name string, c *Chain) error {
 }
 
 // Wait waits until a chain has ended, and returns its result; nil: it was cancelled before it began. If the chain is not tried again, the
-// result has only the fault of ParkedFault. Wait fails with token_expired if the engine or the store does not know the chain (any more).
+// result has only the fault of ParkedFault. Wait fails with token_expired if the engine or the store does not know the chain, or no longer
+// does.
 func (s *Single) Wait(ctx context.Context, id string) (*Result, error) {
 	p, err := s.Engine.Wait(ctx, id, nil)
 	if err != nil {

@@ -45,6 +45,7 @@ func Safe(method string) bool {
 	return false
 }
 
+// outcome returns what is known about whether a failed request was sent: not_sent, sent_unknown, or "" for a safe method.
 func outcome(request *http.Request, err error) fault.Outcome {
 	var connection *net.OpError
 	var dns *net.DNSError

@@ -60,6 +60,7 @@ func shown(entry string) string {
 	return fault.Clip(entry, 100)
 }
 
+// parseEntry parses one entry of Parse. problem says what is wrong with it; "": nothing.
 func parseEntry(entry string) (n hostRule, problem string) {
 	host := entry
 	if scheme, rest, ok := strings.Cut(entry, "://"); ok {

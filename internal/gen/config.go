@@ -106,7 +106,7 @@ func (c configSchemas) fieldSchema(o *structType, f *field) object {
 func (c configSchemas) typeSchema(f *field) object {
 	if table, ok := strings.CutPrefix(f.goType, "Table["); ok {
 		entryType := c.structs.mustGet(strings.TrimSuffix(table, "]"))
-		entry := c.structSchema(entryType, f.tag.Get("entries") == "null")
+		entry := c.structSchema(entryType, f.tag.Get("entries") == "null") // the tag says that an entry may be null
 		for _, f := range entryType.fields {
 			if f.tag.Get("list") != "" { // a list is short for the struct
 				f.doc = ""

@@ -1,7 +1,7 @@
 // Command gen writes what the program knows about itself to the places that need it: JSON Schemas, the input schemas and manuals of
-// the tools, a list for packages below chain, and the reference in docs. The sources are the structs that the decoders read, with
-// their tags and comments, the tables of codes and clients, and the tree of commands. It also fills the figures of the comparison
-// into the documents that quote them.
+// the tools, the fields of a fetch as a list for package groups, which cannot import chain, and the reference in docs. The sources are
+// the structs that the decoders read, with their tags and comments, the tables of codes and clients, and the tree of commands. It also
+// fills the figures of the comparison into the documents that quote them.
 package main
 
 import (

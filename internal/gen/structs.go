@@ -58,6 +58,7 @@ func parseStructs(dir string) (structs, error) {
 	return s, nil
 }
 
+// addDecl adds the structs that a declaration defines, if any.
 func (s structs) addDecl(declared ast.Decl) error {
 	types, ok := declared.(*ast.GenDecl)
 	if !ok || types.Tok != token.TYPE {

@@ -23,6 +23,7 @@ type client struct {
 	guard *guard
 }
 
+// newClient returns a client over base, the caller's. If loopback is set, it may call addresses on this machine.
 func newClient(base *http.Client, loopback bool) *client {
 	g := &guard{base: base.Transport, loopback: loopback}
 	if g.base == nil {

@@ -94,8 +94,8 @@ func (s *server) probe(ctx context.Context) (loginRequired bool, challenges []oa
 	return answer.StatusCode == http.StatusUnauthorized, challengesOf(answer.Header), nil
 }
 
-// resourceMetadata finds the server's metadata (RFC 9728): at the URL in its challenge, below its path, or at the root of its
-// host; nil: there is none.
+// resourceMetadata finds the server's metadata (RFC 9728): at the URL in its challenge, else at the well-known URL for its path, else at
+// that for its whole host; nil without an error: there is none.
 func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Challenge) (*oauthex.ProtectedResourceMetadata, error) {
 	endpoint, err := url.Parse(s.endpoint)
 	if err != nil {

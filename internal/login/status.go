@@ -80,6 +80,7 @@ func (s *server) revoke(ctx context.Context, r *record) error {
 	return nil
 }
 
+// postRevoke asks the authorization server to revoke a token (RFC 7009), and returns the HTTP status; 0 with an error: no answer came.
 func (s *server) postRevoke(ctx context.Context, r *record, hint, token string) (status int, err error) {
 	form := url.Values{"token": {token}, "token_type_hint": {hint}}
 	config := s.config(r)

@@ -44,8 +44,8 @@ func NewProxy(tb testing.TB, serve func(client net.Conn)) *Proxy {
 // Address returns the proxy's host and port.
 func (p *Proxy) Address() string { return p.Addr().String() }
 
-// Forward returns a proxy that passes on the answers of the server at the address to in pieces of at most piece bytes, with a pause before
-// each piece.
+// Forward returns a proxy in front of a server; to is the server's address. It passes on the server's answers in pieces of at most piece
+// bytes, with a pause before each piece.
 func Forward(tb testing.TB, to string, piece int, pause time.Duration) *Proxy {
 	return NewProxy(tb, func(client net.Conn) {
 		server, err := net.Dial("tcp", to)
@@ -76,8 +76,8 @@ type Gate struct {
 	Open    func()
 }
 
-// NewGate returns a Gate in front of the server at the address to. It passes on the first bytes of each connection, as many as passes says,
-// at once.
+// NewGate returns a Gate in front of a server; to is the server's address. passes is the number of bytes that the Gate passes on at once at
+// the beginning of each connection.
 func NewGate(tb testing.TB, to string, passes int64) *Gate {
 	opened := make(chan struct{})
 	g := &Gate{Reached: make(chan struct{}, 100), Open: sync.OnceFunc(func() { close(opened) })}

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Components returns a secret and its parts that are secret on their own: each line, the credentials after the scheme of an Authorization
-// header (Bearer, Basic), and what Basic encodes: user and password, and the password alone.
+// Components returns a secret and its parts that are secret on their own: each line; what follows the first blank, such as the credentials
+// after the scheme of an Authorization header; and what the scheme Basic encodes: user and password, and the password alone.
 func Components(secret string) []string {
 	all := []string{secret}
 	if strings.Contains(secret, "\n") {

@@ -71,7 +71,8 @@ func (t *Telemetry) logSlow(r *request, now time.Time) {
 	t.log.LogAttrs(r, slog.LevelWarn, "a request is running long", l...)
 }
 
-// maxRunning is how many running steps of a request are tracked: the oldest, which are the slow ones.
+// maxRunning is how many running steps of a request are tracked. A step takes a slot when it begins, if one is free, and keeps it to its
+// end. So the slots fill up with slow steps.
 const maxRunning = 4
 
 // noSlot means that a step is not among the tracked steps.

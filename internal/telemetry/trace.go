@@ -165,6 +165,7 @@ type reporter struct {
 // reportInterval is how often a failure to send is logged.
 const reportInterval = time.Minute
 
+// exported counts the spans of an export, and logs its error (nil: none) unless one was logged less than reportInterval ago.
 func (r *reporter) exported(spans int, err error) {
 	if err == nil {
 		add(r.metrics.spansSent, spans)

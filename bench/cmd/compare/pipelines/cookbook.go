@@ -163,7 +163,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		}
 		set = append(slices.Clone(set), chain.Setting{Key: "repo", Value: repo})
 	}
-	// The chain with "lite": true as its first member, and with the recipe's settings.
+	// The chain with "lite": true, and with the recipe's settings.
 	request := tally.WithInput(append([]byte(`{"lite":true,`), bytes.TrimPrefix(entry.Request, []byte("{"))...), nil, set)
 	run := func(override chain.Override) (*chain.Answer, error) {
 		p.calls = nil

@@ -71,7 +71,7 @@ func (b *Batch) ResultKey(t Assignment) string {
 	return fmt.Sprintf("%s/%d/%d.%d", b.InputKey(t.Chunk), t.Item, t.Number, t.Try)
 }
 
-// Progress is how far a batch is.
+// Progress is how far a batch has come.
 type Progress struct {
 	Total  int // chains
 	Ended  int

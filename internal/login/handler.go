@@ -34,7 +34,7 @@ func Handler(o *Options) (auth.OAuthHandler, error) {
 type handler struct {
 	*server
 	now    func() time.Time
-	flight singleflight.Group // shares concurrent renewals of a token
+	flight singleflight.Group // lets callers share one renewal of a token, one first load, and one late save
 
 	mu        sync.Mutex
 	loaded    bool
@@ -105,7 +105,7 @@ func (h *handler) loadFirst(ctx context.Context) {
 	}
 }
 
-// setCurrent sets the current login; nil: there is none any more. If it differs from the one before, storing the one before is not tried
+// setCurrent sets the current login; nil: there no longer is one. If it differs from the one before, storing the one before is not tried
 // again.
 func (h *handler) setCurrent(r *record) {
 	h.mu.Lock()

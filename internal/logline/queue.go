@@ -62,7 +62,7 @@ func (q *Queue) Dropped() int {
 }
 
 // Write implements io.Writer. It does not wait, unless the queue was closed and all its lines were written: then it writes at once. Lines
-// of any length are accepted while no others wait.
+// of any length are accepted while no others wait or are being written.
 func (q *Queue) Write(lines []byte) (int, error) {
 	q.mu.Lock()
 	switch {

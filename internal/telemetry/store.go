@@ -37,7 +37,7 @@ func (t *Telemetry) observeStore(ctx context.Context, store, operation string, t
 	t.log.LogAttrs(ctx, slog.LevelError, "a store failed", l...)
 }
 
-// storeLogInterval is how often a failing store is logged.
+// storeLogInterval is the minimum time between two records of a failing store with the same code.
 const storeLogInterval = 10 * time.Second
 
 // storeLog remembers which failures were logged. The zero value is empty.

@@ -162,7 +162,7 @@ type reporter struct {
 	failed int // spans that could not be sent since last
 }
 
-// reportInterval is how often a failure to send is logged.
+// reportInterval is the minimum time between two records of failures to send.
 const reportInterval = time.Minute
 
 // exported counts the spans of an export, and logs its error (nil: none) unless one was logged less than reportInterval ago.

@@ -141,7 +141,8 @@ func (b *answerBuilder) setError(f *fault.Error) {
 }
 
 // schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it or refer to something that
-// is missing, its signature if the function failed or an expression in its arguments did, and nothing for other failures.
+// is missing, its signature if the function failed, an expression in its arguments failed, or its arguments exceed a limit, and nothing for
+// other failures.
 func schemaHelpFor(f *fault.Error) schemaLevel {
 	inArgs := strings.Contains(f.At, "/args")
 	switch f.Code {

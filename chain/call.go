@@ -21,7 +21,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
 		}
-		if s.status == statusFailed || s.defaulted { // never taken back: the run must not be suspended any more
+		if s.status == statusFailed || s.defaulted { // there is no add(-1) for this: the run must not be suspended any more
 			r.pauses.add(1)
 		}
 		s.took = time.Since(started)

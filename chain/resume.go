@@ -135,7 +135,8 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 		return nil, notResumableFault("this run is a batch, which has no steps: resume its parts")
 	case past.Row.Status == journal.Undone && !s.resumption.undo:
 		s.releaseRun()
-		return nil, notResumableFault("this run was undone: to make its calls again, also those that the undo left, send the chain under another key")
+		return nil, notResumableFault("this run was undone: to make its calls again, also those that the undo left, send the chain " +
+			"under another key")
 	case past.Row.Status == journal.OK && past.Row.Key == "" && !s.resumption.undo:
 		s.releaseRun()
 		return nil, notResumableFault("this run has ended well: nothing is left to do")
@@ -235,8 +236,9 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	return string(append(text, ']')), f
 }
 
-// recordUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, unless it waits for
-// approval or is suspended (journal.Waiting). If the answer has no error, recordUnfinished does nothing.
+// recordUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, except that it is
+// journal.Waiting if it waits for approval or is suspended, and stays journal.OK if it had ended well and another chain with its key was
+// refused. If the answer has no error, recordUnfinished does nothing.
 func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	s := b.requestState
 	if s.record == nil || b.err == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// charge counts n bytes of memory. It reserves them in the context's memory if the evaluation uses freeMemory more than it has reserved,
-// and fails past maxMemory. A negative n is the overflow of a size, and fails.
+// charge counts n bytes of memory. If the evaluation then uses over freeMemory bytes more than it has reserved in the context's memory, it
+// reserves all that it uses. It fails past maxMemory, and for a negative n, which is the overflow of a size.
 func (e *evaluation) charge(n int) error {
 	e.memory += n
 	if e.memory <= freeMemory+e.reserved && n >= 0 {

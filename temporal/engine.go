@@ -211,7 +211,7 @@ func (e *Engine) watch(ctx context.Context, id string, progress func(durable.Pro
 // Queue implements durable.Engine.
 func (e *Engine) Queue() string { return fmt.Sprintf("%s, queue %s", e.server, e.queue) }
 
-// NoWorkers implements durable.Engine. The server lists a worker as a poller until it has not asked for work for a while.
+// NoWorkers implements durable.Engine. The server still lists a worker for a while after its last request for work.
 func (e *Engine) NoWorkers(ctx context.Context) bool {
 	description, err := e.client.DescribeTaskQueue(ctx, e.queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	return err == nil && len(description.Pollers) == 0

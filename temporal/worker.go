@@ -114,7 +114,7 @@ func (c *chunks) end(ctx context.Context, in *batchEnd) error {
 	return nil
 }
 
-// carryOut does what run says. Its errors are whole, for the log.
+// carryOut does what run says. Its errors have their whole text, which run logs before it reduces them to their codes.
 func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
 	info := activity.GetInfo(ctx)
 	first := in.First

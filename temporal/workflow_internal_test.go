@@ -156,7 +156,7 @@ func TestBatch(t *testing.T) {
 		b := bounds{
 			maxActive: rapid.IntRange(1, 30).Draw(t, "active"),
 			maxWaits:  rapid.IntRange(1, 30).Draw(t, "waits"),
-			maxStarts: rapid.IntRange(1, 60).Draw(t, "used"),
+			maxStarts: rapid.IntRange(1, 60).Draw(t, "starts"),
 		}
 		want, parked, failed, total := map[durable.ChunkItem]string{}, map[durable.ChunkItem]bool{}, 0, 0
 		for chunk := range chunks {

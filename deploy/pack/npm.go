@@ -80,7 +80,7 @@ func platformPackage(folder, name, program string, p platform, mainManifest map[
 	return writeJSON(filepath.Join(folder, "package.json"), manifest)
 }
 
-// mainPackage writes the package that users install. It holds no program, but a script that starts the one of a platform's package.
+// mainPackage writes the package that users install. It holds no program, only a script that starts the program in a platform's package.
 func mainPackage(folder string, manifest map[string]any, dist distribution) error {
 	if err := write(filepath.Join(folder, "bin", "onecall.js"), dist.template("npm/onecall.js"), executable); err != nil {
 		return err

@@ -227,7 +227,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 	case serve:
 		tokens, hint = defaultServedTokens, "the tool search finds functions"
 	case c.Path == "":
-		hint = "no onecall.yaml was found, so there are only the embedded functions, which onecall tools lists"
+		hint = "no onecall.yaml was found; onecall tools lists the functions"
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
 	if err := a.openResults(&c.Results, a.defaultStore()); err != nil {
@@ -349,7 +349,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn reports a warning, unless this app or the one that it replaced has already reported the same text.
+// warn reports a warning, unless this app or the one that it replaced has already had one with the same text, reported or not.
 func (a *App) warn(f *fault.Error) {
 	if a.process.shouldWarn(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

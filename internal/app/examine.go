@@ -118,7 +118,7 @@ func (e *examination) configuration(err error) {
 	case errors.As(err, &refused):
 		for _, f := range refused.Faults {
 			remedy := "correct it there"
-			if f.Line == 0 { // the file cannot be read
+			if f.Line == 0 { // it has no place in a file: there is none, it cannot be read, or there are two
 				remedy = ""
 			}
 			e.addFault(StatusFail, f, remedy)
@@ -126,7 +126,7 @@ func (e *examination) configuration(err error) {
 	case err != nil:
 		e.add(CheckConfiguration, path, StatusFail, fault.Message(err), "")
 	case path == "":
-		e.add(CheckConfiguration, "", StatusWarn, "there is none: only the embedded functions are offered", "onecall init")
+		e.add(CheckConfiguration, "", StatusWarn, "there is none: only embedded functions and those of saved chains are offered", "onecall init")
 	default:
 		e.add(CheckConfiguration, path, StatusOK, fmt.Sprintf("%d sources", len(e.Catalog.Sources())), "")
 	}
@@ -290,7 +290,8 @@ func (e *examination) login(source string, state *login.State, err error) {
 
 // stores checks the journal and the store of results.
 func (e *examination) stores(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout) // longer than a store's own timeout, whose error says more
+	// Longer than a store waits for a connection or a lock (5 s at most), because its own error then says more.
+	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout)
 	defer cancel()
 	switch err := e.checkJournal(ctx); {
 	case e.Journal == nil:

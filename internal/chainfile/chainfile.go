@@ -99,7 +99,7 @@ func find(arg string, folders []string) (File, error) {
 	return File{Path: arg}, errors.New(message)
 }
 
-// sameFile reports whether two paths name the same existing file. They differ, for example, if one is relative and the other absolute.
+// sameFile reports whether two paths name the same existing file. The paths themselves may differ: one may be relative, the other absolute.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)

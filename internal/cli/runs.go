@@ -48,7 +48,8 @@ func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) err
 	return err
 }
 
-// findRun returns the id of the newest run whose id begins with begins, or of the run of the durable run or batch with this id.
+// findRun returns the id of the newest run whose id begins with begins. If begins is the id of a durable run or batch, it returns the id of
+// the run that belongs to it.
 func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
 	if !durable.IsID(begins) {
 		id, err = history.Find(ctx, a.Journal, begins)

@@ -23,8 +23,8 @@ const (
 	maxCandidates    = 5
 )
 
-// saveCandidates returns the chains that ran most often among the newest runs. They have more than one step, and no run of the same steps
-// and input had a name, as those of a saved chain do.
+// saveCandidates returns the chains that ran most often among the newest runs, at least minCandidateRuns times. They have more than one
+// step, and none of the runs with the same hash had a name. The runs of a saved chain have one.
 func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]SaveCandidate, error) {
 	newest := *f
 	newest.Limit = maxCandidateRuns

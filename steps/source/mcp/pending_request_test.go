@@ -55,7 +55,8 @@ func TestNothingRemainsPending(t *testing.T) {
 		t.Errorf("%d sessions remain, want none", len(s.clientSessions))
 	}
 	if conn.calls != 0 || len(conn.tap.pending) != 0 || len(conn.tap.progress) != 0 {
-		t.Errorf("%d calls, %d requests and %d progress tokens remain, want none", conn.calls, len(conn.tap.pending), len(conn.tap.progress))
+		t.Errorf("%d calls, %d requests and %d progress tokens remain, want none",
+			conn.calls, len(conn.tap.pending), len(conn.tap.progress))
 	}
 }
 

@@ -47,10 +47,10 @@ func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unkno
 		return
 	}
 	gjson.Parse(rawjson.View(args)).ForEach(func(key, _ gjson.Result) bool {
-		name := strings.Clone(key.String())
-		if entry.Argument(name) != "" {
+		if entry.Argument(key.String()) != "" {
 			return true
 		}
+		name := strings.Clone(key.String()) // a warning outlives the arguments
 		c.compared++
 		nearest := slices.DeleteFunc(entry.Resembling(name), func(declared string) bool { return providesArgument(entry, args, declared) })
 		if len(nearest) > 0 {

@@ -188,7 +188,7 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 		if tool {
 			f.Message = strconv.Quote(s.Fn) + " is a tool of the server, not a function: a step cannot call it"
 			if steps.FoldName(s.Fn) == "chain" {
-				f.Message += ". Inner steps stand in the field chain, and a saved chain is chain.NAME"
+				f.Message += ". Inner steps belong in the field chain, and a saved chain is called as chain.NAME"
 			}
 		}
 		if f.Code == fault.UnknownFunction && len(f.Nearest) == 0 && !tool && c.o.ListHint != "" {

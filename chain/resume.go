@@ -135,7 +135,7 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 		return nil, notResumableFault("this run is a batch, which has no steps: resume its parts")
 	case past.Row.Status == journal.Undone && !s.resumption.undo:
 		s.releaseRun()
-		return nil, notResumableFault("this run was undone: to make its calls again, also those that the undo left, send the chain " +
+		return nil, notResumableFault("this run was undone: to make its calls again, including those that the undo left, send the chain " +
 			"under another key")
 	case past.Row.Status == journal.OK && past.Row.Key == "" && !s.resumption.undo:
 		s.releaseRun()

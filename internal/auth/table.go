@@ -67,6 +67,7 @@ func Check(o *Options) []*fault.Error {
 	return faults
 }
 
+// newTable returns the table, which fetches no keys yet, and all faults of the configuration.
 func newTable(o *Options) (*Table, []*fault.Error) {
 	var given Options
 	if o != nil {

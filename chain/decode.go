@@ -99,6 +99,10 @@ func compactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 		if len(bytes.TrimSpace(text)) == 0 {
 			f.Message = "the request is empty: a chain is a JSON object with steps"
 		}
+		if rest := text[syntax.ByteOffset:]; len(rest) > 0 && (rest[0] == ']' || rest[0] == '}') &&
+			bytes.HasSuffix(bytes.TrimSpace(text[:syntax.ByteOffset]), []byte(",")) {
+			f.Message += ": remove the comma before it"
+		}
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may occur only once in an object"
 		}
@@ -180,9 +184,15 @@ func (d *decoder) text(f *field, v gjson.Result, at string) string {
 // optionalText reads a text. It returns nil for a value that is not a text, which is a fault, so that nil differs from an empty text. For
 // an expression, `true` and `false` need no quotes.
 func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
-	if v.IsBool() && f.kind == "expression" {
+	switch {
+	case v.IsBool() && f.kind == "expression":
 		word := v.Raw
 		return &word
+	case v.IsArray() && f.name == "forEach":
+		d.fault(fault.BadRequest, fault.Key(at, f.name),
+			`must be a string, not an array: a reference such as "$0.items", or the array as an expression, such as "[1, 2]"`)
+		list := "[]" // the other fields of the step may use $item
+		return &list
 	}
 	if text := d.text(f, v, at); v.Type == gjson.String {
 		return &text

@@ -281,15 +281,17 @@ func (r *run) tryAcquireSlot() bool {
 
 func (r *run) releaseSlot() { <-r.slots }
 
-// failedDependency finds a step that s needs and that has no result, and returns the step that failed first. cause is 0 if the needed step
-// was skipped although none had failed, as for reasonBudget.
+// failedDependency finds a step that s needs and that has no result, and returns its cause: the step itself, if it failed or was skipped
+// for want of calls or time, or the one for which it was skipped.
 func (l *loop) failedDependency(s *plannedStep) (cause int, broken bool) {
 	for _, n := range s.needs {
 		switch dependency := &l.steps[n]; {
 		case dependency.status == statusFailed, dependency.pending:
 			return n, true
-		case dependency.status == statusSkipped && dependency.reason != reasonWhen:
+		case dependency.status == statusSkipped && dependency.reason == reasonDependency:
 			return dependency.cause, true
+		case dependency.status == statusSkipped && dependency.reason != reasonWhen:
+			return n, true
 		}
 	}
 	return 0, false

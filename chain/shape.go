@@ -84,12 +84,19 @@ type objectInfo struct {
 	needsValidator bool // a field has rules of the validator
 }
 
+// maxNamedFields is how many fields a shape may have to be listed in the fault of a value that is not an object.
+const maxNamedFields = 4
+
 // object decodes an object into a struct. A member that is not a field is passed to other, which reports whether it accepted it.
 // Otherwise it is a fault that lists the known names.
 func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.Value, known []string,
 	other func(string, gjson.Result) bool) (r objectInfo) {
 	if !value.IsObject() {
-		d.wrongType(at, "an object", value)
+		want := "an object"
+		if len(s.names) <= maxNamedFields {
+			want += " with " + strings.Join(s.names, ", ")
+		}
+		d.wrongType(at, want, value)
 		return r
 	}
 	value.ForEach(func(key, v gjson.Result) bool {

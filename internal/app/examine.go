@@ -64,6 +64,8 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	e.commands(err == nil)
 	if err == nil {
 		e.checkRunning(ctx)
+	} else {
+		e.add(CheckSource, "", StatusWarn, "none was started, because the configuration has faults", "run onecall doctor again without them")
 	}
 	e.logins(ctx)
 	for _, f := range warnings.warnings() {
@@ -303,7 +305,11 @@ func (e *examination) stores(ctx context.Context) {
 		e.add(CheckJournal, "", StatusOK, config.Or(e.config.Journal.Store, "sqlite")+", writable", "")
 	}
 	if err := e.checkResults(ctx); err != nil {
-		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+fault.Message(err),
+		message := fault.Message(err)
+		if cause := errors.Unwrap(err); cause != nil { // the message is for agents; the cause names the server
+			message = cause.Error()
+		}
+		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+message,
 			"results: {store: memory} works without it, and keeps results only while a command runs")
 	} else {
 		e.add(CheckResults, "", StatusOK, config.Or(e.config.Results.Store, "disk")+", usable", "")

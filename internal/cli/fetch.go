@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
@@ -31,6 +32,10 @@ func newFetchCommand(c *cli) *cobra.Command {
 		override, err := f.override(cmd)
 		if err != nil {
 			return err
+		}
+		if !strings.HasPrefix(args[0], budget.TokenPrefix) {
+			return usageErrorf("%s is not a continuation token, which begins with %s: an answer with a large result has one",
+				fault.Clip(args[0], 60), budget.TokenPrefix)
 		}
 		request, err := fetchRequest(args[0], fields)
 		if err != nil {

@@ -13,20 +13,21 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxWalked bounds the bytes that are searched for the positions of faults. Later faults get the position of a value around them.
-const maxWalked = 64 << 20
+// maxSearched bounds the bytes that are searched for the positions of faults; nested values count once per level. Past the limit, a fault
+// gets the position of an enclosing value.
+const maxSearched = 64 << 20
 
 // faultTarget is a fault whose position is being looked for.
 type faultTarget struct {
 	fault     *fault.Error
 	remaining []string // the tokens of its JSON Pointer that are still to be followed
-	offset    int      // the offset of the innermost value found so far, or of its key if atKey
+	offset    int      // the offset of the innermost value found so far or, if atKey and remaining is empty, of its key
 	atKey     bool     // the fault is about the key, not the value
 }
 
 // Locate sets the line and column of each fault in list that has none; text is the chain's text. The position is that of the value at the
-// fault's JSON Pointer (At), or of the innermost value around it that exists. A fault with the cause fault.ErrUnknownKey gets the position
-// of its key. Locate does nothing if text is not JSON.
+// fault's JSON Pointer (At) or, if that does not exist, of the innermost enclosing value. A fault with the cause fault.ErrUnknownKey gets
+// the position of its key. Locate does nothing if text is not JSON.
 func Locate(text []byte, list []*fault.Error) {
 	var targets []*faultTarget
 	for _, f := range list {
@@ -37,8 +38,8 @@ func Locate(text []byte, list []*fault.Error) {
 	if len(targets) == 0 || !gjson.ValidBytes(text) {
 		return
 	}
-	walked := 0
-	descend(gjson.ParseBytes(text), 0, targets, &walked)
+	searched := 0
+	descend(gjson.ParseBytes(text), 0, targets, &searched)
 	slices.SortStableFunc(targets, func(a, b *faultTarget) int { return cmp.Compare(a.offset, b.offset) })
 	counter := positionCounter{text: text}
 	for _, target := range targets {
@@ -46,9 +47,9 @@ func Locate(text []byte, list []*fault.Error) {
 	}
 }
 
-// descend sets the offsets of the targets in a value. The key of the value is at keyOffset; an element of an array has no key, so its own
-// offset stands in.
-func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *int) {
+// descend sets the offsets of targets, whose remaining tokens start at value. keyOffset is the offset of the value's key or, for an array
+// element, which has no key, of the value itself. descend adds the bytes that it searches to searched.
+func descend(value gjson.Result, keyOffset int, targets []*faultTarget, searched *int) {
 	byName := map[string][]*faultTarget{}
 	for _, target := range targets {
 		target.offset = value.Index
@@ -62,8 +63,8 @@ func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *
 		byName[name] = append(byName[name], target)
 		target.remaining = target.remaining[1:]
 	}
-	*walked += len(value.Raw)
-	if len(byName) == 0 || *walked > maxWalked {
+	*searched += len(value.Raw)
+	if len(byName) == 0 || *searched > maxSearched {
 		return
 	}
 	isArray, i := value.IsArray(), -1
@@ -78,7 +79,7 @@ func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *
 		}
 		if inner := byName[name]; inner != nil {
 			delete(byName, name) // only the first of duplicate keys counts
-			descend(v, keyOffset, inner, walked)
+			descend(v, keyOffset, inner, searched)
 		}
 		return len(byName) > 0
 	})
@@ -87,18 +88,19 @@ func descend(value gjson.Result, keyOffset int, targets []*faultTarget, walked *
 // positionCounter converts offsets, in ascending order, to lines and columns.
 type positionCounter struct {
 	text           []byte
-	at             int
-	lines, columns int // line breaks before at, and characters between the last of them and at
+	offset         int // of the last position
+	lines, columns int // line breaks before offset, and characters between the last of them and offset
 }
 
+// advance returns the line and column of an offset, both from 1. An offset before the last position counts as the last position.
 func (p *positionCounter) advance(offset int) (line, column int) {
-	offset = min(max(offset, p.at), len(p.text))
-	passed := p.text[p.at:offset]
+	offset = min(max(offset, p.offset), len(p.text))
+	passed := p.text[p.offset:offset]
 	if last := bytes.LastIndexByte(passed, '\n'); last >= 0 {
 		p.lines += bytes.Count(passed, []byte{'\n'})
 		p.columns, passed = 0, passed[last+1:]
 	}
-	p.at, p.columns = offset, p.columns+utf8.RuneCount(passed)
+	p.offset, p.columns = offset, p.columns+utf8.RuneCount(passed)
 	return p.lines + 1, p.columns + 1
 }
 

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// passedVariables are the environment variables that this program and its child processes may see, in upper case. Foreign packages get no
-// tokens or keys.
+// passedVariables lists the environment variables that this program and its child processes may see, besides ONECALL_TEST_* and
+// ONECALL_COMPARE_*. The names are in upper case, but match in any case. All other variables are dropped, because child processes run
+// third-party packages, which must not see tokens or keys.
 var passedVariables = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI", "XDG_CACHE_HOME",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "NPM_CONFIG_REGISTRY",
@@ -16,8 +17,8 @@ var passedVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMFILES", "PROGRAMDATA",
 }
 
-// dropped returns the names of the variables that are not passed on.
-func dropped(environ []string) (names []string) {
+// variablesToDrop returns the names of the variables in environ that this program and its child processes must not see.
+func variablesToDrop(environ []string) (names []string) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		upper := strings.ToUpper(name)
@@ -29,9 +30,9 @@ func dropped(environ []string) (names []string) {
 	return names
 }
 
-// dropEnvironment removes the variables that are not passed on from this program's environment, which child processes inherit.
-func dropEnvironment() {
-	for _, name := range dropped(os.Environ()) {
-		_ = os.Unsetenv(name) // never fails for a name of the environment
+// dropVariables removes all but the passed variables from this program's environment, which child processes inherit.
+func dropVariables() {
+	for _, name := range variablesToDrop(os.Environ()) {
+		_ = os.Unsetenv(name) // cannot fail: the name comes from the environment
 	}
 }

@@ -41,7 +41,7 @@ type section struct {
 }
 
 func main() {
-	dropEnvironment()
+	dropVariables()
 	// Child processes run in process groups of their own, and must end with this program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := compare(ctx, os.Args[1:])

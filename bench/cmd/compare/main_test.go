@@ -139,11 +139,11 @@ func TestWorse(t *testing.T) {
 	}
 }
 
-func TestDropped(t *testing.T) {
+func TestVariablesToDrop(t *testing.T) {
 	t.Parallel()
 	environ := []string{"PATH=/bin", "AWS_SECRET_ACCESS_KEY=x", "https_proxy=p", "GOOGLE_API_KEY=y", "GOPROXY=off", "ONECALL_TOKEN=z",
 		"ONECALL_TEST_NPM=n", "=C:=C:"}
-	if got := dropped(environ); strings.Join(got, " ") != "AWS_SECRET_ACCESS_KEY GOOGLE_API_KEY ONECALL_TOKEN" {
+	if got := variablesToDrop(environ); strings.Join(got, " ") != "AWS_SECRET_ACCESS_KEY GOOGLE_API_KEY ONECALL_TOKEN" {
 		t.Errorf("dropped %v, want AWS_SECRET_ACCESS_KEY, GOOGLE_API_KEY and ONECALL_TOKEN", got)
 	}
 }

@@ -19,9 +19,9 @@ import (
 // childEnv makes the test binary write runs to a database, instead of running tests, until it is killed or a write fails.
 const childEnv = "ONECALL_TEST_CHILD"
 
-// child writes runs to a database if childEnv is set, and reports whether it is. It prints a line for each acknowledged write. A write adds
-// a segment to each of two runs, whose ids begin with a prefix.
-func child() bool {
+// writeAsChild writes runs to a database if childEnv is set, and reports whether it is. It prints a line for each acknowledged write. A
+// write adds a segment to each of two runs, whose ids begin with a prefix.
+func writeAsChild() bool {
 	where, prefix, ok := strings.Cut(os.Getenv(childEnv), "\n")
 	if !ok {
 		return false

@@ -20,7 +20,8 @@ var shared struct {
 	err    error
 }
 
-// sharedPostgres returns the server that is shared by the tests that do not stop it.
+// sharedPostgres returns a PostgreSQL server for all tests that do not stop it; the first call starts it. It skips the test if PostgreSQL
+// is not installed.
 func sharedPostgres(t testing.TB) *postgrestest.Server {
 	t.Helper()
 	shared.once.Do(func() { shared.server, shared.err = postgrestest.New() })
@@ -38,8 +39,8 @@ func openPostgres(t testing.TB, url string) *sqljournal.Driver {
 }
 
 func TestMain(m *testing.M) {
-	if done := child(); done {
-		return
+	if writeAsChild() {
+		return // a test started this process to write to a database, and it has ended
 	}
 	polltest.MoreParallel()
 	code := m.Run()

@@ -10,20 +10,21 @@ import (
 	"pgregory.net/rapid"
 )
 
+// Generators of argument values.
 var (
-	drawnText = rapid.OneOf(
+	anyText = rapid.OneOf(
 		rapid.StringN(1, 8, 30),
 		rapid.SampledFrom([]string{"a&b=c", "x y", "1,2", "100%", "%2F", "ü/é", "a+b", "#?;", "null", "true", "1.10", "a;b"}),
 	)
-	plainItem   = rapid.StringMatching(`[a-zA-Z0-9_%&=;+/é]{1,8}`) // no character that separates in any style
-	drawnNumber = rapid.SampledFrom([]json.Number{"0", "-1", "1.10", "12345678901234567890", "1e3", "9007199254740993"})
+	plainItem = rapid.StringMatching(`[a-zA-Z0-9_%&=;+/é]{1,8}`) // none of " ", ".", "|" and ",", which some styles refuse in an item
+	anyNumber = rapid.SampledFrom([]json.Number{"0", "-1", "1.10", "12345678901234567890", "1e3", "9007199254740993"})
 )
 
-// drawValue draws a value that fits its position: kind is text, number, boolean, list or object.
+// drawValue draws a value. kind is one of kinds; item generates a text, the elements of a list, and the values of an object's members.
 func drawValue(t *rapid.T, kind string, item *rapid.Generator[string]) any {
 	switch kind {
 	case "number":
-		return drawnNumber.Draw(t, "number")
+		return anyNumber.Draw(t, "number")
 	case "boolean":
 		return rapid.Bool().Draw(t, "boolean")
 	case "list":
@@ -36,7 +37,7 @@ func drawValue(t *rapid.T, kind string, item *rapid.Generator[string]) any {
 
 var kinds = []string{"text", "number", "boolean", "list", "object"}
 
-// drawParameters draws up to two parameters for each location.
+// drawParameters adds up to two parameters for each location to op, and their arguments to args.
 func drawParameters(t *rapid.T, op *operation, args map[string]any) {
 	styles := map[string][]string{"path": {"simple", "label", "matrix"}, "header": {"simple"}, "cookie": {"form"},
 		"query": {"form", "form", "spaceDelimited", "pipeDelimited", "deepObject"}}
@@ -51,12 +52,12 @@ func drawParameters(t *rapid.T, op *operation, args map[string]any) {
 			item := plainItem
 			switch {
 			case in == "header":
-				item = rapid.StringMatching(`[!#-+\--~]{1,8}`)
+				item = rapid.StringMatching(`[!#-+\--~]{1,8}`) // visible ASCII without the quote and the comma
 				if kind == "object" {
 					item = rapid.StringMatching(`[a-z]{1,8}`)
 				}
 			case kind == "text" && in != "path":
-				item = drawnText
+				item = anyText
 			}
 			if in == "query" && kind == "object" && rapid.IntRange(0, 3).Draw(t, "json") == 0 {
 				p.mediaType = "application/json"
@@ -70,6 +71,7 @@ func drawParameters(t *rapid.T, op *operation, args map[string]any) {
 	}
 }
 
+// drawBody adds a request body, if it draws one, to op, and its arguments to args.
 func drawBody(t *rapid.T, op *operation, args map[string]any) {
 	b := &body{required: true}
 	switch rapid.IntRange(0, 5).Draw(t, "body") {
@@ -77,7 +79,7 @@ func drawBody(t *rapid.T, op *operation, args map[string]any) {
 		return
 	case 1:
 		b.mediaType, b.arg = "text/plain", "body"
-		args["body"] = drawnText.Draw(t, "text")
+		args["body"] = anyText.Draw(t, "text")
 	case 2:
 		b.mediaType, b.arg = "application/octet-stream", "body"
 		args["body"] = base64.StdEncoding.EncodeToString(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
@@ -88,29 +90,29 @@ func drawBody(t *rapid.T, op *operation, args map[string]any) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "members") {
 			m := member{arg: fmt.Sprintf("m%d_body", i), name: fmt.Sprintf("m%d", i)}
 			kind := rapid.SampledFrom(kinds).Draw(t, "kind")
-			how := field{style: "form", explode: true}
+			encoding := field{style: "form", explode: true}
 			switch {
 			case strings.HasPrefix(b.mediaType, "multipart/") && kind == "text" && rapid.Bool().Draw(t, "file"):
-				how.binary = true
+				encoding.binary = true
 				args[m.arg] = map[string]any{"name": "a b.bin",
-					"data": base64.StdEncoding.EncodeToString([]byte(drawnText.Draw(t, "file")))}
+					"data": base64.StdEncoding.EncodeToString([]byte(anyText.Draw(t, "file")))}
 			case strings.HasPrefix(b.mediaType, "multipart/") && kind == "object":
-				how.mediaType = "application/json"
-				args[m.arg] = drawValue(t, kind, drawnText)
+				encoding.mediaType = "application/json"
+				args[m.arg] = drawValue(t, kind, anyText)
 			case kind == "object":
-				how.style = "deepObject"
-				args[m.arg] = drawValue(t, kind, drawnText)
+				encoding.style = "deepObject"
+				args[m.arg] = drawValue(t, kind, anyText)
 			default:
-				args[m.arg] = drawValue(t, kind, drawnText)
+				args[m.arg] = drawValue(t, kind, anyText)
 			}
-			b.fields[m.name] = how
+			b.fields[m.name] = encoding
 			b.members = append(b.members, m)
 		}
 	}
 	op.body, op.method = b, "POST"
 }
 
-// TestRequests draws an operation and valid arguments. The request must equal what libraries make of them.
+// TestRequests calls a drawn operation with drawn valid arguments. checkSent derives the expected request with an RFC 6570 library.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

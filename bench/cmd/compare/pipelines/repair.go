@@ -19,143 +19,148 @@ import (
 	"github.com/onecall-mcp/onecall/internal/tally"
 )
 
-// brokenChain is a chain with one wrong step: its folder is misspelled.
+// brokenChain is a chain with one wrong step, whose arguments misspell a folder.
 type brokenChain struct {
-	title            string
-	name             string // the beginning of the names of its figures
-	steps            []map[string]any
-	wrong            int // the step that is wrong
-	right            map[string]any
-	files, wantCalls int // files that exist afterwards, and calls of a run without an error
+	title       string
+	prefix      string // starts the names of its figures
+	steps       []map[string]any
+	wrongStep   int            // an index in steps
+	correctStep map[string]any // replaces the wrong step
+	wantFiles   int            // the files that the chain writes
+	wantCalls   int            // the calls of a run without a failure
 }
 
-const filesystem = "@modelcontextprotocol/server-filesystem"
+const filesystemPackage = "@modelcontextprotocol/server-filesystem"
 
-// repairs measures failed chains and their repair, with the file server from npm.
+// repairs measures failed chains and their repair, with the filesystem MCP server from npm. If that cannot be installed, s gets a comment.
 func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
-	installed, err := install(ctx, o, s, "files", filesystem)
+	installed, err := install(ctx, o, s, "files", filesystemPackage)
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Comments = append(s.Comments, "The repair of a failed chain is not measured, as "+filesystem+" did not install here.")
+		s.Comments = append(s.Comments, "The repair of a failed chain is not measured: "+filesystemPackage+" could not be installed here.")
 		o.Log("   %v", err)
 		return nil
 	}
-	server := filepath.Join(installed, "node_modules", filesystem, "dist/index.js")
+	server := filepath.Join(installed, "node_modules", filesystemPackage, "dist/index.js")
 	t := report.Table{Title: "A chain that failed, and its repair",
-		Columns: []string{"way to the end", "round trips", "written", "read", "calls made", "writes made twice"}}
+		Columns: []string{"way to finish the chain", "round trips", "tokens written", "tokens read", "calls made", "writes made twice"}}
 	for _, b := range []*brokenChain{hostFiles(), manySteps()} {
 		r := &repair{brokenChain: b, server: server, counter: counter}
 		resumed, restarted, single, err := r.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.title, err)
 		}
-		for _, w := range []struct {
+		for _, way := range []struct {
 			name string
 			cost *repairCost
 		}{{"chain, then resume", resumed}, {"chain, then the whole corrected chain", restarted}, {"calls one by one", single}} {
-			c := w.cost
-			t.Rows = append(t.Rows, report.Counts(b.title+": "+w.name, c.RoundTrips, c.Written, c.Read, c.calls, c.twice))
+			c := way.cost
+			t.Rows = append(t.Rows, report.Counts(b.title+": "+way.name, c.RoundTrips, c.Written, c.Read, c.calls, c.repeatedWrites))
 		}
 		s.Figures = append(s.Figures,
-			report.CountFigure(b.name+"/resume/tokens", b.title+", failed and resumed: tokens read and written", tokens(resumed.Side), 0.1),
-			report.CountFigure(b.name+"/again/tokens", b.title+", failed and started again: tokens read and written", tokens(restarted.Side), 0),
-			report.CountFigure(b.name+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls, exact),
-			report.CountFigure(b.name+"/again/calls", b.title+", failed and started again: calls made", restarted.calls, 0))
+			report.CountFigure(b.prefix+"/resume/tokens", b.title+", failed and resumed: tokens read and written", tokens(resumed.Side), 0.1),
+			report.CountFigure(b.prefix+"/again/tokens", b.title+", failed and started again: tokens read and written", tokens(restarted.Side), 0),
+			report.CountFigure(b.prefix+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls, exact),
+			report.CountFigure(b.prefix+"/again/calls", b.title+", failed and started again: calls made", restarted.calls, 0))
 	}
 	s.Tables = append(s.Tables, t)
-	s.Comments = append(s.Comments, "In the repair, a chain's failure tells what was written so far, and how to resume: that is most of what "+
-		"is read. Starting again reads as little, and makes all calls again. Here a file is written over; where a call creates or pays, it is "+
-		"done twice. Of calls one by one, those that are independent may be sent side by side, in fewer round trips.")
+	s.Comments = append(s.Comments, "When a chain fails, its answer reports what was written so far and how to resume; that is most of what "+
+		"the model reads. Running the whole corrected chain reads about as much, but makes all calls again. Here that only overwrites files; "+
+		"a call that creates or pays for something would do so twice. Independent calls, made one by one, could be sent side by side "+
+		"instead, in fewer round trips.")
 	return nil
 }
 
-// hostFiles returns a chain that writes a file for each host of a list and an index, in few steps.
+// hostFiles returns a chain of four steps that writes a file for each host in a list, and an index of the hosts.
 func hostFiles() *brokenChain {
 	index := map[string]any{"id": "all", "fn": "files.write_file", "args": map[string]any{"path": "lists/all.txt", "content": "10 hosts\n"}}
 	conf := map[string]any{"path": "conf/${$item.name}.conf", "content": "address ${$item.ip}\nrole ${$item.role}\n"}
-	b := &brokenChain{title: "Files of ten hosts, 4 steps", name: "repair/hosts", right: index, wrong: 3, files: 11, wantCalls: 12}
+	b := &brokenChain{title: "Files of ten hosts, 4 steps", prefix: "repair/hosts", correctStep: index, wrongStep: 3, wantFiles: 11,
+		wantCalls: 12}
 	b.steps = []map[string]any{
 		{"fn": "files.read_text_file", "args": map[string]any{"path": "hosts.json"}},
 		{"id": "hosts", "expr": "fromJSON($0.content)"},
 		{"fn": "files.write_file", "forEach": "$hosts", "args": conf},
-		misspelt(index),
+		misspellFolder(index),
 	}
 	return b
 }
 
-// manySteps returns a chain that writes thirty files, one in each step.
+// manySteps returns a chain that writes thirty files, one per step.
 func manySteps() *brokenChain {
-	b := &brokenChain{title: "Thirty files, 30 steps", name: "repair/steps", wrong: 24, files: 30, wantCalls: 30}
+	b := &brokenChain{title: "Thirty files, 30 steps", prefix: "repair/steps", wrongStep: 24, wantFiles: 30, wantCalls: 30}
 	for i := range 30 {
 		args := map[string]any{"path": fmt.Sprintf("lists/part-%d.txt", i), "content": fmt.Sprintf("part %d of 30\n", i)}
 		step := map[string]any{"fn": "files.write_file", "args": args}
-		if i == b.wrong {
-			b.right, step = step, misspelt(step)
+		if i == b.wrongStep {
+			b.correctStep, step = step, misspellFolder(step)
 		}
 		b.steps = append(b.steps, step)
 	}
 	return b
 }
 
-// misspelt returns the step with a folder that does not exist.
-func misspelt(step map[string]any) map[string]any {
-	text, _ := rawjson.Marshal(step) // never fails for a step written here
+// misspellFolder returns a copy of step whose folder does not exist.
+func misspellFolder(step map[string]any) map[string]any {
+	text, _ := rawjson.Marshal(step) // cannot fail for the steps of this file
 	var wrong map[string]any
 	_ = json.Unmarshal(bytes.Replace(text, []byte("lists/"), []byte("listss/"), 1), &wrong)
 	return wrong
 }
 
-// chain returns the request, with the wrong step or the corrected one.
+// chain returns the request of the chain, with the wrong step or the corrected one.
 func (b *brokenChain) chain(corrected bool) ([]byte, error) {
 	list := slices.Clone(b.steps)
 	if corrected {
-		list[b.wrong] = b.right
+		list[b.wrongStep] = b.correctStep
 	}
 	return rawjson.Marshal(map[string]any{"steps": list, "lite": true})
 }
 
-// wrongID returns the wrong step's id, or its index, by which resume names it.
+// wrongID returns the key of the wrong step in a resume's replace: its id, or its index if it has none.
 func (b *brokenChain) wrongID() string {
-	if id, ok := b.right["id"].(string); ok {
+	if id, ok := b.correctStep["id"].(string); ok {
 		return id
 	}
-	return fmt.Sprint(b.wrong)
+	return fmt.Sprint(b.wrongStep)
 }
 
 // repairCost is the cost of one way to repair the chain, including the failure.
 type repairCost struct {
 	tally.Side
-	calls int // calls that reached the server
-	twice int // writes among them that had already succeeded
+	calls          int // calls to the server, including failed ones
+	repeatedWrites int // successful writes among them that repeat an earlier one
 }
 
 // repair runs a broken chain in a temporary folder.
 type repair struct {
 	*brokenChain
-	server  string
+	server  string // the path of the MCP server's script
 	counter budget.Counter
 
+	// failAndRepair sets these each time.
 	folder string
 	app    *app.App
 	*callRecorder
 }
 
-// measure repairs the chain both ways, and counts what single calls would have cost.
+// measure returns the cost of three ways to finish the chain: resume it after the failure, run the whole corrected chain after it, or make
+// the calls one by one. The third is computed from the calls of the first.
 func (r *repair) measure(ctx context.Context) (resumed, restarted, single *repairCost, err error) {
 	corrected, err := r.chain(true)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	resumed, err = r.failAndRepair(ctx, func(run string) ([]byte, error) {
-		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.wrongID(): r.right}, "lite": true})
+		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.wrongID(): r.correctStep}, "lite": true})
 	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	// A model that makes the same calls one by one sees the failure and continues.
-	single = &repairCost{Side: tally.Calls(r.counter, r.scrubbed()), calls: len(r.calls)}
+	// A model that makes one call at a time would make these same calls: it sees the failure, corrects that call and continues.
+	single = &repairCost{Side: tally.Calls(r.counter, r.scrubbedCalls()), calls: len(r.calls)}
 	restarted, err = r.failAndRepair(ctx, func(string) ([]byte, error) { return corrected, nil })
 	if err == nil && single.calls != r.wantCalls+1 {
 		err = fmt.Errorf("the resumed chain made %d calls, want %d", single.calls, r.wantCalls+1)
@@ -163,7 +168,8 @@ func (r *repair) measure(ctx context.Context) (resumed, restarted, single *repai
 	return resumed, restarted, single, err
 }
 
-// failAndRepair runs the broken chain in a new folder, then the request that repairs it.
+// failAndRepair runs the broken chain in a new folder, then the request that repairs it, and returns the cost of both. request returns that
+// request for the id of the failed run.
 func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]byte, error)) (cost *repairCost, err error) {
 	if r.folder, err = os.MkdirTemp("", "onecall-repair-"); err != nil {
 		return nil, err
@@ -180,7 +186,7 @@ func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]
 	failed := r.app.Run(ctx, first, nil)
 	run := gjson.GetBytes(failed.JSON, "resume").Str
 	if failed.OK || run == "" {
-		return nil, fmt.Errorf("the broken chain answered %s", failed.JSON)
+		return nil, fmt.Errorf("the broken chain answered %s, want a failure with a run to resume", failed.JSON)
 	}
 	second, err := request(run)
 	if err != nil {
@@ -188,9 +194,9 @@ func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]
 	}
 	repaired := r.app.Run(ctx, second, nil)
 	if !repaired.OK {
-		return nil, fmt.Errorf("the repaired chain answered %s", repaired.JSON)
+		return nil, fmt.Errorf("the repaired chain answered %s, want success", repaired.JSON)
 	}
-	if err := r.check(); err != nil {
+	if err := r.checkFiles(); err != nil {
 		return nil, err
 	}
 	cost = &repairCost{Side: tally.Chain(r.counter, first, r.scrub(failed.JSON)), calls: len(r.calls)}
@@ -199,7 +205,7 @@ func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]
 	for i, call := range r.calls {
 		if text := string(call.Args); call.Function == "files.write_file" && !r.failed[i] {
 			if written[text] {
-				cost.twice++
+				cost.repeatedWrites++
 			}
 			written[text] = true
 		}
@@ -207,9 +213,9 @@ func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]
 	return cost, nil
 }
 
-// open writes the list of hosts to the folder and opens an app whose server of files serves it.
+// open writes the list of hosts to the folder, and opens an app with an MCP server for the files of that folder.
 func (r *repair) open(ctx context.Context) (err error) {
-	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // the server reports this form of the path
+	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // the server reports paths without symbolic links
 		return err
 	}
 	var hosts []map[string]string
@@ -240,8 +246,8 @@ func (r *repair) open(ctx context.Context) (err error) {
 	return err
 }
 
-// check checks the number of files that the chain has written.
-func (r *repair) check() error {
+// checkFiles checks how many files the chain has written.
+func (r *repair) checkFiles() error {
 	n := 0
 	for _, folder := range []string{"conf", "lists"} {
 		files, err := os.ReadDir(filepath.Join(r.folder, folder))
@@ -250,18 +256,19 @@ func (r *repair) check() error {
 		}
 		n += len(files)
 	}
-	if n != r.files {
-		return fmt.Errorf("%d files exist, want %d", n, r.files)
+	if n != r.wantFiles {
+		return fmt.Errorf("the repaired chain left %d files, want %d", n, r.wantFiles)
 	}
 	return nil
 }
 
-// scrub replaces the folder in a text: its name differs in each run.
+// scrub replaces the folder's path, which differs in each run, so that the token counts do not.
 func (r *repair) scrub(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(r.folder), []byte("/data"))
 }
 
-func (r *repair) scrubbed() []tally.Call {
+// scrubbedCalls returns the recorded calls with scrubbed results.
+func (r *repair) scrubbedCalls() []tally.Call {
 	list := slices.Clone(r.calls)
 	for i := range list {
 		list[i].Result = r.scrub(list[i].Result)

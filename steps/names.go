@@ -30,7 +30,7 @@ func FoldName(name string) string {
 	}, name)
 }
 
-// spelling is one way to write a function's name; the lowest rank wins.
+// spelling is one way to write a function's name. If one text is a spelling of several names, those of the lowest rank match.
 type spelling struct {
 	position int32 // the index of the name in index.names
 	rank     rank
@@ -41,15 +41,15 @@ type rank uint8
 const (
 	fullName      rank = iota // the name with its source
 	withoutSource             // the name after its first dot
-	suffix                    // the name after a later separator
+	suffix                    // the name after any other separator
 )
 
-// index finds names by their spellings. It is made once and shared by all views of a registry.
+// index finds names by their spellings. All views of a registry share it.
 type index struct {
-	names    []string // sorted
-	exact    map[string]int32
-	byFolded func() map[string][]spelling // the spellings, by folded text; computed on the first lookup that has no exact match
-	sources  func() map[string][]int32    // the positions of a source's names, by folded source
+	names    []string                     // sorted
+	exact    map[string]int32             // the position of each name
+	byFolded func() map[string][]spelling // the spellings, by folded text; computed at the first call
+	sources  func() map[string][]int32    // the positions of each source's names, by folded source; computed at the first call
 }
 
 func newIndex(sorted []string) *index {
@@ -74,11 +74,11 @@ func (x *index) bySource() map[string][]int32 {
 }
 
 func (x *index) bySpelling() map[string][]spelling {
-	variants := make(map[string][]spelling, 3*len(x.names))
+	spellings := make(map[string][]spelling, 3*len(x.names))
 	for i, name := range x.names {
 		add := func(text string, r rank) {
 			if folded := FoldName(text); folded != "" {
-				variants[folded] = append(variants[folded], spelling{int32(i), r})
+				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
 			}
 		}
 		add(name, fullName)
@@ -92,28 +92,30 @@ func (x *index) bySpelling() map[string][]spelling {
 			}
 		}
 	}
-	return variants
+	return spellings
 }
 
-// checkName rejects names that cannot be written in a chain or a configuration.
+// checkName rejects names of separators only, overlong names, and names with blanks, unprintable characters or invalid UTF-8.
 func checkName(name string) *fault.Error {
 	isInvalid := func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsPrint(c) }
 	switch {
 	case FoldName(name) == "":
-		return fault.New(fault.BadRequest, "a function has the name %s: a name needs letters or digits", fault.Quote(name))
+		return fault.New(fault.BadRequest, "the function name %s has no letters or digits", fault.Quote(name))
 	case len(name) > maxName:
 		return fault.New(fault.BadRequest, "the function name %s is longer than %d bytes", fault.Quote(name), maxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, isInvalid):
-		return fault.New(fault.BadRequest, "the function name %s holds blanks or control characters", fault.Quote(name))
+		return fault.New(fault.BadRequest, "the function name %s holds blanks, unprintable characters or invalid UTF-8", fault.Quote(name))
 	}
 	return nil
 }
 
 // Resolve returns the function of this view that a name means. It compares, in this order: the exact name; the name without regard to case
-// and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison that matches
-// decides; other functions take precedence over saved chains. A name that begins with a source of this view means a function of that
-// source, so that a rule for "fs.*" covers everything that "fs.x" can mean. It returns unknown_function if nothing matches, with the three
-// nearest names, or if several functions match, with at most 20 of them.
+// and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison with a match
+// decides. If it matches both saved chains and other functions, the saved chains do not count. A name that begins with a source of this
+// view can only mean a function of that source, so a rule for "fs.*" covers everything that "fs.x" can mean.
+//
+// If nothing matches, Resolve returns unknown_function with up to three similar names. If several functions match, it returns
+// unknown_function with at most 20 of them. If the name is that of a saved chain that cannot be used, it returns the reason.
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
 		return r.entries[i], nil
@@ -135,7 +137,7 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 			}
 		}
 	}
-	if len(matches) > 1 { // other functions take precedence over saved chains
+	if len(matches) > 1 { // saved chains do not count beside other functions
 		if functions := slices.DeleteFunc(slices.Clone(matches), func(e *Entry) bool { return e.spec.Saved != nil }); len(functions) > 0 {
 			matches = functions
 		}
@@ -149,8 +151,8 @@ func (r *Registry) Resolve(name string) (*Entry, error) {
 	return nil, ambiguous(name, matches)
 }
 
-// ofSource returns the positions of the functions of the source with which the name begins; nil if it begins with no source of this
-// view.
+// ofSource returns the positions of all functions of the source with which the name begins, including those outside this view; nil if the
+// view has no function of such a source.
 func (r *Registry) ofSource(name string) []int32 {
 	source, _, dotted := strings.Cut(name, ".")
 	if !dotted {
@@ -170,7 +172,7 @@ func ambiguous(name string, matches []*Entry) *fault.Error {
 	}
 	total := len(names)
 	names = names[:min(total, maxListed)]
-	f := fault.New(fault.UnknownFunction, "%s means any of %d functions: write one of %s", fault.Quote(name), total, strings.Join(names, ", "))
+	f := fault.New(fault.UnknownFunction, "%s matches %d functions: write one of %s", fault.Quote(name), total, strings.Join(names, ", "))
 	f.Available = names
 	if f.Nearest = fault.Nearest(name, names, maxNearest); f.Nearest == nil {
 		f.Nearest = names[:min(len(names), maxNearest)]
@@ -178,8 +180,8 @@ func ambiguous(name string, matches []*Entry) *fault.Error {
 	return f
 }
 
-// MissingFunctionError is the cause of a fault unknown_function. If a saved chain cannot be used, it names the function that the chain
-// lacks.
+// MissingFunctionError is the cause of an unknown_function fault if no function matches the name. If a saved chain cannot be used because a
+// function is missing, it is the cause too, and Name is the missing function.
 type MissingFunctionError struct{ Name string }
 
 // Error implements error.
@@ -197,7 +199,8 @@ func (r *Registry) unknown(name string) *fault.Error {
 	return f
 }
 
-// nearest returns the names in this view that are nearest to a name, at most maxNearest; nil if none is near or the name is too long.
+// nearest returns the names in this view that are most similar to a name, at most maxNearest; nil if none is similar or the name is too
+// long.
 func (r *Registry) nearest(name string) []string {
 	if len(name) > maxName {
 		return nil
@@ -211,7 +214,7 @@ func (r *Registry) nearest(name string) []string {
 	if len(nearest) == maxNearest || strings.Contains(name, ".") {
 		return nearest
 	}
-	// A name without a source is also compared with the last segments of names: read_file is close to files.read_text_file.
+	// A name without a source is also compared with the last segment of each name: read_file is similar to files.read_text_file.
 	ends := make([]string, len(names))
 	byEnd := map[string][]string{}
 	for i, name := range names {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"onecall": onecall})
 }
 
-// TestScripts runs the transcripts of the command line. Each has its own home and cache.
+// TestScripts runs the transcripts of the command line. Each has its own home, cache and configuration folder.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -55,7 +55,7 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// token NAME FILE sets a variable to the continuation token in a file.
+// token NAME FILE sets the variable NAME to the first continuation token in a file.
 func token(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: token name file")
@@ -67,7 +67,7 @@ func token(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match)
 }
 
-// runID NAME FILE sets a variable to the id of the first run in the output of runs --json.
+// runID NAME FILE sets the variable NAME to the id of the first run in a file, which holds the output of runs --json.
 func runID(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: runid name file")
@@ -79,5 +79,5 @@ func runID(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], id)
 }
 
-// onecall does what cmd/onecall does.
+// onecall runs the command line as cmd/onecall does, and exits.
 func onecall() { os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

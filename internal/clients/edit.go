@@ -12,19 +12,21 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// entry is a server in a client's file: its name, and its text with the comments before it.
+// entry is the source text of one server in a file that is edited: a client's file or onecall's configuration. The text includes the
+// comments before the server.
 type entry struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// editor edits the entries of a format, and leaves everything else unchanged. Lines end with a line feed alone.
+// editor edits single entries of a text in one format, and leaves the rest of the text unchanged. path holds the keys that lead to the
+// object of servers.
 type editor interface {
 	// remove removes an entry and returns it.
-	remove(text string, path []string, name string) (rest string, taken entry, err error)
-	// insert adds an entry after the others. It creates the object at path if necessary.
+	remove(text string, path []string, name string) (rest string, removed entry, err error)
+	// insert adds an entry after the existing ones. It creates the object at path if necessary.
 	insert(text string, path []string, one entry) (string, error)
-	// render returns the text of an entry in the style of this file.
+	// render returns a new entry with these fields, formatted for insertion into text.
 	render(text string, path []string, name string, fields []field) entry
 }
 
@@ -41,10 +43,10 @@ func (f format) editor() editor {
 // document is a file being edited.
 type document struct {
 	format format
-	path   []string // the keys that lead to the object that holds the servers
-	text   string   // without a byte order mark; lines end with a line feed alone
+	path   []string // the keys that lead to the object of servers
+	text   string   // without a byte order mark; line breaks are \n if those of the file are all \r\n
 
-	byteOrderMark, carriageReturns bool // restored when writing
+	byteOrderMark, carriageReturns bool // what was removed from text; bytes restores it
 }
 
 func openDocument(f format, path []string, text []byte) *document {
@@ -56,7 +58,7 @@ func openDocument(f format, path []string, text []byte) *document {
 	return d
 }
 
-// bytes returns the text to write, with the byte order mark and the line ends that the file had.
+// bytes returns the text to write, with the byte order mark and the line endings that the file had.
 func (d *document) bytes() []byte {
 	text := d.text
 	if d.carriageReturns {
@@ -68,13 +70,13 @@ func (d *document) bytes() []byte {
 	return []byte(text)
 }
 
-// remove removes the entry with a name, and returns it. If that would change anything else, it fails and the document stays as it is.
-func (d *document) remove(name string) (taken entry, err error) {
+// remove removes the entry called name and returns it. If that would change anything else, it fails and the document stays as it is.
+func (d *document) remove(name string) (removed entry, err error) {
 	err = d.change(name, false, func(e editor) (text string, err error) {
-		text, taken, err = e.remove(d.text, d.path, name)
+		text, removed, err = e.remove(d.text, d.path, name)
 		return text, err
 	})
-	return taken, err
+	return removed, err
 }
 
 // insert adds an entry. If that would change anything else, it fails and the document stays as it is.
@@ -82,17 +84,18 @@ func (d *document) insert(one entry) error {
 	return d.change(one.Name, true, func(e editor) (string, error) { return e.insert(d.text, d.path, one) })
 }
 
-// render returns the text of an entry in the style of this document.
+// render returns a new entry with these fields, formatted for insertion into the document.
 func (d *document) render(name string, fields []field) entry {
 	return d.format.editor().render(d.text, d.path, name, fields)
 }
 
-// errLayout means that an edit would have changed more than the entry.
-var errLayout = errors.New("it is written in a way in which one entry cannot be changed alone")
+// errLayout reports a layout in which an edit of one entry would change or break something else.
+var errLayout = errors.New("in the layout of this file, one entry cannot be changed alone")
 
-// change edits the document and compares its data before and after. They must differ only in one server, which must exist afterwards if
-// and only if has is set. This protects against bugs in the editors.
-func (d *document) change(name string, has bool, edit func(editor) (string, error)) error {
+// change applies edit to the document. To protect against bugs in the editors, it compares the data before and after: only the server
+// called name may differ, and it must exist afterwards if and only if wantExists is set. Otherwise the document stays as it is, and change
+// returns errLayout.
+func (d *document) change(name string, wantExists bool, edit func(editor) (string, error)) error {
 	if !utf8.ValidString(d.text) {
 		return errors.New("it is not UTF-8")
 	}
@@ -105,15 +108,15 @@ func (d *document) change(name string, has bool, edit func(editor) (string, erro
 		return err
 	}
 	after, exists, err := d.dataWithout(text, name)
-	if err != nil || exists != has || !reflect.DeepEqual(before, after) {
+	if err != nil || exists != wantExists || !reflect.DeepEqual(before, after) {
 		return errLayout
 	}
 	d.text = text
 	return nil
 }
 
-// dataWithout returns the data of a text except for one server and for empty objects on the path to it. exists reports whether that server
-// is there.
+// dataWithout parses a text and returns its data without the server called name and without the objects on the path to it that are then
+// empty. exists reports whether the text has that server.
 func (d *document) dataWithout(text, name string) (rest map[string]any, exists bool, err error) {
 	object, err := d.format.json([]byte(text))
 	if err != nil {
@@ -125,12 +128,12 @@ func (d *document) dataWithout(text, name string) (rest map[string]any, exists b
 	if err := decoder.Decode(&all); err != nil {
 		return nil, false, errors.New("it is not an object")
 	}
-	return pruned(all, d.path, name)
+	return prune(all, d.path, name)
 }
 
-// pruned removes from object the member called name of the object at path, and the objects on the path that are empty then. exists reports
-// whether there was such a member.
-func pruned(object map[string]any, path []string, name string) (rest map[string]any, exists bool, err error) {
+// prune deletes the member called name from the object at path, and then each object on the path that has become empty. It changes object
+// and returns it. exists reports whether the member existed.
+func prune(object map[string]any, path []string, name string) (rest map[string]any, exists bool, err error) {
 	if len(path) == 0 {
 		_, exists = object[name]
 		delete(object, name)
@@ -140,7 +143,7 @@ func pruned(object map[string]any, path []string, name string) (rest map[string]
 	if !ok && object[path[0]] != nil {
 		return nil, false, fmt.Errorf("%s is not an object", path[0])
 	}
-	inner, exists, err = pruned(inner, path[1:], name)
+	inner, exists, err = prune(inner, path[1:], name)
 	if len(inner) == 0 {
 		delete(object, path[0])
 	}

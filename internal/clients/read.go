@@ -20,24 +20,24 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxClientFile is the maximum size of a client's file. Claude Code stores more than its servers there.
+// maxClientFile limits a client's file, in bytes. It is large because Claude Code also stores other data in the file with its servers.
 const maxClientFile = 64 << 20
 
-// clientServer is a server in a client's file.
+// clientServer is a server read from a client's file or from onecall's configuration, and what becomes of it.
 type clientServer struct {
 	name       string
 	file       *clientFile
 	fields     []field
-	comments   []string // comments to write for readers of the configuration
-	otherFiles []string // other files with the same server
-	unset      []string // missing variables: the server is written as disabled
+	comments   []string // comments to write above the server in the configuration
+	otherFiles []string // labels of other files with the same server
+	unset      []string // environment variables that it needs and that are not set: it is written as disabled
 	skip       string   // why the server is not written; "": it is written
 
-	original    string        // its name in the file
-	isOnecall   bool          // it is onecall
+	original    string        // its name in the file; name may differ, to be unique
+	isOnecall   bool          // it starts onecall
 	configured  bool          // it is already in the configuration
-	ignored     string        // which of its settings onecall leaves out, and what that means; "": none that matters
-	duplicateOf *clientServer // an earlier server with the same settings
+	ignored     string        // the last setting that onecall leaves out, and what is lost without it; "": none that matters
+	duplicateOf *clientServer // an earlier server with the same settings; nil: none
 }
 
 // field is one key of a server with its value as JSON.
@@ -48,16 +48,16 @@ type field struct {
 
 // Import collects servers from the files of clients.
 type Import struct {
-	project string // the working directory
-	out     string // folder of the file to write
-	lookup  func(string) (string, bool)
+	project string                      // the working directory
+	out     string                      // the folder of the configuration to write
+	lookup  func(string) (string, bool) // looks up an environment variable
 
 	missing  []string // files that do not exist
-	problems []string // files that exist but cannot be used
+	problems []string // messages about files that exist but cannot be used
 	servers  []*clientServer
 }
 
-// read adds the servers of a file. If the file is missing or cannot be used, it notes that for the report, and returns the error.
+// read adds the servers of a file. If the file is missing or cannot be used, it records that for the report and returns the error.
 func (im *Import) read(file clientFile) error {
 	text, err := readClientFile(file.path)
 	switch {
@@ -75,13 +75,13 @@ func (im *Import) read(file clientFile) error {
 }
 
 // readSection adds the servers of a section.
-func (im *Import) readSection(file *clientFile, text gjson.Result, section section) {
-	for _, servers := range im.members(text, section.path) {
+func (im *Import) readSection(file *clientFile, root gjson.Result, section section) {
+	for _, servers := range im.valuesAt(root, section.path) {
 		im.add(file, servers, section.form)
 	}
 }
 
-// readClientFile reads a client's file as JSON.
+// readClientFile reads a client's file and converts it to JSON.
 func readClientFile(path string) ([]byte, error) {
 	text, err := textfile.Read(path, maxClientFile)
 	if err != nil {
@@ -93,21 +93,21 @@ func readClientFile(path string) ([]byte, error) {
 	return formatOf(path).json(textfile.WithoutMark(text))
 }
 
-// members returns the values at a path of keys. A key * matches every key that names the project's folder, so there may be several.
-func (im *Import) members(value gjson.Result, path []string) []gjson.Result {
+// valuesAt returns the values at a path of keys. There may be several: the key * matches every key that is a path of the project's folder.
+func (im *Import) valuesAt(value gjson.Result, path []string) []gjson.Result {
 	if len(path) == 0 {
 		return []gjson.Result{value}
 	}
 	var all []gjson.Result
 	for key, member := range ordered(value) {
 		if key == path[0] || path[0] == "*" && sameFolder(key, im.project) {
-			all = append(all, im.members(member, path[1:])...)
+			all = append(all, im.valuesAt(member, path[1:])...)
 		}
 	}
 	return all
 }
 
-// ordered returns the members of an object in order; the last of duplicated keys counts.
+// ordered yields the members of an object in the order of the text. A duplicate key is yielded once, with its last value.
 func ordered(object gjson.Result) func(yield func(string, gjson.Result) bool) {
 	return func(yield func(string, gjson.Result) bool) {
 		if !object.IsObject() {
@@ -149,7 +149,7 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			srv.skip = "it is not an object"
 			continue
 		case steps.FoldName(config.SourceName(name)) == "":
-			srv.skip = "its name has no letters or digits of ASCII"
+			srv.skip = "its name has no ASCII letters or digits"
 			continue
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
 			srv.skip = "it is disabled"
@@ -167,19 +167,20 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			srv.skip, srv.isOnecall, srv.fields = "it is onecall itself", true, fields
 			continue
 		}
-		im.fields(srv, fields)
+		im.importFields(srv, fields)
 		im.validate(srv)
 	}
 }
 
-// fields imports the keys that onecall knows, and notes ignored keys that matter.
-func (im *Import) fields(srv *clientServer, fields []field) {
-	for _, written := range fields {
-		value := gjson.ParseBytes(written.value)
-		key, lost := config.ServerKey(written.key)
+// importFields adds the fields that onecall knows to the server, under onecall's keys. For each ignored field that matters, it adds a
+// comment.
+func (im *Import) importFields(srv *clientServer, fields []field) {
+	for _, f := range fields {
+		value := gjson.ParseBytes(f.value)
+		key, lost := config.ServerKey(f.key)
 		if key == "" {
 			if lost != "" {
-				srv.ignored = written.key + " is left out: " + lost
+				srv.ignored = f.key + " is left out: " + lost
 				srv.comments = append(srv.comments, srv.ignored)
 			}
 			continue
@@ -189,14 +190,15 @@ func (im *Import) fields(srv *clientServer, fields []field) {
 			continue
 		}
 		if key == "args" && srv.file.folder == "" {
-			srv.warnOfRelative(value)
+			srv.warnOfRelativePaths(value)
 		}
 		srv.fields = append(srv.fields, field{key, im.convertVariables(srv, key, value.Raw)})
 	}
 }
 
-// warnOfRelative comments on relative arguments. In a file for all projects, they name whatever folder the program is started in.
-func (srv *clientServer) warnOfRelative(args gjson.Result) {
+// warnOfRelativePaths adds a comment for each argument that is a relative path. In a file that belongs to no known project, such a path
+// depends on the folder in which onecall is started.
+func (srv *clientServer) warnOfRelativePaths(args gjson.Result) {
 	for _, arg := range args.Array() {
 		switch text := filepath.ToSlash(arg.String()); {
 		case text == ".", text == "..", strings.HasPrefix(text, "./"), strings.HasPrefix(text, "../"):
@@ -206,15 +208,17 @@ func (srv *clientServer) warnOfRelative(args gjson.Result) {
 }
 
 var (
-	inputForm = regexp.MustCompile(`\$\{input:([^}"\\]+)\}`)
+	// inputVariable matches ${input:ID}, for which the client asks the user.
+	inputVariable = regexp.MustCompile(`\$\{input:([^}"\\]+)\}`)
+	// notInName matches characters that become _ in the name of an environment variable.
 	notInName = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// convertVariables replaces what only the client can expand: its inputs become environment variables. If the configuration is not in the
-// project's folder, that folder replaces ${workspaceFolder}, and a relative cwd becomes absolute.
+// convertVariables replaces what only the client can expand. ${input:ID} becomes an environment variable. If the project's folder is known
+// and does not hold the configuration, ${workspaceFolder} becomes that folder, and a relative cwd becomes absolute.
 func (im *Import) convertVariables(srv *clientServer, key, value string) json.RawMessage {
-	value = inputForm.ReplaceAllStringFunc(value, func(form string) string {
-		id := inputForm.FindStringSubmatch(form)[1]
+	value = inputVariable.ReplaceAllStringFunc(value, func(input string) string {
+		id := inputVariable.FindStringSubmatch(input)[1]
 		name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 		if name == "" || name[0] <= '9' {
 			name = "INPUT_" + name
@@ -242,7 +246,7 @@ func (im *Import) validate(srv *clientServer) {
 		value, ok := im.lookup(name)
 		if !ok {
 			unset[name] = true
-			return "https://unset.invalid", true // a value that any field accepts, also one that must be a URL
+			return "https://unset.invalid", true // a value that any field accepts, even one that must be a URL
 		}
 		return value, true
 	}
@@ -264,9 +268,9 @@ func (im *Import) validate(srv *clientServer) {
 
 // assignNames gives each server that is written a unique name. Equal servers of the same name are written once.
 func (im *Import) assignNames() {
-	taken := map[string]*clientServer{}
+	taken := map[string]*clientServer{} // by folded name; nil: taken by something that is never the same as a server to write
 	for _, name := range config.Embedded {
-		taken[steps.FoldName(name)] = nil // taken by an embedded source, which no server can be the same as
+		taken[steps.FoldName(name)] = nil
 	}
 	for _, srv := range im.servers {
 		if name := steps.FoldName(config.SourceName(srv.name)); srv.configured {
@@ -279,7 +283,7 @@ func (im *Import) assignNames() {
 			continue
 		}
 		original, base := srv.name, srv.name
-		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // leaves space for a number
+		if fit := config.SourceName(base); len(fit) > config.MaxSourceName-8 { // leaves room for a number
 			base = fit[:config.MaxSourceName-8]
 		}
 		for n := 2; ; n++ {
@@ -290,7 +294,7 @@ func (im *Import) assignNames() {
 			if other != nil && other != srv && other.same(srv) {
 				other.otherFiles = append(other.otherFiles, srv.file.label())
 				srv.duplicateOf = other
-				srv.skip = "it is the same as that of " + other.file.label()
+				srv.skip = "it is the same as the one in " + other.file.label()
 				break
 			}
 			srv.name = fmt.Sprintf("%s-%d", base, n)
@@ -308,11 +312,11 @@ func (im *Import) assignNames() {
 
 func (file *clientFile) label() string { return file.client + ", " + file.path }
 
-// same reports whether two servers have the same settings, regardless of the order of keys and of an implied type.
+// same reports whether two servers have the same settings. The order of keys does not matter, and a missing type counts as the implied one.
 func (srv *clientServer) same(other *clientServer) bool {
-	values := func(f *clientServer) map[string]string {
+	values := func(s *clientServer) map[string]string {
 		m := map[string]string{}
-		for _, field := range f.fields {
+		for _, field := range s.fields {
 			var value any
 			if json.Unmarshal(field.value, &value) == nil {
 				canonical, _ := json.Marshal(value) // never fails, as it was read from JSON

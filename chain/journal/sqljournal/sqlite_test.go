@@ -22,6 +22,7 @@ func openSQLite(t testing.TB, path string) *sqljournal.Driver {
 func TestSQLite(t *testing.T) {
 	t.Parallel()
 	journaltest.Run(t, func(t *testing.T) journaltest.Store {
+		// The folder does not exist yet, and the name has characters that need escaping in the URI that SQLite opens.
 		path := filepath.Join(t.TempDir(), "state", "a b?c%41#d.db")
 		return journaltest.Store{Shared: true, Open: func(t *testing.T) journal.Driver { return openSQLite(t, path) }}
 	})

@@ -21,11 +21,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-// realChain is a chain of the data sets.
+// realChain is a chain from one of the data sets.
 type realChain struct{ *datasets.Chain }
 
-// TestRealChains runs every recorded chain of the data sets against its own recording: each call must arrive with the
-// recorded arguments, in order, and the answer be the recorded final value.
+// TestRealChains runs every chain of the data sets against its own recording. The chain must make the recorded calls in order, with the
+// recorded arguments, and its answer must be the recorded result of the last call.
 func TestRealChains(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]struct{ chains, calls int }{
@@ -41,12 +41,13 @@ func TestRealChains(t *testing.T) {
 				calls += int(gjson.GetBytes(c.Steps, "#").Int())
 			}
 			if len(chains) != want.chains || calls != want.calls {
-				t.Errorf("%d chains with %d calls, want %v", len(chains), calls, want)
+				t.Errorf("got %d chains with %d calls, want %d with %d", len(chains), calls, want.chains, want.calls)
 			}
 		})
 	}
 }
 
+// readChains reads a data set. It skips the test if the file does not exist.
 func readChains(t *testing.T, path string) []realChain {
 	list, err := datasets.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +63,7 @@ func readChains(t *testing.T, path string) []realChain {
 	return chains
 }
 
-// calls are the calls that the chain must make.
+// calls returns the calls that the chain must make, with their results.
 func (c realChain) calls(t *testing.T) []tally.Call {
 	t.Helper()
 	calls, err := c.Calls()
@@ -72,7 +73,7 @@ func (c realChain) calls(t *testing.T) []tally.Call {
 	return calls
 }
 
-// run replays one chain.
+// run runs the chain against its recording, and compares its calls and its answer with the recorded ones.
 func (c realChain) run(t *testing.T) {
 	calls := c.calls(t)
 	want := make([]string, len(calls))
@@ -104,32 +105,34 @@ func (c realChain) run(t *testing.T) {
 	}
 }
 
-// newReplay makes an engine that answers from a recording, whose calls go through wrap.
-func newReplay(t testing.TB, tape []byte, wrap func(*steps.Spec, steps.Call) steps.Call) (*chain.Engine, *replay.Cassette) {
+// newReplay returns an engine whose functions answer from a recording, and the recording as a cassette. Each run needs its own context,
+// from Cassette.Cursor. The calls of the engine go through wrap, unless that is nil.
+func newReplay(t testing.TB, recording []byte, wrap func(*steps.Spec, steps.Call) steps.Call) (*chain.Engine, *replay.Cassette) {
 	t.Helper()
-	player, err := datasets.Replay(tape, wrap)
+	player, err := datasets.Replay(recording, wrap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return player.Engine, player.Cassette
 }
 
-func decodeNumbers(text []byte, to any) error {
+// decodeUseNumber decodes a JSON value into to. Numbers become json.Number, as written.
+func decodeUseNumber(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(to)
 }
 
-// canonical spells a JSON value with sorted keys and its numbers as they are.
+// canonical returns a JSON value with its keys sorted, without whitespace, and with its numbers as written.
 func canonical(t testing.TB, text []byte) string {
 	t.Helper()
 	var value any
-	if err := decodeNumbers(text, &value); err != nil {
+	if err := decodeUseNumber(text, &value); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	spelled, err := json.Marshal(value)
+	sorted, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(spelled)
+	return string(sorted)
 }

@@ -26,7 +26,7 @@ type Token struct {
 const maxName = 100
 
 // NewToken makes a token of 256 random bits and its entry, which holds only the hash. An invalid name is a bad_request.
-func NewToken(name string) (text string, line Token, err error) {
+func NewToken(name string) (text string, entry Token, err error) {
 	if f := checkName(name); f != nil {
 		return "", Token{}, f
 	}

@@ -11,9 +11,10 @@ func newTokenCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token [NAME]",
 		Short: "Make a token for a client of serve --http",
-		Long: "Make a token for a client of onecall serve --http. The token goes to stdout, and is not stored: give it to the client,\n" +
-			"which sends it as Authorization: Bearer. The entry for access.tokens in the server's configuration goes to stderr; it\n" +
-			"holds the token's hash. A token may only read, unless the entry sets another tier.",
+		Long: "Make a token for a client of onecall serve --http. NAME identifies the client, also in logs; the default is client.\n" +
+			"The token goes to stdout and is not stored: give it to the client, which sends it as Authorization: Bearer. An entry\n" +
+			"with the token's hash goes to stderr: add it to access.tokens in the server's configuration. The client may only read,\n" +
+			"unless you change the tier in the entry.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := "client"
@@ -23,7 +24,7 @@ func newTokenCommand(c *cli) *cobra.Command {
 			return c.makeToken(name, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON, with name, token and sha256")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON with name, token and sha256, and write no entry to stderr")
 	return cmd
 }
 
@@ -34,20 +35,20 @@ type tokenAnswer struct {
 	SHA256 string `json:"sha256"` // the SHA-256 of the token's text, in hex
 }
 
-// makeToken makes a token and writes it.
+// makeToken makes a token and writes it, with its entry for the configuration.
 func (c *cli) makeToken(name string, asJSON bool) error {
-	text, line, err := auth.NewToken(name)
+	text, entry, err := auth.NewToken(name)
 	if err != nil {
 		return err
 	}
-	token := tokenAnswer{line.Name, text, line.SHA256}
+	answer := tokenAnswer{entry.Name, text, entry.SHA256}
 	if asJSON {
-		return c.writeValue(token)
+		return c.writeValue(answer)
 	}
-	if err := c.writeText([]byte(token.Token + "\n")); err != nil {
+	if err := c.writeText([]byte(answer.Token + "\n")); err != nil {
 		return err
 	}
-	c.noticef("The token is not stored. Its entry for access.tokens of the configuration:\n\n    - {name: %s, sha256: %q, tier: read}\n",
-		jsonText(token.Name), token.SHA256)
+	c.noticef("The token is not stored. Add its entry to access.tokens in the server's configuration:\n\n"+
+		"    - {name: %s, sha256: %q, tier: read}\n", jsonText(answer.Name), answer.SHA256)
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Patience bounds a test that hangs. Passing tests take far less.
+// Patience is how long a test waits before it fails. Passing tests wait far less.
 const Patience = 30 * time.Second
 
-// Serve runs serve on a loopback listener until the test ends, and returns its URL.
+// Serve runs serve on a loopback listener until the test ends, and returns the URL of the listener.
 func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,16 +33,16 @@ func Serve(t testing.TB, serve func(ctx context.Context, l net.Listener) error) 
 	return "http://" + l.Addr().String()
 }
 
-// ServeStdio serves one client over in and out until ctx is done.
+// ServeStdio is a function that serves one client until ctx is done. It reads from in and writes to out.
 type ServeStdio = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error
 
-// Stdio connects a client to serve over stdio, until the test ends.
+// Stdio runs serve until the test ends, and returns the session of a client that is connected to it through pipes.
 func Stdio(t testing.TB, o *sdk.ClientOptions, serve ServeStdio) *sdk.ClientSession {
 	t.Helper()
 	return StdioOf(t, o, "", serve)
 }
 
-// StdioOf is Stdio for a client of an MCP version; "": the newest.
+// StdioOf is like Stdio, for a client that asks for a version of MCP; "" means the newest.
 func StdioOf(t testing.TB, o *sdk.ClientOptions, version string, serve ServeStdio) *sdk.ClientSession {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -64,7 +64,7 @@ func StdioOf(t testing.TB, o *sdk.ClientOptions, version string, serve ServeStdi
 	return session
 }
 
-// Connect connects a client that speaks a version of MCP, until the test ends; version "": the newest.
+// Connect connects a client over transport until the test ends. The client asks for a version of MCP; "" means the newest.
 func Connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, version string) *sdk.ClientSession {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
@@ -76,7 +76,7 @@ func Connect(t testing.TB, transport sdk.Transport, o *sdk.ClientOptions, versio
 	return session
 }
 
-// Ask calls a tool and returns the text of its answer.
+// Ask calls a tool and returns the text of its result; failed reports whether the result is an error.
 func Ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text string, failed bool) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
@@ -86,11 +86,12 @@ func Ask(t testing.TB, session *sdk.ClientSession, tool, args string) (text stri
 	return TextOf(t, result), result.IsError
 }
 
-// TextOf returns the only text block of a result.
+// TextOf returns the text of a result. The test fails unless the result has one content block and no structured content.
 func TextOf(t testing.TB, result *sdk.CallToolResult) string {
 	t.Helper()
 	if len(result.Content) != 1 || result.StructuredContent != nil {
-		t.Fatalf("%d content blocks, structured %v", len(result.Content), result.StructuredContent)
+		t.Fatalf("got %d content blocks and structured content %v, want one block and no structured content", len(result.Content),
+			result.StructuredContent)
 	}
 	return result.Content[0].(*sdk.TextContent).Text
 }

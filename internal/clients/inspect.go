@@ -50,8 +50,8 @@ func (m *machine) inspect() (all []FileState) {
 			all[i].Project = false // the project's folder is the user's folder, and this is the user's own file
 			continue
 		}
-		// Every variable counts as set: this reads only which servers the file has.
-		im := &Import{project: m.project, out: m.project, lookup: func(string) (string, bool) { return "", true }}
+		// This reads only which servers the file has, whatever the values of their variables.
+		im := &Import{project: m.project, out: m.project, lookup: func(string) (string, bool) { return "", false }}
 		err := im.read(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -227,8 +227,8 @@ func (im *Import) convertVariables(srv *clientServer, key, value string) json.Ra
 		return "${" + name + "}"
 	})
 	if srv.file.folder != "" && !sameFolder(srv.file.folder, im.out) {
-		folder := strings.Trim(string(gjson.AppendJSONString(nil, srv.file.folder)), `"`)
-		value = strings.ReplaceAll(value, "${workspaceFolder}", folder)
+		folder := gjson.AppendJSONString(nil, srv.file.folder)
+		value = strings.ReplaceAll(value, "${workspaceFolder}", string(folder[1:len(folder)-1]))
 	}
 	if key == "cwd" { // relative to the client's project, not to the configuration
 		if folder := gjson.Parse(value).String(); srv.file.folder != "" && !filepath.IsAbs(folder) && !strings.HasPrefix(folder, "${") &&

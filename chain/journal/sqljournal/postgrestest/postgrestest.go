@@ -72,28 +72,37 @@ func New() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{bin: filepath.Dir(programs[len(programs)-1]), folder: folder, as: &syscall.SysProcAttr{}}
+	if err := s.create(); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, err
+	}
+	return s, nil
+}
+
+// create makes the server's files and starts it.
+func (s *Server) create() error {
 	if os.Geteuid() == 0 {
 		account, err := user.Lookup("postgres")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		uid, _ := strconv.ParseUint(account.Uid, 10, 32)
 		gid, _ := strconv.ParseUint(account.Gid, 10, 32)
 		s.as.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		if err := os.Chown(folder, int(uid), int(gid)); err != nil {
-			return nil, err
+		if err := os.Chown(s.folder, int(uid), int(gid)); err != nil {
+			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(folder, "pw"), []byte(Password), 0o644); err != nil {
-		return nil, err
+	passwords := filepath.Join(s.folder, "pw")
+	if err := os.WriteFile(passwords, []byte(Password), 0o644); err != nil {
+		return err
 	}
-	made := s.command("initdb", "-D", filepath.Join(folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile",
-		filepath.Join(folder, "pw"))
-	out, err := made.CombinedOutput()
+	out, err := s.command("initdb", "-D", filepath.Join(s.folder, "data"), "-U", "onecall", "-A", "scram-sha-256", "--pwfile", passwords).
+		CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	return s, s.Restart()
+	return s.Restart()
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {

@@ -25,63 +25,65 @@ import (
 	"github.com/onecall-mcp/onecall/steps/source/replay"
 )
 
-const configured = "configured-s3cret-of-defaults"
+// configuredSecret is the default of api_key, and is configured as a secret.
+const configuredSecret = "configured-s3cret-of-defaults"
 
-// TestReplayEqualsRun holds for random chains over a random registry, with hoisted names, common arguments, aliases, other
-// spellings, defaults, secrets, forEach and failures: a replay without the source gives the same answer as the run, byte for byte, even if
-// the configured secret is missing; and the recording contains no secret.
+// TestReplayEqualsRun: a replay, which has no source, gives the same answer as the recorded run, byte for byte except for continuation
+// tokens, even if the configured secret is missing. The answer does not show that secret, and the recording shows no secret at all. The
+// chains and the registry are random, with hoisted names, common arguments, aliases, other spellings, defaults, secrets, forEach and
+// failures.
 func TestReplayEqualsRun(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		fns := drawFunctions(rt)
-		request := []byte(drawReplayed(rt, fns))
-		absent := rapid.Bool().Draw(rt, "the configured secret is missing at the replay")
-		var tape, run, replayed string
-		synctest.Test(t, func(t *testing.T) { // no time passes
-			run, tape = recordRun(t, fns, request)
-			replayed = replayRun(t, tape, request, absent)
+		request := []byte(drawRequest(rt, fns))
+		secretMissing := rapid.Bool().Draw(rt, "the configured secret is missing at the replay")
+		var recording, run, replayed string
+		synctest.Test(t, func(t *testing.T) { // time is fake
+			run, recording = recordRun(t, fns, request)
+			replayed = replayRun(t, recording, request, secretMissing)
 		})
 		if gjson.Get(run, "error.code").Str == "compile" {
-			rt.Skip("nothing was planned")
+			rt.Skip("the chain does not compile")
 		}
 		if run != replayed {
-			rt.Fatalf("%s\nreplay answers %s\nwant %s\nrecording\n%s", request, replayed, run, tape)
+			rt.Fatalf("chain: %s\nthe replay answers: %s\nwant the answer of the run: %s\nrecording:\n%s", request, replayed, run, recording)
 		}
-		if strings.Contains(run, configured) {
-			rt.Fatalf("%s\nthe answer shows a secret: %s", request, run)
+		if strings.Contains(run, configuredSecret) {
+			rt.Fatalf("chain: %s\nthe answer shows the configured secret: %s", request, run)
 		}
-		for _, hidden := range []string{configured, "pass-w0rd-one", "pass-w0rd-two"} {
-			if strings.Contains(tape, hidden) {
-				rt.Fatalf("%s\nthe recording shows the secret %s:\n%s", request, hidden, tape)
+		for _, hidden := range []string{configuredSecret, "pass-w0rd-one", "pass-w0rd-two"} {
+			if strings.Contains(recording, hidden) {
+				rt.Fatalf("chain: %s\nthe recording shows the secret %s:\n%s", request, hidden, recording)
 			}
 		}
 	})
 }
 
-func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, tape string) {
-	scrubber := secret.New([]string{configured})
+func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, recording string) {
+	scrubber := secret.New([]string{configuredSecret})
 	registry, err := steps.NewRegistry(fns, &steps.RegistryOptions{Scrubber: scrubber})
 	must(t, err)
 	var file bytes.Buffer
-	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configured})
+	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configuredSecret})
 	e := engineFor(t, registry.Observe(recorder.Observe), recorder.Functions)
 	answer = answerOf(t.Context(), e, request)
 	must(t, recorder.Err())
 	return answer, file.String()
 }
 
-func replayRun(t *testing.T, tape string, request []byte, absent bool) string {
-	cassette, err := replay.Read(strings.NewReader(tape), "tape")
+func replayRun(t *testing.T, recording string, request []byte, secretMissing bool) string {
+	cassette, err := replay.Read(strings.NewReader(recording), "recording")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, tape)
+		t.Fatalf("reading the recording: %v\n%s", err, recording)
 	}
-	if !absent {
-		cassette.Secrets = []string{configured}
+	if !secretMissing {
+		cassette.Secrets = []string{configuredSecret}
 	}
-	nothing := newRegistry(t, nil)
-	registry, err := cassette.Registry(nothing)
+	empty := newRegistry(t, nil)
+	registry, err := cassette.Registry(empty)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, tape)
+		t.Fatalf("making a registry from the recording: %v\n%s", err, recording)
 	}
 	return answerOf(cassette.Cursor(t.Context(), ""), engineFor(t, registry, nil), request)
 }
@@ -92,11 +94,12 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 	results, err := budget.NewResults(store, nil)
 	must(t, err)
 	t.Cleanup(func() { results.Close() })
-	// Each call takes its own time, so that parallel calls end in the same order each time.
+	// How long a call takes depends on its function and arguments alone, so that parallel calls end in the same order in the run and in the
+	// replay. An api_key does not count: it may be a secret in the run, and a digest in the replay.
 	slow := functions.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
 		return func(ctx context.Context, args []byte) ([]byte, error) {
 			h := fnv.New32()
-			_, _ = h.Write(apiKey.ReplaceAll([]byte(spec.Name+string(args)), nil)) // apiKey: a secret, or what stands for it
+			_, _ = h.Write(apiKey.ReplaceAll([]byte(spec.Name+string(args)), nil))
 			time.Sleep(time.Millisecond + time.Duration(h.Sum32()%1_000_000))
 			return call(ctx, args)
 		}
@@ -106,22 +109,22 @@ func engineFor(t *testing.T, functions *steps.Registry, planned func([]*steps.En
 	return e
 }
 
-// answerOf returns an answer without its random parts: continuation tokens, and their number of tokens.
+// answerOf runs a request and returns the answer without what is random: continuation tokens, and token counts, which depend on them.
 func answerOf(ctx context.Context, e *chain.Engine, request []byte) string {
 	answer := string(e.Run(ctx, request, nil).JSON)
-	if without := continuation.ReplaceAllString(answer, "TOKEN"); without != answer {
+	if without := continuationToken.ReplaceAllString(answer, "TOKEN"); without != answer {
 		return tokenMember.ReplaceAllString(without, `"tokens":0`)
 	}
 	return answer
 }
 
 var (
-	apiKey       = regexp.MustCompile(`"api_key":"(\\.|[^"\\])*"`)
-	continuation = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
-	tokenMember  = regexp.MustCompile(`"tokens":\d+`)
+	apiKey            = regexp.MustCompile(`"api_key":"(\\.|[^"\\])*"`)
+	continuationToken = regexp.MustCompile(`oc1_[A-Za-z0-9_-]+`)
+	tokenMember       = regexp.MustCompile(`"tokens":\d+`)
 )
 
-// spellings maps names of functions to the spellings by which chains call them.
+// spellings maps the name of a function to the names by which chains may call it.
 var spellings = map[string][]string{
 	"shop.put_item": {"shop.put_item", "shopPutItem", "putItem"}, "shop.item.delete": {"shop.item.delete", "item.delete", "shop_item_delete"},
 	"shop.list": {"shop.list", "list", "shopList"}, "box.find-all": {"box.find-all", "boxFindAll", "findAll"},
@@ -134,42 +137,42 @@ func drawFunctions(t *rapid.T) []steps.Function {
 	var fns []steps.Function
 	for _, name := range []string{"shop.put_item", "shop.item.delete", "shop.list", "box.find-all"} {
 		draw := func(what string) bool { return rapid.Bool().Draw(t, name+": "+what) }
-		members := []string{}
+		members := []string{} // of properties in the input schema
 		for _, property := range []string{"n", "text", "list", "password", "api_key", "pageToken", "repoId", "any"} {
 			if draw(property) {
 				members = append(members, fmt.Sprintf("%q:%s", property, properties[property]))
 			}
 		}
 		spec := steps.Spec{Name: name, Input: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"additionalProperties":%t}`,
-			strings.Join(members, ","), draw("takes more"))),
+			strings.Join(members, ","), draw("additional properties"))),
 			Effect:         rapid.SampledFrom([]steps.Effect{steps.Read, steps.Write, steps.Destroy}).Draw(t, name+": effect"),
-			EffectDeclared: draw("declared"), Idempotent: draw("idempotent"), Deletes: draw("deletes"),
+			EffectDeclared: draw("effect declared"), Idempotent: draw("idempotent"), Deletes: draw("deletes"),
 			Heavy:   rapid.SampledFrom([]string{"", "", "", "always", "never"}).Draw(t, name+": heavy"),
 			Timeout: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, name+": timeout")}
 		if draw("aliases") {
 			spec.Aliases = map[string]string{"words": "text", "count": "n"}
 		}
 		if draw("defaults") {
-			spec.Defaults = json.RawMessage(`{"n":7,"api_key":"` + configured + `"}`)
+			spec.Defaults = json.RawMessage(`{"n":7,"api_key":"` + configuredSecret + `"}`)
 		}
-		if draw("redacts") {
+		if draw("redacts arguments") {
 			spec.Redact = secret.Arguments(spec.Input)
 		}
-		if draw("tells its result") {
+		if draw("output schema") {
 			spec.Output = json.RawMessage(`{"type":"object","properties":{"id":{"type":"integer"},"note":{"type":"string"},"items":{"type":"array"},"again":{}}}`)
 		}
-		fns = append(fns, steps.Function{Spec: spec, Call: repeating(spec.Effect)})
+		fns = append(fns, steps.Function{Spec: spec, Call: echo(spec.Effect)})
 	}
 	return fns
 }
 
-// repeating returns a function that returns its arguments, fails if they say so, and numbers writes.
-func repeating(effect steps.Effect) steps.Call {
+// echo returns a function whose result contains its arguments and the number of its writes so far. It fails if n is 3 or 4.
+func echo(effect steps.Effect) steps.Call {
 	var mu sync.Mutex
 	writes := 0
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		mu.Lock()
-		if effect != steps.Read { // writes run one after another
+		if effect != steps.Read { // the engine runs writes one after another
 			writes++
 		}
 		id := writes
@@ -181,17 +184,17 @@ func repeating(effect steps.Effect) steps.Call {
 		case 4:
 			return nil, &fault.Error{Code: fault.Unavailable, Message: "gone", Outcome: fault.SentUnknown}
 		}
-		if report := steps.CallbacksOf(ctx).Status; report != nil {
-			report(201)
+		if reportStatus := steps.CallbacksOf(ctx).Status; reportStatus != nil {
+			reportStatus(201)
 		}
 		return fmt.Appendf(nil, `{"id":%d,"note":"a\u00e9\/b production","items":[{"id":1,"v":1.10},{"id":2}],"again":%s}`, id, args), nil
 	}
 }
 
-func drawReplayed(t *rapid.T, fns []steps.Function) string {
+func drawRequest(t *rapid.T, fns []steps.Function) string {
 	var list []string
 	for i := range rapid.IntRange(1, 5).Draw(t, "steps") {
-		list = append(list, drawReplayedStep(t, fns, i))
+		list = append(list, drawStep(t, fns, i))
 	}
 	text := `"steps":[` + strings.Join(list, ",") + `]`
 	for _, field := range [][]string{
@@ -206,7 +209,7 @@ func drawReplayed(t *rapid.T, fns []steps.Function) string {
 	return "{" + text + "}"
 }
 
-func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
+func drawStep(t *rapid.T, fns []steps.Function, i int) string {
 	draw := func(what string, values ...string) string {
 		if rapid.IntRange(0, 2).Draw(t, what) > 0 {
 			return ""
@@ -221,8 +224,8 @@ func drawReplayedStep(t *rapid.T, fns []steps.Function, i int) string {
 		{"list", "[]", `"$0.items"`, "[1.0,null]"}, {"password", `"pass-w0rd-one"`, `"pass-w0rd-two"`, `"production"`}, {"pageToken", `"cursor-1"`, `"cursor-2"`},
 		{"PageToken", `"cursor-3"`}, {"api_key", `"pass-w0rd-one"`}, {"any", `{"password":"production"}`, `"$0"`, "1.10"}, {"repo_id", `"other"`}} {
 		value := draw(arg[0], arg[1:]...)
-		if i == 0 && strings.Contains(value, "$0") || strings.Contains(value, "{0") && i == 0 {
-			value = ""
+		if i == 0 && (strings.Contains(value, "$0") || strings.Contains(value, "{0")) {
+			value = "" // no step comes before the first
 		}
 		if value != "" {
 			args = append(args, fmt.Sprintf("%q:%s", arg[0], value))

@@ -28,13 +28,14 @@ import (
 type sourceOpener struct {
 	*App
 	config  *config.File
-	before  *App // the app to be replaced; nil: none
+	before  *App // the app that this one replaces; nil: none
 	client  *httpsource.Client
 	servers []plannedServer
 	faults  []*fault.Error
 }
 
-// openSources opens all sources except MCP servers: programs are started only if the configuration has no faults.
+// openSources opens all sources except MCP servers, which startServers starts later if the configuration has no faults. The opener has
+// the faults found so far.
 func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) (*sourceOpener, error) {
 	o := &sourceOpener{App: a, config: cfg, before: before, faults: faults}
 	p := a.process
@@ -43,7 +44,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	a.ladder, moreFaults = p.newLadder(cfg)
 	o.faults = append(o.faults, moreFaults...)
 	a.scrubber = secret.New(cfg.Secrets)
-	var scrubber steps.Scrubber // not a typed nil if there are no secrets
+	var scrubber steps.Scrubber // stays a nil interface if there are no secrets
 	if a.scrubber != nil {
 		scrubber = a.scrubber
 	}
@@ -83,7 +84,8 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// add adds a source. If err is not nil, it adds the faults in err instead; they are about the setting at pointer.
+// add adds a source to the catalog. If err is not nil, or the catalog refuses the source, it adds the faults of that error to o.faults, as
+// faults of the setting at pointer.
 func (o *sourceOpener) add(name, pointer string, source steps.Source, err error) {
 	if err == nil {
 		err = o.Catalog.Add(name, source)
@@ -99,13 +101,13 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	for _, err := range list {
 		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // it is not the file's own text: variables are filled in, perhaps with secrets
+			f.Source, f.Offset = "", 0 // this line of text is not as in the file: variables were expanded, perhaps to secrets
 		}
 		o.faults = append(o.faults, f)
 	}
 }
 
-// openEmbedded opens the sources that need no configuration.
+// openEmbedded opens the sources that are part of onecall: fs, http, expr and text.
 func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
@@ -170,24 +172,24 @@ func (o *sourceOpener) endpoints() []httpsource.Endpoint {
 	return list
 }
 
-// sourceSubset is the functions of a source whose names begin with a prefix.
+// sourceSubset is an exprs.Source restricted to the functions whose names begin with a prefix.
 type sourceSubset struct {
 	*exprs.Source
 	prefix string
 }
 
 // Functions implements steps.Source.
-func (p sourceSubset) Functions() []steps.Function {
+func (s sourceSubset) Functions() []steps.Function {
 	var list []steps.Function
-	for _, fn := range p.Source.Functions() {
-		if strings.HasPrefix(fn.Name, p.prefix) {
+	for _, fn := range s.Source.Functions() {
+		if strings.HasPrefix(fn.Name, s.prefix) {
 			list = append(list, fn)
 		}
 	}
 	return list
 }
 
-// openServices opens the OpenAPI documents in files and, if remote is set, those at a URL. At a reload, a document is
+// openServices opens the services of the OpenAPI documents in files and, if remote is set, of those at a URL. At a reload, a document is
 // opened again only if its settings or the content of its files have changed.
 func (o *sourceOpener) openServices(remote bool) {
 	for i := range o.config.OpenAPI {
@@ -207,7 +209,7 @@ func (o *sourceOpener) openServices(remote bool) {
 		switch {
 		case err == nil:
 			if isRemote {
-				o.App.services = append(o.App.services, source.Live.(*service).Source) //nolint:forcetypeassert // its key is a document's
+				o.App.services = append(o.App.services, source.Live.(*service).Source) //nolint:forcetypeassert // its key is only for services
 			}
 			o.add(entry.Source(), pointer, source, nil)
 		case isDocumentError(err):
@@ -227,7 +229,7 @@ type service struct {
 // Close implements steps.Source.
 func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
 
-// openService opens an OpenAPI document. The service may be on any public host, and on the private hosts that the configuration names.
+// openService opens an OpenAPI document. Its service may be on any public host, or on a private host that the configuration names.
 func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool) (*service, error) {
 	spec := config.Or(c.Spec, "")
 	var hosts []string
@@ -259,14 +261,14 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	return &service{source, client}, nil
 }
 
-// isDocumentError reports whether an error is about the document itself, and not about another setting of its entry.
+// isDocumentError reports whether an error of openService is about the document itself, not about another setting of its entry.
 func isDocumentError(err error) bool {
 	f, ok := fault.As(err)
 	return ok && (f.At == "" || f.At == "/spec")
 }
 
-// addUnusable adds a service whose document cannot be used as a failed source, so that everything else works. In a reload it is a fault
-// if the served configuration could use the document.
+// addUnusable adds a failed source for a service with an unusable document, so that everything else works. At a reload it adds a fault
+// instead, unless the app to be replaced has this failed source too.
 func (o *sourceOpener) addUnusable(entry *config.TableEntry[config.OpenAPI], err error) {
 	pointer := fault.Key("/openapi", entry.Name)
 	f, _ := fault.As(err)
@@ -286,7 +288,7 @@ func (o *sourceOpener) addUnusable(entry *config.TableEntry[config.OpenAPI], err
 	o.add(entry.Source(), pointer, absentSource{steps.Status{State: steps.StateFailed, Error: steps.ScrubFault(o.scrubber, f)}}, nil)
 }
 
-// hasFault reports whether an entry already has a fault.
+// hasFault reports whether the entry at pointer already has a fault.
 func (o *sourceOpener) hasFault(pointer string) bool {
 	return slices.ContainsFunc(o.faults, func(f *fault.Error) bool { return f.At == pointer || strings.HasPrefix(f.At, pointer+"/") })
 }
@@ -303,7 +305,7 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 	return credentials
 }
 
-// sourceWithUnsetVariable returns a failed source if the entry names an unset environment variable, or else nil.
+// sourceWithUnsetVariable returns a failed source if the entry at pointer names an unset environment variable, or else nil.
 func (o *sourceOpener) sourceWithUnsetVariable(pointer string) steps.Source {
 	f := o.config.Unset[pointer]
 	if f == nil {
@@ -313,7 +315,7 @@ func (o *sourceOpener) sourceWithUnsetVariable(pointer string) steps.Source {
 	return absentSource{steps.Status{State: steps.StateFailed, Error: fault.New(f.Code, "%s:%d: %s", o.config.Path, f.Line, f.Message)}}
 }
 
-// absentSource is a source that never offers functions.
+// absentSource is a source without functions, such as a failed or disabled one. Its status never changes.
 type absentSource struct{ status steps.Status }
 
 func (absentSource) Functions() []steps.Function { return nil }
@@ -321,7 +323,7 @@ func (absentSource) Close() error                { return nil }
 func (absentSource) Watch(func())                {}
 func (a absentSource) Status() steps.Status      { return a.status }
 
-// locatedMessage returns a fault's message with its line and column.
+// locatedMessage returns a fault's message, preceded by its line and column if they are known.
 func locatedMessage(f *fault.Error) string {
 	if f.Line == 0 {
 		return f.Message
@@ -329,18 +331,18 @@ func locatedMessage(f *fault.Error) string {
 	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message)
 }
 
-// warnRedacted shows a warning without secrets.
+// warnRedacted shows a warning with its secrets removed.
 func (p *process) warnRedacted(f *fault.Error) { p.Reporter.Warn(p.Redactor.redacted(f)) }
 
-// warnDocument shows warnings about OpenAPI documents. Those about what a document lacks are shown only by commands that list functions,
-// or with Verbose.
+// warnDocument shows a warning about an OpenAPI document. Warnings about operations that were left out or are only partly checked, which
+// have the code bad_request, are shown only by commands that list functions, or with Verbose.
 func (p *process) warnDocument(f *fault.Error) {
 	if p.List || p.Verbose || f.Code != fault.BadRequest {
 		p.warnRedacted(f)
 	}
 }
 
-// wrap returns the functions as chains call them: with the call cache, the ladder, and recording or replay.
+// wrap returns the functions as chains call them: with telemetry, learning of result shapes, call cache or replay, ladder, and recording.
 func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 	if a.process.telemetry != nil {
 		r = a.process.telemetry.Wrap(r)
@@ -370,7 +372,7 @@ func (a *App) recorder() *replay.Recorder {
 	return a.process.recording.recorder.Hiding(a.config.Secrets)
 }
 
-// recordPlanned returns a function that records the functions of a plan, so that a replay needs no sources; nil: nothing is recorded.
+// recordPlanned returns a function that records the functions of a plan, so that a replay needs no sources; nil if nothing is recorded.
 func (a *App) recordPlanned() func([]*steps.Entry) {
 	if a.process.recording == nil {
 		return nil

@@ -55,7 +55,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 		url = a.EngineURL()
 	}
 	switch {
-	case c.engines == nil:
+	case c.engineOpener == nil:
 		return nil, usageErrorf("this program has no engine for durable runs: onecall-temporal does all that onecall does, and these")
 	case url == "":
 		return nil, usageErrorf("no engine is named: add --engine temporal://127.0.0.1:7233/default, or engine: to the configuration")
@@ -63,7 +63,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	if err := a.CheckShared(); err != nil {
 		return nil, err
 	}
-	return c.engines(ctx, url, &durable.Options{Queue: durable.QueueOf(a.Scope()), Metrics: a.Metrics()})
+	return c.engineOpener(ctx, url, &durable.Options{Queue: durable.QueueOf(a.Scope()), Metrics: a.Metrics()})
 }
 
 // batchRecord is the stored state of a batch.
@@ -326,7 +326,7 @@ func keyOf(request []byte, otherwise string) string {
 
 // decided tells the engine, if one is configured, that the approval of a run was decided. It reports whether the run continues there.
 func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) {
-	if c.engines == nil || c.engineURL == "" && a.EngineURL() == "" {
+	if c.engineOpener == nil || c.engineURL == "" && a.EngineURL() == "" {
 		return false, nil
 	}
 	past, err := a.Journal.Read(ctx, id, nil)

@@ -1,6 +1,6 @@
 // Package cli is the command line of onecall: its commands, flags, output and exit statuses.
 //
-// Only the answer goes to stdout; faults, warnings and progress go to stderr. The exit status tells the kind of failure (see
+// Only the answer goes to stdout; faults, warnings and progress go to stderr. The exit status gives the kind of failure (see
 // exit.go).
 package cli
 
@@ -25,53 +25,53 @@ import (
 // the second ends the process at once.
 func Execute(args []string, in, out, err *os.File) int { return ExecuteWith(nil, args, in, out, err) }
 
-// ExecuteWith is Execute for a program with an engine for durable runs. engines opens the engine; nil: the program has none.
-func ExecuteWith(engines durable.Open, args []string, in, out, err *os.File) int {
+// ExecuteWith is Execute for a program that has an engine for durable runs. engineOpener opens the engine; nil: the program has none.
+func ExecuteWith(engineOpener durable.Open, args []string, in, out, err *os.File) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 
 	s := newStreams(in, out, err)
-	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault() // until serve starts its own, the log is text on stderr
-	root := newRoot(s, engines)
+	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault() // text on stderr, until serve starts its own log
+	root := newRoot(s, engineOpener)
 	root.SetArgs(args)
-	cmd, failed := root.ExecuteContextC(ctx)
-	if failed == nil {
-		failed = s.helpError
+	cmd, runErr := root.ExecuteContextC(ctx)
+	if runErr == nil {
+		runErr = s.helpError
 	}
-	status := s.exitStatus(failed)
-	if by := new(interruptError); errors.As(context.Cause(ctx), by) && !by.endsNormally(cmd) {
+	status := s.exitStatus(runErr)
+	if interrupt := new(interruptError); errors.As(context.Cause(ctx), interrupt) && !interrupt.endsNormally(cmd) {
 		return exitInterrupted
 	}
 	return status
 }
 
-// interruptError is the cause of a context that a signal canceled.
+// interruptError is the cause (context.Cause) of a context that a signal canceled.
 type interruptError struct{ os.Signal }
 
 func (i interruptError) Error() string { return "interrupted: " + i.String() }
 
-// Unwrap returns the fault that an interrupted chain answers.
+// Unwrap returns the fault that an interrupted chain reports in its answer.
 func (i interruptError) Unwrap() error { return fault.New(fault.Cancelled, "interrupted") }
 
-// endsNormally reports whether the signal is the normal end of a command. A service manager terminates a server, and takes any status
-// but 0 as a failure.
+// endsNormally reports whether the signal is the normal way to end the command. A service manager ends a server with SIGTERM and treats
+// any exit status but 0 as a failure.
 func (i interruptError) endsNormally(cmd *cobra.Command) bool {
-	return i.Signal == syscall.SIGTERM && cmd.Annotations[isService] != ""
+	return i.Signal == syscall.SIGTERM && cmd.Annotations[serviceAnnotation] != ""
 }
 
-// isService marks a command that runs until it is interrupted.
-const isService = "service"
+// serviceAnnotation is the annotation of a command that runs until it is interrupted.
+const serviceAnnotation = "service"
 
-// interruptible returns a context that is canceled at the first interrupt, or at stop. After that, signals have their default effect.
+// interruptible returns a context that is canceled at the first interrupt, or by stop. After that, signals have their default effect.
 func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		select {
-		case by := <-signals:
+		case received := <-signals:
 			signal.Stop(signals)
-			cancel(interruptError{by})
+			cancel(interruptError{received})
 		case <-ctx.Done():
 		}
 	}()
@@ -81,36 +81,36 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// streams are the input and outputs of a command.
+// streams are the input and outputs of a command, and how they are used.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 
 	inTerminal  bool        // in is a terminal
 	outTerminal bool        // out is a terminal
-	colors      bool        // out shows colors: https://no-color.org
+	colors      bool        // out shows colors (see https://no-color.org)
 	errTerminal bool        // err is a terminal
-	plain       bool        // terminals obey no escape sequences
-	status      *statusLine // writes to err; nil: err shows no line of progress
+	plain       bool        // terminals do not interpret escape sequences
+	status      *statusLine // the progress line on err; nil: none is shown
 	outWidth    func() int  // width of out in columns
 	errWidth    func() int  // width of err in columns
-	asJSON      bool        // a program reads the answer, even from a terminal
-	raw         bool        // only the result is written, and a string without its quotes
+	asJSON      bool        // write the answer as JSON on one line, and never ask, even at a terminal
+	raw         bool        // write only the result; a string without its quotes
 
-	startingSources func() string // names of sources that are starting; nil: no sources were opened
+	startingSources func() string // lists the sources that are starting; nil: no app was opened
 
-	redactor  app.Redactor // removes secrets from everything that is logged
-	helpError error        // why help, which itself returns no error, failed
+	redactor  app.Redactor // removes secrets from logs, warnings and other messages
+	helpError error        // why showing help failed; a help function of cobra cannot return it
 }
 
 func newStreams(in, out, err *os.File) *streams {
-	name := os.Getenv("TERM")
+	termName := os.Getenv("TERM")
 	s := &streams{in: in, out: out, err: err,
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
-		plain:       name == "dumb" || name == "" && runtime.GOOS != "windows", // Windows sets no TERM
-		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && name != "" && name != "dumb",
+		plain:       termName == "dumb" || termName == "" && runtime.GOOS != "windows", // Windows sets no TERM
+		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && termName != "" && termName != "dumb",
 		outWidth:    func() int { return widthOf(out) },
 		errWidth:    func() int { return widthOf(err) },
 	}
@@ -128,29 +128,30 @@ func widthOf(f *os.File) int {
 	return defaultWidth
 }
 
-// defaultWidth is the width of a terminal of unknown width, and of source lines in files and pipes.
+// defaultWidth is the width in columns that is assumed for files, pipes and terminals of unknown width.
 const defaultWidth = 100
 
-// configVariable names the configuration for programs that cannot pass a flag.
+// configVariable is the environment variable with the default of --config, for programs that cannot pass a flag.
 const configVariable = "ONECALL_CONFIG"
 
-// cli is what all commands share.
+// cli holds what all commands share.
 type cli struct {
 	*streams
-	configPath string
-	verbose    bool
-	explain    bool         // show steps when they end
-	engines    durable.Open // opens the engine for durable runs; nil: this program has none
-	engineURL  string       // the value of --engine
+	configPath   string       // the value of --config
+	verbose      bool         // the value of --verbose
+	explain      bool         // show each step when it ends
+	engineOpener durable.Open // opens the engine for durable runs; nil: this program has none
+	engineURL    string       // the value of --engine
 }
 
-// Commands returns the tree of commands, for manual pages and completions. engines is nil for a program without an engine.
-func Commands(engines durable.Open) *cobra.Command {
-	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), engines)
+// Commands returns the tree of commands, for the reference, manual pages and completions. engineOpener is nil for a program without an
+// engine.
+func Commands(engineOpener durable.Open) *cobra.Command {
+	return newRoot(newStreams(os.Stdin, os.Stdout, os.Stderr), engineOpener)
 }
 
-func newRoot(s *streams, engines durable.Open) *cobra.Command {
-	c := &cli{streams: s, engines: engines}
+func newRoot(s *streams, engineOpener durable.Open) *cobra.Command {
+	c := &cli{streams: s, engineOpener: engineOpener}
 	root := &cobra.Command{
 		Use:   "onecall",
 		Short: "Run a whole pipeline of tool calls as one call",
@@ -165,14 +166,15 @@ func newRoot(s *streams, engines durable.Open) *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show what servers log, on stderr")
+	root.PersistentFlags().BoolVar(&c.verbose, "verbose", false, "show the log messages and the stderr of MCP servers")
 	root.PersistentFlags().StringVar(&c.configPath, "config", os.Getenv(configVariable),
-		"configuration `file` (default: $"+configVariable+", else onecall.yaml or onecall.json here, else in the user's configuration folder)")
+		"configuration `file` (default: $"+configVariable+", else onecall.yaml or onecall.json in the working directory, "+
+			"else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
 		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c),
 		newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
-	if engines != nil {
+	if engineOpener != nil {
 		root.AddCommand(newWorkerCommand(c))
 	}
 	addUsage(root)

@@ -45,7 +45,7 @@ func newServeCommand(c *cli) *cobra.Command {
 			"and logs go to stderr.",
 		Args:        noArgs,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return c.serve(cmd, f) },
-		Annotations: map[string]string{isService: "yes"},
+		Annotations: map[string]string{serviceAnnotation: "yes"},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.http, "http", "",
@@ -133,7 +133,7 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	log.SetDefault()
 	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
 		Log: log.Handler, JSON: f.jsonLog(), Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned}
-	if c.engines != nil {
+	if c.engineOpener != nil {
 		o.Engine, o.EngineFlag = c.openEngine, c.engineURL != ""
 	}
 	if f.http == "" {

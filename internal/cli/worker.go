@@ -33,7 +33,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 			"configuration. Workers of one engine need the same journal and store of results. A worker waits for an engine that is not\n" +
 			"there yet. At an interrupt it takes no more chains; those under way have ten seconds to end, or go on at another worker.",
 		Args:        noArgs,
-		Annotations: map[string]string{isService: "yes"},
+		Annotations: map[string]string{serviceAnnotation: "yes"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if jobs < 1 {
 				return usageErrorf("--jobs is %d: the minimum is 1", jobs)

@@ -10,67 +10,73 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// TestBreaker: after a timeout other operations fail at once with its error. Every half second one short operation tries the server, and
-// any answer closes the breaker. A caller that leaves does not count as an answer.
+// TestBreaker: after a timeout, other operations fail at once with the error of that timeout. Every half second one short operation tries
+// the server, and any answer closes the breaker. If the caller of that operation leaves first, the next short operation tries.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker()
-		late := &fault.Error{Code: fault.Unavailable, Err: &timeoutError{"late"}}
-		passes := func(answer error) {
+		timedOut := &fault.Error{Code: fault.Unavailable, Err: &timeoutError{"timed out"}}
+		refused := &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}
+		callerLeft := []error{context.Canceled, context.DeadlineExceeded, ErrClosed}
+		// runs checks that a short operation is run, and that run returns its error.
+		runs := func(want error) {
 			t.Helper()
 			ran := false
-			waits := b.openError(true) == nil
-			err := b.run(func() error { ran = true; return answer })
-			if !waits || !ran || !errors.Is(err, answer) {
-				t.Fatalf("allowed to wait: %t, ran: %t, want both; got %v, want %v", waits, ran, err, answer)
+			if err := b.openError(true); err != nil {
+				t.Fatalf("openError for a short operation returns %v, want nil", err)
+			}
+			err := b.run(func() error { ran = true; return want })
+			if !ran || !errors.Is(err, want) {
+				t.Fatalf("run called the operation: %t, want true; it returned %v, want %v", ran, err, want)
 			}
 		}
+		// fails checks that an operation fails without being run.
 		fails := func() {
 			t.Helper()
-			if err := b.run(func() error { t.Error("an operation ran while the breaker was open"); return nil }); !errors.Is(err, late) {
-				t.Fatalf("got %v, want the error of the operation that timed out", err)
+			err := b.run(func() error { t.Error("an operation ran while the breaker was open"); return nil })
+			if !errors.Is(err, timedOut) {
+				t.Fatalf("run returned %v while the breaker was open, want the error of the timeout", err)
 			}
 		}
-		answers := []error{nil, &fault.Error{Code: fault.Unavailable, Err: errors.New("refused")}, ErrClosed}
-		left := []error{context.Canceled, context.DeadlineExceeded, ErrClosed}
-		for _, err := range append(answers, left...) {
-			passes(err)
+		for _, err := range append([]error{nil, refused}, callerLeft...) { // none of these opens the breaker
+			runs(err)
 		}
-		passes(late)
+		runs(timedOut)
 		for range 3 {
 			fails()
 			time.Sleep(retryAfter)
-			if fails(); !errors.Is(b.openError(true), late) {
-				t.Error("an operation may wait for a connection while the breaker is open")
+			fails()
+			if err := b.openError(true); !errors.Is(err, timedOut) {
+				t.Errorf("openError for a short operation returns %v before the time for a trial, want the error of the timeout", err)
 			}
-			time.Sleep(time.Nanosecond)
-			if !errors.Is(b.openError(false), late) {
-				t.Error("a long operation may try the server while the breaker is open")
+			time.Sleep(time.Nanosecond) // now it is time for a trial
+			if err := b.openError(false); !errors.Is(err, timedOut) {
+				t.Errorf("openError for a long operation returns %v at the time for a trial, want the error of the timeout", err)
 			}
 			err := b.run(func() error {
 				fails()
 				time.Sleep(time.Hour)
 				fails()
-				return late
+				return timedOut
 			})
-			if !errors.Is(err, late) {
-				t.Errorf("the trial returned %v, want its own error", err)
+			if !errors.Is(err, timedOut) {
+				t.Errorf("run returned %v for the trial, want the trial's own error, a timeout", err)
 			}
 		}
-		time.Sleep(retryAfter + 1)
-		for _, err := range left { // the caller left before an answer, so the next one tries
-			passes(err)
-			if !errors.Is(b.openError(false), late) {
-				t.Errorf("%v closed the breaker", err)
+		time.Sleep(retryAfter + time.Nanosecond)
+		for _, err := range callerLeft { // this says nothing about the server, so the next operation tries it
+			runs(err)
+			if !errors.Is(b.openError(false), timedOut) {
+				t.Errorf("the breaker is closed after a trial that ended with %v, want it open", err)
 			}
 		}
-		passes(answers[1])
+		runs(refused) // an answer, which closes the breaker
 		for range 2 {
 			if err := b.openError(false); err != nil {
-				t.Errorf("the breaker is still open after an answer: %v", err)
+				t.Errorf("openError for a long operation returns %v after an answer, want nil", err)
 			}
-			passes(nil)
+			runs(nil)
 		}
 	})
 }

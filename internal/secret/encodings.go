@@ -12,8 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Components returns a secret and its parts that are secret on their own: each line; what follows the first blank, such as the credentials
-// after the scheme of an Authorization header; and what the scheme Basic encodes: user and password, and the password alone.
+// Components returns a secret and its parts that are secret on their own: each line; the secret without surrounding white space; the text
+// after the first space, such as the credentials in an Authorization header; and, if the scheme of that header is Basic, the decoded
+// user:password and the password alone.
 func Components(secret string) []string {
 	all := []string{secret}
 	if strings.Contains(secret, "\n") {
@@ -38,15 +39,14 @@ func Components(secret string) []string {
 	return all
 }
 
-// Limits in bytes for a secret that is not configured, such as an argument of a call. Shorter texts are ignored; minWord applies to texts
-// that have only letters.
+// The minimum lengths, in bytes, of the components that Unusual returns. minWord applies to those that have only letters.
 const (
 	minUnusual = 8
 	minWord    = 16
 )
 
-// Unusual returns the components of secrets that do not occur in data by chance: texts of at least 8 bytes, or 16 if they have only
-// letters. It is for values that are secret by their name, not by the configuration.
+// Unusual returns the components of secrets that are unlikely to occur in data by chance: those of at least 8 bytes, or 16 if they have
+// only letters. It is for values that are taken as secret because of their name or use, such as arguments and credentials.
 func Unusual(secrets ...string) []string {
 	var unusual []string
 	for _, secret := range secrets {
@@ -61,37 +61,39 @@ func Unusual(secrets ...string) []string {
 }
 
 var (
-	keyText  = regexp.MustCompile(`^[A-Za-z0-9_.~%+=-]{20,}$`)
-	fileName = regexp.MustCompile(`\.(json|ya?ml|html?|md|txt|js|ts|py)$`)
+	keyText       = regexp.MustCompile(`^[A-Za-z0-9_.~%+=-]{20,}$`)
+	fileExtension = regexp.MustCompile(`\.(json|ya?ml|html?|md|txt|js|ts|py)$`)
 )
 
-// LooksLikeKey reports whether a text is long and mixes letters and digits, like keys and unlike most names.
+// LooksLikeKey reports whether a text is long and mixes letters and digits, as keys do and most names do not.
 func LooksLikeKey(text string) bool {
-	return isLong(text) && strings.ContainsFunc(text, unicode.IsLetter)
+	return isKeyOrLongNumber(text) && strings.ContainsFunc(text, unicode.IsLetter)
 }
 
-// isLong reports whether a text is long, has digits, and is not a file name.
-func isLong(text string) bool {
-	return keyText.MatchString(text) && !fileName.MatchString(text) && strings.ContainsAny(text, "0123456789")
+// isKeyOrLongNumber reports whether a text looks like a key or a long number: it is at least 20 bytes long, consists of characters that
+// keys have, contains a digit, and is not the name of a file.
+func isKeyOrLongNumber(text string) bool {
+	return keyText.MatchString(text) && !fileExtension.MatchString(text) && strings.ContainsAny(text, "0123456789")
 }
 
-// Variable reports whether the value of an environment variable is secret: by its name, or because it looks like a key or is a long
-// number.
-func Variable(name, value string) bool { return Name(name) || isLong(value) }
+// Variable reports whether the value of an environment variable is taken as secret: because of the variable's name, or because the value
+// looks like a key or a long number.
+func Variable(name, value string) bool { return Name(name) || isKeyOrLongNumber(value) }
 
-// isNumber reports whether a text that is long enough to be looked for may be a number in JSON.
-func isNumber(text string) bool {
+// mayBeNumber reports whether a text has at least MinLength bytes and only characters that occur in JSON numbers.
+func mayBeNumber(text string) bool {
 	return len(text) >= MinLength && !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789+-.eE", r) })
 }
 
-// encodings returns the forms in which a secret may occur in a text, those of at least shortest bytes; none if the secret itself is
-// shorter. JSON is decoded before it is searched: the JSON forms are for JSON inside strings and for texts that are not JSON.
-func encodings(secret string, shortest int) []string {
-	if len(secret) < shortest {
+// encodings returns the forms in which a secret may occur in a text: the secret itself, and as encoded by JSON, URLs and base64. Forms
+// shorter than minLength bytes are left out; if the secret itself is shorter, there are none. A Scrubber searches the decoded strings of
+// JSON, so it needs the JSON forms only for JSON inside strings and for texts that are not JSON.
+func encodings(secret string, minLength int) []string {
+	if len(secret) < minLength {
 		return nil
 	}
 	plain, ascii := escaped(secret), asciiOnly(escaped(secret))
-	html, _ := json.Marshal(secret) // never fails for a string
+	html, _ := json.Marshal(secret) // also escapes <, > and &; never fails for a string
 	query := url.QueryEscape(secret)
 	forms := []string{
 		secret, plain, strings.ReplaceAll(plain, "/", `\/`), ascii, strings.ReplaceAll(ascii, "/", `\/`), string(html[1 : len(html)-1]),
@@ -99,8 +101,8 @@ func encodings(secret string, shortest int) []string {
 	}
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		forms = append(forms, encoding.EncodeToString([]byte(secret)))
-		// The encoded text may begin one or two bytes before the secret and continue after it. Only the characters made of the secret's
-		// bits alone are known.
+		// The secret may be part of a longer text that was encoded as a whole. Its form then depends on the number of bytes before it,
+		// modulo 3. Only the characters made of the secret's bits alone are known.
 		for before := range 3 {
 			text := encoding.EncodeToString(append(make([]byte, before), secret...))
 			forms = append(forms, text[(before*8+5)/6:(before+len(secret))*8/6])
@@ -108,20 +110,20 @@ func encodings(secret string, shortest int) []string {
 	}
 	long := forms[:0]
 	for _, form := range forms {
-		if len(form) >= shortest {
+		if len(form) >= minLength {
 			long = append(long, form)
 		}
 	}
 	return longestFirst(long)
 }
 
-// escaped returns a text as inside a JSON string, with minimal escapes.
+// escaped returns a text as it stands between the quotes of a JSON string, with only the necessary escapes.
 func escaped(text string) string {
 	quoted := rawjson.AppendQuote(nil, text)
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// asciiOnly escapes non-ASCII characters inside a JSON string.
+// asciiOnly replaces the non-ASCII characters of a text inside a JSON string by escapes such as \u00e9.
 func asciiOnly(text string) string {
 	var out strings.Builder
 	for _, c := range text {

@@ -33,7 +33,7 @@ func New(secrets []string) *Scrubber {
 	s := &Scrubber{}
 	for _, secret := range secrets {
 		for _, component := range Components(secret) {
-			if isNumber(component) {
+			if mayBeNumber(component) {
 				s.numbers = append(s.numbers, component)
 			}
 			s.needles = append(s.needles, encodings(component, MinLength)...)

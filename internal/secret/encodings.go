@@ -94,10 +94,12 @@ func encodings(secret string, minLength int) []string {
 	}
 	plain, ascii := escaped(secret), asciiOnly(escaped(secret))
 	html, _ := json.Marshal(secret) // also escapes <, > and &; never fails for a string
-	query := url.QueryEscape(secret)
 	forms := []string{
 		secret, plain, strings.ReplaceAll(plain, "/", `\/`), ascii, strings.ReplaceAll(ascii, "/", `\/`), string(html[1 : len(html)-1]),
-		query, strings.ToLower(query), strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret),
+	}
+	query := url.QueryEscape(secret)
+	for _, form := range []string{query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(secret)} {
+		forms = append(forms, form, percentEscape.ReplaceAllStringFunc(form, strings.ToLower))
 	}
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		forms = append(forms, encoding.EncodeToString([]byte(secret)))
@@ -116,6 +118,8 @@ func encodings(secret string, minLength int) []string {
 	}
 	return longestFirst(long)
 }
+
+var percentEscape = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // escaped returns a text as it stands between the quotes of a JSON string, with only the necessary escapes.
 func escaped(text string) string {

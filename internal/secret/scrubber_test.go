@@ -11,13 +11,14 @@ import (
 
 func TestScrubJSON(t *testing.T) {
 	t.Parallel()
-	s := New([]string{`pa"ss/wörd+<1`, "12345678", "nabcdef", "short"})
+	s := New([]string{`pa"ss/wörd+<1`, "12345678", "nabcdef", "short", "Kä se/Y"})
 	for _, test := range []struct{ value, want string }{
 		{`{"a":1.10,"b":["x"]}`, `{"a":1.10,"b":["x"]}`},
 		{`{"as":"pa\"ss/wörd+<1","n":12345678,"m":912345678}`, `{"as":"[redacted]","n":"[redacted]","m":912345678}`},
 		{`["pa\"ss\/w\u00f6rd+\u003c1","p\u0061\"ss/w\u00F6rd+<1"]`, `["[redacted]","[redacted]"]`},
 		{`{"json in a string":"{\"k\":\"pa\\\"ss/w\\u00f6rd+<1\"}"}`, `{"json in a string":"{\"k\":\"[redacted]\"}"}`},
 		{`{"12345678":"?k=pa%22ss%2Fw%C3%B6rd%2B%3C1"}`, `{"[redacted]":"?k=[redacted]"}`},
+		{`["k%C3%A4","K%C3%A4+se%2FY","K%c3%a4+se%2fY","K%c3%a4%20se%2fY"]`, `["k%C3%A4","[redacted]","[redacted]","[redacted]"]`},
 		{`"x\nabcdef"`, `"x\nabcdef"`}, // a line break, and no secret
 		{`"x\nnabcdef"`, `"x\n[redacted]"`},
 		{`not JSON: 12345678`, `not JSON: [redacted]`},

@@ -1,87 +1,90 @@
 package chain
 
-// The types of a request are the only source for its fields. The decoder reads their tags (see shape). internal/gen writes from them the
-// published schema, the manual and the input schema of the chain tool, and the reference in docs. All of these describe a field by its
-// comment. The tag manual has other words for the model ("-": none). The tag tool puts a field into the tool's input schema, described by
-// the words in the tag.
+// The types in this file are the only definition of a request's fields. The decoder reads their tags (see shape). internal/gen generates
+// from them the published schema, the reference in docs, and the manual and input schema of the chain tool. The schema, the reference and
+// the manual describe a field by its comment; the tag manual replaces the comment in the manual ("-" leaves the field out). Only fields
+// with the tag tool are in the input schema, described by the text of the tag.
 
-// request is a decoded request: a chain or a fetch. Values that are passed on are raw compact JSON, nil where absent.
-// The tags say what a value may be; what depends on the server's limits or on other fields is checked by compile.
+// request is a decoded request: a chain or a fetch. Values that are passed on are raw compact JSON, nil if absent.
+// The tags say what a value may be; compile checks what depends on the server's limits or on other fields.
 type request struct {
 	// The pipeline, numbered from 0: a step refers to an earlier one by $N.path.
-	Steps []step `json:"steps" validate:"-" tool:""` // each is checked where it is decoded
+	Steps []step `json:"steps" validate:"-" tool:""` // each step is validated when it is decoded
 	// An object, read as $input.path.
 	Input []byte `json:"input" kind:"object" validate:"-"`
-	// JSON Schemas of input's members: a default fills a gap; a member without one is required.
+	// JSON Schemas of input's members. A missing member takes the default of its schema; without a default it is required.
 	Params []byte `json:"params" kind:"schemas" validate:"-"`
-	// Arguments for every step whose function declares them; a step's own args win. Not read for references.
+	// Arguments for every step whose function declares them; a step's own args win. References in them are not resolved.
 	Common []byte `json:"common" kind:"object" validate:"-"`
-	// The answer: any JSON, with references. Default: the last step's result.
-	Return []byte `json:"return" kind:"any" validate:"-" tool:""` // null is an explicit null
-	// True: the whole result of a write, never its lean form.
+	// The answer's result: any JSON, with references. Default: the last step's result.
+	Return []byte `json:"return" kind:"any" validate:"-" tool:""` // null is a value, and does not count as absent
+	// True: the whole result of a write, not its short form.
 	Verify bool `json:"verify"`
 	// Limits of this chain, which can only lower the server's.
 	Budget *budgetRequest `json:"budget" tool:""`
-	// After a failure: stop (default) starts no further step, continue runs the steps that do not depend on it, undo undoes what was
-	// written.
+	// After a failure: stop (default) starts no further step, continue runs the steps that do not depend on the failed one, undo undoes
+	// what was written.
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
-	// True: the answer to a success is only its result.
+	// True: a successful answer is only the result.
 	Lite *bool `json:"lite" tool:"result only"`
 	// True: nothing runs; the answer is the plan.
 	DryRun bool `json:"dryRun"`
 	// What the answer says about each step: none, summary or full.
 	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
 
-	// A name for people and tools.
+	// The chain's name, as lists of runs show it.
 	Name string `json:"name" validate:"max=200" manual:"-"`
-	// The purpose of the chain; ignored.
+	// The purpose of the chain. In a saved chain it is the description of the function; elsewhere it is ignored.
 	Description string `json:"description" manual:"-"`
-	// True, of a saved chain: MCP clients see it as a tool of its own, on every surface.
+	// True in a saved chain: MCP clients see the chain as a tool of its own, on every surface.
 	Tool bool `json:"tool" manual:"-"`
-	// True, of a saved chain: MCP clients see it as a prompt.
+	// True in a saved chain: MCP clients see the chain as a prompt.
 	Prompt bool `json:"prompt" manual:"-"`
 	// The version of the chain's file; ignored.
 	Version string `json:"version" manual:"-"`
 	// The address of this schema, for editors; ignored.
 	Schema string `json:"$schema" manual:"-"`
 
-	// Continues an earlier run: the resume of its failed answer. Calls that the run made are not made again; each field sent replaces
+	// Continues an earlier run: the value of resume in its failed answer. Calls that succeeded are not made again; each field sent replaces
 	// the run's.
-	Resume string `json:"resume" validate:"-" tool:"" manual:"the resume of a failed answer: goes on with that run, taking calls that it made from its journal; each field sent takes the place of the run's"`
-	// With resume: whole steps that replace the run's, by their number or id.
+	Resume string `json:"resume" validate:"-" tool:"" manual:"the value of resume in a failed answer: continues that run; calls that succeeded are not made again; each field sent replaces the run's"`
+	// With resume: whole steps that replace the run's, keyed by number or id.
 	Replace []byte `json:"replace" kind:"object" validate:"-"`
-	// With resume: the outcomes of calls whose outcome or place is not known, by their place: "applied", "not_sent" or {"result": …}.
+	// With resume: what became of calls whose outcome is unknown or that the chain no longer makes, keyed by step, such as "3[1]":
+	// "applied", "not_sent" or {"result": …}.
 	Assume []byte `json:"assume" kind:"object" validate:"-"`
-	// With resume: the approve of an answer whose calls wait for approval. It approves them.
+	// With resume: the value of approve in an answer whose calls wait for approval. It approves them.
 	Approve string `json:"approve" validate:"-"`
 	// With resume: undoes what the run has written.
 	Undo bool `json:"undo" validate:"-"`
-	// True: the answer is the id of the run, at once; the run continues. info reports its progress.
+	// True: the answer comes at once, with the run's id; the run continues. The tool info reports its progress.
 	Async bool `json:"async"`
 	// As async, if the chain has not ended after this time.
 	AsyncAfterMs *int `json:"asyncAfterMs" validate:"omitnil,min=0,max=86400000"`
-	// True: workers carry out the run, and finish it even if this process ends. A server then answers as with async, or with asyncAfterMs;
-	// onecall run waits. In a server that has workers, async and asyncAfterMs mean the same, unless this is false.
+	// True: workers carry out the run, and finish it even if this process ends. A server then answers as with async, or as with
+	// asyncAfterMs if that is given; onecall run waits for the result. In a server that has workers, async and asyncAfterMs also hand the
+	// run to workers, unless this is false.
 	Durable *bool `json:"durable" manual:"-"`
-	// The caller's own name for this run. A chain sent again with it does not start again: it is resumed, or its answer is given again.
+	// The caller's own name for this run. A chain sent again with the same key does not run twice: its run is resumed, or answered as
+	// before.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 
 	fetch    *fetchRequest  // not nil: a fetch, and nothing else is set
 	text     string         // the chain, compact
-	stepsRaw string         // `steps` as written, compact
-	anyInput bool           // input was given and is not an object: its members are not known
-	hoisted  []objectMember // of the top level, named in Options.Hoist; they are in Common too
+	stepsRaw string         // `steps` as sent, compact; for an Engine.Call, its function and arguments. The plan's hash covers it
+	anyInput bool           // input was given and is not an object: Input is nil, and any member may be read
+	hoisted  []objectMember // the top-level members that Options.Hoist names; Common has them too
 }
 
 // budgetRequest lowers the server's limits; nil means not given.
 type budgetRequest struct {
 	// Tokens of the answer.
 	MaxTotalTokens *int `json:"maxTotalTokens" validate:"omitnil,min=1" minimum:"150" tool:"" manual:"-"`
-	// Steps, those of inline chains included.
+	// Steps, including those of inline chains.
 	MaxSteps *int `json:"maxSteps" validate:"omitnil,min=1" manual:"-"`
-	// Calls of functions, repetitions included.
+	// Calls of functions, including repetitions.
 	MaxCalls *int `json:"maxCalls" validate:"omitnil,min=1" manual:"-"`
-	// Of the whole chain.
+	// The time of the whole chain.
 	MaxDurationMs *int `json:"maxDurationMs" validate:"omitnil,min=1" manual:"-"`
 }
 
@@ -89,11 +92,11 @@ type budgetRequest struct {
 type step struct {
 	// The function's name; never a reference.
 	Fn string `json:"fn" validate:"max=256" minimum:"1" tool:""`
-	// In place of fn, without args: an expression over $0, $id, $input, $item; its value is the result, and nothing is called.
+	// Instead of fn and args: an expression over $0, $id, $input, $item; its value is the result, and nothing is called.
 	Expr *string `json:"expr" validate:"-" minimum:"1" tool:"not fn: sum($0.items, .price)"`
-	// An object. A string that is a reference becomes the value; ${$0.path} inside a string becomes text; $$ is a dollar.
+	// An object. A string that is a reference becomes the value; ${$0.path} inside a string becomes text; $$ stands for a dollar sign.
 	Args []byte `json:"args" kind:"object" validate:"-" tool:"" manual:"object; strings may hold references"`
-	// In place of fn: an inline chain with step numbers of its own, whose $input is args.
+	// Instead of fn: an inline chain with step numbers of its own, whose $input is args.
 	Chain *inline `json:"chain" validate:"-"`
 	// A name for references: $id.path.
 	ID string `json:"id" validate:"omitempty,identifier,unreserved=input item index prev result state secret env" tool:""`
@@ -101,22 +104,22 @@ type step struct {
 	When *string `json:"when" kind:"expression" validate:"omitnil,min=1" tool:"e.g. $0.total > 3"`
 	// A reference or expression giving an array: the step runs for each element, with $item and $index; the result is the array of results.
 	ForEach *string `json:"forEach" validate:"omitnil,min=1" tool:""`
-	// How many elements of forEach run at once: 8 for functions that read, 1 for those that write.
+	// How many elements of forEach run at once. Default: 8 if the step only reads, else 1.
 	Concurrency *int `json:"concurrency" validate:"omitnil,min=1"`
-	// Call again until the expression over $result is true. In args, $result is that of the round before, null in the first.
+	// Call again until the expression over $result is true. In args, $result is the previous round's result, null in the first.
 	Repeat *repeatRequest `json:"repeat"`
 	// A reference or expression over $result: the value that the step keeps.
 	Select *string `json:"select" validate:"omitnil,min=1" tool:"e.g. $result.items"`
 	// The result if the step fails; the step then counts as ok and is marked defaulted.
-	OrElse []byte `json:"orElse" kind:"any" validate:"-"` // null is an explicit null
-	// For one call; 30000 by default.
+	OrElse []byte `json:"orElse" kind:"any" validate:"-"` // null is a value, and does not count as absent
+	// The time of one call. Default: 30000.
 	TimeoutMs *int `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`
-	// Call again after a failure that may pass: reads and idempotent functions only. Each pause is twice the last.
+	// Call again after a failure that may be temporary: reads and idempotent functions only. Each pause is twice the last.
 	Retry *retryRequest `json:"retry"`
-	// The call that undoes a call of this step. Its args may hold the references that args may, and $result (before select).
+	// The call that undoes a call of this step. Its args may hold the same references as args, and $result (before select).
 	Undo *undoRequest `json:"undo"`
 
-	literal    bool // Args hold no references: a single call's
+	literal    bool // the step is that of an Engine.Call: Args are not read for references
 	argsBroken bool // args were given and are not an object: Args is nil
 }
 
@@ -138,9 +141,9 @@ type undoRequest struct {
 
 // repeatRequest calls again until an expression over the result is true.
 type repeatRequest struct {
-	// The expression.
+	// The expression over $result.
 	Until string `json:"until" validate:"required" manual:"-"`
-	// Rounds; after them the step has failed.
+	// The maximum number of rounds. If until is still false after the last, the step fails.
 	Max int `json:"max" validate:"required,min=1,max=100000" manual:"-"`
 	// The pause between two rounds.
 	DelayMs int `json:"delayMs" validate:"min=0,max=3600000" manual:"-"`
@@ -175,5 +178,5 @@ type fetchRequest struct {
 	// As in a chain.
 	Lite *bool `json:"lite" manual:"-"`
 
-	at string // JSON Pointer of the object that holds it
+	at string // JSON Pointer of the object that has these fields
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget/memstore"
 )
 
-// document returns JSON of about the given number of bytes.
+// document returns a JSON array of about size bytes.
 func document(size int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -23,6 +23,7 @@ func document(size int) []byte {
 	return []byte("[" + b.String() + "0]")
 }
 
+// BenchmarkStore measures the disk store beside the memory store. The baseline writes and reads plain files.
 func BenchmarkStore(b *testing.B) {
 	for _, size := range []int{10_000, 1_000_000, 50_000_000} {
 		value := document(size)
@@ -42,7 +43,7 @@ func BenchmarkStore(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
 					if got, err := d.Get(context.Background(), "k", nil); err != nil || len(got.Value) != len(value) {
-						b.Fatalf("%d bytes, %v; want %d", len(got.Value), err, len(value))
+						b.Fatalf("Get: %d bytes, %v; want %d bytes", len(got.Value), err, len(value))
 					}
 				}
 			})
@@ -63,20 +64,20 @@ func BenchmarkStore(b *testing.B) {
 			b.SetBytes(int64(size))
 			for b.Loop() {
 				if got, err := os.ReadFile(path); err != nil || len(got) != len(value) {
-					b.Fatalf("%d bytes, %v; want %d", len(got), err, len(value))
+					b.Fatalf("ReadFile: %d bytes, %v; want %d bytes", len(got), err, len(value))
 				}
 			}
 		})
 	}
 }
 
-// BenchmarkPages pages through a value of 50 MB, with 21 pages from beginning to end, as a client does. The baseline holds no decoded
-// values.
+// BenchmarkPages fetches 21 pages of a value of 50 MB, spread over the whole value. The baseline keeps no decoded values in memory, so it
+// decodes the value for each page.
 func BenchmarkPages(b *testing.B) {
 	value := document(50_000_000)
-	for name, maximum := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
+	for name, maxDecoded := range map[string]int64{"baseline=decode-each": -1, "held": 0} {
 		b.Run(name, func(b *testing.B) {
-			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: maximum})
+			disk, err := diskstore.Open(b.TempDir(), &diskstore.Options{MaxBytes: -1, MaxDecoded: maxDecoded})
 			check(b, err)
 			results, err := budget.NewResults(disk, nil)
 			check(b, err)
@@ -88,7 +89,7 @@ func BenchmarkPages(b *testing.B) {
 					f := budget.Fetch{Token: token, Mode: "paginated", Page: 1 + i*2000, PageSet: true}
 					page, err := results.Answer(context.Background(), "o", f, nil, nil)
 					if err != nil || len(page) < 500 {
-						b.Fatalf("%s, %v; want at least 500 bytes", page, err)
+						b.Fatalf("page %d: %s, %v; want at least 500 bytes", f.Page, page, err)
 					}
 				}
 			}
@@ -97,7 +98,7 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen opens, and so sweeps, a folder of many results.
+// BenchmarkOpen opens a store with 1000 results. Open looks at each of them, to remove the expired and damaged ones.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := diskstore.Open(dir, nil)
@@ -111,12 +112,12 @@ func BenchmarkOpen(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if n := len(mustRead(b, dir)); n != 1000 {
-		b.Fatalf("%d results left, want 1000", n)
+	if n := len(mustReadDir(b, dir)); n != 1000 {
+		b.Fatalf("the folder has %d files after Open, want 1000", n)
 	}
 }
 
-func mustRead(b *testing.B, dir string) []os.DirEntry {
+func mustReadDir(b *testing.B, dir string) []os.DirEntry {
 	b.Helper()
 	entries, err := os.ReadDir(dir)
 	check(b, err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTwoConfigurations: two configurations in one folder are refused, and both are watched, so that the removal of one is noticed.
+// TestTwoConfigurations: two configurations in one folder are refused. Both are watched, so that the removal of one of them is noticed.
 func TestTwoConfigurations(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
@@ -19,6 +19,6 @@ func TestTwoConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.files.restat().sameStat(a.files) || a.files.reread().sameContent(a.files) {
-		t.Error("the removal of one configuration is not noticed")
+		t.Error("restat or reread does not notice that one configuration was removed")
 	}
 }

@@ -190,8 +190,8 @@ func TestLoginWorks(t *testing.T) {
 			}
 			h.setCurrent(s.editLogin(t, backdate))
 			s.auth.forgetAccess()
-			if err := greet(t, session); err != nil || s.auth.count() != 1 {
-				t.Errorf("call with a forgotten token: %v, %d renewals, want 1", err, s.auth.count())
+			if err := greet(t, session); err != nil || s.auth.renewalCount() != 1 {
+				t.Errorf("call with a forgotten token: %v, %d renewals, want 1", err, s.auth.renewalCount())
 			}
 			if err := Logout(t.Context(), s.o); err != nil || len(s.auth.revoked) != 2 {
 				t.Errorf("logout: %v, revoked %q, want two tokens", err, s.auth.revoked)

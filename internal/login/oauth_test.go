@@ -64,13 +64,13 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	h.setCurrent(s.editLogin(t, expire)) // the token has expired
-	if err := greet(t, session); err != nil || s.auth.count() != 1 {
-		t.Fatalf("call with an expired token: %v, %d renewals, want 1", err, s.auth.count())
+	if err := greet(t, session); err != nil || s.auth.renewalCount() != 1 {
+		t.Fatalf("call with an expired token: %v, %d renewals, want 1", err, s.auth.renewalCount())
 	}
 	h.setCurrent(s.editLogin(t, backdate)) // the server forgets the token before it expires
 	s.auth.forgetAccess()
-	if err := greet(t, session); err != nil || s.auth.count() != 2 {
-		t.Fatalf("call with a token that the server forgot: %v, %d renewals, want 2", err, s.auth.count())
+	if err := greet(t, session); err != nil || s.auth.renewalCount() != 2 {
+		t.Fatalf("call with a token that the server forgot: %v, %d renewals, want 2", err, s.auth.renewalCount())
 	}
 
 	if err := Logout(t.Context(), s.o); err != nil {

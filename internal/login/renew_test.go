@@ -56,7 +56,7 @@ func TestRenewOnce(t *testing.T) {
 				t.Fatalf("round %d: the callers got different tokens", round)
 			}
 		}
-		if n := s.auth.count(); n != round {
+		if n := s.auth.renewalCount(); n != round {
 			t.Fatalf("%d renewals after %d rounds, want one a round", n, round)
 		}
 	}
@@ -89,7 +89,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 			t.Errorf("the processes got different tokens: %q", got)
 		}
 	}
-	if n := s.auth.count(); n != 1 {
+	if n := s.auth.renewalCount(); n != 1 {
 		t.Errorf("%d renewals, want 1", n)
 	}
 	if _, _, err := token(t, s.o, nil); err != nil {
@@ -183,8 +183,8 @@ func TestStoredRefreshToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.auth.count() != 3 {
-		t.Errorf("%d renewals, want 3", s.auth.count())
+	if s.auth.renewalCount() != 3 {
+		t.Errorf("%d renewals, want 3", s.auth.renewalCount())
 	}
 }
 
@@ -197,7 +197,7 @@ func TestNewTokenRefused(t *testing.T) {
 		_, _, err := s.connect(t)
 		wantError(t, s.auth, err, fault.Denied, "does not accept the token")
 	}
-	if n := s.auth.count(); n != 0 {
+	if n := s.auth.renewalCount(); n != 0 {
 		t.Errorf("%d renewals, want 0", n)
 	}
 }
@@ -219,8 +219,8 @@ func TestUnsavedRenewal(t *testing.T) {
 	expire(h.current) // h.current is also the login that waits to be stored
 	h.mu.Unlock()
 	got, _, err := token(t, s.o, h)
-	if err != nil || s.auth.count() != 2 {
-		t.Fatalf("token with an unsaved login: %v, %d renewals, want 2", err, s.auth.count())
+	if err != nil || s.auth.renewalCount() != 2 {
+		t.Fatalf("token with an unsaved login: %v, %d renewals, want 2", err, s.auth.renewalCount())
 	}
 	b.setBroken(false, false)
 	h.mu.Lock()
@@ -291,7 +291,7 @@ func TestRenewOutlivesCaller(t *testing.T) {
 	wantError(t, s.auth, err, fault.Cancelled)
 	close(proceed)
 	<-h.flight.DoChan("renew "+r.Access, func() (any, error) { return h.renewLocked(t.Context(), r.Access) })
-	if n := s.auth.count(); n != 1 {
+	if n := s.auth.renewalCount(); n != 1 {
 		t.Errorf("%d renewals, want 1", n)
 	}
 	if stored, _, err := token(t, s.o, nil); err != nil || stored == r.Access {

@@ -19,45 +19,47 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// authServer is an authorization server that is as strict as the standards allow: exact redirect URIs, PKCE, codes that work once, and
-// refresh tokens that rotate and end the whole login if they are used twice.
+// authServer is a strict authorization server for tests. It requires exact redirect URIs and PKCE with S256, and accepts a code only once.
+// Refresh tokens rotate, and using one twice ends the whole login.
 type authServer struct {
 	*httptest.Server
 	t *testing.T
 
 	mu       sync.Mutex
 	clients  map[string]testClient
-	codes    map[string]url.Values   // the parameters of the authorization request
-	access   map[string]*testAccount // the accounts, by access token
-	refresh  map[string]*testAccount
-	spent    map[string]*testAccount // the accounts of refresh tokens that were used
-	requests []url.Values            // the authorization requests
+	codes    map[string]url.Values // the parameters of the authorization requests, by unused code
+	access   map[string]*testLogin // the logins, by access token
+	refresh  map[string]*testLogin // the logins, by refresh token that can be used
+	spent    map[string]*testLogin // the logins, by refresh token that was used and replaced
+	requests []url.Values          // the parameters of all authorization requests
 	renewals int
-	revoked  []string
+	revoked  []string // the token_type_hint of each revocation
 
-	// The ways in which the server misbehaves, set before it is used.
-	metadata     func(map[string]any)
-	answer       func(url.Values)                              // changes the parameters of the redirect
+	// Deviations from this behavior. They are not guarded by mu: a test sets them while no request is under way.
+	metadata     func(map[string]any)                          // changes the metadata
+	answer       func(url.Values)                              // changes the parameters of the redirect to the client
 	token        func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the token endpoint
-	register     func(http.ResponseWriter, *http.Request) bool
-	noRefresh    bool
-	keepRefresh  bool // refresh tokens do not rotate
-	lifetime     int  // the lifetime of access tokens in seconds; 0: an hour, -1: not sent
-	basic        bool // registered clients get a secret, for the header
-	revokeStatus int  // status of the revocation endpoint; 0: 200
+	register     func(http.ResponseWriter, *http.Request) bool // true: it has answered in place of the registration endpoint
+	noRefresh    bool                                          // no refresh tokens are issued
+	keepRefresh  bool                                          // refresh tokens do not rotate
+	lifetime     int                                           // of access tokens, in seconds; 0: an hour, -1: not sent
+	basic        bool                                          // registered clients get a secret, for client_secret_basic
+	revokeStatus int                                           // the status with which revocations fail; 0: they succeed
 }
 
+// testClient is a registered client. An empty redirect means that any redirect URI is accepted.
 type testClient struct{ secret, redirect string }
 
-type testAccount struct {
+// testLogin is a login of a client, which begins with the exchange of a code and lasts as long as it is renewed.
+type testLogin struct {
 	client, resource string
 	scopes           []string
-	dead             bool
+	ended            bool // a refresh token was used twice: no token of the login is valid any more
 }
 
 func newAuthServer(t *testing.T) *authServer {
-	a := &authServer{t: t, clients: map[string]testClient{}, codes: map[string]url.Values{}, access: map[string]*testAccount{},
-		refresh: map[string]*testAccount{}, spent: map[string]*testAccount{}}
+	a := &authServer{t: t, clients: map[string]testClient{}, codes: map[string]url.Values{}, access: map[string]*testLogin{},
+		refresh: map[string]*testLogin{}, spent: map[string]*testLogin{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server", a.serveMetadata)
 	mux.HandleFunc("POST /register", a.serveRegister)
@@ -94,22 +96,23 @@ func (a *authServer) serveRegister(w http.ResponseWriter, r *http.Request) {
 	if a.register != nil && a.register(w, r) {
 		return
 	}
-	var asked oauthex.ClientRegistrationMetadata
-	if json.NewDecoder(r.Body).Decode(&asked) != nil || len(asked.RedirectURIs) != 1 || asked.ApplicationType != "native" ||
-		!slices.Contains(asked.GrantTypes, "refresh_token") {
+	var request oauthex.ClientRegistrationMetadata
+	if json.NewDecoder(r.Body).Decode(&request) != nil || len(request.RedirectURIs) != 1 || request.ApplicationType != "native" ||
+		!slices.Contains(request.GrantTypes, "refresh_token") {
 		oauthError(w, "invalid_client_metadata")
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id, c := "client-"+random(), testClient{redirect: asked.RedirectURIs[0]}
-	got := map[string]any{"client_id": id, "redirect_uris": asked.RedirectURIs, "token_endpoint_auth_method": "none"}
+	id, c := "client-"+random(), testClient{redirect: request.RedirectURIs[0]}
+	response := map[string]any{"client_id": id, "redirect_uris": request.RedirectURIs, "token_endpoint_auth_method": "none"}
 	if a.basic {
 		c.secret = "secret-" + random()
-		got["client_secret"], got["client_secret_expires_at"], got["token_endpoint_auth_method"] = c.secret, 0, "client_secret_basic"
+		response["client_secret"], response["client_secret_expires_at"] = c.secret, 0
+		response["token_endpoint_auth_method"] = "client_secret_basic"
 	}
 	a.clients[id] = c
-	reply(w, http.StatusCreated, got)
+	reply(w, http.StatusCreated, response)
 }
 
 func (a *authServer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +145,7 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusUnauthorized, map[string]string{"error": "invalid_client"})
 		return
 	}
-	var account *testAccount
+	var login *testLogin
 	switch r.PostForm.Get("grant_type") {
 	case "authorization_code":
 		q, ok := a.codes[r.PostForm.Get("code")]
@@ -154,30 +157,30 @@ func (a *authServer) serveToken(w http.ResponseWriter, r *http.Request) {
 			oauthError(w, "invalid_grant")
 			return
 		}
-		account = &testAccount{client: q.Get("client_id"), resource: q.Get("resource"), scopes: strings.Fields(q.Get("scope"))}
+		login = &testLogin{client: q.Get("client_id"), resource: q.Get("resource"), scopes: strings.Fields(q.Get("scope"))}
 	case "refresh_token":
 		old := r.PostForm.Get("refresh_token")
 		if reused := a.spent[old]; reused != nil {
-			reused.dead = true
+			reused.ended = true
 		}
-		account = a.refresh[old]
-		if account == nil || account.dead || r.PostForm.Get("resource") != account.resource {
+		login = a.refresh[old]
+		if login == nil || login.ended || r.PostForm.Get("resource") != login.resource {
 			oauthError(w, "invalid_grant")
 			return
 		}
 		a.renewals++
 		if !a.keepRefresh {
 			delete(a.refresh, old)
-			a.spent[old] = account
+			a.spent[old] = login
 		}
 	default:
 		oauthError(w, "unsupported_grant_type")
 		return
 	}
-	reply(w, http.StatusOK, a.grant(account, r.PostForm.Get("grant_type") == "authorization_code"))
+	reply(w, http.StatusOK, a.grant(login, r.PostForm.Get("grant_type") == "authorization_code"))
 }
 
-// authenticate reports whether the client's credentials are valid.
+// authenticate reports whether a request has the credentials of a known client.
 func (a *authServer) authenticate(r *http.Request) bool {
 	id, secret, ok := r.BasicAuth()
 	if !ok {
@@ -187,23 +190,24 @@ func (a *authServer) authenticate(r *http.Request) bool {
 	return exists && c.secret == secret
 }
 
-func (a *authServer) grant(account *testAccount, first bool) map[string]any {
+// grant issues tokens for a login and returns the token response. isFirst is true for the exchange of a code, false for a renewal.
+func (a *authServer) grant(login *testLogin, isFirst bool) map[string]any {
 	token := "access-" + random()
-	a.access[token] = account
-	got := map[string]any{"access_token": token, "token_type": "bearer", "scope": strings.Join(account.scopes, " ")}
+	a.access[token] = login
+	response := map[string]any{"access_token": token, "token_type": "bearer", "scope": strings.Join(login.scopes, " ")}
 	switch a.lifetime {
 	case 0:
-		got["expires_in"] = 3600
+		response["expires_in"] = 3600
 	case -1:
 	default:
-		got["expires_in"] = a.lifetime
+		response["expires_in"] = a.lifetime
 	}
-	if !a.noRefresh && (first || !a.keepRefresh) {
+	if !a.noRefresh && (isFirst || !a.keepRefresh) {
 		refresh := "refresh-" + random()
-		a.refresh[refresh] = account
-		got["refresh_token"] = refresh
+		a.refresh[refresh] = login
+		response["refresh_token"] = refresh
 	}
-	return got
+	return response
 }
 
 func (a *authServer) serveRevoke(w http.ResponseWriter, r *http.Request) {
@@ -223,14 +227,14 @@ func (a *authServer) serveRevoke(w http.ResponseWriter, r *http.Request) {
 	delete(a.refresh, token)
 }
 
-// forgetAccess invalidates every access token, as a restart of the server does.
+// forgetAccess invalidates all access tokens, as a restart of the server might.
 func (a *authServer) forgetAccess() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.access)
 }
 
-func (a *authServer) count() int {
+func (a *authServer) renewalCount() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.renewals
@@ -242,7 +246,7 @@ func (a *authServer) lastRequest() url.Values {
 	return a.requests[len(a.requests)-1]
 }
 
-// secrets returns all texts that must never be shown.
+// secrets returns the secrets that the server knows now: its codes, its tokens, used ones too, and the secrets of clients.
 func (a *authServer) secrets() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,12 +260,13 @@ func (a *authServer) secrets() []string {
 	return all
 }
 
+// verify is an auth.TokenVerifier. It accepts the server's access tokens.
 func (a *authServer) verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	account := a.access[token]
-	if account == nil || account.dead {
+	login := a.access[token]
+	if login == nil || login.ended {
 		return nil, auth.ErrInvalidToken
 	}
-	return &auth.TokenInfo{Scopes: account.scopes, Expiration: time.Now().Add(time.Hour), UserID: "someone"}, nil
+	return &auth.TokenInfo{Scopes: login.scopes, Expiration: time.Now().Add(time.Hour), UserID: "someone"}, nil
 }

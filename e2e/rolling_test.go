@@ -33,16 +33,12 @@ func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	ports := [2]string{porttest.Reserve(t), porttest.Reserve(t)}
 	front := nginx(t, ports)
-	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	direct, balanced := newHeldCall(), newHeldCall()
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/own" {
-			arrived <- struct{}{}
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
+		if r.URL.Path == "/direct" {
+			direct.wait(r)
 		} else {
-			time.Sleep(300 * time.Millisecond) // so that calls run when servers are terminated
+			balanced.wait(r)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, "42")
@@ -115,29 +111,31 @@ func TestRollingRestart(t *testing.T) {
 	}
 	for round := range 4 {
 		i := round % 2
-		direct := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
+		client := stateless(t, "http://127.0.0.1:"+ports[i]+"/mcp")
 		wg.Go(func() {
-			if err := call(direct, "http.get", map[string]any{"url": slow.URL + "/own"}); err != nil {
+			if err := call(client, "http.get", map[string]any{"url": slow.URL + "/direct"}); err != nil {
 				t.Errorf("a call that ran when its server was terminated: got error %v, want none", err)
 			}
 		})
-		await(t, arrived, "a call runs")
+		await(t, direct.arrived, "a call runs on the server")
+		await(t, balanced.arrived, "a call runs behind nginx")
 		if err := servers[i].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		polltest.Until(t, "the server refuses calls", func() bool {
-			r := direct.send(t, http.MethodPost, direct.message(t, `"seven"`, "tools/list", nil), nil)
+			r := client.send(t, http.MethodPost, client.message(t, `"seven"`, "tools/list", nil), nil)
 			return r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") == "1" && r.answer().Get("id").Str == "seven"
 		})
-		for _, address := range []string{strings.TrimSuffix(direct.url, "/mcp"), metricsBase.FindStringSubmatch(servers[i].stderr.String())[1]} {
-			if r := (&rawClient{url: address + "/readyz", client: direct.client}).send(t, http.MethodGet, nil,
+		for _, address := range []string{strings.TrimSuffix(client.url, "/mcp"), metricsBase.FindStringSubmatch(servers[i].stderr.String())[1]} {
+			if r := (&rawClient{url: address + "/readyz", client: client.client}).send(t, http.MethodGet, nil,
 				nil); r.status != http.StatusServiceUnavailable {
 				t.Errorf("%s during the shutdown: status %d, want 503: %s", address, r.status, r.body)
 			}
 		}
 		before := replies.Load()
 		polltest.Until(t, "other clients are served", func() bool { return replies.Load() > before+5 })
-		release <- struct{}{}
+		direct.release <- struct{}{}
+		balanced.release <- struct{}{}
 		if code := clitest.ExitCode(<-servers[i].ended); code != "0" {
 			t.Errorf("exit status %s, want 0: %s", code, servers[i].stderr)
 		}
@@ -148,11 +146,30 @@ func TestRollingRestart(t *testing.T) {
 		start(i)
 	}
 	close(stop)
+	close(balanced.release)
 	wg.Wait()
 	if replies.Load() < 50 || reopened.Load() == 0 {
 		t.Errorf("%d calls were answered, want at least 50; %d sessions were reopened, want at least 1", replies.Load(), reopened.Load())
 	}
 	t.Logf("%d calls were answered, %d sessions were reopened", replies.Load(), reopened.Load())
+}
+
+// heldCall holds calls of a service until the test releases them.
+type heldCall struct{ arrived, release chan struct{} }
+
+func newHeldCall() heldCall { return heldCall{make(chan struct{}, 1), make(chan struct{})} }
+
+// wait reports that a call has arrived, and returns when it is released or its client has left.
+func (h heldCall) wait(r *http.Request) {
+	select {
+	case h.arrived <- struct{}{}:
+	case <-h.release: // closed
+		return
+	}
+	select {
+	case <-h.release:
+	case <-r.Context().Done():
+	}
 }
 
 // TestKillDuringSession kills a server during a call behind the same nginx. The answer to the call must not be "session not found", which

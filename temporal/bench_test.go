@@ -70,17 +70,18 @@ func BenchmarkDurable(b *testing.B) {
 			}
 			s.workers = nil
 			doomed := s.startWorker(b)
-			begun, killed := make(chan struct{}), make(chan time.Time, 1)
+			begun, dead, killed := make(chan struct{}), make(chan struct{}), make(chan time.Time, 1)
 			s.poison(func() {
 				s.poison(nil)
 				close(begun)
-				time.Sleep(time.Second)
+				<-dead // the doomed worker gets no answer
 			})
 			go func() {
 				<-begun
 				s.startWorker(b)
 				doomed.kill()
 				killed <- time.Now()
+				close(dead)
 			}()
 			clitest.Write(b, s.home, "slow.json", `{"steps":[{"fn":"http.read","args":{"id":"poison"}}]}`)
 			s.timeCommand(b, "run", "--durable", "slow.json")

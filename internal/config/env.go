@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,8 +35,10 @@ type expansion struct {
 // variable is an expanded variable with its default.
 type variable struct{ name, value, fallback string }
 
-// errUnset is the cause of the fault of a missing variable.
-var errUnset = errors.New("not set")
+// unsetError is the cause of the fault of a missing variable.
+type unsetError struct{ name string }
+
+func (e *unsetError) Error() string { return "the environment variable " + fault.Clip(e.name, 60) + " is not set" }
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -114,8 +115,8 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 	case hasFallback:
 		return variable{name, fallback, fallback}, true, nil
 	}
-	f = fault.New(fault.BadRequest, "the environment variable %s is not set: set it, or write ${%s:-default}", fault.Clip(name, 60),
-		fault.Clip(name, 60))
-	f.Err = errUnset
+	unset := &unsetError{name}
+	f = fault.New(fault.BadRequest, "%v: set it, or write ${%s:-default}", unset, fault.Clip(name, 60))
+	f.Err = unset
 	return expanded, false, f
 }

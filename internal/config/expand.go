@@ -159,6 +159,7 @@ func (e *expander) json(value gjson.Result, at, kind, name string) json.RawMessa
 // returns the string unchanged.
 func (e *expander) text(written, at, kind, name string) string {
 	expanded := expansion{text: written, plain: written}
+	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
 	if !e.disabled {
 		var f *fault.Error
 		if expanded, f = e.fill(written); f == nil && e.template {
@@ -166,7 +167,12 @@ func (e *expander) text(written, at, kind, name string) string {
 		}
 		if f != nil {
 			e.collect(written, written, kind, name)
-			if e.source != "" && errors.Is(f, errUnset) { // only this source fails
+			var unset *unsetError
+			missing := errors.As(f, &unset)
+			if missing && credential { // which may have no default
+				f.Message = unset.Error() + ": set it"
+			}
+			if e.source != "" && missing { // only this source fails
 				if e.unset[e.source] == nil {
 					e.unset[e.source] = f.Under(at)
 				}
@@ -176,7 +182,6 @@ func (e *expander) text(written, at, kind, name string) string {
 			return written
 		}
 	}
-	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
 	if credential && !e.disabled && !e.byVariable(expanded, at) {
 		e.addLiteral(written)
 		return written

@@ -38,7 +38,9 @@ type variable struct{ name, value, fallback string }
 // unsetError is the cause of the fault of a missing variable.
 type unsetError struct{ name string }
 
-func (e *unsetError) Error() string { return "the environment variable " + fault.Clip(e.name, 60) + " is not set" }
+func (e *unsetError) Error() string {
+	return "the environment variable " + fault.Clip(e.name, 60) + " is not set"
+}
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -37,15 +37,15 @@ func (e *Engine) Acquire(ctx context.Context, caller string) (release func(), er
 	return e.o.Admission.Acquire(ctx, caller)
 }
 
-// abandonedFault is the fault for a request whose context ended before anything ran.
+// abandonedFault is the fault for a request whose context ended before anything ran. doing is what was being done: "read" or "checked".
 func abandonedFault(ctx context.Context, err error, doing string) *fault.Error {
 	if causeFault, ok := fault.As(context.Cause(ctx)); ok && causeFault != nil {
 		return causeFault
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing of it ran", doing)
+		return fault.New(fault.Timeout, "the caller's deadline passed while the request was %s: nothing ran", doing)
 	}
-	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing of it ran", doing)
+	return fault.New(fault.Cancelled, "the request was cancelled while it was %s: nothing ran", doing)
 }
 
 // planGuard bounds the compilation of a request: it takes a slot for heavy work if it takes long, and ends with its context.
@@ -77,7 +77,7 @@ type heldBytes struct {
 
 	used atomic.Int64 // bytes of results and arguments
 	mu   sync.Mutex
-	held atomic.Int64 // those bytes of used that the admission counts; written under mu
+	held atomic.Int64 // bytes that the admission counts for the request, even after releaseBytes; written under mu
 }
 
 // hold takes bytes for a result or for arguments, until the request ends or releaseBytes returns them.

@@ -102,7 +102,7 @@ func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Sco
 	}
 	switch {
 	case r.approvalStopped.Load() && len(r.awaitingApproval) == 0: // a person has denied an earlier call
-		return refusedFault(p)
+		return deniedFault(p)
 	case r.approvalStopped.Load():
 		return r.approvalRequired(p)
 	}
@@ -117,7 +117,7 @@ func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Sco
 	case !approved:
 		r.record.Append(journal.Event{Kind: journal.Denied, Approvals: approvalNames(calls)})
 		r.approvalStopped.Store(true)
-		return refusedFault(p)
+		return deniedFault(p)
 	}
 	r.record.Append(journal.Event{Kind: journal.Approved, Approvals: approvalNames(calls)})
 	s.call.Approval = name
@@ -202,9 +202,9 @@ func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error
 	return r.approvalRequired(p)
 }
 
-// refusedFault is the fault for a call that was denied.
-func refusedFault(p *plannedStep) *fault.Error {
-	f := fault.New(fault.Denied, "%s was refused, and nothing of it was sent", p.name()).Under(p.at)
+// deniedFault is the fault for a call that a person has denied.
+func deniedFault(p *plannedStep) *fault.Error {
+	f := fault.New(fault.Denied, "%s was denied, and it was not sent", p.name()).Under(p.at)
 	f.Outcome = fault.NotSent
 	return f
 }
@@ -214,10 +214,10 @@ func (r *run) approvalRequired(p *plannedStep) *fault.Error {
 	if r.o.ApproveByPerson {
 		advice = "a person approves them with onecall approve"
 	}
-	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; nothing of them was sent: %s", len(r.awaitingApproval),
+	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(r.awaitingApproval),
 		advice).Under(p.at)
 	if len(r.awaitingApproval) == 1 {
-		f.Message = r.awaitingApproval[0].Function + " waits for approval; nothing of it was sent: " + advice
+		f.Message = r.awaitingApproval[0].Function + " waits for approval; it was not sent: " + advice
 	}
 	if !r.o.mustApprove(p.fn.Spec()) {
 		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.name(), p.undo.fn.Spec().Name)

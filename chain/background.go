@@ -54,7 +54,7 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 	switch {
 	case s.o.Journal == nil:
 		return fault.New(fault.NotSupported,
-			"nothing is remembered of runs here (journal: {store: off}), so none can go on in the background: %s", remedy).Under(at)
+			"runs are not recorded here (journal: {store: off}), so none can continue in the background: %s", remedy).Under(at)
 	case s.results == nil:
 		return fault.New(fault.NotSupported, "there is no store for the answer of a run in the background: %s", remedy).Under(at)
 	}

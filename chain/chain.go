@@ -51,7 +51,7 @@ func panicFault(panicked any, what string) *fault.Error {
 	return f
 }
 
-// serve carries out a request: a chain, or the arguments of a single call.
+// serve carries out a request. Its text is a chain, a fetch, or the arguments of a single call.
 func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	defer func() {
 		if !s.detached { // else complete does this when the run has ended

@@ -68,10 +68,10 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 	}
 	s.writes.addConflicting(list[:min(len(list), maxConflicts)]...)
 	var calls, paths []string
-	guessed := map[string]bool{}
+	effectAssumed := map[string]bool{}
 	for _, c := range list[:min(len(list), maxConflicts)] {
 		calls, paths = append(calls, fmt.Sprintf("%s (%s, %s)", c.StepPath, c.Function, c.Outcome)), append(paths, c.StepPath)
-		guessed[c.Function] = c.EffectAssumed
+		effectAssumed[c.Function] = c.EffectAssumed
 	}
 	if more := len(list) - len(calls); more > 0 {
 		calls = append(calls, fmt.Sprintf("%d more", more))
@@ -80,7 +80,7 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 		"this run made calls that the chain no longer makes: %s. Give the outcome of each in assume: {%q: \"applied\"} "+
 			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or change the chain to make it as before",
 		strings.Join(calls, ", "), paths[0])
-	for function, assumed := range guessed {
+	for function, assumed := range effectAssumed {
 		if assumed {
 			f.Message += undeclaredEffect(function)
 			break
@@ -144,8 +144,8 @@ func applyAssumptions(record *journal.Run, assumptions []byte) *fault.Error {
 	return nil
 }
 
-// applyAssumption records what the caller says of the calls at a place: of those with an unknown outcome, or else of the applied ones, or
-// else of the others.
+// applyAssumption records the outcome that the caller gives for a place: for the calls with an unknown outcome or, if there are none, for
+// those that were applied or undone or, if there are none of these either, for the others.
 func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *fault.Error {
 	at := fault.Key("/assume", stepPath)
 	stepPath = resolveIDs(gjson.GetBytes(record.Past().Chain, "steps"), stepPath)

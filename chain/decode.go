@@ -169,9 +169,9 @@ func insteadOf(want string, got gjson.Result) string {
 	return ", not " + describeValue(got)
 }
 
-// notSupported refuses a field that this engine cannot carry out.
-func (d *decoder) notSupported(at, what string) {
-	d.fault(fault.NotSupported, at, "%s is not supported by this version: leave it out", what)
+// refuseWithoutJournal refuses a field of a chain that needs a journal, for an engine that has none.
+func (d *decoder) refuseWithoutJournal(name string) {
+	d.fault(fault.NotSupported, "/"+name, "%s needs a journal: leave it out", name)
 }
 
 func (d *decoder) text(f *field, v gjson.Result, at string) string {

@@ -148,30 +148,30 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 	silent.record = record.Rehearse()
 	defer silent.releaseAll()
 	r := silent.rehearse(ctx, p)
-	forecast := &ResumePreview{Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
+	preview := &ResumePreview{Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
 	for i := range r.steps {
 		switch step := &r.steps[i]; {
 		case step.reused > 0 && !step.pending:
-			forecast.Reused = append(forecast.Reused, i)
+			preview.Reused = append(preview.Reused, i)
 		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
 			// It makes no call.
 		default:
-			forecast.Made = append(forecast.Made, i)
+			preview.Made = append(preview.Made, i)
 		}
 	}
-	return forecast, nil
+	return preview, nil
 }
 
 // resumePreview writes what a resume would do.
-func (w *jsonWriter) resumePreview(forecast *ResumePreview) {
-	if forecast == nil {
+func (w *jsonWriter) resumePreview(preview *ResumePreview) {
+	if preview == nil {
 		return
 	}
 	w.key("resume")
 	w.b = append(w.b, '{')
-	w.ints("reused", forecast.Reused)
-	w.ints("made", forecast.Made)
-	w.pastCalls("conflicts", forecast.Conflicts)
+	w.ints("reused", preview.Reused)
+	w.ints("made", preview.Made)
+	w.pastCalls("conflicts", preview.Conflicts)
 	w.close('}')
 }
 

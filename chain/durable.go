@@ -18,9 +18,9 @@ type Durable interface {
 	// Running reports whether workers have yet to finish a run.
 	Running(ctx context.Context, run HandedRun) (bool, error)
 	// Wait returns the answer of a run when workers are done with it. It fails if ctx ends first, or if the answer is not known.
-	Wait(ctx context.Context, id HandedRun) (*Answer, error)
+	Wait(ctx context.Context, run HandedRun) (*Answer, error)
 	// Cancel asks workers to cancel a run. It does not wait.
-	Cancel(ctx context.Context, id HandedRun) error
+	Cancel(ctx context.Context, run HandedRun) error
 }
 
 // HandedRun identifies a run that is handed to workers. Each hand-over has its own lease.

@@ -39,7 +39,7 @@ type run struct {
 	resultBytes atomic.Int64 // the size of all stored results
 
 	callWarnings     warningLog    // the warnings of functions
-	exhausted        atomic.Bool   // maxCalls are used up: a call was not made
+	exhausted        atomic.Bool   // maxCalls is used up: a call was not made
 	madeUnrepeatable atomic.Bool   // a function was called that is not safe to repeat
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
 	slots            chan struct{} // has an element for each goroutine besides the first, which bounds the calls under way

@@ -34,7 +34,7 @@ func (d *decoder) decodeChain(root gjson.Result) *request {
 // them.
 func (d *decoder) checkResumption(r *request) {
 	if r.Resume != "" {
-		d.notSupported("/resume", "resume without a journal")
+		d.refuseWithoutJournal("resume")
 	}
 	for _, field := range []struct {
 		name  string
@@ -45,7 +45,7 @@ func (d *decoder) checkResumption(r *request) {
 		}
 	}
 	if r.Key != nil && !d.hasJournal {
-		d.notSupported("/key", "key without a journal")
+		d.refuseWithoutJournal("key")
 	}
 }
 

@@ -111,7 +111,7 @@ func (b *answerBuilder) answer(ctx context.Context) *Answer {
 	return b.fit(ctx, omit)
 }
 
-// fit writes the answer, leaving out what does not fit in addition to omit.
+// fit writes the answer without what omit leaves out and, until it fits, without more.
 func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 	b.ms = time.Since(b.started).Milliseconds()
 	b.exceedsAlone = b.result != nil && !b.meter.Allows(b.result)
@@ -331,7 +331,7 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 		retryAdvice.ReplaceAllString(f.Message, "."))
 	switch {
 	case b.run != nil && b.run.madeUnrepeatable.Load():
-		lost.Message += " What was to be done is done: do not send it again."
+		lost.Message += " The work is done: do not send it again."
 	case f.Code.Retryable():
 		lost.Message += " Ask for less, or send it again later."
 	}

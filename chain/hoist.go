@@ -20,7 +20,7 @@ func hoistFault(names []string) *fault.Error {
 			return fault.New(fault.BadRequest, "a hoisted name is empty: drop it").Under(fault.Index("/hoist", i))
 		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil,
 			slices.Contains(reservedNames, name):
-			return fault.New(fault.BadRequest, "%q cannot be hoisted: it is a field of the contract; give it in common instead",
+			return fault.New(fault.BadRequest, "%q cannot be hoisted: it already has a meaning in requests; give it in common instead",
 				name).Under(fault.Index("/hoist", i))
 		}
 	}

@@ -77,22 +77,22 @@ func (w *jsonWriter) nearest(f *fault.Error) {
 	}
 }
 
-// renderFault writes one fault of a chain that does not compile, or of a single call; the latter has no step number. longest is the maximum
-// number of characters of the message. signature "": none is written.
-func (b *answerBuilder) renderFault(w *jsonWriter, f *fault.Error, longest int, signature string) {
+// renderFault writes one fault of a chain that does not compile, or of a single call; the latter has no step number. maxMessage is
+// the maximum number of characters of the message. signature "": none is written.
+func (b *answerBuilder) renderFault(w *jsonWriter, f *fault.Error, maxMessage int, signature string) {
 	w.open('{')
 	w.text("code", string(f.Code))
 	if n := stepOf(f.At); n >= 0 && b.single == nil {
 		w.step(n, b.idOf(n))
 	}
 	if f.At != "" {
-		w.text("at", fault.ClipRunes(f.At, max(longest, 200)))
+		w.text("at", fault.ClipRunes(f.At, max(maxMessage, 200)))
 	}
 	if f.Code == fault.BadJSON && f.Line > 0 {
 		w.int("line", int64(f.Line))
 		w.int("column", int64(f.Column))
 	}
-	w.text("message", fault.ClipRunes(f.Message, longest))
+	w.text("message", fault.ClipRunes(f.Message, maxMessage))
 	w.nearest(f)
 	if signature != "" {
 		w.text("signature", signature)

@@ -19,7 +19,7 @@ const (
 
 // useLeanForm replaces the result of a write by its lean form, and stores the result for the caller, if all of this holds:
 //
-//   - the result is that of the last step, which succeeded; `return`, `select`, `orElse` and inline chains rule it out;
+//   - the result is that of the last step, which succeeded; `return`, `select`, a value from `orElse` and inline chains rule it out;
 //   - the step's function is declared as writing. A function that is only assumed to write may be a read, which is called
 //     for its result. A function that sets Heavy is left alone too;
 //   - the result has more than Options.LeanAbove tokens, and the request does not set `verify`;

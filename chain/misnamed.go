@@ -19,7 +19,8 @@ var (
 // maxShownArgs is how many characters a fault repeats of a step's fn, and of its args.
 const maxShownArgs = 300
 
-// misnamedFault is the fault for a step whose fn or args has another name. It shows the corrected step. nil: the step has no such field.
+// misnamedFault is the fault for a step whose fn or args has another name. It shows the corrected step. nil: the step has no
+// such field, or it has neither fn, under any name, nor expr or chain.
 func misnamedFault(step gjson.Result, at string) *fault.Error {
 	fn, args := step.Get("fn"), step.Get("args")
 	hasKind := fn.Exists() || step.Get("expr").Exists() || step.Get("chain").Exists()

@@ -292,8 +292,8 @@ func (s *requestState) estimateText(text []byte) int {
 	return s.estimate(1, func(int) []byte { return text }, minSample)
 }
 
-// An estimate counts pieces that make up a quarter of the text, within these bounds of bytes. That takes less time than a call. Several
-// short results, which come in thousands, are not worth even that.
+// An estimate counts the tokens of pieces that make up a quarter of the text, from minSample to maxSample bytes. That takes less time than
+// a call. Several texts with fewer than guessBelow bytes in all, which may come in thousands, are only estimated by their size.
 const (
 	pieceBytes = 64
 	minSample  = 2 * pieceBytes

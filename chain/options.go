@@ -29,7 +29,7 @@ const (
 
 const (
 	maxDepth        = 4 // levels of inline chains below the outermost chain
-	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once
+	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once by default
 )
 
 // Options configures an Engine. Only Functions is required. A zero limit means its default. A negative one is refused, except for -1 in
@@ -99,14 +99,14 @@ type Options struct {
 	// Observer is notified of every request and its steps. nil: none.
 	Observer Observer
 
-	// Planned is called with the functions that a chain names, each once, after it was compiled and before it runs. It may be called
-	// concurrently. nil: not called.
+	// Planned is called with the functions that a compiled chain calls, each once, including those of saved chains. It is called before the
+	// chain runs, and also for a dry run or a check. It may be called concurrently. nil: not called.
 	Planned func([]*steps.Entry)
 
 	// ListHint is the remedy for a name that is similar to no function: how the callers of this engine can list functions. "": none.
 	ListHint string
 
-	// Lite is the form of the answer if the request does not choose one.
+	// Lite makes answers lite (only the result) if the request does not choose a form.
 	Lite bool
 
 	topFields []string // the fields of a chain, and the names in Hoist
@@ -123,7 +123,7 @@ type Caller struct {
 	Run       string           // id of the request in logs, shown as `run` by a failure; "": none
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
 	Progress  func(Progress)   // called at a step's start, progress and end, one call at a time; nil: not wanted
-	Log       func(LogMessage) // called with what functions log while they run, concurrently; nil: not wanted
+	Log       func(LogMessage) // called with what functions log while they run, like Progress one call at a time; nil: not wanted
 	Override  Override
 
 	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
@@ -139,7 +139,8 @@ type Caller struct {
 	// start of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
 	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
 	// Durable hands chains that are answered before their end to workers, which finish them even if this process ends. nil: they continue
-	// here (Background), and a chain that asks for workers (durable) is refused with not_supported.
+	// here (Background), and a chain that asks for workers (durable) is refused with not_supported. Without Background, it is not used,
+	// and such a chain is answered at its end.
 	Durable Durable
 	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that
 	// long ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
@@ -200,8 +201,8 @@ type LogMessage struct {
 type Answer struct {
 	OK       bool
 	JSON     []byte         // the bytes to send, compact, within the budget
-	Error    *fault.Error   // the first error, nil if OK; of a chain that does not compile, its code is compile
-	Faults   []*fault.Error // all faults of a chain that does not compile, or of a single call that cannot be made
+	Error    *fault.Error   // the first error, nil if OK. If a chain does not compile: compile, or unavailable if only sources are not ready
+	Faults   []*fault.Error // the faults of a chain that does not compile, or of a single call that cannot be made; at most 1,000
 	Warnings []*fault.Error // the warnings, including those that a lite answer leaves out, but not those of the Caller
 	Question *Question      // the question about the calls that wait for approval; nil: none wait, or the run cannot be resumed
 	Plan     *DryRun        // the plan of a dry run, complete even if JSON is not; nil: there was no dry run, or it failed
@@ -232,9 +233,9 @@ func (o *Options) setDefaults() error {
 		o.LeanAbove = defaultLeanAbove
 	}
 	for _, limit := range []struct {
-		name  string
-		value *int
-		is    int
+		name     string
+		value    *int
+		fallback int
 	}{
 		{"MaxSteps", &o.MaxSteps, DefaultMaxSteps},
 		{"MaxCalls", &o.MaxCalls, defaultMaxCalls},
@@ -242,24 +243,24 @@ func (o *Options) setDefaults() error {
 		{"MaxElements", &o.MaxElements, defaultMaxElements},
 		{"ProbeAbove", &o.ProbeAbove, 0},
 	} {
-		if err := setDefault(limit.name, limit.value, limit.is); err != nil {
+		if err := setDefault(limit.name, limit.value, limit.fallback); err != nil {
 			return err
 		}
 	}
 	for _, limit := range []struct {
-		name  string
-		value *int64
-		is    int64
+		name     string
+		value    *int64
+		fallback int64
 	}{
 		{"MaxResultBytes", &o.MaxResultBytes, defaultMaxResultBytes},
 		{"MaxChainBytes", &o.MaxChainBytes, DefaultMaxChainBytes},
 		{"MaxRequestBytes", &o.MaxRequestBytes, DefaultMaxRequestBytes},
 	} {
-		if err := setDefault(limit.name, limit.value, limit.is); err != nil {
+		if err := setDefault(limit.name, limit.value, limit.fallback); err != nil {
 			return err
 		}
 	}
-	if err := o.share(); err != nil {
+	if err := o.setSharedDefaults(); err != nil {
 		return err
 	}
 	if o.MaxDuration == -1 {
@@ -271,8 +272,8 @@ func (o *Options) setDefaults() error {
 	return setDefault("StepTimeout", &o.StepTimeout, defaultStepTimeout)
 }
 
-// share sets the defaults of what callers share.
-func (o *Options) share() error {
+// setSharedDefaults checks the limits that all callers share, and sets their defaults.
+func (o *Options) setSharedDefaults() error {
 	if err := setDefault("MaxRunningBytes", &o.MaxRunningBytes, max(defaultMaxRunningBytes, 4*o.MaxChainBytes)); err != nil {
 		return err
 	}
@@ -287,12 +288,13 @@ func (o *Options) share() error {
 	return nil
 }
 
-func setDefault[T int | int64 | time.Duration](name string, value *T, is T) error {
+// setDefault replaces a limit of 0 by its default. A negative limit is bad_request.
+func setDefault[T int | int64 | time.Duration](name string, value *T, fallback T) error {
 	if *value < 0 {
 		return fault.New(fault.BadRequest, "%s is %v: it cannot be below zero", name, *value)
 	}
 	if *value == 0 {
-		*value = is
+		*value = fallback
 	}
 	return nil
 }

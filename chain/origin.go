@@ -144,10 +144,10 @@ func (c *compiler) warnUnlikely(from origin, u *refs.Use) {
 	if from.fn == nil || slices.ContainsFunc(u.Path, func(s refs.Segment) bool { return s.Optional }) {
 		return
 	}
-	path, known := from.path[from.arrays:], "as far as results of it were seen"
+	path, known := from.path[from.arrays:], "in the results seen so far"
 	f := from.fn.UnseenPath(path)
 	if f == nil {
-		f, known = from.fn.Undeclared(path), "though others may be there"
+		f, known = from.fn.Undeclared(path), "though it may have others"
 	}
 	if f == nil {
 		return

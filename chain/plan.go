@@ -25,7 +25,7 @@ type plan struct {
 
 	origin      origin // the origin of the value of return or, without return, of the last step
 	input       []byte // $input; nil for an inline chain, whose $input is its step's args
-	onError     string // for an inline chain, the onError of the chain around it
+	onError     string // for an inline chain, the onError of the chain around it; a saved chain has its own
 	dryRun      bool
 	maxCalls    int
 	maxDuration time.Duration

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// beginRecord begins to record what the plan does, in the engine's journal, or in one of the run's own if the engine has none and the run
-// needs one. A single call that is safe to repeat is not recorded.
+// beginRecord begins to record what the plan does, in the engine's journal. If the engine has none and the run needs one, the run gets a
+// journal of its own in memory. A single call that is safe to repeat and needs no approval is not recorded.
 func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	needsApproval := s.needsApproval(p)
 	switch {
@@ -132,7 +132,7 @@ func journalFault(err error, consequence string) *fault.Error {
 		if coded, ok := fault.As(err); ok {
 			cause = coded.Message
 		}
-		f = fault.New(fault.Unavailable, "%s, as the journal cannot be written: %s", consequence, cause)
+		f = fault.New(fault.Unavailable, "%s, as the journal cannot be used: %s", consequence, cause)
 	}
 	f.Err, f.Outcome = err, fault.NotSent
 	return f
@@ -229,8 +229,8 @@ func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 	}
 }
 
-// recall returns what the journal knows of a call. settled: the call must not be made now. A call that might change what the run has
-// written is a conflict.
+// recall returns what the journal knows of a call. settled: the call must not be made now. A new write is a conflict if the chain no longer
+// contains every write that the run has made (see checkConflict).
 func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	past := r.record.Past()
 	if past == nil {
@@ -349,7 +349,8 @@ func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]b
 	}
 	f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is not called again", p.name(), previous.Code).Under(p.at)
 	if previous.Code == "" {
-		f = fault.New(fault.Internal, "%s succeeded before the run was resumed, but its result was not kept: give the result in assume", p.name()).Under(p.at)
+		f = fault.New(fault.Internal, "%s succeeded before the run was resumed, but its result was not kept: give the result in assume",
+			p.name()).Under(p.at)
 	}
 	f.Outcome = previous.Outcome
 	return nil, f, true

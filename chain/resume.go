@@ -277,7 +277,7 @@ func (s *requestState) journalAnswer(a *Answer) {
 		return
 	}
 	if a.Error != nil && s.resumeToken == "" {
-		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code) // no answer has recorded the failure, because of a panic
+		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code) // the failure is not recorded yet: a panic, or the result was lost
 	}
 	tokens, storedTokens := s.answerTokens, 0
 	if tokens == 0 {

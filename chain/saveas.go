@@ -45,7 +45,7 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		case f != nil:
 		case !paramName.MatchString(p.Name):
 			f = fault.New(fault.BadRequest,
-				"%s: %s is not a valid name for a param: it begins with a letter and has letters, digits and _. A value is set when the chain is "+
+				"%s: %s is not a valid name for a param: a name is a letter or _, then letters, digits and _. A value is set when the chain is "+
 					"run: --set NAME=VALUE",
 				p.Path, fault.Quote(p.Name))
 		case declared.has(p.Name) || input.has(p.Name):
@@ -93,7 +93,7 @@ func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error)
 	}
 	args := list.Array()[number].Get("args")
 	if path == "" || !args.Exists() {
-		return "", "", noValueFault(p.Path, "the args of a step have to be named further, as in "+step+".NAME", keysOf(args))
+		return "", "", noValueFault(p.Path, "name an argument of the step, as in "+step+".NAME", keysOf(args))
 	}
 	value, changed, f = replaceAt(args, strings.Split(path, "."), p)
 	if f != nil {

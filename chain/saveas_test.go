@@ -40,7 +40,7 @@ func TestSaveAsRefused(t *testing.T) {
 		{"make.kye", "n", `no "kye"`, []string{"key", "tags"}},
 		{"0.tags.4", "n", `no "4"`, []string{"0"}},
 		{"0.key.x", "n", `no "x"`, nil},
-		{"0", "n", "named further", []string{"key", "tags"}},
+		{"0", "n", "name an argument", []string{"key", "tags"}},
 		{"1.key", "n", "not a literal", nil},
 		{"0.key", "a b", "not a valid name", nil},
 		{"0.key", "region", "reads $input.region already", nil},

@@ -40,19 +40,12 @@ func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelF
 	return watched, suspend
 }
 
-// mayBeSuspended reports whether the plan has a pause that is long enough.
+// mayBeSuspended reports whether the plan has a pause that is long enough. A run that undoes what it has done is not suspended: if it is
+// cancelled in a pause, it must undo at once.
 func (s *requestState) mayBeSuspended(p *plan) bool {
-	return s.suspend > 0 && !p.undoesOnError() && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
+	return s.suspend > 0 && !p.undoes() && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
 		return step.until != nil && step.delay >= s.suspend || step.inline != nil && s.mayBeSuspended(step.inline) ||
 			step.fn != nil && step.maxRetries > 0 && step.backoff<<min(step.maxRetries-1, maxDoublings) >= s.suspend
-	})
-}
-
-// undoesOnError reports whether the plan, or an inline chain in it, undoes what it has done when it fails. A run that is cancelled in a
-// pause must undo at once.
-func (p *plan) undoesOnError() bool {
-	return p.onError == onErrorUndo || slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
-		return step.inline != nil && step.inline.undoesOnError()
 	})
 }
 

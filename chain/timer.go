@@ -28,14 +28,14 @@ func timerOf(ctx context.Context) *pausableTimer {
 }
 
 // withTimeLimit returns a context that ends after limit. If the request can ask for approval, the time until a decision does not count, and
-// the context's cause is then spent; otherwise the cause is context.DeadlineExceeded.
-func (s *requestState) withTimeLimit(ctx context.Context, limit time.Duration, spent *fault.Error) (context.Context, context.CancelFunc) {
+// the context is cancelled with cause. Otherwise it ends with context.DeadlineExceeded.
+func (s *requestState) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
 	if s.askApproval == nil || s.record == nil {
 		return context.WithTimeout(ctx, limit)
 	}
 	limited, cancel := context.WithCancelCause(ctx)
 	c := &pausableTimer{outer: timerOf(ctx), remaining: limit, since: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { cancel(spent) })
+	c.timer = time.AfterFunc(limit, func() { cancel(cause) })
 	return &timerContext{limited, c}, func() {
 		c.timer.Stop()
 		cancel(nil)

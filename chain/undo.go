@@ -203,7 +203,7 @@ func undoEffect(e *steps.Entry) string {
 	return e.Spec().Effect.String()
 }
 
-// onlyReads is the remedy of a tool that only reads.
+// onlyReads is the default of Override.WhyReadOnly.
 const onlyReads = "this tool only reads: send the same to the tool chain"
 
 // checkUndo refuses a request to undo that cannot be carried out.

@@ -105,7 +105,7 @@ func New(c *Config) (*Dispatch, []*fault.Error) {
 	}
 	for n, name := range c.Hoist {
 		if name == "" || slices.Contains(callFields, name) || slices.Contains(helpFields, name) || slices.Contains(fetchFields, name) {
-			refuse(fault.Index("/hoist", n), "%s cannot be hoisted: it is a field of the contract", fault.Quote(name))
+			refuse(fault.Index("/hoist", n), "%s cannot be hoisted: it already has a meaning in requests", fault.Quote(name))
 		}
 	}
 	return d, faults

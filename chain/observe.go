@@ -197,7 +197,7 @@ func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 	}
 }
 
-// conclude is finish for a caller that has called recover. panicked is its result; nil: there was no panic.
+// conclude is finish for a caller that has called recover itself. panicked is what recover returned; nil: there was no panic.
 func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
 	if panicked != nil {
 		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))

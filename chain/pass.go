@@ -9,9 +9,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Pass calls one function for a front end that passes its result on unchanged. There is no plan, no token budget and no Answer. With a
-// journal, a call that is not safe to repeat is recorded as a run of one step. Errors are those of steps.Entry.Call, and unavailable if the
-// journal cannot be written; then nothing was sent. Calls that need approval (MustApprove) must not be passed.
+// Pass calls one function for a front end that passes its result on unchanged. There is no plan, no token budget and no Answer. caller is a
+// Caller.ID. With a journal, a call that is not safe to repeat is recorded as a run of one step. Errors are those of steps.Entry.Call, and
+// unavailable if the journal cannot be written; then nothing was sent. Calls that need approval (MustApprove) must not be passed.
 func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, caller string) ([]byte, error) {
 	spec := entry.Spec()
 	if e.o.Journal == nil || spec.Repeatable() {

@@ -101,7 +101,7 @@ func checkArguments(args []byte) *fault.Error {
 func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.attempts
+	before := s.failedStarts
 	for {
 		switch {
 		case s.closed:
@@ -109,7 +109,7 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 		case s.conn != nil && s.conn.ctx.Err() == nil:
 			s.conn.calls++
 			return s.conn, nil
-		case s.attempts != before:
+		case s.failedStarts != before:
 			f := *s.failure
 			f.Outcome = fault.NotSent
 			return nil, &f

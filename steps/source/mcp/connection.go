@@ -40,8 +40,9 @@ type connection struct {
 
 	lateStreams atomic.Int32 // streams in a row that did not end in time (see awaitsStreamEnd)
 
-	calls int       // the number of pending calls; guarded by source.mu
-	used  time.Time // when the last call ended; guarded by source.mu
+	// Guarded by source.mu; in a client's session by UpstreamSession.mu.
+	calls int       // the number of pending calls
+	used  time.Time // when the connection was opened, or the last call ended
 }
 
 // closableTransport remembers the SDK connection in order to close it. It does not wrap the connection, because the SDK looks for
@@ -159,7 +160,7 @@ func (s *Source) connect(ctx context.Context, version string, session *UpstreamS
 	context.AfterFunc(conn.ctx, tap.end)
 	tap.requests = &serverRequests{conn: conn, open: map[string]*serverRequest{}}
 	if session != nil {
-		tap.downstream = &downstream{upstream: session, conn: conn, streams: s.options.URL != "" && !s.options.SSE}
+		tap.downstream = &downstream{session: session, conn: conn, streams: s.options.URL != "" && !s.options.SSE}
 	}
 	conn.transport = &closableTransport{Transport: transport, longLived: s.options.SSE}
 	pending := &pendingRequest{}
@@ -200,7 +201,7 @@ func (c *connection) newClient() *sdk.Client {
 	}
 	switch {
 	case c.tap.downstream != nil:
-		c.tap.downstream.upstream.introduce(&info, options)
+		c.tap.downstream.session.introduce(&info, options)
 	case o.AsProxy:
 		options.Capabilities = allCapabilities(o.Roots)
 	}

@@ -10,13 +10,13 @@ import (
 
 // downstream connects a tap with the client of an UpstreamSession.
 type downstream struct {
-	upstream *UpstreamSession
-	conn     *connection
-	streams  bool // requests during a call arrive in the stream of its answer
+	session *UpstreamSession
+	conn    *connection
+	streams bool // the server's requests during a call arrive in the stream of the call's answer
 }
 
-// notified handles a notification for the client, and reports whether it was one.
-func (d *downstream) notified(m *message, request *pendingRequest) bool {
+// handleNotification handles a notification for the client. It returns false if the notification is not for the client.
+func (d *downstream) handleNotification(m *message, request *pendingRequest) bool {
 	method := m.method.Str
 	inCall := false // it belongs to a call, even if nothing says which
 	switch method {
@@ -30,7 +30,7 @@ func (d *downstream) notified(m *message, request *pendingRequest) bool {
 	default:
 		return false
 	}
-	if d.upstream.downstream.Notify == nil {
+	if d.session.downstream.Notify == nil {
 		return true
 	}
 	n := notification{method: method, data: []byte(m.params.Raw)}
@@ -42,15 +42,15 @@ func (d *downstream) notified(m *message, request *pendingRequest) bool {
 		pending = d.guess()
 	}
 	switch {
-	case method == "notifications/message" && !d.upstream.hasSessions() && !pending.wantsLog(m.params.Get("level").String()):
+	case method == "notifications/message" && !d.session.hasSessions() && !pending.wantsLog(m.params.Get("level").String()):
 		return true
 	case pending != nil && pending.queue(n):
 		return true
-	case inCall && d.upstream.downstream.Shared: // which client it is for is unknown, so it is dropped
+	case inCall && d.session.downstream.Shared: // which client it is for is unknown, so it is dropped
 		return true
 	}
 	select {
-	case d.upstream.notifications <- n:
+	case d.session.notifications <- n:
 	default: // the client is too slow
 	}
 	return true
@@ -59,7 +59,7 @@ func (d *downstream) notified(m *message, request *pendingRequest) bool {
 // guess returns the pending call that the server most likely means if it does not say which; nil: none, or calls of several clients
 // are possible. The caller holds tap.mu.
 func (d *downstream) guess() *pendingRequest {
-	if d.streams || d.upstream.downstream.Shared {
+	if d.streams || d.session.downstream.Shared {
 		return nil
 	}
 	return d.conn.tap.latest()
@@ -69,7 +69,7 @@ func (d *downstream) guess() *pendingRequest {
 // guessed, the context does not end with it, because another call may be meant. Without a call it returns the session's context.
 func (d *downstream) askContext(method string, request *pendingRequest) (ctx context.Context, guessed bool) {
 	if method == methodRoots {
-		return d.upstream.ctx, false
+		return d.session.ctx, false
 	}
 	t := d.conn.tap
 	t.mu.Lock()
@@ -80,7 +80,7 @@ func (d *downstream) askContext(method string, request *pendingRequest) (ctx con
 	if pending := d.guess(); pending != nil {
 		return context.WithoutCancel(pending.ctx), true
 	}
-	return d.upstream.ctx, false
+	return d.session.ctx, false
 }
 
 // wantsLog reports whether the client asked in this request for log messages of a level (MCP 2026-07-28). r may be nil.

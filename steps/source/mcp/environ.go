@@ -12,7 +12,7 @@ import (
 
 // inherited are the variables that every server inherits from onecall. Other MCP clients pass on only the variables of the first line;
 // programs need the rest to find temporary folders, to use the user's language, and to reach the network through a proxy. Nothing
-// else is inherited, because other programs keep tokens in their variables.
+// else is inherited, except the LC_ variables, because other programs keep tokens in their variables.
 var inherited = strings.Fields(`
 	HOME LOGNAME PATH SHELL TERM USER
 	LANG LANGUAGE TZ TMPDIR TEMP TMP
@@ -51,8 +51,8 @@ func environ(env map[string]string, lookup func(string) (string, bool), variable
 	return pairs
 }
 
-// command returns the command of the options. The program is looked up in the server's own PATH, which is onecall's PATH extended
-// by the user's program folders and the command's own folder: many commands are scripts for a program next to them.
+// command returns the command of the options. The server's PATH is that of Env, or else onecall's PATH extended by the user's program
+// folders. It also contains the folder of an absolute command: many commands are scripts for a program next to them.
 func command(o *Options) *exec.Cmd {
 	cmd := exec.Command(o.Command, o.Args...)
 	path, configured := o.Env["PATH"]

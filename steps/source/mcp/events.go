@@ -66,7 +66,7 @@ func (b *eventBody) end() {
 		b.ended.Do(func() {
 			close(b.streamEnd)
 			if b.lastID == "" { // without an id the stream cannot be resumed
-				b.request.streamCut()
+				b.request.endStream()
 			}
 		})
 	}

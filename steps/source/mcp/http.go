@@ -170,7 +170,7 @@ func (t *tappedTransport) interrupted(request *http.Request, pending *pendingReq
 		t.source.options.Name, why)
 	f.Outcome = fault.SentUnknown
 	pending.markInterrupted(f, down)
-	response := eventStream("data: " + refusal(t.tap.idOf(pending), f) + "\n\n")
+	response := eventStream("data: " + errorResponse(t.tap.idOf(pending), f) + "\n\n")
 	response.Request = request
 	return response
 }
@@ -198,17 +198,17 @@ func (t *tappedTransport) withHeaders(request *http.Request) *http.Request {
 	if len(headers) == 0 || request.URL.Scheme != t.scheme || request.URL.Host != t.host {
 		return request
 	}
-	dressed := *request
-	dressed.Header = maps.Clone(request.Header)
+	clone := *request
+	clone.Header = maps.Clone(request.Header)
 	for name, value := range headers {
-		if dressed.Header.Get(name) == "" {
-			dressed.Header.Set(name, value)
+		if clone.Header.Get(name) == "" {
+			clone.Header.Set(name, value)
 		}
 	}
-	if host := dressed.Header.Get("Host"); host != "" {
-		dressed.Host = host
+	if host := clone.Header.Get("Host"); host != "" {
+		clone.Host = host
 	}
-	return &dressed
+	return &clone
 }
 
 // idPrefix is how much of a body is searched for the id, which the SDK writes before the params.
@@ -291,7 +291,7 @@ func (t *tappedTransport) substitute(response *http.Response, pending *pendingRe
 	if pending.unanswered() {
 		pending.fail(f)
 	}
-	text := refusal(id, f)
+	text := errorResponse(id, f)
 	response.Status, response.StatusCode = "200 OK", http.StatusOK
 	response.Header.Set("Content-Type", "application/json")
 	response.Header.Del("Mcp-Session-Id")
@@ -324,8 +324,8 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *jsonBody) Close() error { return b.body.Close() }
 
-// load reads the body and returns what the SDK should read of it. A body that cannot be used becomes an error response of its call, or
-// without a call an error.
+// load reads the body and returns what the SDK should read of it. An unusable body becomes an error response of its call; if it
+// belongs to no call, load returns an error.
 func (b *jsonBody) load() (string, error) {
 	t := b.transport.tap
 	var buffer bytes.Buffer
@@ -352,5 +352,5 @@ func (b *jsonBody) load() (string, error) {
 		return "", f
 	}
 	b.request.fail(f)
-	return refusal(b.id, f), nil
+	return errorResponse(b.id, f), nil
 }

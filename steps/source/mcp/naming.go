@@ -208,7 +208,8 @@ func pathsOf(names []string, form string, configured bool) map[string]string {
 
 func phrase(words []string) string { return strings.Join(words, "_") }
 
-// phraseHolders maps each phrase, adjacent words of a name, to the number of its name, from 1; -1: several names.
+// phraseHolders maps each phrase (adjacent words of a name) to the number of the name that contains it, counted from 1; -1: several
+// names contain it.
 func phraseHolders(list []parsedName) map[string]int {
 	holders := map[string]int{}
 	for i, parsed := range list {

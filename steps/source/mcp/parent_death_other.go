@@ -4,5 +4,5 @@ package mcp
 
 import "os/exec"
 
-// startTied starts cmd. If onecall is killed, the child only sees its stdin closed.
+// startTied starts cmd. Nothing ties the child to onecall: if onecall is killed, the child only sees its stdin closed.
 func startTied(cmd *exec.Cmd) error { return cmd.Start() }

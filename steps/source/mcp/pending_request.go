@@ -22,7 +22,7 @@ type pendingRequest struct {
 	cancel context.CancelFunc // ends the request with its connection; nil: the connection does that itself
 
 	notifications chan notification // queued for the callbacks; nil: there are no listeners
-	delivered     chan struct{}     // closed when the callbacks have received all of them
+	delivered     chan struct{}     // closed when the callbacks have received all notifications
 
 	mu          sync.Mutex
 	result      []byte        // the raw result
@@ -34,16 +34,16 @@ type pendingRequest struct {
 	cause       error         // why the HTTP request failed
 	unreachable bool          // the server could not be reached again for the rest of its answer
 
-	streamEnd chan struct{} // closed when the answer's stream has been read to its end; nil: no stream
+	streamEnd chan struct{} // closed when the answer's stream has been read to its end, or was closed; nil: no stream
 
 	response *http.Response // answer for the SDK to continue with; nil: none
 	posted   bool           // sent without the SDK; set before it is sent
 
 	rawErrors  bool          // errors of the server are returned unchanged
-	done       chan struct{} // closed when no more answer will come; nil: no goroutine waits
+	done       chan struct{} // closed when the answer has come or cannot come any more; nil: no goroutine waits
 	doneClosed bool          // done is closed
 
-	ctx       context.Context    // the call's context for the server's requests and notifications during it; nil: no client takes them
+	ctx       context.Context    // for what the server asks or notifies the client of during the call; nil: there is no client
 	cancelCtx context.CancelFunc // ends ctx
 	logLevel  string             // the log level that a client without sessions asks for; "": none. Set before the request is sent
 
@@ -147,7 +147,7 @@ func (r *pendingRequest) finished() bool {
 	return r.result != nil || r.err != nil || r.failure != nil
 }
 
-// handToSDK stores a response for the SDK to continue with. done is closed when no more answer will come.
+// handToSDK stores a response for the SDK to continue with. done is closed when the answer has come or cannot come any more.
 func (r *pendingRequest) handToSDK(response *http.Response) (done <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,8 +167,8 @@ func (r *pendingRequest) takeResponse() *http.Response {
 	return response
 }
 
-// streamCut records that the answer's stream ended early and cannot be resumed.
-func (r *pendingRequest) streamCut() {
+// endStream closes done: the answer's stream has ended and cannot be resumed, so no answer can come any more.
+func (r *pendingRequest) endStream() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closeDone()

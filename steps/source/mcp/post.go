@@ -244,7 +244,7 @@ func (c *connection) continueWithSDK(
 	done := pending.handToSDK(response)
 	if err := c.write(ctx, &jsonrpc.Request{ID: number, Method: methodCall, Params: params}); err != nil {
 		if !errors.Is(err, &jsonrpc.Error{Code: codeUndelivered}) {
-			c.cancel() // the SDK gives up, but the session would notice too late for the next call
+			c.cancel() // the SDK has given up the session, but would report that too late for the next call
 		}
 		return err
 	}

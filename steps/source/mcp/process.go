@@ -92,7 +92,7 @@ func (s *Source) stderrLine(line string) {
 }
 
 // notStarted returns the fault of a server that could not be started. Problems that only a new configuration or installation
-// solves get a code that is not retried.
+// solves get the code bad_request, which is not retried.
 func (s *Source) notStarted(err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "MCP server %q could not be started: ", s.options.Name)
 	f.Err, f.Outcome = err, fault.NotSent
@@ -145,7 +145,7 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 			text, pending = prefix[:n], prefix[n:]+text[whole:]
 		}
 		text = scrub.clean(text)
-		// Only secrets that overlap one another are held back for longer than limit. They are shown as one redaction.
+		// Only secrets that overlap one another make pending longer than limit. They are shown as one redaction.
 		if len(pending) > limit {
 			text, pending = text+secret.Redacted, pending[len(pending)-scrub.MaxEncoded():]
 		}

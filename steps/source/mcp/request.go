@@ -32,8 +32,8 @@ const firstID = 1 << 40
 // Do sends one request to the server and returns its raw result. It accepts any request except handshakes and tools/call, and also
 // the notification notifications/roots/list_changed, which has no result. If params ask for progress (_meta.progressToken), the
 // client gets it. In MCP 2026-07-28 a subscription is a stream, which the session keeps open. An error of the server is a
-// *jsonrpc.Error, any other a *fault.Error: bad_request for other methods or malformed params, unavailable, denied, timeout,
-// cancelled, or limit_exceeded for an answer that is too long.
+// *jsonrpc.Error, any other error of a request a *fault.Error: bad_request for other methods or malformed params, unavailable, denied,
+// timeout, cancelled, or limit_exceeded for an answer that is too long.
 func (u *UpstreamSession) Do(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case method == "notifications/roots/list_changed":
@@ -179,7 +179,7 @@ func (c *connection) notify() notifyFunc {
 	if c.tap.downstream == nil {
 		return nil
 	}
-	return c.tap.downstream.upstream.downstream.Notify
+	return c.tap.downstream.session.downstream.Notify
 }
 
 // addClientParams adds the client's params other than name and arguments to a tool call.

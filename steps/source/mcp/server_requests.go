@@ -33,7 +33,7 @@ type serverRequest struct {
 
 // reply is an answer that is not sent yet.
 type reply struct {
-	key      string // the request's id; "": the client was not asked
+	key      string // the id of the request in open; "": the client was not asked
 	response *jsonrpc.Response
 }
 
@@ -90,7 +90,7 @@ func idOf(m *message) (jsonrpc.ID, error) {
 	return jsonrpc.MakeID(value)
 }
 
-// refusal returns why the client is not asked; nil: it can be asked.
+// refusal returns the error for a request that the client is not asked; nil: it can be asked, or the request is a ping.
 func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 	refused := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}
 	switch method {
@@ -105,12 +105,12 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 		refused.Message = method + ": no client can be asked here"
 		return refused
 	}
-	client := r.conn.tap.downstream.upstream
-	c, declared := client.capabilities(), false
+	session := r.conn.tap.downstream.session
+	c, declared := session.capabilities(), false
 	switch {
-	case client.downstream.Ask == nil:
+	case session.downstream.Ask == nil:
 		refused.Message = method + ": the client has no session, and cannot be asked: ask it in the result of a call " +
-			"(MCP 2026-07-28), or to connect with MCP 2025-11-25"
+			"(MCP 2026-07-28), or let it connect with MCP 2025-11-25"
 		return refused
 	case c == nil:
 	case method == methodSample:
@@ -129,13 +129,13 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 
 // ask passes a request to the client. The caller holds r.mu.
 func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawMessage, request *pendingRequest) {
-	client := r.conn.tap.downstream
-	within, guessed := client.askContext(method, request)
+	d := r.conn.tap.downstream
+	within, guessed := d.askContext(method, request)
 	ctx, cancel := context.WithTimeout(within, maxAskTime)
 	stop := context.AfterFunc(r.conn.ctx, cancel)
 	r.open[key] = &serverRequest{cancel, guessed}
 	r.busy.Go(func() {
-		result, err := client.upstream.downstream.Ask(ctx, method, params)
+		result, err := d.session.downstream.Ask(ctx, method, params)
 		stop()
 		cancel()
 		r.mu.Lock()
@@ -230,7 +230,7 @@ func (r *serverRequests) cancelGuessed() {
 	}
 }
 
-// close cancels all requests and waits for them. The connection is closed.
+// close cancels all requests and waits for them. It is called after the connection was closed.
 func (r *serverRequests) close() {
 	r.mu.Lock()
 	r.closing = true

@@ -36,7 +36,7 @@ type Source struct {
 
 	ctx        context.Context
 	cancel     context.CancelFunc
-	background sync.WaitGroup // the supervisor and the notifier
+	background sync.WaitGroup // the supervisor, the notifier and the request for log messages
 
 	wake    chan struct{} // a call needs a connection
 	relist  chan struct{} // the server's list of tools has changed
@@ -46,14 +46,14 @@ type Source struct {
 	status         steps.Status
 	tools          []tool
 	functions      []steps.Function
-	names          string // form of the tool names; "": no tool was listed yet
+	nameForm       string // form of the tool names, as in Options.Names; "": no tool was listed yet
 	conn           *connection
 	capabilities   *sdk.ServerCapabilities // those of the last connection; nil: not known
 	clientSessions map[*UpstreamSession]bool
 	sessionSlots   map[*sessionSlot]bool // taken by connections of client sessions
-	attempts       int                   // failed starts so far
+	failedStarts   int                   // failed starts so far
 	failure        *fault.Error          // the fault of the last start; nil: it succeeded, or none has ended yet
-	stateChanged   chan struct{}         // closed and replaced when conn, attempts or closed change
+	stateChanged   chan struct{}         // closed and replaced when conn, failedStarts or closed change
 	closed         bool
 	watcher        func()
 	stray          *fault.Error // warning about stray output before the server was ready; nil: none
@@ -90,7 +90,7 @@ func newSource(options Options) *Source {
 		changes:        make(chan struct{}, 1),
 		stateChanged:   make(chan struct{}),
 		status:         steps.Status{State: steps.StateStarting},
-		names:          options.Names,
+		nameForm:       options.Names,
 		clientSessions: map[*UpstreamSession]bool{},
 		sessionSlots:   map[*sessionSlot]bool{},
 	}
@@ -114,19 +114,19 @@ func (s *Source) open() {
 	s.background.Go(s.notify)
 }
 
-// Functions returns the tools that the server listed last, even while it is not running: calls wait for it.
+// Functions returns the tools that the server listed last, even while the server is not running: calls wait for it.
 func (s *Source) Functions() []steps.Function {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.functions)
 }
 
-// Status returns the server's state. During a restart after a failure the state stays StateRetrying, with Retry in the past.
+// Status returns the server's state. During a restart the state stays as the failure left it: StateRetrying or StateFailed.
 func (s *Source) Status() steps.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
-	status.Names = s.names
+	status.Names = s.nameForm
 	return status
 }
 

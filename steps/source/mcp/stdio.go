@@ -28,9 +28,9 @@ type stdioTransport struct {
 	connected bool
 }
 
-func newStdioTransport(t *tap, stdin, stdout *os.File, patience time.Duration) *stdioTransport {
+func newStdioTransport(t *tap, stdin, stdout *os.File, timeout time.Duration) *stdioTransport {
 	return &stdioTransport{pipe: &stdioPipe{
-		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), timeout: patience,
+		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), timeout: timeout,
 		incoming: make(chan jsonrpc.Message), failed: make(chan struct{}), closed: make(chan struct{}),
 		writing: make(chan struct{}, 1),
 	}}
@@ -57,7 +57,7 @@ type stdioPipe struct {
 	tap      *tap
 	stdin    *os.File
 	reader   *bufio.Reader
-	timeout  time.Duration // how long an answer to the greeting is awaited (see after)
+	timeout  time.Duration // how long to wait for an answer to the greeting (see after)
 	greeting greeting
 
 	incoming chan jsonrpc.Message

@@ -56,7 +56,7 @@ func (s *Source) supervise(idle bool) {
 func (s *Source) recordFailure(f *fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attempts++
+	s.failedStarts++
 	s.failure = f
 	s.broadcast()
 }

@@ -25,13 +25,13 @@ type tap struct {
 	downstream *downstream                     // receives the server's requests and notifications; nil: no client
 	requests   *serverRequests                 // answers the server's requests, or passes them to the client
 	token      atomic.Int64                    // the last progress token
-	seq        atomic.Int64                    // numbers the requests in order, and those made without the SDK also for their ids
+	seq        atomic.Int64                    // the last number of a request; ids of requests made without the SDK come from it too
 
 	mu       sync.Mutex
 	pending  map[int64]*pendingRequest // the pending requests by id
 	progress map[int64]*pendingRequest // the pending requests by progress token
 	ended    bool                      // the connection has ended
-	failure  *fault.Error              // why the connection was given up here; nil: it was not
+	failure  *fault.Error              // why the connection was given up (see giveUp); nil: it was not
 }
 
 func newTap(s *Source) *tap {
@@ -173,13 +173,13 @@ func (t *tap) givenUp() *fault.Error {
 	return t.failure
 }
 
-// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or nothing.
+// filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or "" for nothing.
 // request is the request whose answer stream contains the message; nil: none.
 func (t *tap) filter(text string, request *pendingRequest) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
-		if !m.id.Exists() && t.notified(&m, request) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, request) {
+		if !m.id.Exists() && t.handleNotification(&m, request) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, request) {
 			return ""
 		}
 	case m.id.Type == gjson.Number:
@@ -197,8 +197,8 @@ func (t *tap) filter(text string, request *pendingRequest) string {
 	return text
 }
 
-// notified handles a notification, and reports whether it did: false leaves it to the SDK.
-func (t *tap) notified(m *message, request *pendingRequest) bool {
+// handleNotification handles a notification. It returns false if the SDK should handle it.
+func (t *tap) handleNotification(m *message, request *pendingRequest) bool {
 	switch m.method.Str {
 	case "notifications/progress":
 		n := notification{
@@ -213,7 +213,7 @@ func (t *tap) notified(m *message, request *pendingRequest) bool {
 		return true
 	case "notifications/message":
 		if t.downstream != nil {
-			return t.downstream.notified(m, request)
+			return t.downstream.handleNotification(m, request)
 		}
 		level, data := m.params.Get("level").String(), m.params.Get("data").Raw
 		if data == "" {
@@ -237,7 +237,7 @@ func (t *tap) notified(m *message, request *pendingRequest) bool {
 			signal(t.requests.conn.source.relist) // the SDK does not see the streams of posted calls
 		}
 	}
-	return t.downstream != nil && t.downstream.notified(m, request)
+	return t.downstream != nil && t.downstream.handleNotification(m, request)
 }
 
 // queue queues a notification; false: there is no listener. The caller holds tap.mu.
@@ -274,11 +274,11 @@ func (t *tap) refuse(id int64, f *fault.Error) string {
 		return ""
 	}
 	pending.fail(f)
-	return refusal(id, f)
+	return errorResponse(id, f)
 }
 
-// refusal returns an error response for the SDK in place of an unusable answer.
-func refusal(id int64, f *fault.Error) string {
+// errorResponse returns an error response for the SDK in place of an unusable answer.
+func errorResponse(id int64, f *fault.Error) string {
 	text, err := json.Marshal(f.Message)
 	if err != nil {
 		text = []byte(`"unusable answer"`)

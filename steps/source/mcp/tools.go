@@ -200,11 +200,12 @@ func sameTools(a, b []tool) bool {
 	return true
 }
 
-// maxToolName keeps function names, with the source's name, below the registry's limit of 256 bytes.
+// maxToolName bounds, in bytes, the tool's part of a function name, which keeps whole names below the registry's limit of 256 bytes.
 const maxToolName = 180
 
 // assignNames sets the function names of the tools. Valid names stay as they are. In others a slash becomes a dot, and any other
-// invalid character an underscore; part of a hash is then appended, so that names are stable and unique.
+// invalid character an underscore. If more than slashes had to change, or the new name is taken, part of a hash of the tool's name is
+// appended, so that names are stable and unique.
 func (s *Source) assignNames(tools []tool) []tool {
 	taken := map[string]bool{}
 	for i := range tools {
@@ -282,10 +283,10 @@ func (s *Source) paths(tools []tool) map[string]string {
 		names[i] = strings.TrimPrefix(t.function, s.options.Name+".")
 	}
 	s.mu.Lock()
-	if s.names == "" && len(tools) > 0 {
-		s.names = detectForm(names)
+	if s.nameForm == "" && len(tools) > 0 {
+		s.nameForm = detectForm(names)
 	}
-	form := s.names
+	form := s.nameForm
 	s.mu.Unlock()
 	paths := map[string]string{}
 	for name, path := range pathsOf(names, form, s.options.Names != "") {
@@ -336,16 +337,16 @@ const anyObject = `{"type":"object"}`
 func (s *Source) spec(t *tool) steps.Spec {
 	definition := gjson.Parse(t.raw)
 	spec := steps.Spec{Name: t.function, Description: describe(definition, t.name), Listing: json.RawMessage(t.raw)}
-	within := func(schema gjson.Result) json.RawMessage { // a slice of the definition, because lists may be large
+	subslice := func(schema gjson.Result) json.RawMessage { // a slice of the definition, because lists may be large
 		end := schema.Index + len(schema.Raw)
 		return spec.Listing[schema.Index:end:end]
 	}
 	spec.Input = json.RawMessage(anyObject)
 	if schema := definition.Get("inputSchema"); schema.IsObject() {
-		spec.Input = within(schema)
+		spec.Input = subslice(schema)
 	}
 	if schema := definition.Get("outputSchema"); schema.IsObject() {
-		spec.Output = within(schema)
+		spec.Output = subslice(schema)
 	}
 	spec.Effect, spec.Idempotent, spec.EffectDeclared = hints(definition.Get("annotations"))
 	spec.Local = definition.Get("annotations.openWorldHint").Type == gjson.False

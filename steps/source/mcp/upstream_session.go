@@ -19,20 +19,21 @@ type DownstreamClient struct {
 	Capabilities *sdk.ClientCapabilities // declared to the server; nil: none
 	Protocol     string                  // the client's MCP version; "": the newest
 	Info         *sdk.Implementation     // how the client introduces itself; nil: as onecall
-	Shared       bool                    // several clients share it: a message that names no call goes to none of them
+	Shared       bool                    // several clients share the session: see Notify
 
 	// Ask passes a request of the server to the client: sampling/createMessage, elicitation/create or roots/list. ctx belongs to
 	// the call during which the server asks, else to the session; it ends when the server no longer needs an answer. A
 	// *jsonrpc.Error is passed to the server unchanged. nil: the client cannot be asked.
 	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notify passes a notification of the server to the client; ctx as for Ask. It is called in the server's order, separately
-	// for the notifications of each tool call and for those outside of calls. A slow client misses notifications. nil: they are dropped.
+	// for the notifications of each tool call and for those outside of calls. A slow client misses notifications. If the session is
+	// Shared, messages for an unknown call are dropped, because they may be for any of the clients. nil: all are dropped.
 	Notify func(ctx context.Context, method string, params json.RawMessage)
 }
 
-// UpstreamSession is a client's own session with the server, isolated from all others. Over stdio it has its own process. After a
-// session was lost or evicted, its next use opens it again, with the client's log level and subscriptions. It is safe for
-// concurrent use.
+// UpstreamSession is a client's own session with the server, isolated from all others. Over stdio it has its own process. After its
+// connection was lost, or closed to make room for another client, its next use opens a new one, with the client's log level and
+// subscriptions. It is safe for concurrent use.
 type UpstreamSession struct {
 	source        *Source
 	downstream    DownstreamClient
@@ -50,7 +51,7 @@ type UpstreamSession struct {
 	subscribed map[string]json.RawMessage // params of the subscriptions, by URI
 	reconnects bool                       // see SetReconnect
 	connects   int                        // connections so far
-	losses     int                        // short-lived connections in a row
+	losses     int                        // lost connections in a row; starts at 1 again with one that lasted healthyAfter
 	closed     bool
 }
 
@@ -125,16 +126,16 @@ func (u *UpstreamSession) CallContext(ctx context.Context, params json.RawMessag
 	return u.source.Within(ctx, params, func(context.Context) (*UpstreamSession, error) { return u, nil })
 }
 
-// Within is like CallContext, but open looks up the session at each call. The answers belong to the client alone and are never
-// cached.
+// Within is like CallContext, but open returns the session to use, and is called for each call. Answers in a session belong to its client
+// alone and are never cached.
 func (s *Source) Within(
 	ctx context.Context, params json.RawMessage, open func(ctx context.Context) (*UpstreamSession, error),
 ) context.Context {
 	return context.WithValue(steps.Private(ctx, s.options.Name), sessionCallKey{s}, &sessionCall{open, params})
 }
 
-// acquire returns the session's connection, which the caller releases. It connects again if the connection was lost; but for hurryAfter
-// after a failed attempt it returns the failure of that attempt.
+// acquire returns the session's connection, which the caller releases. If the connection was lost, acquire connects again. Within
+// hurryAfter of a failed attempt, it returns that failure instead.
 func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Error) {
 	for {
 		u.mu.Lock()

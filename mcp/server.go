@@ -160,8 +160,8 @@ func (h handler) Server(caller *steps.Caller, target any, sessions bool) *sdk.Se
 	return f.stateless
 }
 
-// Started implements transport.Handler.
-func (h handler) Started(ctx context.Context) { steps.Await(ctx, h.s.opts().Catalog, nil) }
+// AwaitSources implements transport.Handler.
+func (h handler) AwaitSources(ctx context.Context) { steps.Await(ctx, h.s.opts().Catalog, nil) }
 
 // SessionOpened implements transport.Handler.
 func (h handler) SessionOpened(n *transport.Session) (ended func()) {

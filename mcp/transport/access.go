@@ -98,12 +98,13 @@ const recheckTimeout = 10 * time.Second
 func (a *Access) check(r *http.Request, query url.Values) *fault.Error {
 	if !a.servesHost(r.Host) {
 		return fault.New(fault.Denied, "the host %.100q is not served here: use localhost or 127.0.0.1, "+
-			"or have it named by access.url or access.hosts", r.Host)
+			"or name it in access.url or access.hosts", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		from, err := url.Parse(origin)
 		if err != nil || from.Host == "" || !a.servesHost(from.Host) {
-			return fault.New(fault.Denied, "requests of pages from %.100q are not answered", origin)
+			return fault.New(fault.Denied, "pages of %.100q may not send requests here: only pages of localhost, "+
+				"access.url and access.hosts may", origin)
 		}
 	}
 	for _, name := range []string{"access_token", "token", "api_key", "apikey", "key", "authorization"} {

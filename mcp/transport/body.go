@@ -25,11 +25,12 @@ const (
 // envelopeSize is the allowance for the parts of a request other than the tool's arguments.
 const envelopeSize = 64 << 10
 
-// readMessage reads the message of a request into m. It answers a malformed message itself and returns false, so that both
-// transports of the SDK report bad messages alike.
+// readMessage reads the message of a request into m. If the message is malformed or too long, readMessage answers it and returns
+// false, so that both transports of the SDK report bad messages alike. It returns true, with m.body nil, for requests without a JSON body:
+// the SDK refuses or answers them.
 func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message) (good bool) {
 	if r.Method != http.MethodPost || !isJSON(r.Header.Get("Content-Type")) {
-		return true // refused later
+		return true
 	}
 	maximum := s.opts().MaxRequestBytes + envelopeSize
 	if r.ContentLength > uncountedSize || r.ContentLength < 0 {

@@ -13,21 +13,21 @@ const heavyMessage = 256 << 10
 // maxDecodeTime bounds how long a message holds its decoding slot while the SDK makes it wait for something else.
 const maxDecodeTime = 10 * time.Second
 
-// acquireDecoding acquires a slot for decoding a large message. The slot is released when the message reaches Receive or when
-// done is called. It returns false if the client has left.
+// acquireDecoding acquires a slot for decoding a large message. The slot is released when the message reaches Receive, when done
+// is called, or after maxDecodeTime. It returns false if the client has left.
 func (s *Server) acquireDecoding(ctx context.Context, m *message) (done func(), ok bool) {
 	release, err := s.handler.Acquire(ctx, m.from.ID)
 	if err != nil {
 		return nil, false
 	}
-	decoded := sync.OnceFunc(func() {
+	releaseSlot := sync.OnceFunc(func() {
 		release()
 		m.release()
 	})
-	m.from.decoded = decoded
-	bound := time.AfterFunc(maxDecodeTime, decoded)
+	m.from.releaseSlot = releaseSlot
+	bound := time.AfterFunc(maxDecodeTime, releaseSlot)
 	return func() {
 		bound.Stop()
-		decoded()
+		releaseSlot()
 	}, true
 }

@@ -88,7 +88,7 @@ func refuseDuplicate(w http.ResponseWriter, id string) {
 // acceptHeader is the Accept header of a conforming client (MCP 2025-11-25, "Sending Messages to the Server").
 const acceptHeader = "application/json, text/event-stream"
 
-// plainCall returns the tool call in a message; nil: only the SDK can handle it. inSession reports whether the client has a session.
+// plainCall returns the tool call in a message; nil: only the SDK can handle it. inSession: the client has a session.
 func plainCall(r *http.Request, m *message, inSession bool) *sdk.CallToolRequest {
 	version := r.Header.Get("Mcp-Protocol-Version")
 	if r.Header.Get("Accept") != acceptHeader || r.Header.Get("Last-Event-Id") != "" || protocol.HasSessions(version) != inSession {

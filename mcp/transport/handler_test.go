@@ -137,7 +137,7 @@ func (h testHandler) BeginMessage(ctx context.Context) (context.Context, func())
 	return ctx, func() {}
 }
 
-func (testHandler) Started(context.Context) {}
+func (testHandler) AwaitSources(context.Context) {}
 
 func (testHandler) CallID(context.Context) string { return "" }
 

@@ -22,12 +22,12 @@ import (
 const Path = "/mcp"
 
 // ServeHTTP serves MCP's Streamable HTTP transport on l until ctx is done; then running calls have Grace to end. It closes l.
-// Clients with and without sessions use the same URL. It also serves /healthz (the process is alive), /readyz (it is ready for
+// Clients with and without sessions use the same URL. ServeHTTP also serves /healthz (the process is alive), /readyz (it is ready for
 // calls) and the protected resource metadata (RFC 9728), which tells clients where to get a token.
 //
 // A Server serves one listener: a second call replaces the access of the first.
 //
-// Without tokens all callers have the same rights, so it refuses a listener that is not on loopback (denied).
+// Without tokens all callers have the same rights, so ServeHTTP refuses a listener that is not on loopback (denied).
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error {
 	if host, _, err := net.SplitHostPort(l.Addr().String()); a.Callers == nil && (err != nil || !loopback.Is(host)) {
 		l.Close()
@@ -117,7 +117,7 @@ type message struct {
 	envelope           // the envelope of the message in a POST body
 	from     *identity // the sender
 	body     []byte    // the message; nil: there is none
-	release  func()    // returns the memory counted for body (see uncountedSize)
+	release  func()    // returns the memory counted for body (see uncountedSize); may be called more than once
 	isStream bool      // the response is a stream that stays open
 }
 
@@ -231,13 +231,14 @@ func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Req
 	case s.calls.isClosing():
 		refuseClosing(w, m)
 	case m.body != nil && m.method != "initialize" && knowsSessions(r): // the SDK refuses bodies that are not JSON and unknown versions
-		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send what its answer has there", http.StatusBadRequest)
+		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize, and send the value that its answer has in this header",
+			http.StatusBadRequest)
 	default:
 		reserved, ok := s.reserve(from.Caller)
 		if !ok {
 			s.logRefused(from, reasonSession)
 			w.Header().Set("Retry-After", "60")
-			http.Error(w, "too many sessions: end one, or come again later", http.StatusServiceUnavailable)
+			http.Error(w, "too many sessions: end one, or try again later", http.StatusServiceUnavailable)
 			return
 		}
 		defer reserved.free()

@@ -28,9 +28,9 @@ type identity struct {
 	token        string        // the bearer token; "": no token is required
 	target       any           // parsed from the request's URL
 
-	admitted    bool         // its calls may begin although the server is closing
+	admitted    bool         // its calls may begin even after the server has begun to close
 	reservation *reservation // the place that is held for the session that the request begins; nil: none
-	decoded     func()       // releases the message's decoding slot; nil: none
+	releaseSlot func()       // releases the message's decoding slot; nil: none
 }
 
 type identityKey struct{}

@@ -63,8 +63,8 @@ func (l *lineReader) next() (message []byte, bad *badMessage, err error) {
 	}
 }
 
-// skip reads the rest of a line that is too long. err is that of the read so far; skip returns that of the read which reached the end of
-// the line.
+// skip reads the rest of a line that is too long. err is the error of the last read; skip returns the error of the read that reached the
+// end of the line.
 func (l *lineReader) skip(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = l.reader.ReadSlice('\n')

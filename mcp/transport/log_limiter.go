@@ -18,7 +18,7 @@ const (
 	logToken        logKind = iota // refused tokens
 	logRefusal                     // refused requests of known callers
 	logUnidentified                // refused requests of unidentified senders
-	logKinds
+	logKinds                       // the number of kinds
 )
 
 // logLimiter limits the log lines of repeated events. The zero value is ready to use.
@@ -31,7 +31,7 @@ type logLimiter struct {
 // lastLogged is when an event was logged last.
 type lastLogged struct {
 	at         time.Time
-	suppressed int // how many events since then were not logged
+	suppressed int // how many events since then were not due
 }
 
 const (

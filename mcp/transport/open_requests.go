@@ -28,8 +28,9 @@ func revoked() *fault.Error {
 	return f
 }
 
-// endWithRights registers a request, until end is called, as one that ends when its caller's rights change. It also checks these rights
-// now: refused is not nil if they have changed, and end must be called then too.
+// endWithRights returns a context that ends when the rights of a request's caller change. It also checks these rights now: refused is not
+// nil if they have changed, or if the token has expired. The caller must call end, even then.
+//
 // A request may outlast its token: a caller may finish what it has begun, and other limits bound how long that takes.
 func (s *Server) endWithRights(ctx context.Context, from *identity) (_ context.Context, end func(), refused error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -77,8 +78,8 @@ func (s *Server) endRequests(match func(*openRequest) bool) {
 	all.Wait()
 }
 
-// endRevoked ends the requests of callers whose rights have changed: at once where that is known, else in the background, when it has
-// been looked up.
+// endRevoked ends the requests of callers whose rights have changed: at once if that is known, else in the background, after it was
+// looked up.
 func (s *Server) endRevoked() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel() // check only what is known without waiting

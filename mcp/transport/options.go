@@ -24,7 +24,7 @@ type Options struct {
 
 	// Grace is how long running chains may take to end at shutdown; 0: 10 s.
 	Grace time.Duration
-	// MaxRequestBytes bounds one message of a client, which may have 64 KiB more for what is not a tool's arguments.
+	// MaxRequestBytes bounds the arguments of one tool call. A whole message may be 64 KiB longer.
 	// 0: chain.DefaultMaxRequestBytes, which mcp.New fills in; ApplyDefaults does not.
 	MaxRequestBytes int64
 	// Replica prefixes the id of every HTTP session, so that a load balancer can route a client to the replica that has its
@@ -91,14 +91,14 @@ func ReplicaName(name string) string {
 	return name[:min(len(name), 63)]
 }
 
-// ApplyDefaults checks the options (bad_request) and fills in defaults.
+// ApplyDefaults checks the options and fills in defaults, except for MaxRequestBytes and CallerCalls. It fails with bad_request.
 func (o *Options) ApplyDefaults() error {
 	switch {
 	case ReplicaName(o.Replica) != o.Replica:
 		return fault.New(fault.BadRequest, "Options.Replica is %.60q: it must be at most 63 letters, digits and -", o.Replica)
 	case o.MaxSessions < 0 || o.CallerCalls < -1:
-		return fault.New(fault.BadRequest, "Options.MaxSessions is %d and CallerCalls %d: a limit is a number above zero; -1 bounds no calls",
-			o.MaxSessions, o.CallerCalls)
+		return fault.New(fault.BadRequest, "Options.MaxSessions is %d and CallerCalls %d: use a number above zero, 0 for the default, "+
+			"or -1 for unlimited CallerCalls", o.MaxSessions, o.CallerCalls)
 	}
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
 	o.MaxSessions = cmp.Or(o.MaxSessions, defaultMaxSessions)

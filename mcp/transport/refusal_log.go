@@ -15,7 +15,7 @@ import (
 
 // remote is where a request came from.
 type remote struct {
-	address   string   // address and port of the peer
+	address   string   // address and port of the other end of the connection
 	forwarded []string // X-Forwarded-For headers
 }
 
@@ -115,8 +115,8 @@ func (s *Server) logRefusedToken(ctx context.Context, from *remote, reason strin
 	})
 }
 
-// logLimited logs a refusal at info, at most every logEvery per key and at debug in between: any client can send many requests
-// that are refused. left_out is how many were left out since the last line.
+// logLimited logs a refusal: at info at most once per key within logEvery, else at debug, because any client can send many requests
+// that are refused. The attribute left_out is the number of refusals that were not logged at info since the last such line.
 func (s *Server) logLimited(ctx context.Context, key logKey, message string, attrs func() []any) {
 	level := slog.LevelDebug
 	suppressed, due := s.logs.due(key)

@@ -38,8 +38,8 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			r := s.request(ctx, req, sessions)
-			if r.from != nil && r.from.decoded != nil {
-				r.from.decoded()
+			if r.from != nil && r.from.releaseSlot != nil {
+				r.from.releaseSlot()
 			}
 			ctx = context.WithValue(ctx, requestKey{}, r)
 			if method == "subscriptions/listen" { // a stream, which must not keep an old configuration alive
@@ -96,12 +96,13 @@ func (s *Server) request(ctx context.Context, req sdk.Request, sessions bool) *R
 	return r
 }
 
-// Start returns the context of a tool call, which also ends with the server and with the client's session. It refuses the call if
+// Start begins a tool call. It returns the call's context, which also ends with the server and with the client's session; the caller
+// calls end after the call. It refuses the call if
 // the caller has reached its limit of running calls, or if the server is closing.
 func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
 	maximum := s.opts().Limits(r.Token).Calls
-	allowed, ok := s.running.acquire(r.Caller.ID, maximum)
+	uncount, ok := s.running.acquire(r.Caller.ID, maximum)
 	if !ok {
 		var from *remote
 		if r.from != nil {
@@ -111,18 +112,18 @@ func (r *Request) Start(ctx context.Context) (_ context.Context, end func(), ref
 		return nil, nil, fault.New(fault.Busy, "%d of your calls are running, which is the limit: wait until one has ended, "+
 			"then send this one again", maximum)
 	}
-	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
+	untrack, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
-		allowed()
+		uncount()
 		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
 	}
 	ctx, stop := endWith(ctx, s.calls.ctx)
 	if r.Session == nil {
-		return ctx, func() { stop(); ended(); allowed() }, nil
+		return ctx, func() { stop(); untrack(); uncount() }, nil
 	}
 	r.Session.addCalls(1)
 	ctx, detach := endWith(ctx, r.Session.ctx)
-	return ctx, func() { detach(); r.Session.addCalls(-1); stop(); ended(); allowed() }, nil
+	return ctx, func() { detach(); r.Session.addCalls(-1); stop(); untrack(); uncount() }, nil
 }
 
 // UntilEnd returns a context that also ends when calls of the client's session are cancelled. It is for waiting before Start.
@@ -142,22 +143,22 @@ func (r *Request) MaxDetached() int { return r.server.opts().Limits(r.Token).Det
 func (r *Request) Detach(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
 	s := r.server
 	maximum := r.MaxDetached()
-	allowed, ok := s.detached.acquire(r.Caller.ID, maximum)
+	uncount, ok := s.detached.acquire(r.Caller.ID, maximum)
 	if !ok {
 		return nil, nil, fault.New(fault.Busy, "%d of your runs are in the background, which is the limit: wait until one has "+
 			"ended, then send this one again", maximum)
 	}
-	ended, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
+	untrack, ok := s.calls.track(&s.calls.calls, r.from != nil && r.from.admitted)
 	if !ok {
-		allowed()
+		uncount()
 		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this call was run")
 	}
 	ctx, stop := endWith(context.WithoutCancel(ctx), s.calls.ctx)
 	if r.from == nil {
-		return ctx, func() { stop(); ended(); allowed() }, nil
+		return ctx, func() { stop(); untrack(); uncount() }, nil
 	}
 	ctx, release, rightsErr := s.endWithRights(ctx, r.from)
-	end = func() { release(); stop(); ended(); allowed() }
+	end = func() { release(); stop(); untrack(); uncount() }
 	if rightsErr != nil {
 		end()
 		return nil, nil, fault.New(fault.Denied, "%s", errRightsChanged.Message)

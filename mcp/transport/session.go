@@ -16,8 +16,8 @@ import (
 type Session struct {
 	SDK          *sdk.ServerSession
 	Caller       steps.Caller // the client
-	Target       any          // requested by its URL (see Handler.Target)
-	HandlerState any          // set and used by the handler
+	Target       any          // what the session's URL requests (see Handler.Target)
+	HandlerState any          // set by Handler.SessionOpened
 
 	id     string          // the id of a session over HTTP; "": the session has none
 	ctx    context.Context // the context of its calls; ends with the session

@@ -27,11 +27,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	maxLine := int(s.opts().MaxRequestBytes + envelopeSize)
 	shared := &sharedWriter{out: out}
 	transport := &drainingTransport{
-		Transport:  &sdk.IOTransport{Reader: newLineReader(in, shared, maxLine), Writer: shared, MaxLineLength: maxLine + 1},
-		grace:      s.opts().Grace,
-		started:    s.handler.Started,
-		closing:    make(chan struct{}),
-		clientLeft: make(chan struct{}),
+		Transport:    &sdk.IOTransport{Reader: newLineReader(in, shared, maxLine), Writer: shared, MaxLineLength: maxLine + 1},
+		grace:        s.opts().Grace,
+		awaitSources: s.handler.AwaitSources,
+		closing:      make(chan struct{}),
+		clientLeft:   make(chan struct{}),
 	}
 	target, _ := s.handler.Target(nil)
 	ss, err := s.handler.Server(&known, target, true).Connect(
@@ -98,15 +98,15 @@ const startTimeout = 3 * time.Minute
 // closes its side after its last request gets all answers.
 type drainingTransport struct {
 	sdk.Transport
-	grace      time.Duration             // begins once sources have started
-	started    func(ctx context.Context) // waits until sources have started
-	closing    chan struct{}             // closed when the server ends the session
-	clientLeft chan struct{}             // closed when the client has left and the answers are written
-	session    atomic.Pointer[Session]   // its calls are canceled after grace
-	conn       *drainingConn             // set by Connect
+	grace        time.Duration             // begins once sources have started
+	awaitSources func(ctx context.Context) // Handler.AwaitSources
+	closing      chan struct{}             // closed when the server ends the session
+	clientLeft   chan struct{}             // closed when the client has left and the answers are written
+	session      atomic.Pointer[Session]   // its calls are canceled after grace
+	conn         *drainingConn             // set by Connect
 }
 
-// flush waits a moment for the answers of ended calls, and ends all other waiting.
+// flush waits a moment for the answers of ended calls, and ends all other waiting. It is called at most once.
 func (a *drainingTransport) flush() {
 	a.conn.await(context.Background(), time.Second)
 	close(a.closing)
@@ -130,7 +130,7 @@ type drainingConn struct {
 	mu        sync.Mutex
 	open      map[jsonrpc.ID]bool
 	responded bool          // a response was written
-	idle      chan struct{} // gets a token when open becomes empty
+	idle      chan struct{} // gets a token when open becomes empty; buffer of one
 }
 
 // Read implements sdk.Connection.
@@ -148,13 +148,14 @@ func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// finish waits for the open requests. After grace it cancels their calls, which are answered as canceled.
+// finish waits until sources have started, for at most startTimeout, and then for the open requests. After grace it cancels their calls,
+// which are answered as canceled.
 func (c *drainingConn) finish() {
 	starting, started := context.WithCancel(context.Background())
 	defer started()
 	go func() {
 		defer started()
-		c.transport.started(starting)
+		c.transport.awaitSources(starting)
 	}()
 	c.await(starting, startTimeout)
 	c.await(context.Background(), c.transport.grace)

@@ -33,8 +33,8 @@ type Handler interface {
 	// BeginMessage pins the current configuration for one message, before the caller's rights are checked again. end is called
 	// after the answer.
 	BeginMessage(ctx context.Context) (begun context.Context, end func())
-	// Started waits until no source is starting, or ctx ends.
-	Started(ctx context.Context)
+	// AwaitSources waits until no source is starting, or ctx ends.
+	AwaitSources(ctx context.Context)
 	// CallID returns the run id of a tool call, for logs; "": none.
 	CallID(ctx context.Context) string
 	// Acquire waits until a caller's large message may be decoded. It fails if ctx ends first.
@@ -52,7 +52,7 @@ type Server struct {
 	sessions     map[*sdk.ServerSession]*Session
 	ids          map[string]*Session   // the sessions with an id, by id
 	open         map[*openRequest]bool // requests that end when their caller's rights change
-	reservations map[*reservation]bool // places for sessions that are about to begin
+	reservations map[*reservation]bool // places held for HTTP sessions that are about to begin
 	reading      admit.Bytes           // the bytes of messages that are being read or decoded
 
 	calls    *tracker
@@ -105,7 +105,7 @@ func (s *Server) Close() {
 	_ = waitForEnd(done)
 }
 
-// Done is closed when the server closes.
+// Done returns a channel that Close closes.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Stats are a server's current numbers.

@@ -60,8 +60,8 @@ var errReplaced = errors.New("another request was made")
 
 // Send implements mcp.UpstreamSessions. It replaces carrier messages with the messages of upstreams.
 func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
-	if listening, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
-		defer listening.acknowledge(req)()
+	if h, ok := ctx.Value(listenerKey{}).(*listener); ok && method == "notifications/subscriptions/acknowledged" {
+		defer h.acknowledge(req)()
 		return next(ctx, method, req)
 	}
 	ss, ok := req.GetSession().(*sdk.ServerSession)
@@ -71,7 +71,7 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	o, _ := ctx.Value(upstreamMessageKey{}).(*upstreamMessage)
 	switch {
 	case o == nil && method == toolsChanged && !l.markShown(l.client.Tools(), ss):
-		return nil, nil // the change is not in this client's view, or it already knows
+		return nil, nil // the change is not in this client's view, or the client already knows it
 	case o == nil:
 		return next(ctx, method, req)
 	}
@@ -123,7 +123,7 @@ func (l *sessions) notify(ctx context.Context, u Upstream, method string, params
 		if l.client.Rights().Functions != "" || !l.client.View().HasAll(u.Name()) {
 			return // the client may not use the changed tool; it is notified if its own view changes
 		}
-		l.markShown(nil, nil) // what the clients know is not current any more
+		l.markShown(nil, nil) // the new tools are not known yet
 	}
 	l.deliver(ctx, method, params)
 }
@@ -142,7 +142,7 @@ func (l *sessions) deliver(ctx context.Context, method string, params json.RawMe
 	}
 }
 
-// send sends a notification, with one about progress as its carrier.
+// send sends a notification, with a progress notification as its carrier.
 func send(ctx context.Context, ss *sdk.ServerSession, method string, params json.RawMessage) error {
 	ctx = context.WithValue(ctx, upstreamMessageKey{}, &upstreamMessage{method: method, params: params})
 	return ss.NotifyProgress(ctx, &sdk.ProgressNotificationParams{})

@@ -54,8 +54,8 @@ func (r *routes) originalKey(key string) string {
 	return key
 }
 
-// pages are a joined list that is kept while a client reads its pages.
-type pages struct {
+// storedList is a joined list that is kept while a client reads its pages.
+type storedList struct {
 	items  []json.RawMessage
 	expiry *time.Timer
 }
@@ -69,7 +69,7 @@ const (
 	maxListItems = 100_000
 )
 
-// list answers one page of a list: that of the upstream if only one has the list, else of the joined list.
+// list answers one page of a list: of the upstream's list if only one upstream has one, else of the joined list.
 func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	reqParams, l := params(req), p.sessions
 	l.awaitStart(ctx)
@@ -84,7 +84,7 @@ func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.Meth
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "this server did not give this cursor for " + p.method}
 	}
-	items := l.storedPages(p.method)
+	items := l.storedItems(p.method)
 	if from == 0 || items == nil {
 		if _, items, err = l.readAll(ctx, p.method, reqParams); err != nil {
 			return nil, err
@@ -95,12 +95,13 @@ func (p *clientRequest) list(ctx context.Context, req sdk.Request, next sdk.Meth
 	var cursor json.RawMessage
 	if end < len(items) {
 		cursor = quote(cursorOf(end, p.method))
-		l.storePages(p.method, items)
+		l.storeList(p.method, items)
 	}
 	return raw.Page(p.version, listKinds[p.method].field, json.RawMessage("{}"), items[min(from, end):end], cursor)
 }
 
-// localPrompts returns the prompts of onecall itself, which come first on the first page of prompts/list; else nil.
+// localPrompts returns the prompts of onecall itself, which come first on the first page of prompts/list. It returns nil for other pages
+// and lists.
 func (p *clientRequest) localPrompts(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (items []json.RawMessage, err error) {
 	if asked, ok := req.GetParams().(*sdk.ListPromptsParams); p.method != "prompts/list" || ok && asked != nil && asked.Cursor != "" {
 		return nil, nil
@@ -153,7 +154,7 @@ func (l *sessions) shownItem(entry gjson.Result) json.RawMessage {
 	return l.client.Scrubber().JSON(raw.With(raw.With(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
 }
 
-// learn records an item whose key differs for clients, in a list of a single upstream.
+// learn records the upstream's key of an item in a list of a single upstream, if clients see another key.
 func (l *sessions) learn(method string, u Upstream, original string) {
 	key := l.client.Scrubber().Text(original)
 	if key == original {
@@ -181,29 +182,29 @@ func (l *sessions) upstreamKey(method string, u Upstream, key string) string {
 	return key
 }
 
-// storePages keeps a list for its further pages.
-func (l *sessions) storePages(method string, items []json.RawMessage) {
+// storeList keeps a list for the requests of its next pages, for pagesTime.
+func (l *sessions) storeList(method string, items []json.RawMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if old := l.pages[method]; old != nil {
+	if old := l.storedLists[method]; old != nil {
 		old.expiry.Stop()
 	}
-	now := &pages{items: items}
+	now := &storedList{items: items}
 	now.expiry = time.AfterFunc(pagesTime, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.pages[method] == now {
-			delete(l.pages, method)
+		if l.storedLists[method] == now {
+			delete(l.storedLists, method)
 		}
 	})
-	l.pages[method] = now
+	l.storedLists[method] = now
 }
 
-// storedPages returns a list whose pages a client reads; nil: none.
-func (l *sessions) storedPages(method string) []json.RawMessage {
+// storedItems returns the items of the list that storeList keeps; nil: none.
+func (l *sessions) storedItems(method string) []json.RawMessage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.pages[method]; now != nil {
+	if now := l.storedLists[method]; now != nil {
 		return now.items
 	}
 	return nil
@@ -308,7 +309,8 @@ func (l *sessions) warnOnce(what, key, first, second string) {
 	l.warned[duplicate] = true
 	l.mu.Unlock()
 	if !warned {
-		l.client.Log().Warn("two upstreams offer the same: it goes to the first", "kind", what, "name", key, "first", first, "second", second)
+		l.client.Log().Warn("two upstreams offer an item of the same name: requests for it go to the first",
+			"kind", what, "name", key, "first", first, "second", second)
 	}
 }
 
@@ -353,7 +355,7 @@ func methodNotFound(err error) bool {
 	return errors.As(err, &rpcErr) && rpcErr.Code == jsonrpc.CodeMethodNotFound
 }
 
-// knownRoutes returns the routes of a joined list, which it reads if necessary.
+// knownRoutes returns the routes of a joined list. It reads the list if that is necessary.
 func (l *sessions) knownRoutes(ctx context.Context, method string, reqParams json.RawMessage) (*routes, error) {
 	l.mu.Lock()
 	r := l.routes[method]
@@ -365,7 +367,8 @@ func (l *sessions) knownRoutes(ctx context.Context, method string, reqParams jso
 	return r, err
 }
 
-// onlyMeta returns the params for a request that onecall makes because of a client's: only that one's _meta, without the progress token.
+// onlyMeta returns params with only the _meta of reqParams, without the progress token. They are for requests that onecall makes on its own
+// to answer a client's request.
 func onlyMeta(reqParams json.RawMessage) json.RawMessage {
 	meta := gjson.GetBytes(reqParams, "_meta")
 	if !meta.IsObject() {
@@ -380,6 +383,6 @@ func (l *sessions) forget(methods ...string) {
 	defer l.mu.Unlock()
 	for _, method := range methods {
 		delete(l.routes, method)
-		delete(l.pages, method)
+		delete(l.storedLists, method)
 	}
 }

@@ -87,8 +87,8 @@ func TestListsAreNotStored(t *testing.T) {
 		if _, err := p.list(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}
-		if retained := len(s.routes) + len(s.pages); (retained > 0) != (len(upstreams) > 1) {
-			t.Errorf("upstreams %s: stored routes %v and pages %v, want any: %t", names, s.routes, s.pages, len(upstreams) > 1)
+		if retained := len(s.routes) + len(s.storedLists); (retained > 0) != (len(upstreams) > 1) {
+			t.Errorf("upstreams %s: stored routes %v and lists %v, want any: %t", names, s.routes, s.storedLists, len(upstreams) > 1)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type listener struct {
 
 	prompts, resources bool       // wants changes of the lists
 	known              *mcp.Tools // tools that the client knows (see toolLists.shown); guarded by sessions.mu
-	uris               []string
+	uris               []string   // the resources that the client follows
 
 	mu    sync.Mutex
 	id    any  // the id of the subscription; nil: not acknowledged yet
@@ -97,7 +97,7 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 	return result, err
 }
 
-// any reports whether the stream waits for anything from upstreams other than changes of tools.
+// any reports whether the client wants anything from upstreams other than changes of tools.
 func (h *listener) any() bool { return h.prompts || h.resources || len(h.uris) > 0 }
 
 // follow subscribes to a resource; all listeners share one subscription. It returns false if there are too many subscriptions, or if no
@@ -131,7 +131,7 @@ func (p *clientRequest) follow(ctx context.Context, uri string, reqParams json.R
 	return true
 }
 
-// openListening opens the sessions in which upstreams notify of changed lists.
+// openListening opens the sessions in which upstreams notify of the changed lists that h wants, and keeps them connected.
 func (p *clientRequest) openListening(ctx context.Context, h *listener) {
 	var all sync.WaitGroup
 	for _, u := range p.sessions.upstreams(nil) {
@@ -147,7 +147,7 @@ func (p *clientRequest) openListening(ctx context.Context, h *listener) {
 	all.Wait()
 }
 
-// acknowledge adds the upstreams' part to the SDK's acknowledgement. sent is called after it was sent.
+// acknowledge adds the upstreams' part to the SDK's acknowledgement. The caller calls sent after the acknowledgement was sent.
 func (h *listener) acknowledge(req sdk.Request) (sent func()) {
 	acknowledged, ok := req.GetParams().(*sdk.SubscriptionsAcknowledgedParams)
 	if !ok {

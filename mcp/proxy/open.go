@@ -18,7 +18,8 @@ func (l *sessions) Within(ctx context.Context, params json.RawMessage) context.C
 	return ctx
 }
 
-// session returns the session with an upstream. The first caller opens it, but the end of its ctx does not stop that.
+// session returns the session with an upstream, and opens it if necessary. The end of ctx ends the wait, but not the opening, which
+// later callers also wait for.
 func (l *sessions) session(ctx context.Context, u Upstream) (*mcpsource.UpstreamSession, error) {
 	l.mu.Lock()
 	if l.closed {
@@ -37,7 +38,7 @@ func (l *sessions) session(ctx context.Context, u Upstream) (*mcpsource.Upstream
 	case <-o.done:
 		return o.session, o.err
 	case <-ctx.Done():
-		return nil, fault.New(fault.Cancelled, "%s had not been ready when the request was cancelled", u.Name())
+		return nil, fault.New(fault.Cancelled, "%s was not ready when the request was cancelled", u.Name())
 	}
 }
 
@@ -62,7 +63,7 @@ func (l *sessions) open(u Upstream, client *mcpsource.DownstreamClient, o *pendi
 	}
 }
 
-// Close implements mcp.UpstreamSessions.
+// Close implements mcp.UpstreamSessions. It waits until the sessions are closed.
 func (l *sessions) Close() {
 	l.mu.Lock()
 	l.closed = true

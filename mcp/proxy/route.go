@@ -27,12 +27,13 @@ func (p *clientRequest) read(ctx context.Context, req sdk.Request, _ sdk.MethodH
 	return raw.Result(p.version, p.method, body)
 }
 
-// first sends a request for a resource to each upstream that may have it, until one answers. If none does, it returns the first error
-// that does not say that the resource is missing, else that it is missing. If only one may have it, its error is returned.
+// first sends a request for a resource to the upstreams that may have it, one after the other, until one answers with a result. If only
+// one may have the resource, first returns its error. Otherwise it returns the first error other than a missing resource, or else that the
+// resource is missing.
 func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, upstreams []Upstream) (json.RawMessage, Upstream, error) {
 	uri := gjson.GetBytes(reqParams, "uri").String()
 	holders := p.sessions.candidates(ctx, uri, reqParams, upstreams)
-	var failed error // the error of the first upstream that may have it
+	var failed error // the first error other than a missing resource
 	for _, u := range holders {
 		asked := reqParams
 		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {
@@ -112,10 +113,10 @@ func matchesTemplate(template, uri string) bool {
 	return err == nil && t.Regexp().MatchString(uri)
 }
 
-// subscription is a resource with subscribers.
+// subscription is a subscription to a resource of an upstream.
 type subscription struct {
 	upstream Upstream
-	count    int // the streams that follow it (see listen); 1 if it was made by resources/subscribe
+	count    int // the streams that follow the resource (see listen); 1 if it was made by resources/subscribe
 }
 
 // subscribe passes on a subscription or its end. Only clients with a session have subscriptions in this form.
@@ -132,7 +133,7 @@ func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk
 		}
 		return raw.Result(p.version, p.method, body)
 	}
-	if p.sessions.subscribed() >= maxSubscriptions {
+	if p.sessions.subscriptionCount() >= maxSubscriptions {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "too many resources are subscribed to: end some subscriptions"}
 	}
 	body, u, err := p.first(ctx, reqParams, p.sessions.upstreams(subscribes))
@@ -145,10 +146,10 @@ func (p *clientRequest) subscribe(ctx context.Context, req sdk.Request, next sdk
 	return raw.Result(p.version, p.method, body)
 }
 
-// maxSubscriptions bounds the subscribed resources of a client, or of all clients without sessions.
+// maxSubscriptions bounds the subscribed resources of a client, or of all clients that share the sessions.
 const maxSubscriptions = 10_000
 
-func (l *sessions) subscribed() int {
+func (l *sessions) subscriptionCount() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.subscriptions)
@@ -156,8 +157,8 @@ func (l *sessions) subscribed() int {
 
 func subscribes(c *sdk.ServerCapabilities) bool { return c.Resources != nil && c.Resources.Subscribe }
 
-// unsubscribe counts one subscriber of a resource less. When none is left, it ends the subscription at the upstream and returns the
-// result of that; otherwise {}.
+// unsubscribe removes one subscriber of a resource. If none is left, it ends the subscription at the upstream and returns the upstream's
+// result; otherwise it returns {}.
 func (l *sessions) unsubscribe(ctx context.Context, uri string, reqParams json.RawMessage) (json.RawMessage, error) {
 	l.mu.Lock()
 	w := l.subscriptions[uri]
@@ -178,7 +179,8 @@ func (l *sessions) unsubscribe(ctx context.Context, uri string, reqParams json.R
 	return l.do(ctx, w.upstream, "resources/unsubscribe", reqParams)
 }
 
-// isSubscribed reports whether a client subscribed to any resource of an upstream: its notifications may be about parts of it.
+// isSubscribed reports whether a client subscribed to any resource of an upstream. Which resource does not matter, because notifications
+// may be about parts of a resource.
 func (l *sessions) isSubscribed(u Upstream) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package proxy passes through what MCP servers offer in addition to the functions of the catalog, to each client in its own
-// sessions with them.
+// Package proxy passes on to clients what MCP servers offer in addition to the functions of the catalog. Each client has its own sessions
+// with the servers.
 package proxy
 
 import (
@@ -31,7 +31,7 @@ func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 		server:        c.Session(),
 		opened:        map[string]*pendingSession{},
 		routes:        map[string]*routes{},
-		pages:         map[string]*pages{},
+		storedLists:   map[string]*storedList{},
 		subscriptions: map[string]*subscription{},
 		listeners:     map[*listener]bool{},
 		warned:        map[string]bool{},
@@ -41,18 +41,18 @@ func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 	return l
 }
 
-// sessions are a client's sessions with upstreams, each opened at its first use. If server is nil, they serve all clients of the
-// same rights without sessions, and keep no state for them. It implements mcp.UpstreamSessions.
+// sessions are a client's sessions with upstreams, each opened at its first use. If server is nil, they serve all clients that have the
+// same rights and no sessions of their own, and keep no state for one of them. The type implements mcp.UpstreamSessions.
 type sessions struct {
 	client mcp.Client
-	server *sdk.ServerSession
-	ctx    context.Context // ends with the sessions
+	server *sdk.ServerSession // the client's session with onecall; nil: several clients
+	ctx    context.Context    // ends with the sessions
 	cancel context.CancelFunc
 
 	mu            sync.Mutex
 	opened        map[string]*pendingSession // the sessions by name of the upstream
-	routes        map[string]*routes         // the routes of each list, as it was last read
-	pages         map[string]*pages          // the pages of each list that a client is reading
+	routes        map[string]*routes         // the routes of each list as it was last read, by method
+	storedLists   map[string]*storedList     // the lists whose pages a client is reading, by method
 	subscriptions map[string]*subscription   // the subscriptions by URI of the resource
 	listeners     map[*listener]bool
 	warned        map[string]bool // warnings already logged
@@ -142,7 +142,8 @@ func params(req sdk.Request) json.RawMessage {
 	return data
 }
 
-// Reload drops the sessions with upstreams that are no longer configured, which end once drained is closed, and all cached lists.
+// Reload drops all cached lists, and the sessions with upstreams that are no longer configured or were replaced. These sessions are closed
+// once drained is closed.
 func (l *sessions) Reload(drained <-chan struct{}) {
 	configured := map[string]Upstream{}
 	for _, u := range l.configured() {
@@ -150,7 +151,7 @@ func (l *sessions) Reload(drained <-chan struct{}) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.routes, l.pages, l.registry = map[string]*routes{}, map[string]*pages{}, nil
+	l.routes, l.storedLists, l.registry = map[string]*routes{}, map[string]*storedList{}, nil
 	for name, o := range l.opened {
 		if o.upstream == configured[name] {
 			continue
@@ -240,7 +241,7 @@ func (l *sessions) forEach(match func(Upstream) bool, f func(*mcpsource.Upstream
 			if o.session != nil {
 				all.Go(func() { f(o.session) })
 			}
-		default: // it gets the level when it opens
+		default: // not open yet
 		}
 	}
 	all.Wait()

@@ -10,10 +10,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// startWait bounds how long a client's requests wait, in all, for starting upstreams. Slower ones are announced later.
+// startWait bounds how long a client's requests wait for starting upstreams, counted from the first such request. Slower upstreams are
+// announced later.
 const startWait = 2 * time.Second
 
-// awaitStart waits for starting upstreams.
+// awaitStart waits for starting upstreams until startWait is over, and lets those that are still starting be announced.
 func (l *sessions) awaitStart(ctx context.Context) {
 	l.mu.Lock()
 	if l.waitUntil.IsZero() {
@@ -36,7 +37,7 @@ func (l *sessions) watchStarting() {
 	}
 }
 
-// starting returns the upstreams whose capabilities are not known yet, among those that the caller may know.
+// starting returns the upstreams whose capabilities are not known yet, without those that the caller may not see.
 func (l *sessions) starting() (list []Upstream) {
 	for _, u := range l.configured() {
 		isUpstream := func(s steps.SourceInfo) bool { return s.Name == u.Name() }
@@ -74,7 +75,8 @@ func (l *sessions) announce(starting []Upstream) {
 	l.mu.Unlock()
 }
 
-// announceUpstream announces an upstream's lists, and receives its notifications if a client listens.
+// announceUpstream announces an upstream's lists. If a client listens, it also opens the session that receives the upstream's
+// notifications.
 func (l *sessions) announceUpstream(u Upstream, c *sdk.ServerCapabilities) {
 	l.mu.Lock()
 	hasListeners := len(l.listeners) > 0

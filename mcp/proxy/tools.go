@@ -11,18 +11,18 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// toolLists are the tools that upstreams list in the client's own sessions. sessions.mu guards them.
+// toolLists are the tools that upstreams list in the client's own sessions. The fields are guarded by sessions.mu.
 type toolLists struct {
 	byUpstream map[string]*toolList // the lists by name of the upstream
 	functions  map[string][]steps.Function
 	change     uint64     // incremented with each change of functions
-	shown      *mcp.Tools // what the client knows; nil: it has not asked, or was notified of a change that is not known yet
+	shown      *mcp.Tools // what the client knows; nil: it has not asked, or it was notified and the new tools are not known yet
 }
 
 // toolList is the list of one upstream.
 type toolList struct {
 	upstream Upstream
-	listed   bool          // it was listed
+	listed   bool          // the list was read at least once
 	reading  chan struct{} // closed when the running read ends; nil: none is running
 	changed  bool          // the list changed during the read
 }
@@ -132,12 +132,12 @@ func (l *sessions) readList(list *toolList) {
 	for again := true; again && l.ctx.Err() == nil; {
 		functions, err := l.functionsOf(list.upstream)
 		l.mu.Lock()
-		served := l.tools.byUpstream[list.upstream.Name()] == list
-		if err == nil && served {
+		isCurrent := l.tools.byUpstream[list.upstream.Name()] == list
+		if err == nil && isCurrent {
 			list.listed = true
 			l.tools.set(list.upstream.Name(), functions)
 		}
-		if again = list.changed && served; again {
+		if again = list.changed && isCurrent; again {
 			list.changed = false
 		} else {
 			close(list.reading)
@@ -171,8 +171,9 @@ func (l *sessions) functionsOf(u Upstream) ([]steps.Function, error) {
 
 const toolsChanged = "notifications/tools/list_changed"
 
-// markShown records that the client with session ss (nil: all clients) is notified of now (nil: of a change that is not known yet).
-// It reports whether any of these clients did not know now, or, where listeners are notified, whether there is no such listener.
+// markShown records that a notification of changed tools goes to the client with session ss; nil: to all clients. now are the tools after
+// the change; nil: not known yet. It reports whether the notification is needed: one of these clients did not know now, or the clients
+// are notified as listeners and none of them is a listener of these sessions.
 func (l *sessions) markShown(now *mcp.Tools, ss *sdk.ServerSession) (changed bool) {
 	change := func(shown **mcp.Tools) bool {
 		changed := *shown == nil || now == nil || !(*shown).Same(now)

@@ -19,7 +19,7 @@ type Upstream interface {
 	// OpenSession opens a session with the server for one client, which receives the server's requests and notifications. The
 	// caller closes it. Errors: unavailable, limit_exceeded.
 	OpenSession(ctx context.Context, client *mcpsource.DownstreamClient) (*mcpsource.UpstreamSession, error)
-	// Within returns a context in which calls of the upstream's functions use the session that open returns; it is called for
+	// Within returns a context in which calls of the upstream's functions use the session that open returns; open is called for
 	// each call. params are those of the client's tools/call; members other than name and arguments (_meta, inputResponses,
 	// requestState) are passed on. nil: none.
 	Within(ctx context.Context, params json.RawMessage, open func(ctx context.Context) (*mcpsource.UpstreamSession, error)) context.Context

@@ -21,8 +21,8 @@ import (
 // maxErrorBody bounds the body that an error carries, in bytes.
 const maxErrorBody = 16 << 10
 
-// Read reads a body of at most limit bytes after decompression; -1: no limit. If it is longer, whole is false and data nil.
-// err is the error of reading the body.
+// Read reads a body of at most limit bytes after decompression; -1: no limit. If the body is longer, whole is false, and data and err are
+// nil. If reading fails before that, err says why, and data is incomplete.
 func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
 	if limit >= 0 {
 		body = io.LimitReader(body, limit+1)
@@ -43,7 +43,7 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, ok bool) 
 	}
 	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	typed = typed && JSONType(mediaType)
-	text, isText := decoded(header, data)
+	text, isText := decodeText(header, data)
 	if !isText {
 		return Marshal(struct {
 			Binary bool   `json:"binary"`
@@ -75,8 +75,8 @@ func Writes(request *http.Request) bool {
 
 // Refusal returns the error of a status that is not a success: function_failed with the status and the start of the body.
 // If the request may write and the status is not 4xx, the outcome is sent_unknown: a gateway may have given up on the service, or the work
-// may be half done. Its message, "answered 404 Not Found", follows the name of the service. The body is read and left open. typed: see
-// Value.
+// may be half done. The message is only "answered 404 Not Found": the caller puts the name of the service in front. Refusal reads the body
+// but does not close it. typed is as in Value.
 func Refusal(request *http.Request, response *http.Response, typed bool) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "answered %s", StatusText(response.StatusCode))
 	f.Status = response.StatusCode
@@ -105,7 +105,7 @@ func Excerpt(header http.Header, data []byte) []byte {
 		end-- // do not cut a character
 	}
 	cut := data[:end]
-	text, ok := decoded(header, cut)
+	text, ok := decodeText(header, cut)
 	if !ok {
 		return nil
 	}

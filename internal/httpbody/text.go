@@ -29,9 +29,9 @@ func TextType(mediaType string) bool {
 	return false
 }
 
-// decoded returns the text of a body in UTF-8. isText reports whether the body is text, by its type or by its bytes. Bytes that are
+// decodeText returns the text of a body in UTF-8. isText reports whether the body is text, by its type or by its bytes. Bytes that are
 // invalid in the declared character set become U+FFFD.
-func decoded(header http.Header, data []byte) (text []byte, isText bool) {
+func decodeText(header http.Header, data []byte) (text []byte, isText bool) {
 	// Any compression that remains here was not requested.
 	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, false

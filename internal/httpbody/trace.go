@@ -12,8 +12,8 @@ import (
 // The headers of W3C Trace Context, sections 3.2 and 3.3.
 const parentHeader, stateHeader = "Traceparent", "Tracestate"
 
-// Trace adds the trace of ctx to the headers if there is one and they have none.
-func Trace(ctx context.Context, header http.Header) {
+// SetTrace sets the headers of ctx's trace. It does nothing if ctx has no trace, or if the headers already contain one.
+func SetTrace(ctx context.Context, header http.Header) {
 	parent, state := steps.Trace(ctx)
 	if parent == "" || !httpguts.ValidHeaderFieldValue(parent) || header[parentHeader] != nil || header[stateHeader] != nil {
 		return
@@ -24,8 +24,8 @@ func Trace(ctx context.Context, header http.Header) {
 	}
 }
 
-// Repeatable adds the idempotency key of the call if it has one; it replaces a header of that name.
-func Repeatable(ctx context.Context, header http.Header) {
+// SetIdempotencyKey sets the header of the call's idempotency key, if the call has one. It replaces a header of that name.
+func SetIdempotencyKey(ctx context.Context, header http.Header) {
 	if name, key := steps.IdempotencyKey(ctx); key != "" && httpguts.ValidHeaderFieldName(name) {
 		header.Set(name, key)
 	}

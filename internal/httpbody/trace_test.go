@@ -11,7 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-func TestTrace(t *testing.T) {
+func TestSetTrace(t *testing.T) {
 	t.Parallel()
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	with := func(parent, state string) context.Context { return steps.WithTrace(t.Context(), parent, state) }
@@ -29,7 +29,7 @@ func TestTrace(t *testing.T) {
 		{"no header", with("a\r\nb: c", "o=1"), http.Header{}, http.Header{}},
 		{"no header for a state", with(parent, "a\nb"), http.Header{}, http.Header{"Traceparent": {parent}}},
 	} {
-		if httpbody.Trace(c.ctx, c.set); !reflect.DeepEqual(c.set, c.want) {
+		if httpbody.SetTrace(c.ctx, c.set); !reflect.DeepEqual(c.set, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, c.set, c.want)
 		}
 	}

@@ -93,8 +93,8 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	if err != nil {
 		return nil, badArgument("url", "the URL is not valid")
 	}
-	httpbody.Trace(ctx, header)
-	httpbody.Repeatable(ctx, header)
+	httpbody.SetTrace(ctx, header)
+	httpbody.SetIdempotencyKey(ctx, header)
 	request.Header = header
 	return request, nil
 }

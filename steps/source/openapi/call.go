@@ -219,8 +219,8 @@ func (c *call) request(ctx context.Context, r *requestBuilder) *http.Request {
 		}
 		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
 	}
-	httpbody.Trace(ctx, request.Header)
-	httpbody.Repeatable(ctx, request.Header)
+	httpbody.SetTrace(ctx, request.Header)
+	httpbody.SetIdempotencyKey(ctx, request.Header)
 	if len(r.body) > 0 {
 		request.ContentLength = int64(len(r.body))
 		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }

@@ -50,7 +50,7 @@ type Client struct {
 	options ClientOptions
 	cache   *responseCache        // shared by all clients that With derives from one client; nil: no cache
 	repeats *retryablehttp.Client // sends repeatable requests
-	once    *http.Client          // sends all others, because a write must not be sent twice if its answer is lost
+	once    *http.Client          // sends all other requests, because a write must not be sent twice if its answer is lost
 	closed  atomic.Bool
 }
 
@@ -103,8 +103,8 @@ func (c *Client) Close() error {
 
 type idempotentKey struct{}
 
-// withIdempotent marks a context's requests as safe to repeat, whatever their method, because their function reads or was declared
-// idempotent.
+// withIdempotent marks a context's requests as safe to repeat, because their function reads or was declared idempotent. It does not affect
+// a GET, HEAD or OPTIONS that writes; see idempotent.
 func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
@@ -121,9 +121,10 @@ func idempotent(request *http.Request) bool {
 	return request.Context().Value(idempotentKey{}) != nil
 }
 
-// Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 if that is safe, and honors Retry-After. If the
-// wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer. If the server confirms a cached
-// answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be sent again.
+// Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 if that is safe, and honors Retry-After. If even
+// the shortest wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer or error. If the server
+// confirms a cached answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be sent
+// again.
 //
 // Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied, limit_exceeded
 // (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid URL).
@@ -171,7 +172,7 @@ func (c *Client) send(s *requestState, request *http.Request, read func(*http.Re
 		}
 		request.Header.Set("User-Agent", c.options.UserAgent)
 	}
-	response, err := c.attempts(request, read)
+	response, err := c.sendAttempts(request, read)
 	if err != nil {
 		if response != nil {
 			_ = response.Body.Close()
@@ -192,7 +193,8 @@ func (c *Client) check(request *http.Request) error {
 	return c.options.Rules.Check(request.URL)
 }
 
-func (c *Client) attempts(request *http.Request, read func(*http.Response) error) (*http.Response, error) {
+// sendAttempts sends the request as often as it may be and needs to be sent.
+func (c *Client) sendAttempts(request *http.Request, read func(*http.Response) error) (*http.Response, error) {
 	if !idempotent(request) {
 		response, err := c.once.Do(request)
 		if err == nil && read != nil {
@@ -200,7 +202,7 @@ func (c *Client) attempts(request *http.Request, read func(*http.Response) error
 		}
 		return response, err
 	}
-	repeated, err := repeatable(request)
+	repeated, err := newRepeatable(request)
 	if err != nil {
 		return nil, err
 	}
@@ -218,9 +220,9 @@ func (c *Client) attempts(request *http.Request, read func(*http.Response) error
 	return response, err
 }
 
-// repeatable returns a request that can be sent several times. It takes the body from GetBody; without one, it reads the body into
+// newRepeatable returns a request that can be sent several times. It takes the body from GetBody; without one, it reads the body into
 // memory.
-func repeatable(request *http.Request) (*retryablehttp.Request, error) {
+func newRepeatable(request *http.Request) (*retryablehttp.Request, error) {
 	if request.Body == nil || request.Body == http.NoBody || request.GetBody == nil {
 		return retryablehttp.FromRequest(request)
 	}

@@ -44,7 +44,7 @@ type Endpoint struct {
 	Effect      string // read, write or destroy; "": GET, HEAD and OPTIONS read, DELETE destroys, the others write
 	Idempotent  bool   // safe to repeat, whatever the method
 	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get returns it; "": body, or response for HEAD
-	TimeoutMs   int    // the time limit of a call, including retries; 0: the caller's limit
+	TimeoutMs   int    // the time limit of a call, including retries; 0: the deadline of its context, else Options.Timeout
 }
 
 // endpoint is a checked and compiled Endpoint. It does not change.
@@ -74,8 +74,8 @@ var (
 	reservedNames = []string{"get", "request"}
 )
 
-// compileEndpoints checks and compiles all endpoints; compiled leaves out those with faults. urls are the origins of the URLs of
-// compiled, for the rules of hosts.
+// compileEndpoints checks and compiles all endpoints; compiled leaves out those with faults. urls are the origins that compiled
+// calls; the source's rules must allow them.
 func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, faults []*fault.Error) {
 	names := map[string]bool{}
 	for i := range list {
@@ -84,7 +84,7 @@ func compileEndpoints(list []Endpoint) (compiled []*endpoint, urls []string, fau
 		case !endpointName.MatchString(c.Name):
 			c.fault("", "an endpoint's name holds letters, digits, _ and - (dots separate its parts)")
 		case slices.Contains(reservedNames, folded):
-			c.fault("", "http.%s is a function of its own: give the endpoint another name", folded)
+			c.fault("", "http.%s is a built-in function: give the endpoint another name", folded)
 		case names[folded]:
 			c.fault("", "another endpoint has this name")
 		default:
@@ -115,8 +115,8 @@ func (c *endpointCompiler) fault(field, format string, args ...any) {
 	c.faults = append(c.faults, f)
 }
 
-// choose adds the fault of an unknown word, with the words that are available.
-func (c *endpointCompiler) choose(field, word string, available []string, format string, args ...any) {
+// unknownWord adds the fault of an unknown word, with the words that are available.
+func (c *endpointCompiler) unknownWord(field, word string, available []string, format string, args ...any) {
 	c.fault(field, format, args...)
 	f := c.faults[len(c.faults)-1]
 	f.Available, f.Nearest = available, fault.Nearest(word, available, 3)
@@ -129,7 +129,7 @@ func (c *endpointCompiler) compile() *endpoint {
 	c.compileQuery()
 	c.compileBody()
 	if c.Result != "" && c.Result != "body" && c.Result != "response" {
-		c.choose("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", shorten(c.Result))
+		c.unknownWord("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", shorten(c.Result))
 	}
 	c.wholeResponse = c.Result == "response" || c.Result == "" && c.method == http.MethodHead
 	if c.timeout = time.Duration(c.TimeoutMs) * time.Millisecond; c.TimeoutMs < 0 {
@@ -148,7 +148,7 @@ func (c *endpointCompiler) compileMethod() {
 	case c.Method == "":
 		c.method = http.MethodPost
 	case !slices.Contains(methods, c.Method):
-		c.choose("/method", c.Method, methods, "the method must be one of these, in capitals: %s", strings.Join(methods, " "))
+		c.unknownWord("/method", c.Method, methods, "the method must be one of these, in capitals: %s", strings.Join(methods, " "))
 	}
 	if len(c.Body) > 0 && (c.method == http.MethodGet || c.method == http.MethodHead) {
 		c.fault("/body", "a %s has no body: use query, or another method", c.method)
@@ -219,7 +219,7 @@ func (c *endpointCompiler) compileQuery() {
 		f, _ := fault.As(err)
 		c.fault(f.At, "%s", f.Message)
 	}
-	c.hide(text)
+	c.addSecrets(text)
 }
 
 func (c *endpointCompiler) compileBody() {
@@ -231,15 +231,15 @@ func (c *endpointCompiler) compileBody() {
 		return
 	}
 	c.body = c.template("/body", c.Body)
-	c.hide(c.Body)
+	c.addSecrets(c.Body)
 }
 
-// hide records the values in a query or a body whose names look like secrets.
-func (c *endpointCompiler) hide(text []byte) {
+// addSecrets records the values in a query or a body whose names look like secrets.
+func (c *endpointCompiler) addSecrets(text []byte) {
 	(&redaction{replace: c.addSecret}).value(gjson.ParseBytes(text), 0)
 }
 
-// addSecret records a secret; it is the replace of a redaction.
+// addSecret records a secret. A redaction calls it as its replace function.
 func (c *endpointCompiler) addSecret(value []byte) []byte {
 	c.secrets = append(c.secrets, secret.Texts(value)...)
 	return quote(secret.Redacted)
@@ -259,7 +259,7 @@ func (c *endpointCompiler) template(field string, text []byte) *refs.Template {
 		return nil
 	}
 	for _, use := range t.Uses() {
-		c.inputs.use(use)
+		c.inputs.addUse(use)
 		if len(use.Path) > 0 && use.Path[0].Kind != refs.Name && use.Path[0].Kind != refs.Quoted {
 			c.fault(strings.TrimPrefix(use.At, c.at), "$input is an object: name an argument, as $input.x")
 		}

@@ -17,7 +17,7 @@ import (
 
 // callEndpoint makes one call of an endpoint. The result shows no secret of the configuration, even if the server repeats it.
 func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]byte, error) {
-	if err := s.open(); err != nil {
+	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}
 	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
@@ -130,15 +130,15 @@ func resolve(ctx context.Context, t *refs.Template, scope *refs.Scope) ([]byte, 
 		return nil, err
 	}
 	copied := *f
-	copied.At = "" // it is a position in the configuration
+	copied.At = "" // f.At is a position in the configuration, which the caller does not know
 	if copied.Code == fault.ReferenceMissing {
 		copied.Code = fault.BadArguments
 	}
 	return nil, &copied
 }
 
-// atConfiguration replaces a fault's position with the name of the part of the configuration, because the positions of the arguments are
-// not known there.
+// atConfiguration moves a fault's position, a part of the endpoint's configuration such as query.units, to its message: the caller knows
+// only positions of arguments.
 func atConfiguration(err error) error {
 	f, ok := fault.As(err)
 	if !ok || f.Code != fault.BadArguments {

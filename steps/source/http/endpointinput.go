@@ -31,7 +31,7 @@ func (c *endpointCompiler) compileInput() json.RawMessage {
 	})
 	for _, in := range c.inputs.list {
 		if !slices.Contains(declared, in.name) {
-			c.choose("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", shorten(in.name))
+			c.unknownWord("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", shorten(in.name))
 		}
 	}
 	return bytes.Clone(c.Input)
@@ -69,8 +69,8 @@ func (i *inputs) add(name string, required bool, schema string) {
 	}
 }
 
-// use adds the argument that a reference to $input names; without a name, the whole input is used.
-func (i *inputs) use(use refs.Use) {
+// addUse adds the argument that a reference to $input names. A reference without a name uses the whole input.
+func (i *inputs) addUse(use refs.Use) {
 	if len(use.Path) == 0 {
 		i.wholeInput = true
 		return

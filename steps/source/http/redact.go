@@ -82,8 +82,8 @@ func rewrite(object gjson.Result, member func(name string, value gjson.Result) [
 
 func (r *redaction) hide(value gjson.Result) []byte { return r.replace([]byte(value.Raw)) }
 
-// inText returns the replacement of a secret within a text.
-func (r *redaction) inText(text string) string {
+// replaceText returns the replacement of a secret as text, not as JSON.
+func (r *redaction) replaceText(text string) string {
 	return gjson.ParseBytes(r.replace(quote(text))).String()
 }
 
@@ -94,9 +94,9 @@ func (r *redaction) user(escaped string) string {
 		plain = escaped
 	}
 	if _, password, ok := strings.Cut(plain, ":"); ok {
-		r.inText(password) // called only to pass the password to replace, because it is also a secret by itself
+		r.replaceText(password) // called only to pass the password to replace, because it is also a secret by itself
 	}
-	return strings.Trim(r.inText(plain), "[]") // the brackets of "[redacted]" would be escaped in a URL
+	return strings.Trim(r.replaceText(plain), "[]") // the brackets of "[redacted]" would be escaped in a URL
 }
 
 // maxRedactDepth is the depth below which a value is hidden entirely.
@@ -152,12 +152,12 @@ func namesSecret(object gjson.Result) (isSecretName bool) {
 // userinfo is the user of a URL within a text.
 var userinfo = regexp.MustCompile(`://[^\s/?#"'<>]*@`)
 
-// text hides secrets in a string that is JSON or a form, or in the URLs and assignments that it contains. Each of those ends at a
-// blank.
+// text hides secrets in a string that is JSON or a form, or in the URLs and assignments that the string contains. A URL or an assignment
+// ends at a blank.
 func (r *redaction) text(text string, depth int) string {
 	switch {
 	case depth > maxRedactDepth:
-		return r.inText(text)
+		return r.replaceText(text)
 	case strings.ContainsAny(text, "{[") && json.Valid([]byte(text)):
 		return string(r.value(gjson.Parse(text), depth+1))
 	}
@@ -189,7 +189,7 @@ func (r *redaction) text(text string, depth int) string {
 func (r *redaction) url(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
-		return r.inText(text)
+		return r.replaceText(text)
 	}
 	query := r.query(u.RawQuery, 0)
 	if u.User == nil && query == u.RawQuery {
@@ -237,7 +237,7 @@ func (r *redaction) parameter(pair string, depth int) string {
 		if err != nil {
 			plain = value
 		}
-		return name + "=" + url.QueryEscape(r.inText(plain))
+		return name + "=" + url.QueryEscape(r.replaceText(plain))
 	}
 	if err != nil {
 		return pair

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkRetry reports whether to send a repeatable request again. It does not if the wait would outlast the
-// context's deadline, or maxWait if there is none.
+// checkRetry reports whether to send a repeatable request again: not if the server's Retry-After, or without one RetryWaitMin, would
+// outlast the context's deadline, or maxWait if there is none.
 func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if !isTransient(ctx, response, err) {
 		return false, nil

@@ -27,7 +27,7 @@ type Options struct {
 	Endpoints []Endpoint
 
 	MaxBodyBytes int64         // the maximum bytes of one response, decompressed; 0: 8 MiB; -1: unlimited
-	Timeout      time.Duration // the time limit of a call, including retries, if its context has no deadline; 0: 2 minutes
+	Timeout      time.Duration // the time limit of a call, including retries, if neither its context nor its endpoint has one; 0: 2 minutes
 
 	// Client is a client whose cache and settings the source uses, for instance to share them with other sources; its rules do not apply. The
 	// source does not close it. nil: a new client with the fields below, as in ClientOptions.
@@ -51,7 +51,7 @@ type Source struct {
 	maxBody        int64
 	timeout        time.Duration
 	client         *Client // calls hosts by the rules of Allow
-	endpointClient *Client // calls the hosts of the endpoints
+	endpointClient *Client // calls these and the hosts of all endpoints
 	endpoints      []*endpoint
 	closed         atomic.Bool
 }
@@ -155,26 +155,26 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
-// open returns an error if the source is closed.
-func (s *Source) open() error {
+// checkOpen returns an error if the source is closed.
+func (s *Source) checkOpen() error {
 	if s.closed.Load() {
 		return &fault.Error{Code: fault.Unavailable, Outcome: fault.NotSent, Message: "the HTTP source is closed"}
 	}
 	return nil
 }
 
-// call makes one call. method is the method of http.get; "": the method is in the arguments.
+// call calls http.get or http.request. method is GET for http.get; "" for http.request, whose method is in the arguments.
 func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, error) {
-	if err := s.open(); err != nil {
+	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}
-	r, err := decode(args, method)
+	a, err := decode(args, method)
 	if err != nil {
 		return nil, fault.Unsent(err)
 	}
 	ctx, cancel := s.withTimeout(ctx, 0)
 	defer cancel()
-	request, err := s.prepare(ctx, r)
+	request, err := s.prepare(ctx, a)
 	if err != nil {
 		return nil, fault.Unsent(err)
 	}
@@ -185,7 +185,8 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	return reply.result(), nil
 }
 
-// withTimeout sets a context's time limit: timeout if not 0, else the context's deadline, else the source's limit.
+// withTimeout adds a time limit to a context: timeout if it is positive, else the source's limit if the context has no deadline. An earlier
+// deadline of the context stays.
 func (s *Source) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout > 0 {
 		return context.WithTimeout(ctx, timeout)

@@ -28,7 +28,7 @@ type urlTemplate struct {
 type variable struct {
 	name     string
 	path     bool // the variable is in the path: it must not be empty
-	required bool // without it the template would give a different URL
+	required bool // it stands without an operator, as {x}: the URL would be incomplete without a value
 	lists    bool // an array or an object is expanded to several values
 }
 
@@ -107,7 +107,7 @@ func (t *urlTemplate) parseExpressions(text string) (problem string) {
 		case operator == "+" || operator == "#":
 			return "{+x} and {#x} let a value change the rest of the URL: write {x}"
 		case operator == "?" && (inQuery || after != ""):
-			return "{?x} begins the query and must be the last of the URL: name all its variables in it, as {?x,y}; after a ? write {&x}"
+			return "{?x} begins the query and must end the URL: name all its variables in it, as {?x,y}; after a ? write {&x}"
 		case operator == "&" && !inQuery:
 			return "{&x} continues a query and needs a ? before it: write {?x}"
 		case inQuery && (operator == "." || operator == "/" || operator == ";"):
@@ -135,7 +135,7 @@ func (t *urlTemplate) addVariable(v variable) {
 	existing.path, existing.required, existing.lists = existing.path || v.path, existing.required || v.required, existing.lists && v.lists
 }
 
-// literalQuery returns the part of the query without variables.
+// literalQuery returns the query without its expressions.
 func (t *urlTemplate) literalQuery() string {
 	_, query, _ := strings.Cut(expression.ReplaceAllString(t.text, ""), "?")
 	return query

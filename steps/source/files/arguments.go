@@ -68,8 +68,8 @@ func checkPage(limit, offset integer) error {
 	return nil
 }
 
-// stopped returns the coded error for err, the error of a context that is done: timeout if its deadline passed, else cancelled.
-func stopped(err error) *fault.Error {
+// contextFault returns the coded error for err, the error of a context that is done: timeout if its deadline passed, else cancelled.
+func contextFault(err error) *fault.Error {
 	f := fault.New(fault.Cancelled, "the call was cancelled")
 	if errors.Is(err, context.DeadlineExceeded) {
 		f = fault.New(fault.Timeout, "the time limit passed while files were read; narrow path")

@@ -89,14 +89,14 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	case info.IsDir():
 		return nil, atPath(fault.New(fault.FunctionFailed, "%q is a folder: fs.list shows what it holds", shorten(rel)))
 	case !info.Mode().IsRegular():
-		return nil, notRegular(rel)
+		return nil, notRegularFault(rel)
 	}
 	f, info, err := openRegular(s.root, rel)
 	if errors.Is(err, errNotRegular) {
-		return nil, notRegular(rel)
+		return nil, notRegularFault(rel)
 	}
 	if err != nil {
-		return nil, s.unreachable(rel, err)
+		return nil, s.accessFault(rel, err)
 	}
 	defer f.Close()
 	c := &catResult{Path: rel, Size: info.Size()}
@@ -104,7 +104,7 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	case !large:
 		err = c.readWhole(f, lines, s.maxFileBytes)
 	case lines.all:
-		err = c.tooLarge(s.maxFileBytes)
+		err = c.tooLargeFault(s.maxFileBytes)
 	case lines.tail >= 0:
 		err = c.readTail(ctx, f, lines.tail, s.maxFileBytes)
 	default:
@@ -114,21 +114,21 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	case errors.Is(err, errBinary):
 		return c.describe(f)
 	case ctx.Err() != nil:
-		return nil, stopped(ctx.Err())
+		return nil, contextFault(ctx.Err())
 	case err != nil && !coded:
-		return nil, s.unreachable(rel, err)
+		return nil, s.accessFault(rel, err)
 	case err != nil:
 		return nil, err
 	}
 	return c, nil
 }
 
-func notRegular(rel string) *fault.Error {
+func notRegularFault(rel string) *fault.Error {
 	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read",
 		shorten(rel)))
 }
 
-func (c *catResult) tooLarge(maxBytes int64) *fault.Error {
+func (c *catResult) tooLargeFault(maxBytes int64) *fault.Error {
 	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, "+
 		"tail, or from and to", shorten(c.Path), c.Size, maxBytes))
 }
@@ -146,7 +146,7 @@ func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) e
 		return errBinary
 	}
 	if int64(len(text)) > maxBytes { // the file has grown, or its size was not known
-		return c.tooLarge(maxBytes)
+		return c.tooLargeFault(maxBytes)
 	}
 	count := countLines(text)
 	from, to := lines.from, lines.to

@@ -112,7 +112,7 @@ func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filt
 	case info.Mode().IsRegular():
 		return s.hitsOfFile(ctx, rel, p, skipped)
 	case !info.IsDir():
-		return nil, notRegular(rel)
+		return nil, notRegularFault(rel)
 	}
 	workers := runtime.GOMAXPROCS(0)
 	batches := make(chan batch, workers)
@@ -153,7 +153,7 @@ func (s *Source) sendBatches(ctx context.Context, rel string, filter *filter, sk
 			b = batch{}
 			return nil
 		case <-ctx.Done():
-			return stopped(ctx.Err())
+			return contextFault(ctx.Err())
 		}
 	}
 	w := walk{filter: filter, depth: -1, skipped: skipped}
@@ -212,7 +212,7 @@ func (s *Source) hitsOfFile(ctx context.Context, rel string, p *pattern, skipped
 func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, skipped *skipList) (hit, error) {
 	h := hit{path: at}
 	prose := isProse(name)
-	err := s.open(ctx, root, name, 0, func(text []byte, l line) bool {
+	err := s.scanFile(ctx, root, name, 0, func(text []byte, l line) bool {
 		h.count++
 		h.definition = h.definition || !prose && isDefinition(text, l)
 		return true
@@ -226,13 +226,14 @@ func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, ski
 	return h, skipOrStop(ctx, err, at, skipped)
 }
 
-func (s *scanner) open(ctx context.Context, root *os.Root, name string, contextLines int, visit func([]byte, line) bool) error {
+// scanFile opens a file and scans it.
+func (s *scanner) scanFile(ctx context.Context, root *os.Root, name string, contextLines int, visit func([]byte, line) bool) error {
 	f, info, err := openRegular(root, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return s.file(ctx, f, info.Size(), contextLines, visit)
+	return s.scan(ctx, f, info.Size(), contextLines, visit)
 }
 
 // skipOrStop records why a file was not searched completely. It returns an error only if the context is done.
@@ -241,7 +242,7 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) er
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return stopped(ctx.Err())
+		return contextFault(ctx.Err())
 	case errors.Is(err, errBinary):
 		skipped.add(binary, at)
 	case errors.Is(err, errLongLine):
@@ -256,37 +257,37 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) er
 func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipList) error {
 	scanner := newScanner(p, s.maxFileBytes)
 	end, from := 0, int(a.Offset) // the number of matches up to the end of the current file; the index of the next match to show
-	linesLeft, leftBytes := int(a.Limit), s.maxResultBytes
+	matchesLeft, bytesLeft := int(a.Limit), s.maxResultBytes
 	for _, h := range hits {
 		end += h.count
 		if from >= end {
 			continue
 		}
-		if linesLeft <= 0 || leftBytes <= 0 {
+		if matchesLeft <= 0 || bytesLeft <= 0 {
 			break
 		}
 		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
-		leftBytes -= int64(len(h.path)) + matchBytes
-		toSkip, toShow := h.count-(end-from), min(linesLeft, end-from) // the file's matches before the page, and on it
-		err := scanner.open(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
+		bytesLeft -= int64(len(h.path)) + matchBytes
+		toSkip, toShow := h.count-(end-from), min(matchesLeft, end-from) // the file's matches before the page, and on it
+		err := scanner.scanFile(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
 			if toSkip > 0 {
 				toSkip--
 				return true
 			}
-			m := showMatch(text, l, int(a.Context), &leftBytes, &file.InvalidUTF8)
+			m := showMatch(text, l, int(a.Context), &bytesLeft, &file.InvalidUTF8)
 			m.Line = scanner.number(l.start)
 			file.Matches = append(file.Matches, m)
 			toShow--
-			return toShow > 0 && leftBytes > 0
+			return toShow > 0 && bytesLeft > 0
 		})
 		if ctx.Err() != nil {
-			return stopped(ctx.Err())
+			return contextFault(ctx.Err())
 		}
 		if len(file.Matches) == 0 && err != nil {
 			skipped.add(unreadable, h.path) // it was readable when it was counted
 		}
-		linesLeft -= len(file.Matches)
-		if from += len(file.Matches); leftBytes > 0 && linesLeft > 0 {
+		matchesLeft -= len(file.Matches)
+		if from += len(file.Matches); bytesLeft > 0 && matchesLeft > 0 {
 			from = end // even if the file now has fewer matches than were counted
 		}
 		result.Files = append(result.Files, file)

@@ -19,9 +19,9 @@ const maxPathBytes = 4096
 // maxNames bounds the names of a folder that are compared with a missing one.
 const maxNames = 5000
 
-// relative converts a path argument to a clean path relative to the root, with "/". It accepts an absolute path below the root and denies
-// one that leads out. It looks only at the text, because os.Root handles links.
-func (s *Source) relative(name string) (string, error) {
+// cleanPath converts a path argument to a clean path relative to the root, with "/". It accepts an absolute path below the root and denies
+// a path that leads out of the root. It looks only at the text, because os.Root handles links.
+func (s *Source) cleanPath(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", badArgument("path", `the path is empty: "." is the root`)
@@ -35,14 +35,14 @@ func (s *Source) relative(name string) (string, error) {
 		local = s.belowRoot(local)
 	}
 	if !filepath.IsLocal(local) {
-		return "", leadsOut(name)
+		return "", outsideFault(name)
 	}
 	return filepath.ToSlash(filepath.Clean(local)), nil
 }
 
 // belowRoot makes an absolute path relative to the root; ".." if the path is not below the root.
 func (s *Source) belowRoot(absolute string) string {
-	for _, root := range s.names {
+	for _, root := range s.rootPaths {
 		if rel, err := filepath.Rel(root, absolute); err == nil && filepath.IsLocal(rel) {
 			return rel
 		}
@@ -50,7 +50,7 @@ func (s *Source) belowRoot(absolute string) string {
 	return ".."
 }
 
-func leadsOut(name string) *fault.Error {
+func outsideFault(name string) *fault.Error {
 	return atPath(fault.New(fault.Denied, "%q leads out of the folder that the file functions may read", shorten(name)))
 }
 
@@ -59,26 +59,26 @@ func atPath(f *fault.Error) *fault.Error {
 	return f
 }
 
-// locate returns the file or folder of a path argument. It follows links inside the root.
+// locate returns the path of a path argument relative to the root, and the file or folder there. It follows links inside the root.
 func (s *Source) locate(name string) (string, fs.FileInfo, error) {
-	rel, err := s.relative(name)
+	rel, err := s.cleanPath(name)
 	if err != nil {
 		return "", nil, err
 	}
 	info, err := s.root.Stat(rel)
 	if err != nil {
-		return "", nil, s.unreachable(rel, err)
+		return "", nil, s.accessFault(rel, err)
 	}
 	return rel, info, nil
 }
 
-// unreachable returns the coded error of a path argument that could not be opened.
-func (s *Source) unreachable(rel string, err error) error {
+// accessFault returns the coded error of a path argument that could not be opened.
+func (s *Source) accessFault(rel string, err error) error {
 	var f *fault.Error
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f = s.missing(rel)
+		f = s.missingFault(rel)
 	case errors.Is(err, fs.ErrPermission):
 		f = fault.New(fault.Denied, "the system does not let onecall read %q", shorten(rel))
 	case errors.Is(err, fs.ErrClosed):
@@ -90,14 +90,15 @@ func (s *Source) unreachable(rel string, err error) error {
 	case errors.As(err, &errno):
 		f = fault.New(fault.FunctionFailed, "%q cannot be read: %s", shorten(rel), errno.Error())
 	default: // os.Root's own refusal, which has no exported name and is not a system error
-		f = leadsOut(rel)
+		f = outsideFault(rel)
 	}
 	f.Err = err
 	return atPath(f)
 }
 
-// missing names the part of a path that does not exist, and similar names in its folder.
-func (s *Source) missing(rel string) *fault.Error {
+// missingFault returns the fault of a path that does not exist. It names the first part that is missing, and similar names in the folder
+// where that part would be.
+func (s *Source) missingFault(rel string) *fault.Error {
 	folder, name := path.Split(rel)
 	for folder = path.Clean("./" + folder); folder != "."; folder = path.Dir(folder) {
 		if info, err := s.root.Stat(folder); err == nil && info.IsDir() {

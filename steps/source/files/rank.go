@@ -58,7 +58,7 @@ func isDefinition(text []byte, l line) bool {
 	}
 	before, match := text[l.start:l.matchStart], text[l.matchStart:l.matchEnd]
 	trimmed := bytes.TrimRight(before, " \t*&")
-	word := trimmed[len(bytes.TrimRightFunc(trimmed, isLetter)):]
+	word := trimmed[len(bytes.TrimRightFunc(trimmed, isLowerLetter)):]
 	switch {
 	case len(trimmed) < len(before) && definingWords[string(word)]:
 	case bytes.HasPrefix(before, []byte("func (")) && bytes.HasSuffix(trimmed, []byte(")")) && bytes.Count(before, []byte("(")) == 1:
@@ -75,7 +75,7 @@ func beginsDefining(match []byte) bool {
 	return len(bytes.TrimSpace(name)) > 0 && definingWords[string(word)]
 }
 
-func isLetter(r rune) bool { return r >= 'a' && r <= 'z' }
+func isLowerLetter(r rune) bool { return r >= 'a' && r <= 'z' }
 
 func isWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80

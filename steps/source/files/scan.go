@@ -28,10 +28,11 @@ func newScanner(p *pattern, maxBytes int64) *scanner {
 	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, maxBytes)), maxBytes: int(maxBytes)}
 }
 
-// file calls visit for each matching line, until visit returns false. The line's positions are in text, which includes at least
-// contextLines lines before and after the line if the file has them. visit must not retain the text. file fails with errBinary if what
-// it reads contains a NUL, possibly after calls of visit, and with errLongLine if a line does not fit in maxBytes.
-func (s *scanner) file(ctx context.Context, r io.Reader, size int64, contextLines int, visit func(text []byte, l line) bool) error {
+// scan calls visit for each matching line of r, until visit returns false. size is the file's size; 0: unknown. The line's positions are in
+// text, which includes at least contextLines lines before and after the line if the file has them. visit must not retain the text. scan
+// fails with errBinary if what it reads contains a NUL, possibly after calls of visit, and with errLongLine if a line and the lines before
+// it that are kept for context do not fit in maxBytes.
+func (s *scanner) scan(ctx context.Context, r io.Reader, size int64, contextLines int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
 	if size > 0 { // 0 may be a system file whose size is unknown
 		r = io.LimitReader(r, size)

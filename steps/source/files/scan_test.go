@@ -70,7 +70,7 @@ func TestScanner(t *testing.T) {
 		var got []shownLine
 		left := int64(1 << 20)
 		var invalid bool
-		err = s.file(context.Background(), f, size, around, func(text []byte, l line) bool {
+		err = s.scan(context.Background(), f, size, around, func(text []byte, l line) bool {
 			m := showMatch(text, l, around, &left, &invalid)
 			got = append(got, shownLine{s.number(l.start), m.Text, m.Before, m.After})
 			return true

@@ -41,7 +41,7 @@ const minBytes = 1024
 // Source offers the file functions. It implements steps.Source.
 type Source struct {
 	root           *os.Root
-	names          []string // absolute paths of the root: as configured, and with links resolved
+	rootPaths      []string // absolute paths of the root: as configured, and with links resolved if that differs
 	maxFileBytes   int64
 	maxResultBytes int64
 }
@@ -60,7 +60,8 @@ func New(o *Options) (*Source, error) {
 		s.maxResultBytes = defaultMaxResultBytes
 	}
 	if s.maxFileBytes < minBytes || s.maxResultBytes < minBytes {
-		return nil, fault.New(fault.BadRequest, "the file functions need bounds of at least %d bytes", minBytes)
+		return nil, fault.New(fault.BadRequest,
+			"MaxFileBytes and MaxResultBytes of the file functions must be at least %d bytes, or 0 for the default", minBytes)
 	}
 	name := o.Root
 	if name == "" {
@@ -75,9 +76,9 @@ func New(o *Options) (*Source, error) {
 		f.Err = err
 		return nil, f
 	}
-	s.names = append(s.names, absolute)
+	s.rootPaths = append(s.rootPaths, absolute)
 	if resolved, err := filepath.EvalSymlinks(absolute); err == nil && resolved != absolute {
-		s.names = append(s.names, resolved)
+		s.rootPaths = append(s.rootPaths, resolved)
 	}
 	return s, nil
 }
@@ -108,7 +109,7 @@ func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, stopped(err)
+			return nil, contextFault(err)
 		}
 		result, err := typed(ctx, a)
 		if err != nil {

@@ -27,14 +27,14 @@ func TestReadsDoNotWait(t *testing.T) {
 	if n, err := f.Read(make([]byte, 1)); n != 1 || err != nil {
 		t.Errorf("read of available data: got %d, %v, want 1, nil", n, err)
 	}
-	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).file(t.Context(), f, 0, 0, nil); !errors.Is(err,
+	if err := newScanner(&pattern{re: regexp.MustCompile("x")}, minBytes).scan(t.Context(), f, 0, 0, nil); !errors.Is(err,
 		os.ErrDeadlineExceeded) {
 		t.Errorf("search: got %v, want os.ErrDeadlineExceeded", err)
 	}
 	s, err := New(nil)
 	must(t, err)
 	defer s.Close()
-	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.unreachable("kmsg", err)) != fault.FunctionFailed {
+	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.accessFault("kmsg", err)) != fault.FunctionFailed {
 		t.Errorf("fs.cat: got %v, want function_failed", err)
 	}
 }

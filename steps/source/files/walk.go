@@ -81,7 +81,7 @@ type walk struct {
 func (w *walk) run(ctx context.Context, s *Source, rel string) error {
 	root, err := openFolder(s.root, rel)
 	if err != nil {
-		return s.unreachable(rel, err)
+		return s.accessFault(rel, err)
 	}
 	first := newFolder(root, rel)
 	w.start = len(join(rel, ""))
@@ -89,11 +89,11 @@ func (w *walk) run(ctx context.Context, s *Source, rel string) error {
 	if w.filter != nil && !w.filter.ignored {
 		above = s.ignoresAbove(rel, w.skipped)
 	}
-	return w.folder(ctx, first, above, 0)
+	return w.visitFolder(ctx, first, above, 0)
 }
 
-// ignoresAbove returns the rules of the folders from the root to rel. They apply to the contents of rel but not to rel itself,
-// because the caller named it.
+// ignoresAbove returns the rules of the folders above rel, from the root on. A walk applies them to the contents of rel, but not to rel
+// itself, because the caller named it.
 func (s *Source) ignoresAbove(rel string, skipped *skipList) *ignores {
 	if rel == "." {
 		return nil
@@ -111,9 +111,9 @@ func (s *Source) ignoresAbove(rel string, skipped *skipList) *ignores {
 	}, skipped)
 }
 
-// folder visits the contents of an open folder, which it releases, and of the folders below it. ignores are the rules of the
+// visitFolder visits the contents of an open folder, which it releases, and of the folders below it. ignores are the rules of the
 // folders above.
-func (w *walk) folder(ctx context.Context, f *folder, ignores *ignores, depth int) error {
+func (w *walk) visitFolder(ctx context.Context, f *folder, ignores *ignores, depth int) error {
 	defer f.release()
 	entries, err := f.entries()
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *walk) folder(ctx context.Context, f *folder, ignores *ignores, depth in
 	}
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
-			return stopped(err)
+			return contextFault(err)
 		}
 		at := join(f.path, e.Name())
 		if w.filter != nil && !w.passes(ignores, at, e) {
@@ -149,7 +149,7 @@ func (w *walk) folder(ctx context.Context, f *folder, ignores *ignores, depth in
 			w.skipped.add(unreadable, at)
 			continue
 		}
-		if err := w.folder(ctx, newFolder(sub, at), ignores, depth+1); err != nil {
+		if err := w.visitFolder(ctx, newFolder(sub, at), ignores, depth+1); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Source) authenticators(doc *document) (map[string]*authenticator, *faul
 		}
 		if a.scheme.kind == "oauth2" && credential.Value == "" {
 			var f *fault.Error
-			if a.tokens, f = s.newTokens(a); f != nil {
+			if a.tokens, f = s.newTokenCache(a); f != nil {
 				return nil, f.Under(fault.Key("/auth", name))
 			}
 		}

@@ -35,7 +35,7 @@ type tokenCache struct {
 	byScopes map[string]*oauth2.Token // the tokens by their scopes, joined with blanks
 }
 
-func (s *Source) newTokens(a *authenticator) (*tokenCache, *fault.Error) {
+func (s *Source) newTokenCache(a *authenticator) (*tokenCache, *fault.Error) {
 	c := a.credential
 	address := c.TokenURL
 	if address == "" {

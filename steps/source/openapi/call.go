@@ -32,7 +32,7 @@ type call struct {
 	path     []pathPiece // the path that follows that of the base URL
 	query    string      // the query in the path template, escaped
 	targets  map[string]target
-	plan     callSecurity
+	security callSecurity
 	required []int // required parameters, by index in op.parameters
 }
 
@@ -51,7 +51,7 @@ type target struct {
 
 // newCall prepares a call, or says why the operation cannot be called. base is the service's URL.
 func newCall(s *Source, op *operation, base *url.URL, security callSecurity) (c *call, reason string) {
-	c = &call{source: s, op: op, name: s.options.Name + "." + op.name, base: base, plan: security, targets: map[string]target{}}
+	c = &call{source: s, op: op, name: s.options.Name + "." + op.name, base: base, security: security, targets: map[string]target{}}
 	add := func(arg string, t target) {
 		if _, taken := c.targets[arg]; taken {
 			reason = "two of its arguments have the name " + arg
@@ -168,8 +168,8 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 // attempt signs the request, sends it and reads the answer. refused: the service did not accept a fetched token, and another one
 // can be fetched.
 func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, refused bool, err error) {
-	fetched := make([]string, len(c.plan.authenticators))
-	for i, a := range c.plan.authenticators {
+	fetched := make([]string, len(c.security.authenticators))
+	for i, a := range c.security.authenticators {
 		if a.tokens != nil {
 			if fetched[i], err = a.tokens.token(ctx, c.scopes(i)); err != nil {
 				return nil, false, err
@@ -184,7 +184,7 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode == http.StatusUnauthorized {
-		for i, a := range c.plan.authenticators {
+		for i, a := range c.security.authenticators {
 			if a.tokens != nil {
 				a.tokens.forget(c.scopes(i), fetched[i])
 				refused = true
@@ -197,10 +197,10 @@ func (c *call) attempt(ctx context.Context, r *requestBuilder) (result []byte, r
 
 // scopes returns the scopes to request from authenticator i: the configured ones, else those that the operation requires.
 func (c *call) scopes(i int) []string {
-	if configured := c.plan.authenticators[i].credential.Scopes; configured != nil {
+	if configured := c.security.authenticators[i].credential.Scopes; configured != nil {
 		return configured
 	}
-	return c.plan.scopes[i]
+	return c.security.scopes[i]
 }
 
 // request builds the HTTP request. Its URL is assembled, not parsed: an argument can change only its own part.
@@ -241,7 +241,7 @@ func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	for _, m := range membersOf(args) {
 		switch target, known := c.targets[m.name]; {
 		case !known:
-			return nil, c.unknown(m.name)
+			return nil, c.unknownArgument(m.name)
 		case target.parameter >= 0 && values[target.parameter] != nil, target.whole && body.whole != nil, slices.Contains(body.args, m.name):
 			return nil, badArgument(m.name, "this argument is given twice")
 		case target.parameter >= 0:
@@ -273,7 +273,7 @@ func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
 	return r, nil
 }
 
-func (c *call) unknown(name string) *fault.Error {
+func (c *call) unknownArgument(name string) *fault.Error {
 	f := badArgument(name, "%s has no such argument", c.name)
 	for arg := range c.targets {
 		f.Available = append(f.Available, arg)

@@ -125,7 +125,7 @@ func (p *parameter) checkSeparator(s styledValue, separator string) *fault.Error
 	// The capacity of names is its length here, so that append copies it.
 	for _, text := range append(s.names[:len(s.names):len(s.names)], s.texts...) {
 		if strings.Contains(text, separator) {
-			return badArgument(p.arg, "%s is sent as a list that %q separates: none of its texts can hold it", p.arg, separator)
+			return badArgument(p.arg, "%s is sent as a list with %q between its texts, so none of them may contain it", p.arg, separator)
 		}
 	}
 	return nil
@@ -182,10 +182,11 @@ func hasDotSegment(text string) bool {
 
 // queryText formats a query parameter; "" if there is nothing to send.
 func (p *parameter) queryText(value jsontext.Value) (string, *fault.Error) {
-	return p.pairsText(value, p.escape)
+	return p.pairsText(value, p.escaper)
 }
 
-func (p *parameter) escape(s styledValue) func(string) string {
+// escaper returns the function that escapes the texts of a value in a query.
+func (p *parameter) escaper(s styledValue) func(string) string {
 	switch {
 	case !p.allowReserved:
 		return escapeAll
@@ -195,13 +196,13 @@ func (p *parameter) escape(s styledValue) func(string) string {
 	return escapeReservedItem
 }
 
-// pairsText formats a parameter of a query or a field of a form, as pairs joined with "&"; "" if there is nothing to send. escape returns
-// the function that escapes the texts of a value.
-func (p *parameter) pairsText(value jsontext.Value, escape func(styledValue) func(string) string) (string, *fault.Error) {
+// pairsText formats a parameter of a query or a field of a form, as pairs joined with "&"; "" if there is nothing to send. escaper
+// returns the function that escapes the texts of a value.
+func (p *parameter) pairsText(value jsontext.Value, escaper func(styledValue) func(string) string) (string, *fault.Error) {
 	if p.style == "deepObject" && p.mediaType == "" && (value.Kind() == '{' || value.Kind() == '[') {
 		var pairs []string
 		writeDeepObject(p.name, value, func(name, text string) {
-			pairs = append(pairs, escape(styledValue{kind: '{'})(name)+"="+escape(styledValue{})(text))
+			pairs = append(pairs, escaper(styledValue{kind: '{'})(name)+"="+escaper(styledValue{})(text))
 		})
 		return strings.Join(pairs, "&"), nil
 	}
@@ -215,7 +216,7 @@ func (p *parameter) pairsText(value jsontext.Value, escape func(styledValue) fun
 			return "", f
 		}
 	}
-	text, _ := style.expand(p.name, p.explode, s, escape(s))
+	text, _ := style.expand(p.name, p.explode, s, escaper(s))
 	return text, nil
 }
 

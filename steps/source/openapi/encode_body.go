@@ -75,9 +75,7 @@ func (b *body) encode(arguments *bodyArguments) (content []byte, contentType str
 	case textBody:
 		content = []byte(asText(b.value(arguments)))
 	default:
-		var name string
-		content, name, f = file(b.arg, b.value(arguments))
-		_ = name // a body has no name
+		content, _, f = decodeFile(b.arg, b.value(arguments)) // a body has no file name
 	}
 	return content, contentType, f
 }
@@ -126,8 +124,8 @@ func (b *body) formFields(arguments *bodyArguments) ([]pair, []string, *fault.Er
 	return members, args, nil
 }
 
-// formEscape escapes a blank as "+", as HTML forms do.
-func formEscape(styledValue) func(string) string { return url.QueryEscape }
+// formEscaper escapes a blank as "+", as HTML forms do.
+func formEscaper(styledValue) func(string) string { return url.QueryEscape }
 
 func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 	if arguments.whole.Kind() == '"' {
@@ -145,7 +143,7 @@ func (b *body) form(arguments *bodyArguments) ([]byte, *fault.Error) {
 		if p.mediaType != "" && (!httpbody.JSONType(p.mediaType) || m.value.Kind() != '{' && m.value.Kind() != '[') {
 			p.mediaType = ""
 		}
-		text, f := p.pairsText(m.value, formEscape)
+		text, f := p.pairsText(m.value, formEscaper)
 		switch {
 		case f != nil:
 			return nil, f
@@ -198,7 +196,7 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 	switch {
 	case field.binary:
 		var f *fault.Error
-		if content, fileName, f = file(arg, value); f != nil {
+		if content, fileName, f = decodeFile(arg, value); f != nil {
 			return f
 		}
 		if fileName == "" {
@@ -213,9 +211,9 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 		content = []byte(asText(value))
 	}
 	header := textproto.MIMEHeader{}
-	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted.Replace(name))
+	disposition := fmt.Sprintf(`form-data; name="%s"`, dispositionEscaper.Replace(name))
 	if fileName != "" {
-		disposition += fmt.Sprintf(`; filename="%s"`, quoted.Replace(fileName))
+		disposition += fmt.Sprintf(`; filename="%s"`, dispositionEscaper.Replace(fileName))
 	}
 	header.Set("Content-Disposition", disposition)
 	if contentType != "" && !strings.ContainsAny(contentType, "\r\n") {
@@ -231,12 +229,12 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 	return nil
 }
 
-// quoted escapes names in a Content-Disposition as browsers do (WHATWG HTML, multipart/form-data encoding).
-var quoted = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
+// dispositionEscaper escapes names in a Content-Disposition as browsers do (WHATWG HTML, multipart/form-data encoding).
+var dispositionEscaper = strings.NewReplacer(`"`, "%22", "\r", "%0D", "\n", "%0A")
 
-// file decodes a file's content from an argument: base64 text, or {"name","data"} with data in base64.
+// decodeFile decodes a file's content from an argument: base64 text, or {"name","data"} with data in base64.
 // name is "" if the argument has none.
-func file(arg string, value jsontext.Value) (content []byte, name string, f *fault.Error) {
+func decodeFile(arg string, value jsontext.Value) (content []byte, name string, f *fault.Error) {
 	encoded := value
 	if value.Kind() == '{' {
 		encoded = nil

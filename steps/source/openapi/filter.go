@@ -9,7 +9,7 @@ import (
 
 // filter selects the operations that become functions: those that match a pattern of include (all if it is empty) and none of
 // exclude. In a pattern, * matches any characters, including dots, and ? any one character; case does not matter. A pattern is
-// compared with the name (device.list), with the operationId, and with the name after the path prefix that it leaves out
+// compared with the name (device.list), with the operationId, and with the name including the path prefix that the name leaves out
 // (dcim.device.list).
 type filter struct{ include, exclude []string }
 

@@ -21,7 +21,8 @@ type loadOptions struct {
 	// to the document that contains it. nil: references to other files are left open, with a warning.
 	external func(ref string) ([]byte, error)
 
-	// source is the source's name. With a dot and the operation's name it has at most 64 bytes. "": 16 bytes are reserved for it.
+	// source is the source's name. Function names, which are this name, a dot and the operation's name, have at most 64 bytes.
+	// "": 16 bytes are reserved for it.
 	source string
 
 	headers map[string]bool // headers that every call has, in canonical form
@@ -114,7 +115,7 @@ func load(text []byte, o *loadOptions) (d *document, err error) {
 	if err := l.detectVersion(); err != nil {
 		return nil, err
 	}
-	operations := l.operations(selection)
+	operations := l.selectOperations(selection)
 	limits := schemaLimits
 	if len(operations) > manyOperations {
 		limits = limits[len(limits)-1:]
@@ -135,7 +136,8 @@ func (l *loader) countWork(n int) {
 	}
 }
 
-// detectVersion sets the kind and the title of the document.
+// detectVersion sets l.doc to a document with a format, title and version but no operations. It fails if the text is not an OpenAPI
+// document of a supported version.
 func (l *loader) detectVersion() error {
 	root := l.document.root()
 	if !root.isObject() {
@@ -185,15 +187,15 @@ type operationNode struct {
 	item, operation value
 }
 
-// operations names all operations and returns those that the filter accepts. Names do not depend on the filter.
-func (l *loader) operations(selection *filter) []*operationNode {
+// selectOperations names all operations and returns those that the filter accepts. Names do not depend on the filter.
+func (l *loader) selectOperations(selection *filter) []*operationNode {
 	var all []*operationNode
 	l.doc.warnings = slices.Concat(l.doc.warnings, duplicateKeyWarnings(l.document))
 	for path, item := range l.document.root().get("paths").members() {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		all = append(all, l.pathItem(path, item)...)
+		all = append(all, l.pathOperations(path, item)...)
 	}
 	names := make([]*operationName, len(all))
 	for i, node := range all {
@@ -208,7 +210,7 @@ func (l *loader) operations(selection *filter) []*operationNode {
 	return chosen
 }
 
-// nameLimit returns the maximum bytes of an operation's name, which follows the source's name and a dot.
+// nameLimit returns the maximum bytes of an operation's name, before which a function's name has the source's name and a dot.
 func (l *loader) nameLimit() int {
 	const reserved = 16
 	if l.o.source == "" {
@@ -221,11 +223,11 @@ func duplicateKeyWarnings(t *tree) []warning {
 	if len(t.duplicates) == 0 {
 		return nil
 	}
-	return []warning{{what: "keys that stand twice, of which the last counts: " + strings.Join(t.duplicates, ", ")}}
+	return []warning{{what: "duplicate keys, of which the last one counts: " + strings.Join(t.duplicates, ", ")}}
 }
 
-// pathItem returns the operations of a path.
-func (l *loader) pathItem(path string, item value) []*operationNode {
+// pathOperations returns the operations of a path. It adds those that cannot be read to l.doc.skipped.
+func (l *loader) pathOperations(path string, item value) []*operationNode {
 	resolved, err := l.resolve(item)
 	if err == nil && !resolved.isObject() {
 		err = errors.New("it is not an object")
@@ -339,7 +341,7 @@ func (l *loader) step(ref value) (value, error) {
 func (l *loader) file(base, ref string) (*tree, error) {
 	name := ref
 	if base != "" {
-		name = relative(base, ref)
+		name = resolveFile(base, ref)
 	}
 	if l.o.external == nil {
 		return nil, fmt.Errorf("the reference %s points outside the document, and only the document is read", shorten(ref))
@@ -368,8 +370,8 @@ func (l *loader) file(base, ref string) (*tree, error) {
 	return t, nil
 }
 
-// relative resolves a reference relative to the file that contains it.
-func relative(base, ref string) string {
+// resolveFile resolves a reference to a file, relative to the file base that contains it.
+func resolveFile(base, ref string) string {
 	if u, err := url.Parse(base); err == nil && u.IsAbs() {
 		if r, err := u.Parse(ref); err == nil {
 			return r.String()

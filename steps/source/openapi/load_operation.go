@@ -35,8 +35,8 @@ func (b *builder) operation() operation {
 		method:      strings.ToUpper(node.method), path: node.path, effect: effectOf(node.method),
 		servers: l.operationURLs(node), security: l.securityOf(node.operation),
 	}
-	b.parameters()
-	b.requestBody()
+	b.readParameters()
+	b.readBody()
 	b.claimNames()
 	for _, a := range b.arguments {
 		if a.in != "body" {
@@ -136,9 +136,9 @@ func (b *builder) mergedParameters() []value {
 // placeholderPattern matches {name}, also with the operators of URI templates ({+name}, {?name*}), which the name does not include.
 var placeholderPattern = regexp.MustCompile(`\{[+#./;?&]?([^{}]+?)\*?\}`)
 
-// parameters reads the parameters of path, query, header and cookie. Each placeholder of the path gets one, declared or not. It
-// leaves out declared path parameters without a placeholder, and headers that the call itself sets.
-func (b *builder) parameters() {
+// readParameters reads the parameters of path, query, header and cookie. Each placeholder of the path gets a parameter, declared or not.
+// readParameters leaves out declared path parameters without a placeholder, and headers that the call itself sets.
+func (b *builder) readParameters() {
 	template := b.node.path
 	if cut := strings.IndexAny(template, "#"); cut >= 0 {
 		template = template[:cut]
@@ -166,7 +166,7 @@ func (b *builder) parameters() {
 			b.warn("the header parameter %s is left out: no header can have this name", shorten(name))
 			continue
 		}
-		byLocation[in] = append(byLocation[in], b.parameter(p, name, in))
+		byLocation[in] = append(byLocation[in], b.readParameter(p, name, in))
 	}
 	for _, name := range names {
 		declared := false
@@ -192,8 +192,8 @@ func (l *loader) setsHeader(name string) bool {
 	return name == "Accept" || name == "Content-Type" || name == "Authorization" || connectionHeaders[name] || l.o.headers[name]
 }
 
-// parameter reads one parameter.
-func (b *builder) parameter(p value, name, in string) *argument {
+// readParameter returns the argument of one parameter.
+func (b *builder) readParameter(p value, name, in string) *argument {
 	a := &argument{sentName: name, in: in, required: in == "path" || p.get("required").isTrue()}
 	a.parameter = parameter{name: name, in: in, required: a.required, allowReserved: p.get("allowReserved").isTrue()}
 	schema := p.get("schema")
@@ -240,11 +240,12 @@ func (b *builder) style(p value, in string) (style string, explode bool) {
 		return style, explode
 	}
 	format := p.get("collectionFormat")
-	return b.collection(format.text(), in, style)
+	return b.collectionStyle(format.text(), in, style)
 }
 
-// collection returns the style for a collectionFormat of Swagger 2.0. Only a query and a form have a choice; other locations keep style.
-func (b *builder) collection(format, in, style string) (string, bool) {
+// collectionStyle returns the style for a collectionFormat of Swagger 2.0. Only a query and a form have a choice; other locations keep
+// style.
+func (b *builder) collectionStyle(format, in, style string) (string, bool) {
 	if in != "query" && in != "formData" {
 		return style, false
 	}
@@ -256,7 +257,7 @@ func (b *builder) collection(format, in, style string) (string, bool) {
 	case "pipes":
 		return "pipeDelimited", false
 	case "tsv":
-		b.warn("a list that is separated by tabs is separated by commas")
+		b.warn("a list with the collectionFormat tsv (separated by tabs) is sent separated by commas")
 	}
 	return "form", false
 }

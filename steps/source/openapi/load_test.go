@@ -335,8 +335,8 @@ func TestRelative(t *testing.T) {
 		"x/y.json":                   "x/z.json",
 		"y.json":                     "z.json",
 	} {
-		if got := relative(base, "z.json"); got != want {
-			t.Errorf("relative(%q, z.json) = %s, want %s", base, got, want)
+		if got := resolveFile(base, "z.json"); got != want {
+			t.Errorf("resolveFile(%q, z.json) = %s, want %s", base, got, want)
 		}
 	}
 }

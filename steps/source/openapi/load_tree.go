@@ -41,7 +41,7 @@ const maxDocumentBytes, maxValues, fewMembers = 64 << 20, 5_000_000, 24
 // with Line and Column, if the text is not JSON, and limit_exceeded if it is too large.
 func parseTree(text []byte) (*tree, error) {
 	if len(text) > maxDocumentBytes {
-		return nil, tooLarge(len(text))
+		return nil, documentTooLarge(len(text))
 	}
 	if text = bytes.TrimPrefix(text, []byte("\ufeff")); !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
@@ -59,7 +59,7 @@ func parseTree(text []byte) (*tree, error) {
 	return t, nil
 }
 
-func tooLarge(size int) *fault.Error {
+func documentTooLarge(size int) *fault.Error {
 	return fault.New(fault.LimitExceeded, "the document has %d bytes, and %d are read at most: leave out the paths that are not needed",
 		size, maxDocumentBytes)
 }

@@ -79,9 +79,9 @@ type yamlWriter struct{ out []byte }
 func (w *yamlWriter) write(n *yaml.Node, depth int) error {
 	switch {
 	case depth > maxYAMLDepth:
-		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)
+		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias contains itself", maxYAMLDepth)
 	case len(w.out) > maxDocumentBytes:
-		return w.fault(n, fault.LimitExceeded, "written out, its aliases have more than %d bytes", maxDocumentBytes)
+		return w.fault(n, fault.LimitExceeded, "with its aliases expanded, it has more than %d bytes", maxDocumentBytes)
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -115,7 +115,7 @@ func (w *yamlWriter) write(n *yaml.Node, depth int) error {
 // parser decides which of them counts.
 func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) error {
 	if depth > maxYAMLDepth {
-		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias holds itself", maxYAMLDepth)
+		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias contains itself", maxYAMLDepth)
 	}
 	merging := len(written) > 0
 	var merged []*yaml.Node

@@ -13,8 +13,9 @@ import (
 
 // The name of an operation, resource.action, depends only on its own method, path and operationId. If two operations get the same
 // name (ignoring case and separators), the earlier one keeps it and the later one gets a longer name with more of the path.
-// Operations are ordered by the number of path segments that count, then by the bytes of the path, then by method, not by their
-// order in the document. So a new operation renames another only if both have the same short name and the new one is earlier.
+// Operations are ordered by the number of path segments (without those of versions and of the API, see route.depth), then by the bytes
+// of the path, then by method, not by their order in the document. So a new operation renames another only if both have the same short
+// name and the new one is earlier.
 
 // methods lists the methods of operations, in the order in which they claim names.
 var methods = []string{"get", "post", "put", "patch", "delete", "head", "options", "trace"}
@@ -56,7 +57,7 @@ func nameOperations(operations []*operationName, maxLength int) {
 
 // claim gives the operation the first candidate that is free. numbers holds the last number that was appended to each name.
 func (o *operationName) claim(r *route, taken map[string]*operationName, numbers map[string]int, maxLength int) {
-	claim := func(resource, action string) bool {
+	try := func(resource, action string) bool {
 		if resource == "" || action == "" {
 			return false
 		}
@@ -69,7 +70,7 @@ func (o *operationName) claim(r *route, taken map[string]*operationName, numbers
 		taken[folded] = o
 		return true
 	}
-	if claim(o.resource, o.action) {
+	if try(o.resource, o.action) {
 		return
 	}
 	holder := taken[steps.FoldName(shortenName(o.resource, o.action, maxLength))]
@@ -86,16 +87,16 @@ func (o *operationName) claim(r *route, taken map[string]*operationName, numbers
 	}
 	id := snake(o.id)
 	switch {
-	case area != "" && claim(joined(area, o.resource), o.action):
-	case version != "" && claim(joined(version, o.resource), o.action):
-	case version != "" && area != "" && claim(joined(version, area, o.resource), o.action):
-	case actionByParams != "" && claim(o.resource, actionByParams):
-	case claim(joined(r.area, r.words()), o.action):
-	case r.extra != "" && claim(joined(o.resource, r.extra), o.action):
-	case id != "" && claim(o.resource, id):
+	case area != "" && try(joinSegments(area, o.resource), o.action):
+	case version != "" && try(joinSegments(version, o.resource), o.action):
+	case version != "" && area != "" && try(joinSegments(version, area, o.resource), o.action):
+	case actionByParams != "" && try(o.resource, actionByParams):
+	case try(joinSegments(r.area, r.words()), o.action):
+	case r.extra != "" && try(joinSegments(o.resource, r.extra), o.action):
+	case id != "" && try(o.resource, id):
 	default: // append the next free number, from 2
 		key := o.resource + "." + o.action
-		for numbers[key] = max(numbers[key], 1) + 1; !claim(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
+		for numbers[key] = max(numbers[key], 1) + 1; !try(o.resource, o.action+"_"+strconv.Itoa(numbers[key])); numbers[key]++ {
 		}
 	}
 }
@@ -240,8 +241,8 @@ func (r *route) fromID(method, id string) (resource, action string) {
 	}
 	switch {
 	case words == "":
-		if skipped := joined(slices.Clone(r.skipped)...); skipped != "" {
-			return joined(skipped, r.extra), action
+		if skipped := joinSegments(slices.Clone(r.skipped)...); skipped != "" {
+			return joinSegments(skipped, r.extra), action
 		}
 		return cmp.Or(r.extra, "root"), action
 	case !several:

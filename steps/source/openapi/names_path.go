@@ -8,15 +8,15 @@ import (
 
 // route is a path, split into the parts of a name.
 type route struct {
-	nouns    []noun   // its fixed segments that count, in order
+	nouns    []noun   // the nouns of its fixed segments in order, without those in area and skipped
 	area     string   // leading segments that are left out: the group of an API, a namespace before a collection
 	versions string   // version segments, joined with "_"
 	params   []string // parameter names after the last fixed segment
 	all      []string // the names of all parameters
 	method   string   // the custom method after a colon (/orders/{id}:cancel), or a call in parentheses; "" if there is none
 	extra    string   // the text after ? or # in the path
-	depth    int      // number of segments that count
-	skipped  []string // the api and version segments that were left out; they name a path without others
+	depth    int      // the number of nouns (including a namespace that is dropped later), parameters and custom methods
+	skipped  []string // the api and version segments that were left out; they name a path that has no other segments
 }
 
 // noun is a fixed segment.
@@ -33,15 +33,15 @@ var (
 	versionSegment = regexp.MustCompile(`^[vV]?\d+(\.\d+)*([-_.]?(alpha|beta|rc|preview|p)[-_.]?\d*)*$|^\d{4}-\d{2}(-\d{2})?([-.]preview)?$`)
 	apiSegment     = regexp.MustCompile(`^(?i:api|apis|rest|restapi|odata|api[-_.]?v?\d+(\.\d+)*)$`)
 	fileExtension  = regexp.MustCompile(`(?i)\.(json|xml|php|aspx?|html?|csv|txt|ya?ml|do)$`)
-	templated      = regexp.MustCompile(`\{[^{}]*\}`)
+	bracedText     = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// parseRoute splits a path. It leaves out version segments everywhere, and api segments only before the first segment that counts.
+// parseRoute splits a path. It leaves out version segments everywhere, and api segments only before the first segment that is kept.
 // After "apis" it also leaves out the group, as in Kubernetes.
 func parseRoute(path string) route {
 	var r route
 	if at := strings.IndexAny(path, "?#"); at >= 0 {
-		path, r.extra = path[:at], snake(templated.ReplaceAllString(path[at+1:], ""))
+		path, r.extra = path[:at], snake(bracedText.ReplaceAllString(path[at+1:], ""))
 	}
 	var versions []string
 	segments := strings.Split(strings.Trim(path, "/"), "/")
@@ -51,7 +51,7 @@ func parseRoute(path string) route {
 		switch {
 		case segment == "":
 		case strings.Contains(segment, "{"):
-			r.parameter(segment)
+			r.addParameters(segment)
 			seenParam = true
 		case versionSegment.MatchString(segment) && !(len(r.nouns) > 0 && isNumber(segment)): // a number after a noun is no version
 			versions = append(versions, snake(segment))
@@ -65,7 +65,7 @@ func parseRoute(path string) route {
 				r.skipped = append(r.skipped, r.area)
 			}
 		default:
-			r.fixed(segment, !seenParam)
+			r.addFixed(segment, !seenParam)
 		}
 	}
 	r.versions = strings.Join(versions, "_")
@@ -78,15 +78,15 @@ func parseRoute(path string) route {
 
 func isNumber(segment string) bool { return strings.Trim(segment, "0123456789") == "" }
 
-// parameter reads a segment with one or more parameters: {id}, {base}...{head}, {id}.json, {name}:cancel, items(id={id}).
-func (r *route) parameter(segment string) {
+// addParameters adds a segment with one or more parameters: {id}, {base}...{head}, {id}.json, {name}:cancel, items(id={id}).
+func (r *route) addParameters(segment string) {
 	before, rest, _ := strings.Cut(segment, "{")
 	if call, _, ok := strings.Cut(before, "("); ok && call != "" {
-		r.fixed(call, len(r.nouns) == 0 || r.nouns[len(r.nouns)-1].leading && !r.nouns[len(r.nouns)-1].param)
+		r.addFixed(call, len(r.nouns) == 0 || r.nouns[len(r.nouns)-1].leading && !r.nouns[len(r.nouns)-1].param)
 	} else if name := snake(before); len(name) > 1 {
-		r.fixed(name, len(r.nouns) == 0)
+		r.addFixed(name, len(r.nouns) == 0)
 	}
-	for _, parameter := range templated.FindAllString(segment, -1) {
+	for _, parameter := range bracedText.FindAllString(segment, -1) {
 		r.params = append(r.params, snake(strings.Trim(parameter, "{}")))
 		r.all = append(r.all, snake(strings.Trim(parameter, "{}")))
 	}
@@ -99,8 +99,8 @@ func (r *route) parameter(segment string) {
 	}
 }
 
-// fixed adds the nouns of a fixed segment: one, or one for each part between dots. leading: no parameter precedes the segment.
-func (r *route) fixed(segment string, leading bool) {
+// addFixed adds the nouns of a fixed segment: one, or one for each part between dots. leading: no parameter precedes the segment.
+func (r *route) addFixed(segment string, leading bool) {
 	segment = fileExtension.ReplaceAllString(segment, "")
 	segment, verb, custom := strings.Cut(segment, ":")
 	call, _, _ := strings.Cut(segment, "(")
@@ -132,11 +132,11 @@ func (r *route) dropNamespace() {
 	if first.param || first.dotted || !second.leading || !second.plural || verbs[firstWord(first.word)] {
 		return
 	}
-	r.area = joined(r.area, first.word)
+	r.area = joinSegments(r.area, first.word)
 	r.nouns = slices.Clone(r.nouns[1:])
 }
 
-// joined joins the non-empty parts with dots.
-func joined(segments ...string) string {
+// joinSegments joins the non-empty segments with dots. It changes the slice that is passed.
+func joinSegments(segments ...string) string {
 	return strings.Join(slices.DeleteFunc(segments, func(segment string) bool { return segment == "" }), ".")
 }

@@ -56,7 +56,7 @@ type member struct {
 
 // field describes how a member of a form or a multipart body is encoded.
 type field struct {
-	mediaType string // for a part of a multipart body: "application/json" for objects and arrays of objects, "" for plain text
+	mediaType string // the declared media type; else, in a multipart body, "application/json" for objects and arrays of objects; else ""
 	binary    bool   // a file: the argument is base64 text (or {"name","data"} with data in base64)
 	style     string // for a member of application/x-www-form-urlencoded: form, deepObject, …; "": form
 	explode   bool

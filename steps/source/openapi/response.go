@@ -36,7 +36,7 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 	return c.source.secrets.json(result), nil
 }
 
-// successFault marks the fault of a success whose body cannot be used.
+// successFault marks the fault of a success whose body cannot be used: if the request may write, its effect was applied.
 func (c *call) successFault(request *http.Request, f *fault.Error) *fault.Error {
 	if httpbody.Writes(request) {
 		f.Outcome = fault.Applied
@@ -52,10 +52,10 @@ func (c *call) refusal(request *http.Request, response *http.Response) *fault.Er
 	switch {
 	case response.StatusCode < 400:
 		f.Message += ", a redirect that is not followed"
-	case response.StatusCode == http.StatusUnauthorized && len(c.plan.unconfigured) > 0:
-		f.Message += ": it needs a credential that is not configured, auth." + strings.Join(c.plan.unconfigured, " or auth.")
-	case response.StatusCode == http.StatusUnauthorized && len(c.plan.authenticators) > 0:
-		f.Message += ": look at the credential auth." + c.plan.authenticators[0].name
+	case response.StatusCode == http.StatusUnauthorized && len(c.security.unconfigured) > 0:
+		f.Message += ": it needs a credential that is not configured, auth." + strings.Join(c.security.unconfigured, " or auth.")
+	case response.StatusCode == http.StatusUnauthorized && len(c.security.authenticators) > 0:
+		f.Message += ": look at the credential auth." + c.security.authenticators[0].name
 	case response.StatusCode == http.StatusUnauthorized:
 		f.Message += ": the document names no credential for it; set one in headers"
 	}

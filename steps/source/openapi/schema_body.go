@@ -44,10 +44,10 @@ func mediaRank(mediaType string) int {
 	return 1
 }
 
-// requestBody finds the body, its media type, and its arguments.
-func (b *builder) requestBody() {
+// readBody finds the body, its media type, and its arguments.
+func (b *builder) readBody() {
 	if b.l.swagger2 {
-		b.oldBody()
+		b.readSwagger2Body()
 		return
 	}
 	declared := b.node.operation.get("requestBody")

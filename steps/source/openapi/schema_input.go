@@ -11,11 +11,13 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The arguments of an operation are one flat object. A name on the wire stays if every MCP client accepts it (at most 64 letters,
-// digits, _ - and .). Other characters become "_" (`page[size]` is page_size, `$filter` filter, `ids[]` ids). If several arguments
+// The arguments of an operation are one flat object. A name on the wire stays if every MCP client accepts it: letters, digits, _ - and .,
+// at most 64 with the longest ending below. Other characters become "_" (`page[size]` becomes page_size, `$filter` becomes filter, and
+// `ids[]` becomes ids). The end of a longer name is replaced by a hash. If several arguments
 // have the same name, the first keeps it, in the order path, query, header, cookie, body; the others end in _query, _header,
 // _cookie or _body.
 
+// maxArgument is the maximum length of an argument's name, with its ending.
 const maxArgument = 64
 
 // argName returns the argument name for a name on the wire.
@@ -44,7 +46,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])[:hashDigits]
 }
 
-// claimNames gives every argument its name, and puts the arguments of the body after those of the path.
+// claimNames gives every argument its name, puts the arguments of the body after those of the path, and records their names in b.body.
 func (b *builder) claimNames() {
 	taken := map[string]int{} // how often a name was requested
 	for _, a := range slices.Concat(b.arguments, b.bodyArgs) {
@@ -77,7 +79,7 @@ func (b *builder) claimNames() {
 	}
 }
 
-// input writes the flat object. If it is too large, it is written again without descriptions below its members.
+// input returns the schema of the flat object. If the schema is too large, input writes it again without descriptions below the members.
 func (b *builder) input() json.RawMessage {
 	var e *emitter
 	for _, terse := range []bool{false, true} {

@@ -7,11 +7,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// keywordForm is the required form of a keyword's value.
-type keywordForm uint8
+// keywordShape is the required shape of a keyword's value.
+type keywordShape uint8
 
 const (
-	shapeAny keywordForm = iota + 1
+	shapeAny keywordShape = iota + 1
 	shapeSchema
 	shapeList   // a list of schemas
 	shapeMap    // an object of schemas
@@ -23,8 +23,8 @@ const (
 	shapeSpecial // handled separately
 )
 
-// keywords are the keywords that are written, with the form of their values; all others are dropped.
-var keywords = map[string]keywordForm{
+// keywords are the keywords that are written, with the shape of their values; all others are dropped.
+var keywords = map[string]keywordShape{
 	"type": shapeSpecial, "exclusiveMinimum": shapeSpecial, "exclusiveMaximum": shapeSpecial, "required": shapeSpecial,
 	"properties": shapeSpecial,
 	"items":      shapeSpecial, "description": shapeSpecial, "enum": shapeSpecial, "nullable": shapeSpecial,
@@ -45,7 +45,7 @@ var keywords = map[string]keywordForm{
 var exclusive = map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
 
 // keyword writes one keyword if its value is usable. It returns preceded for the next member (see describe).
-func (e *emitter) keyword(v value, name string, member value, shape keywordForm, depth int, preceded bool) bool {
+func (e *emitter) keyword(v value, name string, member value, shape keywordShape, depth int, preceded bool) bool {
 	kind := member.kind()
 	valid := true
 	switch shape {

@@ -104,18 +104,18 @@ func (l *loader) collect(f *flatObject, schema value, above map[value]bool, alte
 		f.required[name.text()] = true
 	}
 	for _, member := range schema.get("allOf").elements() {
-		propertyIsObject, ok := l.collect(f, member, above, alternative)
+		branchIsObject, ok := l.collect(f, member, above, alternative)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || propertyIsObject
+		isObject = isObject || branchIsObject
 	}
 	for _, keyword := range []string{"oneOf", "anyOf"} {
-		propertyIsObject, ok := l.alternatives(f, schema.get(keyword), above)
+		branchIsObject, ok := l.alternatives(f, schema.get(keyword), above)
 		if !ok {
 			return false, false
 		}
-		isObject = isObject || propertyIsObject
+		isObject = isObject || branchIsObject
 	}
 	return isObject, true
 }

@@ -77,7 +77,7 @@ type Source struct {
 	options Options
 	spec    *url.URL // nil: the document is a file
 	base    *url.URL // the base URL from the options; nil: each operation has that of the document
-	private bool     // Headers may contain a credential
+	private bool     // Options.Headers may contain a credential
 	secrets *secrets
 	slots   *admit.Server   // bounds the calls in flight
 	ended   context.Context // done after Close
@@ -166,7 +166,7 @@ func (s *Source) checkOptions() *fault.Error {
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		s.private = s.private || !egress.SafeHeader(name)
 		if !httpguts.ValidHeaderFieldName(name) || connectionHeaders[http.CanonicalHeaderKey(name)] {
-			return bad(fault.Key("/headers", name), "%s: a header of this name cannot be set", o.Name)
+			return bad(fault.Key("/headers", name), "%s: a header with this name cannot be set", o.Name)
 		}
 		if !httpguts.ValidHeaderFieldValue(o.Headers[name]) {
 			return bad(fault.Key("/headers", name), "%s: the value of this header holds line breaks or other control characters", o.Name)
@@ -213,7 +213,7 @@ func readSpec(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, &fault.Error{Code: fault.BadRequest, At: "/spec", Message: fmt.Sprintf("the OpenAPI document %s is not a file", path)}
 	case info.Size() > maxSpecBytes:
-		return nil, tooLong(path)
+		return nil, fileTooLarge(path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -223,14 +223,15 @@ func readSpec(path string) ([]byte, error) {
 	return text, nil
 }
 
-func tooLong(spec string) *fault.Error {
-	f := fault.New(fault.LimitExceeded, "the OpenAPI document %s is longer than %d bytes", spec, maxSpecBytes)
+func fileTooLarge(spec string) *fault.Error {
+	f := fault.New(fault.LimitExceeded, "the OpenAPI document %s is longer than %d bytes: leave out the paths that are not needed", spec,
+		maxSpecBytes)
 	f.At = "/spec"
 	return f
 }
 
-// external returns a function that reads files to which a document in a file refers; nil for a document at a URL. Nothing outside
-// its folder can be read.
+// external returns a function that reads the files to which the document refers, but none outside the document's folder. It returns nil for
+// a document at a URL.
 func (s *Source) external() func(ref string) ([]byte, error) {
 	if s.spec != nil {
 		return nil
@@ -244,13 +245,13 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 		defer func() { _ = root.Close() }()
 		info, err := root.Stat(filepath.FromSlash(ref))
 		if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSpecBytes) {
-			return nil, tooLong(ref)
+			return nil, fileTooLarge(ref)
 		}
 		return root.ReadFile(filepath.FromSlash(ref))
 	}
 }
 
-// build makes functions of a document and warns about operations that it left out or changed.
+// build loads a document and makes functions of it, as assemble does.
 func (s *Source) build(text []byte) (buildResult, error) {
 	headers := map[string]bool{}
 	for name := range s.options.Headers {
@@ -264,7 +265,7 @@ func (s *Source) build(text []byte) (buildResult, error) {
 	return s.assemble(doc)
 }
 
-// assemble makes functions of operations.
+// assemble makes functions of a document's operations and warns about those that it left out or changed.
 func (s *Source) assemble(doc *document) (buildResult, error) {
 	authenticators, f := s.authenticators(doc)
 	if f != nil {
@@ -324,7 +325,8 @@ func (s *Source) Functions() []steps.Function {
 	return slices.Clone(s.current.functions)
 }
 
-// Changed returns the functions whose schemas were changed so that they can be checked, each as "name: change".
+// Changed returns what was changed or left out in functions or in the document, so that their arguments or results are only partly checked,
+// each as "SOURCE.FUNCTION: change". FUNCTION is empty if a change is about the whole document.
 func (s *Source) Changed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,8 @@ func (s *serviceFinder) find(op *operation, signs bool) (service *url.URL, reaso
 	return service, ""
 }
 
-// fault returns what is wrong with all operations; nil: nothing.
+// fault returns why the source cannot be used: no operation with credentials has a server that may receive them, or no operation has a
+// usable server at all. It returns nil if the source can be used.
 func (s *serviceFinder) fault() *fault.Error {
 	var f *fault.Error
 	name := s.source.options.Name
@@ -57,7 +58,8 @@ func (s *serviceFinder) fault() *fault.Error {
 }
 
 // serviceOf returns an operation's service. If only the document names its servers and the call carries credentials, service is nil and
-// refused is the first server. If none is usable, both are nil. Of two servers that differ only in the scheme, https is used.
+// refused is the first of these servers, or the first with https. If no server is usable, both are nil. Of two servers that differ only in
+// the scheme, https is used.
 func (s *Source) serviceOf(op *operation, signs bool) (service, refused *url.URL) {
 	if s.base != nil {
 		return s.base, nil

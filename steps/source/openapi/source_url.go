@@ -106,7 +106,7 @@ func (s *Source) fetchInBackground() {
 				served, reported, wait = digest, false, firstRetry
 			case ready:
 				if !reported {
-					s.options.Warn(s.stale(err))
+					s.options.Warn(s.reloadFault(err))
 				}
 				reported = true
 			default:
@@ -136,8 +136,8 @@ func (s *Source) Refresh() {
 	}
 }
 
-// stale returns the fault of a failed reload. Its code is never bad_request.
-func (s *Source) stale(err error) *fault.Error {
+// reloadFault returns the fault of a failed reload. Its code is unavailable, so that it differs from the warnings about a loaded document.
+func (s *Source) reloadFault(err error) *fault.Error {
 	f, _ := fault.As(err)
 	return &fault.Error{Code: fault.Unavailable, Err: err,
 		Message: s.options.Name + ": the functions stay as they are, because their document cannot be loaded again: " + f.Message}
@@ -168,7 +168,7 @@ func (s *Source) fetch() ([]byte, error) {
 	request.Header.Set("Accept", "application/json, application/yaml, */*;q=0.8")
 	response, err := s.options.Client.Do(request)
 	if err != nil {
-		return nil, s.notFetched(request, err)
+		return nil, s.fetchFault(request, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -180,14 +180,14 @@ func (s *Source) fetch() ([]byte, error) {
 	text, whole, err := httpbody.Read(response.Body, maxSpecBytes)
 	switch {
 	case err != nil:
-		return nil, s.notFetched(request, err)
+		return nil, s.fetchFault(request, err)
 	case !whole:
-		return nil, tooLong("at " + egress.Host(s.spec))
+		return nil, fileTooLarge("at " + egress.Host(s.spec))
 	}
 	return text, nil
 }
 
-func (s *Source) notFetched(request *http.Request, err error) *fault.Error {
+func (s *Source) fetchFault(request *http.Request, err error) *fault.Error {
 	f := *egress.Failure(request, err)
 	if errors.Is(request.Context().Err(), context.DeadlineExceeded) {
 		f.Code = fault.Timeout

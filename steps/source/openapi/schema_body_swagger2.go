@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// oldBody reads the body of Swagger 2.0: the parameter in body, or the parameters in formData.
-func (b *builder) oldBody() {
+// readSwagger2Body is readBody for Swagger 2.0, whose body is the parameter in body, or the parameters in formData.
+func (b *builder) readSwagger2Body() {
 	consumes := b.node.operation.get("consumes")
 	if !consumes.ok() {
 		consumes = b.l.document.root().get("consumes")
@@ -50,7 +50,7 @@ func (b *builder) oldBody() {
 		a := &argument{sentName: name, in: "body", required: p.get("required").isTrue()}
 		b.body.required = b.body.required || a.required
 		encoded := field{binary: p.get("type").text() == "file"}
-		encoded.style, encoded.explode = b.collection(p.get("collectionFormat").text(), "formData", "form")
+		encoded.style, encoded.explode = b.collectionStyle(p.get("collectionFormat").text(), "formData", "form")
 		description := strings.TrimSpace(p.get("description").text())
 		a.write = func(e *emitter) { e.schema(p, 1, description) }
 		if encoded.binary {

@@ -76,7 +76,7 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 			return nil, err
 		}
 		if include.dirOnly {
-			return nil, badArgument("glob", `glob names files: write "**" after the "/" for those of a folder`)
+			return nil, badArgument("glob", `glob names files: write "**" after the "/" to name the files in a folder`)
 		}
 		filter.include = &include
 	}

@@ -202,8 +202,8 @@ func (r *redaction) url(text string) string {
 	return u.String()
 }
 
-// query hides the values of secret names in a query or form and keeps every other byte. Its parts end at "&", and for some servers
-// also at ";". If it is a whole URL, its query and its fragment are parts too.
+// query hides the values of secret names in a query or form and keeps every other byte. A parameter ends at "&", for some servers also at
+// ";", and at "?" and "#", because the text may be a whole URL.
 func (r *redaction) query(query string, depth int) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {

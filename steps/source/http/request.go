@@ -60,7 +60,7 @@ func badArgument(name, message string) *fault.Error {
 	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
 }
 
-// shorten shortens a text from outside to a line.
+// shorten returns at most the first 200 bytes of a text from outside, as valid UTF-8.
 func shorten(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
 
 // prepare builds the request: an allowed URL, valid headers that the caller may set, the body.

@@ -51,8 +51,8 @@ func (s *Source) newTokenCache(a *authenticator) (*tokenCache, *fault.Error) {
 		return nil, fault.New(fault.BadRequest, "%s: the document names a token URL for %s that is not https, and the client's secret would be "+
 			"sent in clear: set tokenUrl", s.options.Name, a.name)
 	case c.TokenURL == "" && !s.trusts(u):
-		return nil, fault.New(fault.BadRequest, "%s: only the document says that the client's secret for %s goes to %s: set tokenUrl "+
-			"to the token endpoint, if that is it", s.options.Name, a.name, egress.Host(u))
+		return nil, fault.New(fault.BadRequest, "%s: only the document says that the client's secret for %s goes to %s: set tokenUrl, "+
+			"if that is correct", s.options.Name, a.name, egress.Host(u))
 	}
 	return &tokenCache{
 		source: s.options.Name,

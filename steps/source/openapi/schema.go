@@ -174,8 +174,8 @@ func (e *emitter) object(v value, depth int, description string) {
 	e.out = append(e.out, '}')
 }
 
-// describe writes the description if one is wanted. preceded, here and below, reports whether the object already has a member before it;
-// the result is preceded for the next member.
+// describe writes the description if one is wanted. preceded, here and in the methods below, reports whether the object already has a
+// member, so that a comma must precede the next one. The result is preceded for the member that follows.
 func (e *emitter) describe(v value, depth int, description string, preceded bool) bool {
 	if !e.input || e.terse && depth > 1 {
 		return preceded

@@ -260,7 +260,7 @@ func (e *emitter) required(v, member value, preceded bool) bool {
 
 func (e *emitter) properties(member value, depth int, preceded bool) bool {
 	if !member.isObject() {
-		e.warn("properties that are not objects are not used")
+		e.warn("properties %s is not used: it is not an object", shorten(string(member.raw())))
 		return preceded
 	}
 	e.beginKeyword("properties", preceded)

@@ -172,7 +172,7 @@ func (c *compiledFunction) guard(raw Call) Call {
 		compact, f := schema.CompactWithin(result, schema.MaxResultDepth)
 		switch {
 		case f != nil:
-			f.Code, f.Message = fault.Internal, c.spec.Name+" answered what is not JSON: "+f.Message
+			f.Code, f.Message = fault.Internal, "the result of "+c.spec.Name+" is not valid JSON: "+f.Message
 		case c.maxResult >= 0 && int64(len(compact)) > c.maxResult:
 			f = fault.New(fault.LimitExceeded, "%s answered %d bytes, the limit for a result is %d: ask for less or raise limits.maxResultBytes",
 				c.spec.Name, len(compact), c.maxResult)

@@ -27,7 +27,7 @@ func TestCallAnswers(t *testing.T) {
 		{name: "compact", call: answering(" {\"n\" : 1.10, \"a\":[717897987691852588770249 ]}\n", nil),
 			want: `{"n":1.10,"a":[717897987691852588770249]}`},
 		{name: "null", call: answering("null", nil), want: "null"},
-		{name: "nothing", call: answering("", nil), code: fault.Internal, message: "test.call answered what is not JSON"},
+		{name: "nothing", call: answering("", nil), code: fault.Internal, message: "the result of test.call is not valid JSON"},
 		{name: "not JSON", call: answering("hello", nil), code: fault.Internal, message: "not JSON"},
 		{name: "two values", call: answering("{}{}", nil), code: fault.Internal, message: "not JSON"},
 		{name: "not UTF-8", call: answering("\"\xff\"", nil), code: fault.Internal, message: "UTF-8"},

@@ -33,17 +33,18 @@ func HideCause(ctx context.Context, source string, f *fault.Error) *fault.Error 
 		return f
 	}
 	if f.Code == fault.Timeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return causeHidden(source, f, "") // the call's own time is over: the operator need not know
+		return faultWithoutCause(source, f, "") // the call's own time is over: the operator need not know
 	}
 	log(ctx, source, f)
-	return causeHidden(source, f, "; "+inLog)
+	return faultWithoutCause(source, f, "; "+inLog)
 }
 
 // inLog tells the caller where the cause is.
 const inLog = "the operator's log has the cause"
 
-// causeHidden returns f without its cause. hint says where to find it.
-func causeHidden(source string, f *fault.Error, hint string) *fault.Error {
+// faultWithoutCause returns a fault with the code, status and outcome of f, whose message says only that the source is unavailable. It ends
+// in hint, which says where the cause is; "": nothing is said of that.
+func faultWithoutCause(source string, f *fault.Error, hint string) *fault.Error {
 	what := "is unavailable"
 	if f.Code == fault.Timeout {
 		what = "did not answer in time"
@@ -104,7 +105,7 @@ func (s SourceInfo) withoutCause() SourceInfo {
 	case hasKnownFunctions(s.State): // a warning about functions that are left out is for operators
 		s.Error = nil
 	case s.Error != nil:
-		s.Error = causeHidden(s.Name, s.Error, "; "+inLog)
+		s.Error = faultWithoutCause(s.Name, s.Error, "; "+inLog)
 	}
 	return s
 }

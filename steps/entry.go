@@ -39,7 +39,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	}
 	spec.Description = schema.BoundDescription(spec.Description)
 	spec.Defaults, _ = schema.CompactWithin(spec.Defaults, schema.MaxArgumentsDepth)
-	shown := withoutSecrets(&spec)
+	shown := shownDefaults(&spec)
 	if o.Scrubber != nil {
 		shown = o.Scrubber.JSON(shown)
 	}
@@ -61,8 +61,8 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	return &Entry{compiledFunction: c, call: scrubCall(o.Scrubber, c.guard(fn.Call)), scrubber: o.Scrubber}
 }
 
-// withoutSecrets returns a function's defaults as its schema may show them, or nil.
-func withoutSecrets(spec *Spec) []byte {
+// shownDefaults returns a function's defaults as its schema may show them, or nil.
+func shownDefaults(spec *Spec) []byte {
 	if len(spec.Defaults) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func withoutSecrets(spec *Spec) []byte {
 	return redact(spec.Defaults, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) })
 }
 
-// Spec returns the function's description. It must not be changed. Its schemas are compact; a schema that was not JSON is empty.
+// Spec returns the function's spec, which must not be changed. Its schemas are compact; a schema that was not valid JSON is empty.
 func (e *Entry) Spec() *Spec { return e.spec }
 
 // Rung returns the function's rung on the ladder (see Registry.Rank); -1: none.

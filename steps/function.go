@@ -100,8 +100,8 @@ type Spec struct {
 	// Path is the alternative name in groups, help and patterns: source.resource.action for an MCP tool such as
 	// source.list_devices. "": Name.
 	Path string
-	// PossiblePaths are all paths that the name could have, whatever other names its source lists. A rule that restricts matches any
-	// of them, so it does not depend on the other names.
+	// PossiblePaths are all paths that the name could have, whatever other names its source lists. A rule that restricts applies if it
+	// matches any of them, so that it does not depend on those other names.
 	PossiblePaths []string
 	// SessionPath replaces Path in groups and help if a client's own session gives the function another path. Rules that grant do
 	// not match it. "": Path.
@@ -209,8 +209,8 @@ func (s *Spec) MinimumTier() Tier {
 	return TierReadWrite
 }
 
-// Call is one raw call of a function. args is a compact JSON object that it must not change or retain. It returns one JSON
-// value. It must return soon after ctx is done. Many goroutines may call it at once. Entry.Call adds time limits, panic
+// Call makes one raw call of a function. args is a compact JSON object that Call must not change or retain. Call returns one
+// JSON value, and must return soon after ctx is done. Many goroutines may use it at once. Entry.Call adds time limits, panic
 // recovery, checks of arguments and results, and coded errors.
 type Call func(ctx context.Context, args []byte) (result []byte, err error)
 

@@ -133,8 +133,7 @@ func (r *Registry) Wrap(w func(*Spec, Call) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = w(e.spec, e.call) })
 }
 
-// Rank returns a clone in which each function is on the rung of the ladder that rungs gives for its name. Functions that rungs lacks are on
-// none.
+// Rank returns a clone with the rungs of a ladder: rungs maps the names of functions to their rungs. All other functions are on no rung.
 func (r *Registry) Rank(rungs map[string]int) *Registry {
 	return r.mapEntries(func(e *Entry) {
 		e.rungPlusOne = 0

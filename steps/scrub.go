@@ -33,7 +33,7 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubCallbacks returns a context whose callbacks receive no secrets.
+// scrubCallbacks returns a context whose callbacks Progress, Log and Verbatim receive no secrets. The other callbacks are unchanged.
 func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	callbacks := *CallbacksOf(ctx)
 	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil {

@@ -107,8 +107,9 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
-// restrictions returns the part of the setting that only restricts; nil: nothing. Only that part may apply to possible paths,
-// because several functions may have the same one.
+// restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (the effect
+// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency), because several
+// functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
 	r.Rename, r.Undo, r.Idempotency = nil, nil, nil
@@ -143,8 +144,9 @@ func (s *Setting) restrict(from Setting, minimum *Setting) {
 	s.fill(&from)
 }
 
-// Apply returns the function with the settings applied, and reports whether it is hidden. A setting that matches only a possible
-// path (Spec.PossiblePaths) restricts: it may raise the effect and the tier or hide the function, but never grants.
+// Apply returns the function with the settings applied, and reports whether it is hidden. Of a setting that matches only a possible path
+// (Spec.PossiblePaths), only the part that restrictions returns applies: it may raise the effect and the tier or hide the function, and
+// grants no rights.
 func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if s == nil {
 		return fn, false

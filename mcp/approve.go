@@ -35,10 +35,10 @@ func asksUser(session *sdk.ServerSession) bool {
 		(params.Capabilities.Elicitation.Form != nil || params.Capabilities.Elicitation.URL == nil)
 }
 
-// mayAsk arranges how the client is asked for approval: by a request during the call, or, since MCP 2026-07-28, by a result that
+// arrangeApproval arranges how the client is asked for approval: by a request during the call, or, since MCP 2026-07-28, by a result that
 // asks for input, after which the client repeats its request. From a repeated request it takes the user's decision; it fails if the
 // request's state is not valid (denied).
-func (c *call) mayAsk() *fault.Error {
+func (c *call) arrangeApproval() *fault.Error {
 	if state := c.request.Params.RequestState; strings.HasPrefix(state, statePrefix) {
 		decision, f := decisionOf(c.request.Params)
 		if f != nil {

@@ -82,8 +82,8 @@ func (b *backgroundRuns) stop(id, caller string) bool {
 	return true
 }
 
-// inBackground prepares the call's run to continue after the call is answered. It is used as chain.Caller.Background.
-func (c *call) inBackground(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
+// continueInBackground prepares the call's run to continue after the call is answered. It is used as chain.Caller.Background.
+func (c *call) continueInBackground(ctx context.Context, run chain.BackgroundRun) (*chain.Background, *fault.Error) {
 	ctx, end, refused := c.transportRequest.Detach(ctx)
 	if refused != nil {
 		return nil, refused

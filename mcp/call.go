@@ -79,7 +79,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		}
 		defer done()
 		c.ctx = c.traced(running)
-		if refused := c.mayAsk(); refused != nil {
+		if refused := c.arrangeApproval(); refused != nil {
 			return c.refuse(refused), nil
 		}
 		if refused := transport.Revoked(c.ctx); refused != nil { // nothing was done yet
@@ -126,7 +126,7 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run() *sdk.CallToolResult {
-	c.caller.Background, c.caller.Durable = c.inBackground, c.durable()
+	c.caller.Background, c.caller.Durable = c.continueInBackground, c.durable()
 	answer := c.now.Engine.Run(c.context(c.args), c.args, c.caller)
 	if answer.Run != "" {
 		c.offerTask(answer.Run)

@@ -18,7 +18,7 @@ type causeLog struct {
 // causeEvery is the minimum interval between two lines for one source.
 const causeEvery = 10 * time.Second
 
-// due reports whether to log the cause of a source.
+// due reports whether to log the cause of a source now. If so, it records that the cause is logged.
 func (c *causeLog) due(source string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

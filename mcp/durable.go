@@ -64,7 +64,7 @@ func (c *call) durable() chain.Durable {
 
 // Start implements chain.Durable.
 func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.Error {
-	if f := d.call.checkHandedOver(ctx); f != nil {
+	if f := d.call.checkHandoverLimit(ctx); f != nil {
 		return f
 	}
 	f := d.Durable.Start(ctx, run, &DurableCaller{Caller: *d.call.transportRequest.Caller, Results: d.call.caller.Rights})
@@ -74,13 +74,13 @@ func (d *callDurable) Start(ctx context.Context, run *chain.DurableRun) *fault.E
 	return f
 }
 
-// checkHandedOver refuses to hand over another run if workers already have as many runs of the caller as may be in the background.
-func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
+// checkHandoverLimit refuses to hand over another run if workers already have as many runs of the caller as may be in the background.
+func (c *call) checkHandoverLimit(ctx context.Context) *fault.Error {
 	limit := c.transportRequest.MaxDetached()
 	if limit < 0 {
 		return nil
 	}
-	var under []journal.Row
+	var unfinished []journal.Row
 	none := ""
 	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
 		rows, err := c.now.Engine.Journal().List(ctx, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Status: status,
@@ -88,14 +88,14 @@ func (c *call) checkHandedOver(ctx context.Context) *fault.Error {
 		if err != nil {
 			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 		}
-		under = append(under, rows...)
+		unfinished = append(unfinished, rows...)
 	}
-	if len(under) <= limit { // this one is among them
+	if len(unfinished) <= limit { // this run is among them
 		return nil
 	}
 	count := 0
-	for i := range under { // some have ended before a worker had them, wait for approval, or run elsewhere
-		if c.isAtWorkers(ctx, under[i].ID) {
+	for i := range unfinished { // some ended before a worker took them, wait for approval, or run elsewhere
+		if c.isAtWorkers(ctx, unfinished[i].ID) {
 			count++
 		}
 	}

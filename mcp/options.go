@@ -31,7 +31,7 @@ type Options struct {
 	SessionTokens int
 	// Processed makes flat tools answer like functions, within the budget; otherwise their results are the upstream's own.
 	Processed bool
-	// Passthrough provides what flat surfaces pass through; nil: nothing. A reload does not change nil.
+	// Passthrough provides what flat surfaces pass through; nil: nothing. Clients that connected under nil get nothing after a reload either.
 	Passthrough Passthrough
 
 	// Durable hands chains that are answered before they end to workers; nil: such chains continue in this process.

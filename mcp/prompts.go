@@ -58,8 +58,8 @@ func (f *toolset) refreshPrompts(functions *steps.Registry) {
 	remaining := make(map[string]prompt, len(now))
 	for _, p := range now {
 		if was, known := f.prompts[p.Name]; !known || !bytes.Equal(was.listed, p.listed) || was.function != p.function {
-			f.stateful.AddPrompt(p.Prompt, f.givePrompt(p.function))
-			f.stateless.AddPrompt(p.Prompt, f.givePrompt(p.function))
+			f.stateful.AddPrompt(p.Prompt, f.promptHandler(p.function))
+			f.stateless.AddPrompt(p.Prompt, f.promptHandler(p.function))
 		}
 		remaining[p.Name] = p
 	}
@@ -84,8 +84,8 @@ func (f *toolset) hasPrompt(req sdk.Request) bool {
 	return has
 }
 
-// givePrompt returns a handler that answers with the call that runs a saved chain.
-func (f *toolset) givePrompt(function string) sdk.PromptHandler {
+// promptHandler returns a handler that answers with the call that runs a saved chain.
+func (f *toolset) promptHandler(function string) sdk.PromptHandler {
 	return func(_ context.Context, req *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		entry, err := f.view().Registry().Resolve(function)
 		if err != nil || entry.Spec().Name != function {

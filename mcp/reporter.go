@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// reporter sends a call's progress and log messages to the client. A slow client delays nothing: when the queue is full, new
-// progress replaces the newest queued progress, and new log messages are dropped.
+// reporter sends a call's progress and log messages to the client. A slow client delays only the end of the call, by at most flushTimeout:
+// when the queue is full, new progress replaces the newest queued progress, and new log messages are dropped.
 type reporter struct {
 	call  *call
 	token any

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Server serves one engine and its functions to MCP clients: over at most one HTTP listener, and any number over stdio.
+// Server serves one engine and its functions to MCP clients: over HTTP, with at most one listener, and to any number of clients over stdio.
 type Server struct {
 	transport *transport.Server
 	now       atomic.Pointer[generation] // current configuration; replaced under mu

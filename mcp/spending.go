@@ -42,8 +42,8 @@ func (s *spending) totals() (tokens, warned int) {
 	return s.tokens, s.warned
 }
 
-// minAnswer is how many tokens an answer may have when the session's budget is used up.
-func (o *Options) minAnswer() int { return 2 * budget.MinTokensFor(o.Counter) }
+// spentLimit is the token limit of an answer when the session's budget is used up.
+func (o *Options) spentLimit() int { return 2 * budget.MinTokensFor(o.Counter) }
 
 // beginSpending sets the limit and the warning of a call from what was spent before it. Concurrent calls do not see each other's
 // tokens.
@@ -52,7 +52,7 @@ func (c *call) beginSpending() {
 	s.tokens, s.warned = c.session.spending.totals()
 	c.spending = s
 	if s.tokens >= s.options.SessionTokens {
-		c.caller.MaxTotalTokens = s.options.minAnswer()
+		c.caller.MaxTotalTokens = s.options.spentLimit()
 	}
 	mark := 0
 	for _, m := range warningMarks {
@@ -67,7 +67,7 @@ func (c *call) beginSpending() {
 	c.caller.Warnings = []*fault.Error{s.warning()}
 }
 
-// claimWarning reports whether the call may warn the client: only one call at a time does.
+// claimWarning reports whether the call may warn the client, and reserves the warning for it: only one call at a time may. add ends that.
 func (s *spending) claimWarning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,10 +80,10 @@ func (s *spending) claimWarning() bool {
 func (s *callSpending) warning() *fault.Error {
 	if limit := s.options.SessionTokens; s.tokens >= limit {
 		return fault.New(fault.LimitExceeded, "the answers of this session have used up its %d tokens: an answer has at most %d now, "+
-			"larger results are probes; fetches are not bounded by it", limit, s.options.minAnswer())
+			"larger results are probes; fetches are exempt", limit, s.options.spentLimit())
 	}
-	return fault.New(fault.LimitExceeded, "the answers of this session have used %d of its %d tokens; past them an answer has at most %d, "+
-		"fetches excepted", s.tokens, s.options.SessionTokens, s.options.minAnswer())
+	return fault.New(fault.LimitExceeded, "the answers of this session have used %d of its %d tokens; once they are used up, an answer "+
+		"has at most %d; fetches are exempt", s.tokens, s.options.SessionTokens, s.options.spentLimit())
 }
 
 // countPassed records an upstream's answer that the client gets in place of the call's result.
@@ -111,7 +111,8 @@ func (s *callSpending) end(ctx context.Context, result *sdk.CallToolResult) {
 	s.session.spending.add(n, warned, s.mark > 0)
 }
 
-// add adds tokens, and the mark that the client was warned of (0: none). claimed: the call had claimed the warning.
+// add adds tokens, and the mark that the client was warned of (0: none). If claimed is true, the call has claimed the warning, and another
+// call may claim it now.
 func (s *spending) add(tokens, warned int, claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,9 +186,8 @@ func (c *call) mayPass(raw []byte, err error) bool {
 	return c.now.Counter.Count(raw, limit) <= limit
 }
 
-// reduced returns the result of a flat tool within the session's remaining budget: unchanged if it is small enough, else as a
-// preview with a token. raw is the upstream's result; nil: none. value is the value that the engine
-// made of it.
+// reduced returns the result of a flat tool: unchanged if the session's budget is not used up or the result is small enough, else as a
+// preview with a token. raw is the upstream's result; nil: none. value is the value that the engine made of it.
 func (c *call) reduced(result *sdk.CallToolResult, raw, value []byte) *sdk.CallToolResult {
 	limit := c.caller.MaxTotalTokens
 	if limit == 0 || len(raw) == 0 && c.now.count(result) <= limit {

@@ -142,7 +142,7 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 				p = &taskParams{}
 			}
 			if !declaresTasks(ss, p.GetMeta()) {
-				return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: "a client of tasks declares the extension " + tasksExtension,
+				return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: "the client must declare the extension " + tasksExtension,
 					Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
 			}
 			from := transport.RequestIn(ctx)

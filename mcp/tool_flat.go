@@ -66,8 +66,8 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe and lean form. A call that
-// needs approval is a run of the engine.
+// passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe and lean form. Those of a function
+// that needs approval are not, because the engine must run its calls.
 func passesVerbatim(o *Options, spec *steps.Spec) bool {
 	return !o.Processed && spec.Heavy != "always" && !o.Engine.MustApprove(spec)
 }
@@ -107,11 +107,11 @@ func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, fault
 		}
 		return root.Get(name)
 	}
-	lite, full := undeclared("lite"), undeclared("verify")
-	if !lite.Exists() && !full.Exists() {
+	lite, verified := undeclared("lite"), undeclared("verify")
+	if !lite.Exists() && !verified.Exists() {
 		return c.args, false, nil
 	}
-	for name, value := range map[string]gjson.Result{"lite": lite, "verify": full} {
+	for name, value := range map[string]gjson.Result{"lite": lite, "verify": verified} {
 		if value.Exists() && !value.IsBool() {
 			f := fault.New(fault.BadRequest, "%s must be true or false", name)
 			f.At = "/" + name
@@ -120,7 +120,7 @@ func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, fault
 	}
 	args = []byte{'{'}
 	root.ForEach(func(key, value gjson.Result) bool {
-		if key.Str == "lite" && lite.Exists() || key.Str == "verify" && full.Exists() {
+		if key.Str == "lite" && lite.Exists() || key.Str == "verify" && verified.Exists() {
 			return true
 		}
 		if len(args) > 1 {
@@ -129,7 +129,7 @@ func (c *call) splitOptions(entry *steps.Entry) (args []byte, verify bool, fault
 		args = append(append(append(args, key.Raw...), ':'), value.Raw...)
 		return true
 	})
-	return append(args, '}'), full.Bool(), faults
+	return append(args, '}'), verified.Bool(), faults
 }
 
 // pass calls a function and returns its source's result unchanged. The client gets the result of an MCP server as the server wrote it.

@@ -66,7 +66,7 @@ func (c *call) runs() *sdk.CallToolResult {
 	return result
 }
 
-// runsOfCaller lists the caller's runs without their parts.
+// runsOfCaller lists the caller's runs, without runs that are part of another run.
 func (c *call) runsOfCaller(j *journal.Journal) ([]runSummary, error) {
 	none := ""
 	runs, err := history.Runs(c.ctx, j, &journal.Filter{Caller: &c.caller.ID, Parent: &none, Limit: maxRunsShown})

@@ -148,7 +148,7 @@ func (c *call) rank(result *findings, f *searchArguments) {
 	case result.More > 0:
 		result.Note = "page " + itoa(f.Page+1) + " has the next"
 	case f.Page > 1 && start == end:
-		result.Note = "past the end: " + itoa(len(hits)) + " fit"
+		result.Note = "past the end: " + itoa(len(hits)) + " match"
 	}
 	c.show(result, entries, f)
 }

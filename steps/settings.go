@@ -107,7 +107,7 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
-// restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (the effect
+// restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
 // read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency), because several
 // functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {

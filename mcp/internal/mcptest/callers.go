@@ -19,7 +19,7 @@ func (c Callers) Verify(_ context.Context, token string) (*steps.Caller, error) 
 		f.Err = steps.ErrScope
 		return nil, f
 	case token == "unknowable":
-		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be had")
+		return nil, fault.New(fault.Unavailable, "the keys of https://id.example.com cannot be fetched")
 	case caller == nil:
 		return nil, fault.New(fault.Denied, "unknown")
 	default:
@@ -27,7 +27,7 @@ func (c Callers) Verify(_ context.Context, token string) (*steps.Caller, error) 
 	}
 }
 
-// Staff are callers with different rights.
+// Staff are callers by their tokens. ann and eve have the same rights; bob may only read, and only some functions.
 var Staff = Callers{
 	"ann": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}},
 	"bob": {ID: "token:bob", Rights: steps.Rights{Tier: steps.TierRead, Functions: "shop.item.* shop.slow"}},

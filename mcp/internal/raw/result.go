@@ -19,7 +19,7 @@ type result struct {
 	body           json.RawMessage
 }
 
-// MarshalJSON returns the body, with _meta merged from the SDK.
+// MarshalJSON returns the body with the SDK's members of _meta added. They replace members of the same name.
 func (r *result) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
 		return r.body, nil

@@ -20,7 +20,7 @@ import (
 // Config configures the dispatchers. The zero value has none.
 type Config struct {
 	Groups       []Group  // the groups in the order in which their tools are listed
-	Autodispatch bool     // one dispatcher for each first part of a resource that no group has
+	Autodispatch bool     // functions of no group get a dispatcher for each source and first part of a resource
 	Hide         bool     // functions of no dispatcher are not tools
 	Hoist        []string // names that a call accepts in addition to its fields: arguments of each function that declares them
 }

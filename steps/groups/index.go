@@ -140,7 +140,7 @@ func (d *Dispatcher) choose(resource, action string) (*function, *fault.Error) {
 	labels := labelsIn(functions)
 	f := fault.New(fault.UnknownFunction, "%s is an action of %s: set resource to choose one", fault.Quote(action), joinFirst(labels))
 	if resource != "" {
-		f.Message = fmt.Sprintf("%s of %s may be of %s: write the resource whole", fault.Quote(action), fault.Quote(resource), joinFirst(labels))
+		f.Message = fmt.Sprintf("%s of %s may mean %s: write the resource in full", fault.Quote(action), fault.Quote(resource), joinFirst(labels))
 	}
 	f.At, f.Available = "/action", labels[:min(len(labels), maxListed)]
 	return nil, f

@@ -108,17 +108,17 @@ func (e *entry) coverage(function *steps.Entry) int {
 // coverageOf returns how many bytes of a name the entry covers, from the beginning of the name to the end of the match; 0 if there is none.
 // The match starts at the beginning of the name or after its source. Of two matches, the one that ends first counts.
 func (e *entry) coverageOf(full string) int {
-	reached := e.beginning(full)
+	reached := e.prefixEnd(full)
 	if dot := strings.IndexByte(full, '.'); dot >= 0 {
-		if n := e.beginning(full[dot+1:]); n > 0 && (reached == 0 || dot+1+n < reached) {
+		if n := e.prefixEnd(full[dot+1:]); n > 0 && (reached == 0 || dot+1+n < reached) {
 			reached = dot + 1 + n
 		}
 	}
 	return reached
 }
 
-// beginning returns where a match at the beginning of full ends; 0 if there is none.
-func (e *entry) beginning(full string) int {
+// prefixEnd returns where a match at the beginning of full ends; 0 if there is none.
+func (e *entry) prefixEnd(full string) int {
 	switch {
 	case e.pattern == nil && isAtOrBelow(full, e.text):
 		return len(e.text)

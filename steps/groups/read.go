@@ -118,7 +118,7 @@ type reader struct {
 	faults []*fault.Error
 
 	resource, action string
-	invalidText      bool         // one of them is not a string
+	invalidText      bool         // resource or action is not a string
 	params           gjson.Result // an object if hasParams
 	hasParams        bool
 	lite             *bool

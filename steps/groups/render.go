@@ -49,7 +49,7 @@ func (p *page) line(f *function, l level) []byte {
 	case l > levelCall || p.taught(f):
 		return append(text, "null"...)
 	case l == levelSchemas:
-		return append(text, lossless(f, signature)...)
+		return append(text, fullDetails(f, signature)...)
 	case l == levelCall:
 		signature = withoutResult(signature)
 	case l == levelDescription:
@@ -87,8 +87,8 @@ func withoutResult(signature string) string {
 	return signature
 }
 
-// lossless formats everything about a function that a caller may need.
-func lossless(f *function, signature string) []byte {
+// fullDetails formats everything about a function that a caller may need.
+func fullDetails(f *function, signature string) []byte {
 	spec := f.entry.Spec()
 	text := rawjson.AppendQuote([]byte(`{"signature":`), signature)
 	if spec.Description != "" {
@@ -188,7 +188,7 @@ func (p *page) hints() []hint {
 		add("null", "signature given before in this session; again:true repeats it")
 	}
 	if reduced != nil {
-		add("more", p.narrower(reduced, numbers)+" shows more")
+		add("more", p.narrowerCall(reduced, numbers)+" shows more")
 	}
 	if omitted > 0 {
 		what := "more_resources"
@@ -200,8 +200,8 @@ func (p *page) hints() []hint {
 	return hints
 }
 
-// narrower returns a call for more specific help on a unit. numbers says that the answer shows some resources as numbers.
-func (p *page) narrower(u *unit, numbers bool) string {
+// narrowerCall returns a call for more specific help on a unit. numbers reports whether the answer shows some resources as numbers.
+func (p *page) narrowerCall(u *unit, numbers bool) string {
 	switch {
 	case p.single:
 		f := u.functions[0]

@@ -73,7 +73,7 @@ type Ladder struct {
 }
 
 // New creates a ladder; nil if its mode is Off. It returns all faults, bad_request, with positions in Options as a
-// configuration spells them (/subject, /rungs/2). With Off, the given options are checked, and none is required.
+// configuration spells them (/subject, /rungs/2). With Off, both may be missing, but rungs need a subject.
 func New(o *Options) (*Ladder, []*fault.Error) {
 	l := &Ladder{
 		enforce: o.Mode == Enforce, strict: o.Mode == Enforce && !o.Partial,

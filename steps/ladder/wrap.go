@@ -13,7 +13,7 @@ import (
 //
 // In Enforce mode, a call that skips more than one rung fails with denied. The message names the function to call first, Available lists
 // the functions that may be called now, and At is the position of the subject in the arguments. A rung that names no function counts as
-// skipped, and a call that needs it first fails with unavailable. In Warn mode such calls are made.
+// skipped; if the first two skipped rungs name none, the call fails with unavailable. In Warn mode, calls that skip rungs are made.
 func (l *Ladder) Wrap(r *steps.Registry) *steps.Registry {
 	if l == nil {
 		return r
@@ -55,7 +55,7 @@ type rung struct {
 	writes         bool
 }
 
-// call calls the function of a rung if it may be called now.
+// call calls the function of rung i. In Enforce mode it refuses a call that skips more than one rung.
 func (c *boundLadder) call(ctx context.Context, i int, args []byte, next steps.Call) ([]byte, error) {
 	memory, argument := c.memory(ctx), c.rungs[i].argument
 	var subjects []subject

@@ -169,7 +169,8 @@ type callbackGuard struct {
 	callerLeft bool
 }
 
-// newCallbackGuard returns the callbacks for a flight that ctx started.
+// newCallbackGuard returns the guard of a flight that the caller of ctx starts, and that caller's callbacks as the flight may use them. Only
+// Keep, Progress and Log are among them.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
 	guarded := &steps.Callbacks{}
@@ -178,25 +179,25 @@ func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 			e.private.Store(true)
 			// This error stays if the caller has left; otherwise the function below replaces it.
 			err = fault.New(fault.Cancelled, "the caller that owns the result store has left")
-			e.with(func() { token, err = callbacks.Keep(e.ctx, value) })
+			e.do(func() { token, err = callbacks.Keep(e.ctx, value) })
 			return token, err
 		}
 	}
 	if callbacks.Progress != nil {
 		guarded.Progress = func(_ context.Context, done, total float64, message string) {
-			e.with(func() { callbacks.Progress(e.ctx, done, total, message) })
+			e.do(func() { callbacks.Progress(e.ctx, done, total, message) })
 		}
 	}
 	if callbacks.Log != nil {
 		guarded.Log = func(_ context.Context, level, logger string, data []byte) {
-			e.with(func() { callbacks.Log(e.ctx, level, logger, data) })
+			e.do(func() { callbacks.Log(e.ctx, level, logger, data) })
 		}
 	}
 	return e, guarded
 }
 
-// with calls use if the first caller still waits. Callbacks get that caller's context, not the flight's, so that they end with it.
-func (e *callbackGuard) with(use func()) {
+// do calls use if the first caller still waits. Callbacks get that caller's context, not the flight's, so that they end with the caller.
+func (e *callbackGuard) do(use func()) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if !e.callerLeft {

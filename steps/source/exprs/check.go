@@ -15,7 +15,7 @@ func checkExpression(args []byte, known func(at string) bool) *fault.Error {
 		Vars       map[string]json.RawMessage
 	}
 	if err := json.Unmarshal(args, &a); err != nil || !known("/expression") {
-		return nil //nolint:nilerr // the schema accepts the arguments: what is not read here, the call will tell
+		return nil //nolint:nilerr // the schema accepts the arguments; the call reports what cannot be decoded
 	}
 	var names []string
 	if known("/vars") {

@@ -133,7 +133,7 @@ func parseGroup(text string, names []string) (group int, rest string, err error)
 	if name, rest = text[:digits], text[digits:]; digits == 0 {
 		inside, after, ok := strings.Cut(text, ">")
 		if !ok || !strings.HasPrefix(inside, "g<") {
-			return 0, "", badReplacement(`after a backslash stands a group's number, g<name>, a dollar sign or another backslash`)
+			return 0, "", badReplacement(`a backslash must be followed by a group's number, g<name>, a dollar sign or another backslash`)
 		}
 		name, rest = inside[len("g<"):], after
 	}

@@ -65,7 +65,7 @@ func recordRun(t *testing.T, fns []steps.Function, request []byte) (answer, reco
 	registry, err := steps.NewRegistry(fns, &steps.RegistryOptions{Scrubber: scrubber})
 	must(t, err)
 	var file bytes.Buffer
-	recorder := replay.NewRecorder(&file, nil).Hiding([]string{configuredSecret})
+	recorder := replay.NewRecorder(&file, nil).WithSecrets([]string{configuredSecret})
 	e := engineFor(t, registry.Observe(recorder.Observe), recorder.Functions)
 	answer = answerOf(t.Context(), e, request)
 	must(t, recorder.Err())

@@ -369,7 +369,7 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 
 // recorder returns the recorder of this app's calls, which hides the configuration's secrets.
 func (a *App) recorder() *replay.Recorder {
-	return a.process.recording.recorder.Hiding(a.config.Secrets)
+	return a.process.recording.recorder.WithSecrets(a.config.Secrets)
 }
 
 // recordPlanned returns a function that records the functions of a plan, so that a replay needs no sources; nil if nothing is recorded.

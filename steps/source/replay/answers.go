@@ -147,21 +147,22 @@ func (c *Cassette) searchMarked(a *answers, args []byte, chain string, r *reques
 // position counts the answers given from the chain's and from the shared calls.
 type position struct{ chain, shared int }
 
-// next returns the next answer in file order; after the last, the last again. reserved are the calls that only the chain sees. At least
-// one of the lists must not be empty.
-func (p *position) next(reserved, shared []*call) *call {
-	moreReserved, moreShared := p.chain < len(reserved), p.shared < len(shared)
+// next returns the next answer in file order, and after all of them the last one again and again. chainCalls are the calls that only the
+// chain sees. At least one of the lists must not be empty.
+func (p *position) next(chainCalls, sharedCalls []*call) *call {
+	moreChain, moreShared := p.chain < len(chainCalls), p.shared < len(sharedCalls)
+	lastChain, lastShared := len(chainCalls)-1, len(sharedCalls)-1
 	switch {
-	case moreReserved && (!moreShared || reserved[p.chain].number < shared[p.shared].number):
+	case moreChain && (!moreShared || chainCalls[p.chain].number < sharedCalls[p.shared].number):
 		p.chain++
-		return reserved[p.chain-1]
+		return chainCalls[p.chain-1]
 	case moreShared:
 		p.shared++
-		return shared[p.shared-1]
-	case len(shared) == 0 || len(reserved) > 0 && reserved[len(reserved)-1].number > shared[len(shared)-1].number:
-		return reserved[len(reserved)-1]
+		return sharedCalls[p.shared-1]
+	case lastShared < 0 || lastChain >= 0 && chainCalls[lastChain].number > sharedCalls[lastShared].number:
+		return chainCalls[lastChain]
 	}
-	return shared[len(shared)-1]
+	return sharedCalls[lastShared]
 }
 
 // Bounds of the search for the nearest arguments, which must not make a wrong replay slow.

@@ -134,7 +134,7 @@ func parseLine(text []byte) (l line, err error) {
 	}
 	if status := fields["status"]; status.Exists() {
 		if err := json.Unmarshal([]byte(status.Raw), &l.Status); err != nil {
-			return l, at(fault.New(fault.BadRequest, "status must be a number"), "/status")
+			return l, at(fault.New(fault.BadRequest, "status must be a whole number"), "/status")
 		}
 	}
 	if answered {

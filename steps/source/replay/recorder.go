@@ -69,8 +69,9 @@ func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
 	return &Recorder{recordWriter: t}
 }
 
-// Hiding returns a recorder with the same writer that also hides these configuration secrets in arguments.
-func (r *Recorder) Hiding(secrets []string) *Recorder {
+// WithSecrets returns a recorder with the same writer that also hides the secrets of a configuration, in place of those that r hides: in
+// arguments, default arguments and input schemas.
+func (r *Recorder) WithSecrets(secrets []string) *Recorder {
 	return &Recorder{r.recordWriter, longestFirst(secrets)}
 }
 

@@ -169,8 +169,8 @@ type callbackGuard struct {
 	callerLeft bool
 }
 
-// newCallbackGuard returns the guard of a flight that the caller of ctx starts, and that caller's callbacks as the flight may use them. Only
-// Keep, Progress and Log are among them.
+// newCallbackGuard returns the guard of a flight that the caller of ctx starts, and that caller's callbacks as the flight may use them: only
+// Keep, Progress and Log.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
 	guarded := &steps.Callbacks{}

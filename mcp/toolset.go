@@ -110,7 +110,7 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 				f.awaitTools(ctx)
 			case "tools/call":
 				if f.dependsOnFunctions() {
-					waiting, end := r.UntilEnd(ctx) // if its session is cancelled meanwhile, it is still answered
+					waiting, end := r.UntilEnd(ctx) // a call whose session is cancelled meanwhile is still answered
 					f.awaitTool(waiting, req)
 					end()
 				}

@@ -102,7 +102,7 @@ func (c *Cache) Flush(name string) {
 // function holds the cache's settings for a function of a registry.
 type function struct {
 	source    string                     // folded; "": none
-	isPrivate func(context.Context) bool // reports whether a call is private for the source (steps.Private)
+	isPrivate func(context.Context) bool // reports whether a call is private for the source (steps.WithPrivateCalls)
 	ttl       time.Duration
 	identity  identity
 }

@@ -12,7 +12,7 @@ func TestPrivate(t *testing.T) {
 	fn, calls := counted("My-Files.get")
 	other, _ := counted("b.get")
 	r := wrapped(t, New(nil), fn, other)
-	private := steps.Private(t.Context(), "my_files")
+	private := steps.WithPrivateCalls(t.Context(), "my_files")
 	if got := call(t, r, "My-Files.get", `{}`); got != `{"n":1}` {
 		t.Errorf(`first call: got %s, want {"n":1}`, got)
 	}

@@ -131,7 +131,7 @@ func (u *UpstreamSession) CallContext(ctx context.Context, params json.RawMessag
 func (s *Source) Within(
 	ctx context.Context, params json.RawMessage, open func(ctx context.Context) (*UpstreamSession, error),
 ) context.Context {
-	return context.WithValue(steps.Private(ctx, s.options.Name), sessionCallKey{s}, &sessionCall{open, params})
+	return context.WithValue(steps.WithPrivateCalls(ctx, s.options.Name), sessionCallKey{s}, &sessionCall{open, params})
 }
 
 // acquire returns the session's connection, which the caller releases. If the connection was lost, acquire connects again. Within

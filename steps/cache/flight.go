@@ -169,7 +169,7 @@ type callbackGuard struct {
 	callerLeft bool
 }
 
-// newCallbackGuard returns the guard of a flight that the caller of ctx starts, and that caller's callbacks as the flight may use them: only
+// newCallbackGuard returns the guard of a flight that the caller of ctx starts, and those callbacks of that caller that the flight may use:
 // Keep, Progress and Log.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)

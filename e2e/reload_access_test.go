@@ -146,7 +146,7 @@ func TestReloadFaultyConfig(t *testing.T) {
 		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
 		{good + "lite: \xff\n", "not UTF-8", 1},
 		{good + strings.Repeat("#", config.MaxBytes), "limit_exceeded: the configuration has more than", 1},
-		{"lite: true\n---\n" + good, "one file is one document", 1},
+		{"lite: true\n---\n" + good, "a file holds one document", 1},
 		{"- access\n", "onecall.yaml:1:1: bad_request: must be an object", 1},
 		{"access: some\n", "onecall.yaml:1:9: bad_request: must be an object", 1},
 		{"access: {tokens: some}\n", "onecall.yaml:1:18: bad_request: must be a list", 1},

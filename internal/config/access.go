@@ -108,7 +108,7 @@ func obscuresAccess(f *fault.Error) bool {
 		f.Code == fault.UnknownField && strings.Count(f.At, "/") == 1
 }
 
-// checkEmpty reports a key that is given without a value.
+// checkEmpty reports a key that the file has without a value. given is whether its value could be decoded.
 func (d *decoder) checkEmpty(at, why string, given bool) {
 	if _, exists := d.positions[at]; !exists || given || slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
 		return
@@ -116,7 +116,7 @@ func (d *decoder) checkEmpty(at, why string, given bool) {
 	d.faultAt(at, fault.BadRequest, "%s", why)
 }
 
-// requireKeys reports the missing keys of an object that could be decoded.
+// requireKeys reports the missing keys of an object that could be decoded. structure points to its struct.
 func (d *decoder) requireKeys(at string, structure any) {
 	wrong := func(at string) bool {
 		return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
@@ -141,8 +141,8 @@ func (d *decoder) requireKeys(at string, structure any) {
 	}
 }
 
-// checkFilledAccess checks the settings of access after expansion.
-func (d *decoder) checkFilledAccess(c *Access) {
+// checkExpandedAccess checks the settings of access after expansion.
+func (d *decoder) checkExpandedAccess(c *Access) {
 	if c.URL != nil {
 		if u, err := url.Parse(*c.URL); err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 			d.faultAt("/access/url", fault.BadRequest, "must be the plain URL that clients are given, without a user, a query or a fragment")
@@ -191,21 +191,21 @@ func (c *Access) MaxTier(http bool) steps.Tier {
 	return tier
 }
 
-// RemoteFault returns why remote clients cannot be served; nil: they can.
+// RemoteFault returns why clients on other machines cannot be served; nil: they can.
 func (c *Access) RemoteFault() *fault.Error {
 	switch {
 	case !c.ByToken():
 		return fault.New(fault.BadRequest,
-			"other machines reach it, whose clients need tokens: write access.tokens (onecall auth token makes one) "+
-				"or access.jwt in the configuration, or serve this machine alone, as 127.0.0.1 or localhost")
+			"other machines can reach the server, and their clients need tokens: write access.tokens (onecall auth token makes one) "+
+				"or access.jwt in the configuration, or serve only this machine, on 127.0.0.1 or localhost")
 	case c.URL == nil && len(c.Hosts) == 0:
-		return fault.New(fault.BadRequest, "other machines reach it, and requests are answered only for hosts that are known: write access.url "+
-			"(where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
+		return fault.New(fault.BadRequest, "other machines can reach the server, and requests are answered only for hosts that are known: "+
+			"write access.url (where clients find it, such as https://tools.example.com/mcp), or access.hosts, in the configuration")
 	}
 	return nil
 }
 
-// RemoteSetting returns the pointer, relative to /access, of a setting for remote clients; "": there is none.
+// RemoteSetting returns the pointer, relative to /access, of a setting that only clients on other machines need; "": there is none.
 func (c *Access) RemoteSetting() string {
 	if c.URL != nil {
 		if u, err := url.Parse(*c.URL); err == nil && u.Host != "" && !loopback.Is(u.Hostname()) {
@@ -220,7 +220,8 @@ func (c *Access) RemoteSetting() string {
 	return ""
 }
 
-// TierOf returns the tier of a setting, which was validated when it was decoded.
+// TierOf returns the tier that a setting names, or otherwise if the setting is not given. For a wrong name, which decoding has reported, it
+// returns TierRead.
 func TierOf(word *string, otherwise steps.Tier) steps.Tier {
 	tier, err := steps.ParseTier(Or(word, otherwise.String()))
 	if err != nil {

@@ -171,10 +171,11 @@ var transports = map[string]string{
 // Transport returns the transport of a name: stdio, http or sse; "": unknown.
 func Transport(word string) string { return transports[word] }
 
-// checkServer checks an entry of mcpServers. It sets Disabled if the server is off in either way, and Type to stdio, http or sse.
+// checkServer checks an entry of mcpServers. It sets Disabled if the server is off in either way and, unless command or url is wrong,
+// Type to stdio, http or sse.
 func (d *decoder) checkServer(at string, s *MCPServer) {
 	if s.Disabled != nil && s.Enabled != nil && *s.Disabled == *s.Enabled {
-		d.faultAt(at+"/enabled", fault.BadRequest, "enabled and disabled say the opposite: keep one of the two")
+		d.faultAt(at+"/enabled", fault.BadRequest, "enabled and disabled contradict each other: keep one of the two")
 	}
 	if s.Off() {
 		off := true
@@ -191,7 +192,7 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 	if program, more, _ := strings.Cut(strings.TrimSpace(Or(s.Command, "")), " "); more != "" && !s.Off() &&
 		!strings.ContainsAny(program, `/\`) {
 		if _, err := exec.LookPath(*s.Command); err != nil {
-			d.warnAt(at+"/command", "it is taken for the name of one program, blanks included: write %s alone, and what follows it under args",
+			d.warnAt(at+"/command", "the whole text is taken as the name of a program: write %s alone, and what follows it under args",
 				fault.Clip(program, 60))
 		}
 	}
@@ -214,7 +215,7 @@ func (d *decoder) checkServer(at string, s *MCPServer) {
 	d.dropUnused(at, s, subject)
 }
 
-// dropUnused drops settings that mean nothing for a server of this kind. It adds a warning for each, or a fault if the setting is
+// dropUnused drops settings that mean nothing for a server of this kind. It adds a warning for each, or a fault for oauth, which is
 // onecall's own.
 func (d *decoder) dropUnused(at string, s *MCPServer, subject string) {
 	drop := func(key string) {
@@ -332,7 +333,7 @@ func (d *decoder) checkSurface(c *Config) {
 	for i := range c.Groups {
 		group, at := &c.Groups[i], fault.Key("/groups", c.Groups[i].Name)
 		if len(group.Config.Resources) == 0 {
-			d.faultAt(at, fault.BadRequest, "needs resources: the names of those that the group holds")
+			d.faultAt(at, fault.BadRequest, "needs resources: the names of the resources in the group")
 		}
 	}
 	for alias, name := range c.Aliases {

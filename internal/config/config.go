@@ -206,7 +206,7 @@ type File struct {
 	Config
 	Path string // "": there is no file
 	// Text is the text of the file. Decoding masks everything in it that may be secret and preserves lines and columns, so that faults can
-	// show lines of it.
+	// show lines of it. It is nil if decoding cannot tell what is secret.
 	Text      []byte
 	Redacted  []byte              // after decoding: the text with the known secrets masked
 	positions map[string]position // by JSON Pointer
@@ -321,7 +321,7 @@ func FindIn(folder string) (string, *fault.Error) {
 	case 1:
 		return paths[0], nil
 	}
-	return paths[0], fault.New(fault.BadRequest, "there is a second configuration, %s: keep one of the two, or name one by --config", paths[1])
+	return paths[0], fault.New(fault.BadRequest, "there is a second configuration, %s: keep one of the two, or name one with --config", paths[1])
 }
 
 // OtherFile returns the path of onecall.json beside path, which is the onecall.yaml that Find returned with a fault.

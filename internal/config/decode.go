@@ -58,14 +58,14 @@ func InOrder(faults []*fault.Error) []*fault.Error {
 
 type decoder struct {
 	positions map[string]position
-	keys      map[string]position // of keys, by the pointers of their values; nil: not kept
+	keys      map[string]position // the positions of keys, by the pointers of their values; nil: not recorded
 	anchors   map[string]ast.Node
-	values    int // number decoded so far; an alias counts at each use
+	values    int // number of values decoded so far; an alias counts at each use
 	faults    []*fault.Error
 	warnings  []*fault.Error
 	secrets   secretSet
 	literals  []string   // secrets written in the text itself
-	roots     []ast.Node // of all documents
+	roots     []ast.Node // the roots of all documents
 }
 
 // parse returns the root of the text, or nil if the text is empty or invalid.
@@ -101,7 +101,7 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		case root == nil:
 			root = doc.Body
 		default:
-			d.fault(positionOf(doc.Body), fault.BadRequest, "", "one file is one document: remove what follows ---")
+			d.fault(positionOf(doc.Body), fault.BadRequest, "", "a file holds one document: remove what follows ---")
 		}
 		d.roots = append(d.roots, doc.Body)
 	}

@@ -47,8 +47,8 @@ var (
 	foreignForm  = regexp.MustCompile(`^(input|command|config|file):`)
 )
 
-// fill expands the variables of a text. The fault contains no value.
-func (v *variables) fill(text string) (expansion, *fault.Error) {
+// expand expands the variables of a text. The fault contains no value.
+func (v *variables) expand(text string) (expansion, *fault.Error) {
 	var out, plain strings.Builder
 	var values []variable
 	for {
@@ -97,7 +97,7 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 	}
 	if form := foreignForm.FindString(inside); form != "" {
 		return expanded, false, fault.New(fault.NotSupported,
-			"${%s…} is filled in by the program that this was written for, not by onecall: set a variable of the environment and write ${NAME}",
+			"${%s…} is filled in by the program that this was written for, not by onecall: set an environment variable and write ${NAME}",
 			form)
 	}
 	name, fallback, hasFallback := strings.Cut(inside, ":-")
@@ -107,7 +107,7 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 	}
 	if strings.Contains(fallback, "${") {
 		return expanded, false, fault.New(fault.BadRequest,
-			"the default of ${%s:-…} holds a variable, which is not filled in there: write a text",
+			"the default of ${%s:-…} holds a variable, which is not expanded there: write plain text",
 			name)
 	}
 	value, set := v.lookup(name)

@@ -49,7 +49,7 @@ func TestVariables(t *testing.T) {
 		"${a.b} ${SHORT}": "${a.b} abc",
 		"${a-b}":          "${a-b}", "${env:}": "${env:}", "${workspaceFolder}/x": "/etc/onecall/x", "${/}": string('/'), "x${${SHORT}": "x${abc",
 	} {
-		if got, f := v.fill(written); f != nil || got.text != want {
+		if got, f := v.expand(written); f != nil || got.text != want {
 			t.Errorf("%q gives %q, %v; want %q", written, got.text, f, want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestVariables(t *testing.T) {
 		"${NONE}": "NONE", "x${SHORT}${env:NONE}": "NONE", "${input:x}": "${input:", "${A:-${B}}": "${A:-", "${command:x}": "${NAME}",
 		"${config:a.b}": "${NAME}", "${file:/x}": "${NAME}",
 	} {
-		got, f := v.fill(written)
+		got, f := v.expand(written)
 		if f == nil || !strings.Contains(f.Message, want) || got.text != "" {
 			t.Errorf("%q gives %q, %v, want no text and a fault with %q", written, got.text, f, want)
 		}

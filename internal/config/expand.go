@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// expandAll expands the variables in the fields that have the tag expand, and collects the secrets. It expands nothing in a disabled
-// server, whose variables need not be set. The values of the tag:
+// expandAll expands the variables in the fields that have the tag expand, collects the secrets, and checks what could not be checked before.
+// It expands nothing in a disabled server, whose variables need not be set. The values of the tag:
 //
 //	text        anything
 //	url         an http or https URL
@@ -37,7 +37,7 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	d.checkStore("/results/store", c.Results.Store, storeURL, "redis://…", "memory", "disk")
 	d.checkStore("/journal/store", c.Journal.Store, databaseURL, "postgres://…", "sqlite", "memory", "off")
 	d.checkJournal(c)
-	d.checkFilledAccess(&c.Access)
+	d.checkExpandedAccess(&c.Access)
 }
 
 type expander struct {
@@ -118,7 +118,7 @@ func (e *expander) list(values []string, at, kind string) {
 	for i, written := range values {
 		values[i] = e.text(written, fault.Index(at, i), kind, "")
 		if kind == "arguments" {
-			e.argument(previous, written, values[i])
+			e.collectArgument(previous, written, values[i])
 		}
 		previous = written
 	}
@@ -162,8 +162,8 @@ func (e *expander) text(written, at, kind, name string) string {
 	credential := kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name)
 	if !e.disabled {
 		var f *fault.Error
-		if expanded, f = e.fill(written); f == nil && e.template {
-			f = templateInValue(expanded, kind)
+		if expanded, f = e.expand(written); f == nil && e.template {
+			f = checkTemplateValues(expanded, kind)
 		}
 		if f != nil {
 			e.collect(written, written, kind, name)
@@ -182,12 +182,12 @@ func (e *expander) text(written, at, kind, name string) string {
 			return written
 		}
 	}
-	if credential && !e.disabled && !e.byVariable(expanded, at) {
+	if credential && !e.disabled && !e.requireVariable(expanded, at) {
 		e.addLiteral(written)
 		return written
 	}
 	if kind == "template" {
-		e.urlCredentials(written, at)
+		e.checkURLCredentials(written, at)
 	}
 	for _, one := range expanded.values {
 		if secret.Name(one.name) || credential || secret.Name(name) && (kind == "value" || kind == "query") {
@@ -236,8 +236,8 @@ func (e *expander) addSecret(value string) {
 	}
 }
 
-// templateInValue refuses a variable whose value an endpoint would parse as part of its template. The fault does not show the value.
-func templateInValue(got expansion, kind string) *fault.Error {
+// checkTemplateValues refuses a variable whose value an endpoint would parse as part of its template. The fault does not show the value.
+func checkTemplateValues(got expansion, kind string) *fault.Error {
 	inJSON := kind == "query" || kind == "value"
 	for _, one := range got.values {
 		if strings.ContainsAny(one.value, "{}") || strings.Contains(one.value, "$input") || inJSON && strings.HasPrefix(one.value, "$") {
@@ -253,8 +253,8 @@ func templateInValue(got expansion, kind string) *fault.Error {
 	return nil
 }
 
-// urlCredentials adds a fault for a secret parameter of an endpoint's URL that is not given by a variable.
-func (e *expander) urlCredentials(written, at string) {
+// checkURLCredentials adds a fault for a secret parameter of an endpoint's URL that is not given by a variable.
+func (e *expander) checkURLCredentials(written, at string) {
 	_, query, _ := strings.Cut(withoutExpressions(written), "?")
 	for pair := range strings.FieldsFuncSeq(query, func(c rune) bool { return c == '&' || c == ';' || c == '#' }) {
 		name, value, _ := strings.Cut(pair, "=")
@@ -262,7 +262,7 @@ func (e *expander) urlCredentials(written, at string) {
 			continue
 		}
 		e.addLiteral(value)
-		if got, f := e.fill(value); f == nil && !e.byVariable(got, at) {
+		if got, f := e.expand(value); f == nil && !e.requireVariable(got, at) {
 			return
 		}
 	}
@@ -288,9 +288,10 @@ var (
 	notPassword = regexp.MustCompile(`^[0-9:.]*(/(tcp|udp))?$|[/@]`)
 )
 
-// argument collects the secret in one argument of a command, given its name or the flag before it. -k is assumed to be a key. -p may be a
-// password or a package: its value is not shown, and is a secret only if it looks like a key.
-func (e *expander) argument(previous, written, value string) {
+// collectArgument collects the secret in value, one argument of a command. previous is the argument before it, which may be a flag that
+// takes it. -k is assumed to take a key. -p may take a password or a package: its value is not shown, and is a secret only if it looks like
+// a key.
+func (e *expander) collectArgument(previous, written, value string) {
 	hidden, shown := value, written
 	if match := assignedArgument.FindStringSubmatch(value); match != nil {
 		if previous, hidden = match[1], match[2]; len(hidden) <= len(written) && strings.HasSuffix(written, hidden) {
@@ -310,14 +311,14 @@ func (e *expander) argument(previous, written, value string) {
 	e.addLiteral(shown)
 }
 
-// byVariable reports whether a credential comes from the environment or from the arguments of a call. If not, it adds a fault.
-func (e *expander) byVariable(got expansion, at string) bool {
+// requireVariable adds a fault unless a credential comes from the environment or from the arguments of a call. It reports whether it does.
+func (e *expander) requireVariable(got expansion, at string) bool {
 	fallback := slices.ContainsFunc(got.values, func(v variable) bool { return v.fallback != "" })
 	if len(got.values) > 0 && !fallback || e.template && byInput(got.plain) {
 		return true
 	}
 	e.decoder.faultAt(at, fault.BadRequest,
-		"a credential must not stand in the configuration: set a variable of the environment and write ${NAME}, without a default")
+		"a credential must not be in the configuration itself: set an environment variable and write ${NAME}, without a default")
 	return false
 }
 

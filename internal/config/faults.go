@@ -17,14 +17,14 @@ func (d *decoder) add(p position, at string, f *fault.Error) {
 	d.faults = append(d.faults, f)
 }
 
-// warn adds a warning about a setting that is accepted but has no effect.
+// warn adds a warning, with the code not_supported, about a setting that is accepted but has no effect.
 func (d *decoder) warn(p position, at, format string, args ...any) {
 	f := fault.New(fault.NotSupported, format, args...)
 	f.At, f.Line, f.Column = at, p.line, p.column
 	d.warnings = append(d.warnings, f)
 }
 
-// warnAt adds a warning about a suspicious value that was decoded.
+// warnAt adds a warning, with the code bad_request, about a suspicious value that was decoded.
 func (d *decoder) warnAt(at, format string, args ...any) {
 	p := d.positions[at]
 	d.warn(p, at, format, args...)
@@ -32,11 +32,11 @@ func (d *decoder) warnAt(at, format string, args ...any) {
 }
 
 func (d *decoder) wrongType(n ast.Node, at, want string) {
-	d.fault(positionOf(n), fault.BadRequest, at, "must be %s, not %s", want, d.shortNode(n, at))
+	d.fault(positionOf(n), fault.BadRequest, at, "must be %s, not %s", want, d.describe(n, at))
 }
 
-// shortNode describes a value in a few words. It shows the value itself if that cannot be a secret.
-func (d *decoder) shortNode(n ast.Node, at string) string {
+// describe describes a value in a few words. It shows the value itself if that cannot be a secret.
+func (d *decoder) describe(n ast.Node, at string) string {
 	switch node := d.resolve(n).(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "an object"

@@ -20,7 +20,7 @@ var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|heade
 var comment = regexp.MustCompile(`(^|\s)#[^\r]+`)
 
 // redactLines returns the text for the lines of faults. All values under hiddenKeys and under names that look like a secret's are masked.
-// It returns nil if these cannot be determined, such as in a text that cannot be parsed: no line is shown then.
+// It returns nil, so that no line is shown, if these values cannot be determined, as in most texts that cannot be parsed.
 func (d *decoder) redactLines(text []byte) []byte {
 	if len(d.roots) == 0 {
 		if mayNameSecrets.Match(text) {
@@ -50,7 +50,7 @@ func (d *decoder) redactLines(text []byte) []byte {
 // secretVisitor collects the tokens of values that must not be shown.
 type secretVisitor struct {
 	decoder *decoder
-	within  bool
+	within  bool              // the visitor is inside a value that must not be shown
 	seen    map[ast.Node]bool // targets of aliases
 	tokens  []*yamltoken.Token
 }
@@ -131,7 +131,7 @@ func (v *secretVisitor) tokenList(n ast.Node) {
 	v.within = outer
 }
 
-// coverToken masks the lines from a token to the next one. It returns false if the token is not at its position.
+// coverToken masks the lines from a token to the next token. It returns false if the token is not at its position.
 func coverToken(lines [][]byte, t *yamltoken.Token) bool {
 	if t == nil || t.Position == nil {
 		return false

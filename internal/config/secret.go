@@ -67,8 +67,8 @@ var (
 	anyURL       = regexp.MustCompile(`https?://[^\s"'<>]+`)
 )
 
-// secretsIn returns the parts of a value that are secret by their names: members of JSON, parts of a connection string, the password of a
-// URL.
+// secretsIn returns the parts of a value that are secret: members of JSON and parts of a connection string with names of secrets, and the
+// password of a URL.
 func secretsIn(text string) []string {
 	var list []string
 	if value := gjson.Parse(text); (value.IsObject() || value.IsArray()) && gjson.Valid(text) {
@@ -119,11 +119,11 @@ func keysIn(text string) []string {
 }
 
 // assignments match values given to a name in YAML or JSON, in command lines, and in URLs. The first group is the name, the second the
-// value. In the third, the URL's, the value is a password whatever the name, which is the user's.
+// value. In a URL, the name is that of a user, and the value is always a password.
 var assignments = []*regexp.Regexp{
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)(?:["']?[ \t]*:[ \t]+|["'][ \t]*:)("(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|(?:\$\{[^}\n]*\}|[^\s{\[&*|>,}\]])(?:\$\{[^}\n]*\}|[^,}\]\n])*)`),
 	regexp.MustCompile(`([A-Za-z0-9_.-]+)=((?:\$\{[^}\n]*\}|[^\s,}\]&"'])+)`),
-	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`), // the user's name is the first group
+	regexp.MustCompile(`://([^/\s:@"']*):((?:\$\{[^}\n]*\}|[^@/\s"'])+)@`),
 }
 
 // maskSecrets replaces the characters of secrets in the text of a configuration by *, which preserves lines and columns. It masks the

@@ -41,7 +41,7 @@ func (d *decoder) addSettings(settings map[string]string, n ast.Node, at string)
 	}
 }
 
-// listNames returns the names of the objects in a list; nil: an item has no name, or two have the same.
+// listNames returns the names of the objects in a list; nil: the list is empty, an item has no name, or two have the same.
 func (d *decoder) listNames(list *ast.SequenceNode) (names []string) {
 	for _, one := range list.Values {
 		name := ""
@@ -81,7 +81,7 @@ func Compare(before, after map[string]string) (d Difference) {
 	return d
 }
 
-// appendPointer appends a pointer unless it is below one of the others.
+// appendPointer appends a pointer unless it is below one in the list.
 func appendPointer(pointers []string, at string) []string {
 	if slices.ContainsFunc(pointers, func(pointer string) bool { return strings.HasPrefix(at, pointer+"/") }) {
 		return pointers

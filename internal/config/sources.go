@@ -23,7 +23,8 @@ var invalidSourceBytes = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 // MaxSourceName is the maximum length of a source's name.
 const MaxSourceName = 64
 
-// SourceName makes a name valid for functions: each run of characters other than ASCII letters, digits, - and _ becomes one _.
+// SourceName makes a name valid for functions: each run of characters other than ASCII letters, digits, - and _ becomes one _, and the rest
+// after MaxSourceName characters is cut off.
 func SourceName(name string) string {
 	valid := invalidSourceBytes.ReplaceAllString(name, "_")
 	return valid[:min(len(valid), MaxSourceName)]
@@ -64,11 +65,11 @@ type MCPServer struct {
 	StartTimeoutMs *int `yaml:"startTimeoutMs" validate:"min=1" default:"30000"`
 	// The client that is registered for onecall, if the server asks for a login. Without it, one is registered at the login.
 	OAuth *OAuth `yaml:"oauth"`
-	// How many calls are under way at once, of all callers; others wait, for no more calls of each other caller than that. Without it: as
-	// many as there are.
+	// The maximum number of concurrent calls, of all callers together. Further calls wait, behind at most this many calls of each other
+	// caller. Without it: no limit.
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
-	// true: clients choose the directories that the server works in, in place of those in its arguments. Their roots are passed on to it, on
-	// the surfaces flat and hybrid.
+	// true: clients choose the directories that the server works in, in place of those in its arguments. On the surfaces flat and hybrid,
+	// the server gets the roots of the client.
 	Roots *bool `yaml:"roots" default:"false"`
 }
 
@@ -105,8 +106,8 @@ type OpenAPI struct {
 	// The functions to leave out, written in the same way.
 	Exclude []string `yaml:"exclude"`
 
-	// How many calls are under way at once, of all callers; others wait, for no more calls of each other caller than that. Without it: as
-	// many as there are.
+	// The maximum number of concurrent calls, of all callers together. Further calls wait, behind at most this many calls of each other
+	// caller. Without it: no limit.
 	Concurrency *int `yaml:"concurrency" validate:"min=1"`
 }
 

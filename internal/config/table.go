@@ -50,7 +50,7 @@ type tableMaker struct {
 	hidden map[string]bool
 }
 
-// add adds the tables of a struct and of the structs in it. It reports whether one of their fields is a credential.
+// add adds the tables of a struct and of the structs in it. It reports whether a field of t itself is a credential.
 func (m *tableMaker) add(t reflect.Type) (credential bool) {
 	table := &structTable{byKey: map[string]int{}, list: -1}
 	m.tables[t] = table

@@ -19,14 +19,14 @@ func (p *Plan) Apply(ctx context.Context) error { return p.apply(ctx) }
 
 // install carries out an installation: record and backup, then onecall's configuration, then the client's file.
 func (p *Plan) install(ctx context.Context) error {
-	if err := p.unchanged(); err != nil {
+	if err := p.checkUnchanged(); err != nil {
 		return err
 	}
 	if err := p.writeRecord(); err != nil {
 		return err
 	}
 	if err := p.writeConfiguration(); err != nil {
-		return p.withoutRecord(err)
+		return p.removeRecord(err)
 	}
 	if len(p.inserted) > 0 && p.runClientCommand(ctx) {
 		if err := p.recompute(); err != nil {
@@ -34,14 +34,14 @@ func (p *Plan) install(ctx context.Context) error {
 		}
 	}
 	if err := replace(p.client, p.file, p.after); err != nil {
-		return p.withoutRecord(err)
+		return p.removeRecord(err)
 	}
 	return p.recordResult()
 }
 
-// withoutRecord removes the record of a first installation that has failed before the client's file was changed, and returns err. The
-// record stays if another installation is at work, because that one uses it too. The backup always stays.
-func (p *Plan) withoutRecord(err error) error {
+// removeRecord removes the record of a first installation that has failed with err before the client's file was changed. It returns err.
+// The record stays if another installation is at work, because that installation uses it too. The backup always stays.
+func (p *Plan) removeRecord(err error) error {
 	now, failed := readTarget(p.client, p.file)
 	if failed == nil && p.record.first && bytes.Equal(now, p.before) && !errors.Is(err, errChanged) {
 		_ = os.Remove(recordPath(p.file)) // else it would record an installation that did not happen
@@ -49,32 +49,32 @@ func (p *Plan) withoutRecord(err error) error {
 	return err
 }
 
-// unchanged refuses to overwrite what was written since the plan was made. It checks onecall's configuration even if nothing is added to
-// it: a server may leave the client's file only because the configuration has it already, and would be lost if that entry were gone by now.
-func (p *Plan) unchanged() error {
+// checkUnchanged fails if a file was changed since the plan was made. It checks onecall's configuration even if nothing is added to it: a
+// server may leave the client's file only because the configuration has it already, and would be lost if that entry were gone by now.
+func (p *Plan) checkUnchanged() error {
 	now, err := readTarget(p.client, p.file)
 	if err == nil && !bytes.Equal(now, p.before) {
-		err = changed(p.file)
+		err = changedError(p.file)
 	}
 	if err != nil || p.config == "" {
 		return err
 	}
 	now, err = p.configurationText()
 	if err == nil && ((now == nil) != (p.configOld == nil) || !bytes.Equal(now, p.configOld)) {
-		err = changed(p.config)
+		err = changedError(p.config)
 	}
 	return err
 }
 
 var errChanged = errors.New("a file has changed in the meantime")
 
-func changed(file string) error {
+func changedError(file string) error {
 	f := fault.New(fault.BadRequest, "%s has changed in the meantime: run this again; nothing was changed", file)
 	f.Err = errChanged
 	return f
 }
 
-// writeConfiguration writes onecall's configuration, if it changes. Of an existing one it makes a backup first.
+// writeConfiguration writes onecall's configuration, if it changes. It first backs up an existing configuration.
 func (p *Plan) writeConfiguration() (err error) {
 	if p.configNew == nil {
 		return nil
@@ -90,7 +90,7 @@ func (p *Plan) writeConfiguration() (err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist): // another installation has created it meanwhile
-		return changed(p.config)
+		return changedError(p.config)
 	case err != nil:
 		return fault.New(fault.BadRequest, "%s cannot be written: %v: nothing was changed", p.config, textfile.Cause(err))
 	}
@@ -100,7 +100,8 @@ func (p *Plan) writeConfiguration() (err error) {
 // clientCommandTimeout bounds the client's own command, which may open a window.
 const clientCommandTimeout = time.Minute
 
-// runClientCommand runs the client's own command that adds onecall, and reports whether it succeeded. If not, the file is edited instead.
+// runClientCommand runs the client's own command that adds onecall, and reports whether it succeeded. If the command fails, the plan gets a
+// warning.
 func (p *Plan) runClientCommand(ctx context.Context) bool {
 	if p.command == nil {
 		return false
@@ -110,13 +111,13 @@ func (p *Plan) runClientCommand(ctx context.Context) bool {
 	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		p.warnings = append(p.warnings, filepath.Base(p.command[0])+" did not add onecall: its file was edited")
+		p.warnings = append(p.warnings, filepath.Base(p.command[0])+" did not add onecall: the client's file was edited instead")
 		return false
 	}
 	return true
 }
 
-// recompute plans the text of the client's file again, after the client's command has changed the file.
+// recompute plans the text of the client's file again, after the client's own command has changed the file.
 func (p *Plan) recompute() error {
 	text, err := readTarget(p.client, p.file)
 	if err != nil {

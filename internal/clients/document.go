@@ -21,7 +21,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Document returns the configuration to write.
+// Document returns the configuration to write: the servers that are not skipped, or only comments with an example if there are none.
 func (im *Import) Document() []byte {
 	var b bytes.Buffer
 	b.WriteString("# The configuration of onecall: `onecall schema config` prints all that it may hold.\n")
@@ -41,10 +41,10 @@ func (im *Import) Document() []byte {
 func (srv *clientServer) entry() entry {
 	var b bytes.Buffer
 	for _, line := range append([]string{srv.file.label()}, srv.otherFiles...) {
-		comment(&b, line)
+		writeComment(&b, line)
 	}
 	for _, line := range srv.comments {
-		comment(&b, line)
+		writeComment(&b, line)
 	}
 	srv.write(&b, srv.name)
 	return entry{srv.name, b.String()}
@@ -66,8 +66,8 @@ const exampleFile = `# mcpServers:
 #   allow: [api.example.com]
 `
 
-// comment writes a YAML comment on a line of its own, indented as an entry of mcpServers.
-func comment(b *bytes.Buffer, line string) {
+// writeComment writes a YAML comment on a line of its own, indented as an entry of mcpServers.
+func writeComment(b *bytes.Buffer, line string) {
 	fmt.Fprintf(b, "  # %s\n", textfile.Printable(strings.Join(strings.Fields(line), " ")))
 }
 
@@ -136,7 +136,7 @@ func plainText(text string) string {
 	return string(rawjson.AppendQuote(nil, text))
 }
 
-// WriteNew creates a file, atomically and for this user only. It is an error if the file exists.
+// WriteNew creates a file, atomically and for this user only. If the file exists, the error is fs.ErrExist.
 func WriteNew(path string, text []byte) (err error) {
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+rand.Text()+".tmp")
 	defer os.Remove(temporary)
@@ -147,7 +147,7 @@ func WriteNew(path string, text []byte) (err error) {
 	if err = os.Link(temporary, path); err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	// The file system may have no links. Then the file is looked for and renamed, which is not atomic.
+	// The file system may have no links. Checking and renaming instead is not atomic.
 	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
 	}

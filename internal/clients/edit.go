@@ -115,8 +115,8 @@ func (d *document) change(name string, wantExists bool, edit func(editor) (strin
 	return nil
 }
 
-// dataWithout parses a text and returns its data without the server called name and without the objects on the path to it that are then
-// empty. exists reports whether the text has that server.
+// dataWithout parses a text and returns its data without the server called name. Objects on the path to the server that are then empty are
+// left out, too. exists reports whether the text has that server.
 func (d *document) dataWithout(text, name string) (rest map[string]any, exists bool, err error) {
 	object, err := d.format.json([]byte(text))
 	if err != nil {

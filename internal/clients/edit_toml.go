@@ -85,7 +85,7 @@ func (t tomlEditor) remove(text string, path []string, name string) (string, ent
 		return "", entry{}, err
 	}
 	var rest, taken strings.Builder
-	end := 0 // the end of the text that was handled
+	end := 0 // the text before end is already in rest or taken
 	for i := 0; i < len(all); i++ {
 		if all[i].server != name {
 			continue

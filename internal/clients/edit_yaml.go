@@ -18,10 +18,10 @@ type yamlEditor struct{}
 // yamlFile is a text as lines, with the mapping of servers.
 type yamlFile struct {
 	lines []string // with their line breaks
-	// key is the line of the mapping's key; -1: none.
+	// key is the index of the line with the mapping's key; -1: there is no mapping.
 	key   int
 	names []string
-	from  []int // the line of each name
+	from  []int // the index of the line with each name
 	empty bool  // the mapping has no entries
 }
 

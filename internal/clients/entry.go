@@ -21,12 +21,12 @@ func Entry(path string) []byte {
 		Args    []string `json:"args"`
 	}{command, []string{"serve", "--config", path}}) // never fails for strings
 	text := fmt.Appendf(nil,
-		"\nFor your MCP client, in place of these servers (onecall init --install CLIENT writes it for you):\n\n    "+
+		"\nIn your MCP client, replace these servers with this entry (onecall init --install CLIENT does that for you):\n\n    "+
 			"{\"mcpServers\":{\"onecall\":%s}}\n", entry)
 	if !installed {
 		text = append(text,
-			"\nonecall is not installed: this one was built to be run once. Install it first (go install ./cmd/onecall), on the PATH, and write\n"+
-				"the path that it has then as the command.\n"...)
+			"\nonecall is not installed: this is a temporary build of go run. First install onecall on the PATH (go install ./cmd/onecall), and\n"+
+				"write its path as the command.\n"...)
 	}
 	return text
 }

@@ -39,7 +39,7 @@ func formatOf(path string) format {
 // maxParsed limits TOML and YAML, in bytes. Their parsers take far more memory than that of JSON.
 const maxParsed = 1 << 20
 
-// json converts a text to JSON; an empty text gives {}. Errors quote nothing of the text, which may contain secrets.
+// json converts a text to JSON; an empty text becomes {}. Errors do not quote the text, which may contain secrets.
 func (f format) json(text []byte) (object []byte, err error) {
 	switch {
 	case f == jsonFormat:
@@ -105,7 +105,7 @@ func yamlToJSON(text []byte) ([]byte, error) {
 	return object, nil
 }
 
-// aliasVisitor finds the line of an alias; 0: none.
+// aliasVisitor finds the line of the last alias; 0: there is no alias.
 type aliasVisitor struct{ line int }
 
 // Visit implements ast.Visitor.

@@ -93,7 +93,7 @@ func objectField(key string, members []field) field {
 	return field{key, append(object, '}')}
 }
 
-// zedForm converts an entry of Zed. It skips those without a command or a url.
+// zedForm converts an entry of Zed. An entry without a command or a url is skipped.
 func zedForm(server gjson.Result) ([]field, string) {
 	if !server.Get("command").Exists() && !server.Get("url").Exists() {
 		return nil, "it belongs to an extension of Zed"
@@ -112,7 +112,7 @@ var gooseNames = map[string]string{
 	"timeout": "", "bundled": "", "display_name": "", "description": "", "name": "",
 }
 
-// gooseForm converts an entry of Goose. It skips those of Goose's own kinds, and those whose secrets only Goose has.
+// gooseForm converts an entry of Goose. An entry of one of Goose's own types is skipped, and one whose secrets only Goose has.
 func gooseForm(server gjson.Result) ([]field, string) {
 	switch kind := server.Get("type").String(); {
 	case config.Transport(kind) == "":

@@ -11,7 +11,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Gather finds the servers in the files named by from, or in the known locations if from is empty. path is the configuration to write.
+// Gather finds the servers in the files from, or in the known locations if from is empty. path is the configuration to write. A file that
+// cannot be read is an error only if from names it.
 func Gather(path string, from []string) (*Import, error) {
 	project, err := os.Getwd()
 	if err != nil {
@@ -23,7 +24,7 @@ func Gather(path string, from []string) (*Import, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil && len(from) == 0 {
-		return nil, fault.New(fault.BadRequest, "the home folder is not known: %v: name the files by --from", err)
+		return nil, fault.New(fault.BadRequest, "the home folder is not known: %v: name the files with --from", err)
 	}
 	im := &Import{project: project, out: out, lookup: os.LookupEnv}
 	for _, path := range from {

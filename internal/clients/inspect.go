@@ -14,7 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// FileState is the content of a client's file.
+// FileState is what Inspect found in a client's file. Missing files have none.
 type FileState struct {
 	Client  *Client
 	File    string
@@ -64,7 +64,7 @@ func (m *machine) inspect() (all []FileState) {
 		for _, srv := range im.servers {
 			switch {
 			case srv.isOnecall:
-				seen.Starts = append(seen.Starts, srv.start())
+				seen.Starts = append(seen.Starts, startOf(srv))
 			case srv.skip == "" && steps.FoldName(srv.name) != onecallName: // onecall may also be reached by URL
 				seen.Others = append(seen.Others, srv.name)
 			}
@@ -74,8 +74,8 @@ func (m *machine) inspect() (all []FileState) {
 	return all
 }
 
-// start reads an entry of onecall.
-func (srv *clientServer) start() Start {
+// startOf returns what a client's entry that starts onecall says.
+func startOf(srv *clientServer) Start {
 	entry := gjson.ParseBytes(objectField("", srv.fields).value)
 	s := Start{Name: srv.name, Command: entry.Get("command").String()}
 	s.Configuration = entry.Get("env.ONECALL_CONFIG").String()

@@ -39,13 +39,13 @@ type Plan struct {
 
 	command  []string // the client's command that adds onecall; nil: the file is edited
 	fields   []field  // onecall's entry
-	record   *record  // what was there before the first installation; nil: there is none yet
-	warnings []string // what the user should know, by Report and Warnings
+	record   *record  // what was there before the first installation; nil: onecall was never installed
+	warnings []string // what the user should know, shown by Report and Warnings
 	apply    func(ctx context.Context) error
 }
 
-// Install plans to install onecall in a client, and to move the client's servers to the configuration at a path, with which the client will
-// start onecall.
+// Install plans to install onecall in a client. The client's servers move to the configuration, the path of a file that need not exist, and
+// the client will start onecall with it.
 func Install(c *Client, configuration string) (*Plan, error) {
 	m, err := thisMachine()
 	if err != nil {
@@ -53,7 +53,8 @@ func Install(c *Client, configuration string) (*Plan, error) {
 	}
 	command, installed := executablePath()
 	if !installed {
-		return nil, fault.New(fault.BadRequest, "this onecall was built to be run once: install it first (go install ./cmd/onecall), on the PATH")
+		return nil, fault.New(fault.BadRequest,
+			"this onecall is a temporary build of go run: first install onecall on the PATH (go install ./cmd/onecall)")
 	}
 	if configuration, err = filepath.Abs(configuration); err != nil {
 		return nil, fault.New(fault.BadRequest, "the working directory is not known: %v", textfile.Cause(err))
@@ -96,15 +97,15 @@ func (m *machine) install(c *Client, configuration, command string, lookup func(
 	return p, nil
 }
 
-// readTarget reads a client's file and checks that it can be changed; nil: there is no file.
+// readTarget reads a client's file and checks that it can be changed. The text is nil if there is no file.
 func readTarget(c *Client, file string) ([]byte, error) {
-	if err := writable(file); err != nil {
+	if err := checkWritable(file); err != nil {
 		return nil, err
 	}
 	text, err := textfile.Read(file, maxClientFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, readErr := os.Readlink(file); readErr == nil {
-			return nil, fault.New(fault.BadRequest, "%s is a link to a file that is not there: make the file, or remove the link", file)
+			return nil, fault.New(fault.BadRequest, "%s is a link to a file that does not exist: create the file, or remove the link", file)
 		}
 		return nil, nil
 	}
@@ -121,8 +122,8 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	return text, nil
 }
 
-// writable refuses a read-only file, because a rename would replace it all the same. A missing file is no error.
-func writable(file string) error {
+// checkWritable refuses a read-only file, because a rename would replace it all the same. A missing file is no error.
+func checkWritable(file string) error {
 	if info, err := os.Stat(file); err == nil && info.Mode()&0o200 == 0 {
 		return fault.New(fault.BadRequest, "%s is read-only: make it writable, then run this again; nothing was changed", file)
 	}
@@ -141,7 +142,7 @@ func (p *Plan) configurationText() ([]byte, error) {
 	return text, nil
 }
 
-// readConfiguration reads the servers that the configuration already has, whose names are taken.
+// readConfiguration reads the servers that the configuration already has: their names are taken. Without a configuration it does nothing.
 func (p *Plan) readConfiguration() error {
 	text, err := p.configurationText()
 	if text == nil || err != nil {
@@ -154,7 +155,7 @@ func (p *Plan) readConfiguration() error {
 	if err != nil {
 		return fault.New(fault.BadRequest, "%s: %v", p.config, err)
 	}
-	if err := writable(p.config); err != nil {
+	if err := checkWritable(p.config); err != nil {
 		return err
 	}
 	p.configOld = text
@@ -177,7 +178,7 @@ func (p *Plan) checkConfiguration(text []byte) error {
 	return nil
 }
 
-// selectServers decides which of the client's servers move, and plans the text of the client's file without these and with onecall.
+// selectServers decides which of the client's servers move, and plans the text of the client's file without those servers and with onecall.
 func (p *Plan) selectServers() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
 	object, err := d.format.json([]byte(d.text))
@@ -201,8 +202,8 @@ func (p *Plan) selectServers() error {
 			srv.skip = err.Error()
 		}
 		if srv.original == onecallName {
-			return fault.New(fault.BadRequest, "%s has another server by the name onecall, which cannot be moved: %s: rename it there",
-				p.file, srv.skip)
+			return fault.New(fault.BadRequest,
+				"%s has another server by the name onecall, which cannot be moved: %s: rename that server in the file", p.file, srv.skip)
 		}
 		p.stays = append(p.stays, srv)
 	}
@@ -327,7 +328,7 @@ func (m *machine) clientCommand(c *Client, fields []field) []string {
 	return command
 }
 
-// Empty reports whether an installation would change nothing. It is false for a removal.
+// Empty reports whether the plan changes nothing, as an installation does if onecall is already installed. A removal is never empty.
 func (p *Plan) Empty() bool {
 	return p.im != nil && p.configNew == nil && len(p.removed)+len(p.inserted) == 0
 }

@@ -53,7 +53,7 @@ func TestInstallRefuses(t *testing.T) {
 			"has another server by the name onecall"},
 		"inline toml": {"codex", ".codex/config.toml", "[mcp_servers]\nonecall = {command = \"onecall\"}\n",
 			"write each as [mcp_servers.NAME]"},
-		"no folder":     {"cursor", "else", "", ".cursor is not there: start Cursor once"},
+		"no folder":     {"cursor", "else", "", ".cursor does not exist: start Cursor once"},
 		"a folder":      {"cursor", ".cursor/mcp.json/x", "", "mcp.json cannot be read: it is a folder"},
 		"two packages":  {"claude-desktop", "AppData/Local/Packages/Claude_a/x", "", "several installations"},
 		"configuration": {"cursor", "onecall/onecall.yaml", "mcpServers: 5\n", "onecall.yaml, line 1, column 13, does not load"},
@@ -104,8 +104,8 @@ func TestInstallThroughLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.machine.install(l.client, l.homePath("onecall/onecall.yaml"), "onecall", os.LookupEnv); err == nil ||
-		!strings.Contains(err.Error(), "is a link to a file that is not there") {
-		t.Errorf(`got error %v, want "is a link to a file that is not there"`, err)
+		!strings.Contains(err.Error(), "is a link to a file that does not exist") {
+		t.Errorf(`got error %v, want "is a link to a file that does not exist"`, err)
 	}
 }
 

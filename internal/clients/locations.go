@@ -51,8 +51,8 @@ func (c *Client) sectionsOf(location fileLocation) []section {
 	return append([]section{c.servers}, c.moreSections...)
 }
 
-// paths returns the files of a location, which need not exist. There are none if the location is for another system, and several only if it
-// has a *: one for each folder that matches.
+// paths returns the files of a location, which need not exist. There are none if the location is for another system. A location with a *
+// has one for each folder that matches.
 func (m *machine) paths(location fileLocation) []string {
 	path := m.path(location)
 	before, after, pattern := strings.Cut(path, "*")
@@ -70,7 +70,7 @@ func (m *machine) paths(location fileLocation) []string {
 	return matches
 }
 
-// has reports whether a location exists on this system.
+// has reports whether a location is for this operating system. The file need not exist.
 func (m *machine) has(location fileLocation) bool {
 	return location.on == "" || (location.on == windows) == (m.system == "windows")
 }
@@ -123,14 +123,14 @@ func (m *machine) xdg() string {
 	return filepath.Join(m.home, ".config")
 }
 
-// target returns the file to install onecall in: the first location that exists, else the first whose pattern matches (an installation
-// that has not written its file yet), else the first whose folder exists, else the last. If a pattern matches several installations, the
-// user has to choose.
+// target returns the file to install onecall in: the first file that exists, else the file of a pattern that matches a folder (an
+// installation that has not written its file yet), else the first file whose folder exists, else the last location's file. It is an error
+// if patterns match several installations: the user has to choose.
 func (m *machine) target(c *Client) (string, error) {
 	var last string
 	var matches []string
 	for _, location := range c.locations {
-		if location.old {
+		if location.readOnly {
 			continue
 		}
 		paths := m.paths(location)
@@ -144,7 +144,7 @@ func (m *machine) target(c *Client) (string, error) {
 		case len(present) == 1:
 			return present[0], nil
 		case len(present) > 1:
-			return "", several(c, present)
+			return "", severalError(c, present)
 		case strings.Contains(location.folder, "*"):
 			matches = append(matches, paths...)
 		case len(paths) > 0 && (last == "" || !isFolder(filepath.Dir(last))):
@@ -157,11 +157,11 @@ func (m *machine) target(c *Client) (string, error) {
 	case 1:
 		return matches[0], nil
 	}
-	return "", several(c, matches)
+	return "", severalError(c, matches)
 }
 
-// several returns the error of a client with more than one installation.
-func several(c *Client, paths []string) error {
+// severalError returns the error of a client with more than one installation.
+func severalError(c *Client, paths []string) error {
 	return fault.New(fault.BadRequest, "%s has several installations here: %s: remove those that are not used",
 		c.Title, strings.Join(paths, ", "))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// Report shows what the plan changes, without secrets: which servers move and which stay, and the difference of each file. It shows the
-// client's other entries only by name.
+// Report describes what the plan changes, without secrets: which servers move and which stay, and the difference of each file. It shows
+// the client's other entries only by name.
 func (p *Plan) Report() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n", textfile.Printable(p.client.Title+", "+p.file))
@@ -48,7 +48,7 @@ func (p *Plan) showConfiguration(b *bytes.Buffer) {
 	if p.configNew == nil {
 		return
 	}
-	header(b, p.config, p.configOld == nil, false)
+	writeHeader(b, p.config, p.configOld == nil, false)
 	old, now := lines(p.configOld), lines(p.configNew)
 	shown := lines(p.im.redacted(p.configNew))
 	from := 0
@@ -68,7 +68,7 @@ func (p *Plan) showFile(b *bytes.Buffer) {
 	if len(p.removed)+len(p.inserted) == 0 {
 		return
 	}
-	header(b, p.file, p.before == nil, p.after == nil)
+	writeHeader(b, p.file, p.before == nil, p.after == nil)
 	key := strings.Join(p.client.servers.path, ".") + "."
 	for _, one := range p.removed {
 		fmt.Fprintf(b, "- %s\n", textfile.Printable(key+one.Name))
@@ -89,7 +89,7 @@ func (p *Plan) showFile(b *bytes.Buffer) {
 	}
 }
 
-func header(b *bytes.Buffer, path string, isNew, isRemoved bool) {
+func writeHeader(b *bytes.Buffer, path string, isNew, isRemoved bool) {
 	from, to := path, path
 	if isNew {
 		from = "(no file)"
@@ -107,5 +107,5 @@ func lines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// Warnings returns the warnings of the plan and, after Apply, also those of Apply.
+// Warnings returns the warnings of the plan and, after Apply, also those of Apply. Report shows those of the plan.
 func (p *Plan) Warnings() []string { return p.warnings }

@@ -30,13 +30,13 @@ type clientServer struct {
 	fields     []field
 	comments   []string // comments to write above the server in the configuration
 	otherFiles []string // labels of other files with the same server
-	unset      []string // environment variables that it needs and that are not set: it is written as disabled
+	unset      []string // environment variables that the server needs but that are not set: it is written as disabled
 	skip       string   // why the server is not written; "": it is written
 
 	original    string        // its name in the file; name may differ, to be unique
-	isOnecall   bool          // it starts onecall
-	configured  bool          // it is already in the configuration
-	ignored     string        // the last setting that onecall leaves out, and what is lost without it; "": none that matters
+	isOnecall   bool          // the server is onecall itself
+	configured  bool          // the server is already in the configuration
+	ignored     string        // the last setting that onecall leaves out, and what is lost without that setting; "": none that matters
 	duplicateOf *clientServer // an earlier server with the same settings; nil: none
 }
 
@@ -57,7 +57,7 @@ type Import struct {
 	servers  []*clientServer
 }
 
-// read adds the servers of a file. If the file is missing or cannot be used, it records that for the report and returns the error.
+// read adds the servers of a file. If the file is missing or cannot be used, read records that for the report and returns the error.
 func (im *Import) read(file clientFile) error {
 	text, err := readClientFile(file.path)
 	switch {
@@ -266,9 +266,9 @@ func (im *Import) validate(srv *clientServer) {
 	slices.Sort(srv.unset)
 }
 
-// assignNames gives each server that is written a unique name. Equal servers of the same name are written once.
+// assignNames gives each server that is written a unique name. Of servers with the same name and settings, only the first is written.
 func (im *Import) assignNames() {
-	taken := map[string]*clientServer{} // by folded name; nil: taken by something that is never the same as a server to write
+	taken := map[string]*clientServer{} // the server with a folded name; nil: the name belongs to something that no server equals
 	for _, name := range config.Embedded {
 		taken[steps.FoldName(name)] = nil
 	}

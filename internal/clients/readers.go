@@ -30,7 +30,7 @@ func (p *Plan) CheckReaders() error {
 		return nil
 	}
 	return fault.New(fault.BadRequest,
-		"%s would get secrets of %s, and others can read it: run chmod 600 %[1]s, or name another file by --config; nothing was changed",
+		"%s would get secrets of %s, and others can read it: run chmod 600 %[1]s, or name another file with --config; nothing was changed",
 		p.config, p.client.Title)
 }
 

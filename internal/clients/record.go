@@ -21,10 +21,10 @@ import (
 type record struct {
 	// Backup is the name of the copy of the whole file, in the same folder; "": there was no file.
 	Backup string `json:"backup,omitempty"`
-	// Taken are the removed entries, in order.
-	Taken []entry `json:"taken"`
-	// After is the SHA-256 of the file with onecall in it. If the file is still the same, its backup replaces it as a whole. "" during an
-	// installation, and after a second one.
+	// Removed are the entries that were removed from the file, in order.
+	Removed []entry `json:"taken"`
+	// After is the SHA-256 of the file with onecall in it. If the file is still the same, its backup replaces it as a whole. It is "" during
+	// an installation, after a second one, and if the client's own command has changed more than the servers.
 	After string `json:"after,omitempty"`
 
 	first bool // this installation is the first
@@ -53,11 +53,11 @@ func readRecord(file string) (*record, error) {
 // may create it.
 func (p *Plan) writeRecord() error {
 	if !isFolder(filepath.Dir(p.file)) && p.command == nil {
-		return noFolder(p.client, p.file)
+		return noFolderError(p.client, p.file)
 	}
 	switch {
 	case p.unfinished():
-		p.record.first, p.record.Taken = true, nil
+		p.record.first, p.record.Removed = true, nil
 	case p.record == nil:
 		p.record = &record{first: true}
 		if p.before == nil {
@@ -70,8 +70,8 @@ func (p *Plan) writeRecord() error {
 	}
 	for _, one := range p.removed {
 		// In later installations, the entry of that name is onecall's own. An interrupted installation has already recorded its entries.
-		if (p.record.first || one.Name != onecallName) && !slices.Contains(p.record.Taken, one) {
-			p.record.Taken = append(p.record.Taken, one)
+		if (p.record.first || one.Name != onecallName) && !slices.Contains(p.record.Removed, one) {
+			p.record.Removed = append(p.record.Removed, one)
 		}
 	}
 	p.record.After = ""

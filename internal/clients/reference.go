@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// documentedSystems are the operating systems for which the documents show the paths of files.
+// documentedSystems are the operating systems for which the documentation shows the paths of files.
 var documentedSystems = []struct {
 	name    string
 	machine machine
@@ -21,7 +21,7 @@ var documentedSystems = []struct {
 	}}},
 }
 
-// Index returns the table of all clients in Markdown.
+// Index returns a table of all clients, in Markdown.
 func Index() string {
 	var b strings.Builder
 	b.WriteString("| client | `--install` | file on Linux | servers under | its own command |\n|---|---|---|---|---|\n")
@@ -48,8 +48,8 @@ func (c *Client) Reference() string {
 			fmt.Fprintf(&b, "\nThe variable `%s` sets another folder.\n", location.variable)
 		}
 	}
-	if old := c.files(&documentedSystems[0].machine, true); old != "" {
-		fmt.Fprintf(&b, "\n`onecall init` also reads %s (on Linux).\n", old)
+	if also := c.files(&documentedSystems[0].machine, true); also != "" {
+		fmt.Fprintf(&b, "\n`onecall init` also reads %s (on Linux).\n", also)
 	}
 	if len(c.project) > 0 {
 		var names []string
@@ -59,7 +59,7 @@ func (c *Client) Reference() string {
 		fmt.Fprintf(&b, "\nIn a project, `onecall init` reads %s, and never writes there.\n", strings.Join(names, " and "))
 	}
 	file := c.locations[len(c.locations)-1].file
-	for i := len(c.locations) - 1; i >= 0 && c.locations[i].old; i-- {
+	for i := len(c.locations) - 1; i >= 0 && c.locations[i].readOnly; i-- {
 		file = c.locations[0].file
 	}
 	format := formatOf(file)
@@ -73,11 +73,11 @@ func (c *Client) Reference() string {
 	return b.String()
 }
 
-// files returns the client's files on a machine: those that are written, or those that are only read.
-func (c *Client) files(m *machine, old bool) string {
+// files lists the client's files on a machine in Markdown: those that are written, or those that are only read.
+func (c *Client) files(m *machine, readOnly bool) string {
 	var all []string
 	for _, location := range c.locations {
-		if location.old != old || !m.has(location) {
+		if location.readOnly != readOnly || !m.has(location) {
 			continue
 		}
 		file := m.path(location)
@@ -86,7 +86,7 @@ func (c *Client) files(m *machine, old bool) string {
 		}
 		all = append(all, "`"+file+"`")
 	}
-	if old {
+	if readOnly {
 		return strings.Join(all, ", ")
 	}
 	return strings.Join(all, ", else ")

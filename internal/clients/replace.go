@@ -11,14 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// replace replaces the text of a file atomically, keeping its permissions. If file is a link, its target is replaced. c is the client that
-// the file belongs to, which would have to create a missing folder; nil: the file belongs to no client.
+// replace replaces the text of a file atomically, keeping its permissions, or creates the file. If file is a link, its target is replaced.
+// c is the client that the file belongs to: only the client creates its folder. nil: the file belongs to no client.
 func replace(c *Client, file string, text []byte) error {
 	target, err := filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		target, err = file, nil
 		if c != nil && !isFolder(filepath.Dir(file)) {
-			return noFolder(c, file)
+			return noFolderError(c, file)
 		}
 	}
 	mode := fs.FileMode(0o600)
@@ -34,8 +34,9 @@ func replace(c *Client, file string, text []byte) error {
 	return nil
 }
 
-func noFolder(c *Client, file string) error {
-	return fault.New(fault.BadRequest, "%s is not there: start %s once, so that it makes the folder; nothing was changed",
+// noFolderError returns the error of a client whose folder does not exist yet.
+func noFolderError(c *Client, file string) error {
+	return fault.New(fault.BadRequest, "the folder %s does not exist: start %s once, so that it creates the folder; nothing was changed",
 		filepath.Dir(file), c.Title)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// runners are programs that run another program: after one of these words or, if there are none, always.
+// runners are programs that run another program: always, or only if one of the words listed here follows.
 var runners = map[string][]string{
 	"npx": nil, "pnpx": nil, "bunx": nil, "uvx": nil, "env": nil, "sudo": nil, "nohup": nil,
 	"npm": {"exec", "x"}, "pnpm": {"dlx", "exec", "x"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "go": {"run", "tool"}, "pipx": {"run"},

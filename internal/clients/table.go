@@ -5,9 +5,9 @@ type Client struct {
 	ID    string // the client's name for --install
 	Title string
 
-	// locations are the user's files, the preferred one first. onecall is installed in one of them.
+	// locations are the user's files, the preferred one first. onecall is installed in one of them (machine.target).
 	locations []fileLocation
-	// project are its files in a project's folder, which are read but never written.
+	// project holds the client's files in a project's folder, which are read but never written.
 	project []fileLocation
 	// servers is the location of the servers in its files.
 	servers section
@@ -30,8 +30,8 @@ type fileLocation struct {
 	variable string
 	file     string
 	on       system
-	// old means that the file is read but never written.
-	old bool
+	// readOnly means that the file is read but never written: the client has moved its servers to another file, or is a preview version.
+	readOnly bool
 	// sections override the locations of the servers in the file.
 	sections []section
 }
@@ -44,8 +44,8 @@ const (
 	notWindows system = "!windows"
 )
 
-// section is an object of servers in a client's file: the path of keys to it, and the form of its entries. A key * stands for the
-// project's folder. Without a form, the entries have onecall's own keys.
+// section is an object of servers in a client's file: the path of keys that leads to it, and the form of its entries. A key * stands for
+// the project's folder. If form is nil, the entries have onecall's own keys.
 type section struct {
 	path []string
 	form form
@@ -84,7 +84,7 @@ var Table = []*Client{
 		locations: []fileLocation{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
 		project:   []fileLocation{{file: ".mcp.json"}},
 		entry: func(command string, args []string) []field {
-			return append(standard(command, args), value("alwaysLoad", true))
+			return append(standardFields(command, args), value("alwaysLoad", true))
 		},
 		add: []string{"claude", "mcp", "add-json", "--scope", "user", "onecall", "$ENTRY"},
 	},
@@ -97,16 +97,16 @@ var Table = []*Client{
 		ID: "vscode", Title: "VS Code", servers: vscodeServers, moreSections: []section{mcpServers},
 		locations: []fileLocation{
 			{folder: "{settings}/Code/User", file: "mcp.json"},
-			{folder: "{settings}/Code/User", file: "settings.json", old: true, sections: []section{settingsServers, dottedServers}},
-			{folder: "{settings}/Code - Insiders/User", file: "mcp.json", old: true},
-			{folder: "{settings}/Code - Insiders/User", file: "settings.json", old: true, sections: []section{settingsServers, dottedServers}},
+			{folder: "{settings}/Code/User", file: "settings.json", readOnly: true, sections: []section{settingsServers, dottedServers}},
+			{folder: "{settings}/Code - Insiders/User", file: "mcp.json", readOnly: true},
+			{folder: "{settings}/Code - Insiders/User", file: "settings.json", readOnly: true, sections: []section{settingsServers, dottedServers}},
 		},
 		project: []fileLocation{
 			{folder: ".vscode", file: "mcp.json"},
 			{folder: ".vscode", file: "settings.json", sections: []section{settingsServers, dottedServers}},
 		},
 		entry: func(command string, args []string) []field {
-			return append([]field{value("type", "stdio")}, standard(command, args)...)
+			return append([]field{value("type", "stdio")}, standardFields(command, args)...)
 		},
 		add: []string{"code", "--add-mcp", "$NAMED"},
 	},
@@ -167,7 +167,7 @@ var Table = []*Client{
 		ID: "copilot", Title: "Copilot CLI", servers: mcpServers,
 		locations: []fileLocation{{folder: "{home}/.copilot", file: "mcp-config.json"}},
 		entry: func(command string, args []string) []field {
-			return append(append([]field{value("type", "local")}, standard(command, args)...), value("tools", []string{"*"}))
+			return append(append([]field{value("type", "local")}, standardFields(command, args)...), value("tools", []string{"*"}))
 		},
 		add: []string{"copilot", "mcp", "add", "onecall", "--", "$COMMAND"},
 	},
@@ -191,15 +191,15 @@ func IDs() (ids []string) {
 	return ids
 }
 
-// standard returns an entry in the form of most clients.
-func standard(command string, args []string) []field {
+// standardFields returns an entry in the form of most clients.
+func standardFields(command string, args []string) []field {
 	return []field{value("command", command), value("args", args)}
 }
 
 // fields returns onecall's entry in this client.
 func (c *Client) fields(command string, args []string) []field {
 	if c.entry == nil {
-		return standard(command, args)
+		return standardFields(command, args)
 	}
 	return c.entry(command, args)
 }

@@ -30,7 +30,7 @@ func (m *machine) uninstall(c *Client) (*Plan, error) {
 		return nil, err
 	}
 	if p.before == nil {
-		return nil, fault.New(fault.BadRequest, "%s is not there any more: %s holds what was in it", p.file, p.backup())
+		return nil, fault.New(fault.BadRequest, "%s no longer exists: %s holds what was in it before onecall was installed", p.file, p.backup())
 	}
 	if p.unfinished() {
 		return nil, fault.New(fault.BadRequest, "nothing to do: %s is as it was before onecall was installed", p.file)
@@ -41,7 +41,7 @@ func (m *machine) uninstall(c *Client) (*Plan, error) {
 	return p, p.restoreEntries()
 }
 
-// findRecord finds the client's file in which onecall was installed, and sets p.file and p.record.
+// findRecord finds the client's file in which onecall was installed, and sets p.file and p.record. It is an error if there is none.
 func (m *machine) findRecord(p *Plan) (err error) {
 	for _, location := range p.client.locations {
 		for _, file := range m.paths(location) {
@@ -51,7 +51,7 @@ func (m *machine) findRecord(p *Plan) (err error) {
 			}
 		}
 	}
-	return fault.New(fault.BadRequest, "nothing to do: %s has no onecall that init --install put there. If %s has an entry made by hand, "+
+	return fault.New(fault.BadRequest, "nothing to do: init --install has not installed onecall in %s. If %s has an entry made by hand, "+
 		"remove it there",
 		p.client.Title, p.file)
 }
@@ -66,7 +66,7 @@ func (p *Plan) backup() string {
 
 // restoreBackup plans to replace a file that is as onecall left it with its backup.
 func (p *Plan) restoreBackup() (err error) {
-	p.removed, p.inserted = []entry{{Name: onecallName}}, p.record.Taken
+	p.removed, p.inserted = []entry{{Name: onecallName}}, p.record.Removed
 	if p.record.Backup == "" {
 		return nil // there was no file before, so after stays nil and the file is removed
 	}
@@ -83,7 +83,7 @@ func (p *Plan) restoreEntries() error {
 	if taken, err := d.remove(onecallName); err == nil {
 		p.removed = append(p.removed, taken)
 	}
-	for _, one := range p.record.Taken {
+	for _, one := range p.record.Removed {
 		if _, exists, err := d.dataWithout(d.text, one.Name); err == nil && exists {
 			p.warnings = append(p.warnings, one.Name+" exists again, and is left unchanged")
 			continue
@@ -96,14 +96,15 @@ func (p *Plan) restoreEntries() error {
 	}
 	p.after = d.bytes()
 	if p.record.Backup != "" {
-		p.warnings = append(p.warnings, fmt.Sprintf("%s has changed since: its other changes stay, and the backup %s too", p.file, p.backup()))
+		p.warnings = append(p.warnings,
+			fmt.Sprintf("%s has changed since the installation: its other changes stay, and so does the backup %s", p.file, p.backup()))
 	}
 	return nil
 }
 
 // uninstall carries out a removal: it writes or removes the client's file, and then removes the record, and the backup if it was restored.
 func (p *Plan) uninstall(context.Context) error {
-	if err := p.unchanged(); err != nil {
+	if err := p.checkUnchanged(); err != nil {
 		return err
 	}
 	if p.after == nil {

@@ -267,7 +267,7 @@ func TestReloadNeedsTokens(t *testing.T) {
 	s := serveHTTP(t, config, "--http", "0.0.0.0:0")
 	clitest.Write(t, folder, "onecall.yaml", "access: {hosts: [tools.internal], http: admin}\n")
 	hangUp(t, s.cmd)
-	waitForLog(t, s.stderr, "whose clients need tokens: write access.tokens", 1)
+	waitForLog(t, s.stderr, "their clients need tokens: write access.tokens", 1)
 	clitest.Write(t, folder, "onecall.yaml", "access: {hosts: [], tokens: [{name: ci, sha256: "+issued.SHA256+"}]}\n")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, "requests are answered only for hosts that are known", 1)

@@ -253,7 +253,7 @@ func TestApprovalOverRestarts(t *testing.T) {
 	}
 	s.temporalServer.start(t)
 	s.startWorker(t, "--jobs", "1")
-	if out, message, status := s.run(t, "approve", run); status != "0" || !strings.Contains(message, "its workers go on with it") {
+	if out, message, status := s.run(t, "approve", run); status != "0" || !strings.Contains(message, "workers continue the run") {
 		t.Errorf("approve: got exit %s, want 0, and workers that go on: %s%s", status, out, message)
 	}
 	answers, message, status := s.run(t, "resume", client.batch())

@@ -21,8 +21,8 @@ func newApproveCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the calls that a run is waiting to make; onecall resume makes them",
-		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal it asks first. The\n" +
-			"calls are written as JSON, as they will be sent.",
+		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal, and without --digest, the\n" +
+			"command asks first. The calls are written as JSON, as they will be sent.",
 		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
@@ -30,9 +30,9 @@ func newApproveCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&deny, "deny", false, "refuse them")
-	cmd.Flags().BoolVar(&show, "show", false, "only show them")
-	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is approved")
+	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the calls")
+	cmd.Flags().BoolVar(&show, "show", false, "only show the calls")
+	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is decided")
 	cmd.MarkFlagsMutuallyExclusive("deny", "show")
 	c.engineFlag(cmd)
 	return cmd
@@ -73,14 +73,14 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 	result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
 	if !show {
 		result["approved"] = !deny
-		continues, err := c.decided(ctx, a, id)
+		continues, err := c.reportDecision(ctx, a, id)
 		switch {
 		case err != nil:
-			c.noticef("workers see the decision within ten minutes: %s", fault.Message(err))
+			c.noticef("the engine could not be told, so workers see the decision only within ten minutes: %s", fault.Message(err))
 		case continues:
-			c.noticef("its workers go on with it")
+			c.noticef("workers continue the run")
 		case !deny:
-			c.noticef("onecall resume%s %s makes them", c.configFlag(), id)
+			c.noticef("onecall resume%s %s makes the calls", c.configFlag(), id)
 		}
 	}
 	if !show && c.canAsk() && c.outTerminal {
@@ -122,10 +122,10 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 // canAsk reports whether there is a user who can be asked: at a terminal, and without --json.
 func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
 
-// confirm shows calls as JSON and asks whether to do something with them. what is the verb of the question, such as Approve.
-func (c *cli) confirm(ctx context.Context, what string, calls []string) (bool, error) {
+// confirm shows calls as JSON and asks about them. verb begins the question, such as Approve.
+func (c *cli) confirm(ctx context.Context, verb string, calls []string) (bool, error) {
 	for _, call := range calls {
 		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))
 	}
-	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", what, plural(int64(len(calls)), "call")))
+	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", verb, plural(int64(len(calls)), "call")))
 }

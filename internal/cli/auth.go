@@ -65,9 +65,9 @@ func (c *cli) accounts(name string) ([]app.Account, error) {
 	return all, nil
 }
 
-// loginFailed shows why a login failed, and returns an error with the exit status of its code. An error without a code is returned as it
-// is.
-func (c *cli) loginFailed(err error) error {
+// showLoginFailure shows why a login failed, and returns an error with the exit status of err's code. An error without a code is not shown
+// but returned as it is.
+func (c *cli) showLoginFailure(err error) error {
 	f, ok := fault.As(err)
 	if !ok {
 		return err
@@ -83,9 +83,9 @@ func (c *cli) login(ctx context.Context, name string, noBrowser bool) error {
 	}
 	store, err := all[0].Login(ctx, &loginUI{c.streams, !noBrowser && hasBrowser()})
 	if err != nil {
-		return c.loginFailed(err)
+		return c.showLoginFailure(err)
 	}
-	c.noticef("logged in to %s; kept in the %s", textfile.Printable(all[0].Name), store)
+	c.noticef("logged in to %s; the login is stored in the %s", textfile.Printable(all[0].Name), store)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (c *cli) logout(ctx context.Context, name string) error {
 		return err
 	}
 	if err := all[0].Logout(ctx); err != nil {
-		return c.loginFailed(err)
+		return c.showLoginFailure(err)
 	}
 	c.noticef("logged out of %s", textfile.Printable(all[0].Name))
 	return nil
@@ -132,7 +132,7 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	for i := range all {
 		state, err := loginStateOf(ctx, &all[i])
 		if list.Sources = append(list.Sources, state); err != nil {
-			failed = c.loginFailed(err)
+			failed = c.showLoginFailure(err)
 		}
 	}
 	if asJSON {

@@ -41,7 +41,7 @@ func TestAuth(t *testing.T) {
 		t.Errorf("status before the login: got %d, %q, want %d and none", status, out, exitFailed)
 	}
 	if status, out, errors := run("auth", "login", "my server", "--no-browser"); status != exitOK || out != "" ||
-		!strings.Contains(errors, "logged in to my server; kept in the ") {
+		!strings.Contains(errors, "logged in to my server; the login is stored in the ") {
 		t.Fatalf("login: got %d, %q, %q, want %d, no output and the message of the login", status, out, errors, exitOK)
 	}
 	if server.secret != "the-client-secret" || server.authorized.Get("scope") != "a b" || server.authorized.Get("client_id") != "me" {

@@ -17,7 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
-// runBatchDurably runs many chains on the engine, and writes a line for each when all have ended.
+// runBatchDurably runs many chains on the engine and, when all have ended, writes a line for each.
 func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile.File, override chain.Override, out *output) error {
 	var chains []durable.Chain
 	b := &chainfile.Batch{Files: files, Stdin: c.in, MaxLine: a.MaxRequestBytes}
@@ -46,7 +46,7 @@ func (c *cli) runBatchDurably(ctx context.Context, a *app.App, files []chainfile
 		d.finish(ctx, journal.Failed, fault.CodeOf(err))
 		return err
 	}
-	c.noticef("batch %s: should this command end, onecall-temporal resume %s goes on", d.id, d.id)
+	c.noticef("batch %s: if this command ends, onecall-temporal resume %s continues the batch", d.id, d.id)
 	return d.answer(ctx, out)
 }
 
@@ -67,8 +67,8 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	switch {
 	case d.record.Scope == a.Scope():
 	case d.record.Scope == "":
-		return opErrorf("this batch was begun without a configuration file: go on with it in a folder that has none")
-	default: // with this configuration, functions may differ and the runs of the batch are not found
+		return opErrorf("this batch was begun without a configuration file: resume it in a folder that has none")
+	default: // with this configuration, functions may differ, and the runs of the batch would not be found
 		return opErrorf("this batch was begun with another configuration: add --config %s", d.record.Scope)
 	}
 	if d.engine, err = c.openEngine(ctx, a); err != nil {
@@ -77,7 +77,7 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	defer d.engine.Close()
 	running, err := d.engine.Running(ctx, id)
 	if err == nil && !running {
-		err = d.again(ctx)
+		err = d.restart(ctx)
 	}
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func (c *cli) resumeBatch(ctx context.Context, a *app.App, id, path string) erro
 	return d.answer(ctx, out)
 }
 
-// again starts a batch that is not running: its last round, if that round may not have begun, or else the failed chains.
-func (d *batchRun) again(ctx context.Context) error {
+// restart starts a batch again that is not running: its last round if that round may not have begun, or else a round of the failed chains.
+func (d *batchRun) restart(ctx context.Context) error {
 	last := &d.record.Rounds[len(d.record.Rounds)-1]
 	if last.Progress == nil {
 		p, err := d.engine.Wait(ctx, d.id, nil)
@@ -105,11 +105,11 @@ func (d *batchRun) again(ctx context.Context) error {
 	}
 	var failed []durable.Chain
 	lost := 0
-	err := d.latest(ctx, func(chain func() (*durable.Chain, error), r *durable.Result) error {
+	err := d.forEachNewest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
 		if r != nil && r.OK {
 			return nil
 		}
-		one, err := chain()
+		one, err := chainOf()
 		if fault.CodeOf(err) == fault.TokenExpired {
 			lost++
 			return nil
@@ -123,12 +123,12 @@ func (d *batchRun) again(ctx context.Context) error {
 		return err
 	})
 	if lost > 0 {
-		d.noticef("%s cannot be run again: the store of results has lost what was to be run", plural(int64(lost), "chain"))
+		d.noticef("%s cannot be run again: the store of results has lost the text of each", plural(int64(lost), "chain"))
 	}
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	d.noticef("%s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
+	d.noticef("running %s of %d again: the others are done", plural(int64(len(failed)), "chain"), d.record.Total)
 	d.finish(ctx, journal.Running, "")
 	return d.start(ctx, failed)
 }
@@ -156,7 +156,7 @@ func (d *batchRun) answer(ctx context.Context, out *output) error {
 			return err
 		}
 		last.Progress = &p
-		if err := d.keep(context.WithoutCancel(ctx)); err != nil {
+		if err := d.storeRecord(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +179,7 @@ func (d *batchRun) answer(ctx context.Context, out *output) error {
 		d.noticef("%d of %d ok: onecall-temporal resume %s runs the others again", ok, d.record.Total, d.id)
 	}
 	if err != nil {
-		d.noticef("the batch has ended, and its answers are kept: onecall-temporal resume %s --out FILE", d.id)
+		d.noticef("the batch has ended, and its answers are kept: onecall-temporal resume %s --out FILE writes them", d.id)
 		return err
 	}
 	return first
@@ -187,7 +187,7 @@ func (d *batchRun) answer(ctx context.Context, out *output) error {
 
 // forEachAnswer calls handle with the answer of each chain of the batch, in order.
 func (d *batchRun) forEachAnswer(ctx context.Context, handle func(*chain.Answer) error) error {
-	return d.latest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
+	return d.forEachNewest(ctx, func(chainOf func() (*durable.Chain, error), r *durable.Result) error {
 		if r != nil && r.Answer != nil {
 			return handle(r.ChainAnswer())
 		}
@@ -210,8 +210,8 @@ func (d *batchRun) forEachAnswer(ctx context.Context, handle func(*chain.Answer)
 	})
 }
 
-// mayHaveBegun reports whether a chain began in an earlier round, or may have begun: the batch is so old that the journal may have removed
-// the run.
+// mayHaveBegun reports whether a chain, with result r, may have begun in an earlier round. It may have if the batch is so old that the
+// journal may have removed the run, or if the journal cannot be read.
 func (d *batchRun) mayHaveBegun(ctx context.Context, one *durable.Chain, r *durable.Result) bool {
 	if r != nil || time.Since(d.record.Rounds[0].Began) > d.app.Keep()/2 {
 		return true
@@ -229,20 +229,20 @@ func (d *batchRun) findRun(ctx context.Context, one *durable.Chain) error {
 func (d *batchRun) missingFault(ctx context.Context, one *durable.Chain) (*fault.Error, error) {
 	switch err := d.findRun(ctx, one); {
 	case errors.Is(err, journal.ErrNotFound):
-		return fault.New(fault.Cancelled, "it was cancelled before a worker began it"), nil
+		return fault.New(fault.Cancelled, "the chain was cancelled before a worker began it"), nil
 	case err != nil:
 		return nil, app.Failure{Err: err}
 	}
-	return fault.New(fault.TokenExpired, "it was begun, and the store of results has no answer of it: onecall-temporal resume %s gives it "+
-		"again, and does nothing again. results.maxBytes and journal.keep say how much is kept, and how long", d.id), nil
+	return fault.New(fault.TokenExpired, "the chain was begun, but the store of results has lost its answer: onecall-temporal resume %s "+
+		"brings the answer back and repeats no call. results.maxBytes and journal.keep say how much is kept, and how long", d.id), nil
 }
 
-// latest calls handle for each chain of the batch, in order, with its result in the last round that it was part of. The results of
-// rounds after the first are held in memory.
-func (d *batchRun) latest(ctx context.Context, handle func(chain func() (*durable.Chain, error), r *durable.Result) error) error {
+// forEachNewest calls handle for each chain of the batch, in order, with the newest result that the store has of the chain; nil: none. The
+// results of rounds after the first are held in memory.
+func (d *batchRun) forEachNewest(ctx context.Context, handle func(chainOf func() (*durable.Chain, error), r *durable.Result) error) error {
 	later := map[int]*durable.Result{}
 	for round := 1; round < len(d.record.Rounds); round++ {
-		err := d.results(ctx, round, func(position, _, _ int, r *durable.Result) error {
+		err := d.forEachResult(ctx, round, func(position, _, _ int, r *durable.Result) error {
 			if r != nil {
 				later[position] = r
 			}
@@ -252,7 +252,7 @@ func (d *batchRun) latest(ctx context.Context, handle func(chain func() (*durabl
 			return err
 		}
 	}
-	return d.results(ctx, 0, func(position, chunk, item int, r *durable.Result) error {
+	return d.forEachResult(ctx, 0, func(position, chunk, item int, r *durable.Result) error {
 		if newer := later[position]; newer != nil {
 			r = newer
 		}
@@ -275,8 +275,7 @@ func (d *batchRun) chain(ctx context.Context, chunk, item int) (*durable.Chain, 
 	return &d.chains[item], nil
 }
 
-// newCountBar returns a function that shows how many chains have ended. It returns nil if there is no terminal, or if the answers go to
-// it.
+// newCountBar returns a function that shows how many chains have ended; nil: stderr is not a terminal, or the answers go to the terminal.
 func (d *batchRun) newCountBar() func(chain.Progress) {
 	if d.status == nil || d.outTerminal {
 		return nil

@@ -149,7 +149,7 @@ type benchmark struct {
 
 	answer     *chain.Answer
 	chainTimes []time.Duration
-	callTimes  []time.Duration
+	callTimes  []time.Duration // empty for a replay, which calls nothing
 }
 
 // observe records a call. Calls that only compute are not counted: a model that reads all results needs no call for them.
@@ -195,8 +195,8 @@ func (b *benchmark) compare(ctx context.Context) (result *comparison, failed *ch
 	return result, nil, err
 }
 
-// measure times the chain and its single calls, the chain first in every other round. A warm-up round comes first: it connects to the
-// sources and finds the calls. It stops at the first failed answer of the chain and returns it.
+// measure times the chain and its single calls, the chain first in every other round. A warm-up round, which is not timed, connects to the
+// sources and finds the calls. measure stops at the first failed answer of the chain and returns that answer. A recording is replayed once.
 func (b *benchmark) measure(ctx context.Context) (failed *chain.Answer) {
 	calls, took, failed := b.timeChain(ctx)
 	if failed != nil || b.replayed { // a recording is replayed once
@@ -251,8 +251,8 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 	if b.replayed {
 		return r, nil
 	}
-	r.Chain.timed(b.chainTimes)
-	r.Calls.timed(b.callTimes)
+	r.Chain.setTimes(b.chainTimes)
+	r.Calls.setTimes(b.callTimes)
 	for _, model := range modelTimes {
 		r.At = append(r.At, modelTime{
 			Model: model,
@@ -273,8 +273,8 @@ func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
 	return r, nil
 }
 
-// timed records the median, the minimum and the maximum of times. It sorts list.
-func (s *side) timed(list []time.Duration) {
+// setTimes records the median, the minimum and the maximum of times. It sorts list.
+func (s *side) setTimes(list []time.Duration) {
 	slices.Sort(list)
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	s.Millis, s.Min, s.Max = millis(list[len(list)/2]), millis(list[0]), millis(list[len(list)-1])

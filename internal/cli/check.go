@@ -35,10 +35,10 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	standard := false
+	lite := false
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: 1, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
-			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &standard}}
+			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &lite}}
 			if len(files) > 1 || files[0].Lines {
 				caller.Label = e.Label()
 			}
@@ -50,7 +50,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 		if first == nil {
 			first = exitErrorOf(e.Answer)
 		}
-		c.showChecked(e)
+		c.showCheckResult(e)
 		return out.writeLine(e.Answer.JSON)
 	}, out.flush)
 	if err == nil {
@@ -62,8 +62,8 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	return first
 }
 
-// showChecked shows the faults and warnings of one chain.
-func (c *cli) showChecked(e *chainfile.Entry) {
+// showCheckResult shows the faults and warnings of one chain.
+func (c *cli) showCheckResult(e *chainfile.Entry) {
 	doc := documentOf(e)
 	faults := e.Answer.Faults
 	if len(faults) == 0 && e.Answer.Error != nil {

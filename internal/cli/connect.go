@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// connect adds onecall to a client or removes it, after showing the changes. changed reports whether a flag was set.
+// connect adds onecall to a client, or removes it from the client, after showing the changes. changed reports whether a flag was set.
 func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag string) bool) error {
 	switch {
 	case f.yes && f.dryRun:
@@ -22,7 +22,7 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 	case len(f.from) > 0:
 		return usageErrorf("--from: --install and --uninstall read the client's own file")
 	case changed("out"):
-		return usageErrorf("--out: with --install and --uninstall the configuration is named by --config")
+		return usageErrorf("--out: with --install and --uninstall, name the configuration with --config")
 	}
 	plan, err := c.plan(f)
 	if err == nil && !changed("config") { // with --config, the user chose the file, and so who can read it
@@ -51,10 +51,10 @@ func (c *cli) connect(ctx context.Context, f *initFlags, changed func(flag strin
 		c.noticef("%s", message)
 	}
 	if f.install != "" {
-		c.noticef("onecall is in %s now: start it again, and it shows the tools chain, info and search", plan.Client().Title)
-		c.noticef("What was there is put back by onecall init --uninstall %s", f.install)
+		c.noticef("onecall is in %s now: restart %[1]s, and it shows the tools chain, info and search", plan.Client().Title)
+		c.noticef("onecall init --uninstall %s restores what was there before", f.install)
 	} else {
-		c.noticef("onecall is no longer in %s: restart it; onecall's configuration keeps the servers", plan.Client().Title)
+		c.noticef("onecall is no longer in %s: restart %[1]s; onecall's configuration keeps the servers", plan.Client().Title)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (c *cli) configurationToWrite() (string, error) {
 	}
 	folder, err := os.UserConfigDir()
 	if err != nil {
-		return "", fault.New(fault.BadRequest, "the user's configuration folder is not known: %v: name the file by --config", err)
+		return "", fault.New(fault.BadRequest, "the user's configuration folder is not known: %v: name the file with --config", err)
 	}
 	folder = filepath.Join(folder, "onecall")
 	path, f := config.FindIn(folder)

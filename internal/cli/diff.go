@@ -32,11 +32,11 @@ func newDiffCommand(c *cli) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withApp(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				left, err := c.trace(cmd.Context(), a, args[0])
+				left, err := c.readTrace(cmd.Context(), a, args[0])
 				if err != nil {
 					return err
 				}
-				right, err := c.trace(cmd.Context(), a, args[1])
+				right, err := c.readTrace(cmd.Context(), a, args[1])
 				if err != nil {
 					return err
 				}
@@ -48,8 +48,8 @@ func newDiffCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// trace reads one side of a comparison: a recording if name is a file or a path, otherwise a run.
-func (c *cli) trace(ctx context.Context, a *app.App, name string) (*history.Trace, error) {
+// readTrace reads one side of a comparison: a recording if name is an existing file or looks like a path, otherwise a run.
+func (c *cli) readTrace(ctx context.Context, a *app.App, name string) (*history.Trace, error) {
 	if _, err := os.Stat(name); err == nil || strings.ContainsAny(name, `./\`) {
 		t, err := history.Recording(name, &history.RecordingOptions{Scrubber: a.Scrubber(), Journal: a.Journal})
 		if err != nil {
@@ -67,7 +67,7 @@ func (c *cli) trace(ctx context.Context, a *app.App, name string) (*history.Trac
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.timeline(ctx, a, id)
+	t, err := c.readTimeline(ctx, a, id)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (r *diffRow) String() string {
 	return strings.Join(append(cells, strings.Join(r.Differs, ", ")), "\t")
 }
 
-// valueRows returns a row for each argument and result that differs.
+// valueRows returns a row for each difference between the arguments or the results of two calls.
 func valueRows(pairs []history.Pair) (lines []string) {
 	const maxRunes = 60
 	for i := range pairs {

@@ -115,7 +115,8 @@ func (c *cli) clientFindings() (list []app.Finding) {
 		subject, install := file.Client.Title+", "+file.File, "onecall init --install "+file.Client.ID
 		bypassRemedy := install
 		if file.Project {
-			install, bypassRemedy = "correct it there", "run onecall init to copy them into a configuration, then remove them from this file"
+			install = "correct the entry in this file"
+			bypassRemedy = "run onecall init to copy them into a configuration, then remove them from this file"
 		}
 		if file.Problem != "" {
 			add(subject, app.StatusWarn, "fix it", "it cannot be read: %s", file.Problem)
@@ -144,7 +145,7 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	case err != nil:
 		return app.StatusFail, fmt.Sprintf("its entry %s starts %s, which is not found", s.Name, s.Command), install
 	case !s.Serves:
-		return app.StatusFail, fmt.Sprintf("its entry %s starts onecall without serve, which ends at once", s.Name), install
+		return app.StatusFail, fmt.Sprintf("its entry %s starts onecall without serve, so onecall ends at once", s.Name), install
 	case !filepath.IsAbs(s.Command):
 		return app.StatusWarn, fmt.Sprintf("its entry %s starts %s without a path; a desktop app may not find it (here it is %s)",
 			s.Name, s.Command, command), install
@@ -158,7 +159,7 @@ func (c *cli) examineStart(s clients.Start, install string) (status app.Status, 
 	}
 	path, _ := config.Find(c.configPath) // other checks report a fault of the configuration
 	if selected, err := os.Stat(path); err != nil || !os.SameFile(info, selected) {
-		return app.StatusWarn, "it starts onecall with another configuration", "onecall doctor --config " + s.Configuration + " looks at that one"
+		return app.StatusWarn, "it starts onecall with another configuration", "onecall doctor --config " + s.Configuration + " checks that one"
 	}
 	return app.StatusOK, "it starts onecall with this configuration", ""
 }

@@ -35,7 +35,7 @@ func (f *runFlags) isDurable(e *chainfile.Entry, override chain.Override) bool {
 	return f.durable || gjson.GetBytes(e.Request, "durable").Bool() && !inProcess
 }
 
-// checkDurable refuses a durable run with flags that only a chain in this process can have.
+// checkDurable refuses flags that only a run in this process can have, if the run is to be durable.
 func (f *runFlags) checkDurable(cmd *cobra.Command) error {
 	if !f.durable {
 		return nil
@@ -56,7 +56,7 @@ func (c *cli) openEngine(ctx context.Context, a *app.App) (durable.Engine, error
 	}
 	switch {
 	case c.engineOpener == nil:
-		return nil, usageErrorf("this program has no engine for durable runs: onecall-temporal does all that onecall does, and these")
+		return nil, usageErrorf("this program has no engine for durable runs: use onecall-temporal, which has one and is otherwise the same")
 	case url == "":
 		return nil, usageErrorf("no engine is named: add --engine temporal://127.0.0.1:7233/default, or engine: to the configuration")
 	}
@@ -126,7 +126,7 @@ func (d *batchRun) start(ctx context.Context, chains []durable.Chain) error {
 		}
 	}
 	d.record.Rounds = append(d.record.Rounds, batchRound{Began: time.Now(), Chunks: b.Chunks, Positions: positions})
-	if err := d.keep(ctx); err != nil {
+	if err := d.storeRecord(ctx); err != nil {
 		return err
 	}
 	return d.engine.Start(ctx, b)
@@ -141,8 +141,8 @@ func (d *batchRun) batch(round int) *durable.Batch {
 	return b
 }
 
-// keep stores the record.
-func (d *batchRun) keep(ctx context.Context) error {
+// storeRecord stores the record.
+func (d *batchRun) storeRecord(ctx context.Context) error {
 	text, err := json.Marshal(d.record)
 	if err == nil {
 		err = d.store.Put(ctx, recordKey(d.id), text)
@@ -169,8 +169,8 @@ func chunksOf(chains []durable.Chain) (chunks [][]durable.Chain) {
 	return chunks
 }
 
-// wait waits until the batch has ended. If ctx ends first, it cancels the batch and waits again, for at most cancelTime. It then fails with
-// cancelled if the batch has still not ended, or if there is no worker to end it.
+// wait waits until the batch has ended. If ctx ends first, wait cancels the batch and waits again, for at most cancelTime. It fails with
+// cancelled if the batch has not ended by then, or if there is no worker to end it.
 func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durable.Progress, error) {
 	p, err := d.engine.Wait(ctx, d.id, show)
 	if ctx.Err() == nil {
@@ -187,15 +187,15 @@ func (d *batchRun) wait(ctx context.Context, show func(durable.Progress)) (durab
 		}
 	})
 	if ctx.Err() != nil {
-		return p, fault.New(fault.Cancelled, "it is cancelled, and ends when a worker notices: onecall-temporal resume %s then has its "+
+		return p, fault.New(fault.Cancelled, "the run ends when a worker notices the cancellation: onecall-temporal resume %s then writes the "+
 			"answers", d.id)
 	}
 	return p, err
 }
 
-// results calls handle for each chain of a round, in order, with its result; nil: the chain was cancelled before it could begin, or the
-// store has lost its result.
-func (d *batchRun) results(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
+// forEachResult calls handle for each chain of a round that has ended, in order, with its result; nil: the chain was cancelled before it
+// could begin, or the store has lost its result. chunk and item are where the chain is in the round.
+func (d *batchRun) forEachResult(ctx context.Context, round int, handle func(position, chunk, item int, r *durable.Result) error) error {
 	b, recorded := d.batch(round), &d.record.Rounds[round]
 	later, parked := map[int][]durable.Assignment{}, map[durable.ChunkItem]*fault.Error{}
 	for _, next := range recorded.Progress.Assignments {
@@ -208,7 +208,7 @@ func (d *batchRun) results(ctx context.Context, round int, handle func(position,
 	for chunk, size := range b.Chunks {
 		list := make([]*durable.Result, size)
 		for _, next := range append([]durable.Assignment{durable.FirstAssignment(chunk)}, later[chunk]...) {
-			if err := d.read(ctx, b, next, list); err != nil {
+			if err := d.readResults(ctx, b, next, list); err != nil {
 				return err
 			}
 		}
@@ -225,9 +225,9 @@ func (d *batchRun) results(ctx context.Context, round int, handle func(position,
 	return nil
 }
 
-// read puts the results of an assignment into list, which has an element for each chain of the chunk. An assignment that was cut off has no
-// results.
-func (d *batchRun) read(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
+// readResults puts the results of an assignment into list, which has an element for each chain of the chunk. An assignment that was cut off
+// has no results.
+func (d *batchRun) readResults(ctx context.Context, b *durable.Batch, from durable.Assignment, list []*durable.Result) error {
 	text, err := d.store.Get(ctx, b.ResultKey(from))
 	if fault.CodeOf(err) == fault.TokenExpired {
 		return nil
@@ -294,15 +294,15 @@ func (c *cli) tryDurably(ctx context.Context, a *app.App, e *chainfile.Entry, ca
 
 // reporter returns a function that shows progress. It says once that no worker asks for work, and once that chains wait for approval.
 func (d *batchRun) reporter(show func(chain.Progress)) func(durable.Progress) {
-	waited, idle := false, false
+	reportedWaiting, reportedIdle := false, false
 	return func(p durable.Progress) {
-		if p.NoWorkers && !idle {
-			idle = true
+		if p.NoWorkers && !reportedIdle {
+			reportedIdle = true
 			d.noticef("no worker is polling: onecall-temporal worker%s starts one", d.workerFlags())
 		}
-		if p.Waits > 0 && !waited {
-			waited = true
-			d.noticef("%s to be approved: onecall runs --status waiting lists them, onecall approve RUN lets one go on",
+		if p.Waits > 0 && !reportedWaiting {
+			reportedWaiting = true
+			d.noticef("waiting for the approval of %s: onecall runs --status waiting lists the runs, onecall approve RUN approves one",
 				plural(int64(p.Waits), "chain"))
 		}
 		if show != nil {
@@ -319,13 +319,14 @@ func (d *batchRun) workerFlags() string {
 	return d.configFlag() + " --engine " + d.engineURL
 }
 
-// keyOf returns the key of a chain, or otherwise if the chain has none.
+// keyOf returns the key in a request, or otherwise if the request has none.
 func keyOf(request []byte, otherwise string) string {
 	return cmp.Or(gjson.GetBytes(request, "key").Str, otherwise)
 }
 
-// decided tells the engine, if one is configured, that the approval of a run was decided. It reports whether the run continues there.
-func (c *cli) decided(ctx context.Context, a *app.App, id string) (bool, error) {
+// reportDecision tells the engine, if one is configured, that the approval of a run was decided. It returns whether the run continues
+// there.
+func (c *cli) reportDecision(ctx context.Context, a *app.App, id string) (bool, error) {
 	if c.engineOpener == nil || c.engineURL == "" && a.EngineURL() == "" {
 		return false, nil
 	}

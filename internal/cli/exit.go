@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// The exit statuses. The status of an answer is that of its error's code (fault.Code.Exit): also 3 for a chain that does not compile,
-// and 5 for a source that could not be reached.
+// The exit statuses of commands. An answer has the status of its error's code (fault.Code.Exit), which may also be 3, for a chain that does
+// not compile, or 5, for a source that could not be reached.
 const (
 	exitOK            = 0
 	exitFailed        = 1 // the chain failed, or its answer could not be written
@@ -46,7 +46,7 @@ func usageErrorf(format string, args ...any) error {
 	return fault.New(fault.BadRequest, format, args...)
 }
 
-// opErrorf returns an error of an operation, whose command line may be correct. It has the exit status of wrong usage.
+// opErrorf returns an error of an operation, whose command line may be correct. Its exit status is exitUsage all the same.
 func opErrorf(format string, args ...any) error { return opError{usageErrorf(format, args...)} }
 
 // opError wraps an error that is not about the command line. It is shown without the advice to read the help.
@@ -54,7 +54,7 @@ type opError struct{ error }
 
 func (m opError) Unwrap() error { return m.error }
 
-// exitErrorOfFiles gives an error of finding, reading or running chain files an exit status.
+// exitErrorOfFiles wraps an error of finding, reading or running chain files, so that it gets the right exit status.
 func exitErrorOfFiles(err error) error {
 	_, coded := fault.As(err)
 	switch {

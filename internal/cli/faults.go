@@ -34,7 +34,7 @@ func (doc *document) flagOf(f *fault.Error) string {
 	return ""
 }
 
-// showFaults writes faults for a person, in the order of their places: position, message, the line with a caret, and similar names.
+// showFaults writes faults for a person, ordered by position: each with its position, message, the line with a caret, and similar names.
 func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	width := s.lineWidth()
 	var b strings.Builder
@@ -44,7 +44,7 @@ func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	fmt.Fprint(s.err, b.String())
 }
 
-// compare orders faults by line, and those of a line by the column that is shown. Faults without a line keep their order.
+// compare orders faults by line and, within a line, by the column that is shown. Faults without a line keep their order.
 func (doc *document) compare(a, b *fault.Error) int {
 	if c := cmp.Compare(a.Line, b.Line); c != 0 || a.Line == 0 {
 		return c

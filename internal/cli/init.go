@@ -80,7 +80,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 	}
 	switch err := clients.WriteNew(f.out, text); {
 	case errors.Is(err, fs.ErrExist):
-		return opErrorf("%s was created in the meantime, and is not overwritten", f.out)
+		return opErrorf("%s was created in the meantime, and is not overwritten: name another file with --out, or remove it", f.out)
 	case err != nil:
 		return opErrorf("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
@@ -94,7 +94,7 @@ func (c *cli) askToWrite(ctx context.Context, f *initFlags, refusal, question st
 		return true, nil
 	}
 	if !c.inTerminal {
-		return false, usageErrorf("%s: there is no terminal to ask at; write it by --yes", refusal)
+		return false, usageErrorf("%s: there is no terminal to ask at; --yes writes without asking", refusal)
 	}
 	agreed, err := c.ask(ctx, question+" [y/N] ")
 	if err != nil || !agreed {
@@ -109,11 +109,11 @@ func (c *cli) checkOut(out string) error {
 		return usageErrorf("--out: %s must end in .yaml: YAML is what is written", out)
 	}
 	if _, err := os.Lstat(out); err == nil {
-		return opErrorf("%s already exists, and is not overwritten: name another file by --out, or remove it", out)
+		return opErrorf("%s already exists, and is not overwritten: name another file with --out, or remove it", out)
 	}
 	if other := filepath.Join(filepath.Dir(out), "onecall.json"); filepath.Base(out) == "onecall.yaml" {
 		if _, err := os.Lstat(other); err == nil {
-			return opErrorf("%s is in the same folder, which may hold only one configuration: name another file by --out, or remove it", other)
+			return opErrorf("%s is in the same folder, which may hold only one configuration: name another file with --out, or remove it", other)
 		}
 	}
 	return nil

@@ -81,7 +81,7 @@ func interruptible(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// streams are the input and outputs of a command, and how they are used.
+// streams holds the input and outputs of a command, and how they are used.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -97,7 +97,7 @@ type streams struct {
 	asJSON      bool        // write the answer as JSON on one line, and never ask, even at a terminal
 	raw         bool        // write only the result; a string without its quotes
 
-	startingSources func() string // lists the sources that are starting; nil: no app was opened
+	startingSources func() string // lists the sources that are starting, "" if none is; nil: no app was opened
 
 	redactor  app.Redactor // removes secrets from logs, warnings and other messages
 	helpError error        // why showing help failed; a help function of cobra cannot return it

@@ -20,18 +20,19 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// output is where answers go: stdout, or a file that appears complete when it is committed.
+// output is where answers go: stdout, a device or pipe, or a file that appears under its name only when it is complete.
 type output struct {
 	w         *bufio.Writer
-	terminal  bool   // a terminal shows the output
-	forPerson bool   // a person reads the output: results are indented, failures are explained
-	raw       bool   // only the result is written, and a string without its quotes
-	fullSize  int    // size in bytes of a result that was cut; 0: it was not
-	path      string // the path of the file to create; "": no file is created
-	file      *os.File
+	terminal  bool     // a terminal shows the output
+	forPerson bool     // a person reads the output: results are indented, failures are explained
+	raw       bool     // only the result is written, and a string without its quotes
+	fullSize  int      // size in bytes of a result that was cut; 0: it was not
+	path      string   // the path of the file to create; "": no file is created
+	file      *os.File // the temporary file, device or pipe; nil: stdout
 }
 
-// newOutput opens the output of a command. An empty path is stdout.
+// newOutput opens the output of a command. An empty path is stdout. The caller must end the output with commit or discard; discard after a
+// commit does nothing.
 func (s *streams) newOutput(path string) (*output, error) {
 	if path == "" {
 		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal, forPerson: s.outTerminal && !s.asJSON && !s.raw, raw: s.raw}, nil
@@ -119,7 +120,7 @@ func (o *output) wrapWriteError(err error) error {
 	return app.Failure{Err: fmt.Errorf("the answer could not be written: %w", err)}
 }
 
-// commit ends the output. A file appears under its name.
+// commit flushes the output and ends it. A file then appears under its name, or is removed if it could not be written.
 func (o *output) commit() error { return o.commitAs(o.path) }
 
 // partialSuffix is added to the name of the file that an interrupted batch leaves.

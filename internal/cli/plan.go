@@ -131,7 +131,7 @@ func limitLines(p *chain.DryRun) []string {
 	if p.Resume == nil || len(p.Resume.Conflicts) == 0 {
 		return lines
 	}
-	lines = append(lines, "Conflict: the run made these calls, and the chain does not; set their outcome by --assume")
+	lines = append(lines, "Conflict: the run made these calls, but the chain does not; set their outcomes with --assume")
 	for _, c := range p.Resume.Conflicts {
 		lines = append(lines, fmt.Sprintf("  %s %s %s", c.StepPath, textfile.Printable(c.Function), c.Outcome))
 	}

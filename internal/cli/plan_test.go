@@ -44,8 +44,8 @@ Wave 3
 
 Steps: 2 read, 1 write, 1 destroy
 At most: 7 calls, 2000 tokens in the answer, 60000 ms
-Conflict: the run made these calls, and the chain does not; set their outcome by
-  --assume
+Conflict: the run made these calls, but the chain does not; set their outcomes
+  with --assume
   3[1] memory.create_relations applied
 `
 	if got := drawPlan(p, 80); got != want {

@@ -22,7 +22,7 @@ const progressInterval = 100 * time.Millisecond
 type progress struct {
 	status          *statusLine // nil: nothing is shown
 	width           func() int
-	startingSources func() string // names of sources that are starting; nil: no source is waited for
+	startingSources func() string // streams.startingSources
 	started         time.Time
 
 	mu      sync.Mutex
@@ -91,7 +91,7 @@ func (p *progress) show(line string) {
 	p.status.show(func(w io.Writer) { _, _ = io.WriteString(w, clearLine+line) })
 }
 
-// hide hides the line until show is called.
+// hide hides the line until the returned function is called.
 func (p *progress) hide() (show func()) {
 	set := func(hidden bool) {
 		p.mu.Lock()

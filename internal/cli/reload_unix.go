@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// hangups returns the signals that reload the configuration, and a function that stops them. Signals that were not received yet count
-// as one.
-func hangups() (chan os.Signal, func()) {
+// notifyHangups returns a channel of the signals that reload the configuration, and a function that stops them. Signals that arrive before
+// the last one was received count as one.
+func notifyHangups() (chan os.Signal, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	return signals, func() { signal.Stop(signals) }

@@ -2,8 +2,8 @@ package cli
 
 import "os"
 
-// hangups returns no signals: Windows has none for this. The configuration is reloaded when it changes.
-func hangups() (chan os.Signal, func()) { return nil, func() {} }
+// notifyHangups returns a nil channel: Windows has no such signal. The configuration is reloaded only when it changes.
+func notifyHangups() (chan os.Signal, func()) { return nil, func() {} }
 
 func (*streams) terminalClosed() bool { return false }
 

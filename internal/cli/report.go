@@ -46,7 +46,7 @@ func (r reporter) Faults(file string, text []byte, faults []*fault.Error) {
 // warn shows a warning.
 func (s *streams) warn(f *fault.Error) {
 	text := f.Error()
-	if f.Code == fault.BadRequest { // warnings have this code too, so it says nothing
+	if f.Code == fault.BadRequest { // many warnings have this code, so it says nothing
 		text = strings.TrimPrefix(text, string(f.Code)+" ")
 		text = strings.TrimPrefix(text, string(f.Code)+": ")
 	}

@@ -101,7 +101,7 @@ func assumeField(list []string) (json.RawMessage, error) {
 		if what != string(fault.Applied) && what != string(fault.NotSent) {
 			result, err := schema.Compact([]byte(what))
 			if err != nil {
-				return nil, usageErrorf("--assume %s: what holds is applied, not_sent, or the call's result as JSON", fault.Clip(text, 100))
+				return nil, usageErrorf("--assume %s: the outcome must be applied, not_sent, or the call's result as JSON", fault.Clip(text, 100))
 			}
 			value = appendObject([]jsonMember{{"result", result}})
 		}
@@ -110,15 +110,15 @@ func assumeField(list []string) (json.RawMessage, error) {
 	return appendObject(outcomes), nil
 }
 
-// continueRun sends a run again with more fields: those of the chain in a file, then fields. The answer goes to the file out, or to
-// stdout if out is "".
+// continueRun resumes the run args[0] with more fields: those of the chain in the file args[1], if given, then fields, which replace those
+// of the file. The answer goes to the file out, or to stdout if out is "".
 func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields []jsonMember, override chain.Override, out string) error {
 	id, err := findRun(ctx, a, args[0])
 	if err != nil {
 		return err
 	}
 	if past, err := a.Journal.Read(ctx, id, nil); err == nil && past.Row.Batch && durable.IsID(past.Row.CallersKey()) {
-		return opErrorf("this run is a batch: onecall-temporal resume %s", past.Row.CallersKey())
+		return opErrorf("this run is a batch: onecall-temporal resume %s continues it", past.Row.CallersKey())
 	}
 	request := []jsonMember{{"resume", jsonText(id)}}
 	fromFlags := map[string]string{"/resume": "onecall"} // what set each field, by JSON pointer
@@ -139,7 +139,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 			return true
 		})
 	}
-	for _, field := range fields { // fields replace those of the file
+	for _, field := range fields {
 		for i := range request {
 			if request[i].name == field.name {
 				request = append(request[:i], request[i+1:]...)
@@ -164,7 +164,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	})
 }
 
-// refuseFile answers with the faults of a file that holds no chain.
+// refuseFile answers with the faults of a file that holds no chain, on stdout.
 func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override) error {
 	out, err := c.newOutput("")
 	if err != nil {

@@ -118,7 +118,7 @@ func newRunCommand(c *cli) *cobra.Command {
 		"run again when the chain's file, its input or a saved chain changes; only for chains that read, or with --dry-run")
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
-	flags.BoolVar(&f.durable, "durable", false, "have workers run the chains: they go on when a process ends, see onecall-temporal")
+	flags.BoolVar(&f.durable, "durable", false, "have workers run the chains, which continue when a process ends; needs onecall-temporal")
 	c.engineFlag(cmd)
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
 		panic(err) // the flag exists
@@ -152,7 +152,7 @@ func jsonObject(flag, value string) ([]byte, error) {
 	}
 	compact, err := jsontext.AppendFormat(nil, text, jsontext.PreserveRawStrings(true))
 	if err != nil {
-		return nil, usageErrorf("%s is not JSON: %s. In a shell, in single quotes: %s '{\"name\": \"value\"}'",
+		return nil, usageErrorf("%s is not JSON: %s. In a shell, put it in single quotes: %s '{\"name\": \"value\"}'",
 			flag, strings.TrimPrefix(err.Error(), "jsontext: "), flag)
 	}
 	if compact[0] != '{' {
@@ -254,8 +254,8 @@ func (c *cli) runRequest(ctx context.Context, a *app.App, request []byte, overri
 	})
 }
 
-// answerOne makes one answer, with a line of progress, and writes it: as JSON, or for a person at a terminal. doc is the text of the
-// chain.
+// answerOne makes one answer, with a line of progress, writes it (as JSON, or for a person at a terminal) and commits out. It returns the
+// error that gives the answer's exit status. doc is the text of the chain.
 func (c *cli) answerOne(override chain.Override, out *output, doc *document, makeAnswer func(*chain.Caller) *chain.Answer) error {
 	forPerson := (out.forPerson || out.raw) && !override.DryRun
 	lite := forPerson && (override.Trace == "" || override.Trace == "none")
@@ -321,7 +321,7 @@ func (c *cli) answerElsewhere(out *output, answer *chain.Answer, err error) erro
 	return err
 }
 
-// flagsIn returns a copy of flags, with the flags added that set the input or parts of it. The keys are JSON Pointers into the request.
+// flagsIn returns a copy of flags, with the flags added that set members of the input. The keys are JSON Pointers into the request.
 func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, flags)

@@ -33,7 +33,8 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, run func(*app.App)
 
 var errNoJournal = opErrorf("runs are not recorded: the configuration says journal: {store: off}")
 
-// withApp opens the app and calls run. If the journal cannot be read, it reports that and the exit status is that of unavailable.
+// withApp opens the app and calls run. If run fails because something is unavailable, such as the journal or the engine, withApp shows why
+// and the exit status is that of unavailable.
 func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
@@ -48,16 +49,16 @@ func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) err
 	return err
 }
 
-// findRun returns the id of the newest run whose id begins with begins. If begins is the id of a durable run or batch, it returns the id of
-// the run that belongs to it.
-func findRun(ctx context.Context, a *app.App, begins string) (id string, err error) {
-	if !durable.IsID(begins) {
-		id, err = history.Find(ctx, a.Journal, begins)
-	} else if id, err = a.FindRun(ctx, begins); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
-		id, err = a.FindRun(ctx, (&durable.Batch{ID: begins}).RunKey(0))
+// findRun returns the id of the newest run whose id begins with prefix. If prefix is the id of a durable run or batch, findRun returns the
+// id of the run in the journal that belongs to it.
+func findRun(ctx context.Context, a *app.App, prefix string) (id string, err error) {
+	if !durable.IsID(prefix) {
+		id, err = history.Find(ctx, a.Journal, prefix)
+	} else if id, err = a.FindRun(ctx, prefix); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
+		id, err = a.FindRun(ctx, (&durable.Batch{ID: prefix}).RunKey(0))
 	}
 	if errors.Is(err, journal.ErrNotFound) {
-		return "", noRunError(begins)
+		return "", noRunError(prefix)
 	}
 	return id, err
 }
@@ -91,8 +92,8 @@ func newRunsCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
-		Long: "Show past and running chains, with RUN the calls of one. A run that has parts, such as a batch, is one line with their " +
-			"number; with\nRUN, those of its parts that are not ok are shown too. Parts are listed by --parent, --status, --function and --chain.",
+		Long: "Show past and running chains, or the calls of one RUN. A run with parts, such as a batch, is one line with the number of its\n" +
+			"parts; with RUN, its parts that are not ok are shown, too. --parent, --status, --function and --chain list parts.",
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
@@ -162,7 +163,7 @@ func runRow(r *history.Run) string {
 	}
 	total := r.Parts.Total()
 	if durable.IsID(r.Key) && r.Parent == "" {
-		total = r.Steps // entries that have not begun, or are no chains, have no run
+		total = r.Steps // chains that have not begun, and lines that are not chains, have no run
 	}
 	switch countsText := childCounts(r.Parts, total); {
 	case name == "":

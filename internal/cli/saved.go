@@ -149,7 +149,7 @@ func createChain(folder, name, suffix string, text []byte) (path string, err err
 		return "", opErrorf("%s already exists: choose another name, or remove it", textfile.Printable(existing))
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", opErrorf("%s cannot be made: %v", folder, textfile.Cause(err))
+		return "", opErrorf("the folder %s cannot be created: %v", folder, textfile.Cause(err))
 	}
 	path = filepath.Join(folder, name+suffix)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -178,7 +178,7 @@ func (c *cli) setChainHelp(cmd *cobra.Command) {
 	})
 }
 
-// showChain shows the params of a saved chain.
+// showChain shows the signature, description, params and result of a saved chain.
 func (c *cli) showChain(ctx context.Context, name string) (err error) {
 	files, err := chainfile.Find([]string{name}, c.chainFolders())
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *cli) showChain(ctx context.Context, name string) (err error) {
 	}
 	file := files[0]
 	if file.Path == "" || file.Lines {
-		return opErrorf("%s is not a saved chain, and has no help", name)
+		return opErrorf("%s is not a saved chain, and has no help of its own: onecall list lists saved chains", name)
 	}
 	a, err := c.open(ctx, app.Options{NoSources: true})
 	if err != nil {
@@ -260,7 +260,7 @@ func descriptionOf(path string) string {
 	return gjson.GetBytes(text.JSON, "description").Str
 }
 
-// completion returns a word for a shell to complete, with a description.
+// completion returns a word that completes a command line, with a description for the shell to show; line may be "".
 func completion(word, line string) string {
 	if line = textfile.Printable(fault.ClipRunes(line, 100)); line == "" {
 		return word

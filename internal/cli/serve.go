@@ -65,7 +65,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// check checks the flags.
+// check checks the flags, and fills in the default of --replica.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	isSet := cmd.Flags().Changed
 	surface, err := mcp.ParseSurface(f.surface)
@@ -123,7 +123,7 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	hangups, stopHangups := hangups() // first, so that a hangup during start or end does not end the server
+	hangups, stopHangups := notifyHangups() // first, so that a hangup during start or end does not end the server
 	defer stopHangups()
 	lines := logline.NewQueue(c.err)
 	defer lines.Close()
@@ -149,7 +149,8 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 
 func (f *serveFlags) jsonLog() bool { return f.logFormat == "json" }
 
-// newLog starts the log on stderr, and replaces c.err. With JSON, everything else that the command writes there becomes a record too.
+// newLog starts the log on stderr, and replaces c.err with a writer to the log. With JSON, everything that the command writes to c.err
+// becomes a record.
 func (c *cli) newLog(f *serveFlags) *logline.Log {
 	log := logline.New(c.err, &logline.Options{Level: f.level(), JSON: f.jsonLog(), Scrub: c.redactor.Text})
 	c.err = log.Messages
@@ -173,11 +174,11 @@ func (c *cli) useStdio(o *app.ServeOptions) {
 	}
 	c.out = c.err
 	os.Stdout = os.Stderr
-	// If the client is gone, writing returns an error and does not end the process. (Ignoring the signal would affect the servers
-	// that are started, too.)
+	// With this, writing to a client that is gone returns an error and does not end the process. (Ignoring the signal would affect the
+	// servers that are started, too.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if c.inTerminal {
-		c.noticef("waiting on stdin for the messages of an MCP client, which starts this command by itself; --http serves any number")
+		c.noticef("waiting on stdin for the messages of an MCP client, which normally starts this command itself; to serve any number, use --http")
 	}
 }
 

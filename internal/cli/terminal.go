@@ -22,8 +22,8 @@ import (
 // maxShown is the maximum size of a result shown at a terminal, in bytes.
 const maxShown = 256 << 10
 
-// showAnswer shows an answer to a person: its result on stdout; on stderr a line for each step, if asked for, and last why it failed
-// and what to do. doc is the chain's text. With lite, a successful answer is only the result.
+// showAnswer shows an answer to a person: its result on stdout, then on stderr a line for each step, if a.JSON has steps, and why the chain
+// failed and what to do. doc is the chain's text. With lite, a.JSON is only the result, unless the chain failed.
 func (c *cli) showAnswer(out *output, doc *document, a *chain.Answer, lite bool) error {
 	answer, result := gjson.ParseBytes(a.JSON), gjson.ParseBytes(a.JSON)
 	if !a.OK || !lite {
@@ -91,7 +91,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 }
 
 func (c *cli) warnCut(size int) {
-	c.noticef("Cut here, of %d bytes: --out FILE, or a pipe, takes all of it.", size)
+	c.noticef("Cut here: the result has %d bytes. Redirect the output to a file or a pipe for all of it.", size)
 }
 
 // showSteps writes a line for each step.
@@ -112,7 +112,7 @@ func (c *cli) showSteps(steps []gjson.Result) {
 	w.Flush()
 }
 
-// showFailure writes which calls wrote before a failure, its cause at its position, and what to do.
+// showFailure writes which calls wrote before the failure, the failure at its position, and what to do.
 func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 	if len(a.Faults) > 0 {
 		c.showFaults(doc, a.Faults)
@@ -126,8 +126,8 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 		shown.Message = failed.Get("message").Str
 	}
 	if shown.Message == budget.Expired { // the original message is for agents
-		shown.Message = "the result is not kept any more: run the chain again, onecall runs lists those that ran. A large result is kept for " +
-			"results.ttl, five minutes unless it is set"
+		shown.Message = "the result is not kept any more: run the chain again (onecall runs lists past runs). A large result is kept for " +
+			"results.ttl, by default five minutes"
 	}
 	if step := failed.Get("step"); step.Exists() {
 		shown.Message = stepName(failed) + ": " + shown.Message
@@ -208,7 +208,8 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions [
 		for _, position := range positions {
 			fmt.Fprintf(&flags, " --assume '%s=applied'", position)
 		}
-		return fmt.Sprintf("Find out what holds (or 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run, flags.String(), file)
+		return fmt.Sprintf("Find out whether each call was done (if not: 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run,
+			flags.String(), file)
 	}
 	return fmt.Sprintf("Fix it and go on; nothing is done twice: onecall resume%s %s %s", config, run, file)
 }

@@ -131,7 +131,7 @@ func TestHugeResult(t *testing.T) {
 			t.Errorf("raw %t: %d bytes shown, want about %d in whole characters", raw, n, maxShown)
 		}
 		if raw && out.fullSize != len(huge)-2 || !raw &&
-			!strings.Contains(stderr.String(), fmt.Sprintf("Cut here, of %d bytes: --out FILE", len(huge))) {
+			!strings.Contains(stderr.String(), fmt.Sprintf("Cut here: the result has %d bytes.", len(huge))) {
 			t.Errorf("raw %t: size %d, want the full size on stderr: %s", raw, out.fullSize, stderr.String())
 		}
 	}
@@ -155,7 +155,7 @@ the source "files" is ready: 14 functions
 FUNCTION                   EFFECT   TOKENS  WHAT IT DOES
 a.long.name.of.a.function  destroy   12345  Does it, e.g. t…
 日本.b                     read          1  ·[31mred
-2 functions, 12346 tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.
+2 functions, 12346 tokens; with the tool chain, an agent reads fewer than 600. onecall tools NAME shows one in full.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

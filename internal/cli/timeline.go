@@ -15,15 +15,15 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// timeline reads the run whose id begins with a prefix.
-func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history.Timeline, error) {
-	id, err := findRun(ctx, a, begins)
+// readTimeline reads the newest run whose id begins with prefix (findRun), with arguments and results if the configuration shows them.
+func (c *cli) readTimeline(ctx context.Context, a *app.App, prefix string) (*history.Timeline, error) {
+	id, err := findRun(ctx, a, prefix)
 	if err != nil {
 		return nil, err
 	}
 	t, err := history.Of(ctx, a.Journal, id, nil)
 	if errors.Is(err, journal.ErrNotFound) {
-		err = noRunError(begins)
+		err = noRunError(prefix)
 	}
 	if err == nil && a.ShowsValues() {
 		t.Show(a.Scrubber())
@@ -31,9 +31,9 @@ func (c *cli) timeline(ctx context.Context, a *app.App, begins string) (*history
 	return t, err
 }
 
-// showRun writes the timeline of a run, with at most limit of its parts.
-func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int, asJSON, follow bool) error {
-	t, err := c.timeline(ctx, a, begins)
+// showRun writes the timeline of a run, with at most limit of its parts, or follows the run.
+func (c *cli) showRun(ctx context.Context, a *app.App, prefix string, limit int, asJSON, follow bool) error {
+	t, err := c.readTimeline(ctx, a, prefix)
 	if err == nil && !follow {
 		err = t.AddParts(ctx, a.Journal, limit)
 	}
@@ -55,7 +55,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, begins string, limit int,
 	}
 	if t.Parts != nil && len(t.List) == 0 {
 		if durable.IsID(t.Key) {
-			c.noticef("onecall-temporal resume %s: its answers, and another try for what failed", t.Key)
+			c.noticef("onecall-temporal resume %s writes the answers, and first runs what failed again", t.Key)
 		}
 		return nil
 	}
@@ -95,7 +95,7 @@ func callRow(call *history.Call) string {
 // followRun writes the events of a run, past and new, line by line.
 func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool) error {
 	write := c.lineWriter(callHeader, []int{8, 28, 22, 4, 12, 10, 10, 8, 6}, asJSON)
-	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.timeline(ctx, a, id) },
+	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.readTimeline(ctx, a, id) },
 		func(call *history.Call) error { return write(call, callRow(call)) }))
 }
 

@@ -45,7 +45,7 @@ type toolFunction struct {
 	Tokens      int    `json:"tokens"` // the tokens of the signature and the description
 	Description string `json:"description"`
 
-	entry *steps.Entry // set if the query is its name
+	entry *steps.Entry // set if the query is the function's name
 }
 
 func newToolsCommand(c *cli) *cobra.Command {
@@ -123,7 +123,7 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 	return list
 }
 
-// allDown reports whether there are other sources than the embedded ones that are ready, and every one of these other sources is down.
+// allDown reports whether every source is down, except embedded ones that are ready. It is false if there is no other source.
 func (l *toolList) allDown() bool {
 	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool {
 		return s.State == steps.StateReady && slices.Contains(embeddedSources, s.Name)
@@ -194,7 +194,7 @@ func (s *streams) showTable(list *toolList) error {
 		first := firstSentence.FindString(fn.Description)
 		line(textfile.Printable(fn.Name), fn.Effect, strconv.Itoa(fn.Tokens), textfile.Printable(first))
 	}
-	fmt.Fprintf(&b, "%d functions, %d tokens; through the tool chain an agent reads less than 600. onecall tools NAME shows one whole.\n",
+	fmt.Fprintf(&b, "%d functions, %d tokens; with the tool chain, an agent reads fewer than 600. onecall tools NAME shows one in full.\n",
 		len(list.Functions), tokens)
 	return s.writeText(b.Bytes())
 }
@@ -261,7 +261,7 @@ func (s *streams) writeTable(list *toolList) error {
 	return s.writeText(b.Bytes())
 }
 
-// writeOutlines writes the arguments and the result of a function, if they are known.
+// writeOutlines writes the arguments and the result of a function, if they are known. "seen" is the shape of past results.
 func writeOutlines(b *bytes.Buffer, fn *steps.Entry) {
 	write := func(what string, form []byte) {
 		fmt.Fprintf(b, "\n%s: ", what)

@@ -51,7 +51,7 @@ func addUsage(cmd *cobra.Command) {
 // parseError matches the flag library's message about a malformed number.
 var parseError = regexp.MustCompile(`strconv\.Parse(?:Int|Uint): parsing .*$`)
 
-// flagFault returns the error of a wrong flag. For an unknown flag it suggests similar ones.
+// flagFault returns the error of a wrong flag. For an unknown flag, the error suggests similar names.
 func flagFault(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	name, unknown := strings.CutPrefix(text, "unknown flag: --")

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Release is the version of this source, or the next one until it is released. CHANGELOG.md and the tag have the same.
+// Release is the version of this source, or until its release the next version. CHANGELOG.md and the tag have the same.
 const Release = "0.1.0"
 
 func newVersionCommand(c *cli) *cobra.Command {

@@ -55,7 +55,7 @@ func (c *cli) watch(cmd *cobra.Command, f *runFlags, files []chainfile.File) err
 	}
 }
 
-// clear clears the terminal between two runs.
+// clear clears the terminal before a run other than the first.
 func (w *watcher) clear(again bool) error {
 	if !again || !w.outTerminal || w.plain {
 		return nil
@@ -72,7 +72,7 @@ func (w *watcher) run(cmd *cobra.Command) (err error) {
 	}
 	if !override.DryRun {
 		override.ReadOnly = true
-		override.WhyReadOnly = "--watch runs a chain again at each save: leave it out, or add --dry-run, which shows the plan"
+		override.WhyReadOnly = "--watch runs a chain again at each save: leave out --watch, or add --dry-run, which shows the plan"
 	}
 	if now := w.watched.State(); w.app == nil || !now.Equal(w.openedState) {
 		w.close()

@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 		{"a.chain.json", `{"steps":[`, false, `{"ok":false,"error":{"code":"compile","message":"1 fault","faults":[{"code":"bad_json",`},
 		{"a.chain.json", `{"steps":[{"fn":"http.put"}]}`, true,
 			`{"ok":false,"error":{"code":"compile","message":"1 fault","faults":[{"code":"denied","step":0,"at":"/steps/0/fn",` +
-				`"message":"http.put may write, and --watch runs a chain again at each save: leave it out, or add --dry-run, which shows the plan"}`},
+				`"message":"http.put may write, and --watch runs a chain again at each save: leave out --watch, or add --dry-run, which shows the plan"}`},
 		{"a.chain.json", `{"steps":[{"fn":"chain.sub"}]}`, true, `5`},
 		{"chains/sub.chain.json", `{"steps":[{"expr":"6"}]}`, true, `6`},
 	} {

@@ -50,7 +50,7 @@ func newWorkerCommand(c *cli) *cobra.Command {
 					return err
 				}
 				defer engine.Close()
-				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.runOfBatch(a), Store: a.BatchStore(),
+				return engine.Work(cmd.Context(), &durable.Worker{Jobs: jobs, Run: c.chainRunner(a), Store: a.BatchStore(),
 					Ready: func() {
 						ready.Store(true)
 						c.noticef("ready: up to %d chains at once, from %s", jobs, engine.Queue())
@@ -117,9 +117,9 @@ func withKey(request []byte, key string) []byte {
 // suspendFrom is the shortest pause for which a chain gives up its slot. Shorter pauses are not worth a resume, which reads the whole run.
 const suspendFrom = 10 * time.Second
 
-// runOfBatch returns the function that runs a chain of a batch in this process. Its last argument is when the chain was first tried; zero:
-// this is the first try.
-func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
+// chainRunner returns the function that runs a chain of a batch in this process (durable.Worker.Run). Its last argument is when the chain
+// was first tried; zero: this is the first try.
+func (c *cli) chainRunner(a *app.App) func(context.Context, *durable.Batch, *durable.Chain, time.Time) (*durable.Result, error) {
 	return func(ctx context.Context, b *durable.Batch, ch *durable.Chain, first time.Time) (*durable.Result, error) {
 		if ch.Run != "" {
 			return c.runHandedOver(ctx, a, ch)
@@ -134,11 +134,11 @@ func (c *cli) runOfBatch(a *app.App) func(context.Context, *durable.Batch, *dura
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
 		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
 		if ch.Journal != "" && ch.Journal != a.JournalID() {
-			f = fault.New(fault.BadRequest, "nothing was run: the worker that took it on has another journal than this command. All who take part "+
-				"need the same journal, and with SQLite the same configuration file")
+			f = fault.New(fault.BadRequest, "nothing was run: the worker that took the chain has another journal than this command. The command "+
+				"and all workers need the same journal, and with SQLite the same configuration file")
 		}
 		if gjson.GetBytes(request, "resume").Type != gjson.Null { // it would have no key of its own
-			f = fault.New(fault.NotSupported, "workers begin chains: resume this run in a process of its own, with onecall resume").Under("/resume")
+			f = fault.New(fault.NotSupported, "workers only begin chains: use onecall resume to resume this run").Under("/resume")
 		}
 		if f != nil {
 			return durable.ResultOf(ch.Position, a.Engine.Refuse(ctx, []*fault.Error{f}, caller)), nil
@@ -188,7 +188,7 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 	case callerCtx.Err() != nil && ctx.Err() == nil:
 		f, _ = fault.As(context.Cause(callerCtx))
 	case errors.Is(err, journal.ErrNotFound), errors.Is(err, journal.ErrUnreadable), err == nil && past.Scope != a.Scope():
-		f = fault.New(fault.BadRequest, "the worker's journal has no run %s (any more): the server and its workers need the same one", ch.Run)
+		f = fault.New(fault.BadRequest, "the worker's journal has no run %s: the server and its workers need the same journal", ch.Run)
 	case err != nil:
 		return nil, err
 	case past.LastLease() == ch.Lease && past.Row.Status == journal.Failed:
@@ -218,9 +218,9 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	past, err := a.Journal.Read(ctx, b.Parent, nil)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
-		return fault.New(fault.BadRequest, "this worker's journal has no batch %s: all who take part need the same one", b.ID)
+		return fault.New(fault.BadRequest, "this worker's journal has no batch %s: the command and all workers need the same journal", b.ID)
 	case err == nil && past.Scope != a.Scope():
-		return fault.New(fault.BadRequest, "the batch %s was begun with another configuration", b.ID)
+		return fault.New(fault.BadRequest, "the batch %s was begun with another configuration: start this worker with that one", b.ID)
 	}
 	return err
 }
@@ -238,8 +238,8 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 	return errors.Join(errs...)
 }
 
-// checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run, and of which the journal has
-// none. nil: the chain may be run. If first is zero, it was not tried before.
+// checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run, unless that run can still be
+// found. nil: the chain may be run. If first is zero, the chain was not tried before.
 func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
 		return nil
@@ -247,6 +247,6 @@ func checkStillStored(ctx context.Context, a *app.App, key string, first time.Ti
 	if _, err := a.FindRun(ctx, key); err == nil {
 		return nil
 	}
-	return fault.New(fault.TokenExpired, "this chain was begun at %s, and the journal has nothing of it (any more): what it did is not "+
+	return fault.New(fault.TokenExpired, "this chain was begun at %s, but the journal has no run of it any more: what it did is not "+
 		"known. journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
 }

@@ -195,7 +195,8 @@ func TestInstallFails(t *testing.T) {
 	if _, err := os.Stat(recordPath(path)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a failed installation left its record: %v", err)
 	}
-	if _, err := l.machine.uninstall(l.client); err == nil || !strings.Contains(err.Error(), "nothing to do: Cursor has no onecall") {
+	if _, err := l.machine.uninstall(l.client); err == nil ||
+		!strings.Contains(err.Error(), "nothing to do: init --install has not installed onecall in Cursor") {
 		t.Errorf(`uninstall: got error %v, want "nothing to do"`, err)
 	}
 }
@@ -253,7 +254,7 @@ func TestInstallWithoutFile(t *testing.T) {
 		t.Errorf("Stat of %s: got error %v, want it not to exist", p.file, err)
 	}
 	if _, err := l.machine.uninstall(l.client); err == nil ||
-		!strings.Contains(err.Error(), "nothing to do: Windsurf has no onecall") {
+		!strings.Contains(err.Error(), "nothing to do: init --install has not installed onecall in Windsurf") {
 		t.Errorf(`uninstall: got error %v, want "nothing to do"`, err)
 	}
 }

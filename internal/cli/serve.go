@@ -178,7 +178,8 @@ func (c *cli) useStdio(o *app.ServeOptions) {
 	// servers that are started, too.)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if c.inTerminal {
-		c.noticef("waiting on stdin for the messages of an MCP client, which normally starts this command itself; to serve any number, use --http")
+		c.noticef("waiting on stdin for the messages of an MCP client, which normally starts this command itself; " +
+			"to serve any number of clients, use --http")
 	}
 }
 

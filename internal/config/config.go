@@ -239,8 +239,8 @@ func (e *Error) Error() string { return e.File + ": " + e.Faults[0].Error() }
 // MaxBytes is the maximum size of a configuration.
 const MaxBytes = 256 << 10
 
-// Load reads the configuration at path name, or the default one if name is "". Both results may be set: the configuration holds what could
-// be decoded, so that the caller can add faults of its own.
+// Load reads the configuration at path name, or the one that Find finds if name is "". Its file is never nil: with faults, it holds what
+// could be decoded, so that the caller can add faults of its own.
 func Load(name string) (*File, []*fault.Error) {
 	path, f := Find(name)
 	if f != nil {
@@ -258,8 +258,8 @@ func Load(name string) (*File, []*fault.Error) {
 	return c, faults
 }
 
-// Parse decodes the text of a configuration, JSON or YAML by the extension of path. lookup returns the value of an environment
-// variable and whether it is set. Relative paths are not resolved.
+// Parse decodes the text of a configuration, JSON or YAML by the extension of path, with results as those of Load. lookup returns the value
+// of an environment variable and whether it is set. Relative paths are not resolved.
 func Parse(path string, text []byte, lookup func(string) (string, bool)) (*File, []*fault.Error) {
 	c := &File{Path: path, Text: text}
 	return c, c.decode(lookup)
@@ -288,7 +288,7 @@ func (c *File) resolvePaths() {
 }
 
 // Find returns the path of the configuration: name if it is not "", else onecall.yaml or onecall.json in the working directory or in
-// the folder onecall of the user's configuration folder, else "". The fault is as in FindIn.
+// the folder onecall of the user's configuration folder, else "". The fault is that of FindIn.
 func Find(name string) (string, *fault.Error) {
 	if name != "" {
 		return name, nil
@@ -381,7 +381,7 @@ func (c *File) MergeFaults(faults []*fault.Error, decoded int) []*fault.Error {
 	})
 }
 
-// Refused returns the error of a configuration with faults, which may have no file.
+// Refused returns the error of a configuration with these faults, of which there must be at least one.
 func (c *File) Refused(faults []*fault.Error) error {
 	name := c.Path
 	if name == "" {

@@ -48,7 +48,7 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	return InOrder(d.faults)
 }
 
-// InOrder sorts faults by position.
+// InOrder sorts faults by position, in place, and returns them.
 func InOrder(faults []*fault.Error) []*fault.Error {
 	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

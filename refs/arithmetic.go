@@ -18,11 +18,11 @@ const exactFloat = 1 << 53
 // floating point would round, is an error.
 var operators = map[string]string{"+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "^": "power"}
 
-// integers computes with two integers. If it returns (nil, nil), expr-lang computes in floating point instead.
-type integers func(a, b int) (any, error)
+// integerOperation computes with two integers. If it returns (nil, nil), expr-lang computes in floating point instead.
+type integerOperation func(a, b int) (any, error)
 
-// arithmetic returns an operator that is exact on integers and is expr-lang's on all other values.
-func arithmetic(exact integers, other func(a, b any) any) function {
+// arithmetic returns an operator that computes integers with exact, and all other values with other, which is expr-lang's.
+func arithmetic(exact integerOperation, other func(a, b any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
 		a, isInt := args[0].(int)
 		b, both := args[1].(int)
@@ -36,15 +36,15 @@ func arithmetic(exact integers, other func(a, b any) any) function {
 				return nil, fault.New(fault.BadExpression, "The %s side of the operator is null. Write ?? and a value where that is expected.", side)
 			}
 		}
-		if err := precise(args...); err != nil {
+		if err := checkExact(args...); err != nil {
 			return nil, err
 		}
 		return other(args[0], args[1]), nil
 	}
 }
 
-// precise returns an error if an operand is a bigInteger, or would be rounded by floating point.
-func precise(operands ...any) error {
+// checkExact returns an error if an operand is a bigInteger, or would be rounded by floating point.
+func checkExact(operands ...any) error {
 	for _, operand := range operands {
 		switch n := operand.(type) {
 		case int:
@@ -155,7 +155,7 @@ func sum(e *evaluation, args []any) (any, error) {
 		var err error
 		if terms[1] = list.Index(i).Interface(); terms[1] == nil {
 			return nil, fault.New(fault.BadExpression,
-				"sum adds numbers, and element %d is null. Write ?? 0 behind what may be null, as in sum($0.items, .price ?? 0).", i)
+				"sum adds numbers, and element %d is null. Write ?? 0 after a value that may be null, as in sum($0.items, .price ?? 0).", i)
 		}
 		if terms[0], err = add(e, terms); err != nil {
 			return nil, err
@@ -164,10 +164,10 @@ func sum(e *evaluation, args []any) (any, error) {
 	return terms[0], nil
 }
 
-// rounding returns a function of expr-lang that converts integers to floating point, but refuses those that this would round.
-func rounding(name string) function {
+// floatFunction returns expr-lang's function, which converts integers to floating point. It refuses integers that this would round.
+func floatFunction(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
-		if err := precise(args...); err != nil {
+		if err := checkExact(args...); err != nil {
 			return nil, err
 		}
 		return call(name, args)
@@ -186,7 +186,7 @@ func absolute(_ *evaluation, args []any) (any, error) {
 func integer(e *evaluation, args []any) (any, error) {
 	switch n := args[0].(type) {
 	case bigInteger:
-		return nil, precise(n)
+		return nil, checkExact(n)
 	case float64:
 		if math.IsNaN(n) || n < math.MinInt64 || n >= math.MaxInt64 {
 			return nil, overflow()
@@ -195,8 +195,8 @@ func integer(e *evaluation, args []any) (any, error) {
 	return call("int", args)
 }
 
-// average implements mean or median.
-func average(name string) function {
+// averageFunction returns mean or median.
+func averageFunction(name string) function {
 	walk := walkingFunction(elementBytes, name)
 	return func(e *evaluation, args []any) (any, error) {
 		for _, a := range args {
@@ -204,7 +204,7 @@ func average(name string) function {
 			if !ok {
 				list = []any{a}
 			}
-			if err := precise(list...); err != nil {
+			if err := checkExact(list...); err != nil {
 				return nil, err
 			}
 		}

@@ -32,8 +32,8 @@ func contains(e *evaluation, args []any) (any, error) {
 	return strings.Contains(s, piece), nil
 }
 
-// splitter returns split or splitAfter.
-func splitter(name string) function {
+// splitFunction returns split or splitAfter.
+func splitFunction(name string) function {
 	return func(e *evaluation, args []any) (any, error) {
 		s, separator := args[0].(string), args[1].(string)
 		if err := e.chargeWork(len(s) + len(separator)); err != nil {
@@ -78,7 +78,8 @@ func join(e *evaluation, args []any) (any, error) {
 	return call("join", args)
 }
 
-func sorted(e *evaluation, args []any) (any, error) {
+// sortArray implements sort.
+func sortArray(e *evaluation, args []any) (any, error) {
 	n := size(args[0])
 	if err := e.chargeValue(n * elementBytes); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 // CompileScope says which names are legal in a text.
 type CompileScope struct {
 	At     string         // JSON Pointer of the value; every fault's At begins with it
-	Step   int            // number of the text's step: steps 0 to Step-1 may be named, $prev is Step-1; for `return`, Steps
+	Step   int            // number of the text's step (Steps in `return`): steps 0 to Step-1 may be named, $prev is Step-1
 	Steps  int            // number of steps of the chain: a reference to a step from Steps on is unknown, not forward
 	IDs    map[string]int // step numbers by id
 	Item   bool           // $item and $index are in scope
@@ -36,8 +36,8 @@ type Use struct {
 	Step    int    // the number of the step, for RootStep
 	Path    []Segment
 	Whole   bool // the value keeps its type; false within a text or an expression
-	Lenient bool // a missing value is expected: the path has a default (??) or a ?
-	Status  bool // status(n) of an expression: the step must end, but need not succeed
+	Lenient bool // a missing value is expected: the reference has a default (??) or a ?
+	Status  bool // the expression reads status(n): the step must end, but need not succeed
 
 	// Expression reports that the use is in an expression, where a missing key is null; a missing element or a walk into
 	// null or a scalar is still an error.

@@ -7,6 +7,7 @@
 // a Scope. Compiled values are immutable; several goroutines may use them at once. Results in a Scope are valid compact
 // JSON and are never written to.
 //
-// Every error is a *fault.Error: bad_reference, bad_expression and not_supported when compiling; reference_missing,
-// bad_expression, limit_exceeded, timeout and cancelled when resolving.
+// Every error is a *fault.Error. When compiling: bad_reference, bad_expression and not_supported, bad_json for a template that
+// is not JSON, and bad_arguments for a Pattern. When resolving: reference_missing, bad_expression, limit_exceeded, busy, timeout
+// and cancelled.
 package refs

@@ -50,7 +50,7 @@ type evaluation struct {
 	weights map[identity]int    // the weights of values that were weighed
 	uniform bool                // appendValue writes equal values as equal text
 
-	iterations, memory, work, checkedWork int // what was used so far; checkedWork is work when chargeWork last acquired a slot
+	iterations, memory, work, checkedWork int // what was used so far; checkedWork is the value of work when chargeWork last acquired a slot
 	reserved                              int // bytes held of the context's memory
 
 	uncheckedBytes int // bytes read by lookups since the deadline was checked
@@ -240,7 +240,7 @@ func (s Segment) appendMember(b []byte) []byte {
 	return s.append(b)
 }
 
-// countBytes counts the bytes in which a lookup searches.
+// countBytes counts the bytes that a lookup searches.
 func (e *evaluation) countBytes(n int) error {
 	if e.uncheckedBytes += n; e.uncheckedBytes < heavyWalk {
 		return nil
@@ -275,7 +275,7 @@ func (e *evaluation) status(l *lookup) any {
 	return ""
 }
 
-// rangeValue returns first..last, which expr-lang would allocate before it counts it.
+// rangeValue returns first..last. It counts the elements first; expr-lang would allocate them before counting.
 func (e *evaluation) rangeValue(first, last any) (any, error) {
 	from, err := rangeEnd(first)
 	if err != nil {
@@ -307,11 +307,11 @@ func rangeEnd(v any) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fault.New(fault.BadExpression, "%s", notRangeEnd(v))
+	return 0, fault.New(fault.BadExpression, "%s", rangeEndMessage(v))
 }
 
-// notRangeEnd returns the message for a v that cannot be the end of a range.
-func notRangeEnd(v any) string {
+// rangeEndMessage returns the message for a value that cannot be the end of a range.
+func rangeEndMessage(v any) string {
 	return "A range goes from an integer to an integer, as in 1..10; this is " + typeName(v) + "."
 }
 

@@ -60,11 +60,11 @@ func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Err
 	return x, nil
 }
 
-// resolveName resolves a name of an expression. within: the name may be in a predicate, so the message for an unknown name also says
-// how to read a list's element.
-func (s *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error) {
+// resolveName resolves a name of an expression. If inPredicate is set, the name may be in a predicate, so the message for an unknown
+// name also says how to read a list's element.
+func (s *CompileScope) resolveName(l *lookup, inPredicate bool) (source, *fault.Error) {
 	if l.name[0] != '$' {
-		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), s.memberRemedy(l.name, within))
+		e := fault.New(fault.BadExpression, "The name %s is not known. %s", clip(l.name), s.memberRemedy(l.name, inPredicate))
 		e.Available = s.names()
 		e.Nearest = fault.Nearest("$"+l.name, e.Available, 3)
 		return source{}, e
@@ -81,12 +81,12 @@ func (s *CompileScope) resolveName(l *lookup, within bool) (source, *fault.Error
 }
 
 // memberRemedy says how to write a bare name that was meant as a member.
-func (s *CompileScope) memberRemedy(name string, within bool) string {
+func (s *CompileScope) memberRemedy(name string, inPredicate bool) string {
 	root := "Results and inputs begin with a dollar: $0, $input."
 	if s.Result {
 		root = "Write $result." + clip(name) + "."
 	}
-	if within {
+	if inPredicate {
 		root = strings.TrimSuffix(root, ".") + ", or ." + clip(name) + " for a list's element."
 	}
 	return root
@@ -150,7 +150,7 @@ func (x *Expression) True(ctx context.Context, sc *Scope) (bool, error) {
 	return b, nil
 }
 
-// numberToTextRemedy is the remedy for adding a text and another value.
+// numberToTextRemedy is the remedy for adding a text and a value of another type.
 const numberToTextRemedy = " A number becomes a text by string(…)."
 
 // fault turns an evaluation's error into a fault with its position.
@@ -281,8 +281,8 @@ func CheckFree(source string, names []string) *fault.Error {
 // freeSource resolves a name to a variable.
 func freeSource(variables string, l *lookup) (source, *fault.Error) {
 	if l.name[0] == '$' || l.status {
-		return source{}, fault.New(fault.BadExpression, "%s is not known here, as only the variables are: write an expr step, "+
-			"{\"expr\": \"…\"}, which reads references, or pass the value as a variable.", clip(l.name))
+		return source{}, fault.New(fault.BadExpression, "%s is not known here: an expression of variables reads no references. Write an "+
+			"expr step, {\"expr\": \"…\"}, or pass the value as a variable.", clip(l.name))
 	}
 	if raw, kind := findWhole(variables, gjson.Escape(l.name)); kind == present {
 		return source{raw: raw}, nil

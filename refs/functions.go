@@ -35,8 +35,8 @@ var unguarded = []string{"hasPrefix", "hasSuffix",
 // function is a guarded function of expressions: it charges its cost before it runs.
 type function func(e *evaluation, args []any) (any, error)
 
-// Bytes of an array element, an object member, an array or object itself, and the room for an object's first eight
-// members, which every object takes. They include what is lost while values grow.
+// The memory in bytes of an array element, of an object member, of an array or object itself, and of the room for eight members
+// that every object has. The numbers include what is lost while values grow.
 const elementBytes, memberBytes, containerBytes, objectBytes = 40, 96, 96, 320
 
 // guarded maps the names of expr-lang's functions to what runs in their place.
@@ -52,28 +52,28 @@ var guarded = map[string]function{
 	"lower":       sizedFunction(3, "lower"),
 	"toBase64":    sizedFunction(4, "toBase64"),
 	"fromBase64":  sizedFunction(2, "fromBase64"),
-	"keys":        members("keys", func(key, _ any) any { return key }),
-	"values":      members("values", func(_, value any) any { return value }),
-	"toPairs":     members("toPairs", func(key, value any) any { return []any{key, value} }),
+	"keys":        membersFunction("keys", func(key, _ any) any { return key }),
+	"values":      membersFunction("values", func(_, value any) any { return value }),
+	"toPairs":     membersFunction("toPairs", func(key, value any) any { return []any{key, value} }),
 	"fromPairs":   sizedFunction(memberBytes, "fromPairs"),
 	"reverse":     sizedFunction(elementBytes, "reverse"),
 	"concat":      sizedFunction(3*elementBytes, "concat"),
-	"split":       splitter("split"),
-	"splitAfter":  splitter("splitAfter"),
+	"split":       splitFunction("split"),
+	"splitAfter":  splitFunction("splitAfter"),
 	"replace":     replace,
 	"join":        join,
-	"sort":        sorted,
+	"sort":        sortArray,
 	"flatten":     walkingFunction(4*elementBytes, "flatten"),
 	"min":         walkingFunction(elementBytes, "min"),
 	"max":         walkingFunction(elementBytes, "max"),
-	"mean":        average("mean"),
-	"median":      average("median"),
+	"mean":        averageFunction("mean"),
+	"median":      averageFunction("median"),
 	"abs":         absolute,
-	"ceil":        rounding("ceil"),
-	"floor":       rounding("floor"),
-	"round":       rounding("round"),
+	"ceil":        floatFunction("ceil"),
+	"floor":       floatFunction("floor"),
+	"round":       floatFunction("round"),
 	"int":         integer,
-	"float":       rounding("float"),
+	"float":       floatFunction("float"),
 	"uniq":        uniq,
 	"bitshl":      shiftLeft,
 	"type":        typeOf,
@@ -82,7 +82,7 @@ var guarded = map[string]function{
 	"fromJSON":    fromJSON,
 }
 
-// guardFunctions are the functions that the guard puts calls of into the tree, in expr-lang's form. Their names begin with a blank.
+// guardFunctions are the functions that the guard inserts calls of, in expr-lang's form. Their names begin with a blank.
 var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
@@ -101,7 +101,7 @@ func makeGuardFunctions() map[string]*builtin.Function {
 		"in":       func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
 		"range":    func(e *evaluation, a []any) (any, error) { return e.rangeValue(a[0], a[1]) },
 		"matches":  matches,
-		"made":     func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
+		"literal":  func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
 		"contains": contains,
 		// The next three return their argument and only charge: group for the result of groupBy, keep for what a method may keep, scan
 		// for sorting or counting.
@@ -199,9 +199,9 @@ func walkingFunction(each int, name string) function {
 	}
 }
 
-// members returns a function that lists an object's members in the order of the data, or by key if the expression made
+// membersFunction returns a function that lists an object's members in the order of the data, or by key if the expression made
 // the object. expr-lang's order is random.
-func members(name string, item func(key, value any) any) function {
+func membersFunction(name string, item func(key, value any) any) function {
 	return func(e *evaluation, args []any) (any, error) {
 		if err := e.chargeValue(size(args[0]) * (containerBytes + memberBytes)); err != nil {
 			return nil, err
@@ -227,11 +227,11 @@ func members(name string, item func(key, value any) any) function {
 
 // groupMembers returns the members of groupBy's result in the order in which they are written: by their keys as text.
 func groupMembers(groups map[any][]any, item func(key, value any) any) []any {
-	written := func(key any) string {
+	keyText := func(key any) string {
 		name, _ := keyName(key) // a key that cannot be written comes first
 		return name
 	}
-	keys := slices.SortedStableFunc(maps.Keys(groups), func(a, b any) int { return strings.Compare(written(a), written(b)) })
+	keys := slices.SortedStableFunc(maps.Keys(groups), func(a, b any) int { return strings.Compare(keyText(a), keyText(b)) })
 	list := make([]any, len(keys))
 	for i, key := range keys {
 		list[i] = item(key, groups[key])

@@ -54,7 +54,7 @@ const evaluationName = " evaluation"
 type guard struct {
 	survey
 	source string
-	fault  *fault.Error // the first
+	fault  *fault.Error // the first fault of the tree
 	literals
 	elementReads
 }
@@ -102,7 +102,7 @@ func guardCall(name string, arguments ...ast.Node) *ast.CallNode {
 
 // chargeLiteral replaces an array or object literal by a call that charges for it.
 func (g *guard) chargeLiteral(node *ast.Node) {
-	call := guardCall("made", *node)
+	call := guardCall("literal", *node)
 	call.SetLocation((*node).Location())
 	ast.Patch(node, call)
 }
@@ -117,7 +117,7 @@ func (g *guard) lookup(node *ast.Node, l *lookup) {
 	ast.Patch(node, call)
 }
 
-// fail records the first fault of a tree, at a node.
+// fail records a fault at a node, unless the tree already has one.
 func (g *guard) fail(at ast.Node, format string, args ...any) {
 	g.failWith(at, fault.New(fault.BadExpression, format, args...))
 }
@@ -195,12 +195,12 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 	case callee.Value == "status":
 		g.status(node, n)
 	default:
-		g.failWith(n, noFunction(callee.Value))
+		g.failWith(n, unknownFunction(callee.Value))
 	}
 }
 
-// noFunction is the fault of a call of an unknown function.
-func noFunction(name string) *fault.Error {
+// unknownFunction returns the fault of a call of an unknown function.
+func unknownFunction(name string) *fault.Error {
 	hint := ""
 	if instead := idioms[name]; instead != "" {
 		hint = " Write " + instead + "."
@@ -282,7 +282,7 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 	case "..":
 		for _, side := range []ast.Node{n.Left, n.Right} {
 			if t := literalType(side); t == reflect.TypeFor[string]() || t == reflect.TypeFor[bool]() {
-				g.fail(side, "%s", notRangeEnd(reflect.Zero(t).Interface()))
+				g.fail(side, "%s", rangeEndMessage(reflect.Zero(t).Interface()))
 				return
 			}
 		}

@@ -116,8 +116,8 @@ func (c *templateCompiler) reference(text string, start int) (b *boundReference,
 // mentionEnd looks for a mention: text that looks like a reference but is not one, such as `$0.name`, `$item` or
 // `${input.who}` within a text. Its dollar is right before start. mentionEnd returns the offset of the mention's end, or 0
 // if there is none: nothing in scope has that name, the name is only the start of a word, or it may well be a price, a
-// regular expression group or a script variable ($5, $0.50, $1, ${HOME}). A number without a segment counts only if
-// numbers is set.
+// regular expression group or a script variable ($5, $0.50, $1, ${HOME}). A step number without a segment counts as a mention only
+// if numbers is set.
 func (s *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	q := referenceParser{text: text, pos: start, plain: true}
 	braced := q.peek() == '{'
@@ -196,15 +196,15 @@ func (s *CompileScope) mentionFault(text string, start int) *fault.Error {
 		e.Message = mention + " is not replaced inside a text. " + computeRemedy // len($0.items)
 	}
 	if open := strings.LastIndex(text[:start-1], "${"); open >= 0 && !strings.Contains(text[open:start-1], "}") {
-		e.Message = "In ${…} comes a reference and nothing else. " + computeRemedy
+		e.Message = "${…} takes one reference and nothing else. " + computeRemedy
 	}
 	return atOffset(e, text, start-1)
 }
 
 func isNotLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// textRemedy says how to write a text that was read as one reference; "" if it was meant as one. continues: the text only begins with a
-// reference.
+// textRemedy says how to write a text that was read as one reference; "" if it was meant as one. If continues is set, the text only
+// begins with a reference.
 func (s *CompileScope) textRemedy(text string, continues bool) string {
 	const escape = " For a text that begins with a dollar, write $$."
 	q := referenceParser{text: text, pos: 1, plain: true}

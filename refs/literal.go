@@ -12,8 +12,8 @@ import (
 // interpolationStart matches dollars before a brace that begins an interpolation.
 var interpolationStart = regexp.MustCompile(`\$+\{(\$|[0-9]+[.\[])`)
 
-// Literal escapes a compact JSON value, so that as a template it resolves to itself. Mentions of $item, $input and
-// earlier steps are not escaped, so these must not be in scope where the template is compiled. The result may be value itself.
+// Literal escapes a compact JSON value: a template of the result resolves to value. Mentions of $item, $input and earlier steps
+// are not escaped, so these must not be in scope where the template is compiled. The result may be value itself.
 func Literal(value []byte) []byte {
 	if !strings.Contains(rawjson.View(value), "$") && !strings.Contains(rawjson.View(value), `\u`) {
 		return value

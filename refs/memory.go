@@ -8,7 +8,8 @@ import (
 )
 
 // charge counts n bytes of memory. If the evaluation then uses over freeMemory bytes more than it has reserved in the context's memory, it
-// reserves all that it uses. It fails past maxMemory, and for a negative n, which is the overflow of a size.
+// reserves all that it uses. It fails past maxMemory, if the context's memory is full, and for a negative n, which is the overflow of a
+// size.
 func (e *evaluation) charge(n int) error {
 	e.memory += n
 	if e.memory <= freeMemory+e.reserved && n >= 0 {
@@ -46,7 +47,7 @@ func (e *evaluation) chargeLiteral(value any) (any, error) {
 }
 
 // weigh returns the work of walking a value: the bytes of its texts, and 1 for each other value and each container, at most maxWork+1.
-// What occurs several times counts each time: nested lists of the same list are small in memory, but endless to walk.
+// A value that occurs several times counts each time: nested lists of the same list are small in memory, but endless to walk.
 func (e *evaluation) weigh(value any) int {
 	switch s := value.(type) {
 	case string:

@@ -32,7 +32,7 @@ type Pattern struct {
 	// along.
 	weight    int
 	looksBack bool                           // it depends on what precedes a match: ^, \b
-	inside    func() (*regexp.Regexp, error) // group 1 is the first match after the first character; see Search.from
+	inside    func() (*regexp.Regexp, error) // its group 1 is the first match after the first character; see Search.matchFrom
 }
 
 // Size is an upper bound of the pattern's instructions: a search takes at most that many steps for each character.
@@ -51,7 +51,7 @@ const maxPatterns, maxPatternMemory = 1000, 200_000
 // error is bad_arguments.
 func CompilePattern(source string) (*Pattern, *fault.Error) {
 	p, err := newPattern(source)
-	return p, refusal(err)
+	return p, patternFault(err)
 }
 
 // CheckPattern returns the error that CompilePattern would return, at a lower cost; nil if the pattern is accepted.
@@ -60,10 +60,10 @@ func CheckPattern(source string) *fault.Error {
 		return nil
 	}
 	_, err := measure(source)
-	return refusal(err)
+	return patternFault(err)
 }
 
-func refusal(err error) *fault.Error {
+func patternFault(err error) *fault.Error {
 	if err == nil {
 		return nil
 	}
@@ -150,12 +150,11 @@ func (s *patternCost) check() error {
 	case s.classes > maxClasses:
 		return fmt.Errorf(`it has more than %d classes \p`, maxClasses)
 	case s.folded > maxFolded:
-		return fmt.Errorf("its ranges of characters, in which case does not matter, hold more than %d: use narrower ones, or leave (?i) out",
-			maxFolded)
+		return fmt.Errorf("its ranges that ignore case hold more than %d characters: use narrower ranges, or leave (?i) out", maxFolded)
 	case s.instructions > maxInstructions:
 		return fmt.Errorf("it has more than %d instructions when its repetitions are written out: use fewer of them", maxInstructions)
 	case s.weight() > maxWeight:
-		return fmt.Errorf("it has %d groups, too many for its size: write (?:…) for those that need not be answered", s.groups)
+		return fmt.Errorf("it has %d groups, too many for its size: write (?:…) for groups whose text is not needed", s.groups)
 	}
 	return nil
 }
@@ -230,7 +229,7 @@ func ranges(source string) int {
 	return sum
 }
 
-// highest returns the highest character that the start of a text can stand for, as the end of a range.
+// highest returns the highest character that the end of a range may be; text is the pattern from there on.
 func highest(text string) rune {
 	digits, escaped := strings.CutPrefix(text, `\x{`)
 	if !escaped {
@@ -248,8 +247,8 @@ func highest(text string) rune {
 	return rune(r)
 }
 
-// maxInlineInstructions bounds the compiled patterns that an expression holds itself, all together: there are many
-// expressions. Further patterns are looked up in the cache when they are needed.
+// maxInlineInstructions bounds the size of all compiled patterns that one expression holds, because there are many
+// expressions. Its other patterns are looked up in the cache when they are needed.
 const maxInlineInstructions = 500
 
 // literals are the literal regular expressions of one expression.

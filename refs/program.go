@@ -30,7 +30,7 @@ const (
 	maxVisits = 10000
 )
 
-// program is a compiled source, in which names are not resolved: each Expression that uses it does this in its own scope.
+// program is a compiled source. Its names are not resolved: each Expression that uses the program resolves them in its own scope.
 type program struct {
 	code     *vm.Program
 	source   string
@@ -131,7 +131,7 @@ func compileFault(source string, err error) *fault.Error {
 	}
 	offset := byteOffset(source, e.From)
 	if name := predicateOf(source[:offset], e.Message); name != "" {
-		return atOffset(noFunction(name), source, offset)
+		return atOffset(unknownFunction(name), source, offset)
 	}
 	f := fault.New(fault.BadExpression, "The expression does not compile: %s, at %q.", e.Message, excerpt(source, offset))
 	switch {

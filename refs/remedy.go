@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// unexpectedFault is the fault of a reference followed by something that cannot continue it.
+// unexpectedFault returns the fault of a reference followed by something that cannot continue it.
 func (p *referenceParser) unexpectedFault() *fault.Error {
 	if computation := p.computation(); computation != "" {
 		return p.malformed(p.pos, "A reference cannot go on with %s. %s", computation, computeRemedy)
@@ -51,7 +51,7 @@ func (p *referenceParser) computation() string {
 	return ""
 }
 
-// Remedy says what to write instead of a use whose key is not among available; "" if nothing is known.
+// Remedy says what to write instead of a use of a missing key. available are the existing keys. It returns "" if it knows no remedy.
 func (u *Use) Remedy(available []string) string {
 	r := Reference{root: u.Root, step: u.Step, segments: u.Path}
 	for i := range u.Path {
@@ -80,7 +80,7 @@ func (r Reference) remedy(segment int, available []string) string {
 		return computeRemedy
 	case spaced && slices.Contains(available, word):
 		text, offsets := r.spell()
-		return "For a value with a text behind it, write ${" + clip(text[:offsets[segment]]) + "." + clip(word) + "} " + clip(rest) + "."
+		return "For a value followed by text, write ${" + clip(text[:offsets[segment]]) + "." + clip(word) + "} " + clip(rest) + "."
 	}
 	return ""
 }

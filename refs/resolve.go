@@ -13,12 +13,12 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// resolve appends the value of b to dst; at is the JSON Pointer that errors have. If the step has no result, the value is b's default
-// (??), or null if s is lenient; without either that is an error.
+// resolve appends the value of b to dst. at becomes the At of an error. If the step has no result, the value is b's default (??), or
+// null if s is lenient; otherwise resolve fails.
 func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at string) ([]byte, error) {
 	raw, err := s.root(b.root, b.number)
 	if err == nil {
-		err = work.walk(len(raw))
+		err = work.countBytes(len(raw))
 	}
 	if err != nil {
 		err.At = at
@@ -44,7 +44,7 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 	case absent != nil && b.fallback != "" && absent.kind <= isNull: // isAbsent or isNull: a default does not cover the other kinds
 		return append(dst[:start], b.fallback...), nil
 	case absent != nil:
-		err := b.missing(rawjson.View(raw), absent)
+		err := b.missingFault(rawjson.View(raw), absent)
 		err.At = at
 		return dst[:start], err
 	case b.fallback != "" && string(dst[start:]) == "null":
@@ -53,10 +53,10 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 	return dst, nil
 }
 
-// walker walks segments into a document. Each step is one gjson path of a single escaped key or index, so that no other feature of
-// gjson's path language is reachable. The first of duplicate keys wins.
+// walker walks segments into a document. For each segment it evaluates one gjson path, a single escaped key or index, so that no other
+// feature of gjson's path language is reachable. The first of duplicate keys wins.
 //
-// A string is called exact if it ends where its JSON value ends. Others may continue with more of the document.
+// A string that begins with a JSON value is called exact if it also ends with it. Other strings may go on with the rest of the document.
 type walker struct {
 	segments []Segment
 	paths    []string // gjson's path of each segment
@@ -80,7 +80,7 @@ func newWalker(segments []Segment) walker {
 	return w
 }
 
-// walkStatus is the result of one step of a walk.
+// walkStatus is the result of applying one segment.
 type walkStatus uint8
 
 const (
@@ -154,7 +154,7 @@ func (w *walker) appendFlat(dst []byte, doc string, from, k, to int) (out []byte
 	return dst, false, absent
 }
 
-// appendEach appends an array with the values that the segments after k select in each element of list, which calls add for each.
+// appendEach appends an array with the values that the segments after k select in each element. list calls add for each element.
 func (w *walker) appendEach(dst []byte, k, to int, list func(add func(string))) ([]byte, *absence) {
 	var absent *absence
 	dst = append(dst, '[')
@@ -230,7 +230,7 @@ func (s *Segment) needsExact() bool {
 // lossy reports whether gjson may decode the key differently from this package, for which a lone surrogate is U+FFFD.
 func (s *Segment) lossy() bool { return strings.ContainsRune(s.Key, utf8.RuneError) }
 
-// child applies one segment (not [*] or [**]) to the value at the start of doc. Only if end is set is the result certain to be exact.
+// child applies one segment (not [*] or [**]) to the value at the start of doc. The result is certain to be exact only if end is set.
 func child(doc string, s *Segment, path string, end bool) (string, walkStatus) {
 	switch doc[0] {
 	case '{':
@@ -276,8 +276,8 @@ func findWhole(doc, path string) (string, walkStatus) {
 	return "", isAbsent
 }
 
-// findMember searches larger and larger prefixes of a document: first firstWindow bytes, then windowGrowth times as many each time. So
-// an early key is found without reading the rest.
+// findMember searches larger and larger prefixes of a document: first firstWindow bytes, then windowGrowth times as many each time. An
+// early key is thus found without reading the rest.
 const firstWindow, windowGrowth = 1 << 10, 8
 
 // findMember finds a member. gjson scans a value to its end before it returns it. If the end is not needed, gjson receives larger
@@ -312,31 +312,31 @@ func findLossyMember(doc, want string) (member string, kind walkStatus) {
 	return member, kind
 }
 
-// maxAvailable bounds the keys that the error of a missing value lists, maxLooked those that it compares with the missing key.
-const maxAvailable, maxLooked = 50, 5000
+// maxAvailable bounds the keys that the error of a missing value lists, maxCompared the keys that are compared with the missing one.
+const maxAvailable, maxCompared = 50, 5000
 
-// missing returns the error of a walk that found nothing, with the existing keys.
-func (b *boundReference) missing(doc string, absent *absence) *fault.Error {
+// missingFault returns the error of a walk that found nothing, with the existing keys.
+func (b *boundReference) missingFault(doc string, absent *absence) *fault.Error {
 	text, offsets := b.spell()
 	if absent.kind == tooLong {
 		return fault.New(fault.LimitExceeded, "%s resolves to more bytes than are allowed. Refer to less of the result.", clip(text))
 	}
-	// Walk again with the end of every value, to list what exists.
+	// Walk again and find the end of every value, to list what exists.
 	w := b.walker
 	w.exact, w.limit = true, math.MaxInt
 	if _, _, exact := w.append(nil, doc, 0, len(w.segments)); exact != nil {
 		absent = exact
 	}
 	offset := offsets[absent.segment]
-	e := describe(text[:offset], &b.segments[absent.segment], absent)
+	e := absenceFault(text[:offset], &b.segments[absent.segment], absent)
 	if remedy := b.remedy(absent.segment, e.Available); remedy != "" {
 		e.Message += " " + remedy
 	}
 	return atOffset(e, text, offset)
 }
 
-// describe returns the error of applying s to absent.value. before is the text of the reference up to there.
-func describe(before string, s *Segment, absent *absence) *fault.Error {
+// absenceFault returns the error of applying s to absent.value. before is the text of the reference up to s.
+func absenceFault(before string, s *Segment, absent *absence) *fault.Error {
 	missing := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.ReferenceMissing, format, args...)
 	}
@@ -370,7 +370,7 @@ func describe(before string, s *Segment, absent *absence) *fault.Error {
 func keys(object string) (shown, all []string) {
 	gjson.Result{Type: gjson.JSON, Raw: object}.ForEach(func(key, _ gjson.Result) bool {
 		all = append(all, strings.Clone(key.String()))
-		return len(all) < maxLooked
+		return len(all) < maxCompared
 	})
 	return all[:min(len(all), maxAvailable)], all
 }

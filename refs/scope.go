@@ -15,11 +15,11 @@ type Scope struct {
 	Index  int          // its index
 	Result []byte       // the step's own result; nil is null
 
-	// Now is the value of now() in expressions; zero: the time of the evaluation.
+	// Now is the value of now() in expressions; zero: the time of each call of now().
 	Now time.Time
 
-	// Lenient makes a reference null, instead of an error, if its step or the element that it walks into has no result, as in
-	// `return`.
+	// Lenient makes a reference null, instead of an error, if its step has no result, or if its path leads into an element of forEach
+	// that has none. It is set for `return`.
 	Lenient bool
 
 	// MaxBytes bounds the value of one template or reference (limit_exceeded past it); 0: 256 MiB.

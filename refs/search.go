@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// heavySearch is the work after which Heavy is called, in characters × weight of the pattern; it takes about 10 ms.
+// heavySearch is the work after which Heavy is called, in characters × weight of the pattern: about 10 ms.
 const heavySearch = 1 << 20
 
 // Search finds the matches of a pattern in a text. It calls Heavy about every 10 ms of work, so that only long searches wait for
@@ -35,7 +35,7 @@ func (s *Search) Err() error { return s.err }
 func (s *Search) All() iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		for from, previousEnd := 0, -1; from <= len(s.Text); {
-			match := s.from(from)
+			match := s.matchFrom(from)
 			if match == nil {
 				return
 			}
@@ -66,8 +66,8 @@ func (s *Search) matches() bool {
 	return matched && s.err == nil
 }
 
-// from finds the first match that begins at from or later; nil: there is none, or the search was ended.
-func (s *Search) from(from int) []int {
+// matchFrom finds the first match that begins at from or later; nil: there is none, or the search was ended.
+func (s *Search) matchFrom(from int) []int {
 	if prefix, _ := s.Pattern.LiteralPrefix(); prefix != "" {
 		at := strings.Index(s.Text[from:], prefix)
 		if at < 0 {
@@ -79,11 +79,11 @@ func (s *Search) from(from int) []int {
 	if from > 0 && s.Pattern.looksBack {
 		var err error
 		if re, err = s.Pattern.inside(); err != nil {
-			s.err = refusal(err)
+			s.err = patternFault(err)
 			return nil
 		}
-		// ^ and \b must see the character before from, so the search begins there. Group 1 of this expression is the match: skip
-		// drops the two indexes of the whole.
+		// ^ and \b must see the character before from, so the search begins with it. Group 1 of this expression is the match: skip
+		// drops the two indexes of group 0.
 		_, width := utf8.DecodeLastRuneInString(s.Text[:from])
 		base, skip = from-width, 2
 	}

@@ -27,8 +27,8 @@ type Template struct {
 type placeholder struct {
 	offset int // its offset in Template.text
 	ref    *boundReference
-	at     string
-	inText bool // the reference is inside a string, and its value becomes text
+	at     string // the full JSON Pointer of the string that contains the reference
+	inText bool   // the reference is inside a string, and its value becomes text
 }
 
 // CompileTemplate compiles one JSON value. Strings at any depth may contain references; keys never do. It returns all faults. If
@@ -55,11 +55,11 @@ func CompileTemplate(value []byte, scope CompileScope) (t *Template, faults []*f
 // Uses lists the references in the order of the text.
 func (t *Template) Uses() []Use { return t.uses }
 
-// Broken lists the faulty strings by full JSON Pointer. Value has null for each of them.
+// Broken lists the full JSON Pointers of the faulty strings.
 func (t *Template) Broken() []string { return t.faulty }
 
-// Value returns the template as compact JSON: null for each whole reference, "" for each string with interpolations, and doubled
-// dollars unescaped. It must not be written to.
+// Value returns the template as compact JSON: null for each whole reference and each faulty string, "" for each string with
+// interpolations, and doubled dollars unescaped. It must not be written to.
 func (t *Template) Value() []byte { return t.value }
 
 // Resolve appends the template's value as compact JSON. Its error is a *fault.Error: reference_missing with the existing keys;
@@ -68,7 +68,8 @@ func (t *Template) Resolve(ctx context.Context, dst []byte, s *Scope) ([]byte, e
 	return t.resolve(ctx, dst, s, false)
 }
 
-// ResolveButResult is like Resolve, for use before $result exists: references to $result stay unchanged.
+// ResolveButResult is like Resolve, for use before $result exists: references to $result stay in the text. The result is for display
+// and not a template: dollars of other texts are not escaped.
 func (t *Template) ResolveButResult(ctx context.Context, dst []byte, s *Scope) ([]byte, error) {
 	return t.resolve(ctx, dst, s, true)
 }
@@ -191,7 +192,7 @@ func (c *templateCompiler) token(raw string) {
 	}
 	text := rawjson.Unquote(raw)
 	if text[0] == '$' && (len(text) == 1 || text[1] != '$' && text[1] != '{') {
-		c.whole(text)
+		c.wholeReference(text)
 		return
 	}
 	c.interpolate(raw, text)
@@ -215,8 +216,8 @@ func (c *templateCompiler) at() string {
 	return at
 }
 
-// whole compiles a string that must be one reference, because it begins with a single dollar.
-func (c *templateCompiler) whole(text string) {
+// wholeReference compiles a string that must be one reference, because it begins with a single dollar.
+func (c *templateCompiler) wholeReference(text string) {
 	p := referenceParser{text: text, pos: 1}
 	r, err := p.reference()
 	continues := err == nil && p.pos < len(text)

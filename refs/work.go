@@ -8,7 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// heavyWalk is the number of bytes that references search before resolving counts as heavy.
+// heavyWalk is the number of bytes that references may search before resolving them counts as heavy.
 const heavyWalk = 1 << 20
 
 // workMeter counts the work of resolving references. After each heavyWalk bytes, resolving needs a slot, and fails if its context has
@@ -19,8 +19,8 @@ type workMeter struct {
 	slot           admit.Slot
 }
 
-// walk counts a value of n bytes before it is searched.
-func (w *workMeter) walk(n int) *fault.Error {
+// countBytes counts a value of n bytes before it is searched.
+func (w *workMeter) countBytes(n int) *fault.Error {
 	if w.uncheckedBytes += n; w.uncheckedBytes < heavyWalk {
 		return nil
 	}

@@ -19,9 +19,9 @@ type Hit struct {
 const minShare = 0.25
 
 // Find returns the functions that keep accepts (nil: all) and that match the query, best first, and by name if they match equally well. It
-// returns at most limit functions (0: all), and drops those far behind the best. A query of more than one word that is the name (as in
-// Registry.Resolve) or a keyword of functions finds only these functions. Only the first 1,024 bytes and 32 words of a query count; a query
-// without words finds nothing.
+// returns at most limit functions (0: all), and drops those far behind the best. If the query is one identifier of several words, such as
+// list_pulls, that is the name (as in Registry.Resolve) or a keyword of functions, it finds only these functions. Only the first 1,024
+// bytes and 32 words of a query count; a query without words finds nothing.
 //
 // The answer, including scores, is the same as if the registry contained only the functions that keep accepts. keep is called once for
 // every function and must not change its spec.
@@ -30,8 +30,8 @@ func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit
 	if exact := f.exactNames(query); exact != nil {
 		return topHits(exact, limit)
 	}
-	for _, group := range f.groups(query) {
-		f.count(group)
+	for _, alternatives := range f.alternatives(query) {
+		f.addScores(alternatives)
 	}
 	return topHits(f.hits(), limit)
 }
@@ -50,7 +50,8 @@ type searchRun struct {
 	total   int    // number of visible entries
 	scores  []float32
 
-	best    []float32 // by entry: the score for the word that is being counted
+	// The following fields are about the current word of the query.
+	best    []float32 // by entry: the score of the word's best term
 	matched []int32   // entries with a score in best
 }
 
@@ -66,7 +67,7 @@ func newSearchRun(x *Index, keep func(*steps.Spec) bool) *searchRun {
 	return f
 }
 
-// exactNames returns the functions that the query names; nil if there are none.
+// exactNames returns the functions whose name or keyword is the whole query; nil if there are none, or the query is a single word.
 func (f *searchRun) exactNames(query string) (hits []Hit) {
 	query = strings.TrimSpace(query)
 	words := 0
@@ -103,11 +104,11 @@ func endsIn(name, folded string) bool {
 	}
 }
 
-// count adds the scores of one word of the query. For each function it uses the best term that stands for the word. The word's rarity
-// follows from the number of functions that it finds.
-func (f *searchRun) count(group []alternative) {
+// addScores adds the scores of one word of the query, given the terms that stand for it. For each function it uses the best of these terms.
+// The word's rarity follows from the number of functions that have one of them.
+func (f *searchRun) addScores(alternatives []alternative) {
 	f.matched = f.matched[:0]
-	for _, a := range group {
+	for _, a := range alternatives {
 		for _, p := range f.postings[a.term] {
 			if !f.visible[p.at] {
 				continue
@@ -118,8 +119,8 @@ func (f *searchRun) count(group []alternative) {
 			f.best[p.at] = max(f.best[p.at], a.weight*p.impact)
 		}
 	}
-	holding := float64(len(f.matched))
-	rarity := float32(math.Log(1 + (float64(f.total)-holding+0.5)/(holding+0.5)))
+	matches := float64(len(f.matched))
+	rarity := float32(math.Log(1 + (float64(f.total)-matches+0.5)/(matches+0.5)))
 	for _, at := range f.matched {
 		f.scores[at] += rarity * f.best[at]
 		f.best[at] = 0

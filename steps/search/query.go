@@ -9,11 +9,11 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// Bounds of a query: its bytes, its words, the words that are corrected, and the terms that stand for such a word.
-const maxQuery, maxWords, maxGuessed, maxGuesses = 1024, 32, 8, 12
+// Bounds of a query: its bytes, its words, the unknown words that guess is called for, and the terms that it returns for one of them.
+const maxQuery, maxWords, maxGuessedWords, maxGuesses = 1024, 32, 8, 12
 
 // Weights of terms that stand for a word: another form of it, a synonym, a completion, a correction.
-const formWeight, kinWeight, prefixWeight, typoWeight = 0.7, 0.5, 0.8, 0.7
+const formWeight, synonymWeight, prefixWeight, typoWeight = 0.7, 0.5, 0.8, 0.7
 
 // alternative is a term that stands for a word of the query.
 type alternative struct {
@@ -21,12 +21,12 @@ type alternative struct {
 	weight float32
 }
 
-// groups returns the words of the query, each with the terms that stand for it.
-func (f *searchRun) groups(query string) (groups [][]alternative) {
+// alternatives returns, for each word of the query, the terms that stand for it.
+func (f *searchRun) alternatives(query string) (all [][]alternative) {
 	words := f.wordsOf(query)
 	guessed := 0
 	for i, word := range words {
-		group := append(f.forms(word), f.kindred(word)...)
+		group := append(f.forms(word), f.synonyms(word)...)
 		if i > 0 {
 			group = append(group, f.forms(words[i-1]+word)...)
 		}
@@ -34,17 +34,17 @@ func (f *searchRun) groups(query string) (groups [][]alternative) {
 			group = append(group, f.forms(word+words[i+1])...)
 		}
 		if len(group) > 0 {
-			groups = append(groups, group)
+			all = append(all, group)
 			continue
 		}
-		if guessed++; guessed <= maxGuessed {
-			groups = append(groups, f.guess(word)...)
+		if guessed++; guessed <= maxGuessedWords {
+			all = append(all, f.guess(word)...)
 		}
 	}
-	return groups
+	return all
 }
 
-// wordsOf returns the significant words of a query, each once.
+// wordsOf returns the words of a query without the stop words, each once; the stop words if there are no others.
 func (f *searchRun) wordsOf(query string) (words []string) {
 	if len(query) > maxQuery {
 		query = strings.ToValidUTF8(query[:maxQuery], "")
@@ -66,11 +66,11 @@ func (f *searchRun) wordsOf(query string) (words []string) {
 			break
 		}
 	}
-	telling := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return stopWords[word] })
-	if len(telling) == 0 {
+	significant := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return stopWords[word] })
+	if len(significant) == 0 {
 		return words
 	}
-	return telling
+	return significant
 }
 
 // forms returns the terms of a word and of its other forms.
@@ -87,12 +87,12 @@ func (f *searchRun) forms(word string) (group []alternative) {
 	return group
 }
 
-// kindred returns the terms of a word's synonyms.
-func (f *searchRun) kindred(word string) (group []alternative) {
-	for _, other := range kindred()[stem(word)] {
+// synonyms returns the terms of a word's synonyms.
+func (f *searchRun) synonyms(word string) (group []alternative) {
+	for _, other := range synonymStems()[stem(word)] {
 		for _, term := range f.families[other] {
 			if f.isVisible(term) {
-				group = append(group, alternative{term, kinWeight})
+				group = append(group, alternative{term, synonymWeight})
 			}
 		}
 	}
@@ -103,7 +103,8 @@ func (f *searchRun) isVisible(term int32) bool {
 	return slices.ContainsFunc(f.postings[term], func(p posting) bool { return f.visible[p.at] })
 }
 
-// guess returns terms for a word that no function has: two words that were joined, completions, corrections.
+// guess returns terms for a word that no function has. They stand for the two words that the word joins; else they are its completions,
+// or else its corrections.
 func (f *searchRun) guess(word string) [][]alternative {
 	const minimum = 3
 	for at := len(word) - minimum; at >= minimum; at-- {
@@ -140,12 +141,12 @@ func (f *searchRun) completions(word string) (group []alternative) {
 // or changed, or two neighbors swapped; for seven letters or more, two such mistakes. If words are not that near, their stems may be, as
 // with isue and issues.
 func (f *searchRun) corrections(word string) (group []alternative) {
-	const minimum, two = 4, 7
+	const minimum, minimumForTwo = 4, 7
 	if len(word) < minimum {
 		return nil
 	}
 	allowed, nearest, stem := 1, 0, stem(word)
-	if len(word) >= two {
+	if len(word) >= minimumForTwo {
 		allowed = 2
 	}
 	for _, term := range f.sorted() {
@@ -191,7 +192,7 @@ func letters(word string) (set uint32) {
 	return set
 }
 
-// isSwapped reports whether two neighbors were swapped and nothing else differs.
+// isSwapped reports whether a and b differ only in two neighbors that are swapped.
 func isSwapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -6,14 +6,15 @@ import (
 )
 
 // abbreviations maps abbreviations to words, in functions and queries alike.
-var abbreviations = pairs(`admin administrator  apis api  app application  apps application  arg argument  args argument  auth authentication
-	config configuration  configs configuration  db database  dbs database  del delete  dir directory  dirs directory
+var abbreviations = parsePairs(`admin administrator  apis api  app application  apps application  arg argument  args argument
+	auth authentication  config configuration  configs configuration  db database  dbs database  del delete  dir directory  dirs directory
 	doc document  docs document  env environment  envs environment  info information  ls list  msg message  msgs message
 	org organization  organisation organization  orgs organization  param parameter  params parameter  perm permission
 	perms permission  pr pull  prs pull  re2 regular  regex regular  regexp regular  repo repository  repos repository
 	rm delete  var variable  vars variable`)
 
-func pairs(text string) map[string]string {
+// parsePairs returns a map of words from a list of alternating keys and values.
+func parsePairs(text string) map[string]string {
 	words := strings.Fields(text)
 	all := make(map[string]string, len(words)/2)
 	for i := 0; i+1 < len(words); i += 2 {
@@ -22,9 +23,9 @@ func pairs(text string) map[string]string {
 	return all
 }
 
-// kin are synonyms: each word of a line also finds, with less weight, what the other words of that line find. They are verbs and nouns that
-// people use in place of those in interfaces; none is specific to one service.
-const kin = `
+// synonyms has synonyms on each line: each word of a line also finds, with less weight, what the other words of that line find. They are
+// verbs and nouns that people use in place of those in interfaces; none is specific to one service.
+const synonyms = `
 create add new make open insert post register
 delete remove drop destroy erase discard
 get fetch retrieve show read view display obtain download
@@ -52,10 +53,10 @@ expression formula calculate compute
 file document
 `
 
-// kindred maps the stem of a word to those of its synonyms.
-var kindred = sync.OnceValue(func() map[string][]string {
+// synonymStems maps the stem of a word to the stems of its synonyms.
+var synonymStems = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
-	for line := range strings.Lines(kin) {
+	for line := range strings.Lines(synonyms) {
 		group := strings.Fields(line)
 		for _, word := range group {
 			for _, other := range group {

@@ -57,14 +57,14 @@ func isWord(c rune) bool {
 	return c != utf8.RuneError && (unicode.IsLetter(c) || unicode.IsDigit(c) || unicode.IsMark(c))
 }
 
-// isUnspaced reports characters of scripts without blanks.
+// isUnspaced reports whether c belongs to a script without blanks between words.
 func isUnspaced(c rune) bool {
 	return c >= 0x0e00 && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer,
 		unicode.Myanmar)
 }
 
-// startsWord reports whether a new word of an identifier begins at c. before and last precede it in the same run of letters
-// and digits, rest follows it.
+// startsWord reports whether a new word of an identifier begins at c. before and last are the two characters that precede c in the
+// current word, 0 if there are none; rest follows c.
 func startsWord(before, last, c rune, rest string) bool {
 	next, size := utf8.DecodeRuneInString(rest)
 	afterNext, _ := utf8.DecodeRuneInString(rest[size:])

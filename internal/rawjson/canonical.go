@@ -11,12 +11,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxArgsDepth bounds the nesting of arguments: each level of objects is sorted, and so copied, once.
+// maxArgsDepth bounds the nesting of arguments, because each object is copied, with all that is in it, to sort its members.
 const maxArgsDepth = 1000
 
 // AppendCanonical appends compact, valid JSON in its canonical form, which equal values share: keys sorted, strings with
-// the fewest escapes, numbers as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0), of any length. No library does that:
-// RFC 8785 rounds numbers to 64 bits. A duplicate key is ambiguous and an error.
+// the fewest escapes, numbers of any length as their exact decimal value (1.0 = 1 = 10e-1, -0 = 0). No library does that:
+// RFC 8785 rounds numbers to 64 bits. It fails for a duplicate key, which is ambiguous, for a value nested more than 1,000
+// levels deep, and for a number with an exponent of more than 1,000 digits.
 func AppendCanonical(dst, value []byte) ([]byte, error) {
 	c := canonical{in: value}
 	return c.value(dst, 0)
@@ -29,7 +30,7 @@ type canonical struct {
 
 func (c *canonical) value(dst []byte, depth int) ([]byte, error) {
 	if depth > maxArgsDepth {
-		return nil, fmt.Errorf("arguments are nested more than %d deep", maxArgsDepth)
+		return nil, fmt.Errorf("arguments are nested more than %d levels deep", maxArgsDepth)
 	}
 	switch c.in[c.at] {
 	case '{':
@@ -104,7 +105,7 @@ func (c *canonical) object(dst []byte, depth int) (_ []byte, err error) {
 	return append(dst, '}'), nil
 }
 
-// appendString appends the string and escapes only quotes, backslashes and control characters.
+// appendString appends a string, given as JSON, and escapes only quotes, backslashes and control characters.
 func appendString(dst, raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return append(dst, raw...)

@@ -2,7 +2,8 @@
 // with their keys as written, the nesting of a text, a canonical form. The functions that only scan a text decode, copy and allocate
 // nothing.
 //
-// Except for Outline, the functions require valid JSON. On anything else they end early and never panic.
+// Except for Outline, the functions require valid JSON. On anything else they end early and do not panic; only AppendCanonical may panic
+// on a text that is empty or ends too early.
 package rawjson
 
 import (
@@ -146,7 +147,7 @@ func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Scalars yields the start and end of each string, key, number and literal of a value, at any depth.
+// Scalars yields the start and end of each string, key, number, boolean and null of a value, at any depth.
 func Scalars(value []byte) iter.Seq2[int, int] {
 	return func(yield func(start, end int) bool) {
 		for i := 0; i < len(value); {

@@ -12,7 +12,8 @@ import (
 )
 
 // Outline scans a text, which need not be JSON, before anything recurses over it. It counts the blanks between tokens, and
-// returns the index of the first bracket nested deeper than maxDepth; -1 if there is none.
+// returns the index of the first bracket nested deeper than maxDepth; -1 if there is none. If there is one, blanks counts only those
+// before it.
 func Outline[T Text](text T, maxDepth int) (blanks, deep int) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -50,7 +51,7 @@ func AppendCompact(dst, value []byte) []byte {
 	return dst
 }
 
-// Inside returns what is between the quotes of a string, as written, or between the brackets of an array; nil for a value of one byte.
+// Inside returns what is between the quotes of a string or the brackets of an array, as written; nil for a value of one byte.
 func Inside(value []byte) []byte {
 	start := SkipBlanks(value, 0)
 	end := len(value)

@@ -34,8 +34,8 @@ type ArgumentsOptions struct {
 	Secret bool
 }
 
-// NewArguments compiles an input schema. warnings says which parts of it are not checked, and why. An empty or unusable schema
-// allows any object.
+// NewArguments compiles an input schema. warnings says which parts of the schema are not checked, and why; "": all are. An empty or
+// unusable schema allows any object.
 func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings string) {
 	a = &Arguments{options: o}
 	if a.schema, warnings = CompactSchema(input); warnings == "" {
@@ -71,7 +71,7 @@ func (a *Arguments) Resembling(name string) []string {
 	if len(a.schema) == 0 || a.Name(name) != "" {
 		return nil
 	}
-	if f := undeclared("", a.schema, []Element{{Key: name}}); f != nil {
+	if f := undeclaredWarning("", a.schema, []Element{{Key: name}}); f != nil {
 		return f.Nearest
 	}
 	return nil
@@ -91,7 +91,8 @@ func (a *Arguments) Requires(name string) bool {
 const checkTime = 2 * time.Second
 
 // Check reports what is wrong with arguments that have unknown values. It reports only faults that no value of the unknowns could
-// fix. inspect runs further checks on arguments that match the schema, under their declared names. See steps.Entry.Check.
+// fix, and none if all arguments are unknown or the check takes too long. inspect runs further checks on arguments that match the
+// schema, under their declared names. See steps.Entry.Check.
 func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []byte, unknowns []Unknown) *fault.Error) []*fault.Error {
 	compact, f := compactArguments(args)
 	if f != nil {
@@ -104,7 +105,7 @@ func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []b
 		if unknown.At == "" {
 			return nil // nothing is known
 		}
-		unknownValues[i] = unknownValue{at: tokens(unknown.At), types: typeSetOf(unknown.Types)}
+		unknownValues[i] = unknownValue{at: splitPointer(unknown.At), types: typeSetOf(unknown.Types)}
 	}
 	var faults []*fault.Error
 	if len(unknownValues) > 0 || !a.valid(compact) {
@@ -153,7 +154,7 @@ func compactArguments(args []byte) ([]byte, *fault.Error) {
 	}
 	compact, f := CompactWithin(args, MaxArgumentsDepth)
 	if f != nil {
-		f.Code, f.Message = fault.BadArguments, "the arguments are not JSON: "+f.Message
+		f.Code, f.Message = fault.BadArguments, "the arguments cannot be read as JSON: "+f.Message
 	}
 	return compact, f
 }
@@ -182,7 +183,8 @@ func joinFaults(faults []*fault.Error) *fault.Error {
 	return &joined
 }
 
-// faults validates compact arguments, except for the unknowns. The error reports why the validation was given up.
+// faults validates compact arguments, except for the unknowns. err says why the validation was given up: errTooMuchWork or the error of
+// ctx.
 func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
 	if compact[0] != '{' {
 		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are not a JSON object")}, nil

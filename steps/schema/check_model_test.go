@@ -184,7 +184,7 @@ func checkIsSound(t *rapid.T, valid, checked *atomic.Int64) {
 			t.Fatalf("schema %s\nargs %s\nunknowns %v\nfaults %v, want none", schema, args, unknowns, faults)
 		}
 		for _, h := range unknowns {
-			replaceAt(value, tokens(h.At), instances(1).Draw(t, "written"))
+			replaceAt(value, splitPointer(h.At), instances(1).Draw(t, "written"))
 		}
 		if args, err = json.Marshal(value); err != nil {
 			t.Fatal(err)

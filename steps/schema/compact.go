@@ -32,12 +32,12 @@ func Compact(value []byte) ([]byte, error) {
 	return compact, nil
 }
 
-// CompactWithin is Compact for values nested at most depth deep.
+// CompactWithin is Compact for values nested at most depth levels deep.
 func CompactWithin(value []byte, depth int) ([]byte, *fault.Error) {
 	blanks, deep := rawjson.Outline(value, depth)
 	switch {
 	case deep >= 0:
-		return nil, fault.New(fault.BadJSON, "nested more than %d deep", depth)
+		return nil, fault.New(fault.BadJSON, "nested more than %d levels deep", depth)
 	case !utf8.Valid(value):
 		return nil, fault.New(fault.BadJSON, "not valid UTF-8")
 	case !gjson.ValidBytes(value):

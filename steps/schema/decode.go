@@ -9,8 +9,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// maxDigits and maxExponent bound the numbers in a validated value, because the comparison is exact: 1e1000000000 has a billion
-// digits. A float64 has an exponent of 324 at most.
+// maxDigits and maxExponent bound the length of a number in a validated value and its exponent, because numbers are compared exactly:
+// 1e1000000000 has a billion digits. A float64 has an exponent of 324 at most.
 const maxDigits, maxExponent = 1000, 400
 
 // decode decodes a compact, valid JSON value for the validator. Numbers become json.Number and keep their spelling. It fails with
@@ -101,11 +101,12 @@ func (d *decoder) number() (any, *fault.Error) {
 	if e := strings.IndexAny(number, "eE"); e >= 0 && len(number) <= maxDigits {
 		var err error
 		if exponent, err = strconv.Atoi(number[e+1:]); err != nil {
-			exponent = maxExponent + 1 // more than an int holds
+			exponent = maxExponent + 1 // it does not fit an int
 		}
 	}
 	if len(number) > maxDigits || max(exponent, -exponent) > maxExponent {
-		return nil, fault.New(fault.BadArguments, "the number is too long to be compared")
+		return nil, fault.New(fault.BadArguments, "the number is too long: at most %d characters and an exponent of at most %d are allowed",
+			maxDigits, maxExponent)
 	}
 	return json.Number(number), nil
 }

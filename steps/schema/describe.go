@@ -12,7 +12,7 @@ import (
 )
 
 // describe returns the faults of one violation: one for each unknown property (at most limit); none for missing properties if the faults of
-// misspelled ones already suggest them all; else one. reported is the number of mistakes that they cover.
+// misspelled properties already suggest them all; else one. reported is how many of the faults that faultCount counts are covered.
 func (r *report) describe(v *violation, limit int) (faults []*fault.Error, reported int) {
 	position := v.InstanceLocation
 	var f *fault.Error
@@ -24,7 +24,7 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 		if len(missing) == 0 {
 			return nil, 1
 		}
-		f = r.fault(position, "missing "+quoted(missing)+r.misspelled(v, missing))
+		f = r.fault(position, "missing "+quoteNames(missing)+r.misspellingRemark(v, missing))
 		f.Available = r.declaredProperties(v.SchemaURL)
 	case *kind.Enum:
 		f = r.fault(position, r.sentence(v))
@@ -37,7 +37,7 @@ func (r *report) describe(v *violation, limit int) (faults []*fault.Error, repor
 			f.Nearest = fault.Nearest(got, f.Available, 1)
 		}
 	case *kind.PropertyNames:
-		// The position may end with the key itself: name that of the object.
+		// The position may end with the key itself: report the position of the object.
 		if object, _ := valueAt(r.value, position).(map[string]any); object == nil && len(position) > 0 {
 			position = position[:len(position)-1]
 		}
@@ -100,8 +100,8 @@ func (r *report) withoutMisspelled(v *violation, missing []string) []string {
 	return slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return slices.Contains(suggested, name) })
 }
 
-// misspelled returns a remark about the key that the caller probably wrote in place of a missing property; "": none.
-func (r *report) misspelled(v *violation, missing []string) string {
+// misspellingRemark returns a remark about the key that the caller probably wrote in place of a missing property; "": none.
+func (r *report) misspellingRemark(v *violation, missing []string) string {
 	object, _ := valueAt(r.value, v.InstanceLocation).(map[string]any)
 	declared := r.declaredProperties(v.SchemaURL)
 	var undeclared []string
@@ -112,7 +112,7 @@ func (r *report) misspelled(v *violation, missing []string) string {
 	}
 	for _, name := range missing[:min(len(missing), maxValues)] {
 		if nearest := fault.Nearest(name, undeclared, 1); len(nearest) > 0 {
-			return fmt.Sprintf(" (%s is not an argument of it)", fault.Quote(nearest[0]))
+			return fmt.Sprintf(" (%s is not an argument)", fault.Quote(nearest[0]))
 		}
 	}
 	return ""
@@ -130,7 +130,8 @@ func (r *report) declaredProperties(schema string) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// document returns the normalized schema. It normalizes the schema again instead of keeping the result, because faults are rare.
+// document returns the normalized schema; nil if it is unusable. The result of compiling is not kept, because faults are rare, so the first
+// call normalizes the schema again.
 func (r *report) document() any {
 	if r.doc == nil {
 		doc, err := normalize(r.schema)

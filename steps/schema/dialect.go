@@ -21,8 +21,8 @@ type document struct {
 	referenceTokens    map[string]bool // the tokens of all references
 	branches           map[int]bool    // how many branches a schema has (see addWorkFormat), for all schemas
 	refSiblingsIgnored bool            // keywords next to a $ref are ignored (before 2019-09)
-	subschemas         int
-	dropped            []string // parts that were left out, with the reason
+	subschemas         int             // how many schemas were converted
+	dropped            []string        // parts that were left out, with the reason
 }
 
 // normalize converts the drafts 4 to 2019-09 and OpenAPI's dialects to 2020-12: boolean exclusive bounds, nullable, lists of items,
@@ -84,7 +84,7 @@ func (d *document) collectNames(v any, depth int) {
 		}
 		if reference, ok := v["$ref"].(string); ok {
 			if _, fragment, ok := strings.Cut(reference, "#"); ok {
-				for _, token := range tokens(unescaped(fragment)) {
+				for _, token := range splitPointer(unescapeFragment(fragment)) {
 					d.referenceTokens[token] = true
 				}
 			}
@@ -99,15 +99,15 @@ func (d *document) collectNames(v any, depth int) {
 	}
 }
 
-// schema converts one schema; references of the form #/… point into base.
+// schema converts one schema at a position. References of the form #/… point into base, the innermost schema around it with its own id.
 func (d *document) schema(v any, at string, base any, depth int) any {
 	d.subschemas++
 	object, ok := v.(map[string]any)
 	switch {
 	case depth > maxSchemaDepth:
-		d.warn(at, "nested more than %d deep", maxSchemaDepth)
+		d.warn(at, "nested more than %d levels deep", maxSchemaDepth)
 		return true
-	case d.subschemas > maxSubschemas: // compileValidator gives the document up
+	case d.subschemas > maxSubschemas: // compileValidator rejects the document
 		return true
 	case !ok:
 		if _, ok := v.(bool); !ok {
@@ -138,7 +138,7 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	if depth == 0 {
 		return out
 	}
-	return nullable(out, object)
+	return addNull(out, object)
 }
 
 // addWorkFormat sets format, which otherwise checks nothing, to the schema's number of branches (see compiledSchema).
@@ -195,7 +195,7 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 			return
 		}
 	case formTypes:
-		v, ok = types(v)
+		v, ok = parseTypes(v)
 	case formWords:
 		v, ok = wordList(v)
 	case formValues:
@@ -210,10 +210,10 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 	case formFlag:
 		_, ok = v.(bool)
 	case formCount, formNumber, formPositive:
-		v, ok = numeric(v, form)
+		v, ok = parseNumber(v, form)
 	}
 	if !ok {
-		d.warn(at, "%s", unusable(form, original))
+		d.warn(at, "%s", unusableReason(form, original))
 		return
 	}
 	out[key] = v
@@ -222,8 +222,8 @@ func (d *document) keyword(out map[string]any, key string, v any, at string, bas
 // anyName is a pattern that matches every name.
 const anyName = "(?:)"
 
-// schemas converts an object of schemas. If a pattern of names is unusable, it is unknown which names it allows, so all are
-// allowed.
+// schemas converts an object of schemas. If patterns is set, its keys are patterns of names. Because nobody knows which names an unusable
+// pattern allows, it is replaced by one that allows all names.
 func (d *document) schemas(object map[string]any, at string, patterns bool, base any, depth int) map[string]any {
 	schemas := make(map[string]any, len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -356,7 +356,7 @@ func (d *document) reference(out, object map[string]any, at string, base any) {
 
 // lookup follows the fragment of a reference (a JSON Pointer, percent-encoded) in a decoded document.
 func lookup(doc any, fragment string) (any, bool) {
-	for _, token := range tokens(unescaped(fragment)) {
+	for _, token := range splitPointer(unescapeFragment(fragment)) {
 		switch v := doc.(type) {
 		case map[string]any:
 			child, ok := v[token]
@@ -377,8 +377,8 @@ func lookup(doc any, fragment string) (any, bool) {
 	return doc, true
 }
 
-// nullable adds null to a schema of OpenAPI 3.0 (nullable) or Swagger 2.0 (x-nullable).
-func nullable(out, object map[string]any) any {
+// addNull adds null to a schema with the keyword nullable (OpenAPI 3.0) or x-nullable (Swagger 2.0).
+func addNull(out, object map[string]any) any {
 	if object["nullable"] != true && object["x-nullable"] != true {
 		return out
 	}
@@ -389,9 +389,9 @@ func nullable(out, object map[string]any) any {
 	}
 	switch types := out["type"].(type) {
 	case string:
-		out["type"] = unique(types, "null")
+		out["type"] = withoutDuplicates(types, "null")
 	case []any:
-		out["type"] = unique(append(types, "null")...)
+		out["type"] = withoutDuplicates(append(types, "null")...)
 	}
 	if values, ok := out["enum"].([]any); ok {
 		out["enum"] = append(slices.Clone(values), nil)

@@ -78,8 +78,8 @@ func wordList(v any) (any, bool) {
 
 var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// types returns a type, or a list of types without duplicates; false if v is neither.
-func types(v any) (any, bool) {
+// parseTypes returns a type, or a list of types without duplicates; false if v is neither.
+func parseTypes(v any) (any, bool) {
 	if word, ok := v.(string); ok {
 		return word, slices.Contains(jsonTypes, word)
 	}
@@ -95,8 +95,8 @@ func types(v any) (any, bool) {
 	return list, true
 }
 
-// unusable says why the value of a keyword cannot be used. For an unknown type it lists the valid types and the nearest.
-func unusable(form form, v any) string {
+// unusableReason says why the value of a keyword cannot be used. For an unknown type it lists the valid types and the nearest.
+func unusableReason(form form, v any) string {
 	if form != formTypes {
 		return "cannot be used"
 	}
@@ -114,8 +114,9 @@ func unusable(form form, v any) string {
 	return subject + " is not a type: the types are " + strings.Join(jsonTypes, ", ") + suggestion
 }
 
-// numeric returns a number in the given form; false if v has another form. A count is below 2^31, and is returned as an integer: 2.0 is 2.
-func numeric(v any, form form) (any, bool) {
+// parseNumber returns a number in the given form; false if v has another form. A count is below 2^31, and is returned as an integer: 2.0
+// is 2.
+func parseNumber(v any, form form) (any, bool) {
 	n, ok := v.(json.Number)
 	if !ok {
 		return nil, false
@@ -132,7 +133,7 @@ func numeric(v any, form form) (any, bool) {
 	return json.Number(r.RatString()), r.IsInt() && r.Sign() >= 0 && r.Num().BitLen() < 32
 }
 
-func unique(words ...any) []any {
+func withoutDuplicates(words ...any) []any {
 	list, _ := wordList(words)
 	return list.([]any)
 }

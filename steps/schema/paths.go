@@ -60,7 +60,7 @@ func (p *Paths) at(name string, schema []byte, path []Element) (entry pathTypes,
 	if entry.types, f = typesAt(name, schema, path); f != nil {
 		return pathTypes{}, f
 	}
-	if entry.warning = undeclared(name, schema, path); entry.warning != nil {
+	if entry.warning = undeclaredWarning(name, schema, path); entry.warning != nil {
 		p.hasWarnings.Store(true)
 	}
 	p.put(key, entry)

@@ -82,8 +82,8 @@ func (p *preparation) declaredName(name string) string {
 	return p.foldedNames[foldArgument(name)]
 }
 
-// changes reports whether arguments need any preparation.
-func (p *preparation) changes(root gjson.Result) bool {
+// isNeeded reports whether arguments need any preparation.
+func (p *preparation) isNeeded(root gjson.Result) bool {
 	renamed, given := false, 0
 	root.ForEach(func(key, _ gjson.Result) bool {
 		name := key.String()
@@ -117,7 +117,7 @@ func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	}
 	faults, _ := a.faults(context.Background(), a.options.Defaults, nil)
 	for _, f := range faults {
-		// Other faults do not count, because the caller may add a missing argument.
+		// Faults elsewhere do not count, such as missing arguments: the caller may add them.
 		if slices.ContainsFunc(positions, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {
 			warnings = append(warnings, fault.New(fault.BadRequest, "its default arguments do not fit its schema: %s", f.Message))
 		}
@@ -131,7 +131,7 @@ func (p *preparation) apply(args []byte) (prepared []byte, given map[string]stri
 		return args, nil
 	}
 	root := gjson.Parse(rawjson.View(args))
-	if !p.changes(root) {
+	if !p.isNeeded(root) {
 		return args, nil
 	}
 	present := map[string]bool{}

@@ -30,20 +30,22 @@ func (e Element) kindByte() byte {
 
 // typesAt is Paths.TypesAt for a schema that is not empty.
 func typesAt(name string, schema []byte, path []Element) (types []string, f *fault.Error) {
-	p := producer{walker: newWalker(schema), path: path, visited: map[situation]typeSet{}, deepest: -1}
+	p := pathWalker{walker: newWalker(schema), path: path, visited: map[visitKey]typeSet{}, deepest: -1}
 	set := p.walk(p.root, 0)
 	if set == 0 {
-		return nil, p.missing(name, "has")
+		return nil, p.missingFault(name, "has")
 	}
 	return set.names(), nil
 }
 
-type situation struct{ schema, position int }
+// visitKey identifies a schema, by its position in the text, and the position in the path that it is applied to.
+type visitKey struct{ schema, position int }
 
-type producer struct {
+// pathWalker finds the types that a schema allows at the end of a path.
+type pathWalker struct {
 	walker
 	path    []Element
-	visited map[situation]typeSet
+	visited map[visitKey]typeSet
 
 	deepest   int // position in path of the deepest fault; -1: none
 	available []string
@@ -51,7 +53,7 @@ type producer struct {
 }
 
 // walk returns the types that a value may have at path[position:] below a schema.
-func (p *producer) walk(schema gjson.Result, position int) typeSet {
+func (p *pathWalker) walk(schema gjson.Result, position int) typeSet {
 	target := p.resolve(schema)
 	switch {
 	case target.Type == gjson.False:
@@ -59,11 +61,11 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 	case !target.IsObject():
 		return anyType
 	}
-	s := situation{target.Index, position}
+	s := visitKey{target.Index, position}
 	types, known := p.visited[s]
 	if !known {
 		p.visited[s] = anyType // lets a schema refer to itself
-		types = p.local(target, position) & p.branches(target, position)
+		types = p.ownTypes(target, position) & p.branchTypes(target, position)
 		p.visited[s] = types
 	}
 	if position == len(p.path) && (isNullable(schema) || isNullable(target)) {
@@ -72,8 +74,8 @@ func (p *producer) walk(schema gjson.Result, position int) typeSet {
 	return types
 }
 
-// branches returns the types that allOf, anyOf and oneOf allow.
-func (p *producer) branches(schema gjson.Result, position int) typeSet {
+// branchTypes returns the types that allOf, anyOf and oneOf allow.
+func (p *pathWalker) branchTypes(schema gjson.Result, position int) typeSet {
 	types := anyType
 	for _, branch := range each(child(schema, "allOf")) {
 		types &= p.walk(branch, position)
@@ -91,8 +93,8 @@ func (p *producer) branches(schema gjson.Result, position int) typeSet {
 	return types
 }
 
-// local returns the types that a schema's own keywords allow, without its branches.
-func (p *producer) local(schema gjson.Result, position int) typeSet {
+// ownTypes returns the types that a schema's own keywords allow, without its branches.
+func (p *pathWalker) ownTypes(schema gjson.Result, position int) typeSet {
 	types := localTypes(schema)
 	if position == len(p.path) {
 		return types
@@ -100,10 +102,10 @@ func (p *producer) local(schema gjson.Result, position int) typeSet {
 	element := p.path[position]
 	reachable := noType
 	if types&typeObject != 0 && !element.Index && !element.Each {
-		reachable |= p.member(schema, element.Key, position)
+		reachable |= p.memberTypes(schema, element.Key, position)
 	}
 	if types&typeArray != 0 {
-		reachable |= p.element(schema, element, position)
+		reachable |= p.elementTypes(schema, element, position)
 	}
 	if element.Optional {
 		reachable |= typeNull
@@ -128,8 +130,8 @@ func (e Element) container() typeSet {
 	return typeObject
 }
 
-// member returns the types below an object's key.
-func (p *producer) member(schema gjson.Result, key string, position int) typeSet {
+// memberTypes returns the types below an object's key.
+func (p *pathWalker) memberTypes(schema gjson.Result, key string, position int) typeSet {
 	properties := child(schema, "properties")
 	if property := child(properties, key); property.Exists() {
 		return p.walk(property, position+1)
@@ -160,8 +162,8 @@ func (p *producer) member(schema gjson.Result, key string, position int) typeSet
 	return p.walk(additional, position+1)
 }
 
-// element returns the types below an array's element, or below every element.
-func (p *producer) element(schema gjson.Result, element Element, position int) typeSet {
+// elementTypes returns the types below an array's element, or below every element.
+func (p *pathWalker) elementTypes(schema gjson.Result, element Element, position int) typeSet {
 	first, rest := child(schema, "prefixItems"), child(schema, "items")
 	if rest.IsArray() { // an array of schemas, as before 2020-12
 		first, rest = rest, child(schema, "additionalItems")
@@ -190,8 +192,8 @@ func (p *producer) element(schema gjson.Result, element Element, position int) t
 	return p.walk(rest, position+1)
 }
 
-// fail records the deepest position at which a walk ended. A record without keys and types is replaced by any other.
-func (p *producer) fail(position int, available []string, scalar typeSet) {
+// fail records the deepest position at which a walk ended. It replaces a record that has neither keys nor types.
+func (p *pathWalker) fail(position int, available []string, scalar typeSet) {
 	if position > p.deepest || p.available == nil && p.scalar == noType {
 		p.deepest, p.available, p.scalar = position, available, scalar
 	} else if position == p.deepest {
@@ -199,8 +201,8 @@ func (p *producer) fail(position int, available []string, scalar typeSet) {
 	}
 }
 
-// missing returns the fault for a path that ends at p.deepest. verb is "has" or "declares".
-func (p *producer) missing(name, verb string) *fault.Error {
+// missingFault returns the fault for a path that ends at p.deepest. verb is "has" or "declares".
+func (p *pathWalker) missingFault(name, verb string) *fault.Error {
 	var before strings.Builder
 	p.deepest = max(p.deepest, 0)
 	for _, element := range p.path[:p.deepest] {
@@ -223,7 +225,7 @@ func (p *producer) missing(name, verb string) *fault.Error {
 		f.Nearest = fault.Nearest(wanted.Key, p.available, maxNearest)
 		f.Message += " " + verb + " " + strings.Join(f.Available, ", ")
 	default:
-		f.Message += " has none such"
+		f.Message += " does not have it"
 	}
 	return f
 }

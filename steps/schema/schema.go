@@ -18,7 +18,7 @@ const maxSchemaBytes, maxSchemaDepth, maxSubschemas = 4 << 20, 100, 5000
 // schemaURL names every schema to the compiler; it is never loaded.
 const schemaURL = "onecall:///schema"
 
-// CompactSchema returns a schema as compact JSON. If it cannot be a schema, it returns nothing and a warning.
+// CompactSchema returns a schema as compact JSON; nil for an empty text. For a text that cannot be a schema it returns nil and a warning.
 func CompactSchema(schema []byte) (compact []byte, warning string) {
 	if len(schema) == 0 {
 		return nil, ""
@@ -26,7 +26,7 @@ func CompactSchema(schema []byte) (compact []byte, warning string) {
 	compact, f := CompactWithin(schema, maxDepth)
 	switch {
 	case f != nil:
-		return nil, "it is not JSON: " + f.Message
+		return nil, "it cannot be read as JSON: " + f.Message
 	case compact[0] != '{' && compact[0] != 't' && compact[0] != 'f':
 		return nil, "it is not a JSON Schema"
 	}
@@ -56,7 +56,7 @@ func compileValidator(schema []byte) (compiled *compiledSchema, warnings string)
 		return nil, err.Error()
 	}
 	if doc.subschemas > maxSubschemas {
-		return nil, fmt.Sprintf("it has more than %d parts", maxSubschemas)
+		return nil, fmt.Sprintf("it has more than %d subschemas", maxSubschemas)
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)

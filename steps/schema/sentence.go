@@ -23,17 +23,17 @@ func (r *report) wording(v *violation) string {
 	case *kind.Type:
 		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
-		return r.showGot(k.Got) + "want " + oneOf(k.Want)
+		return r.showGot(k.Got) + "want " + joinValues(k.Want)
 	case *kind.Const:
 		return r.showGot(k.Got) + "want " + show(k.Want)
 	case *kind.Required:
-		return "missing " + quoted(k.Missing)
+		return "missing " + quoteNames(k.Missing)
 	case *kind.Dependency:
-		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+		return fault.Quote(k.Prop) + " needs " + quoteNames(k.Missing) + " too"
 	case *kind.DependentRequired:
-		return fault.Quote(k.Prop) + " needs " + quoted(k.Missing) + " too"
+		return fault.Quote(k.Prop) + " needs " + quoteNames(k.Missing) + " too"
 	case *kind.AdditionalProperties:
-		return "unknown argument " + quoted(slices.Sorted(slices.Values(k.Properties)))
+		return "unknown argument " + quoteNames(slices.Sorted(slices.Values(k.Properties)))
 	case *kind.PropertyNames:
 		return "the key " + fault.Quote(k.Property) + " is not allowed"
 	case *kind.FalseSchema, *kind.Not:
@@ -42,11 +42,11 @@ func (r *report) wording(v *violation) string {
 		return r.noAlternative(v)
 	case *kind.OneOf:
 		if len(k.Subschemas) == 2 {
-			return fmt.Sprintf("fits the alternatives %d and %d, but must fit one only", k.Subschemas[0]+1, k.Subschemas[1]+1)
+			return fmt.Sprintf("matches the alternatives %d and %d, but must match only one", k.Subschemas[0]+1, k.Subschemas[1]+1)
 		}
 		return r.noAlternative(v)
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
-		return r.first(v)
+		return r.describeFirst(v)
 	}
 	return boundMessage(v.ErrorKind)
 }
@@ -69,15 +69,15 @@ func boundMessage(k jsonschema.ErrorKind) string {
 	case *kind.MaxProperties:
 		return fmt.Sprintf("has %d keys, want at most %d", k.Got, k.Want)
 	case *kind.Minimum:
-		return "want at least " + rational(k.Want)
+		return "want at least " + formatBound(k.Want)
 	case *kind.Maximum:
-		return "want at most " + rational(k.Want)
+		return "want at most " + formatBound(k.Want)
 	case *kind.ExclusiveMinimum:
-		return "want more than " + rational(k.Want)
+		return "want more than " + formatBound(k.Want)
 	case *kind.ExclusiveMaximum:
-		return "want less than " + rational(k.Want)
+		return "want less than " + formatBound(k.Want)
 	case *kind.MultipleOf:
-		return "want a multiple of " + rational(k.Want)
+		return "want a multiple of " + formatBound(k.Want)
 	case *kind.Pattern:
 		return "does not match the pattern " + shorten(k.Want)
 	case *kind.UniqueItems:
@@ -95,13 +95,13 @@ func boundMessage(k jsonschema.ErrorKind) string {
 // maxNested bounds how deep choices within choices are described.
 const maxNested = 2
 
-// noAlternative says why no alternative matches: only by the types if nothing else is wrong, else briefly for each alternative.
+// noAlternative says why no alternative matches: it names only the types if nothing else is wrong, else the mistake in each alternative.
 func (r *report) noAlternative(v *violation) string {
-	if r.choice == maxNested {
+	if r.choiceDepth == maxNested {
 		return fmt.Sprintf("matches none of %d alternatives", len(v.Causes))
 	}
-	r.choice++
-	defer func() { r.choice-- }()
+	r.choiceDepth++
+	defer func() { r.choiceDepth-- }()
 	var want, reasons []string
 	got := ""
 	for i, alternative := range v.Causes {
@@ -140,8 +140,8 @@ func (r *report) describeAlternative(choice, alternative *violation) string {
 	return position + r.sentence(v)
 }
 
-// first describes the first violation below v.
-func (r *report) first(v *violation) string {
+// describeFirst describes the first violation below v.
+func (r *report) describeFirst(v *violation) string {
 	if leaf := r.leaf(v); leaf != v {
 		return r.sentence(leaf)
 	}
@@ -160,7 +160,7 @@ func (r *report) leaf(v *violation) *violation {
 	}
 	var best *violation
 	for _, cause := range v.Causes {
-		if !r.certain(cause) {
+		if !r.isCertain(cause) {
 			continue
 		}
 		if cause = r.leaf(cause); best == nil || cause.SchemaURL < best.SchemaURL {
@@ -194,7 +194,7 @@ func show(value any) string {
 	return shorten(string(text))
 }
 
-func oneOf(values []any) string {
+func joinValues(values []any) string {
 	var shown []string
 	for i, value := range values {
 		if i == maxValues {
@@ -206,7 +206,7 @@ func oneOf(values []any) string {
 	return strings.Join(shown, " or ")
 }
 
-func quoted(names []string) string {
+func quoteNames(names []string) string {
 	var shown []string
 	for i, name := range names {
 		if i == maxValues {
@@ -218,8 +218,8 @@ func quoted(names []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// rational formats a bound of the schema.
-func rational(r *big.Rat) string {
+// formatBound formats a bound of the schema.
+func formatBound(r *big.Rat) string {
 	if r.IsInt() {
 		return shorten(r.RatString())
 	}

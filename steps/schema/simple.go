@@ -20,7 +20,7 @@ type simpleSchema struct {
 }
 
 // Bounds of a simple schema: its nesting; its required properties, which are bits of a uint64; and the length of a number, in characters,
-// that a float64 certainly represents exactly.
+// up to which comparing float64 values is exact.
 const maxSimpleDepth, maxSimpleRequired, exactDigits = 16, 64, 15
 
 // ignoredKeywords reject no value here: annotations, definitions (a schema with a reference is not simple), format, which is not checked,

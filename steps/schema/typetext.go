@@ -55,11 +55,11 @@ type object struct {
 }
 
 type property struct {
-	name     string // the name as written
-	required bool
-	union    union
-	initial  string // " = " and the default; "" if there is none
-	comment  string // its shortened description
+	name        string // the name as written
+	required    bool
+	union       union
+	defaultText string // " = " and the default; "" if there is none, or it is too long
+	comment     string // its shortened description
 }
 
 // typeWriter builds types from schemas.
@@ -186,10 +186,10 @@ func (w *typeWriter) load(o *object) {
 				continue
 			}
 			schema := s.members[name]
-			m := property{name: key(name), required: required, union: w.union(schema, o, 0),
+			m := property{name: memberName(name), required: required, union: w.union(schema, o, 0),
 				comment: Summary(w.keywordOf(schema, "description").Str)}
 			if !required {
-				m.initial = initial(w.keywordOf(schema, "default"))
+				m.defaultText = defaultText(w.keywordOf(schema, "default"))
 			}
 			o.members = append(o.members, m)
 		}
@@ -207,7 +207,8 @@ func (w *typeWriter) keywordOf(schema gjson.Result, keyword string) gjson.Result
 	return w.keywords(w.resolve(schema))[keyword]
 }
 
-func initial(value gjson.Result) string {
+// defaultText returns " = " and the default; "" if there is none, or it is null or too long.
+func defaultText(value gjson.Result) string {
 	if !value.Exists() || value.Type == gjson.Null || len(value.Raw) > maxDefault {
 		return ""
 	}
@@ -262,7 +263,7 @@ func (w *typeWriter) collect(s *memberSet, schema gjson.Result, always bool) {
 
 // union returns the types that a schema allows. hops counts the branches on the way from the object that contains it.
 func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
-	nullable := w.nullable(schema)
+	isNullable := w.isNullable(schema)
 	schema = w.resolve(schema)
 	w.nodes--
 	switch {
@@ -287,22 +288,22 @@ func (w *typeWriter) union(schema gjson.Result, in *object, hops int) union {
 	} else {
 		all = w.alternatives(schema, in, hops)
 	}
-	if nullable || w.nullable(schema) {
+	if isNullable || w.isNullable(schema) {
 		all = append(all, alternative{text: "null"})
 	}
-	if all.any() {
+	if all.allowsAny() {
 		return union{{text: "any"}}
 	}
 	return all
 }
 
-func (w *typeWriter) nullable(schema gjson.Result) bool {
+func (w *typeWriter) isNullable(schema gjson.Result) bool {
 	keywords := w.keywords(schema)
 	return keywords["nullable"].Type == gjson.True || keywords["x-nullable"].Type == gjson.True
 }
 
-// any reports whether every value is allowed.
-func (u union) any() bool {
+// allowsAny reports whether every value is allowed.
+func (u union) allowsAny() bool {
 	return slices.ContainsFunc(u, func(a alternative) bool { return a.text == "any" })
 }
 
@@ -315,7 +316,7 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 			all = append(all, w.union(branch, in, hops+1)...)
 		}
 		// Branches that say only which members go together add no type.
-		if len(all) > 0 && !all.any() {
+		if len(all) > 0 && !all.allowsAny() {
 			return all
 		}
 	}
@@ -324,7 +325,7 @@ func (w *typeWriter) alternatives(schema gjson.Result, in *object, hops int) uni
 			return union{w.object(schema, in)}
 		}
 		for _, branch := range branches {
-			if all := w.union(branch, in, hops+1); !all.any() {
+			if all := w.union(branch, in, hops+1); !all.allowsAny() {
 				return all
 			}
 		}

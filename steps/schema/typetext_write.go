@@ -62,7 +62,7 @@ func (p printer) members(o *object, indent string) []string {
 			member += ": " + text
 		}
 		if p.defaults {
-			member += m.initial
+			member += m.defaultText
 		}
 		if p.lines {
 			member = indent + member
@@ -106,8 +106,8 @@ func cost(text string) int {
 	return len(text) + 6*strings.Count(text, "{…}") + strings.Count(text, `"`)
 }
 
-// key formats a member's name, quoted if it is not a plain word.
-func key(name string) string {
+// memberName formats a member's name, quoted if it is not a plain word.
+func memberName(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$"
 	if name != "" && strings.Trim(name, plain) == "" {
 		return name

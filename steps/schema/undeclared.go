@@ -8,12 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// maxBranches bounds the schemas of one position that undeclared visits together.
+// maxBranches bounds the schemas of one position that undeclaredWarning visits together.
 const maxBranches = 64
 
-// undeclared follows a path through all schemas that may apply at each position. It returns the warning of Paths.Undeclared for the first
-// member that no schema declares; nil if there is none, if no declared name resembles it, or if other members may be declared elsewhere.
-func undeclared(name string, schema []byte, path []Element) *fault.Error {
+// undeclaredWarning follows a path through all schemas that may apply at each position. It returns the warning of Paths.Undeclared for the
+// first member that no schema declares; nil if there is none, if no declared name resembles it, or if other members may be declared
+// elsewhere.
+func undeclaredWarning(name string, schema []byte, path []Element) *fault.Error {
 	w := newWalker(schema)
 	schemas := []gjson.Result{w.root}
 	for i, element := range path {
@@ -28,13 +29,14 @@ func undeclared(name string, schema []byte, path []Element) *fault.Error {
 		case len(names) == 0 || len(fault.Nearest(element.Key, names, maxNearest)) == 0:
 			return nil
 		default:
-			return (&producer{path: path, deepest: i, available: names}).missing(name, "declares")
+			return (&pathWalker{path: path, deepest: i, available: names}).missingFault(name, "declares")
 		}
 	}
 	return nil
 }
 
-// applicable returns the schemas with the branches of their allOf, anyOf and oneOf; false if there are too many.
+// applicable returns the schemas with the branches of their allOf, anyOf and oneOf; !ok if there are too many, or if conditions may declare
+// more members.
 func (w *walker) applicable(schemas []gjson.Result) (all []gjson.Result, ok bool) {
 	for i := 0; i < len(schemas); i++ {
 		if len(schemas) > maxBranches {

@@ -64,8 +64,8 @@ func (v *compiledSchema) spend(branches int, value any) {
 	}
 }
 
-// workFormat returns the format that a normalized schema gets in place of its own, which checks nothing. It contains the number of
-// branches. The validator checks formats before anything that takes long.
+// workFormat returns the name of the format that a normalized schema gets in place of its own, which would check nothing. The name
+// contains the number of branches. The validator checks formats before anything that takes long.
 func workFormat(branches int) string { return "branches:" + strconv.Itoa(branches) }
 
 // countWork makes compiled schemas count their work in v, and ignore all other formats.
@@ -88,8 +88,8 @@ func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document)
 	}
 }
 
-// Validator checks values against a schema. Many goroutines may use it. It compiles a schema for each concurrent use and reuses up
-// to maxIdle of them.
+// Validator checks values against a schema. Many goroutines may use it. Each concurrent use compiles the schema, or takes one of up to
+// maxIdle compiled schemas that earlier uses left.
 type Validator struct {
 	schema []byte
 	secret bool // faults do not show values

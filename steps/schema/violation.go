@@ -29,11 +29,11 @@ type report struct {
 	hasUnknowns bool // some values are unknown
 	unknowns    *unknownTree
 
-	violations []*violation // what to report: the first maxViolations by position, or a few more
-	total      int          // the number of violations to report
-	certainty  map[*violation]bool
-	leaves     map[*violation]*violation
-	choice     int // depth of choices in the current description
+	violations  []*violation // what to report: the first maxViolations by position, or a few more
+	total       int          // the number of violations to report
+	certainty   map[*violation]bool
+	leaves      map[*violation]*violation
+	choiceDepth int // depth of choices in the current description
 
 	doc any // the normalized schema; nil: not needed yet
 }
@@ -53,7 +53,7 @@ func (r *report) decodeFault(f *fault.Error) *fault.Error {
 	return f
 }
 
-// faults returns the violations that occur with all values of the unknowns, sorted by position.
+// faults returns at most maxFaults faults of the violations that occur with all values of the unknowns, sorted by position.
 func (r *report) faults(tree *violation) []*fault.Error {
 	r.collect(tree)
 	slices.SortFunc(r.violations, compareViolations)
@@ -117,7 +117,7 @@ func isIndex(token string) bool { return token != "" && strings.Trim(token, "012
 func (r *report) collect(v *violation) {
 	switch v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
-		if r.conditional(v) {
+		if r.isConditional(v) {
 			return
 		}
 		for _, cause := range v.Causes {
@@ -125,13 +125,13 @@ func (r *report) collect(v *violation) {
 		}
 		return
 	}
-	if r.certain(v) {
+	if r.isCertain(v) {
 		r.add(v)
 	}
 }
 
-// certain reports whether no choice of the unknown values could avoid the violation.
-func (r *report) certain(v *violation) bool {
+// isCertain reports whether no choice of the unknown values could avoid the violation.
+func (r *report) isCertain(v *violation) bool {
 	if len(v.Causes) == 0 {
 		return r.judge(v)
 	}
@@ -144,12 +144,12 @@ func (r *report) certain(v *violation) bool {
 }
 
 func (r *report) judge(v *violation) bool {
-	if r.conditional(v) {
+	if r.isConditional(v) {
 		return false
 	}
 	switch k := v.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf, *kind.Reference:
-		return slices.ContainsFunc(v.Causes, r.certain)
+		return slices.ContainsFunc(v.Causes, r.isCertain)
 	case *kind.AnyOf:
 		return r.allCertain(v.Causes)
 	case *kind.OneOf:
@@ -166,19 +166,19 @@ func (r *report) judge(v *violation) bool {
 	case atUnknown:
 		return certainAt(v.ErrorKind, types)
 	case above:
-		return structural(v.ErrorKind)
+		return isStructural(v.ErrorKind)
 	}
 	return true
 }
 
 // allCertain reports whether every alternative is certainly ruled out.
 func (r *report) allCertain(alternatives []*violation) bool {
-	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, func(v *violation) bool { return !r.certain(v) })
+	return len(alternatives) > 0 && !slices.ContainsFunc(alternatives, func(v *violation) bool { return !r.isCertain(v) })
 }
 
-// conditional reports whether the violated schema applies only because of other values, some of which are unknown. The validator
+// isConditional reports whether the violated schema applies only because of other values, some of which are unknown. The validator
 // does not report which values.
-func (r *report) conditional(v *violation) bool {
+func (r *report) isConditional(v *violation) bool {
 	if !r.hasUnknowns {
 		return false
 	}
@@ -196,7 +196,7 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	case *kind.FalseSchema:
 		return true
 	case *kind.Type:
-		return types&compatible(k.Want) == 0
+		return types&compatibleTypes(k.Want) == 0
 	case *kind.Enum:
 		return types&typesOf(k.Want) == 0
 	case *kind.Const:
@@ -205,9 +205,9 @@ func certainAt(k jsonschema.ErrorKind, types typeSet) bool {
 	return false
 }
 
-// compatible returns the types of values that may match one of the named types. A value that is only known to be a number may be an integer
-// or not.
-func compatible(names []string) typeSet {
+// compatibleTypes returns the types of values that may match one of the named types. A value that is only known to be a number may be an
+// integer or not.
+func compatibleTypes(names []string) typeSet {
 	set := typeSetOf(names)
 	if set&(typeInteger|typeFraction) != 0 {
 		set |= typeInteger | typeFraction
@@ -236,8 +236,8 @@ func typesOf(values []any) typeSet {
 	return set
 }
 
-// structural reports whether a violation depends only on keys and the number of elements, not on values.
-func structural(k jsonschema.ErrorKind) bool {
+// isStructural reports whether a violation depends only on keys and the number of elements, not on values.
+func isStructural(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties, *kind.AdditionalItems, *kind.Dependency,
 		*kind.DependentRequired, *kind.MinProperties, *kind.MaxProperties, *kind.MinItems, *kind.MaxItems:

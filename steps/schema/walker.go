@@ -180,7 +180,7 @@ func (w *walker) target(reference string) gjson.Result {
 	if !ok || fragment != "" && fragment[0] != '/' {
 		return gjson.Result{}
 	}
-	path, at := tokens(unescaped(fragment)), w.root
+	path, at := splitPointer(unescapeFragment(fragment)), w.root
 	if len(path) > 1 {
 		at, path = w.definition(path[0], path[1]), path[2:]
 	}
@@ -214,8 +214,8 @@ func (w *walker) definition(container, name string) gjson.Result {
 	return members[name]
 }
 
-// unescaped undoes the percent-encoding of a reference's fragment; an invalid encoding stays as it is.
-func unescaped(fragment string) string {
+// unescapeFragment undoes the percent-encoding of a reference's fragment; an invalid encoding stays as it is.
+func unescapeFragment(fragment string) string {
 	if text, err := url.PathUnescape(fragment); err == nil {
 		return text
 	}
@@ -224,8 +224,8 @@ func unescaped(fragment string) string {
 
 var tokenUnescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// tokens splits a JSON Pointer (RFC 6901).
-func tokens(pointer string) []string {
+// splitPointer returns the unescaped tokens of a JSON Pointer (RFC 6901).
+func splitPointer(pointer string) []string {
 	if pointer == "" {
 		return nil
 	}

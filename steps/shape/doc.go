@@ -5,8 +5,8 @@
 //
 // A member is kept once two callers or five calls have seen it. Until then only a salted hash of its path is counted, so that a name that
 // was seen once is stored nowhere. One entry, [key], stands for all names that are data (numbers, ids, addresses, dates, paths: see
-// isData), for all members of an object that has more than 64 over time, and for all members of an object that are similar records. A shape
-// is a JSON Schema of at most 4 KiB. If it is full, deeper members are left out, but still count as possible.
+// isData). It stands for all members of an object if half of their names are data, if there are more than 64 over time, or if they are
+// similar records. A shape is a JSON Schema of at most 4 KiB. If it is full, deeper members are left out, but still count as possible.
 //
 // # Cost
 //

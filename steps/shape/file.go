@@ -50,7 +50,7 @@ func (s sighting) appendTo(dst []byte, path hash) []byte {
 func (f *function) section() fileSection {
 	section := fileSection{Used: time.Now().Unix() / (24 * 60 * 60)}
 	if f.root != nil {
-		section.Schema = f.root.schema(nil, true)
+		section.Schema = f.root.appendSchema(nil, true)
 	}
 	var pending []byte
 	for path, s := range f.pending {
@@ -81,13 +81,13 @@ func (f *function) join(section fileSection) {
 		mine, counted := f.pending[path]
 		theirs.types |= mine.types
 		if counted && mine.caller != theirs.caller {
-			theirs.caller = manyCallers // stored when it is seen again
+			theirs.caller = manyCallers // the next call that sees the path stores it
 		}
 		theirs.calls = max(theirs.calls, mine.calls)
 		f.pending[path] = theirs
 	}
 	if f.root != nil {
-		f.dropStored(f.root, f.step(0, ""))
+		f.dropStored(f.root, f.childPath(0, ""))
 	}
 }
 
@@ -95,13 +95,13 @@ func (f *function) join(section fileSection) {
 func (f *function) dropStored(n *node, at hash) {
 	delete(f.pending, at)
 	for _, m := range n.members {
-		f.dropStored(m.node, f.step(at, m.name))
+		f.dropStored(m.node, f.childPath(at, m.name))
 	}
 	if n.others != nil {
-		f.dropStored(n.others, f.step(at, keyStep))
+		f.dropStored(n.others, f.childPath(at, keyName))
 	}
 	if n.items != nil {
-		f.dropStored(n.items, f.step(at, itemStep))
+		f.dropStored(n.items, f.childPath(at, itemName))
 	}
 }
 
@@ -110,19 +110,19 @@ func (s *Store) read() {
 	if s.options.Path == "" {
 		return
 	}
-	form, f := readContent(s.options.Path)
+	content, f := readContent(s.options.Path)
 	if f != nil {
 		s.warn(f)
 		s.scheduleSave() // replace the broken file
 		return
 	}
-	if form == nil {
+	if content == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.salt = form.Salt
-	for key, section := range form.Shapes {
+	s.salt = content.Salt
+	for key, section := range content.Shapes {
 		f := newFunction(key, s.salt)
 		f.join(section)
 		s.functions[key] = f
@@ -135,18 +135,18 @@ func readContent(path string) (*fileContent, *fault.Error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
-	var form fileContent
+	var content fileContent
 	if err == nil {
 		defer file.Close()
-		err = json.NewDecoder(io.LimitReader(file, maxFile)).Decode(&form)
+		err = json.NewDecoder(io.LimitReader(file, maxFile)).Decode(&content)
 	}
-	if err == nil && (form.Version != fileVersion || len(form.Salt) == 0) {
+	if err == nil && (content.Version != fileVersion || len(content.Salt) == 0) {
 		err = errors.New("it has another format")
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "the shapes of results in %s cannot be read, and are learned again: %v", path, err)
 	}
-	return &form, nil
+	return &content, nil
 }
 
 // save merges new data into the file, if there is any. It waits for a running save.
@@ -154,13 +154,13 @@ func (s *Store) save() {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.mu.Lock()
-	waits := s.timer != nil
-	if waits {
+	isScheduled := s.timer != nil
+	if isScheduled {
 		s.timer.Stop()
 		s.timer = nil
 	}
 	s.mu.Unlock()
-	if !waits {
+	if !isScheduled {
 		return
 	}
 	if err := s.merge(); err != nil {
@@ -178,15 +178,15 @@ func (s *Store) merge() error {
 		return err
 	}
 	defer unlock()
-	form, f := readContent(s.options.Path)
-	if form == nil || f != nil { // a broken file was reported when it was read
-		form = &fileContent{Version: fileVersion}
+	content, f := readContent(s.options.Path)
+	if content == nil || f != nil { // a broken file was reported when it was read
+		content = &fileContent{Version: fileVersion}
 	}
-	if form.Shapes == nil {
-		form.Shapes = map[string]fileSection{}
+	if content.Shapes == nil {
+		content.Shapes = map[string]fileSection{}
 	}
-	s.addTo(form)
-	data, err := json.Marshal(form)
+	s.addTo(content)
+	data, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
@@ -194,14 +194,14 @@ func (s *Store) merge() error {
 }
 
 // addTo adds the functions of this process to the file's content.
-func (s *Store) addTo(form *fileContent) {
+func (s *Store) addTo(content *fileContent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if form.Salt == nil {
-		form.Salt = s.salt
+	if content.Salt == nil {
+		content.Salt = s.salt
 	}
-	if string(form.Salt) != string(s.salt) {
-		s.salt = form.Salt
+	if string(content.Salt) != string(s.salt) {
+		s.salt = content.Salt
 		for _, f := range s.functions {
 			f.mu.Lock()
 			f.salt = s.salt
@@ -209,23 +209,23 @@ func (s *Store) addTo(form *fileContent) {
 			f.mu.Unlock()
 		}
 	}
-	for key := range s.learnt {
+	for key := range s.observed {
 		f := s.functions[key]
 		f.mu.Lock()
-		if section, ok := form.Shapes[key]; ok {
+		if section, ok := content.Shapes[key]; ok {
 			f.join(section)
 		}
-		form.Shapes[key] = f.section()
+		content.Shapes[key] = f.section()
 		f.mu.Unlock()
 	}
-	for len(form.Shapes) > maxFunctions {
+	for len(content.Shapes) > maxFunctions {
 		oldest := ""
-		for key, section := range form.Shapes {
-			if oldest == "" || section.Used < form.Shapes[oldest].Used {
+		for key, section := range content.Shapes {
+			if oldest == "" || section.Used < content.Shapes[oldest].Used {
 				oldest = key
 			}
 		}
-		delete(form.Shapes, oldest)
+		delete(content.Shapes, oldest)
 	}
 }
 

@@ -42,7 +42,7 @@ type function struct {
 	readings int
 	root     *node // nil: nothing is stored yet
 	pending  map[hash]sighting
-	full     bool // no more names are stored
+	full     bool // the schema was cut to maxSchema: no more names are stored
 }
 
 func newFunction(key string, salt []byte) *function {
@@ -55,7 +55,7 @@ func (f *function) shouldRead() bool {
 	return n <= firstReads || n%readInterval == 0
 }
 
-// observe learns from the result of a caller's call; it reports whether anything is new.
+// observe learns from the result of a caller's call. It reports whether there is anything new to save.
 func (f *function) observe(result []byte, caller string) bool {
 	read := infer(result)
 	f.mu.Lock()
@@ -87,7 +87,7 @@ type match struct {
 
 // learn adds a result, outer names before inner ones.
 func (o *observation) learn(read *node) {
-	root := o.step(0, "")
+	root := o.childPath(0, "")
 	if o.root == nil {
 		o.root = o.count(root, read)
 	}
@@ -103,20 +103,20 @@ func (o *observation) match(m match) {
 	if m.stored != nil {
 		o.widen(m.stored, m.read)
 	}
-	for _, one := range m.read.members {
-		o.member(m, one)
+	for _, read := range m.read.members {
+		o.member(m, read)
 	}
-	o.queueUnnamed(m, keyStep, func(n *node) **node { return &n.others })
-	o.queueUnnamed(m, itemStep, func(n *node) **node { return &n.items })
+	o.queueUnnamed(m, keyName, func(n *node) **node { return &n.others })
+	o.queueUnnamed(m, itemName, func(n *node) **node { return &n.items })
 }
 
-// queueUnnamed continues with the values of names that are data, or with the elements of an array.
-func (o *observation) queueUnnamed(m match, step string, pick func(*node) **node) {
+// queueUnnamed queues the values of names that are data (keyName), or the elements of an array (itemName).
+func (o *observation) queueUnnamed(m match, name string, pick func(*node) **node) {
 	read := *pick(m.read)
 	if read == nil {
 		return
 	}
-	next := match{nil, read, o.step(m.path, step)}
+	next := match{nil, read, o.childPath(m.path, name)}
 	if m.stored != nil {
 		next.stored = *pick(m.stored)
 	}
@@ -129,17 +129,17 @@ func (o *observation) queueUnnamed(m match, step string, pick func(*node) **node
 	o.queue = append(o.queue, next)
 }
 
-// widen adds to a stored node what a reading allows: types, unknown or missing members, or any name as in a map.
-func (o *observation) widen(known, read *node) {
-	if known.types|read.types != known.types || read.open && !known.open {
-		known.types |= read.types
-		known.open = known.open || read.open
+// widen adds to a stored node what a reading has in addition: types, unknown members, that it is a map, or that members may be missing.
+func (o *observation) widen(stored, read *node) {
+	if stored.types|read.types != stored.types || read.open && !stored.open {
+		stored.types |= read.types
+		stored.open = stored.open || read.open
 		o.changed = true
 	}
 	switch {
-	case known.isMap == read.isMap:
+	case stored.isMap == read.isMap:
 	case read.isMap:
-		known.toMap()
+		stored.toMap()
 		o.changed = true
 	case read.types&object != 0:
 		read.toMap()
@@ -147,17 +147,17 @@ func (o *observation) widen(known, read *node) {
 	if read.objects == 0 || read.open {
 		return
 	}
-	for _, m := range known.members {
+	for _, m := range stored.members {
 		if other := read.member(m.name); !m.optional && (other == nil || other.optional) {
 			m.optional, o.changed = true, true
 		}
 	}
 }
 
-// member continues with a member of an object. If the name is not stored, it counts the name.
+// member queues a member of an object. If the name is not stored, it counts the name.
 func (o *observation) member(m match, read *member) {
-	path := o.step(m.path, read.name)
-	var known *node
+	path := o.childPath(m.path, read.name)
+	var stored *node
 	switch {
 	case m.stored == nil:
 		o.count(path, read.node)
@@ -165,7 +165,7 @@ func (o *observation) member(m match, read *member) {
 		m.read.other().union(read.node)
 		return
 	case m.stored.member(read.name) != nil:
-		known = m.stored.member(read.name).node
+		stored = m.stored.member(read.name).node
 	case o.full:
 		if !m.stored.open {
 			m.stored.open, o.changed = true, true
@@ -173,10 +173,10 @@ func (o *observation) member(m match, read *member) {
 		return
 	default:
 		_, counted := o.pending[path]
-		known = o.count(path, read.node)
+		stored = o.count(path, read.node)
 		switch {
-		case known != nil:
-			m.stored.members = append(m.stored.members, &member{name: read.name, node: known, optional: read.optional})
+		case stored != nil:
+			m.stored.members = append(m.stored.members, &member{name: read.name, node: stored, optional: read.optional})
 		case counted:
 		case len(o.pending) < maxPending:
 			m.stored.pendingNames++
@@ -188,10 +188,11 @@ func (o *observation) member(m match, read *member) {
 			o.changed = true
 		}
 	}
-	o.queue = append(o.queue, match{known, read.node, path})
+	o.queue = append(o.queue, match{stored, read.node, path})
 }
 
-// count counts that this call has seen a path. It returns the node to store if enough calls or callers have seen the path.
+// count counts that this call has seen a path. It returns the node to store if enough calls or callers have seen the path; else nil. It
+// does not count a new path if maxPending paths are pending.
 func (o *observation) count(path hash, read *node) *node {
 	s, counted := o.pending[path]
 	if !counted && len(o.pending) >= maxPending {

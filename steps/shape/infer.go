@@ -19,7 +19,8 @@ func infer(result []byte) *node {
 	return root
 }
 
-// finish converts objects whose names are all data to maps, and marks members that some objects lack.
+// finish converts objects to maps if at least half of their names are data or their members are similar records, and marks members that
+// some objects lack.
 func (n *node) finish() {
 	for _, m := range n.members {
 		m.optional = m.seen < n.objects
@@ -61,7 +62,7 @@ func (n *node) isRecordLike() bool {
 }
 
 // reader reads one result within the bounds.
-type reader struct{ values int } // how many may still be read
+type reader struct{ values int } // how many values may still be read
 
 // value reads one value into n.
 func (r *reader) value(n *node, v gjson.Result, depth int) {
@@ -120,8 +121,8 @@ func typeOf(v gjson.Result) types {
 	return integer
 }
 
-// memberNamed returns the node of an object's member. Objects of one array mostly have their members in one order, so the member at
-// position is tried first.
+// memberNamed returns the node of an object's member, which it adds if it is new, and counts the member. Objects of one array mostly have
+// their members in one order, so the member at position is tried first.
 func (n *node) memberNamed(name string, position int) *node {
 	var m *member
 	if position < len(n.members) && n.members[position].name == name {

@@ -29,7 +29,7 @@ type node struct {
 	others       *node     // the values of names that are data; nil: there are none
 	items        *node     // the elements of arrays; nil: no array had elements
 	open         bool      // an object may have unknown members
-	isMap        bool      // every name of the object is data
+	isMap        bool      // every name of the object counts as data: others has all its members
 	pendingNames int       // names seen here but not stored yet
 	objects      int       // within one result: how many objects are here
 	data         int       // within one result: how many names here are data
@@ -54,7 +54,7 @@ func (n *node) member(name string) *member {
 	return nil
 }
 
-// other returns the node of all names that are data.
+// other returns the node of all names that are data, which it adds if there is none.
 func (n *node) other() *node {
 	if n.others == nil {
 		n.others = &node{}
@@ -62,6 +62,7 @@ func (n *node) other() *node {
 	return n.others
 }
 
+// item returns the node of all elements, which it adds if there is none.
 func (n *node) item() *node {
 	if n.items == nil {
 		n.items = &node{}
@@ -69,7 +70,7 @@ func (n *node) item() *node {
 	return n.items
 }
 
-// toMap merges all members of an object into one.
+// toMap merges all members of an object into others.
 func (n *node) toMap() {
 	n.isMap = true
 	for _, m := range n.members {
@@ -78,7 +79,7 @@ func (n *node) toMap() {
 	n.members = nil
 }
 
-// union extends the node by everything that another node allows.
+// union extends the node by everything that another node allows. The node may then share members with that one.
 func (n *node) union(from *node) {
 	n.types |= from.types
 	n.open = n.open || from.open
@@ -122,9 +123,9 @@ func (n *node) equal(to *node) bool {
 		})
 }
 
-// schema appends the node as a JSON Schema. For the file it includes keywords that only this package reads: "optional",
+// appendSchema appends the node as a JSON Schema. For the file it includes keywords that only this package reads: "optional",
 // "map", "pending". Otherwise the names that every object has are required.
-func (n *node) schema(dst []byte, forFile bool) []byte {
+func (n *node) appendSchema(dst []byte, forFile bool) []byte {
 	dst = append(dst, '{')
 	known := n.types
 	if !forFile && known == null {
@@ -151,26 +152,26 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = m.schema(append(quote(dst, m.name), ':'), forFile)
+			dst = m.appendSchema(append(quote(dst, m.name), ':'), forFile)
 		}
 		dst = append(dst, '}')
 	}
 	if forFile {
-		dst = n.list(dst, "optional", true)
+		dst = n.appendNames(dst, "optional", true)
 	} else {
-		dst = n.list(dst, "required", false)
+		dst = n.appendNames(dst, "required", false)
 	}
 	switch {
 	case n.others != nil:
 		key("additionalProperties")
-		dst = n.others.schema(dst, forFile)
+		dst = n.others.appendSchema(dst, forFile)
 	case len(n.members) > 0 && !n.open:
 		key("additionalProperties")
 		dst = append(dst, "false"...)
 	}
 	if n.items != nil {
 		key("items")
-		dst = n.items.schema(dst, forFile)
+		dst = n.items.appendSchema(dst, forFile)
 	}
 	if forFile && n.isMap {
 		key("map")
@@ -183,8 +184,8 @@ func (n *node) schema(dst []byte, forFile bool) []byte {
 	return append(dst, '}')
 }
 
-// list appends, under a keyword, the names of the members whose optional field equals optional.
-func (n *node) list(dst []byte, keyword string, optional bool) []byte {
+// appendNames appends, under a keyword, the names of the members whose optional field equals optional.
+func (n *node) appendNames(dst []byte, keyword string, optional bool) []byte {
 	before := `,"` + keyword + `":[`
 	for _, m := range n.members {
 		if m.optional == optional {
@@ -215,7 +216,7 @@ func (t types) append(dst []byte) []byte {
 	return dst
 }
 
-// parse parses a schema that node.schema wrote for the file. It drops anything else.
+// parse parses a schema that appendSchema wrote for the file. It drops what appendSchema would not have written.
 func parse(schema gjson.Result, depth int) *node {
 	n := &node{isMap: schema.Get("map").Bool(), pendingNames: int(schema.Get("pending").Int())}
 	for _, name := range schema.Get("type").Array() {

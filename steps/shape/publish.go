@@ -8,11 +8,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// The steps of counted paths for array elements and for names that are data. No member's name contains a zero byte.
-const itemStep, keyStep = "\x00item", "\x00key"
+// Names in paths for all elements of an array and for all names that are data. No member's name contains a zero byte.
+const itemName, keyName = "\x00item", "\x00key"
 
-// step returns the path of a name below another path.
-func (f *function) step(path hash, name string) hash {
+// childPath returns the path of a name below another path.
+func (f *function) childPath(path hash, name string) hash {
 	b := binary.LittleEndian.AppendUint64(f.salt[:len(f.salt):len(f.salt)], uint64(path))
 	sum := sha256.Sum256(append(b, name...))
 	return hash(binary.LittleEndian.Uint64(sum[:]) >> 16) // 48 bits are stored
@@ -20,7 +20,7 @@ func (f *function) step(path hash, name string) hash {
 
 // callerHash identifies a caller; it is never manyCallers.
 func (f *function) callerHash(caller string) uint16 {
-	return max(1, uint16(f.step(0, "\x00caller"+caller)))
+	return max(1, uint16(f.childPath(0, "\x00caller"+caller)))
 }
 
 // publish publishes the schema of the stored nodes. It drops members to stay within maxSchema. The caller holds the lock.
@@ -28,10 +28,10 @@ func (f *function) publish() {
 	if f.root == nil {
 		return
 	}
-	for len(f.root.schema(nil, true)) > maxSchema && f.root.dropLast() {
+	for len(f.root.appendSchema(nil, true)) > maxSchema && f.root.dropLast() {
 		f.full = true
 	}
-	schema := f.root.schema(nil, false)
+	schema := f.root.appendSchema(nil, false)
 	if last := f.published.Load(); last == nil || string(last.Schema) != string(schema) {
 		f.published.Store(&steps.ResultShape{Schema: schema, Rare: f.rare})
 	}
@@ -71,29 +71,30 @@ func (n *node) walk(depth int, do func(n *node, depth int)) {
 func (f *function) rare(path []schema.Element) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, at := f.root, f.step(0, "")
+	n, at := f.root, f.childPath(0, "")
 	for _, element := range path {
 		isElement := element.Index || element.Each
 		m := n.member(element.Key)
 		switch {
-		case m != nil && !isElement && (n.others != nil || f.counts(f.step(at, keyStep))):
+		case m != nil && !isElement && (n.others != nil || f.isPending(f.childPath(at, keyName))):
 			return true // some results had it among names that are data
 		case m != nil && !isElement:
-			n, at = m.node, f.step(at, element.Key)
+			n, at = m.node, f.childPath(at, element.Key)
 		case n.items != nil && (isElement || n.types&object == 0):
-			n, at = n.items, f.step(at, itemStep)
+			n, at = n.items, f.childPath(at, itemName)
 		case isElement:
 			return false
-		case f.counts(f.step(at, element.Key)), n.others == nil:
-			return f.counts(f.step(at, element.Key)) || f.counts(f.step(at, keyStep))
+		case f.isPending(f.childPath(at, element.Key)), n.others == nil:
+			return f.isPending(f.childPath(at, element.Key)) || f.isPending(f.childPath(at, keyName))
 		default:
-			n, at = n.others, f.step(at, keyStep)
+			n, at = n.others, f.childPath(at, keyName)
 		}
 	}
 	return false
 }
 
-func (f *function) counts(path hash) bool {
+// isPending reports whether a path was seen, but too rarely to be stored.
+func (f *function) isPending(path hash) bool {
 	_, counted := f.pending[path]
 	return counted
 }

@@ -128,7 +128,7 @@ func TestMaxSchema(t *testing.T) {
 		fmt.Fprintf(&b, `,"outer_%s":{"inner_%s":{"innermost_%s":"x"}}`, word(i), word(i), word(i))
 	}
 	f := learned("{" + b.String()[1:] + "}")
-	got := string(f.root.schema(nil, true))
+	got := string(f.root.appendSchema(nil, true))
 	if len(got) > maxSchema || len(got) < maxSchema/2 {
 		t.Errorf("the schema has %d bytes, want %d to %d", len(got), maxSchema/2, maxSchema)
 	}
@@ -137,7 +137,7 @@ func TestMaxSchema(t *testing.T) {
 	}
 	before := got
 	f.observe([]byte("{"+b.String()[1:]+"}"), "eve")
-	if got := string(f.root.schema(nil, true)); got != before {
+	if got := string(f.root.appendSchema(nil, true)); got != before {
 		t.Errorf("a full shape changed to %s, want it as before", got)
 	}
 }

@@ -35,15 +35,15 @@ type Store struct {
 	mu        sync.Mutex
 	salt      []byte
 	functions map[string]*function // the functions by a hash of their identity
-	learnt    map[string]bool      // keys of functions whose results this process has read
-	timer     *time.Timer          // nil: nothing waits to be written
+	observed  map[string]bool      // keys of functions whose results this process has read
+	timer     *time.Timer          // calls save; nil: nothing waits to be written
 	warned    bool
 	closed    bool
 }
 
 // Open creates a store. Its file is read when the first function is wrapped.
 func Open(o *Options) *Store {
-	s := &Store{functions: map[string]*function{}, learnt: map[string]bool{}, salt: make([]byte, 8)}
+	s := &Store{functions: map[string]*function{}, observed: map[string]bool{}, salt: make([]byte, 8)}
 	if o != nil {
 		s.options = *o
 	}
@@ -90,14 +90,14 @@ func (s *Store) function(identity string) *function {
 	return s.functions[key]
 }
 
-// admits reports whether this process learns the function's shape. It learns those of the first maxFunctions functions that have results.
+// admits reports whether this process learns the function's shape: only the first maxFunctions functions with results are learned.
 func (s *Store) admits(f *function) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.learnt) < maxFunctions {
-		s.learnt[f.key] = true
+	if len(s.observed) < maxFunctions {
+		s.observed[f.key] = true
 	}
-	return s.learnt[f.key]
+	return s.observed[f.key]
 }
 
 // scheduleSave schedules a write of the file.
@@ -109,7 +109,8 @@ func (s *Store) scheduleSave() {
 	}
 }
 
-// Close writes new data and waits for a running save. Functions may still be called; their results are then learned in memory only.
+// Close writes new data and waits for a running save. It returns nil: Options.Warn receives a problem with the file. Functions may still be
+// called; their results are then learned in memory only.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -11,7 +11,7 @@ import (
 // guide holds the texts for agents that docs/agents.md contains.
 type guide struct {
 	instructions string   // what a client gets when it connects: the quotation
-	references   []string // what search answers about references: the list that starts with $0
+	references   []string // what the manual of chain says about references: the list that starts with $0
 	description  string   // the description of the skill
 	skill        string   // the body of the skill, as on the page
 }
@@ -24,7 +24,8 @@ func readGuide(root string) (*guide, error) {
 	}
 	quoted, marked := quotedLines.FindString(string(page)), skillSection.FindStringSubmatch(string(page))
 	if quoted == "" || marked == nil {
-		return nil, fmt.Errorf("docs/agents.md lacks its quotation, or the marks of the skill")
+		return nil, fmt.Errorf("docs/agents.md lacks its quotation (lines that begin with >), or the comments <!-- skill: … --> and " +
+			"<!-- end of skill -->")
 	}
 	g := &guide{description: marked[1], skill: marked[2]}
 	for line := range strings.Lines(quoted) {
@@ -36,7 +37,7 @@ func readGuide(root string) (*guide, error) {
 		g.references = append(g.references, strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(line, "-")), "`", ""))
 	}
 	if g.references == nil {
-		return nil, fmt.Errorf("docs/agents.md lacks the list of references")
+		return nil, fmt.Errorf("docs/agents.md lacks the list of references in the skill: its first line begins with - `$0")
 	}
 	return g, nil
 }

@@ -18,7 +18,7 @@ func commandsReference() []byte {
 	root := cli.Commands(func(context.Context, string, *durable.Options) (durable.Engine, error) {
 		return nil, errors.ErrUnsupported
 	})
-	// $ONECALL_CONFIG differs from machine to machine.
+	// The default is the value of $ONECALL_CONFIG, which differs from machine to machine.
 	root.PersistentFlags().Lookup("config").DefValue = ""
 	var b strings.Builder
 	b.WriteString("# The commands\n\nGenerated from what `--help` shows. " +

@@ -16,11 +16,11 @@ const comparisonPage = "docs/comparison.md"
 // tableMark matches the place of a table in a page, with its section of bench/results and its title.
 var tableMark = regexp.MustCompile(`(?s)<!-- table of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
 
-// commentsMark matches the place of comments in a page, with their section and their first words.
+// commentsMark matches the place of comments in a page, with their section and the words that they begin with.
 var commentsMark = regexp.MustCompile(`(?s)<!-- notes of bench/results/(\w+)\.json, made by go generate: ([^\n]+) -->\n.*?<!-- end -->`)
 
-// comparison returns the page of the comparison, with tables and notes from the measured results.
-func comparison(root string) ([]byte, error) {
+// fillComparison returns the page of the comparison, with tables and comments from the measured results.
+func fillComparison(root string) ([]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, comparisonPage))
 	if err != nil {
 		return nil, err

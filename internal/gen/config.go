@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// configSchema returns the published schema of a configuration. configFields and configDefs hold what no tag says.
+// configSchema returns the published schema of a configuration. It takes what no tag says from configFields and configDefs.
 func configSchema(source structs) object {
 	c := configSchemas{source}
 	root := c.structSchema(source.mustGet("Config"), false)
@@ -88,16 +88,16 @@ func (c configSchemas) fieldSchema(o *structType, f *field) object {
 	if f.doc != "" {
 		schema = object{{"description", f.doc}}
 	}
-	if form := configFields[o.name+"."+f.tag.Get("yaml")]; form != "" {
-		schema = append(schema, parseObject(form)...)
+	if override := configFields[o.name+"."+f.tag.Get("yaml")]; override != "" {
+		schema = append(schema, parseObject(override)...)
 	} else {
 		schema = append(schema, c.typeSchema(f)...)
 	}
-	if standard, ok := f.tag.Lookup("default"); ok {
-		if !json.Valid([]byte(standard)) {
-			standard = fmt.Sprintf("%q", standard)
+	if value, ok := f.tag.Lookup("default"); ok {
+		if !json.Valid([]byte(value)) {
+			value = fmt.Sprintf("%q", value)
 		}
-		schema = append(schema, member{"default", json.RawMessage(standard)})
+		schema = append(schema, member{"default", json.RawMessage(value)})
 	}
 	return schema
 }
@@ -155,12 +155,12 @@ func (c configSchemas) typeSchema(f *field) object {
 	return schema
 }
 
-// stringSchema returns the schema of a string. If filled is set, it must not be empty.
-func (c configSchemas) stringSchema(f *field, filled bool) object {
+// stringSchema returns the schema of a string field. If nonEmpty is set, the string must not be empty.
+func (c configSchemas) stringSchema(f *field, nonEmpty bool) object {
 	switch {
 	case f.tag.Get("needed") != "":
 		return parseObject(`{"type": "string", "minLength": 1}`)
-	case filled:
+	case nonEmpty:
 		return defRef("text", "", false)
 	}
 	return object{{"type", typeOrNull("string", true)}}

@@ -12,8 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// closedLists returns the closed lists in the schema of an answer, by file and by the name before them. The rest of that schema is
-// written by hand.
+// closedLists returns the closed lists in the schema of an answer, by file and by the key whose enum they are. The rest of that schema
+// is written by hand.
 func closedLists() map[string]map[string][]any {
 	return map[string]map[string][]any{
 		"chain/answer.schema.json": {
@@ -35,7 +35,7 @@ func fetchFields(chain structs) []byte {
 	return []byte(b.String() + "}\n")
 }
 
-// fillLists returns a schema with the lists filled in: each replaces the first enum after its name.
+// fillLists returns a schema with the lists filled in: each replaces the first enum after its key.
 func fillLists(root, file string, lists map[string][]any) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
@@ -48,7 +48,7 @@ func fillLists(root, file string, lists map[string][]any) ([]byte, error) {
 		}
 		at := regexp.MustCompile(`(?s)\n *"` + name + `": \{.*?"enum": (\[[^]]*\])`).FindSubmatchIndex(text)
 		if at == nil {
-			return nil, fmt.Errorf("%s has no list of %s", file, name)
+			return nil, fmt.Errorf("%s has no key %q with an enum", file, name)
 		}
 		text = fmt.Appendf(nil, "%s%s%s", text[:at[2]], listComma.ReplaceAll(words, []byte("$1, ")), text[at[3]:])
 	}

@@ -20,9 +20,9 @@ var llmsSections = []struct{ heading, folder string }{
 // rawURL is the folder of the repository's pages as Markdown.
 const rawURL = "https://raw.githubusercontent.com/onecall-mcp/onecall/main/"
 
-// llms returns llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence. generated
-// holds the pages that are generated in the same run.
-func llms(root string, generated map[string][]byte) ([]byte, error) {
+// llmsFile returns llms.txt, the list of all documents for agents (https://llmstxt.org): the title of each and its first sentence.
+// generated holds the pages that are generated in the same run.
+func llmsFile(root string, generated map[string][]byte) ([]byte, error) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func llms(root string, generated map[string][]byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// titleAndSummary returns the title of a page and the first sentence of its first paragraph, without markup; "" if the page begins
-// with something else.
+// titleAndSummary returns the title of a page and the first sentence of its first paragraph, without markup. The sentence is "" if
+// something else than a paragraph follows the title.
 func titleAndSummary(page []byte) (title, sentence string) {
 	head, rest, _ := strings.Cut(string(page), "\n\n")
 	first, _, _ := strings.Cut(strings.TrimSpace(rest), "\n\n")

@@ -54,7 +54,7 @@ func generate(root string) (map[string][]byte, error) {
 
 		"internal/config/config.schema.json": configSchema(config),
 	} {
-		if files[name], err = indented(content); err != nil {
+		if files[name], err = indentJSON(content); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func generate(root string) (map[string][]byte, error) {
 	files["docs/reference/chain.md"] = schemaReference("The fields of a chain and of a fetch",
 		"Generated from the published schema, `onecall schema chain`. [language.md](../language.md) explains them. `null` means "+
 			"that the field is absent, except in `return` and `orElse` and for members of `common`.", files["chain/chain.schema.json"])
-	argumentSchemas, err := indented(toolArguments(mcp))
+	argumentSchemas, err := indentJSON(toolArguments(mcp))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	maps.Copy(files, pages)
-	if files[comparisonPage], err = comparison(root); err != nil {
+	if files[comparisonPage], err = fillComparison(root); err != nil {
 		return nil, err
 	}
 	if files["AGENTS.md"], err = agentsFile(root); err != nil {
@@ -97,6 +97,6 @@ func generate(root string) (map[string][]byte, error) {
 	if err := fillQuotes(root, files); err != nil {
 		return nil, err
 	}
-	files["llms.txt"], err = llms(root, files)
+	files["llms.txt"], err = llmsFile(root, files)
 	return files, err
 }

@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// figureName matches a comment that names a figure of the comparison: its section and its name there.
+	// figureName matches a comment that names a figure of the comparison: its section, and its name in that section.
 	figureName = regexp.MustCompile(`<!-- ([a-z]+)/(\S+) -->`)
 
-	// quotedFigure matches a figure in a document: a number with its name behind it.
+	// quotedFigure matches a figure in a document: a number, followed by the comment that names it.
 	quotedFigure = regexp.MustCompile(`-?[\d.,]+` + figureName.String())
 )
 
-// fillQuotes fills the figures of bench/results into all documents. generated holds the pages that are generated in the same run, and gets
-// those with figures.
+// fillQuotes fills the figures of bench/results into all documents. generated holds the pages that are generated in the same run;
+// fillQuotes adds every other page that quotes figures.
 func fillQuotes(root string, generated map[string][]byte) error {
 	pages, err := documentPages(root)
 	if err != nil {

@@ -182,8 +182,8 @@ func addBounds(s *jsonschema.Schema, f *field) {
 	}
 }
 
-// indented returns a value as readable JSON.
-func indented(value any) ([]byte, error) {
+// indentJSON returns a value as indented JSON.
+func indentJSON(value any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)

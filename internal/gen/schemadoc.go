@@ -33,6 +33,7 @@ func schemaReference(title, intro string, text []byte) []byte {
 
 const tableHead = "| key | value | default | meaning |\n|---|---|---|---|\n"
 
+// page is the page of a schema while it is written.
 type page struct {
 	root gjson.Result
 	b    strings.Builder
@@ -68,15 +69,15 @@ func (p *page) nestedMembers(name string, schema gjson.Result) {
 }
 
 func (p *page) row(name string, schema gjson.Result, required bool) {
-	value, standard := p.value(schema), ""
+	value, defaultText := p.value(schema), ""
 	if required {
 		value = strings.TrimPrefix(value+", required", ", ")
 	}
 	if d := schema.Get("default"); d.Exists() && d.Raw != "[]" && d.Raw != "{}" {
-		standard = "`" + d.String() + "`"
+		defaultText = "`" + d.String() + "`"
 	}
 	description := strings.ReplaceAll(schema.Get("description").Str, "|", `\|`)
-	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, standard, description)
+	fmt.Fprintf(&p.b, "| `%s` | %s | %s | %s |\n", name, value, defaultText, description)
 }
 
 // value describes the values that a schema allows. null is left out: it always means that the key is absent.

@@ -49,8 +49,8 @@ func parseStructs(dir string) (structs, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, declared := range file.Decls {
-			if err := s.addDecl(declared); err != nil {
+		for _, decl := range file.Decls {
+			if err := s.addDecl(decl); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
@@ -59,8 +59,8 @@ func parseStructs(dir string) (structs, error) {
 }
 
 // addDecl adds the structs that a declaration defines, if any.
-func (s structs) addDecl(declared ast.Decl) error {
-	types, ok := declared.(*ast.GenDecl)
+func (s structs) addDecl(decl ast.Decl) error {
+	types, ok := decl.(*ast.GenDecl)
 	if !ok || types.Tok != token.TYPE {
 		return nil
 	}
@@ -108,7 +108,7 @@ func oneLine(comment *ast.CommentGroup) string {
 func (s structs) mustGet(name string) *structType {
 	o := s[name]
 	if o == nil {
-		panic(fmt.Sprintf("there is no struct %s with tags: there are %v", name, slices.Sorted(maps.Keys(s))))
+		panic(fmt.Sprintf("there is no struct %s: there are %v", name, slices.Sorted(maps.Keys(s))))
 	}
 	return o
 }

@@ -110,7 +110,7 @@ func leafSchema(f *field, text string) any {
 }
 
 // manual returns the meaning of each field: the tag manual or, without one, the field's doc comment. A tag manual of "-" leaves the field
-// out. The text of a struct begins with the names of its fields.
+// out. The text of a field that holds a struct begins with the names of the struct's fields and ends with their meanings.
 func manual(s structs, o *structType) object {
 	var m object
 	for _, f := range o.fields {

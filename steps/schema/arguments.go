@@ -183,8 +183,8 @@ func joinFaults(faults []*fault.Error) *fault.Error {
 	return &joined
 }
 
-// faults validates compact arguments, except for the unknowns. err says why the validation was given up: errTooMuchWork or the error of
-// ctx.
+// faults validates compact arguments, except for the unknowns. The error says why the validation was given up: errTooMuchWork or the
+// error of ctx.
 func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
 	if compact[0] != '{' {
 		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are not a JSON object")}, nil

@@ -56,7 +56,7 @@ func TestDoublingSchemas(t *testing.T) {
 			}
 			path := []Element{{Key: "name"}, {Key: "name"}, {Key: "0"}, {Each: true}, {Key: "missing"}}
 			for n := range len(path) + 1 {
-				p := producer{walker: newWalker([]byte(schema)), path: path[:n], visited: map[situation]typeSet{}, deepest: -1}
+				p := pathWalker{walker: newWalker([]byte(schema)), path: path[:n], visited: map[visitKey]typeSet{}, deepest: -1}
 				p.walk(p.root, 0)
 				if len(p.visited) > 500 {
 					t.Errorf("a walk of %d elements visited %d positions, want at most 500", n, len(p.visited))

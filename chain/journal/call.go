@@ -72,16 +72,17 @@ func (r *Run) macOf(function string, args []byte) []byte {
 // Previous returns the same call as it was made before the run was resumed, or nil.
 func (c *Call) Previous() *PastCall { return c.previous }
 
-// ContinueAttempts makes the next attempt follow those of Previous, and returns their number.
+// ContinueAttempts makes the next attempt follow those of Previous, which must not be nil, and returns their number.
 func (c *Call) ContinueAttempts() int {
 	c.attempts = c.previous.Attempt + 1
 	return c.attempts
 }
 
-// Ordinal is the index of the call among the run's calls with equal arguments.
+// Ordinal is the index of the call among the run's calls of this function with equal arguments. It is 0 for a read if Run.Past is nil: its
+// ordinal is determined when it is written.
 func (c *Call) Ordinal() int { return c.ordinal }
 
-// Approved reports whether an approval with this name exists and was not used yet.
+// Approved reports whether an approval with this name exists and was not used yet. Past must not be nil.
 func (r *Run) Approved(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // Driver stores runs. Package journaltest has the tests for drivers. The methods are safe for concurrent use. They return ErrNotFound,
-// ErrBusy or errors of the driver; a method that returns an error has done nothing.
+// ErrBusy or errors of the driver; a method that returns an error has done nothing, unless only the confirmation of its commit was lost.
 type Driver interface {
 	// Write carries out writes in order, in one transaction. When it returns, they survive a loss of power. It reports which writes were
 	// refused and changed nothing: another process has taken over the run, or the caller already has a run with the key of a new one.
@@ -27,7 +27,7 @@ type Driver interface {
 	Parts(ctx context.Context, runs []string) (map[string]Parts, error)
 	// Days returns the sums of days, in no particular order.
 	Days(ctx context.Context, f *Filter) ([]Day, error)
-	// Expire removes runs that expired before at, and days before days.
+	// Expire removes runs that expired before at, except those whose lease a live process has, and days before days.
 	Expire(ctx context.Context, at, days time.Time) error
 	// Check makes a write without effect, which fails as Write would.
 	Check(ctx context.Context) error
@@ -105,7 +105,7 @@ type Segment struct {
 	Retained []byte
 }
 
-// Write is one change of a run: of its row, and one more segment.
+// Write is one change of a run: of its row, its segments, its lease and the sums that it counts in.
 type Write struct {
 	ID    string // the id of the run
 	Lease int64  // the lease of the writer; the write is refused if the run has another one, unless Late is set
@@ -127,7 +127,7 @@ type Record struct {
 	Segments []Segment
 }
 
-// Filter selects rows or days. The zero value selects all.
+// Filter selects rows or days. The zero value selects all. Parent, Status, NotOK and Limit do not apply to days.
 type Filter struct {
 	Caller   *string   // nil: any
 	Parent   *string   // "": runs without a parent; nil: any

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Defaults of Options.
 const (
-	DefaultKeep = 24 * time.Hour
+	DefaultKeep = 24 * time.Hour      // the default of Options.Keep
 	keepDays    = 90 * 24 * time.Hour // how long the sums of a day are kept
 )
 
-// Bounds and intervals. A write beyond maxQueue or maxQueueBytes is lost, if it has no waiter and is not retryable. This affects only
-// statistics and resumes of reads.
+// Bounds and intervals. A write beyond maxQueue or maxQueueBytes is lost, if it has no waiter and is not retryable. Only statistics and
+// records of runs that only read can be lost in this way.
 const (
 	maxQueue      = 4096                   // writes in the queue
 	maxQueueBytes = 32 << 20               // bytes of the queued writes without a waiter
@@ -58,7 +57,7 @@ type Journal struct {
 	urgent      bool           // a write of queue has a waiter
 	queuedBytes int            // the size of the queued writes without a waiter
 	closed      bool
-	lastFailure error     // the error of the last write; nil: it succeeded
+	lastFailure error     // the last failure; nil: a write has succeeded since
 	failedAt    time.Time // when lastFailure was reported
 }
 
@@ -119,7 +118,8 @@ type queuedWrite struct {
 
 var errClosed = errors.New("journal: it is closed")
 
-// ErrTaken reports that another process has taken over the run, which cannot be written from here any more.
+// ErrTaken reports that another process has taken over the run, which cannot be written from here any more; for a new run with a key, that
+// its caller already has another run with this key.
 var ErrTaken = errors.New("journal: another process has taken over this run")
 
 // enqueue adds a write to the next transaction. If the queue is full, a write that has no waiter and is not retryable is lost: enqueue
@@ -153,15 +153,15 @@ func (j *Journal) enqueueOrReport(w *queuedWrite) {
 // writeLoop writes the queue until the journal is closed.
 func (j *Journal) writeLoop() {
 	defer close(j.done)
-	missed := time.NewTicker(retryEvery)
-	defer missed.Stop()
+	retryTick := time.NewTicker(retryEvery)
+	defer retryTick.Stop()
 	for {
 		select {
 		case <-j.wake:
 			if !j.writeQueue() {
 				return
 			}
-		case <-missed.C:
+		case <-retryTick.C:
 			j.retry()
 		}
 	}
@@ -234,7 +234,7 @@ func (j *Journal) commitBatch(list []*queuedWrite) {
 		}
 		if w.prepare != nil {
 			w.prepare(&w.Write)
-			w.prepare = nil // it is built
+			w.prepare = nil // the segment is built
 		}
 		batch, pending = append(batch, w.Write), append(pending, w)
 	}
@@ -286,16 +286,16 @@ func (j *Journal) reportFailure(err error) {
 	}
 }
 
-// failureCounts is how long Check reports a failed write, since small writes still succeed on a full disk.
-const failureCounts = 10 * time.Second
+// failureWindow is how long Check reports a failed write, since small writes still succeed on a full disk.
+const failureWindow = 10 * time.Second
 
 // Check reports why the journal cannot be written now, or could not be written a moment ago; nil: it can be written.
 func (j *Journal) Check(ctx context.Context) error {
 	j.mu.Lock()
-	ailing, failed := j.lastFailure, j.failedAt
+	failure, failedAt := j.lastFailure, j.failedAt
 	j.mu.Unlock()
-	if ailing != nil && time.Since(failed) < failureCounts {
-		return ailing
+	if failure != nil && time.Since(failedAt) < failureWindow {
+		return failure
 	}
 	return j.driver.Check(ctx)
 }
@@ -341,7 +341,7 @@ func (j *Journal) retry() {
 	}
 }
 
-// flush writes what is queued.
+// flush waits until what is queued now has been written, or has failed.
 func (j *Journal) flush() {
 	w := &queuedWrite{done: make(chan error, 1), isBarrier: true}
 	if j.enqueue(w) == nil {

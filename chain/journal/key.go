@@ -33,7 +33,7 @@ func newKeys(secret []byte) (*keys, error) {
 		_, _ = rand.Read(secret) // never fails
 	}
 	if len(secret) < MinKeyBytes {
-		return nil, fmt.Errorf("journal: the key has %d bytes, and needs %d at least", len(secret), MinKeyBytes)
+		return nil, fmt.Errorf("journal: the key has %d bytes, but needs at least %d", len(secret), MinKeyBytes)
 	}
 	derive := func(use string) ([]byte, error) { return hkdf.Key(sha256.New, secret, nil, "onecall journal "+use, 32) }
 	macKey, err := derive("mac")
@@ -80,28 +80,29 @@ type hasher struct {
 	buf  []byte
 }
 
-// sealContext is the additional data of an encrypted text, which cannot be decrypted in any other place.
+// sealContext returns the additional authenticated data that binds an encrypted text to its run, segment and use: the text cannot be decrypted
+// as any other.
 func sealContext(run string, s *Segment, what string) []byte {
 	return fmt.Appendf(nil, "%s %d %d %s", run, s.Lease, s.First, what)
 }
 
-func (k *keys) sealText(plain []byte, at []byte) []byte {
+func (k *keys) sealText(plain, aad []byte) []byte {
 	if len(plain) == 0 {
 		return nil
 	}
-	return k.seal.Seal(nil, nil, plain, at)
+	return k.seal.Seal(nil, nil, plain, aad)
 }
 
 // ErrUnreadable reports that a run cannot be decrypted or decoded.
 var ErrUnreadable = errors.New("journal: the run cannot be read")
 
-var errWrongKey = fmt.Errorf("%w: the journal's key is another one, or the journal was changed", ErrUnreadable)
+var errWrongKey = fmt.Errorf("%w: it was written with another key, or was changed", ErrUnreadable)
 
-func (k *keys) openText(sealed []byte, at []byte) ([]byte, error) {
+func (k *keys) openText(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) == 0 {
 		return nil, nil
 	}
-	plain, err := k.seal.Open(nil, nil, sealed, at)
+	plain, err := k.seal.Open(nil, nil, sealed, aad)
 	if err != nil {
 		return nil, errWrongKey
 	}

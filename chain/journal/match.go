@@ -6,8 +6,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// match records that the chain has a call at a path. If the call writes, match adds it to writesByChain for each inline chain around it:
-// the beginnings of its path that end with a dot. r.mu is held. c may be nil.
+// match records that the chain has a call at a path. If the call writes and undoes no other, match adds it to writesByChain for each inline
+// chain around it: the beginnings of its path that end with a dot. r.mu is held. c may be nil.
 func (r *Run) match(c *PastCall, stepPath string) {
 	if c == nil || r.isMatched(c) {
 		return
@@ -32,14 +32,14 @@ func (r *Run) isMatched(c *PastCall) bool {
 	return ok
 }
 
-// Writes returns the calls that write, in their current state. If begins is "", it returns all of them, whether the chain still contains
-// them or not. Otherwise begins is the path of an inline chain with a dot, such as "3[7].", and it returns the calls in that chain.
-func (r *Run) Writes(begins string) []PastCall {
+// Writes returns the calls that write, in their current state. If prefix is "", it returns all of them, whether the chain still contains
+// them or not. Otherwise prefix is the path of an inline chain with a dot, such as "3[7].", and Writes returns the calls in that chain.
+func (r *Run) Writes(prefix string) []PastCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.past.writes
-	if begins != "" {
-		list = r.writesByChain[begins]
+	if prefix != "" {
+		list = r.writesByChain[prefix]
 	}
 	calls := make([]PastCall, len(list))
 	for i, c := range list {
@@ -56,14 +56,15 @@ func (r *Run) Call(c *PastCall) (now PastCall, stepPath string) {
 	return *known, r.matchedAt[known]
 }
 
-// WroteAfter reports whether a call was applied after c.
+// WroteAfter reports whether a call that writes, and that began after c, was applied.
 func (r *Run) WroteAfter(c *PastCall) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.past.wroteAfter(c)
 }
 
-// Unmatched returns the calls that wrote, or may have, before the run was resumed, and that the chain has not made so far.
+// Unmatched returns the calls that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused so far. It
+// leaves out calls whose outcome the caller assumed, and undos that were applied.
 func (r *Run) Unmatched() (list []*PastCall) {
 	if r.past == nil {
 		return nil
@@ -78,8 +79,8 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	return list
 }
 
-// Unreached returns the calls that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused so far.
-// Assumptions do not matter.
+// Unreached returns the calls of the chain that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused
+// so far. Unlike Unmatched, it includes calls whose outcome the caller assumed and calls that were undone, but no undos.
 func (r *Run) Unreached() (list []*PastCall) {
 	if r.past == nil {
 		return nil

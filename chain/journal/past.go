@@ -39,8 +39,8 @@ type PastCall struct {
 	Result      []byte        // nil: none, or it was not stored
 	Bytes       int
 	Tokens      int
-	Took        int64
-	Defaulted   bool // another value replaced its failure
+	Took        int64 // in microseconds
+	Defaulted   bool  // another value replaced its failure
 	Undo        []byte
 	Undone      bool
 	UndoUnknown bool // an undo of it was sent, and its outcome is not known
@@ -110,7 +110,7 @@ func newPast(row Row) *Past {
 	return &Past{Row: row, calls: map[mac][]*PastCall{}, byEvent: map[int]*PastCall{}, approved: map[string]bool{}}
 }
 
-// clone returns a copy that later events do not change.
+// clone returns a copy with the row, the calls and the approvals, which later events of p do not change.
 func (p *Past) clone() *Past {
 	cloned := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved)}
 	for m, list := range p.calls {
@@ -240,7 +240,7 @@ func (c *PastCall) Known() fault.Outcome {
 	return c.Outcome
 }
 
-// beginAttempt returns the call of an event, at its start.
+// beginAttempt records that an attempt at the call of an event began, or adds the call if it is new, and returns the call.
 func (p *Past) beginAttempt(e *Event) *PastCall {
 	m := mac(e.MAC)
 	list := p.calls[m]
@@ -297,7 +297,7 @@ func (p *Past) Calls() []*PastCall {
 	return all
 }
 
-// wroteAfter reports whether a call that writes, and that began after the event of c, was applied.
+// wroteAfter implements Run.WroteAfter.
 func (p *Past) wroteAfter(c *PastCall) bool {
 	return slices.ContainsFunc(p.writes, func(w *PastCall) bool { return w.Outcome == fault.Applied && w.N > c.N })
 }
@@ -310,9 +310,9 @@ func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
 }
 
-// FindID returns the id of the newest run whose id has the prefix begins. It fails with ErrNotFound if there is none.
-func (j *Journal) FindID(ctx context.Context, begins string) (id string, err error) {
-	return j.driver.Find(ctx, "", "", begins)
+// FindID returns the id of the newest run whose id begins with prefix. It fails with ErrNotFound if there is none.
+func (j *Journal) FindID(ctx context.Context, prefix string) (id string, err error) {
+	return j.driver.Find(ctx, "", "", prefix)
 }
 
 // List is Driver.List after a flush.

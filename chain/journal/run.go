@@ -84,7 +84,8 @@ func firstOf(lease int64) int { return int(lease-1)*leaseEvents + 1 }
 // leaseOf returns the lease under which an event was numbered.
 func leaseOf(event int) int64 { return int64(event-1)/leaseEvents + 1 }
 
-// Begin begins a run. Nothing is written before it must be.
+// Begin begins a run. It writes nothing: the run is written by Claim, with its first call that writes, when it holds too many events, or at
+// its end.
 func (j *Journal) Begin(s *Start) *Run {
 	now := time.Now()
 	functions := s.Functions
@@ -140,7 +141,7 @@ func (r *Run) Began() time.Time { return r.row.Began }
 // Start.KeepResults is set.
 func (r *Run) Past() *Past { return r.past }
 
-// appendEvent numbers an event and returns the number.
+// appendEvent numbers an event, adds it to events and past, and returns the number. r.mu is held, unless nobody else has r yet.
 func (r *Run) appendEvent(e Event) int {
 	if e.N = r.nextEvent; e.At == 0 {
 		e.At = r.resumedAt.Add(time.Since(r.resumedAt)).UnixMicro() // a clock that jumps does not matter
@@ -273,7 +274,7 @@ func (r *Run) numberReads() {
 	}
 }
 
-// numberTaken sets the ordinals of reads in a segment.
+// numberTaken sets the ordinals of the reads among events that takeSegment took.
 func (r *Run) numberTaken(events []Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -358,7 +359,7 @@ func (r *Run) Answered(tokens, stored int) {
 	r.j.enqueueOrReport(w)
 }
 
-// failureChange returns by how much a resume changes the number of failures: a run counts once, by its last end.
+// failureChange returns by how much a resume changes the number of failed runs: a run counts once, by its last end.
 func (r *Run) failureChange() int64 {
 	switch before, now := r.past.Row.Status, r.row.Status; {
 	case before == Failed && now == OK:

@@ -9,8 +9,8 @@ import (
 // scopeMark separates a key and its scope in a row.
 const scopeMark = "\x1f"
 
-// scopedKey returns a key as rows store it: the same key means a different run in each scope. Without a key it returns "". No two
-// other pairs of key and scope have the same result.
+// scopedKey returns a key as rows store it: the same key means a different run in each scope. Without a key it returns ""; otherwise
+// different pairs of key and scope have different results.
 func scopedKey(key, scope string) string {
 	if key == "" || scope == "" && !strings.Contains(key, scopeMark) {
 		return key

@@ -19,16 +19,16 @@ const (
 // sealEvents encodes events as a segment: the plain part, the results, and what is retained when the results are dropped.
 func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(events)}
-	var results, stored []byte
+	var results, retained []byte
 	for i := range events {
 		e := &events[i]
 		results = appendSecret(results, e.N, resultField, e.Result)
-		stored = appendSecret(stored, e.N, undoField, e.Undo)
-		stored = appendSecret(stored, e.N, chainField, e.Chain)
-		stored = appendSecret(stored, e.N, argsField, e.Args)
+		retained = appendSecret(retained, e.N, undoField, e.Undo)
+		retained = appendSecret(retained, e.N, chainField, e.Chain)
+		retained = appendSecret(retained, e.N, argsField, e.Args)
 	}
 	s.Results = k.sealText(results, sealContext(run, s, "results"))
-	s.Retained = k.sealText(stored, sealContext(run, s, "kept"))
+	s.Retained = k.sealText(retained, sealContext(run, s, "kept"))
 	return s
 }
 

@@ -80,8 +80,8 @@ type hasher struct {
 	buf  []byte
 }
 
-// sealContext returns the additional authenticated data that binds an encrypted text to its run, segment and use: the text cannot be decrypted
-// as any other.
+// sealContext returns the additional authenticated data that binds an encrypted text to its run, segment and use: it cannot be decrypted as
+// another text.
 func sealContext(run string, s *Segment, what string) []byte {
 	return fmt.Appendf(nil, "%s %d %d %s", run, s.Lease, s.First, what)
 }

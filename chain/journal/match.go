@@ -63,8 +63,8 @@ func (r *Run) WroteAfter(c *PastCall) bool {
 	return r.past.wroteAfter(c)
 }
 
-// Unmatched returns the calls that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused so far. It
-// leaves out calls whose outcome the caller assumed, and undos that were applied.
+// Unmatched returns the calls that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused so far.
+// It leaves out calls whose outcome the caller assumed, and undos that were applied.
 func (r *Run) Unmatched() (list []*PastCall) {
 	if r.past == nil {
 		return nil
@@ -79,8 +79,8 @@ func (r *Run) Unmatched() (list []*PastCall) {
 	return list
 }
 
-// Unreached returns the calls of the chain that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused
-// so far. Unlike Unmatched, it includes calls whose outcome the caller assumed and calls that were undone, but no undos.
+// Unreached returns the calls that wrote, or may have, before the run was resumed, and that the chain has neither made nor reused so far.
+// Unlike Unmatched, it includes calls whose outcome the caller assumed and calls that were undone, but no undos.
 func (r *Run) Unreached() (list []*PastCall) {
 	if r.past == nil {
 		return nil

@@ -48,8 +48,8 @@ type statement struct {
 // engine is the part of a Driver that differs between databases.
 type engine interface {
 	open(ctx context.Context, holder string) (*database, error)
-	// explain says what failed and what helps, and how to continue with the database.
-	explain(err error) (message string, v failureEffect)
+	// explain returns a message that says what failed and what helps, and how to continue with the database.
+	explain(err error) (message string, effect failureEffect)
 	// isRetryable reports whether a transaction failed only because of another one, and did nothing.
 	isRetryable(err error) bool
 	// close closes the database, unless db is nil, and releases the leases of a holder.
@@ -60,14 +60,15 @@ type engine interface {
 type failureEffect int
 
 const (
-	retryNow   failureEffect = iota // try at once
-	retrySoon                       // try after reopenAfter
-	mustReopen                      // open it again after reopenAfter
+	retryNow   failureEffect = iota // the next call may use the database at once
+	retrySoon                       // calls may use the database after reopenAfter
+	mustReopen                      // the database is closed, and opened again after reopenAfter
 )
 
 var errClosed = errors.New("the journal is closed")
 
-// withDatabase calls f with the database, which it opens if needed, for at most limit.
+// withDatabase opens the database if needed and calls f with it, all within limit. It calls f again if the transaction conflicted with
+// others, up to maxAttempts times in all.
 func (d *Driver) withDatabase(ctx context.Context, limit time.Duration, f func(ctx context.Context, db *database) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -104,13 +105,13 @@ func (d *Driver) openDatabase(ctx context.Context) (*database, error) {
 		return nil, ctx.Err()
 	}
 	d.mu.Lock()
-	db, failed, failedAt, closed := d.db, d.failure, d.failedAt, d.closed
+	db, failure, failedAt, closed := d.db, d.failure, d.failedAt, d.closed
 	d.mu.Unlock()
 	switch {
 	case closed:
 		return nil, errClosed
-	case failed != nil && time.Since(failedAt) < reopenAfter:
-		return nil, failed
+	case failure != nil && time.Since(failedAt) < reopenAfter:
+		return nil, failure
 	case db != nil && (db.isMoved == nil || !db.isMoved()):
 		return db, nil
 	case db != nil:
@@ -136,15 +137,15 @@ func (d *Driver) setDatabase(db *database) {
 
 // fail records a failure and returns a fault with the remedy. db is nil if the database could not be opened.
 func (d *Driver) fail(db *database, err error) error {
-	message, v := d.engine.explain(err)
+	message, effect := d.engine.explain(err)
 	failure := &fault.Error{Code: fault.Unavailable, Message: message, Err: err}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v == retryNow && db != nil || d.db != db { // it can be used at once, or another caller has replaced it already
+	if effect == retryNow && db != nil || d.db != db { // db can be used at once, or another caller has replaced it already
 		return failure
 	}
 	d.failure, d.failedAt = failure, time.Now()
-	if v == mustReopen && db != nil {
+	if effect == mustReopen && db != nil {
 		d.db = nil
 		go db.close() // others may be using it
 	}

@@ -17,7 +17,7 @@ const lockSuffix = ".lock"
 // lockPath returns the lock file of a holder.
 func (e *sqliteEngine) lockPath(holder string) string { return e.path + "-" + holder + lockSuffix }
 
-// lockFile locks this driver's lock file, unless it is locked.
+// lockFile locks this driver's lock file, unless the driver has locked it already.
 func (e *sqliteEngine) lockFile(holder string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -30,14 +30,15 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
-	var before, process string
-	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).Scan(&before, &process)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != process {
+	var currentHolder, runCaller string
+	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).
+		Scan(&currentHolder, &runCaller)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != runCaller {
 		return nil, journal.ErrNotFound
 	} else if err != nil {
 		return nil, err
 	}
-	if busy, err := db.isLive(ctx, tx, before); err != nil {
+	if busy, err := db.isLive(ctx, tx, currentHolder); err != nil {
 		return nil, err
 	} else if busy {
 		return nil, journal.ErrBusy

@@ -23,7 +23,7 @@ func OpenPostgres(dsn string, o *Options) (*Driver, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil || dsn == "" {
 		return nil, fault.New(fault.BadRequest,
-			"The journal's address is not one of PostgreSQL: write it as postgres://user:password@host:5432/database.")
+			"The journal's address is not that of a PostgreSQL database: write it as postgres://user:password@host:5432/database.")
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
@@ -111,7 +111,7 @@ func (r *renewal) end() {
 	})
 }
 
-// close releases all leases at once. If the database cannot be reached, they end by themselves.
+// close releases all leases at once. If the database cannot be reached, they end after leaseTime.
 func (e *postgresEngine) close(db *database, holder string) {
 	if db == nil {
 		return
@@ -181,16 +181,16 @@ func (t *postgresTransaction) end() {
 
 // PostgreSQL's error codes and classes (its manual, appendix A).
 const (
-	undefinedTable = "42P01"
-	undefinedSpace = "3F000" // a schema
-	readOnly       = "25006"
-	diskFull       = "53100"
-	noPrivilege    = "42501"
-	serialization  = "40001"
-	deadlock       = "40P01"
-	classAccess    = "28"
-	classResources = "53"
-	classEnd       = "57" // the server or an administrator ended the connection
+	undefinedTable  = "42P01"
+	undefinedSchema = "3F000"
+	readOnly        = "25006"
+	diskFull        = "53100"
+	noPrivilege     = "42501"
+	serialization   = "40001"
+	deadlock        = "40P01"
+	classAccess     = "28"
+	classResources  = "53"
+	classEnd        = "57" // the server or an administrator ended the connection
 )
 
 func postgresCode(err error) string {
@@ -206,25 +206,25 @@ func (e *postgresEngine) isRetryable(err error) bool {
 	return code == serialization || code == deadlock
 }
 
-func (e *postgresEngine) explain(err error) (message string, v failureEffect) {
+func (e *postgresEngine) explain(err error) (message string, effect failureEffect) {
 	var newer newerVersionError
 	code := postgresCode(err)
 	subject := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
 	switch {
 	case errors.As(err, &newer):
 		return subject + " " + newer.clause() + ", or name another database.", mustReopen
-	case code == undefinedTable, code == undefinedSpace:
+	case code == undefinedTable, code == undefinedSchema:
 		return subject + " has lost its tables, which are created again: if this message returns, something removes them.", mustReopen
 	case code == diskFull:
 		return subject + " cannot grow, since its disk is full: make room there.", retryNow
 	case code == readOnly:
 		return subject + " is read-only: name the primary server.", mustReopen
 	case code == noPrivilege:
-		return subject + " does not let this user write (" + e.scrub(err) + "): grant that, and the making of tables.", mustReopen
+		return subject + " does not let this user write (" + e.scrub(err) + "): allow the user to write and to create tables.", mustReopen
 	case strings.HasPrefix(code, classAccess):
 		return subject + " refuses the login: check the user and password.", retrySoon
 	case errors.Is(err, errDamaged):
-		return subject + " holds what onecall did not write (" + err.Error() + "): see who else writes there.", retryNow
+		return subject + " holds data that onecall did not write (" + err.Error() + "): find out what else writes there.", retryNow
 	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
 		return subject + " does not answer (" + e.scrub(err) + "): check that the server runs and can be reached.", retrySoon
 	}

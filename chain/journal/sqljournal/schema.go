@@ -44,24 +44,24 @@ CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent 
 // dialect translates SQL for a database.
 type dialect struct {
 	replacer *strings.Replacer
-	// exists counts the tables with a name.
-	exists string
-	// lock keeps other processes from migrating the database until the transaction ends.
+	// countTables is the query that counts the tables with a name.
+	countTables string
+	// lock is the statement that keeps other processes from migrating the database until the transaction ends.
 	lock string
 }
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value.
 var (
 	inPostgres = &dialect{
-		replacer: strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
-		exists:   `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
-		lock:     `SELECT pg_advisory_xact_lock(1869505905)`, // an arbitrary number, the same in all processes
+		replacer:    strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
+		countTables: `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
+		lock:        `SELECT pg_advisory_xact_lock(1869505905)`, // an arbitrary number, the same in all processes
 	}
 	inSQLite = &dialect{
 		replacer: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
 			"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
-		exists: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
-		lock:   `SELECT 1`, // every writing transaction is exclusive
+		countTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
+		lock:        `SELECT 1`, // every writing transaction is exclusive
 	}
 )
 
@@ -84,7 +84,7 @@ func (d *dialect) version(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }) (version int, err error) {
 	var tables int
-	if err := db.QueryRowContext(ctx, d.sql(d.exists), "onecall_meta").Scan(&tables); err != nil || tables == 0 {
+	if err := db.QueryRowContext(ctx, d.sql(d.countTables), "onecall_meta").Scan(&tables); err != nil || tables == 0 {
 		return 0, err
 	}
 	if err := db.QueryRowContext(ctx, `SELECT version FROM onecall_meta`).Scan(&version); err != nil {

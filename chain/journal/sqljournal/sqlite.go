@@ -178,7 +178,7 @@ func sqliteCode(err error) int { return extendedCode(err) & 0xff }
 
 func (e *sqliteEngine) isRetryable(error) bool { return false }
 
-func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
+func (e *sqliteEngine) explain(err error) (message string, effect failureEffect) {
 	var newer newerVersionError
 	code, subject := sqliteCode(err), "The journal "+e.path+" "
 	switch {
@@ -197,5 +197,5 @@ func (e *sqliteEngine) explain(err error) (message string, v failureEffect) {
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
 		return subject + "cannot be written: check that this user may write to the file and its folder.", mustReopen
 	}
-	return subject + fmt.Sprintf("cannot be used (%v): see to the disk, or name another file.", err), mustReopen
+	return subject + fmt.Sprintf("cannot be used (%v): check the disk, or name another file.", err), mustReopen
 }

@@ -2,8 +2,8 @@
 // many machines.
 //
 // The database is opened at first use, and again after a failure. If it is locked, full, damaged, unreachable, read-only or written by a
-// newer version of onecall, errors (fault.Unavailable) say so, with the remedy. A method that returns such an error has done nothing. The
-// driver works again as soon as the database does.
+// newer version of onecall, errors (fault.Unavailable) say so, with the remedy. A method that returns such an error has done nothing,
+// unless only the confirmation of a commit was lost. The driver works again as soon as the database does.
 package sqljournal
 
 import (

@@ -181,7 +181,7 @@ func isWholeRun(w *journal.Write) bool {
 	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1
 }
 
-// storedResults returns the results to store of a write's segment.
+// storedResults returns the results of a write's segment that are stored; nil: none, because the same write drops them.
 func storedResults(w *journal.Write) []byte {
 	if w.DropResults && !w.Late {
 		return nil
@@ -224,17 +224,17 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 	if known != nil && *known == *id {
 		return
 	}
-	functions := known == nil || known.functions != id.functions || known.began != id.began
-	if functions {
+	functionsChanged := known == nil || known.functions != id.functions || known.began != id.began
+	if functionsChanged {
 		b.addStatement(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
 	}
 	b.addStatement(setIdentity+ifLease, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
-	if functions {
+	if functionsChanged {
 		b.addFunctions(w, id)
 	}
 }
 
-// updateCosts changes only the costs of answers and the lease.
+// updateCosts changes only the costs of answers and the lease, and drops results.
 func (b *batch) updateCosts(w *journal.Write) {
 	query, condition := addCosts, ifLease
 	if w.Late {

@@ -13,8 +13,8 @@ const encodingName = "o200k_base"
 // longestToken is the length in bytes of the longest token of o200k_base.
 const longestToken = 128
 
-// millionth is the unit of a counter's factor. Integers avoid rounding errors: 10 tokens times 1.1 are 11, not 12.
-const millionth = 1_000_000
+// million is the value of a counter's factor that stands for 1. Integers avoid rounding errors: 10 tokens times 1.1 are 11, not 12.
+const million = 1_000_000
 
 // minFactor and maxFactor bound a counter's factor.
 const minFactor, maxFactor = 0.001, 1000
@@ -50,7 +50,7 @@ func NewCounter(encoding string, factor float64) (Counter, error) {
 		e.At = "/factor"
 		return nil, e
 	}
-	return &o200k{factor: int(math.Round(factor * millionth))}, nil
+	return &o200k{factor: int(math.Round(factor * million))}, nil
 }
 
 // o200k is the counter of the encoding o200k_base.
@@ -59,10 +59,10 @@ type o200k struct{ factor int } // the factor in millionths
 func (c *o200k) Encoding() string { return encodingName }
 
 func (c *o200k) Count(text []byte, limit int) int {
-	if limit < 0 || limit > math.MaxInt/millionth { // the product below would overflow
+	if limit < 0 || limit > math.MaxInt/million { // the product below would overflow
 		limit = -1
 	} else {
-		limit = limit * millionth / c.factor // the largest unscaled count that is within limit when scaled
+		limit = limit * million / c.factor // the largest unscaled count that is within limit when scaled
 	}
 	return c.multiply(bpe.Count(text, limit))
 }
@@ -75,5 +75,5 @@ func (c *o200k) bounds(n int) (minTokens, maxTokens int) {
 }
 
 func (c *o200k) multiply(tokens int) int {
-	return (tokens*c.factor + millionth - 1) / millionth
+	return (tokens*c.factor + million - 1) / million
 }

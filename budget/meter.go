@@ -75,12 +75,12 @@ func (m *Meter) SelfCount(before, after []byte) int {
 	}
 }
 
-// joinedBuffers pools the buffers in which parts are joined. Buffers larger than maxPooled are left to the garbage collector.
+// joinedBuffers pools the buffers in which pieces are joined. Buffers larger than maxPooled are left to the garbage collector.
 var joinedBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxPooled = 1 << 20
 
-// countJoined counts the parts as one text, since tokens may span parts.
+// countJoined counts the pieces as one text, since tokens may span pieces.
 func (m *Meter) countJoined(limit int, pieces ...[]byte) int {
 	if len(pieces) == 1 {
 		return m.counter.Count(pieces[0], limit)

@@ -37,12 +37,12 @@ func (o outline) supports(mode string) bool {
 	case modePaginated:
 		return o.paged != nil
 	case modeFiltered:
-		return o.kind == object || o.objects
+		return o.kind == object || o.hasObject
 	}
 	return true
 }
 
-// outline is outlineOf, with exceedsLimit set if answers have a largest budget.
+// outline is outlineOf, with exceedsLimit set if the budget of answers is limited (see WithMaxTokens).
 func (r *Results) outline(w *work, value []byte) outline {
 	o := outlineOf(w, value)
 	if r.maxAnswerTokens > 0 {
@@ -243,7 +243,7 @@ func (f Fetch) unsuitableMode(o outline) error {
 		remedy := "Use query for a part of it."
 		if key := o.longestText(); key != "" {
 			remedy = "Use query $result[" + string(encode(key)) +
-				"] for its longest text: where that does not fit, the answer has a token of its own, by which it is paginated."
+				"] for its longest text: if that does not fit, the answer has a token of its own, with which the text can be paginated."
 		}
 		return badMode(o, "The mode paginated needs an array or text, and this object holds no array. %s", remedy)
 	case f.Mode == modePaginated && o.kind == object:

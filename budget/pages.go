@@ -88,8 +88,8 @@ func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, prob
 	return nil, nil, p.work.interrupted()
 }
 
-// fittingPage returns a page of at most the given size that fits and contains the item first. It tries smaller and smaller sizes, down to
-// one item. s must begin no later than such a page can begin.
+// fittingPage returns a page of at most the given size that fits and contains the item with the index first. It tries smaller and smaller
+// sizes, down to one item. s must begin no later than such a page can begin.
 func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
 		q := page{s, first/size + 1, size}
@@ -104,7 +104,7 @@ func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (
 	return page{s, first + 1, 1}, s.work.interrupted()
 }
 
-// page is a run of items.
+// page is a section of a sequence.
 type page struct {
 	sequence
 	number, size int // the number of the page, from 1, and its maximum number of items
@@ -125,9 +125,9 @@ func (p page) count() int { return min(p.size, p.total-p.first()) }
 func (p page) whole() []byte {
 	span := p.span(p.first(), p.count())
 	if !p.lines {
-		return p.envelope(len(span), func(b []byte) []byte { return append(b, span...) })
+		return p.render(len(span), func(b []byte) []byte { return append(b, span...) })
 	}
-	return p.envelope(len(span)+3*p.count(), func(b []byte) []byte { return appendJoined(b, p.itemsIn(span)) })
+	return p.render(len(span)+3*p.count(), func(b []byte) []byte { return appendJoined(b, p.itemsIn(span)) })
 }
 
 // json returns the page with the given items.
@@ -136,10 +136,11 @@ func (p page) json(items [][]byte) []byte {
 	for _, item := range items {
 		size += len(item)
 	}
-	return p.envelope(size, func(b []byte) []byte { return appendJoined(b, slices.Values(items)) })
+	return p.render(size, func(b []byte) []byte { return appendJoined(b, slices.Values(items)) })
 }
 
-func (p page) envelope(size int, appendItems func([]byte) []byte) []byte {
+// render returns the JSON of the page, with the items that appendItems appends. size is their length in bytes, at least approximately.
+func (p page) render(size int, appendItems func([]byte) []byte) []byte {
 	const fields = len(`{"items":[],"page":,"page_size":,"total":,"has_more":false}`) + 3*maxDigits
 	b := append(make([]byte, 0, size+fields), `{"items":[`...)
 	b = append(appendItems(b), `],"page":`...)

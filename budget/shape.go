@@ -21,9 +21,9 @@ type outline struct {
 	kind  kind
 	count int // elements of an array, keys of an object, lines of a text; 1 for any other value
 
-	items   kind   // the kind of all elements of an array; unknown if they differ or there are none
-	first   []byte // the first element of an array
-	objects bool   // at least one element of an array is an object
+	items     kind   // the kind of all elements of an array; unknown if they differ or there are none
+	first     []byte // the first element of an array
+	hasObject bool   // at least one element of an array is an object
 
 	arrays []string // the keys of an object's arrays, at most maxArrays
 	paged  []byte   // what paginated mode pages: the array, an object's only array, or the text; nil: nothing
@@ -31,7 +31,7 @@ type outline struct {
 	exceedsLimit func() bool // reports whether the value exceeds the limit of any answer; nil: there is no limit
 }
 
-// maxArrays is how many keys of arrays an outline has.
+// maxArrays is the maximum number of keys in outline.arrays.
 const maxArrays = 8
 
 // outlineOf walks once over the top level of a value.
@@ -39,9 +39,9 @@ func outlineOf(w *work, value []byte) outline {
 	o := outline{work: w, value: value, kind: kindOf(value), count: 1}
 	switch o.kind {
 	case array:
-		o.ofArray()
+		o.walkArray()
 	case object:
-		o.ofObject()
+		o.walkObject()
 	case text:
 		o.paged = value
 		o.count = 0
@@ -54,7 +54,7 @@ func outlineOf(w *work, value []byte) outline {
 	return o
 }
 
-func (o *outline) ofArray() {
+func (o *outline) walkArray() {
 	o.paged = o.value
 	o.count = 0
 	for start, end := range rawjson.Elements(o.value) {
@@ -64,14 +64,14 @@ func (o *outline) ofArray() {
 		} else if o.items != k {
 			o.items = unknown
 		}
-		o.objects = o.objects || k == object
+		o.hasObject = o.hasObject || k == object
 		if o.count++; !o.work.step() {
 			break
 		}
 	}
 }
 
-func (o *outline) ofObject() {
+func (o *outline) walkObject() {
 	o.count = 0
 	for key, member := range rawjson.Members(o.value) {
 		if o.count++; !o.work.step() {

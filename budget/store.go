@@ -56,7 +56,7 @@ type Driver interface {
 	// processes use the store, the limit applies to what this process removes. After Close it does nothing.
 	SetMaxBytes(maxBytes int64) error
 
-	// Close ends the use of the driver. Further calls do nothing.
+	// Close ends the use of the driver. Closing it again does nothing.
 	Close() error
 }
 
@@ -64,7 +64,7 @@ type Driver interface {
 func ResolveMaxBytes(maxBytes int64) (int64, error) {
 	switch {
 	case maxBytes < -1:
-		return 0, fault.New(fault.BadRequest, "The bound of the result store must be a number of bytes, or -1 for none, not %d.", maxBytes)
+		return 0, fault.New(fault.BadRequest, "The limit of the result store must be a number of bytes, or -1 for none, not %d.", maxBytes)
 	case maxBytes == -1:
 		return math.MaxInt64, nil
 	case maxBytes == 0:
@@ -174,11 +174,11 @@ func (o *ResultsOptions) applyDefaults() error {
 	}
 	switch {
 	case o.TTL < time.Second:
-		return optionFault("/ttl", "The life of a result must be at least 1s, not %v.", o.TTL)
+		return optionFault("/ttl", "The lifetime of a result must be at least 1s, not %v.", o.TTL)
 	case o.MaxTTL < o.TTL:
-		return optionFault("/maxTtl", "The longest life of a result, %v, must not be below its ttl, %v.", o.MaxTTL, o.TTL)
+		return optionFault("/maxTtl", "The longest lifetime of a result, %v, must not be below its ttl, %v.", o.MaxTTL, o.TTL)
 	case o.MaxBytes < -1:
-		return optionFault("/maxBytes", "The largest result must be a number of bytes, or -1 for no bound, not %d.", o.MaxBytes)
+		return optionFault("/maxBytes", "The maximum size of a result must be a number of bytes, or -1 for no limit, not %d.", o.MaxBytes)
 	case o.PageSize < 1:
 		return optionFault("/pageSize", "The page size must be at least 1, not %d.", o.PageSize)
 	}
@@ -307,7 +307,7 @@ func storeFault(err error, done string) error {
 	code, message := fault.Unavailable, fmt.Sprintf("The result could not be %s: the store of results failed. Try again later.", done)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		code, message = fault.Timeout, fmt.Sprintf("The time was over before the result was %s.", done)
+		code, message = fault.Timeout, fmt.Sprintf("The deadline passed before the result was %s.", done)
 	case errors.Is(err, context.Canceled):
 		code, message = fault.Cancelled, fmt.Sprintf("The request was cancelled before the result was %s.", done)
 	}

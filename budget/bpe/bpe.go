@@ -68,15 +68,15 @@ func Sample(text []byte) int {
 	n, size := 0, 0
 	for i := range samples {
 		at := i*stride + (stride-sampleSize)/2
-		s := text[character(text, at):character(text, at+sampleSize)]
+		s := text[characterStart(text, at):characterStart(text, at+sampleSize)]
 		n += Count(s, -1)
 		size += len(s)
 	}
 	return int(math.Round(float64(n) / float64(size) * float64(len(text))))
 }
 
-// character returns the start of the character that the byte at i belongs to, or i if no character starts near it.
-func character(text []byte, i int) int {
+// characterStart returns the start of the character that the byte at i belongs to, or i if no character starts near it.
+func characterStart(text []byte, i int) int {
 	for at := i; at > max(0, i-utf8.UTFMax) && at < len(text); at-- {
 		if utf8.RuneStart(text[at]) {
 			return at

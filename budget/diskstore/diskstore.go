@@ -74,7 +74,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	}
 	switch {
 	case s.o.MaxDecoded < -1:
-		return nil, fault.New(fault.BadRequest, "The bound of what is held decoded must be a number of bytes, or -1 for nothing, not %d.",
+		return nil, fault.New(fault.BadRequest, "The limit of decoded results in memory must be a number of bytes, or -1 for none, not %d.",
 			s.o.MaxDecoded)
 	case s.o.MaxDecoded == 0:
 		s.o.MaxDecoded = recent.DefaultMaxBytes
@@ -97,7 +97,7 @@ func Open(dir string, o *Options) (*Store, error) {
 // prepare creates the folder and checks that only this user can write to it.
 func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return folderFault(dir, "cannot be made", err)
+		return folderFault(dir, "cannot be created", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -106,12 +106,12 @@ func prepare(dir string) error {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		return folderFault(dir, "may be written to by others (chmod go-w)", nil)
 	}
-	probe, err := os.CreateTemp(dir, temporary)
+	trial, err := os.CreateTemp(dir, temporary)
 	if err != nil {
 		return folderFault(dir, "cannot be written to", err)
 	}
-	_ = probe.Close()
-	return os.Remove(probe.Name())
+	_ = trial.Close()
+	return os.Remove(trial.Name())
 }
 
 func folderFault(dir, why string, err error) error {
@@ -155,7 +155,7 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 		return err
 	}
 	if len(e.Owner) > maxOwner {
-		return fault.New(fault.Internal, "The owner of a result has %d bytes and may have %d.", len(e.Owner), maxOwner)
+		return fault.New(fault.Internal, "The owner of a result has %d bytes, but may have at most %d.", len(e.Owner), maxOwner)
 	}
 	f, err := os.CreateTemp(s.dir, temporary)                               // mode 0600
 	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(s.dir, 0o700) == nil { // someone deleted the folder

@@ -115,7 +115,7 @@ const (
 	dead
 )
 
-// inspect returns the content of a file and what to do with it.
+// inspect returns how to treat a file, and what it is if it is live.
 func (s *Store) inspect(file fs.DirEntry, now time.Time) (resultFile, state) {
 	if strings.HasPrefix(file.Name(), "new-") {
 		info, err := file.Info()

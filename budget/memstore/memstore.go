@@ -73,7 +73,7 @@ func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	})
 }
 
-// add stores an entry under a new key. Callers of add, remove, evict, live and expired hold the lock.
+// add stores an entry under a new key. Callers of add, remove, evict, lookUp and expired hold the lock.
 func (s *Store) add(key string, e *budget.Entry) {
 	order := s.byOwner[e.BaseOwner()]
 	if order == nil {
@@ -139,7 +139,7 @@ func (s *Store) SetMaxBytes(maxBytes int64) error {
 func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget.Entry, error) {
 	var entry budget.Entry
 	err := s.withLock(ctx, func() error {
-		e, err := s.live(key)
+		e, err := s.lookUp(key)
 		if err == nil {
 			entry = *e
 		}
@@ -154,8 +154,8 @@ func (s *Store) Get(ctx context.Context, key string, admit budget.Admit) (budget
 	return entry, nil
 }
 
-// live returns an entry that exists and has not expired, and marks it as used.
-func (s *Store) live(key string) (*budget.Entry, error) {
+// lookUp returns an entry that exists and has not expired, and marks it as used.
+func (s *Store) lookUp(key string) (*budget.Entry, error) {
 	e := s.results[key]
 	if e == nil || s.expired(e) {
 		return nil, budget.ErrNotFound
@@ -167,7 +167,7 @@ func (s *Store) live(key string) (*budget.Entry, error) {
 // Touch implements budget.Driver.
 func (s *Store) Touch(ctx context.Context, key string, expires time.Time) error {
 	return s.withLock(ctx, func() error {
-		e, err := s.live(key)
+		e, err := s.lookUp(key)
 		if err == nil {
 			e.Expires = expires
 		}

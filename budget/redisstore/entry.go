@@ -131,7 +131,7 @@ func (c *codec) decode(id string, whole []byte) (budget.Entry, error) {
 	return h.Entry, err
 }
 
-// value returns the value of a form and size.
+// value decodes a stored value. size is its length before compression.
 func (c *codec) value(form byte, stored []byte, size uint64) ([]byte, error) {
 	value := stored
 	switch {

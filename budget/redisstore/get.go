@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	prefixBytes      = 64 << 10  // bytes of an entry that are read before it is admitted; smaller entries are read at once
-	maxTransferBytes = 128 << 20 // bytes of larger values in transfer at once, since they are buffered
-	transferWaits    = 15        // how long a value waits for other transfers, in multiples of Timeout
+	prefixBytes        = 64 << 10  // bytes of an entry that are read before it is admitted; smaller entries are read at once
+	maxTransferBytes   = 128 << 20 // bytes of larger values in transfer at once, since they are buffered
+	transferWaitFactor = 15        // how long a value waits for other transfers, in multiples of Timeout
 )
 
 // errReplaced is the error for an entry that was replaced while it was read.
@@ -96,7 +96,7 @@ func (s *Store) readPrefix(ctx context.Context, id string) (entryPrefix, error) 
 	return f, nil
 }
 
-// read reads the value of an entry by its prefix and size.
+// read reads the value of the entry that begins with prefix and has size bytes. It returns errReplaced if another entry took its place.
 func (s *Store) read(ctx context.Context, id string, prefix []byte, size int64) ([]byte, error) {
 	done, err := s.reserve(ctx, size)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Store) reserve(ctx context.Context, n int64) (done func(), err error) {
 		return func() {}, nil
 	}
 	n = min(n, maxTransferBytes)
-	limited, cancel := context.WithTimeout(ctx, transferWaits*s.o.Timeout)
+	limited, cancel := context.WithTimeout(ctx, transferWaitFactor*s.o.Timeout)
 	defer cancel()
 	if err := s.transfers.Acquire(limited, n); err != nil {
 		if ctx.Err() != nil {

@@ -142,7 +142,7 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.Compress < -1 {
 		return fault.New(fault.BadRequest,
-			"The size from which on results are compressed must be a number of bytes, or -1 for never, not %d.", o.Compress)
+			"The size from which results are compressed must be a number of bytes, or -1 for never, not %d.", o.Compress)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (s *Store) arguments(id string, more ...any) []any {
 // Put implements budget.Driver.
 func (s *Store) Put(ctx context.Context, key string, e budget.Entry) error {
 	if len(e.Owner) > maxOwner {
-		return fault.New(fault.Internal, "The owner of a result has %d bytes and may have %d.", len(e.Owner), maxOwner)
+		return fault.New(fault.Internal, "The owner of a result has %d bytes, but may have at most %d.", len(e.Owner), maxOwner)
 	}
 	lifetime := e.Expires.Sub(s.o.Now())
 	if lifetime < time.Millisecond {
@@ -255,8 +255,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// do runs an operation on that many bytes on the server. It may be run twice. done comes from reserve and is called when the operation
-// has ended, except for at most prefixBytes, for which reserve reserves nothing.
+// do runs an operation that transfers the given number of bytes. The operation may be run twice. done comes from reserve and is called when
+// the operation has ended, unless bytes is at most prefixBytes, for which reserve reserves nothing.
 func (s *Store) do(ctx context.Context, bytes int64, operation func(context.Context, *redis.Client) error, done func()) error {
 	if bytes <= prefixBytes {
 		return s.doSmall(ctx, operation)

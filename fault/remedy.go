@@ -59,7 +59,7 @@ var advices = map[Code]advice{
 	},
 	BadExpression: {
 		[]string{"The expression has a syntax error, or uses a name that is not known there.", "It reads a member of null.",
-			"A number leaves 64 bits.", "It takes too many turns or too much memory."},
+			"A number does not fit in 64 bits.", "It makes too many iterations or needs too much memory."},
 		"Correct the expression at the place that the message names. Use `?.` where a value may be null. In JSON, a backslash in a text " +
 			"is written `\\\\`.",
 	},
@@ -75,7 +75,7 @@ var advices = map[Code]advice{
 	},
 	NotSupported: {
 		[]string{"The chain uses a part of the language that this version does not implement, such as `$state`.",
-			"A document has a version of OpenAPI that is not read.", "The call has no undo."},
+			"A document has a version of OpenAPI that is not supported.", "The call has no undo."},
 		"Leave it out, or do it in the way that the message names.",
 	},
 	FunctionFailed: {
@@ -87,7 +87,7 @@ var advices = map[Code]advice{
 	Timeout: {
 		[]string{"The function was slower than `timeoutMs`.", "The chain took longer than `budget.maxDurationMs`.",
 			"The caller's own deadline passed."},
-		"Raise the limit that the message names, or ask for less at once. If the outcome of a write is `sent_unknown`, read first " +
+		"Raise the limit that the message names, or ask for less at once. If the outcome of a write is `sent_unknown`, first check " +
 			"whether it was done; then resume.",
 	},
 	Cancelled: {
@@ -97,8 +97,8 @@ var advices = map[Code]advice{
 	Unavailable: {
 		[]string{"The program of an MCP server does not start, or has ended.", "A service does not answer, or answers 502 to 504.",
 			"A login is missing or has expired.", "The journal or the store of results cannot be reached."},
-		"`onecall tools` shows the state of each source and the reason; `--verbose` shows what the server writes. Mend that, then send " +
-			"the same again.",
+		"`onecall tools` shows the state of each source and the reason; `--verbose` shows what the server writes. Fix that, then send " +
+			"the same request again.",
 	},
 	NotRecorded: {
 		[]string{"The chain makes a call, or has arguments, that were not recorded.",
@@ -124,7 +124,7 @@ var advices = map[Code]advice{
 		"Allow it in the configuration, if it should be allowed: the message names the key. Nothing was sent.",
 	},
 	ApprovalRequired: {
-		[]string{"The configuration has calls that write or destroy wait for approval. `calls` lists those that wait, with their " +
+		[]string{"The configuration requires approval of calls that write or destroy. `calls` lists those that wait, with their " +
 			"arguments."},
 		"Look at the calls. Approve them with `onecall approve RUN` and resume; or, where the answer has `approve`, send it with `resume`.",
 	},
@@ -137,7 +137,7 @@ var advices = map[Code]advice{
 	Busy: {
 		[]string{"The caller has as many calls under way as it may have.", "Running chains hold as much memory as they may.",
 			"Another process continues the same run."},
-		"Wait a few seconds and send it again.",
+		"Wait a few seconds and send the request again.",
 	},
 	Internal: {
 		[]string{"onecall or a function has a defect. The request may well be right."},

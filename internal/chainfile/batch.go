@@ -20,7 +20,7 @@ type Batch struct {
 	Files   []File
 	Stdin   io.Reader
 	Jobs    int
-	MaxLine int64 // the most bytes of a chain; a longer one is cut to MaxLine+1 bytes, which no engine accepts
+	MaxLine int64 // the maximum bytes of a chain; a longer one is cut to MaxLine+1 bytes, which no engine accepts
 	Run     func(ctx context.Context, e *Entry) *chain.Answer
 }
 
@@ -51,7 +51,7 @@ func (e *Entry) Label() string {
 
 // Each calls handle with every chain and its answer, in order and one at a time. It calls idle before it waits. When the context has ended,
 // no further chain starts, and those under way answer that they were cancelled. An error of handle, of idle or of reading ends the batch.
-// It is a bad_request if a file cannot be opened, or if all files together hold no chain.
+// Each fails with bad_request if a file cannot be opened, or if all files together hold no chain.
 func (b *Batch) Each(ctx context.Context, handle func(*Entry) error, idle func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

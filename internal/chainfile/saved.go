@@ -109,7 +109,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 // CheckName reports what is wrong with the name of a saved chain; nil: nothing.
 func CheckName(name string) *fault.Error {
 	if len(name) > maxName || !validName.MatchString(name) || slices.Contains(strings.Split(name, "."), "") {
-		return fault.New(fault.BadRequest, "%s cannot be the name of a saved chain: use letters, digits and . _ -, at most %d",
+		return fault.New(fault.BadRequest, "%s cannot be the name of a saved chain: use letters, digits and . _ -, at most %d characters",
 			fault.Quote(fault.Clip(name, 60)), maxName)
 	}
 	return nil

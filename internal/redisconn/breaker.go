@@ -34,7 +34,8 @@ func newBreaker() *breaker {
 }
 
 // openError returns the error of an operation that should not even wait for a connection; nil: it may wait. While the server is left
-// alone, a long operation never is the one that tries it again, because all others would wait for it. brief: the operation is short.
+// alone, a long operation never is the one that tries it again, because all others would wait for it. brief says that the operation ends
+// within Options.Timeout.
 func (b *breaker) openError(brief bool) error {
 	if state := b.circuit.State(); state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && !brief {
 		return *b.last.Load()

@@ -19,7 +19,7 @@ import (
 
 const (
 	longFactor = 15  // default LongTimeout in multiples of Timeout
-	maxPrefix  = 200 // the most bytes of Prefix
+	maxPrefix  = 200 // maximum bytes of Prefix
 	poolSize   = 32  // maximum concurrent connections
 	maxIdle    = 8   // maximum idle connections
 )
@@ -72,12 +72,13 @@ func New(o *Options) (*Client, error) {
 	}
 	switch {
 	case len(o.Prefix) > maxPrefix:
-		return nil, fault.New(fault.BadRequest, "The prefix of the %s's keys has %d bytes and may have %d.", o.Name, len(o.Prefix), maxPrefix)
+		return nil, fault.New(fault.BadRequest, "The prefix of the %s's keys has %d bytes, but may have at most %d.", o.Name, len(o.Prefix),
+			maxPrefix)
 	case o.Timeout < time.Millisecond:
 		return nil, fault.New(fault.BadRequest, "The timeout of the %s must be at least 1ms, not %v.", o.Name, o.Timeout)
 	case c.o.LongTimeout < o.Timeout:
-		return nil, fault.New(fault.BadRequest, "An operation of the %s must be given its timeout of %v at least, not %v.", o.Name, o.Timeout,
-			o.LongTimeout)
+		return nil, fault.New(fault.BadRequest, "The timeout of long operations of the %s must be at least its timeout, %v, not %v.", o.Name,
+			o.Timeout, o.LongTimeout)
 	}
 	settings, err := c.settings()
 	if err != nil {
@@ -170,8 +171,8 @@ func (c *Client) withConnection(ctx context.Context, operation func(brief contex
 	return c.fault(ctx, brief, c.o.Timeout, errBusy)
 }
 
-// attempt runs an operation in a context that ends with the caller's or after bound.
-func (c *Client) attempt(ctx, within context.Context, bound time.Duration,
+// attempt runs an operation in the context limited, which ends with the caller's context ctx or after bound.
+func (c *Client) attempt(ctx, limited context.Context, bound time.Duration,
 	operation func(ctx context.Context, server *redis.Client) error) error {
 	if err := c.breaker.openError(bound <= c.o.Timeout); err != nil {
 		return err
@@ -181,9 +182,9 @@ func (c *Client) attempt(ctx, within context.Context, bound time.Duration,
 			if recover() != nil { // caused by a reply of another protocol with an impossible length
 				err = errProtocol
 			}
-			err = c.fault(ctx, within, bound, err)
+			err = c.fault(ctx, limited, bound, err)
 		}()
-		return c.retry(within, func() error { return operation(within, c.server) })
+		return c.retry(limited, func() error { return operation(limited, c.server) })
 	})
 }
 

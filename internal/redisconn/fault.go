@@ -70,8 +70,8 @@ func reason(err error, within time.Duration) string {
 	switch {
 	case errors.As(err, &reply):
 		return refusal(reply.Error())
-	case certificate(err) != "":
-		return "cannot be trusted: " + certificate(err)
+	case certificateProblem(err) != "":
+		return "cannot be trusted: " + certificateProblem(err)
 	case isTimeout(err):
 		return fmt.Sprintf("did not answer within %v", within)
 	case errors.Is(err, errBusy) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted):
@@ -84,8 +84,8 @@ func reason(err error, within time.Duration) string {
 	return "does not answer as Redis does: is another server there, or does it want TLS (rediss://)?"
 }
 
-// certificate returns why a server's certificate is not accepted, or "".
-func certificate(err error) string {
+// certificateProblem returns why a server's certificate is not accepted, or "".
+func certificateProblem(err error) string {
 	var verification *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
 	var host x509.HostnameError

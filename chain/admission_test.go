@@ -124,7 +124,7 @@ func TestTimeoutWhileWaitingForServer(t *testing.T) {
 		for _, ctx := range []context.Context{t.Context(), silent} {
 			a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read","timeoutMs":50}]}`), nil)
 			if a.OK || a.Error.Code != fault.Timeout || a.Error.Outcome != fault.NotSent || !strings.Contains(a.Error.Message,
-				"disk is called 1 times at once at most (concurrency)") {
+				"the concurrency of disk is limited to 1") {
 				t.Errorf("timeout of the step: %s, want timeout, not_sent, and the bound of disk in the message", a.JSON)
 			}
 			if a := e.Run(ctx, []byte(`{"steps":[{"fn":"disk.read"}],"budget":{"maxDurationMs":50}}`), nil); a.OK ||

@@ -33,12 +33,11 @@ func (s *Server) Acquire(ctx context.Context) (release func(), f *fault.Error) {
 	if err == nil {
 		return release, nil
 	}
-	code, why := fault.Cancelled, "the call was cancelled"
+	code, why := fault.Cancelled, "it was cancelled"
 	if errors.Is(err, context.DeadlineExceeded) {
-		code, why = fault.Timeout, "the time of the call was over"
+		code, why = fault.Timeout, "its deadline passed"
 	}
-	f = fault.New(code, "%s is called %d times at once at most (concurrency), and this call was still waiting for its turn when %s",
-		s.name, s.n, why)
+	f = fault.New(code, "the concurrency of %s is limited to %d, and this call was still waiting for its turn when %s", s.name, s.n, why)
 	f.Err = fault.ErrWaiting
 	if given, ok := fault.As(context.Cause(ctx)); ok && given != nil {
 		copied := *given

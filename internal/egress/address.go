@@ -33,8 +33,8 @@ func contains(list []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// checkResolved checks the address (ip:port) to which an allowed host is about to be connected. The denied error does not show the
-// address.
+// checkResolved checks the address (ip:port) that an allowed host resolved to, before the connection is made. The denied error does not
+// show the address.
 func (r *Rules) checkResolved(host, resolved string) error {
 	endpoint, err := netip.ParseAddrPort(resolved)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Rules) checkResolved(host, resolved string) error {
 		return nil
 	}
 	if literal, err := netip.ParseAddr(host); err == nil {
-		if literal.Unmap() == ip { // an entry names that very address, else allows has refused it
+		if literal.Unmap() == ip { // an entry names that very address; otherwise allows would have refused it
 			return nil
 		}
 	} else if r.names(host, strconv.Itoa(int(endpoint.Port()))) && mayBePrivate(host, ip) {

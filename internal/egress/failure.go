@@ -49,9 +49,9 @@ func Safe(method string) bool {
 func outcome(request *http.Request, err error) fault.Outcome {
 	var connection *net.OpError
 	var dns *net.DNSError
-	dialled := errors.As(err, &connection) && connection.Op == "dial" || errors.As(err, &dns)
+	dialFailed := errors.As(err, &connection) && connection.Op == "dial" || errors.As(err, &dns)
 	switch {
-	case dialled && !fromRedirect(request, err):
+	case dialFailed && !fromRedirect(request, err):
 		return fault.NotSent
 	case Safe(request.Method):
 		return ""
@@ -87,10 +87,10 @@ func certificateFault(host string, err error) *fault.Error {
 	case errors.As(err, &name):
 		message = "it is for other names: call the host by a name that its certificate holds"
 	case errors.As(err, &unknown):
-		message = "it is signed by an authority that this machine does not know. Where the authority is to be trusted, " +
+		message = "it is signed by an authority that this machine does not know. If you trust the authority, " +
 			"add its certificate to those of the system, or name the file that holds it in SSL_CERT_FILE"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore):
-		message = "it is not valid yet: look at the clock of this machine"
+		message = "it is not valid yet: check the clock of this machine"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		message = "it has expired: its operator must renew it (or the clock of this machine is wrong)"
 	case errors.As(err, &verification):

@@ -104,7 +104,7 @@ func parseEntry(entry string) (n hostRule, problem string) {
 func Open() *Rules { return &Rules{public: true} }
 
 // Naming returns rules that also allow the hosts of these URLs, each with its scheme and port, because the configuration names
-// them. The rest of a URL does not matter. bad_request for an invalid URL; the message shows nothing of it.
+// them. The rest of a URL does not matter. It fails with bad_request if a URL is invalid; the message shows nothing of the URL.
 func (r *Rules) Naming(urls ...string) (*Rules, error) {
 	more := &Rules{}
 	if r != nil {

@@ -27,7 +27,7 @@ func (r *Rules) Judge(call []byte) Verdict {
 	var fields map[string]json.RawMessage
 	var name string
 	if json.Unmarshal(call, &fields) != nil || json.Unmarshal(fields["tool_name"], &name) != nil || name == "" {
-		return Verdict{Deny, "the hook got no call that it can read"}
+		return Verdict{Deny, "the hook cannot read the call"}
 	}
 	rest, ok := strings.CutPrefix(name, "mcp__")
 	if !ok { // not a tool of an MCP server

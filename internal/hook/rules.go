@@ -129,7 +129,7 @@ func matchesTail(p, name string) bool {
 	return false
 }
 
-// matchesAnyName reports whether a pattern matches every function of some source.
+// matchesAnyName reports whether a pattern may match every function of some source: git.*, or g*, which has no dot.
 func matchesAnyName(p, _ string) bool {
 	_, tail, dotted := strings.Cut(p, ".")
 	if !dotted {

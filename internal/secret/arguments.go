@@ -4,7 +4,7 @@ import "github.com/tidwall/gjson"
 
 // Arguments is Redaction for a function whose input schema declares secret arguments; nil if it declares none.
 func Arguments(schema []byte) func(args []byte, hide func(value []byte) []byte) []byte {
-	for _, secret := range declared(schema) {
+	for _, secret := range secretProperties(schema) {
 		if secret {
 			return Redaction(schema)
 		}
@@ -16,7 +16,7 @@ func Arguments(schema []byte) func(args []byte, hide func(value []byte) []byte) 
 // arguments and their members with names of secrets, except for numbers and booleans. It returns a copy in which hide, given the JSON of
 // each secret, provides the replacement; without secrets it returns args.
 func Redaction(schema []byte) func(args []byte, hide func(value []byte) []byte) []byte {
-	isSecret := declared(schema)
+	isSecret := secretProperties(schema)
 	return func(args []byte, hide func(value []byte) []byte) []byte {
 		r := redaction{args: args, hide: hide}
 		r.members(gjson.ParseBytes(args), isSecret, 0)
@@ -57,8 +57,8 @@ func (r *redaction) members(value gjson.Result, isSecret map[string]bool, depth 
 	})
 }
 
-// declared reports for each top-level property of a schema whether it is secret.
-func declared(schema []byte) map[string]bool {
+// secretProperties returns, for each top-level property of a schema, whether it is secret.
+func secretProperties(schema []byte) map[string]bool {
 	isSecret := map[string]bool{}
 	gjson.GetBytes(schema, "properties").ForEach(func(name, property gjson.Result) bool {
 		kind := property.Get("type").Str

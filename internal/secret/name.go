@@ -28,11 +28,12 @@ var (
 		"type", "uri", "url"}
 )
 
-// Name reports whether the value of a header, variable or member of that name in a configuration is secret. In doubt, it reports true.
+// Name reports, by its name, whether the value of a header, an environment variable or a key of a configuration is secret. In doubt, it
+// reports true.
 func Name(name string) bool { return isSecret(name, plainPatterns, nil) || isJoined(name) }
 
-// Argument reports whether the value of an argument of that name, or of a member of one, is secret. Cursors, page tokens and idempotency
-// tokens are not, nor are keys that are not qualified as secret.
+// Argument reports, by its name, whether the value of an argument, or of a member of an argument, is secret. Cursors, page tokens and
+// idempotency tokens are not, nor are keys that are not qualified as secret.
 func Argument(name string) bool { return isSecret(name, cursors, keyWords) }
 
 // joinedPatterns match secret names in a configuration whose words have no separator: SSHPASS, X-Authkey.
@@ -49,7 +50,7 @@ func isJoined(name string) bool {
 	})
 }
 
-// isSecret reports whether a name without its plain patterns is secret. keyWords qualify keys; nil: all keys are secret.
+// isSecret reports whether a name is secret, apart from what plainNames matches in it. keyWords qualify keys; nil: all keys are secret.
 func isSecret(name string, plainNames *regexp.Regexp, keyWords []string) bool {
 	folded := strings.Map(foldRune, name)
 	if !slices.ContainsFunc(secretWords, containedIn(folded)) && !slices.ContainsFunc(secretSubstrings, containedIn(folded)) {

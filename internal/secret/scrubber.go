@@ -64,7 +64,7 @@ func longestFirst(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// Text returns a text that is not JSON without the secrets; text itself if it contains none.
+// Text removes the secrets from a text that is not JSON. It returns text itself if it contains none.
 func (s *Scrubber) Text(text string) string {
 	if s == nil {
 		return text
@@ -77,7 +77,7 @@ func (s *Scrubber) Text(text string) string {
 	return text
 }
 
-// JSON returns a JSON value without the secrets; the result is valid JSON. It checks strings and keys, however they are escaped. A number
+// JSON removes the secrets from a JSON value; the result is valid JSON. It checks strings and keys, however they are escaped. A number
 // that is a secret, or contains a long one, becomes a string. JSON returns value itself if it contains no secret, and treats invalid JSON
 // as text.
 func (s *Scrubber) JSON(value []byte) []byte {
@@ -130,8 +130,8 @@ func (s *Scrubber) MaxEncoded() int {
 	return len(s.needles[0])
 }
 
-// SafePrefix returns the length of the prefix of a text that can be scrubbed before the rest is known: no secret that begins in it ends
-// after it.
+// SafePrefix returns the length of the longest prefix of a text that can be scrubbed before what follows is known: no secret that begins in
+// the prefix ends after it.
 func (s *Scrubber) SafePrefix(text string) int {
 	n := len(text)
 	if s == nil {

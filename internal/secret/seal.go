@@ -57,7 +57,7 @@ func DigestOf(value []byte) string {
 }
 
 // Hide returns a JSON value in which marks replace the secrets. Secrets that Unusual leaves out are ignored. Restore with the same secrets
-// returns the original bytes. Invalid JSON is returned unchanged.
+// returns the original bytes, except for unnecessary escapes in a string with a secret. Invalid JSON is returned unchanged.
 func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	forms := formsOf(secrets)
 	if len(forms) == 0 || len(value) == 0 || !gjson.ValidBytes(value) {
@@ -181,8 +181,8 @@ func Texts(value []byte) []string {
 }
 
 // HideConfigured returns a JSON value in which marks replace the secrets, which must be sorted by length, longest first. A string that is
-// a secret becomes its mark; part of a string becomes the text of its mark; keys are unchanged. A string that is the text of a mark
-// becomes the mark. spell returns the spelling of a value that Mark needs.
+// a secret becomes its mark; a secret within a longer string becomes the text of its mark; keys are unchanged. A string that is the text of
+// a mark becomes the mark. spell returns the spelling of a value that Mark needs.
 func (s *Seal) HideConfigured(value []byte, secrets []string, spell func(value []byte) []byte) []byte {
 	if len(secrets) == 0 && !bytes.Contains(value, []byte("secret")) || len(value) == 0 || !gjson.ValidBytes(value) {
 		return value

@@ -91,7 +91,7 @@ func optionsOf(address string) (options client.Options, queue string, err error)
 			fault.Clip(strings.Join(slices.Sorted(maps.Keys(query)), ", "), 100))
 	}
 	if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
-		return options, "", fault.New(fault.BadRequest, "Temporal's configuration in the environment or its file: %v", err)
+		return options, "", fault.New(fault.BadRequest, "Temporal's configuration, in the environment or its file, cannot be used: %v", err)
 	}
 	options.HostPort = u.Host
 	if u.Port() == "" {
@@ -110,7 +110,7 @@ func (e *Engine) fault(err error) error {
 	var (
 		namespace *serviceerror.NamespaceNotFound
 		denied    *serviceerror.PermissionDenied
-		large     *serviceerror.ResourceExhausted
+		exhausted *serviceerror.ResourceExhausted
 		invalid   *serviceerror.InvalidArgument
 	)
 	_, coded := fault.As(err)
@@ -124,7 +124,7 @@ func (e *Engine) fault(err error) error {
 	case errors.As(err, &denied), strings.Contains(text, "unauthorized"), strings.Contains(text, "unauthenticated"):
 		return fault.New(fault.Denied, "the Temporal server refuses these credentials (%s): see TEMPORAL_API_KEY and TEMPORAL_TLS_…: %v",
 			e.server, err)
-	case errors.As(err, &large):
+	case errors.As(err, &exhausted):
 		return fault.New(fault.Busy, "the Temporal server accepts no more work at the moment (%s): %v", e.server, err)
 	case errors.As(err, &invalid):
 		return fault.New(fault.LimitExceeded, "the Temporal server refuses this batch (%s): %v", e.server, err)
@@ -145,7 +145,7 @@ func (e *Engine) Start(ctx context.Context, b *durable.Batch) error {
 		ID: workflowID(b.ID), TaskQueue: e.queue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:            b.Name, // Temporal's own pages show both
+		StaticSummary:            b.Name, // Temporal's web pages show the summary and the memo
 		Memo:                     map[string]any{"chain": b.Name, "run": b.Parent},
 	}, batchWorkflow, &input{Batch: *b})
 	if err != nil {
@@ -238,8 +238,8 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// Decided implements durable.Engine.
-func (e *Engine) Decided(ctx context.Context, id string, position int) (running bool, err error) {
+// SignalDecision implements durable.Engine.
+func (e *Engine) SignalDecision(ctx context.Context, id string, position int) (running bool, err error) {
 	err = e.client.SignalWorkflow(ctx, workflowID(id), "", decidedSignal, position)
 	var missing *serviceerror.NotFound
 	switch {

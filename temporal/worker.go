@@ -36,8 +36,8 @@ type chunkInput struct {
 	First time.Time // when the chunk was first tried; zero: now
 }
 
-// chunkDone reports how the chains of a chunkInput ended.
-type chunkDone struct {
+// chunkSummary reports how the chains of a chunkInput ended.
+type chunkSummary struct {
 	OK, Failed int
 	Try        int // the number of this try of the assignment, from 1
 	Waits      []wait
@@ -53,17 +53,17 @@ type batchEnd struct {
 // Work implements durable.Engine.
 func (e *Engine) Work(ctx context.Context, w *durable.Worker) error {
 	stopped := make(chan error, 1)
-	workers := worker.New(e.client, e.queue, worker.Options{
+	sdkWorker := worker.New(e.client, e.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: w.Jobs,
 		WorkerStopTimeout:                  stopTime + recordTime,
 		MaxHeartbeatThrottleInterval:       heartbeatInterval, // the answer to a heartbeat reports a cancellation
 		OnFatalError:                       func(err error) { stopped <- err },
 	})
-	register(workers, &chunks{Worker: w, slots: make(chan struct{}, w.Jobs)})
-	if err := workers.Start(); err != nil {
+	register(sdkWorker, &chunks{Worker: w, slots: make(chan struct{}, w.Jobs)})
+	if err := sdkWorker.Start(); err != nil {
 		return e.fault(err)
 	}
-	defer workers.Stop()
+	defer sdkWorker.Stop()
 	w.Ready()
 	select {
 	case <-ctx.Done():
@@ -93,7 +93,7 @@ type chunks struct {
 
 // run is the activity that runs the chains of a chunk, stores their results, and returns how they ended. It fails if the worker stops
 // before they end; another worker then continues their runs. Its error goes to a history, so it has only the code: the log has the rest.
-func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+func (c *chunks) run(ctx context.Context, in *chunkInput) (*chunkSummary, error) {
 	done, err := c.carryOut(ctx, in)
 	if err == nil {
 		return done, nil
@@ -115,7 +115,7 @@ func (c *chunks) end(ctx context.Context, in *batchEnd) error {
 }
 
 // carryOut does what run says. Its errors have their whole text, which run logs before it reduces them to their codes.
-func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+func (c *chunks) carryOut(ctx context.Context, in *chunkInput) (*chunkSummary, error) {
 	info := activity.GetInfo(ctx)
 	first := in.First
 	if first.IsZero() && info.Attempt > 1 { // not the first try: the server scheduled the chunk before that
@@ -210,8 +210,8 @@ func isStopping(ctx context.Context) bool {
 	}
 }
 
-// withHeartbeat returns the context of chains, and reports to the server that the worker is alive until end is called. The context ends
-// if the batch was cancelled, if another worker has the chunk, or stopTime after this worker began to stop. The activity's own context
+// withHeartbeat returns the context in which chains run, and reports to the server that the worker is alive until end is called. The context
+// ends if the batch was cancelled, if another worker has the chunk, or stopTime after this worker began to stop. The activity's own context
 // is not used, because the SDK ends it if the server does not answer for a second. That would break off a write for no reason, since the
 // journal keeps other workers out anyway.
 func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
@@ -290,8 +290,8 @@ func isFinal(err error) bool {
 }
 
 // store stores results and counts them. A chain without a result was cancelled before it could start.
-func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.Result) (*chunkDone, error) {
-	done := &chunkDone{Try: in.Try}
+func (c *chunks) store(ctx context.Context, in *chunkInput, results []*durable.Result) (*chunkSummary, error) {
+	done := &chunkSummary{Try: in.Try}
 	for i, r := range results {
 		item := max(in.Item, i) // Item is Whole (-1), or i is 0
 		switch {

@@ -190,7 +190,7 @@ func (s *state) run(ctx workflow.Context, a durable.Assignment, first time.Time,
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: tries,
 		},
 	})
-	var done chunkDone
+	var done chunkSummary
 	batch := durable.Batch{ID: s.ID, Parent: s.Parent, Round: s.Round} // without Chunks, which would fill the history
 	in := &chunkInput{Batch: batch, Assignment: a, First: first}
 	if err := workflow.ExecuteActivity(ctx, chunkActivity, in).Get(ctx, &done); err != nil {

@@ -54,7 +54,7 @@ func (p *fakeWorkers) end(_ context.Context, in *batchEnd) error {
 	return nil
 }
 
-func (p *fakeWorkers) run(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+func (p *fakeWorkers) run(ctx context.Context, in *chunkInput) (*chunkSummary, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first, fates := 0, p.fates[in.Chunk]
@@ -70,7 +70,7 @@ func (p *fakeWorkers) run(ctx context.Context, in *chunkInput) (*chunkDone, erro
 			return nil, errors.New("the worker died")
 		}
 	}
-	done := &chunkDone{Try: int(activity.GetInfo(ctx).Attempt)}
+	done := &chunkSummary{Try: int(activity.GetInfo(ctx).Attempt)}
 	in.Try = done.Try
 	results := make([]string, len(fates))
 	for i := range fates {
@@ -253,11 +253,11 @@ func TestDecisionAssignsAtOnce(t *testing.T) {
 			env := suite.NewTestWorkflowEnvironment()
 			env.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 			var assignments []time.Time
-			env.RegisterActivityWithOptions(func(context.Context, *chunkInput) (*chunkDone, error) {
+			env.RegisterActivityWithOptions(func(context.Context, *chunkInput) (*chunkSummary, error) {
 				if assignments = append(assignments, env.Now()); len(assignments) > 1 {
-					return &chunkDone{OK: 1, Try: 1}, nil
+					return &chunkSummary{OK: 1, Try: 1}, nil
 				}
-				return &chunkDone{Waits: []wait{{Position: 7}}, Try: 1}, nil
+				return &chunkSummary{Waits: []wait{{Position: 7}}, Try: 1}, nil
 			}, activity.RegisterOptions{Name: chunkActivity})
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(decidedSignal, 7) }, after)
 			env.ExecuteWorkflow(batchWorkflow, &input{Batch: durable.Batch{ID: "batch-x", Chunks: []int{1}}})
@@ -282,7 +282,7 @@ func TestPausesEnd(t *testing.T) {
 	env.RegisterWorkflowWithOptions(b.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
 	assignments, running, maximum := map[int][]time.Time{}, 0, 0
-	env.RegisterActivityWithOptions(func(_ context.Context, in *chunkInput) (*chunkDone, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in *chunkInput) (*chunkSummary, error) {
 		mu.Lock()
 		running++
 		maximum = max(maximum, running)
@@ -294,9 +294,9 @@ func TestPausesEnd(t *testing.T) {
 		defer mu.Unlock()
 		running--
 		if n < 3 {
-			return &chunkDone{Waits: []wait{{ChunkItem: in.ChunkItem, Position: in.Chunk, Pause: time.Hour}}, Try: 1}, nil
+			return &chunkSummary{Waits: []wait{{ChunkItem: in.ChunkItem, Position: in.Chunk, Pause: time.Hour}}, Try: 1}, nil
 		}
-		return &chunkDone{OK: 1, Try: 1}, nil
+		return &chunkSummary{OK: 1, Try: 1}, nil
 	}, activity.RegisterOptions{Name: chunkActivity})
 	env.RegisterDelayedCallback(func() {
 		var p durable.Progress
@@ -325,16 +325,16 @@ func TestCancelledBatch(t *testing.T) {
 	env.RegisterWorkflowWithOptions(usualBounds.runBatch, workflow.RegisterOptions{Name: batchWorkflow})
 	var mu sync.Mutex
 	started := 0
-	env.RegisterActivityWithOptions(func(ctx context.Context, in *chunkInput) (*chunkDone, error) {
+	env.RegisterActivityWithOptions(func(ctx context.Context, in *chunkInput) (*chunkSummary, error) {
 		mu.Lock()
 		started++
 		mu.Unlock()
 		if in.Chunk == 0 {
-			return &chunkDone{OK: 1, Waits: []wait{{ChunkItem: durable.ChunkItem{Item: 1}, Position: 1}}, Try: 1}, nil
+			return &chunkSummary{OK: 1, Waits: []wait{{ChunkItem: durable.ChunkItem{Item: 1}, Position: 1}}, Try: 1}, nil
 		}
 		activity.RecordHeartbeat(ctx)
 		<-ctx.Done()
-		return &chunkDone{Failed: 2, Try: 1}, nil
+		return &chunkSummary{Failed: 2, Try: 1}, nil
 	}, activity.RegisterOptions{Name: chunkActivity})
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
 	chunks := make([]int, 2*usualBounds.maxActive)

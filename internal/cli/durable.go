@@ -340,5 +340,5 @@ func (c *cli) reportDecision(ctx context.Context, a *app.App, id string) (bool, 
 	}
 	defer engine.Close()
 	batch, position := durable.BatchIDOf(a.Scope(), past.Row.CallersKey())
-	return engine.Decided(ctx, batch, position)
+	return engine.SignalDecision(ctx, batch, position)
 }

@@ -33,10 +33,12 @@ type Engine interface {
 	NoWorkers(ctx context.Context) bool
 	// Cancel asks a batch to end: chains under way are cancelled, and others do not start. It does not wait.
 	Cancel(ctx context.Context, id string) error
-	// Decided tells a batch that the approval for the chain at a position was given or refused. It reports whether the batch is under way.
-	Decided(ctx context.Context, id string, position int) (running bool, err error)
+	// SignalDecision tells a batch that the approval for the chain at a position was given or refused. It reports whether the batch is under
+	// way.
+	SignalDecision(ctx context.Context, id string, position int) (running bool, err error)
 	// Work runs chains until ctx ends, then gives those under way a moment to end.
 	Work(ctx context.Context, w *Worker) error
+	// Close closes the connection to the engine. Batches continue.
 	Close()
 }
 
@@ -121,7 +123,7 @@ type Chain struct {
 	Name     string          `json:"name,omitempty"` // the name of the saved chain
 	Begun    time.Time       `json:"begun,omitzero"` // the earliest time at which it may have begun in an earlier round; zero: it never began
 	Override chain.Override  `json:"override"`
-	Journal  string          `json:"journal,omitempty"` // App.JournalID of a single chain's client; "": its batch or run is in the journal
+	Journal  string          `json:"journal,omitempty"` // App.JournalID of the client if the chain has neither Batch.Parent nor Run; else ""
 	Caller   *Caller         `json:"caller,omitempty"`  // the caller whose run was handed over; nil: the operator, with all functions
 	Run      string          `json:"run,omitempty"`     // the run in the journal that was handed over; "": there may be none
 	Lease    int64           `json:"lease,omitempty"`   // the lease under which Run was handed over

@@ -16,7 +16,7 @@ func NewID() string {
 
 // SingleIDOf returns the id of the batch that contains only the chain with this key in a scope of the journal.
 func SingleIDOf(scope, key string) string {
-	return "key-" + hashed(scope+"\x00"+key)
+	return "key-" + shortHash(scope+"\x00"+key)
 }
 
 // IsID reports whether an id is that of a batch, and not of a run.
@@ -41,11 +41,11 @@ func QueueOf(scope string) string {
 	if scope == "" {
 		return "onecall"
 	}
-	return "onecall-" + hashed(scope)
+	return "onecall-" + shortHash(scope)
 }
 
-// hashed returns a short name for a text that is long or secret.
-func hashed(text string) string {
+// shortHash returns a short name for a text that is long or secret.
+func shortHash(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:16])
 }

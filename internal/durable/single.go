@@ -64,5 +64,5 @@ func ParkedFault(refused bool, remedy string) *fault.Error {
 			remedy)
 	}
 	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
-		"whether results.store is the same for all who take part. %s", remedy)
+		"check that results.store is the same for all clients and workers. %s", remedy)
 }

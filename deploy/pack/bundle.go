@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
-
 	"os"
+	"path/filepath"
 )
 
 // bundlePrograms lists the programs of the MCP bundle. A host chooses only by operating system: the program for macOS is universal, the one

@@ -27,13 +27,13 @@ func manuals(folder string) error {
 	if err := doc.GenManTree(root, header, pages); err != nil {
 		return err
 	}
-	if err := completions(root, filepath.Join(folder, "completions")); err != nil {
+	if err := writeCompletions(root, filepath.Join(folder, "completions")); err != nil {
 		return err
 	}
 	return writeUnit(filepath.Join(folder, "systemd"))
 }
 
-func completions(root *cobra.Command, folder string) error {
+func writeCompletions(root *cobra.Command, folder string) error {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
 	}

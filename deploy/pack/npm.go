@@ -52,7 +52,7 @@ func npm(folder string) error {
 			continue
 		}
 		name := fmt.Sprintf("%s-%s-%s", mainManifest["name"], p.os, p.cpu)
-		if err := platformPackage(filepath.Join(out, "onecall-"+p.os+"-"+p.cpu), name, program, p, mainManifest); err != nil {
+		if err := writePlatformPackage(filepath.Join(out, "onecall-"+p.os+"-"+p.cpu), name, program, p, mainManifest); err != nil {
 			return err
 		}
 		optional[name] = dist.version
@@ -61,11 +61,11 @@ func npm(folder string) error {
 		return fmt.Errorf("%s lists no program for a package", filepath.Join(folder, artifactsFile))
 	}
 	mainManifest["optionalDependencies"] = optional
-	return mainPackage(filepath.Join(out, "onecall"), mainManifest, dist)
+	return writeMainPackage(filepath.Join(out, "onecall"), mainManifest, dist)
 }
 
-// platformPackage writes the package that holds the program for one platform.
-func platformPackage(folder, name, program string, p platform, mainManifest map[string]any) error {
+// writePlatformPackage writes the package that holds the program for one platform.
+func writePlatformPackage(folder, name, program string, p platform, mainManifest map[string]any) error {
 	manifest := map[string]any{"name": name, "os": []string{p.os}, "cpu": []string{p.cpu}, "files": []string{"bin"},
 		"description": "The onecall program for " + p.os + " on " + p.cpu + ". Install " + mainManifest["name"].(string) + "."}
 	for _, key := range []string{"version", "license", "homepage", "repository", "bugs", "publishConfig"} {
@@ -80,8 +80,8 @@ func platformPackage(folder, name, program string, p platform, mainManifest map[
 	return writeJSON(filepath.Join(folder, "package.json"), manifest)
 }
 
-// mainPackage writes the package that users install. It holds no program, only a script that starts the program in a platform's package.
-func mainPackage(folder string, manifest map[string]any, dist distribution) error {
+// writeMainPackage writes the package that users install. It holds no program, only a script that starts the program in a platform's package.
+func writeMainPackage(folder string, manifest map[string]any, dist distribution) error {
 	if err := write(filepath.Join(folder, "bin", "onecall.js"), dist.template("npm/onecall.js"), executable); err != nil {
 		return err
 	}

@@ -210,10 +210,10 @@ func isStopping(ctx context.Context) bool {
 	}
 }
 
-// withHeartbeat returns the context in which chains run, and reports to the server that the worker is alive until end is called. The context
-// ends if the batch was cancelled, if another worker has the chunk, or stopTime after this worker began to stop. The activity's own context
-// is not used, because the SDK ends it if the server does not answer for a second. That would break off a write for no reason, since the
-// journal keeps other workers out anyway.
+// withHeartbeat returns the context in which chains run, and reports to the server that the worker is alive until end is called. The
+// context ends if the batch was cancelled, if another worker has the chunk, or stopTime after this worker began to stop. The activity's own
+// context is not used, because the SDK ends it if the server does not answer for a second. That would break off a write for no reason,
+// since the journal keeps other workers out anyway.
 func withHeartbeat(ctx context.Context) (work context.Context, end func()) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	done := make(chan struct{})

@@ -127,7 +127,7 @@ func TestReloadKeepsTokensRequired(t *testing.T) {
 	clitest.Write(t, folder, "onecall.yaml", open)
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, logReloaded, 1)
-	waitForLog(t, s.stderr, `level=WARN msg="clients over HTTP need no token any more" tier=read`, 1)
+	waitForLog(t, s.stderr, `level=WARN msg="clients over HTTP no longer need a token" tier=read`, 1)
 	want(open, http.StatusOK, http.StatusOK)
 }
 

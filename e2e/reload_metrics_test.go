@@ -39,7 +39,7 @@ func TestReloadMetrics(t *testing.T) {
 		waitForLog(t, s.stderr, `level=ERROR msg="configuration refused" file=`, n+1)
 		clitest.Write(t, filepath.Dir(path), "onecall.yaml", good)
 		waitForMetric("onecall_config_last_reload_successful 1")
-		waitForLog(t, s.stderr, `level=INFO msg="the served configuration stands" file=`, n+1)
-		waitForLog(t, s.stderr, "onecall.yaml is again what is served", n+1)
+		waitForLog(t, s.stderr, `level=INFO msg="the file again holds the served configuration" file=`, n+1)
+		waitForLog(t, s.stderr, "onecall.yaml again holds the served configuration", n+1)
 	}
 }

@@ -216,7 +216,7 @@ func TestReloadKeepsResults(t *testing.T) {
 	if !readable(tokens[1], 1) || !readable(tokens[2], 2) {
 		t.Errorf("a newer result is lost although it is within the smaller limit: %s", s.stderr)
 	}
-	const lost = "earlier results cannot be fetched any more: results.store has changed"
+	const lost = "earlier results can no longer be fetched: results.store has changed"
 	if strings.Contains(s.stderr.String(), lost) {
 		t.Errorf("the log reports lost results although the store did not change: %s", s.stderr)
 	}

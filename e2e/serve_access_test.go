@@ -112,7 +112,7 @@ func TestServeUnmatchedFunctions(t *testing.T) {
 	config := clitest.Write(t, t.TempDir(), "onecall.yaml", "fs: {root: .}\nmcpServers: {gone: {command: no-such-program}}\n"+
 		"access: {tokens: [{name: ci, sha256: "+strings.Repeat("0123456789abcdef", 4)+", functions: [fs.*, fs.gerp, gone.tool, 'netbox.*']}]}\n")
 	s := serveHTTP(t, config)
-	waitForLog(t, s.stderr, "/access/tokens/0/functions/3: \"netbox.*\" matches no function, so the token ci may call none by it", 1)
+	waitForLog(t, s.stderr, "/access/tokens/0/functions/3: \"netbox.*\" matches no function, so it lets the token ci call nothing", 1)
 	waitForLog(t, s.stderr, "/access/tokens/0/functions/1: \"fs.gerp\" matches no function", 1)
 	waitForLog(t, s.stderr, "did you mean fs.grep", 1)
 	if log := s.stderr.String(); strings.Contains(log, "functions/0") || strings.Contains(log, "functions/2") {
@@ -130,7 +130,7 @@ func TestServeNoFiles(t *testing.T) {
 		w := stateless(t, s.url).with(issued.Token)
 		answer := string(w.send(t, http.MethodPost, w.message(t, "1", "tools/call",
 			map[string]any{"name": "search", "arguments": map[string]any{"query": "read a file"}}), nil).body)
-		if strings.Contains(answer, "fs.cat") != offered || strings.Contains(s.stderr.String(), `level=INFO msg="fs.* is left out: `) == offered {
+		if strings.Contains(answer, "fs.cat") != offered || strings.Contains(s.stderr.String(), `level=INFO msg="fs.* is left out because callers `) == offered {
 			t.Errorf("%s: want fs.cat found %v, logged as left out %v: %s\n%s", text, offered, !offered, answer, s.stderr.String())
 		}
 	}
@@ -143,7 +143,7 @@ func TestServeOtherMachines(t *testing.T) {
 	entry := fmt.Sprintf("tokens: [{name: ci, sha256: %q}]", issued.SHA256)
 	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml",
 		"access: {"+entry+", hosts: [tools.internal:7000, plain.internal]}\n"), "--http", "0.0.0.0:0")
-	waitForLog(t, s.stderr, "is served without TLS: tokens can be read on the way", 1)
+	waitForLog(t, s.stderr, "is served without TLS: others on the network can read tokens", 1)
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)

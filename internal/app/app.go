@@ -108,7 +108,7 @@ func (a *App) Close() error {
 }
 
 // open assembles an app from the current configuration. before is the app that it replaces, or nil; before keeps working meanwhile. The
-// caller closes the app. On error the app is already closed, and only its configuration can be used.
+// caller closes the app. On error the app is already closed, and only its configuration and its state of the files can be used.
 func (p *process) open(before *App) (*App, error) {
 	a := &App{process: p, unusableDocuments: map[string]bool{}}
 	if before != nil {
@@ -118,7 +118,7 @@ func (p *process) open(before *App) (*App, error) {
 	if cfg.Unreadable { // further faults would be about an empty configuration
 		return a, errors.Join(cfg.Refused(cfg.MergeFaults(faults, len(faults))), a.close())
 	}
-	if before != nil { // a variable cannot appear while the process runs, so a working source is not dropped for a typo
+	if before != nil { // at a reload, a newly unset variable is a fault: setting it would take a restart, and the former source still works
 		for pointer, f := range cfg.Unset {
 			if before.config.Unset[pointer] == nil {
 				faults = append(faults, f)
@@ -190,7 +190,7 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 	return nil
 }
 
-// openRecordings opens the recording that calls are written to, once in a process, or the one that calls are answered from.
+// openRecordings opens the recording that calls are written to (once per process) or the one that answers calls.
 func (a *App) openRecordings() (err error) {
 	p := a.process
 	switch {
@@ -349,7 +349,7 @@ func (a *App) close() error {
 	return nil
 }
 
-// warn reports a warning, unless this app or the one that it replaced has already had one with the same text, reported or not.
+// warn reports a warning, unless this app or the one that it replaced has already had a warning with this text.
 func (a *App) warn(f *fault.Error) {
 	if a.process.shouldWarn(a.generation, f.Error()) {
 		a.process.Reporter.Warn(f)

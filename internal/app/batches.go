@@ -32,10 +32,11 @@ func (a *App) CheckShared() error {
 	return nil
 }
 
-// BatchStore returns the part of the result store that holds the chains of batches and their results, as long as the journal keeps runs.
+// BatchStore returns a store of batches in the result store. It keeps the chains of batches and their results as long as the journal keeps
+// runs.
 func (a *App) BatchStore() *BatchStore { return &BatchStore{a.store, a.Keep()} }
 
-// BatchStore implements durable.Store.
+// BatchStore stores the chains of batches and their results. It implements durable.Store.
 type BatchStore struct {
 	driver budget.Driver
 	keep   time.Duration
@@ -59,8 +60,8 @@ func (k *BatchStore) Get(ctx context.Context, key string) ([]byte, error) {
 	e, err := k.driver.Get(ctx, key, nil)
 	switch {
 	case errors.Is(err, budget.ErrNotFound), err == nil && e.Owner != ownerOf(key):
-		return nil, fault.New(fault.TokenExpired, "the store of results has no %s (any more): is results.store the same for all who take part?",
-			key)
+		return nil, fault.New(fault.TokenExpired, "the result store does not have %s, or no longer has it: results.store must be the same "+
+			"for clients and workers", key)
 	case err != nil:
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (k *BatchStore) Touch(ctx context.Context, key string) error {
 	return nil
 }
 
-// BeginBatch writes a batch of chains to the journal, under a key, and returns the id of its run.
+// BeginBatch records the start of a batch of chains in the journal, under a key, and returns the id of its run.
 func (a *App) BeginBatch(ctx context.Context, key, name string, chains int) (id string, err error) {
 	return a.Journal.BeginBatch(ctx, &journal.Start{Scope: a.Scope(), Key: key, Chain: name, Steps: chains, Text: []byte("{}")})
 }

@@ -68,7 +68,7 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	return nil
 }
 
-// unusedTokenFunctions is unusedAllowed with the functions and the absent sources of the moment.
+// unusedTokenFunctions calls unusedAllowed with the current functions and absent sources.
 func (a *App) unusedTokenFunctions() []*fault.Error {
 	var names, absent []string
 	for _, info := range a.Catalog.Sources() {
@@ -90,7 +90,7 @@ func unusedAllowed(c *config.File, names, absent []string) []*fault.Error {
 	var unused []*fault.Error
 	for i, token := range tokenTable(&c.Access) {
 		for _, f := range token.Unused(names, absent) {
-			f.Message += ", so the token " + token.Name + " may call none by it"
+			f.Message += ", so it lets the token " + token.Name + " call nothing"
 			unused = append(unused, c.FaultAt(fault.Index("/access/tokens", i)+"/functions", f))
 		}
 	}

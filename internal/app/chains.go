@@ -30,7 +30,7 @@ type savedChains struct {
 	files     map[string]string // the files of the valid chains, by function name
 
 	mu       sync.Mutex
-	unread   map[string]*fault.Error // by file: why it is invalid
+	invalid  map[string]*fault.Error // by file: why it is invalid
 	unlinked map[string]*fault.Error // by function: why the registry left it out
 }
 
@@ -44,21 +44,21 @@ func (o *sourceOpener) openChains() {
 	if len(list) == 0 {
 		return
 	}
-	s := &savedChains{files: map[string]string{}, unread: map[string]*fault.Error{}}
+	s := &savedChains{files: map[string]string{}, invalid: map[string]*fault.Error{}}
 	for _, file := range list {
 		var f *fault.Error
 		fn, faults := o.ReadChain(file)
 		if more := len(faults) - 1; more >= 0 {
 			if f = faults[0].Under(""); more > 0 {
-				f.Message += fmt.Sprintf(" (and %d more: onecall check %s tells all)", more, file.Path)
+				f.Message += fmt.Sprintf(" (and %d more: onecall check %s shows all)", more, file.Path)
 			}
 		}
 		name := steps.ChainSource + "." + file.Name
 		if first, taken := s.files[name]; taken && f == nil {
-			f = fault.New(fault.BadRequest, "%s holds a chain of this name: rename one of the two", filepath.Base(first))
+			f = fault.New(fault.BadRequest, "%s already holds a chain with this name: rename one of the two", filepath.Base(first))
 		}
 		if f != nil {
-			s.unread[file.Path] = f
+			s.invalid[file.Path] = f
 			o.warn(withFile(file.Path, f))
 			continue
 		}
@@ -129,7 +129,7 @@ func (s *savedChains) broken() (files []string, list []*fault.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	byFile := map[string]*fault.Error{}
-	for path, f := range s.unread {
+	for path, f := range s.invalid {
 		byFile[path] = withFile(path, f)
 	}
 	for name, f := range s.unlinked {
@@ -157,7 +157,8 @@ func (a *App) BrokenChains() []*fault.Error {
 	return list
 }
 
-// SuspectChains returns the faults of chains that were read but cannot be linked, and of chains whose short name means another function.
+// SuspectChains returns the faults of valid chains that cannot be linked, unless an unavailable source is the reason, and of chains whose
+// short name means another function.
 func (a *App) SuspectChains() (list []*fault.Error) {
 	if a.chains == nil {
 		return nil

@@ -49,7 +49,7 @@ func TestSavedChainsOfFolder(t *testing.T) {
 		broken = append(broken, strings.TrimPrefix(f.Message, chains+string(filepath.Separator)))
 	}
 	for i, want := range []string{"a b.chain.json: ", "empty.chain.yaml: line 1, column 1: the file is empty",
-		"good.chain.yaml: good.chain.json holds a chain of this name", "round.chain.json: saved chains call each other in a cycle"} {
+		"good.chain.yaml: good.chain.json already holds a chain with this name", "round.chain.json: saved chains call each other in a cycle"} {
 		if i >= len(broken) || !strings.HasPrefix(broken[i], want) {
 			t.Errorf("broken chain %d: want %q in %q", i, want, broken)
 		}

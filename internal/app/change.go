@@ -73,7 +73,7 @@ func compare(startSettings map[string]string, before, next *App) *change {
 // maxShownPointers is how many JSON Pointers of a difference are shown.
 const maxShownPointers = 20
 
-// clipped returns the first pointers. If that leaves some out, a last element says how many: "and 5 more".
+// clipped returns the first maxShownPointers pointers. If that leaves some out, one more element says how many: "and 5 more".
 func clipped(pointers []string) []string {
 	if len(pointers) <= maxShownPointers {
 		return pointers
@@ -91,7 +91,7 @@ func (r *reloader) report(c *change, took time.Duration) {
 	r.noticef("%s", c.summary(path))
 	for _, at := range c.needRestart {
 		r.app.process.Reporter.Warn(r.app.config.FaultAt(at,
-			fault.New(fault.BadRequest, "this change is carried out when the server is started again")))
+			fault.New(fault.BadRequest, "this change takes effect when the server is restarted")))
 	}
 }
 
@@ -100,10 +100,10 @@ func (c *change) summary(path string) string {
 	var phrases []string
 	for _, list := range []struct {
 		verb  string
-		files []string
+		names []string // JSON Pointers or names of sources
 	}{{"added", c.Added}, {"removed", c.Removed}, {"changed", c.Changed}, {"opened", c.opened}, {"closed", c.closed}} {
-		if len(list.files) > 0 {
-			phrases = append(phrases, list.verb+" "+strings.Join(clipped(list.files), ", "))
+		if len(list.names) > 0 {
+			phrases = append(phrases, list.verb+" "+strings.Join(clipped(list.names), ", "))
 		}
 	}
 	if len(c.Added)+len(c.Removed)+len(c.Changed) == 0 {
@@ -112,19 +112,19 @@ func (c *change) summary(path string) string {
 	return cmp.Or(path, "the default configuration") + " is loaded: " + strings.Join(phrases, "; ")
 }
 
-// warnLost warns if clients no longer need tokens, or if results that the replaced app stored can no longer be found. before is that app.
-func (r *reloader) warnLost(before *App) {
+// warnOfLosses warns if clients no longer need tokens, or if results that the replaced app (before) stored can no longer be found.
+func (r *reloader) warnOfLosses(before *App) {
 	log := r.log
 	if before.callers != nil && r.app.callers == nil {
-		log.Warn("clients over HTTP need no token any more", "tier", config.TierOf(r.app.config.Access.HTTP, steps.TierRead).String())
+		log.Warn("clients over HTTP no longer need a token", "tier", config.TierOf(r.app.config.Access.HTTP, steps.TierRead).String())
 	}
 	if r.app.storeIdentity() != before.storeIdentity() {
-		log.Warn("earlier results cannot be fetched any more: results.store has changed", "at", "/results")
+		log.Warn("earlier results can no longer be fetched: results.store has changed", "at", "/results")
 	}
 }
 
-// storeIdentity returns what identifies the result store: its word or URL. The URL's user and password are left out, because the same
-// results are found with other credentials, too.
+// storeIdentity returns what identifies the result store: "disk", "memory" or a URL, without user and password, because other credentials
+// find the same results.
 func (a *App) storeIdentity() string {
 	store := config.Or(a.config.Results.Store, a.defaultStore())
 	server, err := url.Parse(store)

@@ -62,8 +62,8 @@ func TestCheckLoadable(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
-		"blanks":          {" \n\t\n", " is empty (for a configuration that says nothing write {})"},
-		"empty":           {"", " is empty (for a configuration that says nothing write {})"},
+		"blanks":          {" \n\t\n", " is empty (for a configuration without settings, write {})"},
+		"empty":           {"", " is empty (for a configuration without settings, write {})"},
 		"a setting":       {"lite: true\n", ""},
 		"trailing blanks": {"lite: true\n" + strings.Repeat(" ", 100_000), ""},
 		"too large":       {strings.Repeat(" ", config.MaxBytes+1), ""}, // reported when it is read

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// drainListener reports when clients can connect. Closing it accepts the connections that are still in the system's backlog, so each of
-// them is answered: a proxy that is cut off after it sent a request may not try another server.
+// drainListener is a listener that reports when clients can connect. When it is closed, it still accepts the connections in the system's
+// backlog, so that their requests are answered: a proxy that is cut off after it sent a request may not try another server.
 type drainListener struct {
 	net.Listener
 	onAccept func() // called at the beginning of every Accept
 	closing  atomic.Bool
-	backlog  []net.Conn // the backlog at the time of closing
+	backlog  []net.Conn // connections of the backlog that Accept has yet to return; only after Close
 }
 
 // Accept implements net.Listener.

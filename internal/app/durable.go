@@ -16,8 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ActFor prepares caller and the returned context for a worker that acts for c, a caller of a server: with c's view of this app's
-// functions, as part of c's trace, until c's token expires. Call end when the work has ended.
+// ActFor prepares a worker to act for c, a caller of a server. It gives caller the id, rights and view of functions of c. The returned
+// context belongs to c's trace and ends when c's token expires. Call end when the work has ended.
 func (a *App) ActFor(ctx context.Context, caller *chain.Caller, c *durable.Caller) (_ context.Context, end func()) {
 	caller.ID, caller.Rights, caller.MaxTotalTokens = c.ID, c.Results, c.MaxTotalTokens
 	caller.Functions = steps.NewView(a.Catalog, c.Caller.Rights.Allows)
@@ -85,8 +85,8 @@ func (a *App) hasWorkers() bool {
 	return p.serve && p.workers && (p.engineFlag || a.EngineURL() != "")
 }
 
-// durable returns what hands runs of callers to workers; nil: there are no workers, or they could not share this app's runs and results, of
-// which it warns.
+// durable returns what hands callers' runs to workers; nil: there are no workers, or they cannot share this app's runs and results. It
+// warns in the latter case.
 func (s *server) durable(a *App) mcp.Durable {
 	if !a.hasWorkers() {
 		return nil
@@ -105,12 +105,12 @@ func batchOf(run chain.HandedRun) string { return fmt.Sprintf("%s.%d", run.Run, 
 // NewKey implements mcp.Durable.
 func (d *durableRuns) NewKey() string { return durable.NewID() }
 
-// startTime bounds how long it takes to hand over a run.
-const startTime = 10 * time.Second
+// handoverTimeout bounds how long it takes to hand over a run.
+const handoverTimeout = 10 * time.Second
 
 // Start implements mcp.Durable.
 func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
 	caller := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
 	caller.TraceParent, caller.TraceState = steps.Trace(ctx)
@@ -138,7 +138,7 @@ func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 	result, err := (&durable.Single{Engine: engine, Store: d.app.BatchStore()}).Wait(ctx, batchOf(run))
 	switch {
 	case errors.Is(err, durable.ErrEnded):
-		return nil, fault.New(fault.TokenExpired, "the workflow was ended before its chain")
+		return nil, fault.New(fault.TokenExpired, "the workflow was ended from outside before its chain ended")
 	case err != nil:
 		return nil, err
 	case result == nil:

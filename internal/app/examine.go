@@ -47,7 +47,7 @@ type Status string
 // The statuses.
 const (
 	StatusOK   Status = "ok"
-	StatusWarn Status = "warn" // works, but not as well as it could
+	StatusWarn Status = "warn" // it works, but not as well as it could
 	StatusFail Status = "fail"
 )
 
@@ -65,7 +65,8 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	if err == nil {
 		e.checkRunning(ctx)
 	} else {
-		e.add(CheckSource, "", StatusWarn, "none was started, because the configuration has faults", "run onecall doctor again without them")
+		e.add(CheckSource, "", StatusWarn, "none was started, because the configuration has faults",
+			"correct the faults, then run onecall doctor again")
 	}
 	e.logins(ctx)
 	for _, f := range warnings.warnings() {
@@ -95,7 +96,7 @@ func (c *warningCollector) warnings() []*fault.Error {
 	return slices.Clone(c.list)
 }
 
-// maxMessage is the maximum length of a finding's message in bytes without Verbose: the last output of a server may be long.
+// maxMessage is the maximum length in bytes of a finding's message, unless Verbose is set: it may quote the last output of a server.
 const maxMessage = 500
 
 // examination collects findings about an app. If the configuration has faults, the app consists of only its configuration.
@@ -120,7 +121,7 @@ func (e *examination) configuration(err error) {
 	case errors.As(err, &refused):
 		for _, f := range refused.Faults {
 			remedy := "correct it there"
-			if f.Line == 0 { // it has no place in a file: there is none, it cannot be read, or there are two
+			if f.Line == 0 { // not about a line: there is no file, it cannot be read, or there are two
 				remedy = ""
 			}
 			e.addFault(StatusFail, f, remedy)
@@ -185,7 +186,7 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 		}
 		e.add(CheckSource, info.Name, StatusOK, offers, "")
 	case info.State == steps.StateStarting: // ctx ended before the deadline
-		e.add(CheckSource, info.Name, StatusFail, fmt.Sprintf("it has not started in %.1fs", waited.Seconds()), remedy)
+		e.add(CheckSource, info.Name, StatusFail, fmt.Sprintf("it did not start within %.1fs", waited.Seconds()), remedy)
 	case info.Error == nil:
 		e.add(CheckSource, info.Name, StatusFail, string(info.State), remedy)
 	case info.Error.Code == fault.Unavailable:
@@ -198,8 +199,8 @@ func (e *examination) source(info *steps.SourceInfo, waited time.Duration) {
 	}
 }
 
-// address returns the name of the setting that holds a source's address; "": the source has none. isDocument says that the address is that
-// of an OpenAPI document.
+// address returns the name of the setting that holds a source's address; "": the source has none. isDocument reports whether it is the
+// address of an OpenAPI document.
 func (e *examination) address(source string) (setting string, isDocument bool) {
 	for i := range e.config.OpenAPI {
 		if entry := &e.config.OpenAPI[i]; entry.Source() == source {
@@ -215,7 +216,7 @@ func (e *examination) address(source string) (setting string, isDocument bool) {
 }
 
 // commands looks up the programs of the stdio servers with the PATH of this shell and with that of a desktop client. If started is set,
-// the servers are started as well, which reports programs that do not exist at all.
+// it reports no programs that are missing from both: the attempt to start their servers reports them.
 func (e *examination) commands(started bool) {
 	for i := range e.config.MCPServers {
 		entry := &e.config.MCPServers[i]

@@ -21,24 +21,24 @@ type watchedFile struct {
 	pointer string // the JSON Pointer of the setting that names it; "": the configuration itself
 	path    string
 	info    os.FileInfo // nil: the file does not exist
-	digest  string      // the digest of its content; "": it cannot be read, or is neither a regular file nor the folder of saved chains
+	digest  string      // of its content, or of the names in the folder of saved chains; "": it is neither a readable file nor that folder
 }
 
-// fileState is the state of the files that a configuration was read from.
+// fileState is the state, at one moment, of the files that a configuration is read from.
 type fileState []watchedFile
 
-// add appends the state of files, including digests of their content.
-func (s *fileState) add(at string, paths ...string) {
+// add appends the state of the files that the setting at pointer names, including digests of their content.
+func (s *fileState) add(pointer string, paths ...string) {
 	for _, path := range paths {
 		if path == "" {
 			continue
 		}
 		info, _ := os.Stat(path)
 		digest := fileDigest(path, info)
-		if at == chainsPointer && info != nil && info.IsDir() {
+		if pointer == chainsPointer && info != nil && info.IsDir() {
 			digest = folderDigest(path)
 		}
-		*s = append(*s, watchedFile{at, path, info, digest})
+		*s = append(*s, watchedFile{pointer, path, info, digest})
 	}
 }
 
@@ -75,10 +75,10 @@ func (s fileState) sameContent(other fileState) bool {
 	return slices.EqualFunc(s, other, func(a, b watchedFile) bool { return a.path == b.path && a.digest == b.digest })
 }
 
-// digests returns the digests of the files that a setting names, each followed by a blank.
-func (s fileState) digests(at string) (digests string) {
+// digests returns the digests of the files that the setting at pointer names, each followed by a blank.
+func (s fileState) digests(pointer string) (digests string) {
 	for _, file := range s {
-		if file.pointer == at {
+		if file.pointer == pointer {
 			digests += file.digest + " "
 		}
 	}
@@ -124,7 +124,7 @@ func checkLoadable(path string) error {
 		return nil // config.Load reports it
 	}
 	if text, err := os.ReadFile(path); err == nil && len(bytes.TrimSpace(text)) == 0 {
-		return fault.New(fault.BadRequest, "%s is empty (for a configuration that says nothing write {})", path)
+		return fault.New(fault.BadRequest, "%s is empty (for a configuration without settings, write {})", path)
 	}
 	return nil
 }

@@ -14,8 +14,9 @@ type Match struct {
 	Source string
 }
 
-// Find returns the functions that match a query, best first: by words about what they do, or by the name of a source. "" matches all.
-// exact reports whether query is the full name of the only match. Find waits until every source has started or failed.
+// Find returns the functions that match a query, best first. A query is a function's full name, the name of a source, or words about what
+// functions do; "" matches all. exact reports whether it is the full name of the only match. Find waits until every source has
+// started or failed.
 func (a *App) Find(ctx context.Context, query string) (matches []Match, exact bool) {
 	functions := steps.Await(ctx, a.Catalog, nil)
 	source := map[string]string{} // the name of the source, by function name
@@ -28,14 +29,14 @@ func (a *App) Find(ctx context.Context, query string) (matches []Match, exact bo
 	if err == nil && steps.FoldName(entry.Spec().Name) == steps.FoldName(query) {
 		return []Match{{entry, source[entry.Spec().Name]}}, true
 	}
-	for _, entry := range matching(functions, query, source) {
+	for _, entry := range matchingEntries(functions, query, source) {
 		matches = append(matches, Match{entry, source[entry.Spec().Name]})
 	}
 	return matches, false
 }
 
-// matching returns the functions that match a query. source has the source of each function by name.
-func matching(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
+// matchingEntries returns the functions that match a query, best first. source maps the name of each function to that of its source.
+func matchingEntries(functions *steps.Registry, query string, source map[string]string) (entries []*steps.Entry) {
 	if query == "" {
 		return functions.All()
 	}

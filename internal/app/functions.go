@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// functionSettings returns the settings of functions, from functions and from the entries of sources.
+// functionSettings returns the settings of functions: common aliases, entries under functions, and settings in the entries of MCP servers.
 func functionSettings(c *config.File) (*steps.Settings, []*fault.Error) {
 	list := settingList(c)
 	given := make([]steps.Setting, len(list))
@@ -76,7 +76,7 @@ func unusedSettings(c *config.File, settings *steps.Settings, names []string, to
 		setting, f := locate(c, list, f)
 		unusedAt[setting.pointer]--
 		switch {
-		// not a pattern of the user, or another pattern of the same entry matches
+		// not written as a pattern by the user, another pattern of the same entry matches, or a function may be in an absent source
 		case setting.tool == "" && !strings.HasPrefix(f.At, "/functions/"), unusedAt[setting.pointer] > 0,
 			slices.ContainsFunc(absent, func(source string) bool { return mayMatch(setting.Pattern, source) }):
 		case setting.tool == "":

@@ -63,10 +63,10 @@ func (a *App) Scope() string {
 // ShowsValues reports whether arguments and results of runs may be shown.
 func (a *App) ShowsValues() bool { return config.Or(a.config.Journal.Values, false) }
 
-// maxEstimated is how many bytes of a result are counted to estimate its tokens.
+// maxEstimated is the number of bytes of a result whose tokens are counted.
 const maxEstimated = 4 << 10
 
-// estimate estimates the tokens of a result from its beginning.
+// estimate estimates the tokens of a result by counting those of its beginning.
 func (a *App) estimate(result []byte) int {
 	prefix := result[:min(len(result), maxEstimated)]
 	return a.Counter.Count(prefix, -1) * len(result) / max(len(prefix), 1)
@@ -83,7 +83,8 @@ func (p *process) warnJournal(err error) {
 	p.warnRedacted(&warning)
 }
 
-// openJournalDriver opens the storage of a journal and returns the journal's key; nil: any key will do.
+// openJournalDriver opens the driver of a journal and returns the journal's key; nil: a random one will do. key is the configured key: only
+// a journal on a server has one.
 func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error) {
 	switch where {
 	case "memory":
@@ -116,7 +117,7 @@ func readOrCreateKey(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil && len(key) < journal.MinKeyBytes {
 			err = fault.New(fault.Unavailable,
-				"%s is not the key of a journal: remove it, and what is in the journal beside it cannot be resumed any more", path)
+				"%s is not the key of a journal: remove it to create another; runs in the journal beside it can then no longer be resumed", path)
 		}
 		return key, err
 	}
@@ -140,7 +141,7 @@ func readOrCreateKey(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// brokenDriver is a driver that cannot be opened; every operation fails with err.
+// brokenDriver stands in for a driver that could not be opened. Every operation except Close fails with err.
 type brokenDriver struct{ err error }
 
 // Write implements journal.Driver.

@@ -15,7 +15,7 @@ import (
 // newLadder creates the ladder; nil: it is off.
 func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 	mode, err := ladder.ParseMode(config.Or(c.Ladder.Mode, ladder.Off.String()))
-	if err != nil { // the mode's fault is reported by config; the rest is checked as for enforce
+	if err != nil { // config reports the invalid mode; everything else is checked as for enforce
 		mode = ladder.Enforce
 	}
 	created, faults := ladder.New(&ladder.Options{
@@ -27,7 +27,7 @@ func (p *process) newLadder(c *config.File) (*ladder.Ladder, []*fault.Error) {
 	return created, faults
 }
 
-// rung returns the engine's lookup of a function's rung; nil: there is no ladder.
+// rung returns the function by which the engine looks up the rung of a function; nil: there is no ladder.
 func (a *App) rung() func(*steps.Entry) int {
 	if a.ladder == nil {
 		return nil
@@ -86,14 +86,14 @@ func (a *App) brokenRungs() (broken []*fault.Error) {
 	return broken
 }
 
-// suspectRungs returns faults for rungs that name no function or whose calls cannot be judged.
+// suspectRungs returns faults for rungs that name no function of the registry or whose calls cannot be judged.
 func (a *App) suspectRungs(registry *steps.Registry) []*fault.Error {
 	faults := a.ladder.Unresolved(registry)
 	for _, f := range faults {
 		if ladderEnforced(a.config) {
 			f.Message += ": calls that may skip it are refused"
 		} else {
-			f.Message += ": the ladder is without this rung"
+			f.Message += ": the ladder lacks this rung"
 		}
 	}
 	faults = append(faults, a.ladder.Unjudged(registry)...)

@@ -62,7 +62,7 @@ func (stdio) Close() error { return nil }
 type httpListener struct{ net.Listener }
 
 // listenHTTP opens the address for clients, and records in process.remote whether other machines reach it. If they do, it first checks
-// access, as their clients must have tokens.
+// that the configuration allows remote clients.
 func (s *server) listenHTTP(ctx context.Context) (listener, error) {
 	host, port, err := splitAddress("--http", s.o.HTTP)
 	if err != nil {
@@ -101,7 +101,7 @@ func listen(ctx context.Context, flag, host, port string) (net.Listener, error) 
 	case errors.Is(err, syscall.EADDRINUSE): // may be temporary: the other program may be about to end
 		return nil, Failure{fmt.Errorf("%s: another program listens on %s: end it, or choose another port (%w)", flag, address, cause(err))}
 	case err != nil:
-		return nil, fault.New(fault.Unavailable, "%s: %s cannot be listened on: %v", flag, address, cause(err))
+		return nil, fault.New(fault.Unavailable, "%s: cannot listen on %s: %v", flag, address, cause(err))
 	}
 	return listener, nil
 }
@@ -115,7 +115,7 @@ func cause(err error) error {
 	return err
 }
 
-// access returns who is served over HTTP, and what clients may know of the configuration; nil: the server uses stdio.
+// access returns which clients are served over HTTP and what they may know of the configuration; nil: the server uses stdio.
 func (s *server) access(a *App) *transport.Access {
 	if !a.process.overHTTP {
 		return nil
@@ -139,7 +139,7 @@ func (d *httpListener) serve(ctx context.Context, s *server, server *mcp.Server,
 	s.process.Reporter.Notice("listening on http://%s%s", d.Addr(), transport.Path)
 	if s.process.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.process.Reporter.Warn(fault.New(fault.BadRequest,
-			"%s is served without TLS: tokens can be read on the way, unless a proxy before it ends TLS", d.Addr()))
+			"%s is served without TLS: others on the network can read tokens, unless a proxy in front of it terminates TLS", d.Addr()))
 	}
 	listener := &drainListener{Listener: d.Listener, onAccept: sync.OnceFunc(func() { close(s.accepting) })}
 	if err := server.ServeHTTP(ctx, listener, s.access(a)); err != nil {

@@ -44,7 +44,7 @@ func accountsOf(config *config.File, name string) ([]Account, error) {
 		matches := name != "" && (entry.Name == name || entry.Source() == name)
 		switch {
 		case entry.Config.URL == nil && matches:
-			return nil, fault.New(fault.BadRequest, "%s has a command: such a server is given its credentials under env", name)
+			return nil, fault.New(fault.BadRequest, "%s is started by a command, so it has no login: set its credentials under env", name)
 		case entry.Config.Off() && matches:
 			return nil, fault.New(fault.BadRequest, "%s is disabled in the configuration", name)
 		case entry.Config.URL == nil || entry.Config.Off():
@@ -77,7 +77,7 @@ func unknownAccount(name, path string, names []string) error {
 	case len(names) == 0:
 		return fault.New(fault.BadRequest, "no server %s: none in %s has a url", name, path)
 	}
-	return fault.New(fault.BadRequest, "no server %s with a url in %s: there are %s", name, path, strings.Join(names, ", "))
+	return fault.New(fault.BadRequest, "no server %s with a url in %s: those with one are %s", name, path, strings.Join(names, ", "))
 }
 
 // Login logs in interactively, as login.Login does, and returns the kind of store that holds the login. Errors contain no secrets.
@@ -104,7 +104,7 @@ func (a *Account) scrubbed(err error) error {
 	return err
 }
 
-// loginFolder returns the folder of logins stored in files.
+// loginFolder returns the folder that holds the locks of logins, and the logins themselves if they are in a file.
 func loginFolder() (string, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {

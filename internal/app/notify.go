@@ -18,7 +18,7 @@ func notifier() (notify func(state string)) {
 	return func(state string) {
 		connection, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 		if err != nil {
-			return // the service manager does not listen, so there is nobody to tell
+			return // the service manager does not listen
 		}
 		defer connection.Close()
 		_ = connection.SetWriteDeadline(time.Now().Add(time.Second))

@@ -5,7 +5,7 @@ import (
 	"github.com/onecall-mcp/onecall/mcp/proxy"
 )
 
-// passthrough returns the passthrough of the configured MCP servers, in their order.
+// passthrough returns what flat surfaces pass through: the opened MCP servers, in the order of the configuration.
 func (a *App) passthrough() mcp.Passthrough {
 	var list []proxy.Upstream
 	for i := range a.config.MCPServers {
@@ -16,7 +16,7 @@ func (a *App) passthrough() mcp.Passthrough {
 	return proxy.New(list)
 }
 
-// passesThrough reports whether clients may see the servers' own tools, so that servers can send requests to them.
+// passesThrough reports whether a client's surface may show the servers' own tools; servers can then send requests to clients.
 func (a *App) passesThrough() bool {
 	surface := surfaceOf(&a.config.Config)
 	return a.process.overHTTP || surface == mcp.SurfaceFlat || surface == mcp.SurfaceHybrid

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// pool holds the resources that apps share and that stay open through a reload, by a hash of their settings: servers, documents, an
-// issuer's keys, stores of results. The zero value is empty.
+// pool holds the resources that apps share and that stay open through a reload: servers, documents, an issuer's keys, result stores and
+// journals. Their keys are made of their settings. The zero value is empty.
 type pool struct {
 	mu   sync.Mutex
 	open map[string]*poolEntry

@@ -26,9 +26,9 @@ type Options struct {
 	Verbose  bool      // show what servers log
 
 	Record, Replay string // the file that calls are recorded to, or that answers them; at most one is set
-	Calls          bool   // the command calls functions, so opening waits for those of an enforced ladder, and fails if one is missing
+	Calls          bool   // the command calls functions: opening waits for those of an enforced ladder, and fails if the ladder is broken
 	NoSources      bool   // the command calls no functions, so no source is started
-	List           bool   // the command shows the functions and the faults of their sources
+	List           bool   // the command itself shows the functions and the faults of their sources
 	Surface        string // overrides the configured surface; "": the configuration decides
 
 	Monitor *Monitor // monitors a command that runs until it is interrupted; nil: the command has no monitor
@@ -49,8 +49,8 @@ type serverTraits struct {
 	serve      bool // functions are served to clients
 	examine    bool // nothing is served; access.tokens and access.jwt are checked as for a server
 	overHTTP   bool // the server listens on HTTP; each client may choose its surface
-	remote     bool // other machines reach the server
-	workers    bool // an engine that hands runs to workers can be opened
+	remote     bool // other machines can reach the server
+	workers    bool // the program has an engine that hands runs to workers
 	engineFlag bool // a flag names the engine, so the configuration need not
 	log        *slog.Logger
 	telemetry  *telemetry.Telemetry
@@ -74,10 +74,10 @@ type process struct {
 
 	client *httpsource.Client // shared, so that its HTTP cache outlives a configuration
 
-	lastLines sync.Map // by source: its last line on stderr; only for commands without Verbose, where a person may wait for the source
+	lastLines sync.Map // the last line of each source on stderr, by name; only for commands without Verbose: a person may wait for it
 
 	mu     sync.Mutex
-	warned map[string]int // by the text of the warning: the generation of the app that gave it last
+	warned map[string]int // the generation of the app that last gave a warning, by its text
 }
 
 func newProcess(o *Options, s serverTraits) *process {
@@ -115,7 +115,8 @@ func (p *process) close() error {
 	return nil
 }
 
-// shouldWarn reports whether to give a warning: neither this app nor the one that it replaced gave it. It records that this app did.
+// shouldWarn reports whether the app of a generation should give a warning: neither it nor the app that it replaced gave it before. It
+// records the warning as given in any case.
 func (p *process) shouldWarn(generation int, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

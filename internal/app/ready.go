@@ -43,10 +43,10 @@ func (s *server) ready(ctx context.Context) error {
 	return l.err
 }
 
-// probeStores makes one request to the store of a configuration, so that telemetry logs a broken store before a call needs it. Nothing
-// waits for the probe, as the store may become available later.
-func (s *server) probeStores(ctx context.Context, a *App) {
-	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout) // longer than the store's own timeout, which says more
+// probeStore makes one request to an app's result store, so that telemetry logs a broken store before a call needs it. Nothing waits for
+// the probe, as the store may become available later.
+func (s *server) probeStore(ctx context.Context, a *App) {
+	ctx, cancel := context.WithTimeout(ctx, 5*checkTimeout) // longer than the store's own timeout, whose error says more
 	defer cancel()
 	if a.results != nil {
 		_, _, _ = a.results.Value(ctx, "", noResult)
@@ -58,7 +58,7 @@ func (s *server) checkReady(ctx context.Context) error {
 	if a == nil || s.server.Load() == nil {
 		return fault.New(fault.Unavailable, "not ready: the server is starting")
 	}
-	var lacking []string
+	var problems []string
 	var starting []string
 	for _, info := range a.Catalog.Sources() {
 		if info.State == steps.StateStarting {
@@ -67,19 +67,19 @@ func (s *server) checkReady(ctx context.Context) error {
 	}
 	if len(starting) > 0 {
 		slices.Sort(starting)
-		lacking = append(lacking, fault.Clip("sources are starting: "+strings.Join(starting, ", "), 500))
+		problems = append(problems, fault.Clip("sources are starting: "+strings.Join(starting, ", "), 500))
 	}
 	if a.checkResults(ctx) != nil {
-		lacking = append(lacking, "the result store cannot be reached")
+		problems = append(problems, "the result store cannot be reached")
 	}
 	if a.process.recording != nil && a.process.recording.recorder.Failing() != nil {
-		lacking = append(lacking, "the recording cannot be written")
+		problems = append(problems, "the recording cannot be written")
 	}
 	if a.checkJournal(ctx) != nil {
-		lacking = append(lacking, "the journal cannot be written, and calls that write are refused")
+		problems = append(problems, "the journal cannot be written, and calls that write are refused")
 	}
-	if len(lacking) > 0 {
-		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(lacking, "; "))
+	if len(problems) > 0 {
+		return fault.New(fault.Unavailable, "not ready: %s", strings.Join(problems, "; "))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ type recording struct {
 	path     string
 	file     *os.File
 	recorder *replay.Recorder
-	served   bool // by a server, which logs write errors when they happen
+	served   bool // the process is a server, which logs write errors when they happen
 }
 
 // openRecording opens the file for appending. A server logs write errors at once and continues.
@@ -36,7 +36,7 @@ func (p *process) openRecording() (*recording, error) {
 				log.Warn("the recording is written again; a line marks the gap", "file", path)
 				return
 			}
-			log.Error("the recording cannot be written: calls are missing in it until it can be", "file", path, "error", textfile.Cause(err))
+			log.Error("the recording cannot be written: calls are missing from it until it can be", "file", path, "error", textfile.Cause(err))
 		}
 	}
 	return &recording{path: path, file: file, recorder: replay.NewRecorder(file, &o), served: p.serve}, nil
@@ -56,8 +56,8 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// Close ends the recording. For a command it returns unavailable if calls are missing. For a server it returns nil even then, because the
-// server has logged that already.
+// Close ends the recording. For a command it returns unavailable if calls are missing or the file cannot be closed. For a server it returns
+// nil even then, because the server has logged the missing calls.
 func (r *recording) Close() error {
 	r.recorder.End()
 	err := r.recorder.Err()
@@ -70,8 +70,8 @@ func (r *recording) Close() error {
 	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
 }
 
-// withSettings adds the configured aliases and defaults to a function that is known only from a recording, because calls are recorded
-// with those applied.
+// withSettings adds the configured aliases and defaults to a function that is known only from a recording. Calls are recorded after aliases
+// and defaults were applied, so a request must get them, too, to match.
 func (a *App) withSettings(fn steps.Function) steps.Function {
 	known := fn
 	known.Name = a.settings.Original(fn.Name)

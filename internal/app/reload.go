@@ -23,9 +23,9 @@ type reloader struct {
 	app           *App              // the app that is served
 	startSettings map[string]string // the settings that the server was started with
 	stopChecks    func()            // ends the background checks of app
-	refusedFiles  *fileState        // files of the last configuration if it was refused
-	loadedFiles   fileState         // files of the last configuration that was loaded or refused
-	polledFiles   fileState         // files at the last poll
+	refusedFiles  *fileState        // the files as the last configuration was read from them, if it was refused; else nil
+	loadedFiles   fileState         // the files as the last configuration, served or refused, was read from them
+	polledFiles   fileState         // the files at the last poll
 
 	cancel   func()
 	running  sync.WaitGroup
@@ -33,7 +33,7 @@ type reloader struct {
 	done     chan struct{}  // closed when calls are no longer served
 }
 
-// startReloader reloads the configuration from now on, until stop.
+// startReloader starts the reloader of a, the app that is served, and the background checks of a. They run until stop.
 func (s *server) startReloader(ctx context.Context, a *App) *reloader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reloader{server: s, app: a, startSettings: a.config.Settings, stopChecks: s.startChecks(ctx, a), loadedFiles: a.files,
@@ -53,7 +53,7 @@ func (s *server) startReloader(ctx context.Context, a *App) *reloader {
 	return r
 }
 
-// stop ends reloading.
+// stop ends reloading and the background checks.
 func (r *reloader) stop() {
 	r.cancel()
 	r.running.Wait()
@@ -119,7 +119,7 @@ func (r *reloader) reload(ctx context.Context, requested bool) {
 			r.refuse(err, path, files)
 			return
 		}
-		if !requested && r.handled(path) { // an explicit request also covers what no file shows: a folder, a key, a server
+		if !requested && r.handled(path) { // a request also retries what no file shows, such as a server that failed for good
 			return
 		}
 	}
@@ -153,8 +153,8 @@ func (r *reloader) handled(path string) bool {
 	if r.refusedFiles != nil {
 		r.refusedFiles = nil
 		r.telemetry.Reloaded(nil)
-		r.log.Info("the served configuration stands", "file", path)
-		r.noticef("%s is again what is served", path)
+		r.log.Info("the file again holds the served configuration", "file", path)
+		r.noticef("%s again holds the served configuration", path)
 	}
 	return true
 }
@@ -179,7 +179,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 	r.stopChecks()
 	r.stopChecks = r.startChecks(ctx, next)
 	r.report(compare(r.startSettings, before, next), time.Since(began))
-	r.warnLost(before)
+	r.warnOfLosses(before)
 }
 
 // refuse reports once what is wrong with a configuration that was read from files.

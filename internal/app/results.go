@@ -35,7 +35,7 @@ func (a *App) openResults(c *config.Results, defaultStore string) error {
 	return err
 }
 
-// storeUse is one app's use of a store. The last use closes the store.
+// storeUse is one app's use of a shared store. The last use to be closed closes the store.
 type storeUse struct {
 	budget.Driver
 	release func() error
@@ -62,9 +62,10 @@ func openStore(where string, maxBytes int64) (budget.Driver, error) {
 	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
 }
 
-// lazyDisk is a store on disk that is opened at first use: a command that neither keeps nor fetches results needs no cache folder.
+// lazyDisk is a store on disk that is opened at first use: a command that neither stores nor fetches results needs no cache folder. If
+// opening fails, every operation fails with that error.
 type lazyDisk struct {
-	open func() (budget.Driver, error) // runs once
+	open func() (budget.Driver, error) // runs once, even if it fails
 
 	mu       sync.Mutex
 	maxBytes int64
@@ -122,7 +123,7 @@ func (l *lazyDisk) Delete(ctx context.Context, key string) error {
 	return d.Delete(ctx, key)
 }
 
-// SetMaxBytes implements budget.Driver. A store that is not open yet checks the limit when it is opened.
+// SetMaxBytes implements budget.Driver. For a store that is not open yet, the limit is checked when it is opened.
 func (l *lazyDisk) SetMaxBytes(maxBytes int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

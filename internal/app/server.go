@@ -28,11 +28,11 @@ type ServeOptions struct {
 
 	Metrics   string        // address of metrics and health checks; "": they are not served
 	Stateless bool          // HTTP clients have no sessions
-	Replica   string        // prefix of session ids
+	Replica   string        // prefix of session ids, which tells a proxy the replica; "": none
 	KeepAlive time.Duration // the time between pings over In and Out; 0: no pings
 
 	Log     slog.Handler
-	JSON    bool       // the log is for programs: notes about reloads are not shown
+	JSON    bool       // the log is for programs: reloads are only logged, not also shown as messages
 	Dropped func() int // returns how many log lines were dropped
 
 	// Engine opens the engine that hands runs to workers; nil: there is none. EngineFlag reports whether a flag names the engine, so
@@ -41,7 +41,7 @@ type ServeOptions struct {
 	EngineFlag bool
 
 	Reload   <-chan os.Signal // each signal reloads the configuration
-	Orphaned func() bool      // reports whether the signal means that the terminal is gone; the server then ends
+	Orphaned func() bool      // reports whether the terminal is gone, which the signal then means; it ends the server
 }
 
 // server serves clients while apps replace each other.
@@ -158,13 +158,13 @@ func (s *server) warnIneffective(a *App) {
 	}
 }
 
-// startChecks starts the background checks of an app. They log changes of its sources, probe its store, and warn of settings that match
-// nothing and of too many tools once the sources have started. stop ends them.
+// startChecks starts the background checks of an app. They log changes of its sources and probe its store. Once the sources have started,
+// they warn of settings that match nothing, of too many tools, and of functions hidden from clients. stop ends them.
 func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() { s.logSources(ctx, a) })
-	waiting.Go(func() { s.probeStores(ctx, a) })
+	waiting.Go(func() { s.probeStore(ctx, a) })
 	waiting.Go(func() {
 		steps.Await(ctx, a.Catalog, nil)
 		if a.Catalog.Starting() != nil {
@@ -196,10 +196,11 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 	}
 }
 
-// slowShutdownAfter is how long shutting down may take before a note says what it waits for.
+// slowShutdownAfter is how long shutting down may take before a message says what it waits for.
 const slowShutdownAfter = 300 * time.Millisecond
 
-// logSlowShutdown waits in the background for an interrupt, and then notes that calls are still running unless ended is called soon.
+// logSlowShutdown waits in the background for the end of ctx. It then shows a message that calls are still running, unless ended is called
+// within slowShutdownAfter.
 func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup
@@ -211,7 +212,7 @@ func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
 		}
 		select {
 		case <-time.After(slowShutdownAfter):
-			s.process.Reporter.Notice("ending: calls that are running have up to %v; interrupt again to stop now", transport.DefaultGrace)
+			s.process.Reporter.Notice("shutting down: running calls have up to %v to end; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}
 	})

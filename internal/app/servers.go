@@ -30,7 +30,7 @@ func (o *sourceOpener) planServers() {
 	for i := range o.config.MCPServers {
 		entry := &o.config.MCPServers[i]
 		p := plannedServer{name: entry.Source(), pointer: fault.Key("/mcpServers", entry.Name)}
-		if failed := o.sourceWithUnsetVariable(p.pointer); failed != nil {
+		if failed := o.failedForUnsetVariable(p.pointer); failed != nil {
 			o.add(p.name, p.pointer, failed, nil)
 			continue
 		}
@@ -95,7 +95,7 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		AsProxy: o.process.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
 	}
 	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {
-		options.MaxMessageBytes = limit + 1<<20 // a message holds more than its result
+		options.MaxMessageBytes = limit + 1<<20 // room for the rest of the message
 	}
 	switch p := o.process; {
 	case p.Verbose:
@@ -140,7 +140,8 @@ func hasCredentials(c *config.MCPServer) bool {
 	return false
 }
 
-// toolsOf returns the names of a server's functions without the source's prefix, including hidden ones; nil: no such server is open.
+// toolsOf returns the names of a server's functions without the prefix of the source, including hidden functions; nil: the server is not
+// open.
 func (a *App) toolsOf(source string) []string {
 	server, ok := a.servers[source]
 	if !ok {

@@ -28,7 +28,7 @@ func (o *sourceOpener) openShapes() {
 }
 
 // sourceIdentities returns, by the name of a source or of an HTTP endpoint's function, what identifies it: its program or address.
-// Secrets and settings that may change without making it another source are not included.
+// It leaves out secrets, and settings that may change while the source stays the same.
 func (o *sourceOpener) sourceIdentities() map[string]string {
 	identities := map[string]string{}
 	add := func(kind, name string, settings ...string) {
@@ -53,7 +53,7 @@ func (o *sourceOpener) sourceIdentities() map[string]string {
 	return identities
 }
 
-// learnShapes returns a registry whose results are used to learn shapes.
+// learnShapes returns a registry that learns shapes from the results of its functions; r itself if shapes are off.
 func (a *App) learnShapes(r *steps.Registry) *steps.Registry {
 	if a.shapes == nil {
 		return r

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps/cache"
 )
 
-// sharedSource is a source shared by the apps of a process. Each app is notified of its changes.
+// sharedSource is a source that several apps of a process may use. It notifies each of them of changes.
 type sharedSource struct {
 	steps.Live
 
@@ -39,7 +39,7 @@ func (s *sharedSource) watch(use *sourceUse, changed func()) {
 	}
 }
 
-// sourceUse is one app's use of a shared source. A change of the source flushes its answers from the app's call cache.
+// sourceUse is one app's use of a shared source. A change of the source also flushes its answers from the app's call cache.
 type sourceUse struct {
 	*sharedSource
 	name    string
@@ -55,7 +55,7 @@ func (u *sourceUse) Watch(changed func()) {
 	})
 }
 
-// Close implements steps.Source. The last use closes the source.
+// Close implements steps.Source. The last use to be closed closes the source.
 func (u *sourceUse) Close() error {
 	u.watch(u, nil)
 	return u.release()
@@ -81,6 +81,6 @@ func (a *App) acquireSource(name, key string, open func() (steps.Live, error)) (
 			return &sourceUse{source, name, a.cache, release}, nil
 		}
 		a.process.pool.forget(key)
-		_ = release() // former apps still use it
+		_ = release() // a former app may still use it
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// logSources logs changes of an app's sources until ctx is done: once when a source is lost or does not start, and again when it is back.
+// logSources logs changes of an app's sources until ctx is done: once when a source becomes unavailable or does not start, and once when it
+// is ready again.
 func (s *server) logSources(ctx context.Context, a *App) {
 	lost := map[string]bool{}
 	for {

@@ -34,8 +34,8 @@ type sourceOpener struct {
 	faults  []*fault.Error
 }
 
-// openSources opens all sources except MCP servers, which startServers starts later if the configuration has no faults. The opener has
-// the faults found so far.
+// openSources opens all sources except MCP servers, which startServers starts later if the configuration has no faults. The returned opener
+// has all faults so far: those passed in and its own.
 func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) (*sourceOpener, error) {
 	o := &sourceOpener{App: a, config: cfg, before: before, faults: faults}
 	p := a.process
@@ -84,7 +84,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// add adds a source to the catalog. If err is not nil, or the catalog refuses the source, it adds the faults of that error to o.faults, as
+// add adds a source to the catalog, unless err, the error of opening it, is not nil. It adds that error, or the catalog's, to o.faults, as
 // faults of the setting at pointer.
 func (o *sourceOpener) add(name, pointer string, source steps.Source, err error) {
 	if err == nil {
@@ -101,7 +101,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	for _, err := range list {
 		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
 		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // this line of text is not as in the file: variables were expanded, perhaps to secrets
+			f.Source, f.Offset = "", 0 // the line differs from the file: variables were expanded in it, perhaps to secrets
 		}
 		o.faults = append(o.faults, f)
 	}
@@ -139,7 +139,7 @@ func (o *sourceOpener) offersFiles() bool {
 	dir, err := os.Getwd()
 	switch {
 	case o.process.overHTTP && o.config.Access.ByToken():
-		reason = "fs.* is left out: callers with tokens read files only if fs.root names a folder"
+		reason = "fs.* is left out because callers with tokens may read files only below fs.root: set fs.root"
 	case err != nil || filepath.Dir(dir) == dir:
 		reason = "fs.* is left out because onecall was started in the root folder: set fs.root"
 	default:
@@ -195,7 +195,7 @@ func (o *sourceOpener) openServices(remote bool) {
 	for i := range o.config.OpenAPI {
 		entry := &o.config.OpenAPI[i]
 		pointer := fault.Key("/openapi", entry.Name)
-		if failed := o.sourceWithUnsetVariable(pointer); failed != nil {
+		if failed := o.failedForUnsetVariable(pointer); failed != nil {
 			o.add(entry.Source(), pointer, failed, nil)
 			continue
 		}
@@ -268,7 +268,7 @@ func isDocumentError(err error) bool {
 }
 
 // addUnusable adds a failed source for a service with an unusable document, so that everything else works. At a reload it adds a fault
-// instead, unless the app to be replaced has this failed source too.
+// instead, unless the document was unusable before the reload, too.
 func (o *sourceOpener) addUnusable(entry *config.TableEntry[config.OpenAPI], err error) {
 	pointer := fault.Key("/openapi", entry.Name)
 	f, _ := fault.As(err)
@@ -305,8 +305,8 @@ func credentials(list config.Table[config.Credential]) map[string]openapi.Creden
 	return credentials
 }
 
-// sourceWithUnsetVariable returns a failed source if the entry at pointer names an unset environment variable, or else nil.
-func (o *sourceOpener) sourceWithUnsetVariable(pointer string) steps.Source {
+// failedForUnsetVariable returns a failed source if the entry at pointer names an unset environment variable, or else nil.
+func (o *sourceOpener) failedForUnsetVariable(pointer string) steps.Source {
 	f := o.config.Unset[pointer]
 	if f == nil {
 		return nil

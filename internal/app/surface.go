@@ -19,7 +19,7 @@ func (a *App) openSurface(c *config.File, before *App) (faults []*fault.Error) {
 			Name: group.Name, Description: config.Or(group.Config.Description, ""), Resources: group.Config.Resources,
 		})
 	}
-	reported := map[string]bool{} // pointers with a fault that chain has reported
+	reported := map[string]bool{} // pointers of hoisted names that package chain refuses; package groups would report them again
 	for i, name := range c.Hoist {
 		if _, err := chain.New(&chain.Options{Functions: a.Catalog, Counter: a.Counter, Hoist: []string{name}}); err != nil {
 			at := fault.Index("/hoist", i)
@@ -52,8 +52,7 @@ func surfaceOf(c *config.Config) mcp.Surface {
 	return surface
 }
 
-// ineffectiveGroups returns a warning if dispatchers, or what becomes of functions without one, are configured for a surface that ignores
-// them; otherwise nil.
+// ineffectiveGroups returns a warning if groups, autodispatch or ungrouped are configured for a surface that ignores them; otherwise nil.
 func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
 	if surface == mcp.SurfaceDispatch {
 		return nil
@@ -74,7 +73,8 @@ func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
 	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
 		return nil
 	}
-	return c.FaultAt("/session/maxTokens", fault.New(fault.BadRequest, "with --stateless no client has a session: no total of a session is kept"))
+	return c.FaultAt("/session/maxTokens",
+		fault.New(fault.BadRequest, "with --stateless no client has a session, so this limit has no effect"))
 }
 
 // boundsFlatTools reports whether a setting bounds the results of flat tools.
@@ -82,7 +82,7 @@ func boundsFlatTools(c *config.Config) bool {
 	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0
 }
 
-// leanAbove converts the setting for package chain, where 0 is the default and -1 is off.
+// leanAbove converts the setting, in which 0 is off, for package chain, where 0 is the default and -1 is off.
 func leanAbove(c *config.Config) int {
 	switch above := c.Results.LeanAbove; {
 	case above == nil:

@@ -65,7 +65,7 @@ func (s *server) startTelemetry(ctx context.Context) (stop func(), err error) {
 	return stop, err
 }
 
-// Metrics returns the registerer for further metrics of this process; nil: the process has no monitor.
+// Metrics returns the registerer for further metrics of this process; nil: the process has no telemetry.
 func (a *App) Metrics() telemetry.Registerer {
 	if a.process.telemetry == nil {
 		return nil
@@ -121,8 +121,8 @@ func (s *server) unrecorded() int {
 	return 0
 }
 
-// serveMetrics serves metrics and health checks until stop is called. It asks for no tokens: everyone who
-// reaches the address may read them.
+// serveMetrics serves metrics and health checks until stop is called. It requires no tokens: everyone who reaches the address can read
+// them.
 func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger) (stop func(), err error) {
 	host, port, err := splitAddress("--metrics", m.Metrics)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger
 		return nil, err
 	}
 	if !loopback.Is(host) {
-		log.Warn("other machines reach the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
+		log.Warn("other machines can read the metrics, which name functions and sources, without a token", "address", listener.Addr().String())
 	}
 	server := &http.Server{
 		Handler:           m.handler(p.telemetry, loopback.Is(host)),
@@ -150,7 +150,7 @@ func (p *process) serveMetrics(ctx context.Context, m *Monitor, log *slog.Logger
 	return func() {
 		_ = server.Close() // scrapers try again
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the metrics were not served any more", "error", err)
+			log.Error("the metrics could no longer be served", "error", err)
 		}
 	}, nil
 }

@@ -119,14 +119,14 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 	}
 	remedy := "surface: chain shows three tools for all"
 	if surface == mcp.SurfaceDispatch {
-		remedy = "groups, or autodispatch: true, make dispatchers of them, ungrouped: hide leaves them to chain, and surface: chain " +
+		remedy = "groups, or autodispatch: true, combine them in dispatchers; ungrouped: hide leaves them to chain; surface: chain " +
 			"shows three tools for all"
 	}
-	return fault.New(fault.BadRequest, "the surface %s shows %d functions as tools of their own, whose schemas a model reads at each turn: %s",
+	return fault.New(fault.BadRequest, "the surface %s shows %d functions as separate tools, whose schemas a model reads at each turn: %s",
 		surface, count, remedy)
 }
 
-// warnUnmatchedGuards warns of settings that guard functions but match none: a misspelled name guards nothing.
+// warnUnmatchedGuards warns of settings that should guard a function but match none, such as those with a misspelled name.
 func (a *App) warnUnmatchedGuards() {
 	var guards []string
 	for i := range a.config.Functions {

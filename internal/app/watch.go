@@ -16,7 +16,7 @@ type Watch struct{ paths, folders []string }
 // NewWatch returns a watch of files and of the saved chains in folders. Files and folders may come and go; "" is ignored.
 func NewWatch(paths, folders []string) *Watch { return &Watch{paths, folders} }
 
-// State returns the current state of the files.
+// State returns the current state of the files and saved chains.
 func (w *Watch) State() WatchState {
 	var s fileState
 	s.add("", w.paths...)
@@ -36,8 +36,8 @@ type WatchState struct{ files fileState }
 // Equal reports whether the files have the same content in both states.
 func (s WatchState) Equal(other WatchState) bool { return s.files.sameContent(other.files) }
 
-// Changed waits until the content of the files differs from before and has been stable for an interval, so that writers can finish. ok is
-// false if ctx ends first.
+// Changed waits until the content of the files differs from before and has been stable for an interval, so that writers can finish. If ctx
+// ends first, it returns before and false.
 func (w *Watch) Changed(ctx context.Context, before WatchState) (now WatchState, ok bool) {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()

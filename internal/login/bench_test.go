@@ -10,7 +10,7 @@ import (
 
 // The cost of a login for each request: it reads no file and sends no request.
 func BenchmarkToken(b *testing.B) {
-	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile(filepath.Join(b.TempDir(),
+	made, err := Handler(&Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFileStore(filepath.Join(b.TempDir(),
 		"logins.json")), HTTPClient: &http.Client{}})
 	if err != nil {
 		b.Fatal(err)
@@ -31,7 +31,7 @@ func BenchmarkToken(b *testing.B) {
 
 // The cost that a renewal adds: one login of 2 KB in the file is replaced.
 func BenchmarkFileSet(b *testing.B) {
-	s := newFile(filepath.Join(b.TempDir(), "logins.json"))
+	s := newFileStore(filepath.Join(b.TempDir(), "logins.json"))
 	value := bytes.Repeat([]byte("x"), 2000)
 	for b.Loop() {
 		if err := s.Set(b.Context(), "key", value); err != nil {

@@ -33,7 +33,7 @@ type callback struct {
 	answer     chan callbackResult
 }
 
-// callbackResult is the answer: a code or a coded error.
+// callbackResult is the authorization server's answer: a code or a coded error.
 type callbackResult struct {
 	code string
 	err  error
@@ -70,7 +70,7 @@ func (c *callback) close() {
 	<-c.served
 }
 
-// wait returns the code, or the error that came instead.
+// wait waits for the answer and returns its code or its error. If ctx ends first, it returns a coded error.
 func (c *callback) wait(ctx context.Context) (string, error) {
 	select {
 	case a := <-c.answer:
@@ -92,13 +92,13 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	switch {
 	case r.Host != c.host || r.URL.Path != "/callback":
-		page(w, http.StatusNotFound, "There is nothing here.")
+		writePage(w, http.StatusNotFound, "There is nothing here.")
 		return
 	case r.Method != http.MethodGet:
-		page(w, http.StatusMethodNotAllowed, "This is not how a login ends.")
+		writePage(w, http.StatusMethodNotAllowed, "This is not how a login ends.")
 		return
 	case err != nil || len(query["state"]) != 1 || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(c.state)) != 1:
-		page(w, http.StatusBadRequest, "This does not belong to the login that onecall waits for.")
+		writePage(w, http.StatusBadRequest, "This does not belong to the login that onecall waits for.")
 		return
 	}
 	status, text := http.StatusGone, "This login has been answered already."
@@ -108,12 +108,12 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f, ok := fault.As(a.err); ok {
 			status, text = http.StatusBadRequest, "You are not logged in. "+f.Message
 		}
-		page(w, status, text) // before the answer is passed on: its receiver closes the callback
-		status = 0            // the page has been sent
+		writePage(w, status, text) // before the answer is passed on: its receiver closes the callback
+		status = 0                 // the page has been sent
 		c.answer <- a
 	})
 	if status != 0 {
-		page(w, status, text)
+		writePage(w, status, text)
 	}
 }
 
@@ -134,8 +134,8 @@ func (c *callback) read(query url.Values) callbackResult {
 	return callbackResult{code: query.Get("code")}
 }
 
-// page shows a sentence, escaped.
-func page(w http.ResponseWriter, status int, text string) {
+// writePage writes a page with a sentence, which it escapes.
+func writePage(w http.ResponseWriter, status int, text string) {
 	w.WriteHeader(status)
 	const head = "<!doctype html><html lang=en><meta charset=utf-8><title>onecall</title><p>"
 	_, _ = w.Write([]byte(head + html.EscapeString(text) + "</p></html>\n"))

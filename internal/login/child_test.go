@@ -30,7 +30,7 @@ func child(what string) int {
 
 // childRenew prints the token that a handler returns.
 func childRenew(ctx context.Context) error {
-	h, err := Handler(&Options{Source: "hub", ServerURL: os.Getenv("ONECALL_OAUTH_URL"), Store: newFile(os.Getenv("ONECALL_OAUTH_FILE")),
+	h, err := Handler(&Options{Source: "hub", ServerURL: os.Getenv("ONECALL_OAUTH_URL"), Store: newFileStore(os.Getenv("ONECALL_OAUTH_FILE")),
 		HTTPClient: &http.Client{}})
 	if err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// client is the caller's HTTP client with this package's rules: every address is checked, redirects included, requests with a
-// body are not redirected, and response bodies are at most maxAnswer long.
+// client is the HTTP client from Options with this package's rules: every address is checked, redirects included, only GET requests follow
+// redirects, and longer response bodies than maxAnswer are errors.
 type client struct {
 	http.Client
 	guard *guard
 }
 
-// newClient returns a client over base, the caller's. If loopback is set, it may call addresses on this machine.
+// newClient returns a client over base, the client of the package's user. If loopback is set, it may call addresses on this machine.
 func newClient(base *http.Client, loopback bool) *client {
 	g := &guard{base: base.Transport, loopback: loopback}
 	if g.base == nil {
@@ -32,7 +32,7 @@ func newClient(base *http.Client, loopback bool) *client {
 	c := &client{guard: g}
 	c.Client = http.Client{Transport: g, Timeout: requestTimeout, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if via[0].Method != http.MethodGet {
-			return fault.New(fault.Denied, "%s redirects a %s, which is refused: the final URL must be used", via[0].URL.Host, via[0].Method)
+			return fault.New(fault.Denied, "%s redirects a %s, which is refused: use the final URL", via[0].URL.Host, via[0].Method)
 		}
 		if len(via) > 5 {
 			return fault.New(fault.Denied, "%s redirects more than 5 times", via[0].URL.Host)
@@ -45,8 +45,8 @@ func newClient(base *http.Client, loopback bool) *client {
 	return c
 }
 
-// withContext makes x/oauth2 use the client and adds the resource to its requests: x/oauth2 cannot name one in a refresh, and
-// servers that bind tokens to it (RFC 8707, section 2.2) expect it there too.
+// withContext returns a context that makes x/oauth2 use the client and adds resource to its requests: x/oauth2 cannot name a resource in a
+// refresh, and servers that bind tokens to one (RFC 8707, section 2.2) expect it there too.
 func (c *client) withContext(ctx context.Context, resource string) context.Context {
 	h := c.Client
 	h.Transport = &resourceTransport{next: c.guard, resource: resource}
@@ -106,7 +106,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// limitedBody fails at its limit, so that half an answer is not taken for a whole one.
+// limitedBody fails beyond its limit, so that a truncated answer is not taken for a whole one.
 type limitedBody struct {
 	io.ReadCloser
 	left int
@@ -131,7 +131,7 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	request.Header.Set("Accept", "application/json")
 	answer, err := c.Do(request)
 	if err != nil {
-		return nil, codedError(hostOf(from)+" could not be asked", err)
+		return nil, codedError(hostOf(from)+" could not be reached", err)
 	}
 	defer answer.Body.Close()
 	switch {
@@ -145,7 +145,7 @@ func fetch[T any](ctx context.Context, c *client, from string) (*T, error) {
 	}
 	document := new(T)
 	if err := json.NewDecoder(answer.Body).Decode(document); err != nil {
-		return nil, codedError("what "+hostOf(from)+" answers is not the JSON that it should be", err)
+		return nil, codedError("the answer of "+hostOf(from)+" is not the expected JSON", err)
 	}
 	return document, nil
 }
@@ -158,9 +158,9 @@ func codedError(what string, err error, secrets ...string) *fault.Error {
 	case ok:
 		f = fault.New(coded.Code, "%s: %s", what, coded.Message)
 	case errors.Is(err, context.Canceled):
-		f = fault.New(fault.Cancelled, "%s: it was cancelled", what)
+		f = fault.New(fault.Cancelled, "%s: cancelled", what)
 	case isTimeout(err):
-		f = fault.New(fault.Timeout, "%s: it did not answer in time; try again", what)
+		f = fault.New(fault.Timeout, "%s: timed out; try again", what)
 	default:
 		f = fault.New(fault.Unavailable, "%s: %s", what, clean(err.Error(), secrets...))
 	}
@@ -173,11 +173,11 @@ func isTimeout(err error) bool {
 }
 
 // clean makes a server's text printable: one line of at most 201 characters, the last of which is an ellipsis if something was cut off. If
-// the text repeats a secret, clean returns a remark in its place.
+// the text repeats a secret, clean returns a remark instead.
 func clean(message string, secrets ...string) string {
 	for _, secret := range secrets {
 		if secret != "" && strings.Contains(message, secret) {
-			return "(its words repeat a secret)"
+			return "(omitted because it repeats a secret)"
 		}
 	}
 	message = strings.Map(func(r rune) rune {

@@ -59,11 +59,11 @@ func (s *server) discover(ctx context.Context) (*discovery, error) {
 	return p, err
 }
 
-// initializeRequest is understood by every MCP server and refused by those with a login.
+// initializeRequest is understood by every MCP server and, without a token, refused by those that require a login.
 const initializeRequest = `{"jsonrpc":"2.0","id":1,"method":"initialize",` +
 	`"params":{"protocolVersion":"` + protocol.Stateful + `","capabilities":{},"clientInfo":{"name":"onecall","version":"0"}}}`
 
-// probe sends a request without a token, and returns whether the server requires a login, with its challenges.
+// probe sends a request without a token. It reports whether the server requires a login, and returns the challenges in its response.
 func (s *server) probe(ctx context.Context) (loginRequired bool, challenges []oauthex.Challenge, err error) {
 	send := func(method, session, body string) (*http.Response, error) {
 		r, err := http.NewRequestWithContext(ctx, method, s.endpoint, strings.NewReader(body))
@@ -86,7 +86,7 @@ func (s *server) probe(ctx context.Context) (loginRequired bool, challenges []oa
 		return false, nil, codedError("server \""+s.o.Source+"\" could not be reached", err)
 	}
 	if session := answer.Header.Get("Mcp-Session-Id"); session != "" {
-		_, _ = send(http.MethodDelete, session, "") // the probe has opened it
+		_, _ = send(http.MethodDelete, session, "") // ends the session that the probe opened
 	}
 	if answer.StatusCode >= 500 {
 		return false, nil, fault.New(fault.Unavailable, "server %q answers with status %d: try again later", s.o.Source, answer.StatusCode)
@@ -95,7 +95,7 @@ func (s *server) probe(ctx context.Context) (loginRequired bool, challenges []oa
 }
 
 // resourceMetadata finds the server's metadata (RFC 9728): at the URL in its challenge, else at the well-known URL for its path, else at
-// that for its whole host; nil without an error: there is none.
+// the one for its whole host; nil without an error: there is none.
 func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Challenge) (*oauthex.ProtectedResourceMetadata, error) {
 	endpoint, err := url.Parse(s.endpoint)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *server) resourceMetadata(ctx context.Context, challenges []oauthex.Chal
 		case err != nil:
 			last = err
 		case document != nil && !covers(document.Resource, endpoint):
-			last = s.deny("the metadata at %s is of another server, %q: tokens for it are not asked for", hostOf(from), clean(document.Resource))
+			last = s.deny("the metadata at %s is for another server, %q: onecall requests no tokens for it", hostOf(from), clean(document.Resource))
 		case document != nil:
 			return document, nil
 		}
@@ -142,8 +142,8 @@ func covers(resource string, endpoint *url.URL) bool {
 	return above == strings.TrimSuffix(endpoint.EscapedPath(), "/") || strings.HasPrefix(endpoint.EscapedPath(), above+"/")
 }
 
-// authServerMetadata reads the authorization server's metadata and refuses unsafe ones: another issuer, no PKCE with S256, or
-// endpoints with unsafe URLs.
+// authServerMetadata reads the authorization server's metadata and refuses unsafe metadata: for another issuer, without PKCE with S256, or
+// with unsafe URLs of endpoints.
 func (s *server) authServerMetadata(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
 	if problem := checkURLText(issuer, s.loopback); problem != "" {
 		return nil, s.deny("its authorization server is refused: %s", problem)
@@ -157,7 +157,7 @@ func (s *server) authServerMetadata(ctx context.Context, issuer string) (*oauthe
 	case err != nil:
 		return nil, s.deny("the metadata of its authorization server %s is refused: %s", hostOf(issuer), clean(err.Error()))
 	case meta == nil:
-		return nil, s.deny("%s has no metadata of an authorization server, so that PKCE cannot be relied on: "+
+		return nil, s.deny("%s has no metadata of an authorization server, so PKCE cannot be relied on: "+
 			"name another one in the configuration", hostOf(issuer))
 	case !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
 		return nil, s.deny("its authorization server %s does not offer PKCE with S256, without which codes can be stolen", hostOf(issuer))

@@ -17,9 +17,9 @@ const hasModes = runtime.GOOS != "windows"
 
 const maxFile = 4 << 20 // bytes
 
-// newFile stores secrets in one JSON file that only its owner may read, in a folder that only its owner may write; it creates
-// both when needed. A file that others may read is refused (denied).
-func newFile(path string) Store { return &fileStore{path} }
+// newFileStore returns a store that keeps secrets in one JSON file that only its owner may read, in a folder that only its owner may write.
+// The store creates both when needed. It refuses a file that others may read (denied).
+func newFileStore(path string) Store { return &fileStore{path} }
 
 type fileStore struct{ path string }
 
@@ -43,7 +43,7 @@ func (s *fileStore) Get(_ context.Context, key string) ([]byte, error) {
 
 // Set implements Store.
 func (s *fileStore) Set(ctx context.Context, key string, value []byte) error {
-	if err := tooLong(value); err != nil {
+	if err := checkLength(value); err != nil {
 		return err
 	}
 	return s.change(ctx, func(form *fileContent) bool { form.Logins[key] = value; return true })
@@ -84,7 +84,7 @@ func (s *fileStore) change(ctx context.Context, do func(*fileContent) (changed b
 	return replaceFile(s.path, data)
 }
 
-// read returns empty content if there is no file.
+// read reads the file. It returns empty content if there is none.
 func (s *fileStore) read() (*fileContent, error) {
 	form := &fileContent{Version: 1, Logins: map[string][]byte{}}
 	f, err := os.Open(s.path)
@@ -98,7 +98,7 @@ func (s *fileStore) read() (*fileContent, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():
-		return nil, fault.New(fault.Denied, "%s must be a plain file: move it away", s.path)
+		return nil, fault.New(fault.Denied, "%s must be a regular file: move it away", s.path)
 	case hasModes && info.Mode().Perm()&0o077 != 0:
 		return nil, fault.New(fault.Denied, "others may read the logins in %s: run `chmod 600 %s`, "+
 			"and log in again if others use this machine", s.path, s.path)

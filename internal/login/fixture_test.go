@@ -25,7 +25,7 @@ type loginFixture struct {
 func newLoginFixture(t *testing.T) *loginFixture {
 	a := newAuthServer(t)
 	s := &loginFixture{auth: a, tools: newToolServer(t, a)}
-	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFile(filepath.Join(t.TempDir(), "logins", "logins.json")),
+	s.o = &Options{Source: "hub", ServerURL: s.tools.URL + "/mcp", Store: newFileStore(filepath.Join(t.TempDir(), "logins", "logins.json")),
 		HTTPClient: &http.Client{}}
 	return s
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Handler provides the stored login of a server to the SDK's StreamableClientTransport. It renews the access token before it
-// expires and when the server refuses it, in one process at a time. It never opens a browser: if a login is needed, calls fail
-// with denied and a message that names the command. Without a login it sends requests without a token, which servers without
-// logins accept. It is safe for concurrent use.
+// Handler returns a handler that provides the stored login of a server to the SDK's StreamableClientTransport. The handler renews the
+// access token before it expires and when the server refuses it, in one process at a time. It never opens a browser: if a login is
+// needed, calls fail with denied and a message that names the command. Without a login it sends requests without a token, which servers
+// without logins accept. It is safe for concurrent use.
 //
 // Errors of Handler itself: bad_request (options), denied (a URL that tokens are not sent to).
 func Handler(o *Options) (auth.OAuthHandler, error) {
@@ -34,12 +34,12 @@ func Handler(o *Options) (auth.OAuthHandler, error) {
 type handler struct {
 	*server
 	now    func() time.Time
-	flight singleflight.Group // lets callers share one renewal of a token, one first load, and one late save
+	flight singleflight.Group // lets concurrent callers share one renewal of a token, one first load, and one late save
 
 	mu        sync.Mutex
 	loaded    bool
 	current   *record   // the login as last read or renewed; nil: there is no login
-	saveAgain time.Time // next try to store current after a failure; zero: it is stored
+	saveAgain time.Time // when to try again to store current; zero: it is stored
 }
 
 // TokenSource implements auth.OAuthHandler.
@@ -71,7 +71,7 @@ func (t *source) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: r.Access, TokenType: "Bearer", Expiry: r.Expires}, nil
 }
 
-// currentLogin returns the login as this process knows it; it reads the store only the first time. A store that cannot be read counts as
+// currentLogin returns the login as this process knows it; it reads the store only once. A store that cannot be read counts as
 // no login, because servers without logins must still work; Authorize reads it again and reports the error.
 func (h *handler) currentLogin(ctx context.Context) *record {
 	h.mu.Lock()
@@ -105,8 +105,7 @@ func (h *handler) loadFirst(ctx context.Context) {
 	}
 }
 
-// setCurrent sets the current login; nil: there no longer is one. If it differs from the one before, storing the one before is not tried
-// again.
+// setCurrent sets the current login; nil: there no longer is one. If the login changes, the previous one no longer needs to be stored.
 func (h *handler) setCurrent(r *record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,8 +115,8 @@ func (h *handler) setCurrent(r *record) {
 	h.current, h.loaded = r, true
 }
 
-// Authorize implements auth.OAuthHandler: after a refused request it finds another token or says what the person must do. Errors:
-// denied, and unavailable, timeout or cancelled from a renewal or the store.
+// Authorize implements auth.OAuthHandler. After a refused request it obtains another token, or returns an error that says what the person
+// must do. Errors: denied, and unavailable, timeout or cancelled from a renewal or the store.
 func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *http.Response) error {
 	defer drain(answer.Body)
 	sent := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
@@ -134,7 +133,8 @@ func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *
 	return h.recordMissingScopes(ctx, strings.Fields(clean(challengeParam(challenges, "scope"), sent)))
 }
 
-// recordMissingScopes records the scopes that a server requires beyond those of the login; the next login requests them.
+// recordMissingScopes records the scopes that a server requires beyond those of the login; the next login requests them. It always returns
+// an error, which says what the person must do.
 func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) error {
 	list := strings.Join(scopes, " ")
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// newKeyring stores secrets in the operating system's keyring: the Secret Service of Linux desktops, the macOS keychain or the
-// Windows credential manager. Service is the name of the entries there; the folder holds the locks. A login that is too long for the
+// newKeyring returns a store that keeps secrets in the operating system's keyring: the Secret Service of Linux desktops, the macOS keychain
+// or the Windows credential manager. service is the name of the entries there; folder holds the locks. A login that is too long for the
 // system's keyring is limit_exceeded: Windows allows 2,560 bytes, macOS about 3,000. If a keyring asks its user to unlock it, the user has
 // 30 seconds.
 func newKeyring(r keyringAPI, service, folder string) *keyringStore {
@@ -38,8 +38,8 @@ func (osKeyring) Delete(service, key string) error        { return keyring.Delet
 type keyringStore struct {
 	api             keyringAPI
 	service, folder string
-	// running is held by the running call. The library has no timeouts: a call that hangs is abandoned, and later ones time out,
-	// so there is never more than one.
+	// running is a semaphore that is held by the running call. The library has no timeouts: if a call hangs, its caller stops waiting and
+	// later calls time out, so at most one call of the library hangs.
 	running chan struct{}
 }
 
@@ -55,7 +55,7 @@ func (s *keyringStore) Lock(ctx context.Context, key string) (func(), error) {
 
 // Get implements Store.
 func (s *keyringStore) Get(ctx context.Context, key string) ([]byte, error) {
-	var got []byte // read only after the call has ended, because it may be abandoned
+	var got []byte // read only if the call has ended: an abandoned call may still write it
 	err := s.run(ctx, "read", func() error {
 		value, err := s.api.Get(s.service, key)
 		if err == nil {
@@ -71,7 +71,7 @@ func (s *keyringStore) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Set implements Store.
 func (s *keyringStore) Set(ctx context.Context, key string, value []byte) error {
-	if err := tooLong(value); err != nil {
+	if err := checkLength(value); err != nil {
 		return err
 	}
 	return s.run(ctx, "written", func() error { return s.api.Set(s.service, key, string(value)) })
@@ -96,7 +96,7 @@ func (s *keyringStore) run(ctx context.Context, verb string, do func() error) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
-	const stuck = "the keyring does not answer: unlock it, or keep the logins in a file"
+	const stuck = "the keyring does not answer (unlock it, or keep the logins in a file)"
 	select {
 	case s.running <- struct{}{}:
 	case <-ctx.Done():

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Login runs the whole flow with a person and stores the result. An earlier login is replaced only when the new one is complete.
-// It waits for the person for at most ten minutes.
+// Login logs a person in and stores the login. An earlier login is replaced only when the new one is complete. Login takes at most ten
+// minutes, including the wait for the person.
 //
 // Errors: bad_request (options, or a server without logins), denied (an unsafe server, or a refusal by the authorization server
 // or the person), unavailable, timeout, cancelled, and those of the store.
@@ -48,8 +48,8 @@ func Login(ctx context.Context, o *Options, ui UI) error {
 }
 
 // scopes returns the scopes to request: exactly the configured ones, if there are any; else those that the server names. If the server
-// required further scopes after the earlier login (before), these and the scopes of that login are added. offline_access is added if the
-// authorization server has it, because many issue no refresh token without it.
+// required further scopes after the earlier login (before), it adds those and the scopes of that login. It adds offline_access if the
+// authorization server offers it, because many issue no refresh token without it.
 func (s *server) scopes(discovered *discovery, before *record) []string {
 	if len(s.o.Scopes) > 0 {
 		return slices.Clone(s.o.Scopes)
@@ -65,7 +65,7 @@ func (s *server) scopes(discovered *discovery, before *record) []string {
 	return slices.Compact(ask)
 }
 
-// register returns a record with the client: the configured one, or a new registration.
+// register returns a record of the login to come, without tokens. Its client is the configured one, or one that register registers.
 func (s *server) register(ctx context.Context, discovered *discovery, redirect string, scopes []string) (*record, error) {
 	meta := discovered.meta
 	r := &record{Version: recordVersion, Server: s.endpoint, Client: s.o.ClientID, Issuer: meta.Issuer, Resource: discovered.resource,
@@ -80,7 +80,7 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 		return nil, s.deny("%s neither reads client ID metadata documents nor registers clients: "+
 			"register one there and configure its client ID", hostOf(meta.Issuer))
 	case meta.RegistrationEndpoint == "":
-		return nil, s.deny("%s does not register clients by itself: register one there, with the redirect URI %s, "+
+		return nil, s.deny("%s has no endpoint to register clients: register one there, with the redirect URI %s, "+
 			"and configure its client ID and the redirect port",
 			hostOf(meta.Issuer), redirect)
 	}
@@ -99,8 +99,8 @@ func (s *server) register(ctx context.Context, discovered *discovery, redirect s
 	return r, nil
 }
 
-// registrationError converts an error of the registration to a coded error. It shows the error's text only if that has the form of RFC
-// 7591, section 3.2.2, is coded, or there was no response: otherwise the SDK includes the whole response, secrets too.
+// registrationError converts an error of the registration to a coded error. It shows the error's text only if the error has the form of RFC
+// 7591, section 3.2.2, is coded, or if there was no response: otherwise the text has the whole response, with its secrets.
 func (s *server) registrationError(host string, err error) error {
 	var refused *oauthex.ClientRegistrationError
 	switch answered := s.client.guard.status.Load(); {
@@ -170,7 +170,7 @@ func (s *server) tokenError(r *record, err error, secrets ...string) (dead bool,
 	var refused *oauth2.RetrieveError
 	host := hostOf(r.TokenURL)
 	if !errors.As(err, &refused) {
-		return false, codedError("server \""+s.o.Source+"\": no token came from "+host, err, secrets...)
+		return false, codedError("server \""+s.o.Source+"\": no token from "+host, err, secrets...)
 	}
 	if refused.Response != nil && (refused.Response.StatusCode >= 500 || refused.Response.StatusCode == 429) {
 		return false, fault.New(fault.Unavailable, "server %q: %s answers with status %d: "+

@@ -14,7 +14,7 @@ import (
 type record struct {
 	Version int    `json:"v"`
 	Server  string `json:"server"`           // endpoint that the tokens belong to
-	Client  string `json:"client,omitempty"` // configured ClientID at the login; "": registered
+	Client  string `json:"client,omitempty"` // ClientID as it was configured at the login; "": none was
 
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource"` // resource of the token requests (RFC 8707)
@@ -81,10 +81,10 @@ func (s *server) config(r *record) *oauth2.Config {
 	return c
 }
 
-// setTokens stores the tokens of a response in the record; denied if they are unusable.
+// setTokens sets the tokens of the record to those of a response; denied if they are unusable.
 func (s *server) setTokens(r *record, t *oauth2.Token, now time.Time) error {
 	if t.Type() != "Bearer" || !sendable(t.AccessToken) || len(t.RefreshToken) > maxToken {
-		return s.deny("what %s gave is not a bearer token that can be sent", hostOf(r.Issuer))
+		return s.deny("%s gave no bearer token that can be sent", hostOf(r.Issuer))
 	}
 	r.Access, r.Refresh, r.Obtained, r.Expires = t.AccessToken, t.RefreshToken, now, t.Expiry
 	if scope, ok := t.Extra("scope").(string); ok && len(scope) <= maxToken {
@@ -106,5 +106,5 @@ func sendable(token string) bool {
 	return true
 }
 
-// sameIssuer compares issuers without a trailing slash, about which servers and their metadata often disagree.
+// sameIssuer reports whether two issuers are equal, apart from a trailing slash, about which servers and their metadata often disagree.
 func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }

@@ -92,7 +92,7 @@ func TestLoginRefuses(t *testing.T) {
 		"token endpoint echoes": {token(func(w http.ResponseWriter, r *http.Request) {
 			_ = r.ParseForm()
 			reply(w, 400, map[string]string{"error": "invalid_grant", "error_description": "unknown code " + r.PostForm.Get("code")})
-		}), fault.Denied, "repeat a secret"},
+		}), fault.Denied, "repeats a secret"},
 		"registration refused": {register(func(w http.ResponseWriter, _ *http.Request) { oauthError(w, "invalid_redirect_uri") }), fault.Denied, "invalid_redirect_uri"},
 		"registration closed":  {register(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }), fault.Denied, "status 403"},
 		"registration down":    {register(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }), fault.Unavailable, "status 500"},
@@ -270,7 +270,7 @@ func TestLoginCancelled(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	wantError(t, slow.auth, Login(ctx, slow.o, &browser{}), fault.Timeout, "in time")
+	wantError(t, slow.auth, Login(ctx, slow.o, &browser{}), fault.Timeout, "timed out")
 }
 
 // The requested scopes: those that the server names, only the configured ones, or also those that a call lacked.

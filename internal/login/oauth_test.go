@@ -137,7 +137,7 @@ func TestBoundLogin(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	good := Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFile("unused"), HTTPClient: &http.Client{}}
+	good := Options{Source: "hub", ServerURL: "https://example.com/mcp", Store: newFileStore("unused"), HTTPClient: &http.Client{}}
 	for name, test := range map[string]struct {
 		change func(*Options)
 		code   fault.Code

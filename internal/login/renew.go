@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// renew replaces a stale access token; "": the request was sent without one. A renewal continues after the end of its caller's ctx: the
-// authorization server may have invalidated the old refresh token already, so the new one must be stored.
+// renew returns a login with another access token than stale ("": the request was sent without one). A renewal continues after the end of
+// its caller's ctx: the authorization server may have invalidated the old refresh token already, so the new one must be stored.
 func (h *handler) renew(ctx context.Context, stale string) (*record, error) {
 	done := h.flight.DoChan("renew "+stale, func() (any, error) {
 		local, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewTimeout)
@@ -50,7 +50,7 @@ func (h *handler) renewLocked(ctx context.Context, stale string) (*record, error
 		return r, nil
 	case r.fresh(now) && now.Sub(r.Obtained) < time.Minute:
 		// A new token would be refused as well, and repeating this would rotate tokens at every call.
-		return nil, h.deny("it does not accept the token that %s has just given: %s, and if that does not help ask who "+
+		return nil, h.deny("it does not accept the token that %s has just given: %s; if that does not help, ask whoever "+
 			"runs the server", hostOf(r.Issuer), h.remedy())
 	case r.Refresh == "":
 		return nil, h.deny("the login has ended, and %s gave no means to renew it: %s", hostOf(r.Issuer), h.remedy())
@@ -97,8 +97,8 @@ func (e *deadGrant) Error() string { return e.coded.Error() }
 // Unwrap returns the coded error.
 func (e *deadGrant) Unwrap() error { return e.coded }
 
-// newerLogin checks the store again before a dead grant is reported: where locks do not work (a folder shared by machines),
-// another process may have used the refresh token and stored its successor.
+// newerLogin reads the store again if err is a dead grant: where locks do not work (a folder shared by machines), another process may have
+// used the refresh token of r and stored its successor. It returns that login, or else the coded error.
 func (h *handler) newerLogin(ctx context.Context, r *record, err error) (*record, error) {
 	var dead *deadGrant
 	if !errors.As(err, &dead) {
@@ -111,8 +111,8 @@ func (h *handler) newerLogin(ctx context.Context, r *record, err error) (*record
 	return nil, dead.coded
 }
 
-// latest returns the stored login, or the current one if storing it has failed and the store has an older one or cannot be read; nil: the
-// store has none.
+// latest returns the stored login; nil: there is none. If the current login could not be stored, and the store has an older one or cannot
+// be read, latest returns the current one.
 func (h *handler) latest(ctx context.Context) (*record, error) {
 	r, err := h.load(ctx)
 	h.mu.Lock()
@@ -123,7 +123,7 @@ func (h *handler) latest(ctx context.Context) (*record, error) {
 	return r, err
 }
 
-// saveLate tries again to store the current login.
+// saveLate tries again to store the current login, unless the store has a newer one or none any more.
 func (h *handler) saveLate() {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

@@ -67,7 +67,7 @@ func TestRenewOnceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
 	file := filepath.Join(t.TempDir(), "logins", "logins.json")
-	s.o.Store = newFile(file)
+	s.o.Store = newFileStore(file)
 	s.login(t)
 	s.editLogin(t, expire)
 	var wait sync.WaitGroup
@@ -115,7 +115,7 @@ func TestRenewFails(t *testing.T) {
 		"scope":       {answers(func(w http.ResponseWriter) { oauthError(w, "invalid_scope") }), fault.Denied, "invalid_scope"},
 		"down":        {answers(func(w http.ResponseWriter) { w.WriteHeader(502) }), fault.Unavailable, "502"},
 		"too often":   {answers(func(w http.ResponseWriter) { w.WriteHeader(429) }), fault.Unavailable, "429"},
-		"unreachable": {func(s *loginFixture) { s.auth.Close() }, fault.Unavailable, "no token came"},
+		"unreachable": {func(s *loginFixture) { s.auth.Close() }, fault.Unavailable, "no token from"},
 		"other": {answers(func(w http.ResponseWriter) {
 			reply(w, 200, map[string]string{"access_token": "a", "token_type": "mac"})
 		}), fault.Denied, "bearer"},

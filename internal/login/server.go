@@ -43,7 +43,7 @@ type Options struct {
 	ClientID     string
 	ClientSecret string // the secret of ClientID; "": a public client. It is never stored
 
-	// Scopes are exactly those to request. Empty: those that the server names, and offline_access if offered.
+	// Scopes are requested exactly as given. Empty: those that the server names, and offline_access if offered.
 	Scopes []string
 
 	Store      Store
@@ -66,15 +66,15 @@ type UI interface {
 	Notice(text string)
 }
 
-// server is a server with checked options; endpoint is its canonical URL.
+// server is a server with checked options.
 type server struct {
 	o        Options
-	endpoint string
-	loopback bool // the server is on this machine, so its authorization server may be too
+	endpoint string // the canonical form of ServerURL
+	loopback bool   // the server is on this machine, so its authorization server may be too
 	client   *client
 }
 
-// newServer checks the options; bad_request, or denied for a URL that is unsafe for OAuth.
+// newServer checks the options. Errors: bad_request, or denied for a URL that is unsafe for OAuth.
 func newServer(o *Options) (*server, error) {
 	if o == nil || o.Source == "" || o.Store == nil || o.HTTPClient == nil {
 		return nil, fault.New(fault.BadRequest, "a login needs a source's name, a store and an HTTP client")
@@ -117,7 +117,7 @@ func (s *server) key() string {
 	return name[:min(len(name), 64)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// remedy returns the advice that ends messages.
+// remedy returns the advice to log in, for the end of a message.
 func (s *server) remedy() string { return "run `onecall auth login " + s.o.Source + "`" }
 
 // deny returns a denied error that names the server.
@@ -172,8 +172,8 @@ func checkURLText(text string, isLocal bool) string {
 	return checkURL(u, isLocal)
 }
 
-// isVague reports whether a host may mean this machine without naming it: names below localhost, which resolvers treat
-// differently, and unspecified addresses.
+// isVague reports whether a host may mean this machine without being a loopback host: a name below localhost, which resolvers treat
+// differently, or an unspecified address.
 func isVague(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	ip, err := netip.ParseAddr(host)

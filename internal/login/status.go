@@ -15,7 +15,7 @@ import (
 
 // State is what the store knows about a login.
 type State struct {
-	LoggedIn      bool      // there is a valid or renewable token
+	LoggedIn      bool      // there is a token that has not expired or can be renewed
 	Renews        bool      // there is a refresh token
 	Expires       time.Time // end of the access token; zero: unknown
 	Scopes        []string  // the scopes of the login
@@ -41,8 +41,8 @@ func Status(ctx context.Context, o *Options) (State, error) {
 	return state, nil
 }
 
-// Logout revokes the tokens if the authorization server supports that (RFC 7009), and deletes them in any case; a failed
-// revocation is unavailable. Without a login it does nothing. Other errors: bad_request, and those of the store.
+// Logout revokes the tokens if the authorization server supports that (RFC 7009), and deletes them in any case. Without a login it does
+// nothing. Errors: unavailable if the revocation was not confirmed, bad_request, and those of the store.
 func Logout(ctx context.Context, o *Options) error {
 	s, err := newServer(o)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *server) revoke(ctx context.Context, r *record) error {
 	return nil
 }
 
-// postRevoke asks the authorization server to revoke a token (RFC 7009), and returns the HTTP status; 0 with an error: no answer came.
+// postRevoke asks the authorization server to revoke a token (RFC 7009), and returns the HTTP status; 0 with an error: there was no answer.
 func (s *server) postRevoke(ctx context.Context, r *record, hint, token string) (status int, err error) {
 	form := url.Values{"token": {token}, "token_type_hint": {hint}}
 	config := s.config(r)

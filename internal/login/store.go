@@ -32,15 +32,16 @@ type Store interface {
 
 const maxValue = 64 << 10 // bytes
 
-func tooLong(value []byte) error {
+// checkLength returns limit_exceeded for a value that is too long to be stored.
+func checkLength(value []byte) error {
 	if len(value) > maxValue {
-		return fault.New(fault.LimitExceeded, "a login of %d bytes is more than the %d that are kept", len(value), maxValue)
+		return fault.New(fault.LimitExceeded, "a login of %d bytes is longer than the %d that can be stored", len(value), maxValue)
 	}
 	return nil
 }
 
-// lockFile locks a file in the folder, which it creates for its owner only. The operating system releases the lock when its
-// holder dies. A canceled wait leaves a goroutine behind until the holder is done.
+// lockFile locks a file in the folder. It creates the folder, for its owner only, if it does not exist. The operating system releases the
+// lock when its holder dies. If ctx ends the wait, a goroutine remains until the holder is done.
 func lockFile(ctx context.Context, folder, name string) (unlock func(), err error) {
 	if err := makePrivate(folder); err != nil {
 		return nil, err
@@ -70,10 +71,10 @@ func lockFile(ctx context.Context, folder, name string) (unlock func(), err erro
 	}
 }
 
-// makePrivate creates the folder, or checks that nobody else can write to it.
+// makePrivate creates the folder if it does not exist, and checks that nobody else can write to it.
 func makePrivate(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be made: %s", folder, clean(err.Error()))
+		return fault.New(fault.Unavailable, "the folder %s of the logins cannot be created: %s", folder, clean(err.Error()))
 	}
 	info, err := os.Stat(folder)
 	if err != nil {
@@ -89,13 +90,13 @@ func makePrivate(folder string) error {
 // for the keyring. The first login tries the keyring and records the choice in the folder. The choice is permanent: a locked
 // keyring does not make logins disappear or end up in a file. To choose again, log out and delete the file "store" in the folder.
 func Auto(folder string) Store {
-	return &auto{folder: folder, keyring: newKeyring(osKeyring{}, "onecall", folder), file: newFile(filepath.Join(folder, "logins.json"))}
+	return &auto{folder: folder, keyring: newKeyring(osKeyring{}, "onecall", folder), file: newFileStore(filepath.Join(folder, "logins.json"))}
 }
 
 type auto struct {
 	folder        string
 	keyring, file Store
-	choosing      sync.Mutex
+	choosing      sync.Mutex // held while a store is chosen
 }
 
 // chosen returns the chosen store; nil: none is chosen yet.
@@ -123,7 +124,7 @@ func (a *auto) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 	value, err := s.Get(ctx, key)
 	if value == nil && err == nil && s == a.keyring {
-		return a.file.Get(ctx, key) // it was too long for the keyring
+		return a.file.Get(ctx, key) // Set stores what is too long for the keyring there
 	}
 	return value, err
 }
@@ -156,7 +157,7 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	case s != a.keyring:
 		return err
 	case err == nil:
-		return a.file.Delete(ctx, key) // an earlier one that was too long
+		return a.file.Delete(ctx, key) // an earlier login may have been too long for the keyring
 	case fault.CodeOf(err) == fault.LimitExceeded && len(value) <= maxValue:
 		if err = a.file.Set(ctx, key, value); err == nil {
 			err = s.Delete(ctx, key)
@@ -165,7 +166,8 @@ func (a *auto) Set(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// choose tries the keyring with a test value, for a few seconds: a keyring may wait for a person forever.
+// choose chooses the keyring if a test value can be stored, read and deleted within five seconds (a keyring may wait for a person forever),
+// else the file. It records the choice.
 func (a *auto) choose(ctx context.Context) (Store, error) {
 	if err := makePrivate(a.folder); err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func (a *auto) choose(ctx context.Context) (Store, error) {
 	return s, replaceFile(filepath.Join(a.folder, "store"), []byte(s.Kind()+"\n"))
 }
 
-// Lock implements Store, independently of the choice.
+// Lock implements Store. The lock does not depend on which store is chosen.
 func (a *auto) Lock(ctx context.Context, key string) (func(), error) {
 	return lockFile(ctx, a.folder, key)
 }

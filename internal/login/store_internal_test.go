@@ -67,7 +67,7 @@ func TestStores(t *testing.T) {
 	t.Parallel()
 	keyring := &memoryKeyring{}
 	for name, s := range map[string]Store{
-		"file":    newFile(filepath.Join(t.TempDir(), "new", "logins.json")),
+		"file":    newFileStore(filepath.Join(t.TempDir(), "new", "logins.json")),
 		"keyring": newKeyring(keyring, "onecall", t.TempDir()),
 		"auto":    newAuto(&memoryKeyring{}, filepath.Join(t.TempDir(), "new")),
 		"nothing": newAuto(&memoryKeyring{err: fmt.Errorf("no keyring")}, filepath.Join(t.TempDir(), "new")),
@@ -91,7 +91,7 @@ func newAuto(r keyringAPI, folder string) *auto {
 func TestStoreModel(t *testing.T) {
 	t.Parallel()
 	keyring := &memoryKeyring{}
-	stores := []Store{newFile(filepath.Join(t.TempDir(), "logins.json")), newKeyring(keyring, "onecall", t.TempDir())}
+	stores := []Store{newFileStore(filepath.Join(t.TempDir(), "logins.json")), newKeyring(keyring, "onecall", t.TempDir())}
 	rapid.Check(t, func(r *rapid.T) {
 		model := map[string][]byte{}
 		for _, s := range stores {
@@ -136,7 +136,7 @@ func TestConcurrentStores(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logins.json")
 	keyring, folder := &memoryKeyring{}, t.TempDir()
 	for name, open := range map[string]func() Store{
-		"file":    func() Store { return newFile(path) },
+		"file":    func() Store { return newFileStore(path) },
 		"keyring": func() Store { return newKeyring(keyring, "onecall", folder) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "new", "logins")
 	path := filepath.Join(folder, "logins.json")
-	s := newFile(path)
+	s := newFileStore(path)
 	if err := s.Set(t.Context(), "key", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestFileIsPrivate(t *testing.T) {
 	}
 	_ = os.Remove(path)
 	_ = os.Mkdir(path, 0o700)
-	check(fault.Denied, "plain file")
+	check(fault.Denied, "regular file")
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {

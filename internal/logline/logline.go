@@ -23,14 +23,14 @@ type Options struct {
 // Log writes records as lines. Handler and Messages may be used by many goroutines.
 type Log struct {
 	Handler slog.Handler
-	// Messages receives the messages that a command writes for a person. With JSON, each becomes a record, whatever the level. Without,
+	// Messages receives the messages that a command writes for a person. With JSON, each becomes a record, whatever the level. Without JSON,
 	// Messages is the writer that New was given.
 	Messages io.Writer
 
 	scrub func(string) string
 }
 
-// New returns a log that writes to w.
+// New returns a log that writes to w. Without JSON, w must be safe for concurrent use.
 func New(w io.Writer, o *Options) *Log {
 	l := &Log{scrub: o.Scrub, Messages: w}
 	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: l.replace}
@@ -42,12 +42,13 @@ func New(w io.Writer, o *Options) *Log {
 	l.Handler = slog.NewJSONHandler(to, options)
 	messageOptions := *options
 	messageOptions.Level = slog.LevelDebug
-	l.Messages = &lines{slog.NewJSONHandler(to, &messageOptions)}
+	l.Messages = &messageRecords{slog.NewJSONHandler(to, &messageOptions)}
 	return l
 }
 
-// SetDefault makes the loggers that libraries use by default write to the log: net/http quotes what an upstream sent, and
-// upstreams repeat credentials. These loggers are the process's, so only main and serve call it.
+// SetDefault makes the default loggers of packages slog and log, which libraries use, write to the log, so that secrets are removed:
+// net/http quotes what an upstream sent, and upstreams repeat credentials. These loggers are global, so only main and serve call
+// SetDefault.
 func (l *Log) SetDefault() {
 	slog.SetDefault(slog.New(l.Handler))
 	log.SetFlags(0)
@@ -73,8 +74,8 @@ func (l *Log) replace(_ []string, a slog.Attr) slog.Attr {
 // libraryLines receives the lines of package log.
 type libraryLines struct{ io.Writer }
 
-// unsolicited begins the line that net/http logs when an idle connection receives bytes. The bytes that follow may end within a secret,
-// which no scrubber finds.
+// unsolicited begins the line that net/http logs when an idle connection receives bytes. The line then quotes some of the bytes, which may
+// end within a secret, and no scrubber recognizes half a secret.
 const unsolicited = "Unsolicited response received on idle HTTP channel"
 
 // Write implements io.Writer.
@@ -89,7 +90,7 @@ func (l libraryLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// scrubbedLines writes one line at a time, without the secrets that are left in it.
+// scrubbedLines writes one line at a time, and removes the secrets that replace did not.
 type scrubbedLines struct {
 	scrub func(string) string
 
@@ -107,11 +108,11 @@ func (s *scrubbedLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// lines turns each line that a command writes for a person into a record.
-type lines struct{ handler slog.Handler }
+// messageRecords turns each message that a command writes for a person into a record.
+type messageRecords struct{ handler slog.Handler }
 
 // Write implements io.Writer.
-func (n *lines) Write(line []byte) (int, error) {
+func (n *messageRecords) Write(line []byte) (int, error) {
 	text, level := string(bytes.TrimSpace(line)), slog.LevelInfo
 	if warning, is := strings.CutPrefix(text, "warning: "); is {
 		text, level = warning, slog.LevelWarn

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Queue is a writer that, as long as it is open, does not wait for its reader: lines wait in memory. When too many wait, new ones are
-// dropped and counted.
+// Queue is a writer that, as long as it is open, does not wait for the reader of the log: lines wait in memory. When too many wait, new
+// lines are dropped and counted.
 type Queue struct {
 	to    io.Writer
 	wake  *sync.Cond    // its lock is mu
@@ -33,10 +33,9 @@ const (
 	queueLost               // the reader did not read in time
 )
 
-// Bounds of the waiting lines, in bytes, and of the time for writing them in Close.
 const (
-	maxWaiting = 1 << 20
-	closeTime  = time.Second
+	maxWaiting   = 1 << 20     // bytes of the waiting lines
+	closeTimeout = time.Second // how long Close writes them
 )
 
 // NewQueue returns a queue in front of a writer. The caller closes it.
@@ -47,7 +46,8 @@ func NewQueue(to io.Writer) *Queue {
 	return q
 }
 
-// ReportTo sets the logger, which writes to the queue. Once lines are read again, it logs how many were dropped.
+// ReportTo sets a logger that writes to the queue. When lines were dropped and others can be written again, the queue logs with it how many
+// were dropped.
 func (q *Queue) ReportTo(log *slog.Logger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +137,7 @@ func (q *Queue) Close() {
 	}
 	q.wake.Signal()
 	q.mu.Unlock()
-	timer := time.NewTimer(closeTime)
+	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-q.ended:

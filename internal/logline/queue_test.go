@@ -76,8 +76,8 @@ func TestQueueCloseTimeout(t *testing.T) {
 		fmt.Fprintln(q, "never read")
 		began := time.Now()
 		q.Close()
-		if took := time.Since(began); took != closeTime {
-			t.Errorf("Close took %v, want %v", took, closeTime)
+		if took := time.Since(began); took != closeTimeout {
+			t.Errorf("Close took %v, want %v", took, closeTimeout)
 		}
 		if n, err := fmt.Fprintln(q, "one more"); n != 9 || err != nil || q.Dropped() != 1 {
 			t.Errorf("write after Close: %d, %v; %d dropped, want 1", n, err, q.Dropped())

@@ -12,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Wrap returns a clone of the registry whose calls are counted and timed. It must be the innermost wrapper: answers from a cache or
+// Wrap returns a clone of the registry whose calls are counted and timed. It must be the innermost wrapper, because answers from a cache or
 // recording are not calls of a function.
 func (t *Telemetry) Wrap(r *steps.Registry) *steps.Registry {
 	return r.Wrap(func(spec *steps.Spec, call steps.Call) steps.Call {
@@ -41,7 +41,7 @@ func (t *Telemetry) Wrap(r *steps.Registry) *steps.Registry {
 	})
 }
 
-// functionCounter counts the calls of one function. Its series are created by the first call.
+// functionCounter counts and times the calls of one function. The first call creates its series.
 type functionCounter struct {
 	metrics *metrics
 	spec    *steps.Spec
@@ -56,13 +56,13 @@ type callMetrics struct {
 	running          prometheus.Gauge
 }
 
-// epoch is the origin of times: time.Since is faster than time.Now.
+// epoch is a fixed time from which calls are timed: time.Since(epoch) is faster than time.Now.
 var epoch = time.Now()
 
 // noSource is the label of functions without a source.
 const noSource = "none"
 
-// series returns the function's series, which the first call creates.
+// series returns the function's series and creates them at the first call.
 func (f *functionCounter) series() *callMetrics {
 	if known := f.created.Load(); known != nil {
 		return known

@@ -8,10 +8,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// collector collects the values that are read whenever the metrics are.
+// collector provides the metrics whose values are read from elsewhere whenever the metrics are read.
 type collector struct {
 	o       *Options
-	running *atomic.Int64 // the number of requests in progress
+	running *atomic.Int64 // the number of requests in progress, used if o.Running is nil
 
 	requests, sessions, sources, ready, functions *prometheus.Desc
 }
@@ -23,7 +23,7 @@ func newCollector(o *Options, running *atomic.Int64) *collector {
 	}
 	return &collector{
 		o: &clone, running: running,
-		requests:  describe("requests_running", "Running calls of tools."),
+		requests:  describe("requests_running", "Calls of tools in progress."),
 		sessions:  describe("sessions", "Sessions of clients."),
 		sources:   describe("sources", "Sources by state.", "state"),
 		ready:     describe("source_ready", "Whether the functions of a source can be called. Disabled sources are left out.", "source"),

@@ -6,15 +6,15 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// environment has the variables of OpenTelemetry (its "Environment Variable Specification" and "OTLP Exporter"). The exporter reads them
-// itself and falls back to defaults for invalid ones. This type handles what must not be left to it: the choice of the exporter, and
-// secrets.
+// environment looks up the environment variables of OpenTelemetry (see its "Environment Variable Specification" and "OTLP Exporter"). The
+// exporter reads them itself and falls back to defaults for invalid values. This type handles what must not be left to the exporter: the
+// choice of the exporter, and secrets.
 type environment func(name string) string
 
 func (e environment) get(name string) string { return strings.TrimSpace(e(name)) }
 
-// otlp returns a variable of the exporter, and its value; "": it is not set. The one for traces takes precedence over the one for all
-// signals.
+// otlp returns the variable of the exporter whose name ends with name, and its value; "": it is not set. The variable for traces takes
+// precedence over the one for all signals.
 func (e environment) otlp(name string) (variable, value string) {
 	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 		if value := e.get(variable); value != "" {
@@ -38,7 +38,7 @@ func (e environment) requested() (bool, *fault.Error) {
 	case "none":
 		return false, nil
 	default:
-		return false, fault.New(fault.NotSupported, "OTEL_TRACES_EXPORTER is %.50q: onecall sends traces by otlp, or none", exporter)
+		return false, fault.New(fault.NotSupported, "OTEL_TRACES_EXPORTER is %.50q: onecall only supports otlp and none", exporter)
 	}
 }
 

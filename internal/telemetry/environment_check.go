@@ -12,7 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// check refuses unsupported protocols, secrets in the collector's address, and sizes at which OpenTelemetry would panic.
+// check returns a fault for an unsupported protocol, an address of the collector that is invalid or may contain a secret, or a size at
+// which OpenTelemetry would panic.
 func (e environment) check() *fault.Error {
 	return cmp.Or(e.checkProtocol(), e.checkEndpoints(), e.checkSize("OTEL_BSP_MAX_QUEUE_SIZE"), e.checkSize("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"))
 }
@@ -47,8 +48,8 @@ func (e environment) checkEndpoints() *fault.Error {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return variableFault(variable, "it must be an http or https URL, such as http://127.0.0.1:4318")
 		}
-		if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // the exporter ignores them, and errors would show them
-			return variableFault(variable, "a user, a password or a key does not belong in it: write OTEL_EXPORTER_OTLP_HEADERS")
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" { // the exporter ignores these parts, and its errors would show them
+			return variableFault(variable, "it must have no user, password, query or fragment: set OTEL_EXPORTER_OTLP_HEADERS for credentials")
 		}
 	}
 	return nil

@@ -30,11 +30,12 @@ func LogHandler(next slog.Handler) slog.Handler {
 	return &logHandler{next: next, bare: next}
 }
 
-// logHandler also remembers how next was derived from bare, because attributes that are added after WithGroup would be in the group.
+// logHandler also remembers how next was derived from bare: if there is a group, Handle adds its attributes to bare and derives again,
+// because attributes added to next would be in the group.
 type logHandler struct {
 	next    slog.Handler
-	bare    slog.Handler // next without the attributes and groups that the functions in made add
-	made    []func(slog.Handler) slog.Handler
+	bare    slog.Handler // next without the attributes and groups that the functions in derived add
+	derived []func(slog.Handler) slog.Handler
 	grouped bool
 }
 
@@ -57,7 +58,7 @@ func (h *logHandler) WithGroup(name string) slog.Handler {
 }
 
 func (h *logHandler) with(grouped bool, derive func(slog.Handler) slog.Handler) slog.Handler {
-	return &logHandler{next: derive(h.next), bare: h.bare, made: append(slices.Clip(h.made), derive), grouped: grouped}
+	return &logHandler{next: derive(h.next), bare: h.bare, derived: append(slices.Clip(h.derived), derive), grouped: grouped}
 }
 
 // Handle implements slog.Handler.
@@ -68,7 +69,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	case len(attrs) == 0:
 	case h.grouped:
 		next := h.bare.WithAttrs(slices.Clone(attrs))
-		for _, derive := range h.made {
+		for _, derive := range h.derived {
 			next = derive(next)
 		}
 		return next.Handle(ctx, r)
@@ -79,7 +80,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// locationAttrs appends the attributes of the context.
+// locationAttrs appends the attributes of the request, step and span of the context.
 func locationAttrs(ctx context.Context, attrs []slog.Attr) []slog.Attr {
 	if p := locationOf(ctx); p != nil {
 		if p.chain != "" {
@@ -145,7 +146,7 @@ func (l *line) addRequest(r *request) {
 	l.add(slog.String("name", clip(o.Name)))
 }
 
-// lineCapacity is about the maximum number of attributes of a record.
+// lineCapacity is the number of attributes of the longest records, approximately.
 const lineCapacity = 20
 
 func (t *Telemetry) logRequest(r *request, e *chain.RequestEnd) {
@@ -189,7 +190,7 @@ func (t *Telemetry) logStep(s *step, e chain.StepEnd) {
 	l.add(slog.String("reason", e.Reason))
 	if e.Err != nil {
 		l.add(slog.String("code", string(e.Err.Code)))
-		l.add(slog.Int("http_status", e.Err.Status)) // the status of the service
+		l.add(slog.Int("http_status", e.Err.Status)) // as the service answered
 		if e.Function != s.fn {
 			l.add(slog.String("failed", e.Function))
 		}
@@ -205,8 +206,8 @@ func (t *Telemetry) logStep(s *step, e chain.StepEnd) {
 	t.log.LogAttrs(s, slog.LevelDebug, "step", l...)
 }
 
-// explain adds an error's message at the level debug. The message and cause of an internal error are always added, as they are needed to
-// fix it.
+// explain adds where an error occurred and its message, if level debug is enabled. For an internal error it always adds them and the cause,
+// which are needed to fix it.
 func (t *Telemetry) explain(ctx context.Context, l *line, f *fault.Error) {
 	if f.Code != fault.Internal && !t.log.Enabled(ctx, slog.LevelDebug) {
 		return

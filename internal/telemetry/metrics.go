@@ -51,7 +51,8 @@ type metrics struct {
 
 const namespace = "onecall"
 
-// Buckets of the durations in seconds. A chain of no-ops takes less than the first, and the longest chain takes five minutes by default.
+// Upper bounds of the buckets of durations, in seconds. A chain of no-ops takes less than the first; by default no chain takes longer than
+// five minutes.
 var (
 	requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 	callBuckets    = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -84,10 +85,10 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.calls = m.counters("calls_total", "Calls that reached a function, by its source, its name and the code that they ended with.",
 		"source", "function", "code")
 	m.callDuration = m.histograms("call_duration_seconds", "How long calls of functions took, by source.", callBuckets, "source")
-	m.callsRunning = m.gauges("calls_running", "Calls of functions under way, by source; those that were abandoned and go on included.",
+	m.callsRunning = m.gauges("calls_running", "Calls of functions in progress, by source, including abandoned calls that continue.",
 		"source")
-	m.refusals = m.counters("refused_total", "Requests that were refused before they were looked at, by reason.", "reason")
-	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, the first included, by what came of them.", "result")
+	m.refusals = m.counters("refused_total", "Requests that were refused unread, by reason.", "reason")
+	m.reloads = m.counters("config_reloads_total", "Attempts to load the configuration, including the first, by result.", "result")
 	m.reloadGood = m.gauge("config_last_reload_successful", "Whether the last attempt to load the configuration succeeded.")
 	m.reloadTime = m.gauge("config_last_reload_success_timestamp_seconds", "When the configuration that is served was loaded.")
 	m.storeOperations = m.counters("store_operations_total",
@@ -95,27 +96,27 @@ func newMetrics(o *Options, running *atomic.Int64) *metrics {
 	m.storeDuration = m.histograms("store_operation_duration_seconds", "How long operations of stores took.", storeBuckets, "store",
 		"operation")
 	m.spans = m.counter("trace_spans_total",
-		"Spans of traces that ended. Those that were neither sent nor failed are waiting, or were dropped as too many waited.")
-	m.spansSent = m.counter("trace_spans_sent_total", "Spans of traces that the collector has taken.")
-	m.spansFailed = m.counter("trace_spans_failed_total", "Spans of traces that could not be sent, and are lost.")
-	m.prepare()
+		"Spans, including those of running steps. The ones neither sent nor failed are open or waiting, or were dropped because too many waited.")
+	m.spansSent = m.counter("trace_spans_sent_total", "Spans that the collector accepted.")
+	m.spansFailed = m.counter("trace_spans_failed_total", "Spans that could not be sent and are lost.")
+	m.createSeries()
 	m.reloaded(nil, time.Now())
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(o, running),
 	)
-	m.countedBy("log_lines_dropped_total", "Log lines that were dropped because the log was not read.", o.Dropped)
-	m.countedBy("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
+	m.counterFunc("log_lines_dropped_total", "Log lines that were dropped because the log was not read.", o.Dropped)
+	m.counterFunc("recording_lines_lost_total", "Lines that could not be written to the recording (--record).", o.Unrecorded)
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "1; its labels tell which onecall this is.",
+		Namespace: namespace, Name: "build_info", Help: "Always 1. The labels identify the build of onecall.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "dev"), "go_version": runtime.Version()},
 	}, func() float64 { return 1 }))
 	return m
 }
 
-// countedBy registers a counter with the values of count; nil: it is not registered.
-func (m *metrics) countedBy(name, help string, count func() int) {
+// counterFunc registers a counter whose value count returns. It does nothing if count is nil.
+func (m *metrics) counterFunc(name, help string, count func() int) {
 	if count != nil {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
 			func() float64 { return float64(count()) }))
@@ -158,15 +159,15 @@ type kindMetrics struct {
 	duration   prometheus.Observer
 }
 
-// prepare creates the series that are used most, so that they exist from the start and need no lookup.
-func (m *metrics) prepare() {
+// createSeries creates the series that are used most, so that they exist from the start and need no lookup.
+func (m *metrics) createSeries() {
 	m.byKind = map[chain.Kind]*kindMetrics{}
 	for _, kind := range []chain.Kind{chain.KindChain, chain.KindPlan, chain.KindCall, chain.KindFetch, chain.KindDeliver,
 		chain.KindRefuse, chain.KindPass} {
 		m.byKind[kind] = m.metricsOf(kind)
-		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // 0: the first failure is seen as an increase
+		m.requests.WithLabelValues(string(kind), string(fault.Internal)) // at 0, so that the first failure is an increase
 	}
-	steps := m.counters("steps_total", "Steps that began, those of inline chains included, by their status.", "status")
+	steps := m.counters("steps_total", "Ended steps, including those of inline chains, by status.", "status")
 	for i, status := range statuses {
 		m.steps[i] = steps.WithLabelValues(status)
 	}
@@ -234,7 +235,7 @@ func (m *metrics) reloaded(err error, now time.Time) {
 	m.reloadTime.Set(float64(now.UnixMilli()) / 1000)
 }
 
-// add adds n to a counter unless n is negative.
+// add adds n to a counter if n is positive.
 func add(c prometheus.Counter, n int) {
 	if n > 0 {
 		c.Add(float64(n))
@@ -272,7 +273,7 @@ func (w *labelValues) label(word string) string {
 	return word
 }
 
-// Limits of reading the metrics: time and concurrent requests.
+// Limits of requests for the metrics: the duration, and how many are served at once.
 const (
 	readTimeout = 10 * time.Second
 	maxReaders  = 4
@@ -284,8 +285,8 @@ type Registerer = prometheus.Registerer
 // Registerer returns the registerer for further metrics, which Handler serves, too.
 func (t *Telemetry) Registerer() Registerer { return t.metrics.registry }
 
-// Handler serves the metrics in the format that the reader asks for (Prometheus text, OpenMetrics). The listener must restrict access:
-// they name functions and sources that callers may not know.
+// Handler returns a handler that serves the metrics in the requested format (Prometheus text or OpenMetrics). The listener must restrict
+// access, because the metrics name functions and sources that callers may not know.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.metrics.registry, promhttp.HandlerOpts{
 		ErrorHandling:       promhttp.ContinueOnError,

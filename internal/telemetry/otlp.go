@@ -21,8 +21,8 @@ import (
 // scope is the instrumentation scope of spans.
 const scope = "github.com/onecall-mcp/onecall"
 
-// startTraces starts traces if the environment asks for them; otherwise tracer is nil. stop sends the remaining spans and returns when
-// its context ends at the latest.
+// startTraces starts traces if the environment asks for them; otherwise tracer and stop are nil. stop sends the remaining spans. It returns
+// at the latest when its context ends.
 func startTraces(version string, r *reporter) (tracer trace.Tracer, stop func(context.Context) error, err error) {
 	env := environment(os.Getenv)
 	if wanted, f := env.requested(); f != nil || !wanted {
@@ -44,16 +44,16 @@ func startTraces(version string, r *reporter) (tracer trace.Tracer, stop func(co
 	if err != nil {
 		return nil, nil, variableFault("OTEL_EXPORTER_OTLP_*", r.secrets.Text(err.Error()))
 	}
-	res, err := describe(ctx, version)
+	res, err := newResource(ctx, version)
 	if err != nil {
 		return nil, nil, variableFault("OTEL_RESOURCE_ATTRIBUTES", "it must hold key=value pairs, separated by commas")
 	}
-	tracer, stop = provide(&reportingExporter{exporter, r}, res, version)
+	tracer, stop = newTracer(&reportingExporter{exporter, r}, res, version)
 	return tracer, stop, nil
 }
 
-// describe returns the resource that the spans belong to.
-func describe(ctx context.Context, version string) (*resource.Resource, error) {
+// newResource returns the resource that the spans belong to: this program on this host.
+func newResource(ctx context.Context, version string) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "onecall"), attribute.String("service.version", cmp.Or(version, "dev"))),
 		resource.WithTelemetrySDK(),
@@ -62,8 +62,9 @@ func describe(ctx context.Context, version string) (*resource.Resource, error) {
 	)
 }
 
-// provide returns a tracer whose spans are exported in batches in the background. Spans are dropped if too many wait.
-func provide(to sdktrace.SpanExporter, res *resource.Resource, version string) (trace.Tracer, func(context.Context) error) {
+// newTracer returns a tracer whose spans are exported in batches in the background, and its stop as in startTraces. Spans are dropped if
+// too many wait.
+func newTracer(to sdktrace.SpanExporter, res *resource.Resource, version string) (trace.Tracer, func(context.Context) error) {
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(to), sdktrace.WithResource(res))
 	stop := func(ctx context.Context) error {
 		err := provider.Shutdown(ctx)
@@ -75,7 +76,7 @@ func provide(to sdktrace.SpanExporter, res *resource.Resource, version string) (
 	return provider.Tracer(scope, trace.WithInstrumentationVersion(cmp.Or(version, "dev"))), stop
 }
 
-// reportingExporter is an exporter whose failures only the reporter logs.
+// reportingExporter is an exporter that leaves the logging of its failures to the reporter alone.
 type reportingExporter struct {
 	sdktrace.SpanExporter
 	reporter *reporter

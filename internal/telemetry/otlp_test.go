@@ -263,7 +263,7 @@ func TestCollectorRefuses(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil { // the collector got the spans, and refused them
 		t.Error(err)
 	}
-	reports := b.out.records(t, "traces cannot be sent: they are lost until the collector takes them")
+	reports := b.out.records(t, "traces cannot be sent: they are lost until the collector accepts them")
 	if len(reports) != 1 || reports[0].Get("level").Str != "WARN" || !strings.Contains(reports[0].Get("error").Str, "401") ||
 		!strings.Contains(reports[0].Get("error").Str, "[redacted]") {
 		t.Errorf("got %s, want one redacted warning of the 401", reports)
@@ -286,7 +286,7 @@ func TestCollectorIsDown(t *testing.T) {
 		}
 	}
 	_ = b.Close(context.Background())
-	if reports := b.out.records(t, "traces cannot be sent: they are lost until the collector takes them"); len(reports) != 1 {
+	if reports := b.out.records(t, "traces cannot be sent: they are lost until the collector accepts them"); len(reports) != 1 {
 		t.Errorf("%d warnings, want 1: %s", len(reports), b.out)
 	}
 }

@@ -42,7 +42,7 @@ func (w *locatedContext) Value(key any) any {
 	return w.Context.Value(key)
 }
 
-// newID returns a random chain id, which does not reveal the number of other requests.
+// newID returns a random chain id. Unlike a counter, it does not reveal the number of other requests.
 func newID() string {
 	var raw [8]byte
 	bits := rand.Uint64()
@@ -52,7 +52,7 @@ func newID() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// request is a request in progress and the context of its work. One allocation for both, as there are many requests.
+// request is a request in progress and the context of its work: one allocation instead of two, as there are many requests.
 type request struct {
 	locatedContext
 	t        *Telemetry
@@ -60,7 +60,7 @@ type request struct {
 	span     trace.Span // nil: no traces
 
 	spans    atomic.Int64 // the number of spans of its steps
-	untraced atomic.Int64 // steps without a span because there are too many
+	untraced atomic.Int64 // the number of steps without a span because there are too many
 	steps    stepCounts
 
 	running [maxRunning]atomic.Pointer[step] // steps that call a function
@@ -87,7 +87,7 @@ type step struct {
 	fn     string // the name of the function; "": an inline chain
 	effect steps.Effect
 	span   trace.Span // nil: the step has no span
-	slot   int        // index in request.running; noSlot: the step is not in it
+	slot   int        // index in request.running; noSlot: the step is not in it. Set only if request is not nil
 }
 
 func (s *step) end(e chain.StepEnd) {

@@ -10,14 +10,14 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 )
 
-// slowAfter are the ages at which a running request is logged. The last is before the default maximum duration of chains.
+// slowAfter has the ages at which a running request is logged. The last is below the default maximum duration of chains.
 var slowAfter = [...]time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}
 
 // slowTimer is the timer that logs a slow request. The zero value has not started.
 type slowTimer struct {
 	mu      sync.Mutex
 	timer   *time.Timer
-	reports int // how often the request was logged
+	reports int // how often the request was logged as slow
 	stopped bool
 }
 
@@ -57,7 +57,7 @@ func (r *request) stopSlowTimer() {
 func (t *Telemetry) logSlow(r *request, now time.Time) {
 	l := make(line, 0, lineCapacity)
 	l.addRequest(r)
-	l.add(slog.String("fn", r.functions()))
+	l.add(slog.String("fn", r.runningFunctions()))
 	l.add(slog.Int("steps", r.observed.Steps))
 	if r.observed.Kind == chain.KindChain {
 		var ended int64 // the number of ended steps, including those of inline chains
@@ -71,8 +71,8 @@ func (t *Telemetry) logSlow(r *request, now time.Time) {
 	t.log.LogAttrs(r, slog.LevelWarn, "a request is running long", l...)
 }
 
-// maxRunning is how many running steps of a request are tracked. A step takes a slot when it begins, if one is free, and keeps it to its
-// end. So the slots fill up with slow steps.
+// maxRunning is how many running steps of a request are tracked. A step takes a slot when it begins, if one is free, and releases it when
+// it ends, so the slots fill up with slow steps.
 const maxRunning = 4
 
 // noSlot means that a step is not among the tracked steps.
@@ -100,13 +100,13 @@ func (r *request) stepEnded(s *step, e chain.StepEnd) {
 	if s.slot != noSlot {
 		r.running[s.slot].Store(nil)
 	}
-	if e.Took >= slowStep && s.fn != "" {
+	if e.Took >= minSlowStep && s.fn != "" {
 		r.keepSlowest(&slowest{s.fn, e.Took})
 	}
 }
 
-// functions returns the names of the functions that run, each once.
-func (r *request) functions() string {
+// runningFunctions returns the names of the functions of the tracked steps, each once, separated by commas.
+func (r *request) runningFunctions() string {
 	var names []string
 	for i := range r.running {
 		if s := r.running[i].Load(); s != nil && !slices.Contains(names, s.fn) {
@@ -116,8 +116,8 @@ func (r *request) functions() string {
 	return strings.Join(names, ",")
 }
 
-// slowStep is the minimum duration of a step that is named in its request's record.
-const slowStep = time.Second
+// minSlowStep is the minimum duration of a step that is named in its request's record.
+const minSlowStep = time.Second
 
 // slowest is the slowest step of a request that called a function.
 type slowest struct {

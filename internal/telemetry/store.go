@@ -12,8 +12,8 @@ import (
 )
 
 // observeStore counts and times an operation of a store. store and operation are constants, never words of a caller. err is the
-// operation's error. If the store itself failed (unavailable, internal, or an error without a code), the cause is logged, at most once in
-// 10 s for each store and code.
+// operation's error. If the store itself failed (unavailable, internal, or an error without a code), the error and its cause are logged,
+// at most once in storeLogInterval for each store and code.
 func (t *Telemetry) observeStore(ctx context.Context, store, operation string, took time.Duration, err error) {
 	code := storeCode(err)
 	t.metrics.storeOperations.WithLabelValues(store, operation, code).Inc()
@@ -40,7 +40,7 @@ func (t *Telemetry) observeStore(ctx context.Context, store, operation string, t
 // storeLogInterval is the minimum time between two records of a failing store with the same code.
 const storeLogInterval = 10 * time.Second
 
-// storeLog remembers which failures were logged. The zero value is empty.
+// storeLog remembers when failures were last logged. The zero value is empty.
 type storeLog struct {
 	mu     sync.Mutex
 	failed map[string]*storeFailure
@@ -51,7 +51,7 @@ type storeFailure struct {
 	others int64 // failures since last that were not logged
 }
 
-// due reports whether to log a failure, and how many were not logged since the last one.
+// due reports whether to log a failure, and how many failures were not logged since the last one that was.
 func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *storeLog) due(key string, now time.Time) (others int64, due bool) {
 	return others, true
 }
 
-// storeCode returns the code of an operation's end. A missing key has a code of its own.
+// storeCode returns the code that an operation ended with: ok, an error code, or not_found for a missing key.
 func storeCode(err error) string {
 	f, coded := fault.As(err)
 	switch {

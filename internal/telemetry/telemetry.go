@@ -17,17 +17,17 @@ import (
 // Options are the settings of Telemetry. A nil *Options is the zero value.
 type Options struct {
 	// Log gets a record for each request at its end, at level info; warn if a dependency was unavailable or too slow; error for an
-	// internal error, with its cause. At level debug it also gets a record for each step. A request that has run for 30 s, 1, 2 and 4
-	// minutes is a warning. A failing store is an error. nil: nothing is logged.
+	// internal error, with its cause. At level debug it also gets a record for each step. A request that has run for 30 s is logged as
+	// a warning, and again after 1, 2 and 4 minutes. A failing store is logged as an error. nil: nothing is logged.
 	Log *slog.Logger
 	// Scrub removes secrets from logged errors before they are clipped; nil: there are no secrets. It is called concurrently.
 	Scrub func(text string) string
 	// Version is the program's version for metrics and traces; "": "dev".
 	Version string
 
-	// These functions are called, concurrently, whenever the metrics are read; nil: the metric is missing. They must return at once.
+	// These functions are called, concurrently, whenever the metrics are read; nil: the metric is missing. They must not block.
 	Sessions func() int                // the number of sessions of clients
-	Running  func() int                // the number of calls of tools in progress; nil: that of requests in progress
+	Running  func() int                // the number of calls of tools in progress; nil: the metric is the number of requests in progress
 	Sources  func() []steps.SourceInfo // all sources with their states
 	Dropped  func() int                // the total number of dropped log lines
 
@@ -42,10 +42,10 @@ type Telemetry struct {
 	running atomic.Int64
 	stores  storeLog
 
-	logsSlow bool // slow requests are logged
+	logsSlow bool // slow requests are logged, because the log's level includes warnings
 
-	tracer trace.Tracer // nil: no traces
-	stop   func(context.Context) error
+	tracer trace.Tracer                // nil: no traces
+	stop   func(context.Context) error // as in startTraces; nil: no traces
 }
 
 // New starts logs, metrics and traces according to the options and the environment. The caller closes it. Codes: bad_request for an

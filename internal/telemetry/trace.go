@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// maxSpans is the maximum number of steps of a request with spans: an inline chain in a forEach may have a million steps.
+// maxSpans is how many steps of a request get a span at most: an inline chain in a forEach may have a million steps.
 const maxSpans = 1000
 
 // WithCall returns a context for the call of an existing MCP tool, possibly as part of the client's trace. tool is "" for the work of a
@@ -60,7 +60,7 @@ const (
 	executeTool = "execute_tool"
 )
 
-// propagated returns a context that sends its span, and whether that is sampled, to the servers that its calls reach.
+// propagated returns a context that passes its span on to the servers that its calls reach, including whether the span is sampled.
 func propagated(ctx context.Context) context.Context {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -150,7 +150,7 @@ func endStep(s *step, e chain.StepEnd) {
 	span.End()
 }
 
-// reporter logs failures to send traces, at most once a minute.
+// reporter counts the spans that were sent or lost, and logs failures to send them, at most once a minute.
 type reporter struct {
 	log     *slog.Logger
 	scrub   func(string) string
@@ -182,6 +182,6 @@ func (r *reporter) exported(spans int, err error) {
 	r.mu.Unlock()
 	if due {
 		text := r.scrub(r.secrets.Text(err.Error()))
-		r.log.Warn("traces cannot be sent: they are lost until the collector takes them", "spans", failed, "error", clip(text))
+		r.log.Warn("traces cannot be sent: they are lost until the collector accepts them", "spans", failed, "error", clip(text))
 	}
 }

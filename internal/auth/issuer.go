@@ -23,7 +23,7 @@ const (
 	discoverEvery = time.Hour
 )
 
-// issuer fetches an issuer's keys. Calls of load must not overlap: the key ring makes one at a time.
+// issuer fetches an issuer's keys. Calls of load must not overlap; the key ring makes only one at a time.
 type issuer struct {
 	name     string
 	client   *http.Client
@@ -58,12 +58,12 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return errors.New("too many redirects")
 	case next.URL.Host != first.Host || next.URL.Scheme != first.Scheme:
-		return errors.New("a redirect to another host, or away from https, is not followed")
+		return errors.New("redirects to another host or scheme are not followed")
 	}
 	return nil
 }
 
-// load fetches the keys. It returns have if the document has not changed.
+// load fetches the keys. It returns have, the keys loaded before (nil: none), if the document has not changed.
 func (i *issuer) load(ctx context.Context, have *keySet) (*keySet, error) {
 	address := i.fixed
 	if address == "" {
@@ -96,17 +96,17 @@ func (i *issuer) fetchKeys(ctx context.Context, address string, have *keySet) (*
 	return set, nil
 }
 
-// errUnusableAnswer is wrapped by the errors of fetches that got an answer, but an unusable one.
-var errUnusableAnswer = errors.New("answered")
+// errUnusableAnswer is wrapped by the error of a fetch that got an answer that cannot be used.
+var errUnusableAnswer = errors.New("unusable answer")
 
 // discover reads the URL of the keys from the issuer's metadata. Metadata that names another issuer is refused (RFC 8414, section
 // 3.3).
 func (i *issuer) discover(ctx context.Context) (string, error) {
 	var last error
 	for _, address := range wellKnown(i.name) {
-		document, err := i.discoverAt(ctx, address)
+		keysURL, err := i.discoverAt(ctx, address)
 		if err == nil {
-			return document, nil
+			return keysURL, nil
 		}
 		last = err
 		if !errors.Is(err, errUnusableAnswer) { // the host is unreachable, and the other URLs are on it too
@@ -116,7 +116,7 @@ func (i *issuer) discover(ctx context.Context) (string, error) {
 	return "", last
 }
 
-// discoverAt is discover for one URL. If metadata may still be found at another of the URLs, its error wraps errUnusableAnswer.
+// discoverAt is discover for one URL of the metadata. Its error wraps errUnusableAnswer if another URL may still have usable metadata.
 func (i *issuer) discoverAt(ctx context.Context, address string) (string, error) {
 	text, err := i.fetch(ctx, address, maxMetadata)
 	if err != nil {
@@ -130,11 +130,11 @@ func (i *issuer) discoverAt(ctx context.Context, address string) (string, error)
 	case err != nil:
 		return "", fmt.Errorf("%w: the metadata at %s is malformed: %w", errUnusableAnswer, address, err)
 	case metadata.Issuer != i.name:
-		return "", fmt.Errorf("%w: the metadata at %s names another issuer than %s: the two must be identical, "+
+		return "", fmt.Errorf("%w: the metadata at %s does not name %s as the issuer: the two must be identical, "+
 			"including a slash at the end",
 			errUnusableAnswer, address, i.name)
 	case metadata.JWKSURI == "":
-		return "", fmt.Errorf("%w: the metadata at %s has no URL of the keys (jwks_uri)", errUnusableAnswer, address)
+		return "", fmt.Errorf("%w: the metadata at %s has no URL for the keys (jwks_uri)", errUnusableAnswer, address)
 	}
 	if problem := checkURL(metadata.JWKSURI); problem != "" {
 		return "", fmt.Errorf("%w: the URL of the keys (jwks_uri) in the metadata at %s %s", errUnusableAnswer, address, problem)

@@ -24,9 +24,9 @@ type JWT struct {
 	Issuer string
 	// Audience must be the token's aud or one of its values. It is the issuer's name for this server, usually the URL of its /mcp.
 	Audience string
-	// Keys is the issuer's JSON Web Key Set (RFC 7517): a file, or an https URL (http on loopback only). "": found through the
-	// issuer's metadata (RFC 8414, OpenID Connect Discovery). A changed file is read again within a second, and before the next
-	// token is checked.
+	// Keys is the path or URL of the issuer's JSON Web Key Set (RFC 7517); the URL is https, or http on loopback. "": the URL is found
+	// through the issuer's metadata (RFC 8414, OpenID Connect Discovery). Before a token is checked, a file that has changed is read again,
+	// at most once a second.
 	Keys string
 	// Scopes maps the scopes of a token (claims scope and scp) to tiers; the highest applies. A token with none of them is refused. At least
 	// one scope is required. TierDefault means TierRead.
@@ -52,7 +52,7 @@ type verifier struct {
 	cache            *lru.Cache[[32]byte, *verifiedToken]
 }
 
-// newVerifier checks the configuration. It starts nothing.
+// newVerifier returns a verifier and the faults of o.JWT. It starts nothing.
 func newVerifier(o *Options) (*verifier, []*fault.Error) {
 	v := &verifier{issuer: o.JWT.Issuer, audience: o.JWT.Audience, scopes: map[string]steps.Tier{}, now: o.Now}
 	var faults []*fault.Error
@@ -108,7 +108,7 @@ func checkText(text string) string {
 	case len(text) > 2048:
 		return "is longer than 2048 bytes"
 	case !isVisible(text):
-		return "has blanks or characters that cannot be seen"
+		return "has blanks or invisible characters"
 	}
 	return ""
 }
@@ -124,14 +124,14 @@ func isScope(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
 }
 
-// checkURL returns why keys cannot be fetched from a URL or discovered through it; "": they can.
+// checkURL returns why keys must not be fetched from a URL or discovered through it; "": they may.
 func checkURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return "is no URL that begins with https://"
+		return "is not a URL that begins with https://"
 	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
-		return "begins with http://, and is not on this machine: others on the network could replace the keys. Use https://"
+		return "begins with http:// and is not on this machine, so others on the network could replace the keys: use https://"
 	case u.User != nil:
 		return "holds a user name or a password"
 	case u.Fragment != "":

@@ -25,15 +25,15 @@ type keyFile struct {
 	name     string
 	accepted []jose.SignatureAlgorithm
 	lastRead fs.FileInfo // state at the last read
-	old      bool        // the file was older than minFileAge at the last read
+	old      bool        // at the last read, the file was older than minFileAge
 }
 
-// load reads the file if it may have changed, else it returns have. While the file is unusable, for example because it is being written,
-// every call reads it again.
+// load reads the file if it may have changed since have was read; otherwise it returns have. While the file is unusable, for example
+// because it is being written, every call reads it again.
 func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	info, err := os.Stat(k.name)
 	if err != nil {
-		return nil, shortened(err)
+		return nil, withoutOperation(err)
 	}
 	if !info.Mode().IsRegular() { // opening a FIFO would block
 		return nil, errors.New("it is not a regular file")
@@ -41,15 +41,15 @@ func (k *keyFile) load(_ context.Context, have *keySet) (*keySet, error) {
 	if have != nil && k.old && k.unchanged(info) {
 		return have, nil
 	}
-	old := time.Since(info.ModTime()) > minFileAge // the age before reading: a write during the read does not count as old
+	old := time.Since(info.ModTime()) > minFileAge // by the state before reading: a file that is written meanwhile is not old
 	file, err := os.Open(k.name)
 	if err != nil {
-		return nil, shortened(err)
+		return nil, withoutOperation(err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxKeysBytes+1))
 	if err != nil {
-		return nil, shortened(err)
+		return nil, withoutOperation(err)
 	}
 	set, err := readKeys(text, k.accepted, have)
 	if err != nil {
@@ -65,8 +65,8 @@ func (k *keyFile) unchanged(info fs.FileInfo) bool {
 	return was != nil && os.SameFile(was, info) && was.ModTime().Equal(info.ModTime()) && was.Size() == info.Size()
 }
 
-// shortened returns a file system error without its operation.
-func shortened(err error) error {
+// withoutOperation returns a file system error without its operation.
+func withoutOperation(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s: %w", path.Path, path.Err)

@@ -27,19 +27,19 @@ const (
 	fetchTimeout = 10 * time.Second
 	// refreshTimeout bounds how long a request waits for a key file to be read, so that a hanging file system does not delay callers longer.
 	refreshTimeout = time.Second
-	// tooOld is an age of the last load: once it is reached, the keys are not used until the next load has ended.
+	// tooOld is the age of the last load from which the keys are not used until the running load has ended.
 	tooOld = time.Hour
 )
 
-// keyring holds the issuer's keys and reloads them when they are used: if they are old, and at once for a token with an unknown key. Keys
-// behind a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys are kept
+// keyring holds the issuer's keys. When they are used, it reloads them if they are old, and in any case for a token with an unknown key.
+// Keys at a URL are fetched in the background; a file is checked before its keys are used. At most one load runs at a time. Keys are kept
 // until a load replaces them, so an unreachable issuer does not lock out callers.
 type keyring struct {
-	load func(ctx context.Context, have *keySet) (*keySet, error) // returns have if nothing is new
+	load func(ctx context.Context, have *keySet) (*keySet, error) // returns have, the loaded keys, if they have not changed
 
 	// every is the age at which keys are loaded again, and minInterval the minimum time between loads for tokens with unknown keys.
 	every, minInterval time.Duration
-	isFile             bool // loads are fast, so callers wait for them
+	isFile             bool // the keys are in a file: loads are fast, so callers wait for them
 	log                *slog.Logger
 	changes            atomic.Uint64 // number of changes of the keys, including the first load
 
@@ -47,13 +47,13 @@ type keyring struct {
 	cancel context.CancelFunc
 
 	mu         sync.Mutex
-	keys       *keySet // nil: no keys have been loaded yet
-	err        error   // the error of the last load
-	failed     int     // failed loads in a row
-	endedAt    time.Time
+	keys       *keySet       // nil: no keys have been loaded yet
+	err        error         // the error of the last load
+	failed     int           // failed loads in a row
+	endedAt    time.Time     // end of the last load; zero: there was none
 	running    chan struct{} // closed at the end of the running load; nil: no load is running
 	startedAt  time.Time     // start of the running load
-	lateLogged bool          // the warning about a slow load was logged
+	lateLogged bool          // the running load was logged as late
 }
 
 // Keys are the keys of one issuer. Tables with different scopes or audiences of that issuer may share them.
@@ -102,7 +102,7 @@ func newKeyring(o *Options, accepted []jose.SignatureAlgorithm) (*keyring, *faul
 	return r, nil
 }
 
-// prefetch starts the first load.
+// prefetch starts the first load unless keys are loaded.
 func (r *keyring) prefetch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,7 +145,7 @@ func (r *keyring) awaitFile() {
 	}
 }
 
-// refresh reloads the keys if they are old, or in any case if force is set. It waits for the load of a file, for refreshTimeout at most,
+// refresh reloads the keys if they are old, or in any case if force is set. It waits for each load of a file, for refreshTimeout at most,
 // but not for the fetch of a URL.
 func (r *keyring) refresh(force bool) {
 	if !force {
@@ -154,7 +154,7 @@ func (r *keyring) refresh(force bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.isFile && r.running != nil { // it may have begun before the file changed
+	if r.isFile && r.running != nil { // the running load may have begun before the file changed
 		r.awaitFile()
 	}
 	r.start(0)
@@ -163,9 +163,9 @@ func (r *keyring) refresh(force bool) {
 	}
 }
 
-// first returns the loaded keys, and waits for the running load if there are none or they are too old. If that load fails, keys that are
-// too old are returned all the same. Errors: unavailable if there are still no keys, or that of ctx.
-func (r *keyring) first(ctx context.Context) (*keySet, error) {
+// await returns the loaded keys. If there are none, or they are too old, it waits for the running load; if that fails, it returns the old
+// keys. Errors: unavailable if there are still no keys; timeout or cancelled if ctx ends first.
+func (r *keyring) await(ctx context.Context) (*keySet, error) {
 	if set := r.current(); set != nil {
 		return set, nil
 	}
@@ -180,11 +180,11 @@ func (r *keyring) first(ctx context.Context) (*keySet, error) {
 	return r.keys, nil
 }
 
-// newer returns keys that replace than: those already loaded, else those of a new load. If the last load was too recent, or nothing has
-// changed, it returns than. Errors: unavailable if the last load has failed, or that of ctx.
-func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
+// newer returns the keys that have replaced old, if there are any. Otherwise it loads the keys again, unless the last load was too recent,
+// and returns old if they have not changed. Errors: unavailable if the last load failed; timeout or cancelled if ctx ends first.
+func (r *keyring) newer(ctx context.Context, old *keySet) (*keySet, error) {
 	r.mu.Lock()
-	if r.keys != than {
+	if r.keys != old {
 		defer r.mu.Unlock()
 		return r.keys, nil
 	}
@@ -201,7 +201,7 @@ func (r *keyring) newer(ctx context.Context, than *keySet) (*keySet, error) {
 	return r.keys, nil
 }
 
-// pause returns the time from the last load to the next one in the background. It is shorter after a failure.
+// pause returns the time from the last load until the keys are loaded again when they are used. It is shorter after a failure.
 func (r *keyring) pause() time.Duration {
 	if r.failed == 0 {
 		return r.every
@@ -238,7 +238,7 @@ func (r *keyring) attempt(ctx context.Context, have *keySet) (set *keySet, err e
 	return r.load(ctx, have)
 }
 
-// panicError is a panic of a load.
+// panicError is the error of a load that panicked.
 type panicError struct{ value, stack string }
 
 // Error implements error.
@@ -257,9 +257,9 @@ func (r *keyring) finish(set *keySet, err error) {
 	default:
 		switch {
 		case len(set.keys) == 0 && set != r.keys:
-			r.log.Warn("the tokens' issuer has no keys any more: no token of it is accepted")
+			r.log.Warn("the tokens' issuer no longer has keys: none of its tokens is accepted")
 		case r.failed > 0 || set != r.keys:
-			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.reason())
+			r.log.Info("the keys of the tokens' issuer were read", "keys", len(set.keys), "left_out", set.leftOut())
 		}
 		if set != r.keys {
 			r.changes.Add(1)
@@ -272,7 +272,7 @@ func (r *keyring) finish(set *keySet, err error) {
 func (r *keyring) logFailure(err error) {
 	what, level := "the keys of the tokens' issuer could not be read; tokens signed with a known key are still accepted", slog.LevelWarn
 	if r.keys == nil {
-		what, level = "the keys of the tokens' issuer could not be read: no token of it can be checked", slog.LevelError
+		what, level = "the keys of the tokens' issuer could not be read: none of its tokens can be checked", slog.LevelError
 	}
 	more := []any{"error", err}
 	if d := new(panicError); errors.As(err, &d) {
@@ -295,9 +295,10 @@ func (r *keyring) wait(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &fault.Error{Code: fault.Timeout, Message: "the keys of the token's issuer did not come in time", Err: ctx.Err()}
+		return &fault.Error{Code: fault.Timeout, Message: "the keys of the token's issuer were not fetched in time", Err: ctx.Err()}
 	}
-	return &fault.Error{Code: fault.Cancelled, Message: "the request ended while the keys of the token's issuer were fetched", Err: ctx.Err()}
+	return &fault.Error{Code: fault.Cancelled, Err: ctx.Err(),
+		Message: "the request ended while the keys of the token's issuer were being fetched"}
 }
 
 // close cancels the running load and waits for its end.

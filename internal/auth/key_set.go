@@ -25,10 +25,10 @@ const (
 
 // keySet is a JSON Web Key Set, as read at one time. It is immutable.
 type keySet struct {
-	text       [sha256.Size]byte // hash of the document
+	document   [sha256.Size]byte // the hash of the document
 	keys       []signingKey
-	skipped    int   // unusable keys
-	skipReason error // why the last unusable key is unusable; nil: all keys are usable
+	skipped    int   // how many unusable keys were left out
+	skipReason error // why the last of them is unusable; nil: none were left out
 }
 
 // signingKey is a public key for verifying signatures.
@@ -38,12 +38,12 @@ type signingKey struct {
 	algorithms []string // the accepted algorithms that it can verify
 }
 
-// reason returns why keys were left out; "": none were.
-func (s *keySet) reason() string {
+// leftOut describes the keys that were left out, for logs; "": none were.
+func (s *keySet) leftOut() string {
 	if s.skipReason == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d, the last because of %s", s.skipped, s.skipReason)
+	return fmt.Sprintf("%d (the last: %s)", s.skipped, s.skipReason)
 }
 
 // find returns the keys that may have signed a token, at most maxTried. If the token has no key id, it returns a key only if no other
@@ -64,15 +64,15 @@ func (s *keySet) find(id, algorithm string) []any {
 // errNoKeys reports a valid key set without keys.
 var errNoKeys = errors.New("it has no keys")
 
-// readKeys parses a key set that replaces have (nil: none). It returns have itself if the text is unchanged. A set that has become empty
-// revokes all tokens, but the first set must not be empty.
+// readKeys parses a key set that replaces have (nil: none). It returns have itself if the document has not changed. A set that has become
+// empty is valid, and so revokes all tokens; the first set must not be empty.
 func readKeys(text []byte, accepted []jose.SignatureAlgorithm, have *keySet) (*keySet, error) {
-	if have != nil && have.text == sha256.Sum256(text) {
+	if have != nil && have.document == sha256.Sum256(text) {
 		return have, nil
 	}
 	set, err := parseKeys(text, accepted)
 	if errors.Is(err, errNoKeys) && have != nil {
-		return &keySet{text: sha256.Sum256(text)}, nil
+		return &keySet{document: sha256.Sum256(text)}, nil
 	}
 	return set, err
 }
@@ -93,7 +93,7 @@ func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error)
 	case len(document.Keys) > maxKeys:
 		return nil, fmt.Errorf("it has more than %d keys", maxKeys)
 	}
-	set := &keySet{text: sha256.Sum256(text)}
+	set := &keySet{document: sha256.Sum256(text)}
 	for i, raw := range document.Keys {
 		key, err := parseKey(raw, accepted)
 		if err != nil {
@@ -111,7 +111,7 @@ func parseKeys(text []byte, accepted []jose.SignatureAlgorithm) (*keySet, error)
 	return set, nil
 }
 
-// parseKey parses one key. Its errors show nothing of the key.
+// parseKey parses one key. Its errors contain nothing of the key.
 func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error) {
 	var purpose struct {
 		Operations []string `json:"key_ops"`
@@ -119,7 +119,7 @@ func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error
 	var key jose.JSONWebKey
 	switch {
 	case json.Unmarshal(raw, &purpose) != nil || key.UnmarshalJSON(raw) != nil:
-		return signingKey{}, fmt.Errorf("it is malformed, or of a type that is not known")
+		return signingKey{}, fmt.Errorf("it is malformed, or of an unknown type")
 	case !key.Valid() || !key.IsPublic():
 		return signingKey{}, fmt.Errorf("it is not a public key: whoever can read it can sign tokens")
 	case key.Use != "" && key.Use != "sig" || purpose.Operations != nil && !slices.Contains(purpose.Operations, "verify"):
@@ -128,23 +128,23 @@ func parseKey(raw []byte, accepted []jose.SignatureAlgorithm) (signingKey, error
 		return signingKey{}, fmt.Errorf("its id is longer than %d bytes", maxKeyID)
 	}
 	one := signingKey{id: key.KeyID, public: key.Key}
-	able := signsBy(key.Key)
-	if able == nil {
-		return signingKey{}, fmt.Errorf("it is too short or too long, or of a type that is not known")
+	supported := algorithmsOf(key.Key)
+	if supported == nil {
+		return signingKey{}, fmt.Errorf("it is too short, too long, or of an unknown type")
 	}
-	for _, algorithm := range able {
+	for _, algorithm := range supported {
 		if slices.Contains(accepted, algorithm) && (key.Algorithm == "" || key.Algorithm == string(algorithm)) {
 			one.algorithms = append(one.algorithms, string(algorithm))
 		}
 	}
 	if len(one.algorithms) == 0 {
-		return signingKey{}, fmt.Errorf("it signs by algorithms that are not accepted")
+		return signingKey{}, fmt.Errorf("it is for algorithms that are not accepted")
 	}
 	return one, nil
 }
 
-// signsBy returns the algorithms that a key can be used with (RFC 7518, section 3.1; RFC 8037, section 3.1); nil: none.
-func signsBy(public any) []jose.SignatureAlgorithm {
+// algorithmsOf returns the algorithms that a key can be used with (RFC 7518, section 3.1; RFC 8037, section 3.1); nil: none.
+func algorithmsOf(public any) []jose.SignatureAlgorithm {
 	switch key := public.(type) {
 	case *rsa.PublicKey:
 		if bits := key.N.BitLen(); bits < minRSA || bits > maxRSA {

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// errInvalid is wrapped by the denied errors of Table.Verify. Its text is the error code that RFC 6750, section 3.1, has for HTTP 401; the
-// one for HTTP 403 is steps.ErrScope.
+// errInvalid is wrapped by the denied errors of Table.Verify, except those for missing rights, which wrap steps.ErrScope. Its text is the
+// error code that RFC 6750, section 3.1, defines for such tokens.
 var errInvalid = errors.New("invalid_token")
 
 // Options configure which tokens are accepted. nil and the zero value accept none.
@@ -27,8 +27,8 @@ type Options struct {
 
 	// Now returns the time for checking JWTs; nil: time.Now.
 	Now func() time.Time
-	// Client fetches the issuer's keys. Its timeout becomes 5 s per fetch, and it follows redirects on the same host and scheme only. nil: a
-	// client without keep-alive connections.
+	// Client fetches the issuer's keys. A copy of it is used, whose timeout is 5 s per fetch and which follows redirects on the same host and
+	// scheme only. nil: a client without keep-alive connections.
 	Client *http.Client
 	// Log logs events of the issuer's keys; nil: no logging.
 	Log *slog.Logger
@@ -46,7 +46,7 @@ const maxToken = 16 << 10
 
 // New checks the configuration. It does not wait for the issuer, whose keys are fetched in the background. It returns all faults at once,
 // and then the table is nil. They are bad_request, with At relative to the configuration's access ("/tokens/0/sha256", "/jwt/keys"). No
-// message shows what was given as a hash. The caller closes the table.
+// message shows the value of sha256. The caller closes the table.
 func New(o *Options) (*Table, []*fault.Error) {
 	t, faults := newTable(o)
 	if len(faults) > 0 {
@@ -58,7 +58,7 @@ func New(o *Options) (*Table, []*fault.Error) {
 	return t, nil
 }
 
-// Check returns the faults that New would return. It reads a file of keys, but fetches none.
+// Check returns the faults that New would return. It reads the keys in a file, but fetches none.
 func Check(o *Options) []*fault.Error {
 	t, faults := newTable(o)
 	if len(faults) == 0 {
@@ -122,8 +122,8 @@ func (t *Table) verify(ctx context.Context, token string, late bool) (*steps.Cal
 	return t.jwt.verify(ctx, token, hash, late)
 }
 
-// KeysVersion returns a number that changes with the issuer's keys; earlier results of Verify may then be outdated. It does not check the
-// keys. 0: no keys were loaded yet, or no JWT is accepted.
+// KeysVersion returns a number that changes with the loaded keys of the issuer; earlier results of Verify may then be outdated. It does not
+// check whether the issuer has other keys. 0: no keys were loaded yet, or no JWT is accepted.
 func (t *Table) KeysVersion() uint64 {
 	if t.jwt == nil {
 		return 0
@@ -131,8 +131,8 @@ func (t *Table) KeysVersion() uint64 {
 	return t.jwt.keys.changes.Load()
 }
 
-// RefreshKeys brings the issuer's keys up to date as Verify does. Call it regularly, so that they stay current when no request comes. It
-// reads a file again if the last read was over a second ago, and fetches a URL again in the background if the last fetch was over 5
+// RefreshKeys brings the issuer's keys up to date as Verify does. Call it regularly, so that they stay current when there are no requests.
+// It reads a file again if the last read was over a second ago, and fetches a URL again in the background if the last fetch was over 5
 // minutes ago; both in any case if force is set. It waits for a file, up to a second for each read.
 func (t *Table) RefreshKeys(force bool) {
 	if t.jwt != nil {

@@ -25,7 +25,7 @@ type Token struct {
 
 const maxName = 100
 
-// NewToken makes a token of 256 random bits and its entry, which holds only the hash. An invalid name is a bad_request.
+// NewToken makes a token of 256 random bits and its entry, which holds the hash but not the token. An invalid name is bad_request.
 func NewToken(name string) (text string, entry Token, err error) {
 	if f := checkName(name); f != nil {
 		return "", Token{}, f
@@ -37,7 +37,7 @@ func NewToken(name string) (text string, entry Token, err error) {
 	return text, Token{Name: name, SHA256: hex.EncodeToString(hash[:])}, nil
 }
 
-// tokenMark begins each token made here, so that secret scanners recognize it.
+// tokenMark begins each token that NewToken makes, so that secret scanners recognize it.
 const tokenMark = "oc_"
 
 // readTokens checks the table of tokens and indexes it by hash.
@@ -77,11 +77,11 @@ func checkName(name string) *fault.Error {
 	invisible := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
 	case name == "":
-		return fault.New(fault.BadRequest, "a token needs a name, which tells its caller apart from others")
+		return fault.New(fault.BadRequest, "a token needs a name, which distinguishes its caller from others")
 	case len(name) > maxName:
 		return fault.New(fault.BadRequest, "the name of a token is longer than %d bytes", maxName)
 	case strings.ContainsFunc(name, invisible) || strings.TrimSpace(name) != name:
-		return fault.New(fault.BadRequest, "the name %q of a token has characters that cannot be seen, or blanks around it", name)
+		return fault.New(fault.BadRequest, "the name %q of a token has invisible characters, or blanks around it", name)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ import (
 // changes and the token is verified again.
 type verifiedToken struct {
 	caller    steps.Caller
-	validFrom time.Time // valid from then until caller.Expires
-	keys      *keySet
+	validFrom time.Time // the token is valid from then until caller.Expires
+	keys      *keySet   // the set that it was verified with
 }
 
 // verify returns the caller of a JWT, even of an expired one if late is set. It caches verified tokens, so the signature is checked only
@@ -63,18 +63,18 @@ func (v *verifier) verify(ctx context.Context, token string, hash [sha256.Size]b
 	return caller, nil
 }
 
-// callerRefusal is the reason for refusing a token whose caller can be named.
+// callerRefusal is the reason why a token was refused, along with the id of its caller.
 type callerRefusal struct {
 	error
 	callerID func() string // returns the id of the caller; "": unknown
 }
 
 // Unwrap returns the reason.
-func (o *callerRefusal) Unwrap() error { return o.error }
+func (r *callerRefusal) Unwrap() error { return r.error }
 
 // CallerID returns the id of the caller whose token was refused, for logs; "": unknown. It is known if the signature is valid, but the
 // token has expired or has no scope with a tier.
-func (o *callerRefusal) CallerID() string { return o.callerID() }
+func (r *callerRefusal) CallerID() string { return r.callerID() }
 
 // signedBy returns the caller's id if the token is signed with a loaded key; else "".
 func (v *verifier) signedBy(signed *jose.JSONWebSignature, caller *steps.Caller) string {
@@ -102,7 +102,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	if err != nil {
 		var algorithm *jose.ErrUnexpectedSignatureAlgorithm
 		if errors.As(err, &algorithm) {
-			return nil, refuse("a JWT signed by an algorithm that is not accepted")
+			return nil, refuse("a JWT signed with an algorithm that is not accepted")
 		}
 		return nil, refuse("not in the table, and a malformed JWT")
 	}
@@ -120,7 +120,7 @@ func (v *verifier) parse(token string) (*jose.JSONWebSignature, *fault.Error) {
 	return signed, nil
 }
 
-// stringHeader returns a header, which must be a string; "": missing.
+// stringHeader returns a header parameter; "": it is missing. It fails if the parameter is not a string.
 func stringHeader(header jose.Header, name jose.HeaderKey) (string, error) {
 	switch value := header.ExtraHeaders[name].(type) {
 	case nil:
@@ -176,7 +176,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Call
 		return nil, from, refused
 	}
 	if !isSubject(c.Subject) {
-		return nil, from, refuse("a JWT whose subject (sub) is missing, too long, or has characters that cannot be seen")
+		return nil, from, refuse("a JWT whose subject (sub) is missing, too long, or has invisible characters")
 	}
 	caller := &steps.Caller{ID: v.idOf(c.Subject), Expires: instant(c.Expiry).Add(leeway)}
 	for _, scope := range slices.Concat(c.Scope, c.Scp) {
@@ -197,7 +197,7 @@ func (v *verifier) idOf(subject string) string {
 	return "jwt:" + subject + "@" + hex.EncodeToString(issuer[:4])
 }
 
-// instant converts a time in a token. Later times become the start of the year 9999, which RFC 3339 can still express.
+// instant converts a time in a token. Times after the start of the year 9999 become that time, which RFC 3339 can still express.
 func instant(date *jwt.NumericDate) time.Time {
 	return time.Unix(min(int64(*date), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC).Unix()), 0)
 }
@@ -210,14 +210,14 @@ func isSubject(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 }
 
-// checkSignature returns the key set that verifies a token. If no key verifies it, the issuer may have a new key: the keys are fetched
-// again once, unless the key ring fetched them too recently.
+// checkSignature returns the key set that verifies a token. If no key verifies it, the issuer may have a new key: checkSignature then has
+// the keys loaded again once, unless the last load was too recent.
 func (v *verifier) checkSignature(ctx context.Context, signed *jose.JSONWebSignature) (*keySet, error) {
 	header := signed.Signatures[0].Protected
 	if len(header.KeyID) > maxKeyID || !isVisible(header.KeyID) {
-		return nil, refuse("a JWT whose key id (kid) is too long, or has characters that cannot be seen")
+		return nil, refuse("a JWT whose key id (kid) is too long, or has blanks or invisible characters")
 	}
-	set, err := v.keys.first(ctx)
+	set, err := v.keys.await(ctx)
 	if err != nil {
 		return nil, err
 	}

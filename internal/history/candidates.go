@@ -10,21 +10,21 @@ import (
 
 // SaveCandidate is a chain without a name that ran several times with the same steps and input: it is worth saving.
 type SaveCandidate struct {
-	Run       string   `json:"run"` // the newest run, for onecall save
-	Count     int      `json:"count"`
+	Run       string   `json:"run"`   // the newest run, for onecall save
+	Count     int      `json:"count"` // how often the chain ran
 	Steps     int      `json:"steps"`
 	Calls     int      `json:"calls"` // the calls of all these runs
 	Functions []string `json:"functions,omitempty"`
 }
 
 const (
-	maxCandidateRuns = 5000 // how many of the newest runs are looked at
-	minCandidateRuns = 3    // how many runs of a chain make it a candidate
+	maxCandidateRuns = 5000 // how many of the newest runs are examined
+	minCandidateRuns = 3    // how many runs make a chain a candidate
 	maxCandidates    = 5
 )
 
-// saveCandidates returns the chains that ran most often among the newest runs, at least minCandidateRuns times. They have more than one
-// step, and none of the runs with the same hash had a name. The runs of a saved chain have one.
+// saveCandidates returns the chains that ran most often among the newest runs that match a filter, at least minCandidateRuns times. It
+// leaves out chains of one step, and chains that also ran under a name, as saved chains do.
 func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]SaveCandidate, error) {
 	newest := *f
 	newest.Limit = maxCandidateRuns
@@ -32,11 +32,11 @@ func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) 
 	if err != nil {
 		return nil, err
 	}
-	byHash, hashes := map[string]*SaveCandidate{}, map[string]bool{} // hashes: those of runs with a name
+	byHash, hasName := map[string]*SaveCandidate{}, map[string]bool{} // both by the hash of a chain
 	for i := range rows {
 		r := &rows[i]
 		if r.Chain != "" {
-			hashes[r.Hash] = true
+			hasName[r.Hash] = true
 			continue
 		}
 		if r.Steps < 2 || r.Hash == "" {
@@ -52,7 +52,7 @@ func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) 
 	}
 	list := []SaveCandidate{}
 	for hash, w := range byHash {
-		if w.Count >= minCandidateRuns && !hashes[hash] {
+		if w.Count >= minCandidateRuns && !hasName[hash] {
 			list = append(list, *w)
 		}
 	}

@@ -22,7 +22,7 @@ type Side struct {
 	Tokens int            `json:"tokens"`
 }
 
-// Trace is a run or a recording, to be compared.
+// Trace is a run or a recording that Compare can compare.
 type Trace struct {
 	Side
 	calls []tracedCall // in the order of their steps, or of the lines of a recording
@@ -30,10 +30,11 @@ type Trace struct {
 
 type tracedCall struct {
 	Call
-	mac string // the MAC of the function and its arguments; "": unknown
+	mac string // the MAC of the function and its arguments, as in the journal; "": unknown
 }
 
-func (s *Trace) sum() {
+// addTotals sets the totals of the calls: their number, bytes and tokens.
+func (s *Trace) addTotals() {
 	s.Calls = len(s.calls)
 	for i := range s.calls {
 		s.Bytes += s.calls[i].Bytes
@@ -41,11 +42,11 @@ func (s *Trace) sum() {
 	}
 }
 
-// Trace returns the run, to be compared.
+// Trace returns the run for Compare.
 func (t *Timeline) Trace() *Trace {
 	s := &Trace{Side: Side{Run: t.ID, Status: t.Status, Code: t.Code, Millis: t.Millis}}
 	for i, c := range t.calls {
-		if c == nil {
+		if c == nil { // an event that is not a call
 			continue
 		}
 		traced := tracedCall{Call: t.List[i]}
@@ -57,7 +58,7 @@ func (t *Timeline) Trace() *Trace {
 	slices.SortStableFunc(s.calls, func(a, b tracedCall) int {
 		return cmp.Or(slices.Compare(parsePath(a.At), parsePath(b.At)), cmp.Compare(boolToInt(a.Undoes), boolToInt(b.Undoes)))
 	})
-	s.sum()
+	s.addTotals()
 	return s
 }
 
@@ -81,17 +82,17 @@ func parsePath(stepPath string) (path []int) {
 type Diff struct {
 	A     Side   `json:"a"`
 	B     Side   `json:"b"`
-	Equal bool   `json:"equal"` // whether A and B are equal apart from times
+	Equal bool   `json:"equal"` // A and B differ only in times, if at all
 	Calls []Pair `json:"calls"`
 }
 
 // Pair is a call that both sides made, or only one of them.
 type Pair struct {
 	Function string       `json:"fn"`
-	A        *SideCall    `json:"a,omitempty"` // nil: only B made it
-	B        *SideCall    `json:"b,omitempty"` // nil: only A made it
-	Differs  []string     `json:"differs,omitempty"`
-	Args     []Difference `json:"args,omitempty"` // the differences of the arguments, if both sides' arguments are known
+	A        *SideCall    `json:"a,omitempty"`       // nil: only B made it
+	B        *SideCall    `json:"b,omitempty"`       // nil: only A made it
+	Differs  []string     `json:"differs,omitempty"` // what differs: args, status, outcome, code, result or bytes
+	Args     []Difference `json:"args,omitempty"`    // the differences of the arguments, if both sides' arguments are known
 	Result   []Difference `json:"result,omitempty"`
 }
 
@@ -178,12 +179,13 @@ func align(a, b []tracedCall) (partners []int, after map[int][]int) {
 	return partners, after
 }
 
-// hasArguments reports whether the arguments of all calls are known.
+// hasArguments reports whether the arguments of all these calls are known.
 func hasArguments(calls []tracedCall) bool {
 	return !slices.ContainsFunc(calls, func(c tracedCall) bool { return c.Values == nil || c.Values.Args == nil })
 }
 
-// identity returns a text that is the same for calls of a function with equal arguments; "": unknown.
+// identity returns a text that calls of the same function with equal arguments share; "": the arguments are unknown. The text is made of
+// the arguments if byValues is set, else of the MAC.
 func (c *tracedCall) identity(byValues bool) string {
 	switch {
 	case byValues:

@@ -8,13 +8,13 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// pollInterval is the time between two looks at the journal, which other processes write without notification.
+// pollInterval is the time between two reads of the journal, which other processes write without notification.
 const pollInterval = time.Second
 
-// maxFollowedRuns bounds the runs that are followed, whatever the filter says: the newest ones.
+// maxFollowedRuns is how many of the newest runs are followed at most, whatever the filter's limit is.
 const maxFollowedRuns = 1000
 
-// poll calls look immediately and then every second, until look reports that nothing more will come, or ctx ends.
+// poll calls look immediately and then every pollInterval, until look returns false or an error, or ctx ends.
 func poll(ctx context.Context, look func() (more bool, err error)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -30,11 +30,11 @@ func poll(ctx context.Context, look func() (more bool, err error)) error {
 	}
 }
 
-// Follow calls each for the events of a run, past and new, until the run has ended or waits. It calls each again for a call whose status
-// has changed. read returns the current state of the run. Calls that read reach the journal late: those of a run that only reads appear
-// when it ends.
+// Follow calls each for the calls and other events of a run, past and new, until the run has ended or waits. It calls each again for a call
+// whose status has changed. read returns the current state of the run. Calls that only read are written to the journal late: if a run makes
+// no other calls, they appear when it ends. If ctx ends first, Follow returns its error.
 func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), each func(*Call) error) error {
-	reported := map[int]string{} // the status by the number of the event
+	reported := map[int]string{} // the last reported status, by the number of the event
 	return poll(ctx, func() (bool, error) {
 		t, err := read(ctx)
 		if err != nil {
@@ -54,10 +54,11 @@ func Follow(ctx context.Context, read func(context.Context) (*Timeline, error), 
 	})
 }
 
-// FollowRuns calls each for the runs that match a filter, oldest first, and again when the status of one changes, until ctx ends.
+// FollowRuns calls each for the runs that match a filter, oldest first, then for new runs, and again for a run whose status has changed. It
+// ends with an error of each or the journal, or with that of ctx. The filter's limit applies only to the runs so far.
 func FollowRuns(ctx context.Context, j *journal.Journal, f *journal.Filter, each func(*Run) error) error {
 	reported := map[string]journal.Status{}
-	limit := f.Limit // it applies only to the first look
+	limit := f.Limit // of the first look; 0: none
 	return poll(ctx, func() (bool, error) {
 		all := *f
 		all.Status, all.Limit = "", maxFollowedRuns

@@ -1,4 +1,4 @@
-// Package history reports what runs did, from the journal: runs one by one, a run's calls in order, and sums.
+// Package history reports, from the journal, what runs did: it lists runs, shows and compares the calls of runs, and sums runs up.
 package history
 
 import (
@@ -16,12 +16,12 @@ type Run struct {
 	Status    journal.Status `json:"status"`
 	Code      fault.Code     `json:"code,omitempty"` // the error code of a run that is not ok
 	Chain     string         `json:"chain,omitempty"`
-	Key       string         `json:"key,omitempty"`
+	Key       string         `json:"key,omitempty"` // as its caller gave it
 	Caller    string         `json:"caller,omitempty"`
 	Parent    string         `json:"parent,omitempty"` // the run that this one is a part of
 	Parts     journal.Parts  `json:"parts,omitempty"`  // the number of parts by status; nil: the run has no parts
 	Began     time.Time      `json:"began"`
-	Millis    float64        `json:"ms"` // the duration, including resumes
+	Millis    float64        `json:"ms"` // how long it ran, including resumes
 	Steps     int            `json:"steps"`
 	Calls     int            `json:"calls"`
 	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
@@ -59,11 +59,11 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	return runs, nil
 }
 
-// Find returns the id of the newest run whose id begins with begins. The prefix that all ids have in common (journal.IDPrefix) may be left
-// out. Find fails with journal.ErrNotFound if there is no such run.
-func Find(ctx context.Context, j *journal.Journal, begins string) (string, error) {
-	if !strings.HasPrefix(begins, journal.IDPrefix) {
-		begins = journal.IDPrefix + begins
+// Find returns the id of the newest run whose id begins with prefix. journal.IDPrefix, with which all ids begin, may be left out of prefix.
+// Find fails with journal.ErrNotFound if there is no such run.
+func Find(ctx context.Context, j *journal.Journal, prefix string) (string, error) {
+	if !strings.HasPrefix(prefix, journal.IDPrefix) {
+		prefix = journal.IDPrefix + prefix
 	}
-	return j.FindID(ctx, begins)
+	return j.FindID(ctx, prefix)
 }

@@ -11,14 +11,14 @@ import (
 // Hour sums up the runs that began within the last hour, at most the newest ten thousand.
 type Hour struct {
 	Sum
-	Functions []Sum `json:"functions"` // the functions that the runs' chains call: Count is the number of runs
+	Functions []Sum `json:"functions"` // the functions that the runs' chains call; Count is the number of runs, not of calls
 	Chains    []Sum `json:"chains"`
 	Callers   []Sum `json:"callers"`
 }
 
 const (
 	maxHourRuns = 10_000
-	maxHourSums = 10 // the number of sums of each kind: those with the most runs
+	maxHourSums = 10 // how many sums of each kind are returned: those with the most runs
 )
 
 // LastHour sums up the runs that began within the last hour.
@@ -31,7 +31,7 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 	for i := range rows {
 		r := &rows[i]
 		if r.Batch {
-			continue // the runs that are its parts are counted instead
+			continue // its parts, which are runs, too, are counted instead
 		}
 		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Stored: int64(r.Stored),
 			Times: journal.Times{}}

@@ -10,11 +10,11 @@ import (
 
 // RecordingOptions has the options of Recording.
 type RecordingOptions struct {
-	Scrubber *secret.Scrubber // removes secrets from what is shown
-	Journal  *journal.Journal // the journal of the run to compare with; nil: the other side is a recording, too
+	Scrubber *secret.Scrubber // removes secrets from arguments and results; nil: there are none
+	Journal  *journal.Journal // the journal of the run to compare with; nil: it is compared with a recording
 }
 
-// Recording reads a recording. Errors are those of replay.Open.
+// Recording reads the recording at path for Compare. Errors are those of replay.Open.
 func Recording(path string, o *RecordingOptions) (*Trace, error) {
 	cassette, err := replay.Open(path)
 	if err != nil {
@@ -28,12 +28,12 @@ func Recording(path string, o *RecordingOptions) (*Trace, error) {
 		if recorded.Err != nil {
 			c.Status, c.Code, c.Outcome = "failed", recorded.Err.Code, recorded.Err.Outcome
 		}
-		// Arguments with a masked secret have no MAC: the journal's is of what was really sent.
+		// Arguments with a masked secret get no MAC: the journal's MAC is that of the arguments with the secret.
 		if args := canonical(recorded.Args); o.Journal != nil && string(comparableValue(args)) == string(args) {
 			c.mac = string(o.Journal.MAC([]byte(recorded.Function), args))
 		}
 		t.calls = append(t.calls, c)
 	}
-	t.sum()
+	t.addTotals()
 	return t, nil
 }

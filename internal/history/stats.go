@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// Sum sums up a function, chain, caller or day.
+// Sum sums up the calls of a function, or the runs of a chain, of a caller or of a day.
 type Sum struct {
 	Name     string  `json:"name"`
 	Count    int64   `json:"count"`    // calls of a function, else runs
@@ -19,7 +19,7 @@ type Sum struct {
 	Calls    int64   `json:"calls,omitempty"` // the calls of functions, if Count is runs
 	Tokens   int64   `json:"tokens,omitempty"`
 	Stored   int64   `json:"kept,omitempty"`
-	Saved    int64   `json:"saved,omitempty"` // the round trips saved: calls without a request of their own
+	Saved    int64   `json:"saved,omitempty"` // the round trips saved: calls beyond one for each run
 }
 
 // Stats has sums by function, chain, caller and day, and chains that are worth saving.
@@ -38,7 +38,7 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 	if err != nil {
 		return nil, err
 	}
-	save, err := saveCandidates(ctx, j, f)
+	candidates, err := saveCandidates(ctx, j, f)
 	if err != nil {
 		return nil, err
 	}
@@ -49,17 +49,17 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, isRunTotal),
 		Days:      sums(days, func(d *journal.Day) string { return d.Day }, isRunTotal),
 
-		WorthSaving: save,
+		WorthSaving: candidates,
 	}, nil
 }
 
-// sums sums up those of days that counts accepts, by the name that name returns for them. The sums with the highest counts come first, and
+// sums groups the elements of days that include accepts by name, and sums up each group. The sums with the highest counts come first, and
 // equal counts in descending order of their names, so that the newer of two days comes first.
-func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journal.Day) bool) []Sum {
+func sums(days []journal.Day, name func(*journal.Day) string, include func(*journal.Day) bool) []Sum {
 	byName := map[string]*journal.Day{}
 	for i := range days {
 		d := &days[i]
-		if !counts(d) {
+		if !include(d) {
 			continue
 		}
 		sum := byName[name(d)]
@@ -71,7 +71,7 @@ func sums(days []journal.Day, name func(*journal.Day) string, counts func(*journ
 	}
 	list := []Sum{}
 	for key, d := range byName {
-		// A resume that succeeds takes back the failure of its run, which may lie outside the days summed up here.
+		// A resume that succeeds subtracts the failure of its run, which may have been counted on a day that is not in days.
 		s := Sum{Name: key, Count: d.Count, Failures: max(d.Failures, 0), P50: millis(d.Times.Quantile(0.5)),
 			P95: millis(d.Times.Quantile(0.95)), Calls: d.Calls, Tokens: d.Tokens, Stored: d.Stored}
 		if d.Function == "" {

@@ -9,14 +9,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// Timeline is a run with its calls and other events, in order: writes by their start, reads by their end.
+// Timeline is a run with its calls and other events in the order of the journal: writes by their start, reads by their end.
 type Timeline struct {
 	Run
 	List  []Call `json:"timeline"`
-	NotOK []Run  `json:"notOK,omitempty"` // its parts that are not ok, newest first; see AddParts
+	NotOK []Run  `json:"notOK,omitempty"` // the parts of the run that are not ok, newest first; see AddParts
 
 	calls   []*journal.PastCall // the call behind each element of List; nil: the element is not a call
-	numbers []int               // the numbers of the events of List
+	numbers []int               // the number of the event behind each element of List
 }
 
 // Call is one call of a run, with all its attempts, or another event, which has only Event, Calls and After.
@@ -29,14 +29,14 @@ type Call struct {
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
 	Wave     int           `json:"wave,omitempty"`   // the number of the wave, from 1; calls of one wave ran side by side
-	After    float64       `json:"after"`            // milliseconds from the start of the run to the last attempt
+	After    float64       `json:"after"`            // milliseconds from the start of the run to the event or the last attempt
 	Waited   float64       `json:"waited,omitempty"` // milliseconds from the end of all earlier waves to the start of the call
 	Millis   float64       `json:"ms"`               // the duration of the last attempt
 	Retries  int           `json:"retries,omitempty"`
 	Bytes    int           `json:"bytes"`
 	Tokens   int           `json:"tokens"`
 	Undoes   bool          `json:"undoes,omitempty"`  // it undoes another call
-	Assumed  bool          `json:"assumed,omitempty"` // a resume stated the outcome or the result, by the field assume
+	Assumed  bool          `json:"assumed,omitempty"` // the caller of a resume stated the outcome or the result (assume)
 	*Values                // nil: the arguments and the result are not shown
 }
 
@@ -127,7 +127,7 @@ func eventName(e *journal.Event, first bool) string {
 // tokens estimates the tokens of a result by its size.
 func tokens(bytes int) int { return (bytes + 2) / 3 }
 
-// Show adds the stored arguments and results, without secrets, if the journal stores them for people.
+// Show adds the arguments and results, without secrets, as far as the journal stores them for people.
 func (t *Timeline) Show(scrubber *secret.Scrubber) {
 	for i, c := range t.calls {
 		if c != nil {

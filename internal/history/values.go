@@ -18,7 +18,8 @@ type Values struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// newValues returns values without the secrets of the configuration and without members named like a secret; nil: both are unknown.
+// newValues returns the arguments and result with the secrets of the configuration, and the values of members named like a secret, replaced
+// by secret.Redacted; nil: both are unknown.
 func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
 	shown := func(value []byte) json.RawMessage {
 		if len(value) == 0 {
@@ -42,12 +43,12 @@ type Difference struct {
 }
 
 const (
-	maxDifferences = 100 // the most differences between two values
+	maxDifferences = 100 // the maximum number of differences that are returned
 	maxDiffDepth   = 100 // the depth below which values are compared as a whole
 )
 
-// differences returns the first hundred places where two values differ. Numbers are compared by value. In arrays, a common beginning and
-// end are skipped, and the elements between are compared one by one.
+// differences returns the first maxDifferences places where two values differ. Numbers are compared by value. In arrays, a common beginning
+// and end are skipped, and the elements between are compared one by one.
 func differences(a, b []byte) []Difference {
 	d := differ{}
 	d.compare("", gjson.ParseBytes(a), gjson.ParseBytes(b), 0)
@@ -113,7 +114,7 @@ func sameValue(a, b gjson.Result) bool {
 	return a.Raw == b.Raw || a.Raw != "" && b.Raw != "" && bytes.Equal(canonical([]byte(a.Raw)), canonical([]byte(b.Raw)))
 }
 
-// canonical returns the spelling that equal values share.
+// canonical returns the spelling that equal values share; value itself if it is not valid JSON.
 func canonical(value []byte) []byte {
 	if text, err := rawjson.AppendCanonical(nil, value); err == nil {
 		return text
@@ -121,16 +122,16 @@ func canonical(value []byte) []byte {
 	return value
 }
 
-// comparableValue replaces secrets with one mark: recordings and journals mark them differently.
+// comparableValue replaces every mark of a masked secret with the same mark: recordings and journals use different ones.
 func comparableValue(value []byte) []byte {
 	if !bytes.Contains(value, []byte(`secret`)) {
 		return value
 	}
-	return hideMarks(value)
+	return replaceMarks(value)
 }
 
-// hideMarks replaces each mark of a secret with [redacted].
-func hideMarks(value []byte) []byte {
+// replaceMarks replaces each mark of a secret with [redacted].
+func replaceMarks(value []byte) []byte {
 	if secret.DigestOf(value) != "" {
 		return []byte(`"` + secret.Redacted + `"`)
 	}
@@ -143,7 +144,7 @@ func hideMarks(value []byte) []byte {
 	root.ForEach(func(_, member gjson.Result) bool {
 		if strings.Contains(member.Raw, "secret") {
 			out.WriteString(root.Raw[from:member.Index])
-			out.Write(hideMarks([]byte(member.Raw)))
+			out.Write(replaceMarks([]byte(member.Raw)))
 			from = member.Index + len(member.Raw)
 		}
 		return true

@@ -7,11 +7,11 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// timeSpan is when a call, or the calls of a step, ran, in microseconds since 1970.
+// timeSpan is the time from the beginning of a call, or of the first call of a step, to its end, in microseconds since 1970.
 type timeSpan struct{ began, ended int64 }
 
-// timeSpans returns the times of calls from the first attempt to the last, by the number of the last attempt's event. Within one process, a
-// clock that was set does not matter: the journal adds up elapsed time.
+// timeSpans returns the time span of each call, from the first attempt to the last, by the number of the last attempt's event. Changes of
+// the clock while a process runs do not matter, because the journal adds up elapsed time.
 func timeSpans(past *journal.Past) map[int]timeSpan {
 	type attempt struct {
 		mac     string
@@ -39,16 +39,16 @@ func timeSpans(past *journal.Past) map[int]timeSpan {
 	return spans
 }
 
-// waveStep is an element of a wave: the calls of one step until the run ends or is resumed.
+// waveStep is a step in a wave: its calls until the run ends or is resumed.
 type waveStep struct {
 	timeSpan
 	wave  int
 	ready int64 // when the previous wave ended, in microseconds since 1970
-	calls []int // their indexes in the timeline
+	calls []int // the indexes of its calls in Timeline.List
 }
 
-// setWaves sets the wave of each call, and how long it waited after it could have started: for other elements of its step, or for a slot.
-// Steps that ran side by side are in one wave. A step that began after other steps had ended is in a later wave.
+// setWaves sets the wave of each call, and how long the call waited after it could have started: for other elements of its step, or for a
+// slot. Steps that ran side by side are in one wave. A step that began after other steps had ended is in a later wave.
 func (t *Timeline) setWaves(spans []timeSpan, began int64) {
 	wave, ready := 0, began
 	var group []*waveStep
@@ -83,7 +83,8 @@ func (t *Timeline) setWaves(spans []timeSpan, began int64) {
 	flush()
 }
 
-// assignWaves sets the waves of steps, beginning after wave, which ended at ready. It returns the last wave and its end.
+// assignWaves sets the wave of each step and when it could have started. The first wave follows wave, which ended at ready. It returns the
+// last wave and its end.
 func assignWaves(steps []*waveStep, wave int, ready int64) (int, int64) {
 	byEnd := slices.Clone(steps)
 	slices.SortStableFunc(steps, func(a, b *waveStep) int { return cmp.Compare(a.began, b.began) })
@@ -101,7 +102,7 @@ func assignWaves(steps []*waveStep, wave int, ready int64) (int, int64) {
 	return wave, ready
 }
 
-// stepOf returns the number of the outermost step of a path.
+// stepOf returns the number of the outermost step in the path of a step.
 func stepOf(stepPath string) string {
 	for i := range len(stepPath) {
 		if stepPath[i] < '0' || stepPath[i] > '9' {

@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Expired is the message for a token that is not valid for its caller, for any reason.
-const Expired = "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."
+// ExpiredMessage is the message for a token that is not valid for its caller, for any reason.
+const ExpiredMessage = "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."
 
 // TokenPrefix begins every continuation token. Nothing else in a request should begin with it.
 const TokenPrefix = "oc1_"
@@ -296,7 +296,7 @@ func ownerID(owner string) string {
 }
 
 func tokenExpired() error {
-	return fault.New(fault.TokenExpired, Expired)
+	return fault.New(fault.TokenExpired, ExpiredMessage)
 }
 
 // storeFault returns the coded error for a driver's error.

@@ -197,7 +197,7 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 			wait *= 2
 		}
 		if writes {
-			outcome = fault.Combined(fault.Combined(outcome, outcomeOfCall(f)), s.unknownEarlier())
+			outcome = fault.Combine(fault.Combine(outcome, outcomeOfCall(f)), s.unknownEarlier())
 		}
 		if f == nil || attempt >= p.maxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f

@@ -209,7 +209,7 @@ func (w *jsonWriter) pastCalls(name string, list []*journal.PastCall) {
 		w.open('{')
 		w.text("at", c.StepPath)
 		w.text("fn", c.Function)
-		w.text("outcome", string(c.Known()))
+		w.text("outcome", string(c.KnownOutcome()))
 		w.close('}')
 	}
 	w.close(']')

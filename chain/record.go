@@ -169,7 +169,7 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 
 // shownArguments returns arguments as people see them, if the journal stores them.
 func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
-	if !record.Values() {
+	if !record.StoresValues() {
 		return nil
 	}
 	return fn.Shown(sent)

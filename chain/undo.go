@@ -123,7 +123,7 @@ func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult
 		f := s.undoCall(ctx, &calls[i])
 		now, stepPath := s.record.Call(&calls[i])
 		if now.Undone || now.UndoUnknown {
-			s.writes.setOutcome(cmp.Or(stepPath, now.StepPath), now.Known())
+			s.writes.setOutcome(cmp.Or(stepPath, now.StepPath), now.KnownOutcome())
 		}
 		if f == nil {
 			t.undone++

@@ -222,7 +222,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	for _, c := range before {
 		path := parsePath(c.StepPath)
 		n := path[len(path)-1]
-		sorted = append(sorted, writeAt{path, interval{n, n}, c.Function, 1, c.Known()})
+		sorted = append(sorted, writeAt{path, interval{n, n}, c.Function, 1, c.KnownOutcome()})
 	}
 	slices.SortStableFunc(sorted, func(a, b writeAt) int { return slices.Compare(a.path, b.path) })
 	type key struct {
@@ -248,7 +248,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 		if slices.ContainsFunc(l.reported, func(have *journal.PastCall) bool { return have.N == c.N }) {
 			continue
 		}
-		list = append(list, &writeEntry{at: c.StepPath, fn: c.Function, outcome: c.Known(), calls: 1})
+		list = append(list, &writeEntry{at: c.StepPath, fn: c.Function, outcome: c.KnownOutcome(), calls: 1})
 	}
 	return list
 }

@@ -27,9 +27,9 @@ var outcomes = []Outcome{Undone, Applied, SentUnknown, Failed, NotSent, ""}
 // Outcomes returns all outcomes, by precedence for a call with several attempts.
 func Outcomes() []Outcome { return outcomes[: len(outcomes)-1 : len(outcomes)-1] }
 
-// Combined returns the outcome of a call with several attempts: a is the outcome of the earlier attempts, b that of the last one. "" means
+// Combine returns the outcome of a call with several attempts: a is the outcome of the earlier attempts, b that of the last one. "" means
 // that there was no outcome.
-func Combined(a, b Outcome) Outcome {
+func Combine(a, b Outcome) Outcome {
 	return outcomes[min(slices.Index(outcomes, a), slices.Index(outcomes, b))]
 }
 
@@ -129,9 +129,9 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Unsent returns a copy of the coded error in err's chain with the outcome NotSent, for a call that was refused before it was sent. If
+// MarkUnsent returns a copy of the coded error in err's chain with the outcome NotSent, for a call that was refused before it was sent. If
 // there is no coded error, or it has an outcome, it returns err.
-func Unsent(err error) error {
+func MarkUnsent(err error) error {
 	f, coded := As(err)
 	if !coded || f == nil || f.Outcome != "" {
 		return err

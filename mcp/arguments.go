@@ -168,7 +168,7 @@ func misplacedToken(entry *steps.Entry, args []byte) *fault.Error {
 		name := key.String()
 		isToken := steps.FoldName(name) == "continuationtoken" && value.Type != gjson.Null && value.Raw != `""`
 		if entry.Argument(name) == "" && name == "continuation_token" && value.Type == gjson.String && value.Str != "" {
-			wrong = fault.New(fault.TokenExpired, budget.Expired)
+			wrong = fault.New(fault.TokenExpired, budget.ExpiredMessage)
 			wrong.At = "/continuation_token"
 			return false
 		}

@@ -14,7 +14,7 @@ type Call struct {
 	Effect        string // write or destroy; "": it reads
 	EffectAssumed bool   // the function does not declare its effect
 	Args          []byte // the arguments as sent
-	Shown         []byte // Args as people see them; stored if Run.Values is true
+	Shown         []byte // Args as people see them; stored if Run.StoresValues is true
 	Undoes        int    // the number of the event whose call it undoes; 0: none
 	Approval      string // the name of its approval; "": it needed none
 
@@ -116,7 +116,7 @@ func (c *Call) Begin() error {
 	if c.Approval != "" {
 		e.Approvals = []string{c.Approval}
 	}
-	if r.Values() {
+	if r.StoresValues() {
 		e.Args = c.Shown
 	}
 	if c.KeyFor > 0 {
@@ -165,7 +165,7 @@ func (c *Call) End(e *Event) error {
 		event.MAC, event.Ordinal, event.Attempt = c.mac[:], c.ordinal, c.attempts
 	}
 	c.attempts++
-	if r.Values() {
+	if r.StoresValues() {
 		event.Args = c.Shown
 	}
 	size := len(event.Result) + len(event.Args)

@@ -59,7 +59,7 @@ func newKeys(secret []byte) (*keys, error) {
 // macSize is the length of a MAC in bytes.
 const macSize = 16
 
-// MAC is an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It identifies texts and reveals nothing of them
+// MAC returns an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It identifies texts and reveals nothing of them
 // without the key.
 func (j *Journal) MAC(texts ...[]byte) []byte {
 	m := j.keys.mac.Get().(*hasher)

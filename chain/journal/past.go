@@ -51,7 +51,8 @@ type PastCall struct {
 }
 
 // Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with
-// ErrUnreadable if the run was written under another key or was tampered with.
+// ErrUnreadable if an encrypted part was written with another key or was changed, or if an event cannot be decoded. Changes of other
+// parts are not noticed.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
 	rec, err := j.loadRecord(ctx, id, caller)
 	if err != nil {
@@ -232,8 +233,8 @@ func (p *Past) IsSuspended() bool {
 // LastLease returns the lease of the run's last event. Row.Lease may be later, if a process took the lease and recorded nothing.
 func (p *Past) LastLease() int64 { return leaseOf(p.highestEvent) }
 
-// Known returns the known outcome of the call: SentUnknown while the outcome of an undo of it is unknown, else Outcome.
-func (c *PastCall) Known() fault.Outcome {
+// KnownOutcome returns SentUnknown while the outcome of an undo of the call is unknown, else Outcome.
+func (c *PastCall) KnownOutcome() fault.Outcome {
 	if c.UndoUnknown {
 		return fault.SentUnknown
 	}
@@ -269,7 +270,7 @@ func (p *Past) beginAttempt(e *Event) *PastCall {
 
 // endAttempt records how the call ended.
 func (c *PastCall) endAttempt(e *Event) {
-	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combined(c.earlierOutcome, e.Outcome), e.Code, e.Result
+	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combine(c.earlierOutcome, e.Outcome), e.Code, e.Result
 	c.Bytes, c.Tokens, c.Took = e.Bytes, e.Tokens, e.Took
 	if e.Undo != nil {
 		c.Undo = e.Undo

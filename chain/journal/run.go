@@ -128,8 +128,8 @@ func (r *Run) DroppedResult() bool {
 	return r.droppedResult
 }
 
-// Values reports whether arguments and results are stored to be shown.
-func (r *Run) Values() bool { return r.j.o.Values }
+// StoresValues reports whether arguments and results are stored to be shown.
+func (r *Run) StoresValues() bool { return r.j.o.Values }
 
 // ID identifies the run. It cannot be guessed.
 func (r *Run) ID() string { return r.row.ID }
@@ -333,7 +333,7 @@ func (r *Run) Answered(tokens, stored int) {
 	}
 	w := &queuedWrite{Write: Write{ID: r.row.ID, Lease: r.row.Lease, Late: true}}
 	if !r.endWritten {
-		drop := r.row.Key == "" && !r.Values()
+		drop := r.row.Key == "" && !r.StoresValues()
 		for i := range r.events {
 			if drop {
 				r.events[i].Result = nil

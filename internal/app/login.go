@@ -129,7 +129,7 @@ func loginOptions(source string, s *config.MCPServer) (*login.Options, error) {
 			urls = append(urls, o.AuthServer)
 		}
 	}
-	rules, err := egress.Open().Naming(urls...)
+	rules, err := egress.AnyPublic().WithURLs(urls...)
 	if err != nil {
 		return nil, err
 	}

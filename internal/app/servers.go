@@ -109,7 +109,7 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 	if options.URL == "" {
 		return options, nil
 	}
-	rules, err := egress.Open().Naming(options.URL)
+	rules, err := egress.AnyPublic().WithURLs(options.URL)
 	if err != nil {
 		return nil, fault.New(fault.BadRequest, "%v", err).Under("/url")
 	}

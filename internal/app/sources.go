@@ -244,7 +244,7 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 			hosts = append(hosts, *url)
 		}
 	}
-	rules, err := egress.Open().Naming(hosts...)
+	rules, err := egress.AnyPublic().WithURLs(hosts...)
 	if err != nil {
 		return nil, err
 	}

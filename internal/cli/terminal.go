@@ -125,7 +125,7 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 		shown = *a.Error
 		shown.Message = failed.Get("message").Str
 	}
-	if shown.Message == budget.Expired { // the original message is for agents
+	if shown.Message == budget.ExpiredMessage { // the original message is for agents
 		shown.Message = "the result is not kept any more: run the chain again (onecall runs lists past runs). A large result is kept for " +
 			"results.ttl, by default five minutes"
 	}

@@ -127,7 +127,7 @@ func TestRebinding(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	for name, rules := range map[string]*Rules{"a list": listed, "any public host": Open()} {
+	for name, rules := range map[string]*Rules{"a list": listed, "any public host": AnyPublic()} {
 		client := rules.Client(&TransportOptions{Dialer: dialer})
 		defer client.CloseIdleConnections()
 		urls := []string{}

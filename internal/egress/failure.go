@@ -36,8 +36,8 @@ func Failure(request *http.Request, err error) *fault.Error {
 	return f
 }
 
-// Safe reports whether a method is safe (RFC 9110, section 9.2.1).
-func Safe(method string) bool {
+// SafeMethod reports whether a method is safe (RFC 9110, section 9.2.1).
+func SafeMethod(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "":
 		return true
@@ -53,7 +53,7 @@ func outcome(request *http.Request, err error) fault.Outcome {
 	switch {
 	case dialFailed && !fromRedirect(request, err):
 		return fault.NotSent
-	case Safe(request.Method):
+	case SafeMethod(request.Method):
 		return ""
 	}
 	return fault.SentUnknown
@@ -61,15 +61,15 @@ func outcome(request *http.Request, err error) fault.Outcome {
 
 // fromRedirect reports whether an error belongs to a request that follows a redirect. The first request was then sent, and answered.
 func fromRedirect(request *http.Request, err error) bool {
-	var with *url.Error
-	return errors.As(err, &with) && with.URL != request.URL.String()
+	var urlErr *url.Error
+	return errors.As(err, &urlErr) && urlErr.URL != request.URL.String()
 }
 
 // cause returns an error's text on one line, without the URL that net/http adds.
 func cause(err error) string {
-	var with *url.Error
-	if errors.As(err, &with) {
-		err = with.Err
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
 	}
 	return strings.ToValidUTF8(fault.Clip(err.Error(), 200), "\ufffd")
 }

@@ -31,9 +31,10 @@ func (r *Rules) checkRedirect(next *http.Request, via []*http.Request) error {
 	if last.URL.Scheme == "https" && next.URL.Scheme == "http" {
 		return fault.New(fault.Denied, "%s redirects from https to http, which is refused", from)
 	}
-	if was := last.Method; next.Method != was && !Safe(was) && (next.Response == nil || next.Response.StatusCode != http.StatusSeeOther) {
+	seeOther := next.Response != nil && next.Response.StatusCode == http.StatusSeeOther
+	if next.Method != last.Method && !SafeMethod(last.Method) && !seeOther {
 		f := fault.New(fault.FunctionFailed,
-			"%s redirects the %s, and clients follow that with a %s, which does something else: call the final URL", from, was, next.Method)
+			"%s redirects the %s, and clients follow that with a %s, which does something else: call the final URL", from, last.Method, next.Method)
 		f.Outcome = fault.SentUnknown
 		return f
 	}

@@ -100,12 +100,12 @@ func parseEntry(entry string) (n hostRule, problem string) {
 	return n, ""
 }
 
-// Open returns rules that allow any public host, and no private address. Naming adds hosts that may be private.
-func Open() *Rules { return &Rules{public: true} }
+// AnyPublic returns rules that allow any public host, and no private address. WithURLs adds hosts that may be private.
+func AnyPublic() *Rules { return &Rules{public: true} }
 
-// Naming returns rules that also allow the hosts of these URLs, each with its scheme and port, because the configuration names
+// WithURLs returns rules that also allow the hosts of these URLs, each with its scheme and port, because the configuration names
 // them. The rest of a URL does not matter. It fails with bad_request if a URL is invalid; the message shows nothing of the URL.
-func (r *Rules) Naming(urls ...string) (*Rules, error) {
+func (r *Rules) WithURLs(urls ...string) (*Rules, error) {
 	more := &Rules{}
 	if r != nil {
 		more.hosts, more.public = slices.Clone(r.hosts), r.public

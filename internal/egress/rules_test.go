@@ -116,7 +116,7 @@ func TestUncallableURLs(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"ftp://a.example", "/relative", "http:///x", "http://me:pw@a.example", "http://a.example:0",
 		"http://127.1/", "http://[fe80::1%25eth0]/"} {
-		if err := Open().Check(address(t, text)); fault.CodeOf(err) != fault.BadArguments {
+		if err := AnyPublic().Check(address(t, text)); fault.CodeOf(err) != fault.BadArguments {
 			t.Errorf("%s: got %v, want bad_arguments", text, err)
 		}
 	}
@@ -124,7 +124,7 @@ func TestUncallableURLs(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	rules, err := Open().Naming("http://10.0.0.7:8080/base?x", "https://intern.example")
+	rules, err := AnyPublic().WithURLs("http://10.0.0.7:8080/base?x", "https://intern.example")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +137,8 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if err := Open().Check(address(t, "http://10.0.0.7:8080")); fault.CodeOf(err) != fault.Denied {
-		t.Errorf("Naming changed other rules: got %v, want denied", err)
+	if err := AnyPublic().Check(address(t, "http://10.0.0.7:8080")); fault.CodeOf(err) != fault.Denied {
+		t.Errorf("WithURLs changed other rules: got %v, want denied", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestNamingRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"topsecret", "ftp://topsecret", "http://a:topsecret@b.example", "http://[topsecret", "https://*.topsecret",
 		""} {
-		_, err := Open().Naming("https://fine.example", text)
+		_, err := AnyPublic().WithURLs("https://fine.example", text)
 		if fault.CodeOf(err) != fault.BadRequest || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%q: got %v, want bad_request without topsecret", text, err)
 		}
@@ -169,9 +169,9 @@ func FuzzRules(f *testing.F) {
 		if err := rules.Check(u); err == nil && len(faults) > 0 {
 			t.Fatalf("the invalid entry %q allows %q", entry, text)
 		}
-		byName, err := new(Rules).Naming(text)
+		byName, err := new(Rules).WithURLs(text)
 		if (err == nil) != (byName.Check(u) == nil) {
-			t.Fatalf("%q: Naming returns %v, Check of the new rules %v", text, err, byName.Check(u))
+			t.Fatalf("%q: WithURLs returns %v, Check of the new rules %v", text, err, byName.Check(u))
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 
 func rulesFor(t *testing.T, urls ...string) *Rules {
 	t.Helper()
-	rules, err := new(Rules).Naming(urls...)
+	rules, err := new(Rules).WithURLs(urls...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func rulesFor(t *testing.T, urls ...string) *Rules {
 func TestProxyVariablesAreIgnored(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:9")
 	t.Setenv("http_proxy", "http://127.0.0.1:9")
-	if Open().connections(&TransportOptions{}).Proxy != nil {
+	if AnyPublic().connections(&TransportOptions{}).Proxy != nil {
 		t.Fatal("the transport has a proxy, want none")
 	}
 }

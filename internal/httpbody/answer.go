@@ -67,7 +67,7 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, ok bool) 
 // its method.
 func Writes(request *http.Request) bool {
 	declared := steps.Write
-	if egress.Safe(request.Method) {
+	if egress.SafeMethod(request.Method) {
 		declared = steps.Read
 	}
 	return steps.EffectOf(request.Context(), declared) != steps.Read

@@ -39,15 +39,15 @@ func Components(secret string) []string {
 	return all
 }
 
-// The minimum lengths, in bytes, of the components that Unusual returns. minWord applies to those that have only letters.
+// The minimum lengths, in bytes, of the components that UnusualComponents returns. minWord applies to those that have only letters.
 const (
 	minUnusual = 8
 	minWord    = 16
 )
 
-// Unusual returns the components of secrets that are unlikely to occur in data by chance: those of at least 8 bytes, or 16 if they have
-// only letters. It is for values that are taken as secret because of their name or use, such as arguments and credentials.
-func Unusual(secrets ...string) []string {
+// UnusualComponents returns the components of secrets that are unlikely to occur in data by chance: those of at least 8 bytes, or 16 if they
+// have only letters. It is for values that are taken as secret because of their name or use, such as arguments and credentials.
+func UnusualComponents(secrets ...string) []string {
 	var unusual []string
 	for _, secret := range secrets {
 		for _, component := range Components(secret) {

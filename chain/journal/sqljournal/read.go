@@ -187,7 +187,7 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 	if err != nil {
 		return nil, err
 	}
-	if !isRunning(f.Status) {
+	if !isStoredAsRunning(f.Status) {
 		return rows, nil
 	}
 	rows = slices.DeleteFunc(rows, func(r journal.Row) bool { return r.Status != f.Status })
@@ -197,14 +197,16 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 	return rows, nil
 }
 
-// isRunning reports whether runs with a status are stored as running.
-func isRunning(s journal.Status) bool { return s == journal.Running || s == journal.Interrupted }
+// isStoredAsRunning reports whether runs with a status are stored as running.
+func isStoredAsRunning(s journal.Status) bool {
+	return s == journal.Running || s == journal.Interrupted
+}
 
 func listQuery(f *journal.Filter) (query string, args []any) {
 	var w condition
 	from, began, order := "onecall_runs r", "r.began", " ORDER BY r.began DESC, r.n DESC"
 	status, limit := f.Status, f.Limit
-	if isRunning(status) { // markInterrupted distinguishes them
+	if isStoredAsRunning(status) { // markInterrupted distinguishes them
 		status, limit = journal.Running, 0
 	}
 	if status != "" {

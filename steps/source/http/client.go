@@ -162,7 +162,7 @@ func (c *Client) send(s *requestState, request *http.Request, read func(*http.Re
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
-		return nil, fault.Unsent(err)
+		return nil, fault.MarkUnsent(err)
 	}
 	request = s.watch(request)
 	if request.Header == nil || request.Header["User-Agent"] == nil {
@@ -308,7 +308,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // send sends a request; one that writes although its method is safe goes to fresh.
 func (t *transport) send(request *http.Request) (*http.Response, error) {
-	if egress.Safe(request.Method) && httpbody.Writes(request) {
+	if egress.SafeMethod(request.Method) && httpbody.Writes(request) {
 		return t.fresh.RoundTrip(request)
 	}
 	return t.next.RoundTrip(request)

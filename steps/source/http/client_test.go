@@ -76,7 +76,7 @@ func TestOutcomes(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	rules, err := new(egress.Rules).Naming(server.URL, "http://127.0.0.1:1")
+	rules, err := new(egress.Rules).WithURLs(server.URL, "http://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestClosedClient(t *testing.T) {
 		return respond(200, ""),
 			nil
 	})})
-	other := c.With(egress.Open())
+	other := c.With(egress.AnyPublic())
 	_ = c.Close()
 	if _, err := c.Do(newTestRequest(t.Context(), http.MethodGet, "https://a.example", "")); fault.CodeOf(err) != fault.Unavailable {
 		t.Errorf("got %v, want unavailable", err)

@@ -21,7 +21,7 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		return nil, err
 	}
 	if !json.Valid(args) || !gjson.ParseBytes(args).IsObject() {
-		return nil, fault.Unsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
+		return nil, fault.MarkUnsent(fault.New(fault.BadArguments, "the arguments must be a JSON object"))
 	}
 	ctx, cancel := s.withTimeout(ctx, e.timeout)
 	defer cancel()
@@ -30,11 +30,11 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	request, hidden, err := e.request(ctx, args)
 	if err != nil {
-		return nil, fault.Unsent(err)
+		return nil, fault.MarkUnsent(err)
 	}
 	scrubber := e.scrubber
 	if len(hidden) > 0 {
-		scrubber = scrubber.With(secret.Unusual(hidden...))
+		scrubber = scrubber.With(secret.UnusualComponents(hidden...))
 	}
 	reply, err := s.send(s.endpointClient, request)
 	if err != nil {

@@ -35,7 +35,7 @@ func respond(status int, body string, header ...string) *http.Response {
 func testClient(t testing.TB, o httpsource.ClientOptions) *httpsource.Client {
 	t.Helper()
 	if o.Rules == nil {
-		o.Rules = egress.Open()
+		o.Rules = egress.AnyPublic()
 	}
 	c := httpsource.NewClient(&o)
 	t.Cleanup(func() { _ = c.Close() })

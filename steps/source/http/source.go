@@ -80,7 +80,7 @@ func newSource(o *Options, dialer *net.Dialer) (*Source, error) {
 	if base == nil {
 		base = NewClient(c.client())
 	}
-	endpointRules, err := rules.Naming(urls...)
+	endpointRules, err := rules.WithURLs(urls...)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +170,13 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	}
 	a, err := decode(args, method)
 	if err != nil {
-		return nil, fault.Unsent(err)
+		return nil, fault.MarkUnsent(err)
 	}
 	ctx, cancel := s.withTimeout(ctx, 0)
 	defer cancel()
 	request, err := s.prepare(ctx, a)
 	if err != nil {
-		return nil, fault.Unsent(err)
+		return nil, fault.MarkUnsent(err)
 	}
 	reply, err := s.send(s.client, request)
 	if err != nil {

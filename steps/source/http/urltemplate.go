@@ -83,7 +83,7 @@ func parseURLTemplate(text string) (t *urlTemplate, problem string) {
 
 // authorityProblem says why a URL's host or port cannot be called; "" if they can.
 func (t *urlTemplate) authorityProblem(u *url.URL) string {
-	rules, err := new(egress.Rules).Naming(u.String())
+	rules, err := new(egress.Rules).WithURLs(u.String())
 	if err == nil {
 		err = rules.Check(u)
 	}

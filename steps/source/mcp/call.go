@@ -20,7 +20,7 @@ import (
 // and its answer was lost.
 func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error) {
 	if f := checkArguments(args); f != nil {
-		return nil, fault.Unsent(f)
+		return nil, fault.MarkUnsent(f)
 	}
 	if effect := steps.EffectOf(ctx, t.effect); effect != t.effect {
 		adjusted := *t
@@ -28,7 +28,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	}
 	sessions, f := s.connectorOf(ctx)
 	if f != nil {
-		return nil, fault.Unsent(f)
+		return nil, fault.MarkUnsent(f)
 	}
 	// The process of a client's session serves only that client, so its calls need no slot.
 	if _, inSession := sessions.(*UpstreamSession); !inSession || s.options.URL != "" {
@@ -41,7 +41,7 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 	for again := false; ; again = true {
 		conn, f := sessions.acquire(ctx)
 		if f != nil {
-			return nil, fault.Unsent(f)
+			return nil, fault.MarkUnsent(f)
 		}
 		result, f := conn.call(ctx, t, args)
 		sessions.release(conn)

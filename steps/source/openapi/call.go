@@ -146,7 +146,7 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 	}
 	r, f := c.encode(args)
 	if f != nil {
-		return nil, fault.Unsent(f)
+		return nil, fault.MarkUnsent(f)
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -70,7 +70,7 @@ type Credential struct {
 
 // secrets returns the texts of a credential that must not be shown, as configured and as sent.
 func (c *Credential) secrets() []string {
-	list := secret.Unusual(c.Value, c.Password, c.ClientSecret)
+	list := secret.UnusualComponents(c.Value, c.Password, c.ClientSecret)
 	for user, password := range map[string]string{c.Username: c.Password, url.QueryEscape(c.ClientID): url.QueryEscape(c.ClientSecret)} {
 		if password != "" {
 			list = append(list, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))

@@ -28,7 +28,7 @@ func newSecrets(o *Options) *secrets {
 	}
 	for name, value := range o.Headers {
 		if secret.Name(name) {
-			s.configured = append(s.configured, secret.Unusual(value)...)
+			s.configured = append(s.configured, secret.UnusualComponents(value)...)
 		}
 	}
 	s.scrubber.Store(secret.New(s.configured))
@@ -39,7 +39,7 @@ func newSecrets(o *Options) *secrets {
 func (s *secrets) add(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens = append(s.tokens, secret.Unusual(token)...)
+	s.tokens = append(s.tokens, secret.UnusualComponents(token)...)
 	s.tokens = slices.Clone(s.tokens[max(0, len(s.tokens)-maxTokens):])
 	s.scrubber.Store(secret.New(slices.Concat(s.configured, s.tokens)))
 }

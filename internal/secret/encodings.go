@@ -45,8 +45,8 @@ const (
 	minWord    = 16
 )
 
-// UnusualComponents returns the components of secrets that are unlikely to occur in data by chance: those of at least 8 bytes, or 16 if they
-// have only letters. It is for values that are taken as secret because of their name or use, such as arguments and credentials.
+// UnusualComponents returns the components of secrets that are unlikely to occur in data by chance: those of at least 8 bytes, or 16 if
+// they have only letters. It is for values that are taken as secret because of their name or use, such as arguments and credentials.
 func UnusualComponents(secrets ...string) []string {
 	var unusual []string
 	for _, secret := range secrets {

@@ -56,8 +56,8 @@ func DigestOf(value []byte) string {
 	return digest
 }
 
-// Hide returns a JSON value in which marks replace the secrets. Secrets that UnusualComponents leaves out are ignored. Restore with the same
-// secrets returns the original bytes, except for unnecessary escapes in a string with a secret. Invalid JSON is returned unchanged.
+// Hide returns a JSON value in which marks replace the secrets. Secrets that UnusualComponents leaves out are ignored. Restore with the
+// same secrets returns the original bytes, except for unnecessary escapes in a string with a secret. Invalid JSON is returned unchanged.
 func (s *Seal) Hide(value []byte, secrets []string) []byte {
 	forms := formsOf(secrets)
 	if len(forms) == 0 || len(value) == 0 || !gjson.ValidBytes(value) {

@@ -34,7 +34,8 @@ func TestTransferWaits(t *testing.T) {
 			done()
 		}
 		began := time.Now()
-		if _, err := s.reserve(t.Context(), prefixBytes+1); fault.CodeOf(err) != fault.Busy || time.Since(began) != transferWaitFactor*defaultTimeout {
+		_, err = s.reserve(t.Context(), prefixBytes+1)
+		if fault.CodeOf(err) != fault.Busy || time.Since(began) != transferWaitFactor*defaultTimeout {
 			t.Errorf("reserve failed after %v: %v, want busy", time.Since(began), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

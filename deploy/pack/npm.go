@@ -80,7 +80,8 @@ func writePlatformPackage(folder, name, program string, p platform, mainManifest
 	return writeJSON(filepath.Join(folder, "package.json"), manifest)
 }
 
-// writeMainPackage writes the package that users install. It holds no program, only a script that starts the program in a platform's package.
+// writeMainPackage writes the package that users install. It holds no program, only a script that starts the program in a
+// platform's package.
 func writeMainPackage(folder string, manifest map[string]any, dist distribution) error {
 	if err := write(filepath.Join(folder, "bin", "onecall.js"), dist.template("npm/onecall.js"), executable); err != nil {
 		return err

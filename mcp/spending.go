@@ -82,7 +82,7 @@ func (s *callSpending) warning() *fault.Error {
 		return fault.New(fault.LimitExceeded, "the answers of this session have used up its %d tokens: an answer has at most %d now, "+
 			"larger results are probes; fetches are exempt", limit, s.options.spentLimit())
 	}
-	return fault.New(fault.LimitExceeded, "the answers of this session have used %d of its %d tokens; once they are used up, an answer "+
+	return fault.New(fault.LimitExceeded, "the answers of this session have used %d of its %d tokens; when none are left, an answer "+
 		"has at most %d; fetches are exempt", s.tokens, s.options.SessionTokens, s.options.spentLimit())
 }
 

@@ -50,8 +50,8 @@ func TestServerSlots(t *testing.T) {
 				switch f := call(ctx, id); {
 				case (f == nil) != (want == ""), f != nil && (f.Code != want || f.Outcome != fault.NotSent):
 					t.Errorf("%s: got %v, want code %q and not sent", id, f, want)
-				case want == fault.Timeout && !strings.Contains(f.Message, "disk is called 2 times at once"):
-					t.Errorf("%s: got message %q, want it to name the limit of 2 calls at once", id, f.Message)
+				case want == fault.Timeout && !strings.Contains(f.Message, "the concurrency of disk is limited to 2"):
+					t.Errorf("%s: got message %q, want it to name the limit of 2", id, f.Message)
 				}
 			}()
 		}

@@ -313,7 +313,7 @@ func TestUninstallKeeps(t *testing.T) {
 	seed(t, path, "{\"mcpServers\": {\"a\": {\"command\": \"new\"}}}")
 	p := l.uninstall(t)
 	if report := string(p.Report()); !strings.Contains(report, "a exists again, and is left unchanged") ||
-		!strings.Contains(report, "mcp.json.before-onecall too") {
+		!strings.Contains(report, "so does the backup "+path+".before-onecall") {
 		t.Errorf("got report\n%s\nwant it to say that a is unchanged, and to name the backup", report)
 	}
 	apply(t, p)

@@ -57,7 +57,7 @@ func TestDefectsAreFound(t *testing.T) {
 				return whole()[:1+n%2]
 			}
 		}},
-		{"a result that is not JSON", "result", "not JSON", call(func(steps.Call) steps.Call {
+		{"a result that is not JSON", "result", "is not valid JSON", call(func(steps.Call) steps.Call {
 			return func(context.Context, []byte) ([]byte, error) { return []byte("text"), nil }
 		})},
 		{"a result of another shape", "result", "output schema", call(func(steps.Call) steps.Call {

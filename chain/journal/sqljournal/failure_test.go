@@ -310,7 +310,7 @@ func TestPostgresRefuses(t *testing.T) {
 	must("CREATE ROLE " + guest + " LOGIN PASSWORD 'guest'")
 	_, err = openPostgres(t, strings.Replace(url, url[strings.Index(url, "onecall:"):strings.Index(url, "@")], guest+":guest",
 		1)).Load(t.Context(), "run_a")
-	wantUnavailable(t, err, "grant that")
+	wantUnavailable(t, err, "allow the user to write")
 
 	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders")
 	_, err = readOnly.Load(t.Context(), "run_a")

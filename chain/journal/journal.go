@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-const (
-	DefaultKeep = 24 * time.Hour      // the default of Options.Keep
-	keepDays    = 90 * 24 * time.Hour // how long the sums of a day are kept
-)
+// DefaultKeep is the default of Options.Keep.
+const DefaultKeep = 24 * time.Hour
+
+// keepDays is how long the sums of a day are kept.
+const keepDays = 90 * 24 * time.Hour
 
 // Bounds and intervals. A write beyond maxQueue or maxQueueBytes is lost, if it has no waiter and is not retryable. Only statistics and
 // records of runs that only read can be lost in this way.

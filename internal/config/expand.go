@@ -17,8 +17,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
-// expandAll expands the variables in the fields that have the tag expand, collects the secrets, and checks what could not be checked before.
-// It expands nothing in a disabled server, whose variables need not be set. The values of the tag:
+// expandAll expands the variables in the fields that have the tag expand, collects the secrets, and checks what could not be checked
+// before. It expands nothing in a disabled server, whose variables need not be set. The values of the tag:
 //
 //	text        anything
 //	url         an http or https URL

@@ -254,3 +254,31 @@ func FuzzTools(f *testing.F) {
 		}
 	})
 }
+
+// quotingSource has one function with an output schema, whose result is a string.
+type quotingSource struct{}
+
+func (quotingSource) Functions() []steps.Function {
+	return []steps.Function{{
+		Spec: steps.Spec{Name: "text.quoted", Effect: steps.Read, Output: json.RawMessage(`{"type":"string"}`)},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte(`"{\"a\":1}"`), nil },
+	}}
+}
+
+func (quotingSource) Close() error { return nil }
+
+// TestStringIsNotStructured: structured content is an object before MCP 2026-07-28, so a string that begins like one is only text.
+func TestStringIsNotStructured(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *mcp.Options) {
+		o.Surface = mcp.SurfaceFlat
+		if err := o.Catalog.Add("text", quotingSource{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	client := s.stdio(t, writer, nil)
+	defer client.Close()
+	if text, _ := mcptest.Ask(t, client, "text_quoted", "{}"); text != `{"a":1}` { // Ask refuses structured content
+		t.Errorf("got %s, want {\"a\":1}", text)
+	}
+}

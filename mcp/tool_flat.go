@@ -1,10 +1,10 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
@@ -171,7 +171,7 @@ func (c *call) valueResult(entry *steps.Entry, value []byte) *sdk.CallToolResult
 		text = parsed.Str
 	}
 	result := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
-	if len(entry.Spec().Output) > 0 && strings.HasPrefix(text, "{") {
+	if len(entry.Spec().Output) > 0 && bytes.HasPrefix(value, []byte("{")) { // before 2026-07-28, structured content is an object
 		result.StructuredContent = json.RawMessage(value)
 	}
 	return result

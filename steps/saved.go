@@ -96,10 +96,12 @@ func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
 		}
 	}
 	for _, name := range saved.Undoes {
-		called := l.linkCallee(name, &saved, nil)
-		if result.add(called); called.depth > 0 && result.fault == nil {
-			result.fault = fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)
+		if undo, err := l.Resolve(name); err == nil && undo.spec.Saved != nil { // not linked: it may be this chain
+			saved.calls = append(saved.calls, undo.spec.Name)
+			result.add(&linkResult{fault: fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)})
+			continue
 		}
+		result.add(l.linkCallee(name, &saved, nil))
 	}
 	if result.depth > MaxSavedDepth && result.fault == nil {
 		result.fault = fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", MaxSavedDepth)

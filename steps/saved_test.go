@@ -108,17 +108,20 @@ func TestBrokenChains(t *testing.T) {
 		}
 		chains = append(chains, next)
 	}
-	back := chainOf("back", "a.read")
-	back.Saved.Undoes = []string{"chain.good"}
-	r, broken := linkedRegistry(t, append(chains, back)...)
+	for name, undo := range map[string]string{"back": "chain.good", "self": "chain.self", "one": "chain.other", "other": "chain.one"} {
+		undone := chainOf(name, "a.read")
+		undone.Saved.Undoes = []string{undo}
+		chains = append(chains, undone)
+	}
+	r, broken := linkedRegistry(t, chains...)
 	for name, why := range map[string]string{"x": "cycle", "y": "cycle", "z": "cycle", "near": "cycle", "deep9": "nest deeper than 8",
-		"back": "name a function"} {
+		"back": "name a function", "self": "name a function", "one": "name a function", "other": "name a function"} {
 		if !strings.Contains(broken["chain."+name], why) {
 			t.Errorf("chain.%s: got %q, want %q", name, broken["chain."+name], why)
 		}
 	}
-	if len(broken) != 6 || !r.Has("chain.good") || !r.Has("chain.deep8") {
-		t.Errorf("broken chains: got %v, want 6", broken)
+	if len(broken) != 9 || !r.Has("chain.good") || !r.Has("chain.deep8") {
+		t.Errorf("broken chains: got %v, want 9", broken)
 	}
 }
 

@@ -117,7 +117,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 			_ = response.Body.Close()
 			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
 		}
-		if call && !t.concernsSession(response.StatusCode) {
+		if call && !t.concernsSession(response.StatusCode) && !redirects(response) {
 			t.substitute(response, pending, id)
 		}
 		return response, nil
@@ -142,6 +142,13 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 			cmp.Or(kind, "no content type"))
 	}
 	return response, nil
+}
+
+// redirects reports whether http.Client answers the response by sending the same request to another address (RFC 9110, sections 15.4.8
+// and 15.4.9).
+func redirects(response *http.Response) bool {
+	kept := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
+	return kept && response.Header.Get("Location") != ""
 }
 
 // registerSent registers the pending request if the HTTP request carries its JSON-RPC message, and returns its id; else 0.

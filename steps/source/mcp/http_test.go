@@ -152,6 +152,30 @@ func TestHeadersStayWithHost(t *testing.T) {
 	}
 }
 
+// TestRedirect: a server that moves all requests to another path is used there, in both eras of the protocol.
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{protocol.Stateful, protocol.Stateless} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			server := httpServer(goodServer(testEnd(t)), nil)
+			url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/mcp/" {
+					http.Redirect(w, r, "/mcp/", http.StatusPermanentRedirect)
+					return
+				}
+				server.ServeHTTP(w, r)
+			}))
+			s := openReady(t, &mcpsource.Options{Name: "shelf", URL: url + "/mcp", Protocol: version})
+			for range 2 {
+				if got := mustCall(t, s, "shelf.echo", `{"a":1.50}`); got != `{"a":1.50}` {
+					t.Errorf("got %s, want {\"a\":1.50}", got)
+				}
+			}
+		})
+	}
+}
+
 func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + porttest.Reserve(t)

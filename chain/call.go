@@ -132,7 +132,9 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 		if f != nil {
 			return raw, f
 		}
-		r.releaseBytes(len(scope.Result)) // the result of the previous round
+		if round > 1 {
+			r.releaseBytes(len(scope.Result)) // the result of the previous round
+		}
 		if f := r.holdResult(p, len(raw)); f != nil {
 			return nil, f
 		}
@@ -171,7 +173,10 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	if err != nil {
 		return nil, asFault(err, p.at+"/select")
 	}
-	return raw, r.holdResult(p, len(raw))
+	if f := r.holdResult(p, len(raw)); f != nil {
+		return nil, f
+	}
+	return raw, nil
 }
 
 // runRound runs one round of repeat: the call, and its retries after transient failures.

@@ -3,6 +3,8 @@ package chain
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -80,8 +82,8 @@ func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault
 		"this run made calls that the chain no longer makes: %s. Give the outcome of each in assume: {%q: \"applied\"} "+
 			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or change the chain to make it as before",
 		strings.Join(calls, ", "), paths[0])
-	for function, assumed := range effectAssumed {
-		if assumed {
+	for _, function := range slices.Sorted(maps.Keys(effectAssumed)) {
+		if effectAssumed[function] {
 			f.Message += undeclaredEffect(function)
 			break
 		}

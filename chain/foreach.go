@@ -56,6 +56,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
+		r.releaseBytes(len(raw))
 		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", describeValue(list),
 			arrayInstead(p.forEach.String(), list)).Under(at)
 	}
@@ -64,6 +65,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 		return len(items) <= r.o.MaxElements
 	})
 	if len(items) > r.o.MaxElements {
+		r.releaseBytes(len(raw))
 		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer",
 			r.o.MaxElements).Under(at)
 	}

@@ -167,16 +167,17 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		if params.has(m.name) {
 			continue
 		}
-		if len(c.warnings) == maxWarnings {
-			return
+		isSet := slices.ContainsFunc(c.override.Set, func(s Setting) bool { return s.Key == m.name })
+		if !isSet && len(c.warnings) >= maxWarnings {
+			continue
 		}
 		w := fault.New(fault.UnknownField, "params does not declare %q", fault.ClipRunes(m.name, 60)).Under(fault.Key("/input", m.name))
 		w.Nearest = fault.Nearest(m.name, names, 1)
-		if slices.ContainsFunc(c.override.Set, func(s Setting) bool { return s.Key == m.name }) {
+		if isSet {
 			c.faults.add(w) // a value that is set explicitly must be declared
-			continue
+		} else {
+			c.warn(w)
 		}
-		c.warn(w)
 	}
 }
 

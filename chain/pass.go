@@ -22,8 +22,8 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 		return nil, f
 	}
 	single := &Call{Function: spec.Name}
-	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Hash: func() string { return "" }, Text: []byte(single.text(sent)), Steps: 1,
-		Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
+	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Scope: e.o.Scope, Hash: func() string { return "" },
+		Text: []byte(single.text(sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
 	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
 		Shown: shownArguments(record, entry, sent)}
 	if key := spec.Idempotency; key != nil {

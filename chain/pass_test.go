@@ -30,7 +30,8 @@ func TestPass(t *testing.T) {
 		s := newScriptedEngine(t, nil, test.ends)
 		entry, err := s.all.Resolve(test.function)
 		must(t, err)
-		value, err := s.engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
+		engine := s.inScope("folder").engine
+		value, err := engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
 		s.wantCalls(test.function + ` {"k":"$0"}`)
 		if (err == nil) != (test.ends == nil) || err == nil && string(value) != `{"id":"x"}` {
 			t.Errorf("%s: got %s and error %v, want an error %t", test.function, value, err, test.ends != nil)
@@ -46,6 +47,9 @@ func TestPass(t *testing.T) {
 		case wantRows == 1:
 			if rows[0].Caller != "alice" || rows[0].Calls != 1 || rows[0].Writes != 1 {
 				t.Errorf("%s: recorded run %+v, want one call and one write of alice", test.function, rows[0])
+			}
+			if past, err := s.journal.Read(t.Context(), rows[0].ID, nil); err != nil || past.Scope != "folder" {
+				t.Errorf("%s: recorded run %+v, error %v, want the engine's scope, folder", test.function, past, err)
 			}
 			s.wantRun(rows[0].ID, test.status, test.want)
 		}

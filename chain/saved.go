@@ -172,12 +172,12 @@ func (s *requestState) lowerBudget(b *budgetRequest) {
 	if b == nil {
 		return
 	}
-	if limit := s.meter.Limit(); b.MaxTotalTokens != nil && limit > 0 && limit < *b.MaxTotalTokens {
-		lowered := *b
-		lowered.MaxTotalTokens, b = &limit, &lowered
+	lowered := *b
+	if limit := s.meter.Limit(); limit > 0 && (b.MaxTotalTokens == nil || limit < *b.MaxTotalTokens) {
+		lowered.MaxTotalTokens = &limit
 	}
 	lite, trace := s.lite, s.trace
-	_ = s.applyBudget(b, nil, "")
+	_ = s.applyBudget(&lowered, nil, "")
 	s.lite, s.trace = lite, trace
 }
 

@@ -164,7 +164,7 @@ func (c *compiledFunction) guard(raw Call) Call {
 			}
 		}()
 		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // ctx may carry the effect of an outer function
-			ctx = context.WithValue(ctx, effectKey{}, c.spec.Effect)
+			ctx = WithEffect(ctx, c.spec.Effect)
 		}
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.withCode(ctx, err)

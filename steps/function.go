@@ -37,6 +37,11 @@ func EffectOf(ctx context.Context, declared Effect) Effect {
 	return declared
 }
 
+// WithEffect returns a context whose EffectOf is effect, for a source that knows a function's effect better than what it calls for it.
+func WithEffect(ctx context.Context, effect Effect) context.Context {
+	return context.WithValue(ctx, effectKey{}, effect)
+}
+
 // String returns "write", "read" or "destroy".
 func (e Effect) String() string {
 	if int(e) < len(effectNames) {

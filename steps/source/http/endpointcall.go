@@ -25,7 +25,9 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 	}
 	ctx, cancel := s.withTimeout(ctx, e.timeout)
 	defer cancel()
-	if e.idempotent || steps.EffectOf(ctx, e.spec.Effect) == steps.Read {
+	effect := steps.EffectOf(ctx, e.spec.Effect)
+	ctx = steps.WithEffect(ctx, effect) // the request's method may say something else
+	if e.idempotent || effect == steps.Read {
 		ctx = withIdempotent(ctx)
 	}
 	request, hidden, err := e.request(ctx, args)

@@ -56,15 +56,17 @@ func TestConfiguredWrites(t *testing.T) {
 	for name, test := range map[string]struct {
 		fn, args   string
 		answer     func(w http.ResponseWriter) // answers all requests but the first
-		asRead     bool                        // the configuration sets no effect
+		asRead     bool                        // no settings change the effect that the source declares
 		sent       int32                       // the requests that the second call sends
 		isRepeated bool                        // the second call sends more than one request
 		outcome    fault.Outcome
 	}{
-		"read is repeated":    {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
-		"503":                 {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"endpoint that reads": {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
-		"broken connection":   {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
+		"read is repeated":               {fn: "http.get", answer: unavailable, asRead: true, isRepeated: true},
+		"503":                            {fn: "http.get", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"endpoint that reads":            {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
+		"endpoint that declares a read":  {fn: "http.find", answer: unavailable, asRead: true, isRepeated: true},
+		"endpoint that declares a write": {fn: "http.trigger", answer: unavailable, asRead: true, sent: 1, outcome: fault.SentUnknown},
+		"broken connection":              {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
 		"large answer": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1,
 			outcome: fault.Applied},
 		"not modified": {fn: "http.get", answer: func(w http.ResponseWriter) {
@@ -76,7 +78,7 @@ func TestConfiguredWrites(t *testing.T) {
 			t.Parallel()
 			var sent atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !test.asRead && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
+				if test.outcome != "" && r.Header.Get("If-None-Match") != "" || r.Method == http.MethodGet && r.ContentLength != 0 {
 					t.Errorf("got %s with a body of %d bytes and header %v, want no body of a GET, and If-None-Match only of a read", r.Method, r.ContentLength, r.Header)
 				}
 				if sent.Add(1) > 1 {
@@ -88,7 +90,8 @@ func TestConfiguredWrites(t *testing.T) {
 			}))
 			defer server.Close()
 			s := open(t, &httpsource.Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []httpsource.Endpoint{
-				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"}}})
+				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"},
+				{Name: "trigger", URL: server.URL, Method: http.MethodGet, Effect: "write"}}})
 			write := steps.Write
 			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
 			if test.asRead {
@@ -106,7 +109,11 @@ func TestConfiguredWrites(t *testing.T) {
 			if n := sent.Load() - 1; test.isRepeated != (n > 1) || !test.isRepeated && n != test.sent {
 				t.Errorf("got %d requests, want %d, or more if repeated %t", n, test.sent, test.isRepeated)
 			}
-			if got := fault.OutcomeOf(err); !test.asRead && got != test.outcome {
+			got := fault.OutcomeOf(err)
+			if f, _ := fault.As(err); f != nil {
+				got = f.Outcome
+			}
+			if got != test.outcome {
 				t.Errorf("got outcome %q of %v, want %q", got, err, test.outcome)
 			}
 		})

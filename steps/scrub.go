@@ -33,11 +33,14 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubCallbacks returns a context whose callbacks Progress, Log and Verbatim receive no secrets. The other callbacks are unchanged.
+// scrubCallbacks returns a context whose callbacks Progress, Log, Verbatim and Keep receive no secrets. The other callbacks are unchanged.
 func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	callbacks := *CallbacksOf(ctx)
-	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil {
+	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil && callbacks.Keep == nil {
 		return ctx
+	}
+	if keep := callbacks.Keep; keep != nil {
+		callbacks.Keep = func(ctx context.Context, value []byte) (string, error) { return keep(ctx, s.JSON(value)) }
 	}
 	if verbatim := callbacks.Verbatim; verbatim != nil {
 		callbacks.Verbatim = func(result []byte) { verbatim(s.JSON(result)) }

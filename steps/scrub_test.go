@@ -18,6 +18,9 @@ func TestScrubbedCalls(t *testing.T) {
 	fn := steps.Function{Spec: steps.Spec{Name: "a.echo"}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
 		steps.CallbacksOf(ctx).Progress(ctx, 1, 2, "with "+hidden)
 		steps.CallbacksOf(ctx).Log(ctx, "info", hidden, []byte(`{"s":"`+hidden+`"}`))
+		if _, err := steps.CallbacksOf(ctx).Keep(ctx, []byte(`{"uri":"https://a/?k=`+hidden+`"}`)); err != nil {
+			t.Error(err)
+		}
 		if string(args) == `{"fail":true}` {
 			f := fault.New(fault.FunctionFailed, "401 for %s", hidden)
 			f.Body = []byte(`{"token":"hunter2hunter"}`)
@@ -36,6 +39,10 @@ func TestScrubbedCalls(t *testing.T) {
 		Log: func(_ context.Context, _, logger string, data []byte) {
 			reports = append(reports, logger, string(data))
 		},
+		Keep: func(_ context.Context, value []byte) (string, error) {
+			reports = append(reports, string(value))
+			return "", nil
+		},
 	})
 	got, err := entry.Call(ctx, []byte(`{"s":"hunter2hunter"}`))
 	if err != nil || string(got) != `{"s":"[redacted]"}` || string(entry.Shown([]byte(`{"s":"hunter2hunter"}`))) != `{"s":"[redacted]"}` {
@@ -45,8 +52,8 @@ func TestScrubbedCalls(t *testing.T) {
 	if f, _ := fault.As(err); f == nil || f.Message != "401 for [redacted]" || string(f.Body) != `{"token":"[redacted]"}` {
 		t.Errorf("the error is not redacted: %v", err)
 	}
-	if all := strings.Join(reports, " "); len(reports) != 6 || strings.Contains(all, hidden) {
-		t.Errorf("got reports %s, want 6 without the secret", all)
+	if all := strings.Join(reports, " "); len(reports) != 8 || strings.Contains(all, hidden) {
+		t.Errorf("got reports %s, want 8 without the secret", all)
 	}
 }
 

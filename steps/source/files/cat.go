@@ -154,6 +154,7 @@ func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) e
 		from, to = max(1, count-lines.tail+1), lastLine
 	}
 	c.Encoding, c.Lines = encoding, &count
+	to = min(to, count) // to may be the largest integer
 	start := lineStart(text, from)
 	c.show(text[start:start+lineStart(text[start:], to-from+2)], from) // up to the start of the line after to
 	return nil

@@ -78,7 +78,11 @@ func describe(operation value, label string) string {
 		if end := strings.LastIndex(text, ". "); end > maxDescription/2 {
 			text = text[:end+1]
 		} else {
-			text = strings.ToValidUTF8(text[:strings.LastIndexByte(text, ' ')+1], "") + "…"
+			end := strings.LastIndexByte(text, ' ') + 1
+			if end < maxDescription/2 { // few languages have spaces that far apart, but some have none
+				end = len(text)
+			}
+			text = strings.ToValidUTF8(text[:end], "") + "…"
 		}
 	}
 	if text == "" {

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,6 +86,31 @@ func TestFunctions(t *testing.T) {
 			if want := `{"sent":"POST /v2/pets","body":"{\"weight\":1.10,\"name\":\"Rex\"}"}`; err != nil || string(result) != want {
 				t.Errorf("got %s, %v, want %s", result, err, want)
 			}
+		}
+	}
+}
+
+// TestLongDescriptions: a long summary is cut after a sentence, else at a space, and in a language without spaces between characters.
+func TestLongDescriptions(t *testing.T) {
+	t.Parallel()
+	for summary, want := range map[string]string{
+		strings.Repeat("Words go on. ", 40):           strings.TrimSpace(strings.Repeat("Words go on. ", 30)),
+		strings.Repeat("word ", 100):                  strings.Repeat("word ", 80) + "…",
+		strings.Repeat("資源", 100):                     strings.Repeat("資源", 66) + "資…",
+		"Gets: " + strings.Repeat("資源", 100) + " end": "Gets: " + strings.Repeat("資源", 65) + "資…",
+	} {
+		text, err := json.Marshal(map[string]any{"openapi": "3.0.0", "servers": []any{map[string]any{"url": "https://a.example"}},
+			"paths": map[string]any{"/a": map[string]any{"get": map[string]any{"summary": summary}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(&Options{Name: "a", Spec: writeDocument(t, string(text)), Client: mockTransport{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if list := s.Functions(); len(list) != 1 || list[0].Description != want {
+			t.Errorf("got %+v, want the description %s", list, want)
 		}
 	}
 }

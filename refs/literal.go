@@ -4,8 +4,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -24,7 +22,7 @@ func Literal(value []byte) []byte {
 		if isKey := end < len(value) && value[end] == ':'; isKey || value[start] != '"' {
 			continue
 		}
-		text := gjson.ParseBytes(value[start:end]).Str
+		text := rawjson.Unquote(rawjson.View(value[start:end]))
 		if escaped := literalText(text); escaped != text {
 			out = append(append(out, value[done:start]...), rawjson.AppendQuote(nil, escaped)...)
 			done = end
@@ -35,12 +33,16 @@ func Literal(value []byte) []byte {
 
 func literalText(text string) string {
 	leading := interpolationStart.FindStringIndex(text)
-	escaped := interpolationStart.ReplaceAllStringFunc(text, func(match string) string {
-		dollars := strings.IndexByte(match, '{')
-		return match[:dollars] + match
-	})
-	if strings.HasPrefix(text, "$") && (leading == nil || leading[0] > 0) {
-		escaped = "$" + escaped
+	var out strings.Builder
+	rest := text
+	for at := leading; at != nil; at = interpolationStart.FindStringIndex(rest) {
+		brace := at[0] + strings.IndexByte(rest[at[0]:], '{')
+		out.WriteString(rest[:brace] + rest[at[0]:brace+1]) // the dollars twice
+		rest = rest[brace+1:]                               // what follows the brace may begin another interpolation
 	}
-	return escaped
+	out.WriteString(rest)
+	if strings.HasPrefix(text, "$") && (leading == nil || leading[0] > 0) {
+		return "$" + out.String()
+	}
+	return out.String()
 }

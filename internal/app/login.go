@@ -54,6 +54,11 @@ func accountsOf(config *config.File, name string) ([]Account, error) {
 		if name != "" && !matches {
 			continue
 		}
+		if f := config.Unset[fault.Key("/mcpServers", entry.Name)]; f != nil && !matches {
+			continue // the other servers work without it
+		} else if f != nil {
+			return nil, config.Refused([]*fault.Error{config.FaultAt("", f)})
+		}
 		options, err := loginOptions(entry.Source(), &entry.Config)
 		if err != nil {
 			return nil, config.Refused([]*fault.Error{config.FaultAt(fault.Key("/mcpServers", entry.Name)+"/url", err)})

@@ -45,8 +45,10 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 		return err
 	}
 	calls, err := chain.Waiting(ctx, a.Journal, id)
+	asked := false
 	if digest == "" && !show && err == nil { // the digest ties the decision to the calls that are shown: others may begin to wait meanwhile
 		digest = chain.DigestOf(calls)
+		asked = c.canAsk()
 		if yes, err := c.askDecision(ctx, calls, deny); err != nil {
 			return err
 		} else if !yes {
@@ -83,7 +85,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny,
 			c.noticef("onecall resume%s %s makes the calls", c.configFlag(), id)
 		}
 	}
-	if !show && c.canAsk() && c.outTerminal {
+	if asked && c.outTerminal {
 		return nil // the question has shown the calls
 	}
 	return c.writeValue(result)

@@ -15,7 +15,7 @@ import (
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	clitest.Write(t, dir, "two.chain.json", `{"name":"two","steps":[{"expr":"1"},{"expr":"$0 + 1"}]}`)
+	clitest.Write(t, dir, "two.chain.json", `{"name":"two\tcells","steps":[{"expr":"1"},{"expr":"$0 + 1"}]}`)
 	follow := clitest.Command(t, dir, "runs", "--follow")
 	stdout, err := follow.StdoutPipe()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(stdout)
-	run := regexp.MustCompile(`^run_\w+ +ok .* two .*\n$`)
+	run := regexp.MustCompile(`^run_\w+ +ok .* two cells .*\n$`)
 	for i, want := range []*regexp.Regexp{regexp.MustCompile(`^RUN +STATUS `), run, run} {
 		if i == 2 {
 			if err := clitest.Command(t, dir, "run", "two.chain.json").Run(); err != nil {

@@ -157,7 +157,7 @@ func (c *cli) writeRuns(runs []history.Run) error {
 }
 
 func runRow(r *history.Run) string {
-	name := r.Chain
+	name := strings.Join(strings.Fields(r.Chain), " ") // a tab would begin another column
 	if name == "" {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}

@@ -132,7 +132,10 @@ func (c *cli) chainRunner(a *app.App) func(context.Context, *durable.Batch, *dur
 			first = ch.Begun
 		}
 		caller := &chain.Caller{Label: ch.Label, Line: ch.Line, Chain: ch.Name, Parent: b.Parent, Override: ch.Override, Log: c.logFunc()}
-		f := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		f, err := checkStillStored(ctx, a, gjson.GetBytes(request, "key").Str, first)
+		if err != nil {
+			return nil, err // the chain is tried again
+		}
 		if ch.Journal != "" && ch.Journal != a.JournalID() {
 			f = fault.New(fault.BadRequest, "nothing was run: the worker that took the chain has another journal than this command. The command "+
 				"and all workers need the same journal, and with SQLite the same configuration file")
@@ -239,14 +242,14 @@ func renew(ctx context.Context, a *app.App, b *durable.Batch, chunk int) error {
 }
 
 // checkStillStored refuses a chain that was first tried so long ago that the journal may have removed its run, unless that run can still be
-// found. nil: the chain may be run. If first is zero, the chain was not tried before.
-func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) *fault.Error {
+// found. A nil fault: the chain may be run. If first is zero, the chain was not tried before. The error is one of the journal.
+func checkStillStored(ctx context.Context, a *app.App, key string, first time.Time) (*fault.Error, error) {
 	if first.IsZero() || time.Since(first) < a.Keep()/2 {
-		return nil
+		return nil, nil
 	}
-	if _, err := a.FindRun(ctx, key); err == nil {
-		return nil
+	if _, err := a.FindRun(ctx, key); !errors.Is(err, journal.ErrNotFound) {
+		return nil, err
 	}
 	return fault.New(fault.TokenExpired, "this chain was begun at %s, but the journal has no run of it any more: what it did is not "+
-		"known. journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339))
+		"known. journal.keep says how long runs are kept", first.UTC().Format(time.RFC3339)), nil
 }

@@ -130,7 +130,20 @@ func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *
 		f.Status, f.Body = answer.StatusCode, bodyForError(answer.Body, sent)
 		return f
 	}
-	return h.recordMissingScopes(ctx, strings.Fields(clean(challengeParam(challenges, "scope"), sent)))
+	return h.recordMissingScopes(ctx, scopesOf(challengeParam(challenges, "scope"), sent))
+}
+
+// maxScopes bounds the bytes of the scopes in a challenge.
+const maxScopes = 4 << 10
+
+// scopesOf returns the scopes in a challenge (RFC 6749, section 3.3). It returns none if they are longer than maxScopes, are not printable
+// ASCII, or repeat the token.
+func scopesOf(text, token string) []string {
+	printable := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+	if len(text) > maxScopes || !printable || token != "" && strings.Contains(text, token) {
+		return nil
+	}
+	return strings.Fields(text)
 }
 
 // recordMissingScopes records the scopes that a server requires beyond those of the login; the next login requests them. It always returns
@@ -141,7 +154,7 @@ func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) erro
 	case list == "":
 		return h.deny("the login lacks a right that this call needs: %s with more scopes in the configuration", h.remedy())
 	case len(h.o.Scopes) > 0:
-		return h.deny("the login lacks the scopes %q: add them to its scopes in the configuration, and %s", list, h.remedy())
+		return h.deny("the login lacks the scopes %q: add them to its scopes in the configuration, and %s", clean(list), h.remedy())
 	}
 	unlock, err := h.o.Store.Lock(ctx, h.key())
 	if err != nil {
@@ -165,7 +178,7 @@ func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) erro
 			}
 		}
 	}
-	return h.deny("the login lacks the scopes %q: %s, which asks for them", list, h.remedy())
+	return h.deny("the login lacks the scopes %q: %s, which asks for them", clean(list), h.remedy())
 }
 
 // bodyForError returns a body as an error may show it: JSON as it is, any other text cleaned and as a JSON string. It returns nil if the

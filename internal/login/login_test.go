@@ -281,12 +281,13 @@ func TestScopes(t *testing.T) {
 		got.Get("resource") != s.tools.URL+"/mcp" {
 		t.Errorf("the login requested %v, want the scopes offline_access and tools, a prompt for consent, and the server", got)
 	}
+	admin := "https://scopes.example/" + strings.Repeat("admin/", 50) // longer than what is shown of a server's text
 	s.tools.around = func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var call struct{ Method string }
 			body := readBody(r)
 			if json.Unmarshal(body, &call); call.Method == "tools/call" {
-				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write admin"`)
+				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write `+admin+`"`)
 				w.WriteHeader(http.StatusForbidden)
 				return
 			}
@@ -294,13 +295,13 @@ func TestScopes(t *testing.T) {
 		})
 	}
 	session, _ := s.session(t)
-	wantError(t, s.auth, greet(t, session), fault.Denied, "write admin", "onecall auth login hub")
-	if state, _ := Status(t.Context(), s.o); strings.Join(state.MissingScopes, " ") != "write admin" || !state.LoggedIn {
-		t.Errorf("got status %+v, want logged in with the missing scopes write and admin", state)
+	wantError(t, s.auth, greet(t, session), fault.Denied, "write https://scopes.example/", "onecall auth login hub")
+	if state, _ := Status(t.Context(), s.o); strings.Join(state.MissingScopes, " ") != "write "+admin || !state.LoggedIn {
+		t.Errorf("got status %+v, want logged in with the missing scopes write and %s", state, admin)
 	}
 	s.login(t)
-	if got := s.auth.lastRequest().Get("scope"); got != "admin offline_access tools write" {
-		t.Errorf("the login after the refusal requested %q, want admin offline_access tools write", got)
+	if got := s.auth.lastRequest().Get("scope"); got != admin+" offline_access tools write" {
+		t.Errorf("the login after the refusal requested %q, want %s offline_access tools write", got, admin)
 	}
 	if state, _ := Status(t.Context(), s.o); len(state.MissingScopes) != 0 {
 		t.Errorf("got status %+v, want no missing scopes", state)
@@ -311,7 +312,7 @@ func TestScopes(t *testing.T) {
 		t.Errorf("the login requested %q, want the configured tools", got)
 	}
 	session, _ = s.session(t)
-	wantError(t, s.auth, greet(t, session), fault.Denied, "write admin", "in the configuration")
+	wantError(t, s.auth, greet(t, session), fault.Denied, "write https://scopes.example/", "in the configuration")
 }
 
 // Any other 403 is the server's own decision, and is shown.

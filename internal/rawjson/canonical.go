@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxArgsDepth bounds the nesting of arguments, because each object is copied, with all that is in it, to sort its members.
@@ -111,7 +109,7 @@ func appendString(dst, raw []byte) []byte {
 		return append(dst, raw...)
 	}
 	dst = append(dst, '"')
-	for _, c := range []byte(gjson.ParseBytes(raw).Str) {
+	for _, c := range []byte(Unquote(View(raw))) {
 		switch {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)

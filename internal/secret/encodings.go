@@ -32,7 +32,7 @@ func Components(secret string) []string {
 	}
 	credentials = strings.TrimSpace(credentials)
 	all = append(all, credentials)
-	if decoded, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
+	if decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(credentials, "=")); err == nil && strings.EqualFold(scheme, "basic") {
 		_, password, _ := strings.Cut(string(decoded), ":")
 		all = append(all, string(decoded), password)
 	}

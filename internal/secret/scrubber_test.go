@@ -39,6 +39,11 @@ func TestScrubJSON(t *testing.T) {
 			}
 		}
 	}
+	for _, basic := range []string{"Basic YWxpY2U6b3Blbi1zZXNhbWU=", "basic YWxpY2U6b3Blbi1zZXNhbWU"} {
+		if got := New([]string{basic}).Text("with open-sesame"); got != "with [redacted]" {
+			t.Errorf("the password in %s is not redacted: %s", basic, got)
+		}
+	}
 	if s := New([]string{"short"}); s != nil {
 		t.Errorf("New with only a short secret returns %v, want nil", s)
 	}

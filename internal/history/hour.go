@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -44,18 +43,19 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 			functions = append(functions, journal.Day{Function: name, Count: 1, Failures: d.Failures, Times: d.Times})
 		}
 	}
-	includeAll := func(*journal.Day) bool { return true }
-	sumsBy := func(days []journal.Day, name func(*journal.Day) string) []Sum {
-		list := sums(days, name, includeAll)
+	sumsBy := func(days []journal.Day, name func(*journal.Day) string, include func(*journal.Day) bool) []Sum {
+		list := sums(days, name, include)
 		return list[:min(len(list), maxHourSums)]
 	}
-	h := &Hour{Functions: sumsBy(functions, func(d *journal.Day) string { return d.Function }),
-		Chains: sumsBy(runs, func(d *journal.Day) string { return d.Chain }), Callers: sumsBy(runs,
-			func(d *journal.Day) string { return d.Caller })}
-	for _, s := range sumsBy(runs, func(*journal.Day) string { return "" }) { // one sum of all runs, or none if there are no runs
+	includeAll := func(*journal.Day) bool { return true }
+	named := func(d *journal.Day) bool { return d.Chain != "" }
+	h := &Hour{Functions: sumsBy(functions, func(d *journal.Day) string { return d.Function }, includeAll),
+		Chains:  sumsBy(runs, func(d *journal.Day) string { return d.Chain }, named),
+		Callers: sumsBy(runs, func(d *journal.Day) string { return d.Caller }, includeAll)}
+	// one sum of all runs, or none if there are no runs
+	for _, s := range sumsBy(runs, func(*journal.Day) string { return "" }, includeAll) {
 		h.Sum = s
 		h.Name = "all"
 	}
-	h.Chains = slices.DeleteFunc(h.Chains, func(s Sum) bool { return s.Name == "" }) // runs without a name
 	return h, nil
 }

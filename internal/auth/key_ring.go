@@ -78,6 +78,9 @@ func (k *Keys) Close() error {
 // newKeyring returns the keys of an issuer. It reads a file at once, but not a URL. Its fault belongs to /jwt/keys.
 func newKeyring(o *Options, accepted []jose.SignatureAlgorithm) (*keyring, *fault.Error) {
 	r := &keyring{every: fetchEvery, minInterval: minFetchInterval, log: o.Log}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	switch location := o.JWT.Keys; {
 	case strings.Contains(location, "://"):

@@ -76,9 +76,6 @@ func newTable(o *Options) (*Table, []*fault.Error) {
 	if given.Now == nil {
 		given.Now = time.Now
 	}
-	if given.Log == nil {
-		given.Log = slog.New(slog.DiscardHandler)
-	}
 	t := &Table{shared: given.Keys != nil}
 	var faults []*fault.Error
 	t.tokens, faults = readTokens(given.Tokens)

@@ -293,7 +293,7 @@ func (d *decoder) checkJournal(c *File) {
 	case postgres && j.Key == nil && !d.hasFault("/journal/key"):
 		d.faultAt("/journal/store", fault.BadRequest,
 			"a journal in PostgreSQL needs a key of at least 32 bytes, the same for all replicas: key: ${JOURNAL_KEY}")
-	case j.Key != nil && !postgres:
+	case j.Key != nil && !postgres && !d.hasFault("/journal/store"):
 		d.faultAt("/journal/key", fault.BadRequest, "only a journal in PostgreSQL takes a key: the others make one of their own")
 	case j.Key != nil && len(*j.Key) < minJournalKey && !d.hasFault("/journal/key"):
 		d.faultAt("/journal/key", fault.BadRequest, "a key has at least %d bytes: openssl rand -base64 32 makes one", minJournalKey)

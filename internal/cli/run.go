@@ -258,7 +258,7 @@ func (c *cli) runRequest(ctx context.Context, a *app.App, request []byte, overri
 // error that gives the answer's exit status. doc is the text of the chain.
 func (c *cli) answerOne(override chain.Override, out *output, doc *document, makeAnswer func(*chain.Caller) *chain.Answer) error {
 	forPerson := (out.forPerson || out.raw) && !override.DryRun
-	lite := forPerson && (override.Trace == "" || override.Trace == "none")
+	lite := forPerson && (out.raw || override.Trace == "" || override.Trace == "none") // a failure shows the trace even if lite
 	if forPerson {
 		override.Lite = &lite
 	}

@@ -120,6 +120,11 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	if past, err := a.Journal.Read(ctx, id, nil); err == nil && past.Row.Batch && durable.IsID(past.Row.CallersKey()) {
 		return opErrorf("this run is a batch: onecall-temporal resume %s continues it", past.Row.CallersKey())
 	}
+	to, err := c.newOutput(out)
+	if err != nil {
+		return err
+	}
+	defer to.discard()
 	request := []jsonMember{{"resume", jsonText(id)}}
 	fromFlags := map[string]string{"/resume": "onecall"} // what set each field, by JSON pointer
 	var e *chainfile.Entry                               // the chain in FILE; nil: none is given
@@ -132,7 +137,7 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 			return exitErrorOfFiles(err)
 		}
 		if len(e.Faults) > 0 || !gjson.ValidBytes(e.Request) {
-			return c.refuseFile(ctx, a, e, override)
+			return c.refuseFile(ctx, a, e, override, to)
 		}
 		gjson.ParseBytes(e.Request).ForEach(func(key, value gjson.Result) bool {
 			request = append(request, jsonMember{key.String(), json.RawMessage(value.Raw)})
@@ -149,11 +154,6 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 		request = append(request, field)
 		fromFlags["/"+field.name] = "--" + field.name
 	}
-	to, err := c.newOutput(out)
-	if err != nil {
-		return err
-	}
-	defer to.discard()
 	if e == nil {
 		return c.runRequest(ctx, a, appendObject(request), override, to)
 	}
@@ -164,12 +164,8 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	})
 }
 
-// refuseFile answers with the faults of a file that holds no chain, on stdout.
-func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override) error {
-	out, err := c.newOutput("")
-	if err != nil {
-		return err
-	}
+// refuseFile answers with the faults of a file that holds no chain.
+func (c *cli) refuseFile(ctx context.Context, a *app.App, e *chainfile.Entry, override chain.Override, out *output) error {
 	override.Check = true
 	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer { return answerEntry(ctx, a, e, caller) })
 }

@@ -201,7 +201,11 @@ func (p *Plan) selectServers() error {
 			}
 			srv.skip = err.Error()
 		}
-		if srv.original == onecallName {
+		switch {
+		case srv.original == onecallName && srv.disabled:
+			return fault.New(fault.BadRequest,
+				"%s has a server by the name onecall, which is disabled: enable or remove it in the file, then run this again", p.file)
+		case srv.original == onecallName:
 			return fault.New(fault.BadRequest,
 				"%s has another server by the name onecall, which cannot be moved: %s: rename that server in the file", p.file, srv.skip)
 		}

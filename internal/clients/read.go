@@ -35,6 +35,7 @@ type clientServer struct {
 
 	original    string        // its name in the file; name may differ, to be unique
 	isOnecall   bool          // the server is onecall itself
+	disabled    bool          // the client does not start the server, which may be onecall itself
 	configured  bool          // the server is already in the configuration
 	ignored     string        // the last setting that onecall leaves out, and what is lost without that setting; "": none that matters
 	duplicateOf *clientServer // an earlier server with the same settings; nil: none
@@ -152,7 +153,7 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			srv.skip = "its name has no ASCII letters or digits"
 			continue
 		case server.Get("disabled").Bool() || server.Get("enabled").Type == gjson.False:
-			srv.skip = "it is disabled"
+			srv.skip, srv.disabled = "it is disabled", true
 			continue
 		}
 		fields, skip := members(server), ""

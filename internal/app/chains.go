@@ -27,11 +27,11 @@ func ChainsFolder(configPath string) string {
 // savedChains is the source of the saved chains in a folder.
 type savedChains struct {
 	functions []steps.Function
-	files     map[string]string // the files of the valid chains, by function name
+	files     map[string]string // the files of the valid chains, by function name before it is renamed
 
 	mu       sync.Mutex
 	invalid  map[string]*fault.Error // by file: why it is invalid
-	unlinked map[string]*fault.Error // by function: why the registry left it out
+	unlinked map[string]*fault.Error // by function name, as in files: why the registry left it out
 }
 
 // openChains reads the folder of saved chains and adds them to the catalog as a source, if there are any.
@@ -148,7 +148,10 @@ func (a *App) setBrokenChains(why map[string]*fault.Error) {
 	}
 	a.chains.mu.Lock()
 	defer a.chains.mu.Unlock()
-	a.chains.unlinked = why
+	a.chains.unlinked = map[string]*fault.Error{}
+	for name, f := range why {
+		a.chains.unlinked[a.settings.Original(name)] = f
+	}
 }
 
 // BrokenChains returns the faults of the saved chains that cannot be used.
@@ -190,7 +193,7 @@ func (a *App) ChainFile(function string) string {
 	if a.chains == nil {
 		return ""
 	}
-	return a.chains.files[function]
+	return a.chains.files[a.settings.Original(function)]
 }
 
 // watchChains adds the saved chains to the watched files, so that a change of them reloads the configuration.

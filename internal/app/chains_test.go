@@ -66,3 +66,30 @@ func TestSavedChainsOfFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestRenamedSavedChain: a saved chain under another name is still known by its file, broken or not.
+func TestRenamedSavedChain(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	chains := filepath.Join(folder, "chains")
+	if err := os.Mkdir(chains, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	good := write(t, chains, "foo.chain.json", `{"steps":[{"expr":"1"}]}`)
+	broken := write(t, chains, "bar.chain.json", `{"steps":[{"fn":"none.such"}]}`)
+	path := write(t, folder, "onecall.yaml", "journal: {store: off}\nfunctions: {chain.foo: {rename: greet}, chain.bar: {rename: part}}")
+	a, err := Open(t.Context(), &Options{Config: path, Reporter: silent{}, Redactor: &Redactor{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if !a.Catalog.Registry().Has("greet") || a.ChainFile("greet") != good {
+		t.Errorf("the file of greet is %q, want %q", a.ChainFile("greet"), good)
+	}
+	if files, list := a.chains.broken(); !slices.Equal(files, []string{"bar.chain.json"}) || !strings.HasPrefix(list[0].Message, broken+": ") {
+		t.Errorf("got the broken files %q, %v, want bar.chain.json, with a fault of %s", files, list, broken)
+	}
+	if list := a.SuspectChains(); len(list) != 1 || !strings.HasPrefix(list[0].Message, broken+": ") {
+		t.Errorf("got suspect chains %v, want one, %s", list, broken)
+	}
+}

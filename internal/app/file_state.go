@@ -149,7 +149,8 @@ func isFile(location *string) bool {
 // maxDocumentFiles is how many files of one document are watched.
 const maxDocumentFiles = 100
 
-// documentFiles returns the file of an OpenAPI document and the files in its folder that it refers to; nil: the document is at a URL.
+// documentFiles returns the file of an OpenAPI document and the files in and below its folder that it refers to; nil: the document is at a
+// URL.
 func documentFiles(c *config.OpenAPI) []string {
 	if !isFile(c.Spec) {
 		return nil
@@ -160,11 +161,13 @@ func documentFiles(c *config.OpenAPI) []string {
 		text := readRegular(files[i], remaining)
 		remaining -= int64(len(text))
 		for _, match := range fileReference.FindAllSubmatch(text, -1) {
-			other := string(match[1])
-			if strings.Contains(other, "://") || !filepath.IsLocal(filepath.FromSlash(other)) {
+			reference := string(match[1]) + string(match[2]) // quoted or not
+			if strings.Contains(reference, "://") || strings.HasPrefix(reference, "/") {
 				continue
 			}
-			if path := filepath.Join(folder, filepath.FromSlash(other)); !slices.Contains(files, path) {
+			path := filepath.Join(filepath.Dir(files[i]), filepath.FromSlash(reference))
+			below, err := filepath.Rel(folder, path)
+			if err == nil && filepath.IsLocal(below) && !slices.Contains(files, path) {
 				files = append(files, path)
 			}
 		}
@@ -193,5 +196,5 @@ func readRegular(path string, maxBytes int64) []byte {
 	return text
 }
 
-// fileReference matches a reference to another file in a YAML or JSON document.
-var fileReference = regexp.MustCompile(`\$ref["']?\s*:\s*["']?([^\s"'#]+)`)
+// fileReference matches a reference to another file in a YAML or JSON document. A name without quotes ends where YAML's flow style ends it.
+var fileReference = regexp.MustCompile(`\$ref["']?\s*:\s*(?:["']([^\n"'#]+)|([^\s"'#,{}\[\]]+))`)

@@ -198,11 +198,16 @@ func TestDocumentFiles(t *testing.T) {
 	folder := t.TempDir()
 	spec := write(t, folder, "api.yaml",
 		"a: {$ref: 'b.yaml#/x'}\nb:\n  $ref: \"#/y\"\nc: {\"$ref\": \"c.json\"}\nd: {$ref: 'https://example.com/d.yaml'}\ne: {$ref: "+
-			"'../e.yaml'}\nf: {$ref: /etc/passwd}\n")
+			"'../e.yaml'}\nf: {$ref: /etc/passwd}\ng: [{$ref: flow.yaml},{$ref: sub/pet.yaml,x: 1}]\nh: {$ref: 'a {b}, c.yaml'}\n")
+	if err := os.Mkdir(filepath.Join(folder, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, folder, "sub/pet.yaml", "x: {$ref: owner.yaml}\ny: {$ref: ../up.yaml}\nz: {$ref: ../../out.yaml}\n")
 	write(t, folder, "b.yaml", "x: {$ref: api.yaml#/z}\n")
 	write(t, folder, "c.json", `{"x":{"$ref":"gone.json#/a"}}`)
 	var want []string
-	for _, name := range []string{"api.yaml", "b.yaml", "c.json", "gone.json"} {
+	for _, name := range []string{"api.yaml", "b.yaml", "c.json", "flow.yaml", "sub/pet.yaml", "a {b}, c.yaml", "gone.json",
+		"sub/owner.yaml", "up.yaml"} {
 		want = append(want, filepath.Join(folder, name))
 	}
 	if got := documentFiles(&config.OpenAPI{Spec: &spec}); !slices.Equal(got, want) {

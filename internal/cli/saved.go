@@ -155,7 +155,9 @@ func createChain(folder, name, suffix string, text []byte) (path string, err err
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err == nil {
 		_, err = file.Write(text)
-		err = errors.Join(err, file.Close())
+		if err = errors.Join(err, file.Close()); err != nil {
+			os.Remove(path) // a part of the text would be in the way of the next try
+		}
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return "", opErrorf("%s already exists: choose another name, or remove it", textfile.Printable(path))

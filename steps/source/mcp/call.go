@@ -109,7 +109,7 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 		case s.conn != nil && s.conn.ctx.Err() == nil:
 			s.conn.calls++
 			return s.conn, nil
-		case s.failedStarts != before:
+		case s.failedStarts != before && s.failure != nil: // nil: a later start succeeded, but its connection is lost again
 			f := *s.failure
 			f.Outcome = fault.NotSent
 			return nil, &f

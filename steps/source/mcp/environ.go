@@ -62,8 +62,10 @@ func command(o *Options) *exec.Cmd {
 	if filepath.IsAbs(o.Command) {
 		path = withFolder(path, filepath.Dir(o.Command))
 	}
-	if program := lookUp(o.Command, path, ""); program != "" && filepath.Base(o.Command) == o.Command {
-		cmd.Path, cmd.Err = program, nil
+	if filepath.Base(o.Command) == o.Command { // exec.Command looked in onecall's own PATH
+		if cmd.Path, cmd.Err = lookUp(o.Command, path, ""), nil; cmd.Path == "" {
+			cmd.Err = &exec.Error{Name: o.Command, Err: exec.ErrNotFound}
+		}
 	}
 	cmd.Dir = o.Dir
 	cmd.Env = environ(o.Env, func(name string) (string, bool) {

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -76,5 +78,9 @@ func TestProgramOfServer(t *testing.T) {
 	options := &Options{Command: "my-server", Env: map[string]string{"PATH": folder}}
 	if cmd := command(options); cmd.Path != program || pathOf(options) != folder {
 		t.Errorf("got program %s with PATH %s, want %s with %s", cmd.Path, pathOf(options), program, folder)
+	}
+	options.Command = "sh" // in onecall's PATH
+	if cmd := command(options); !errors.Is(cmd.Err, exec.ErrNotFound) {
+		t.Errorf("a program that the server's PATH lacks: got %s, error %v, want not found", cmd.Path, cmd.Err)
 	}
 }

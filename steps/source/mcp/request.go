@@ -74,18 +74,35 @@ func (c *connection) subscription(ctx context.Context, method string, params jso
 	uri := gjson.GetBytes(params, "uri").String()
 	var err error
 	if method == methodSubscribe {
-		err = c.client.Subscribe(ctx, &sdk.SubscribeParams{URI: uri})
+		err = c.subscribe(ctx, uri)
 	} else {
 		err = c.client.Unsubscribe(ctx, &sdk.UnsubscribeParams{URI: uri})
 	}
 	if err == nil {
 		return json.RawMessage("{}"), nil
 	}
+	if ctx.Err() != nil {
+		return nil, stopped(ctx, c.source.options.Name+" "+method+" had not answered", "")
+	}
 	if rpcErr := rpcError(err); rpcErr != nil {
 		return nil, c.source.clean(rpcErr)
 	}
 	f := fault.New(fault.Unavailable, "MCP server %q: %s: %s", c.source.options.Name, method, c.source.errorText(err))
 	return nil, f
+}
+
+// subscribe opens the stream of a subscription. The SDK waits without regard to ctx until the server accepts the stream; Unsubscribe ends
+// that wait.
+func (c *connection) subscribe(ctx context.Context, uri string) error {
+	opened := make(chan error, 1)
+	go func() { opened <- c.client.Subscribe(ctx, &sdk.SubscribeParams{URI: uri}) }()
+	select {
+	case err := <-opened:
+		return err
+	case <-ctx.Done():
+		_ = c.client.Unsubscribe(context.WithoutCancel(ctx), &sdk.UnsubscribeParams{URI: uri})
+		return ctx.Err()
+	}
 }
 
 // request sends a request without the SDK, which would decode it and its answer.

@@ -3,10 +3,14 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -140,5 +144,49 @@ func TestUpstreamSessionReconnectsByItself(t *testing.T) {
 				c.awaitNotification(t, "notifications/resources/updated")
 			}
 		})
+	}
+}
+
+// A subscription of a client without sessions ends with its request if the server does not open the stream.
+func TestSubscriptionEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
+	handler := httpServer(fullServer(), &sdk.StreamableHTTPOptions{Stateless: true})
+	asked, left := make(chan struct{}), make(chan struct{})
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "a://r") {
+			close(asked)
+			<-r.Context().Done()
+			close(left)
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		handler.ServeHTTP(w, r)
+	}))})
+	c := newClient("ann", protocol.Stateless)
+	c.Ask = nil
+	l := openSession(t, s, &c.DownstreamClient)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Do(ctx, "resources/subscribe", json.RawMessage(`{"uri":"a://r"}`))
+		ended <- err
+	}()
+	<-asked
+	cancel()
+	timeout := time.After(patience)
+	select {
+	case err := <-ended:
+		if fault.CodeOf(err) != fault.Cancelled {
+			t.Errorf("got %v, want cancelled", err)
+		}
+	case <-timeout:
+		t.Fatal("the request did not end")
+	}
+	select {
+	case <-left:
+	case <-timeout:
+		t.Error("the server's request did not end")
 	}
 }

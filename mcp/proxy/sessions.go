@@ -36,6 +36,7 @@ func (p *Proxy) Open(c mcp.Client) mcp.UpstreamSessions {
 		listeners:     map[*listener]bool{},
 		warned:        map[string]bool{},
 		tools:         toolLists{byUpstream: map[string]*toolList{}},
+		reloaded:      make(chan struct{}, 1),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -59,8 +60,9 @@ type sessions struct {
 	level         json.RawMessage // params of logging/setLevel; nil: not called
 	closed        bool
 	tools         toolLists
-	waitUntil     time.Time // end of the wait for starting upstreams; zero: no request has waited yet
-	announcing    bool      // announce is running
+	waitUntil     time.Time     // end of the wait for starting upstreams; zero: no request has waited yet
+	unannounced   []Upstream    // upstreams that announce will announce; empty: it is not running
+	reloaded      chan struct{} // wakes announce after a reload
 
 	registry *steps.Registry // the registry from which allowed was computed
 	allowed  map[string]bool // sources of which the caller may use a function
@@ -169,6 +171,10 @@ func (l *sessions) Reload(drained <-chan struct{}) {
 		}()
 	}
 	l.tools.retain(configured)
+	select {
+	case l.reloaded <- struct{}{}:
+	default: // a signal is pending
+	}
 	for uri, w := range l.subscriptions {
 		if w.upstream != configured[w.upstream.Name()] {
 			delete(l.subscriptions, uri)

@@ -31,9 +31,14 @@ func (l *sessions) awaitStart(ctx context.Context) {
 func (l *sessions) watchStarting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if starting := l.starting(); len(starting) > 0 && !l.announcing && !l.closed {
-		l.announcing = true
-		go l.announce(starting)
+	running := len(l.unannounced) > 0
+	for _, u := range l.starting() {
+		if !slices.Contains(l.unannounced, u) {
+			l.unannounced = append(l.unannounced, u)
+		}
+	}
+	if len(l.unannounced) > 0 && !running && !l.closed {
+		go l.announce()
 	}
 }
 
@@ -48,31 +53,45 @@ func (l *sessions) starting() (list []Upstream) {
 	return list
 }
 
-// announce announces upstreams as they become ready, until all are.
-func (l *sessions) announce(starting []Upstream) {
-	for len(starting) > 0 {
+// announce announces upstreams as they become ready, until none is left.
+func (l *sessions) announce() {
+	for {
 		changed := l.client.Changed()
-		starting = slices.DeleteFunc(starting, func(u Upstream) bool {
-			c := u.Capabilities()
-			if c == nil {
-				return false
-			}
-			l.client.Refresh()
-			if !slices.Contains(l.upstreams(nil), u) {
-				return false // its functions are not listed yet, or the client may use none
-			}
-			l.announceUpstream(u, c)
-			return true
-		})
+		l.mu.Lock()
+		waiting := slices.Clone(l.unannounced)
+		l.mu.Unlock()
+		done := slices.DeleteFunc(waiting, func(u Upstream) bool { return !l.announceIfReady(u) })
+		l.mu.Lock()
+		l.unannounced = slices.DeleteFunc(l.unannounced, func(u Upstream) bool { return slices.Contains(done, u) })
+		left := len(l.unannounced)
+		l.mu.Unlock()
+		if left == 0 {
+			return
+		}
 		select {
 		case <-changed:
+		case <-l.reloaded: // the new configuration has another catalog, and changed belongs to the old one
 		case <-l.ctx.Done():
 			return
 		}
 	}
-	l.mu.Lock()
-	l.announcing = false
-	l.mu.Unlock()
+}
+
+// announceIfReady reports whether an upstream needs no announcement any more: it was announced, or is no longer configured.
+func (l *sessions) announceIfReady(u Upstream) (done bool) {
+	if !slices.Contains(l.configured(), u) {
+		return true
+	}
+	c := u.Capabilities()
+	if c == nil {
+		return false
+	}
+	l.client.Refresh()
+	if !slices.Contains(l.upstreams(nil), u) {
+		return false // its functions are not listed yet, or the client may use none
+	}
+	l.announceUpstream(u, c)
+	return true
 }
 
 // announceUpstream announces an upstream's lists. If a client listens, it also opens the session that receives the upstream's

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -43,23 +44,21 @@ func (l *sessions) session(ctx context.Context, u Upstream) (*mcpsource.Upstream
 }
 
 func (l *sessions) open(u Upstream, client *mcpsource.DownstreamClient, o *pendingSession) {
-	defer close(o.done)
 	o.session, o.err = u.OpenSession(l.ctx, client)
 	l.mu.Lock()
-	level, closed := l.level, l.closed
-	if o.err != nil {
-		if l.opened[u.Name()] == o {
-			delete(l.opened, u.Name()) // the next use tries again
-		}
+	defer l.mu.Unlock()
+	defer close(o.done) // with l.mu held: setLevel passes each level either to this loop or to the open session
+	for sent := json.RawMessage(nil); o.err == nil && !l.closed && logs(u) && !bytes.Equal(sent, l.level); {
+		sent = l.level
+		l.mu.Unlock()
+		_, _ = o.session.Do(l.ctx, "logging/setLevel", sent) // a refusal does not matter
+		l.mu.Lock()
 	}
-	l.mu.Unlock()
 	switch {
-	case o.err != nil:
-	case closed:
-		_ = o.session.Close()
-		o.session, o.err = nil, fault.New(fault.Unavailable, "the session has ended")
-	case level != nil && logs(u):
-		_, _ = o.session.Do(l.ctx, "logging/setLevel", level) // a refusal does not matter
+	case o.err != nil && l.opened[u.Name()] == o:
+		delete(l.opened, u.Name()) // the next use tries again
+	case o.err == nil && l.closed:
+		o.err = fault.New(fault.Unavailable, "the session has ended") // Close closes it
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
-	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
 // listener is a stream on which a client of MCP 2026-07-28 receives notifications (subscriptions/listen). The SDK sends the
@@ -64,6 +63,8 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 			_, _ = l.unsubscribe(context.WithoutCancel(ctx), uri, raw.With(reqParams, "uri", quote(uri)))
 		}
 	}()
+	l.beginListening()
+	defer l.endListening()
 	if stream.prompts || stream.resources {
 		p.openListening(ctx, stream)
 	}
@@ -75,11 +76,7 @@ func (p *clientRequest) listen(ctx context.Context, req sdk.Request, next sdk.Me
 	defer func() {
 		l.mu.Lock()
 		delete(l.listeners, stream)
-		last := len(l.listeners) == 0
 		l.mu.Unlock()
-		if last {
-			l.forEach(nil, func(session *mcpsource.UpstreamSession) { session.SetReconnect(false) })
-		}
 	}()
 	deliverCtx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -145,6 +142,27 @@ func (p *clientRequest) openListening(ctx context.Context, h *listener) {
 		}
 	}
 	all.Wait()
+}
+
+// beginListening is called before a listener opens sessions, so that the end of another listener does not undo SetReconnect.
+func (l *sessions) beginListening() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.listening++
+}
+
+// endListening lets lost connections stay lost after the last listener.
+func (l *sessions) endListening() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listening--; l.listening > 0 {
+		return
+	}
+	for _, o := range l.opened { // with l.mu held, so that no listener begins in between
+		if session := o.ifOpen(); session != nil {
+			session.SetReconnect(false)
+		}
+	}
 }
 
 // acknowledge adds the upstreams' part to the SDK's acknowledgement. The caller calls sent after the acknowledgement was sent.

@@ -56,6 +56,7 @@ type sessions struct {
 	storedLists   map[string]*storedList     // the lists whose pages a client is reading, by method
 	subscriptions map[string]*subscription   // the subscriptions by URI of the resource
 	listeners     map[*listener]bool
+	listening     int             // listeners, with those that are still opening sessions
 	warned        map[string]bool // warnings already logged
 	level         json.RawMessage // params of logging/setLevel; nil: not called
 	closed        bool
@@ -82,6 +83,16 @@ type pendingSession struct {
 	done     chan struct{}
 	session  *mcpsource.UpstreamSession
 	err      error
+}
+
+// ifOpen returns the session if it is open; nil: it is not.
+func (o *pendingSession) ifOpen() *mcpsource.UpstreamSession {
+	select {
+	case <-o.done:
+		return o.session
+	default:
+		return nil
+	}
 }
 
 // Answer implements mcp.UpstreamSessions.
@@ -242,12 +253,8 @@ func (l *sessions) forEach(match func(Upstream) bool, f func(*mcpsource.Upstream
 		if o == nil || match != nil && !match(u) {
 			continue
 		}
-		select {
-		case <-o.done:
-			if o.session != nil {
-				all.Go(func() { f(o.session) })
-			}
-		default: // not open yet
+		if session := o.ifOpen(); session != nil {
+			all.Go(func() { f(session) })
 		}
 	}
 	all.Wait()

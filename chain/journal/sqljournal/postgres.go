@@ -40,7 +40,7 @@ const (
 	renewEvery = time.Second
 )
 
-// maxConnections bounds the connections of a driver.
+// maxConnections bounds the connections of a driver, beside the one that renews its leases.
 const maxConnections = 10
 
 type postgresEngine struct{ config *pgx.ConnConfig }
@@ -55,11 +55,14 @@ func (e *postgresEngine) open(ctx context.Context, holder string) (*database, er
 		pool.Close()
 		return nil, err
 	}
-	if err := renewHolder(ctx, pool, holder); err != nil {
+	own := stdlib.OpenDB(*e.config) // slow queries may use all connections of pool for longer than leaseTime
+	own.SetMaxOpenConns(1)
+	if err := renewHolder(ctx, own, holder); err != nil {
+		own.Close()
 		pool.Close()
 		return nil, err
 	}
-	r := &renewal{pool: pool, holder: holder, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &renewal{own: own, pool: pool, holder: holder, stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run()
 	db.beginTx = func(ctx context.Context) (transaction, error) {
 		conn, err := pool.Conn(ctx)
@@ -75,7 +78,8 @@ func (e *postgresEngine) open(ctx context.Context, holder string) (*database, er
 
 // renewal renews a holder until it is ended.
 type renewal struct {
-	pool       *sql.DB
+	own        *sql.DB // of the renewal alone
+	pool       *sql.DB // closed at the end
 	holder     string
 	once       sync.Once
 	stop, done chan struct{}
@@ -97,7 +101,7 @@ func (r *renewal) run() {
 			return
 		case <-tick.C:
 			ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
-			_ = renewHolder(ctx, r.pool, r.holder) // retried at the next tick
+			_ = renewHolder(ctx, r.own, r.holder) // retried at the next tick
 			cancel()
 		}
 	}
@@ -107,6 +111,7 @@ func (r *renewal) end() {
 	r.once.Do(func() {
 		close(r.stop)
 		<-r.done
+		r.own.Close()
 		r.pool.Close()
 	})
 }

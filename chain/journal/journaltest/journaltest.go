@@ -188,6 +188,7 @@ func find(t *testing.T, s Store) {
 	for _, test := range []struct{ caller, key, prefix, want string }{
 		{"token:ci", "k", "", "run_aa"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
 		{"", "", "run_c", "run_c"}, {"", "", "run_aa", "run_aa"}, {"", "", "run_a%", ""}, {"", "", "run_ab", ""}, {"", "", "run_x", ""},
+		{"", "", "run_é", ""}, {"", "", "é", ""}, {"", "", "\U0010FFFF", ""},
 	} {
 		got, err := d.Find(t.Context(), test.caller, test.key, test.prefix)
 		if got != test.want || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
@@ -131,8 +132,7 @@ func (d *Driver) Find(ctx context.Context, caller, key, prefix string) (id strin
 		w.and("run_key = ", validText(key))
 	} else if prefix = validText(prefix); prefix != "" {
 		w.and("id >= ", prefix)
-		// The bound is the prefix with its last character replaced by the next one: it follows all texts with this prefix.
-		w.and("id < ", prefix[:len(prefix)-1]+string(rune(prefix[len(prefix)-1]+1)))
+		w.and("id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs`+w.String()+` ORDER BY began DESC, n DESC LIMIT 1`,

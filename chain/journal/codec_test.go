@@ -1,10 +1,14 @@
 package journal
 
 import (
+	"errors"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 	"testing/quick"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // drawEvents returns events with random plain fields, some of them repeated.
@@ -64,4 +68,47 @@ func TestEncode(t *testing.T) {
 	if err := quick.Check(roundTrips, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// readSegment returns the history of a run with one segment, whose plain part is data.
+func readSegment(data []byte) (*Past, error) {
+	return (&Journal{}).pastOf(&Record{Segments: []Segment{{Lease: 1, First: 1, Events: data}}})
+}
+
+// TestImpossibleEvents: an event with a number or an outcome that no run writes makes the run unreadable.
+func TestImpossibleEvents(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(began, ended *Event){
+		"a negative ordinal":         func(began, _ *Event) { began.Ordinal = -1 },
+		"a huge ordinal":             func(began, _ *Event) { began.Ordinal = math.MaxInt32 },
+		"an unknown outcome":         func(_, ended *Event) { ended.Outcome = "maybe" },
+		"an unknown assumed outcome": func(_, ended *Event) { ended.Kind, ended.Outcome = Assumed, "maybe" },
+	} {
+		events := []Event{{N: 1, Kind: Began, Effect: "write", MAC: make([]byte, macSize)}, {N: 2, Kind: Ended, Of: 1, Outcome: fault.Applied}}
+		if _, err := readSegment(encodeEvents(events)); err != nil {
+			t.Fatal(err)
+		}
+		change(&events[0], &events[1])
+		if _, err := readSegment(encodeEvents(events)); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %v, want ErrUnreadable", name, err)
+		}
+	}
+}
+
+// FuzzEvents: the plain part of a segment, however it was changed, is read or makes the run unreadable.
+func FuzzEvents(f *testing.F) {
+	call := Event{N: 1, Kind: Began, Function: "put", Effect: "write", MAC: make([]byte, macSize), Approvals: []string{"a"}}
+	f.Add(encodeEvents([]Event{call, {N: 2, Kind: Ended, Of: 1, Outcome: fault.Applied},
+		{N: 3, Kind: Assumed, Of: 1, Outcome: fault.NotSent}}))
+	call.Kind, call.Effect = Read, ""
+	f.Add(encodeEvents([]Event{{N: 1, Kind: Sent, Scope: "s"}, call, {N: 3, Kind: Waits}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		past, err := readSegment(data)
+		if err != nil && !errors.Is(err, ErrUnreadable) {
+			t.Errorf("error %v, want ErrUnreadable", err)
+		}
+		if err == nil {
+			past.clone()
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -54,6 +56,11 @@ type Event struct {
 	Args   []byte // in Waits: the calls that wait for approval; for a call that was made: Call.Shown
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil
+}
+
+// isPossible reports whether a run can have written the ordinal and the outcome. Others could not be read safely.
+func (e *Event) isPossible() bool {
+	return e.Ordinal >= 0 && e.Ordinal < leaseEvents && (e.Outcome == "" || slices.Contains(fault.Outcomes(), e.Outcome))
 }
 
 // Writes reports whether the call may change something.

@@ -48,6 +48,9 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(events, func(e Event) bool { return !e.isPossible() }) {
+		return nil, errMalformed
+	}
 	for _, section := range []struct {
 		sealed []byte
 		name   string

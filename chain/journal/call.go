@@ -184,8 +184,14 @@ func (c *Call) End(e *Event) error {
 	if r.writes && r.failure == nil { // reads become durable before the next write
 		return r.awaitWrite(r.takeSegment(false))
 	}
-	if !r.writes && len(r.events) >= maxEvents {
-		_ = r.j.enqueue(r.takeSegment(false))
+	switch {
+	case r.writes || len(r.events) < maxEvents:
+	case r.failure != nil: // nothing more of the run can be written
+		r.events, r.pendingBytes = nil, 0
+	case r.hasRow:
+		_ = r.j.enqueue(r.takeSegment(false)) // if these reads are lost, a resume makes them again
+	default: // awaited, since without its row nothing of the run can be written; a failure is none of the call
+		_ = r.awaitWrite(r.takeSegment(false))
 	}
 	r.numberReads()
 	return nil

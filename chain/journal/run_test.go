@@ -379,3 +379,74 @@ func TestLeaseIsFreeAfterFailure(t *testing.T) {
 		})
 	})
 }
+
+// gatedDriver is a driver whose writes wait until its gate is open.
+type gatedDriver struct {
+	journal.Memory
+	gate chan struct{}
+}
+
+func (d *gatedDriver) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+	<-d.gate
+	return d.Memory.Write(ctx, list)
+}
+
+// readMany makes a thousand reads, so that a run holds too many events.
+func readMany(t *testing.T, run *journal.Run) {
+	t.Helper()
+	for range 1000 {
+		if err := beginCall(t, run, &journal.Call{StepPath: "0", Function: "get"}).End(&journal.Event{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLongReadOnlyRun: a run that holds too many events and only reads can be resumed although the queue was full meanwhile. If the
+// database failed, its end fails for this reason.
+func TestLongReadOnlyRun(t *testing.T) {
+	t.Parallel()
+	onlyReads := &journal.Start{Hash: func() string { return "" }, Text: []byte(`{}`)}
+	t.Run("full queue", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := &gatedDriver{gate: make(chan struct{})}
+			j := openJournal(t, d)
+			for range 10_000 { // more than the queue and the batch that waits at the gate hold
+				j.Begin(onlyReads).Answered(0, 0)
+			}
+			run := j.Begin(onlyReads)
+			ended := make(chan error)
+			go func() {
+				readMany(t, run)
+				ended <- run.EndUnfinished(journal.Failed, fault.Timeout)
+			}()
+			synctest.Wait()
+			close(d.gate)
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			past, err := j.Acquire(t.Context(), run.ID(), nil)
+			if err != nil || string(past.Chain) != "{}" || len(past.Calls()) != 1000 {
+				t.Errorf("run %+v, %v; want its chain and 1000 calls", past, err)
+			}
+		})
+	})
+	t.Run("failure", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			d := &faultyDriver{}
+			j := openJournal(t, d)
+			run := j.Begin(onlyReads)
+			d.down.Store(true)
+			readMany(t, run)
+			synctest.Wait()
+			time.Sleep(time.Second)
+			d.down.Store(false)
+			readMany(t, run)
+			if err := run.EndUnfinished(journal.Failed, fault.Timeout); err == nil || errors.Is(err, journal.ErrTaken) {
+				t.Errorf("EndUnfinished after a failure: %v, want the failure", err)
+			}
+			run.Answered(0, 0)
+		})
+	})
+}

@@ -359,10 +359,11 @@ func (r *Run) Answered(tokens, stored int) {
 	r.j.enqueueOrReport(w)
 }
 
-// failureChange returns by how much a resume changes the number of failed runs: a run counts once, by its last end.
+// failureChange returns by how much a resume changes the number of failed runs: a run counts once, by its last end. One that waits has not
+// failed.
 func (r *Run) failureChange() int64 {
 	switch before, now := r.past.Row.Status, r.row.Status; {
-	case before == Failed && now == OK:
+	case before == Failed && (now == OK || now == Waiting):
 		return -1
 	case before == Waiting && now == Failed:
 		return 1

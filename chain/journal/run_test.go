@@ -450,3 +450,38 @@ func TestLongReadOnlyRun(t *testing.T) {
 		})
 	})
 }
+
+// TestFailuresOfResumedRuns: a run counts as failed if its last end is a failure, in whichever states it was before.
+func TestFailuresOfResumedRuns(t *testing.T) {
+	t.Parallel()
+	const ok, failed, waiting = journal.OK, journal.Failed, journal.Waiting
+	for _, ends := range [][]journal.Status{
+		{ok}, {failed}, {waiting}, {failed, ok}, {failed, failed}, {waiting, ok}, {waiting, failed},
+		{failed, waiting, failed}, {failed, waiting, ok}, {failed, waiting, waiting, ok}, {waiting, failed, waiting, failed, ok},
+	} {
+		j := openJournal(t, &journal.Memory{})
+		run := j.Begin(start())
+		for i, status := range ends {
+			if i > 0 {
+				run = resumeRun(t, j, run.ID())
+			}
+			if status != ok {
+				if err := run.EndUnfinished(status, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run.Answered(0, 0)
+		}
+		days, err := j.Days(t.Context(), &journal.Filter{})
+		if err != nil || len(days) != 1 {
+			t.Fatalf("days %+v, %v; want one", days, err)
+		}
+		want := int64(0)
+		if ends[len(ends)-1] == failed {
+			want = 1
+		}
+		if days[0].Count != 1 || days[0].Failures != want {
+			t.Errorf("%v: %d failures of %d runs, want %d of 1", ends, days[0].Failures, days[0].Count, want)
+		}
+	}
+}

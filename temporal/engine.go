@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -156,10 +157,12 @@ func (e *Engine) Start(ctx context.Context, b *durable.Batch) error {
 
 // Wait implements durable.Engine.
 func (e *Engine) Wait(ctx context.Context, id string, progress func(durable.Progress)) (durable.Progress, error) {
+	var watching sync.WaitGroup
+	defer watching.Wait() // the caller's output must not be mixed with progress
 	waitCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if progress != nil {
-		go e.watch(waitCtx, id, progress)
+		watching.Go(func() { e.watch(waitCtx, id, progress) })
 	}
 	var p durable.Progress
 	err := e.client.GetWorkflow(waitCtx, workflowID(id), "").Get(waitCtx, &p)

@@ -21,9 +21,9 @@ type Engine interface {
 	// Start starts a batch. If a batch with this id is under way, that batch continues instead. It fails with unavailable if the engine cannot
 	// be reached, and with bad_request if it refuses the caller.
 	Start(ctx context.Context, b *Batch) error
-	// Wait waits until the batch has ended, and calls progress (nil: never) from time to time. If ctx ends first, the batch continues. It
-	// fails with token_expired if the engine does not know the batch, or no longer does, and with ErrEnded if the batch was ended from
-	// outside.
+	// Wait waits until the batch has ended, and calls progress (nil: never) from time to time until it returns. If ctx ends first, the batch
+	// continues. It fails with token_expired if the engine does not know the batch, or no longer does, and with ErrEnded if the batch was
+	// ended from outside.
 	Wait(ctx context.Context, id string, progress func(Progress)) (Progress, error)
 	// Running reports whether a batch is under way.
 	Running(ctx context.Context, id string) (bool, error)

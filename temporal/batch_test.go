@@ -341,7 +341,7 @@ func TestLostResults(t *testing.T) {
 	close(release)
 	<-client.ended
 	answers := strings.SplitAfter(client.stdout.String(), "\n")
-	if len(answers) != len(ids)+2 || !strings.Contains(answers[3], `"code":"token_expired","message":"it was begun`) {
+	if len(answers) != len(ids)+2 || !strings.Contains(answers[3], `"code":"token_expired","message":"the chain was begun`) {
 		t.Fatalf("want %d answers, the fourth token_expired: %s%s", len(ids)+1, answers, &client.stderr)
 	}
 	resumed, message, status := s.run(t, "resume", client.batch())

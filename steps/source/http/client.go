@@ -80,6 +80,7 @@ func newClient(o ClientOptions, cache *responseCache, dialer *net.Dialer) *Clien
 		RetryWaitMax: o.RetryWaitMax,
 		CheckRetry:   c.checkRetry,
 		Backoff:      backoff,
+		PrepareRetry: countRetry,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	return c
@@ -122,9 +123,9 @@ func idempotent(request *http.Request) bool {
 }
 
 // Do sends a request. It retries a failed connection and the statuses 429, 502, 503 and 504 if that is safe, and honors Retry-After. If
-// even the shortest wait would outlast the context's deadline (or, without one, 2 minutes), it returns the current answer or error. If the
-// server confirms a cached answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be
-// sent again.
+// the wait could outlast the context's deadline (or, without one, 2 minutes), it returns the current answer or error. If the server
+// confirms a cached answer with a 304, it returns the whole cached answer. A body without GetBody is read into memory if it may be sent
+// again.
 //
 // Every error is a *fault.Error with its Outcome, and shows nothing of the URL but the host: bad_arguments, denied, limit_exceeded
 // (redirects), busy (no rate left before the deadline), unavailable, timeout, cancelled, function_failed (a redirect to an invalid URL).

@@ -14,13 +14,14 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkRetry reports whether to send a repeatable request again: not if the server's Retry-After, or without one RetryWaitMin, would
-// outlast the context's deadline, or maxWait if there is none.
+// checkRetry reports whether to send a repeatable request again: not if the server's Retry-After, or without one the longest back-off of
+// the next retry, would outlast the context's deadline, or maxWait if there is none. A deadline during the wait would lose the answer.
 func (c *Client) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	if !isTransient(ctx, response, err) {
 		return false, nil
 	}
-	wait := c.options.RetryWaitMin
+	retries, _ := ctx.Value(retriesKey{}).(int)
+	wait := longestBackoff(c.options.RetryWaitMin, c.options.RetryWaitMax, retries)
 	if requested, ok := retryAfter(response); ok {
 		wait = requested
 	}
@@ -29,6 +30,16 @@ func (c *Client) checkRetry(ctx context.Context, response *http.Response, err er
 		available = time.Until(deadline)
 	}
 	return available > wait, nil
+}
+
+type retriesKey struct{}
+
+// countRetry counts a request's retries in its context, for checkRetry.
+func countRetry(request *http.Request) error {
+	ctx := request.Context()
+	retries, _ := ctx.Value(retriesKey{}).(int)
+	*request = *request.WithContext(context.WithValue(ctx, retriesKey{}, retries+1))
+	return nil
 }
 
 // isTransient reports whether an attempt failed in a way that may pass: a failed connection, or a status that means "try later".
@@ -60,11 +71,16 @@ func backoff(shortest, longest time.Duration, attempt int, response *http.Respon
 	if requested, ok := retryAfter(response); ok {
 		return requested
 	}
-	wait := longest
-	if attempt < 30 && shortest<<attempt < longest { // a larger shift could overflow
-		wait = shortest << attempt
-	}
+	wait := longestBackoff(shortest, longest, attempt)
 	return wait/2 + rand.N(wait/2+1)
+}
+
+// longestBackoff returns the longest exponential back-off after an attempt; the first attempt is 0.
+func longestBackoff(shortest, longest time.Duration, attempt int) time.Duration {
+	if attempt < 30 && shortest<<attempt < longest { // a larger shift could overflow
+		return shortest << attempt
+	}
+	return longest
 }
 
 // maxWait bounds the wait for the next attempt if the context has no deadline.

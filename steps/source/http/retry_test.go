@@ -110,6 +110,8 @@ func TestRetries(t *testing.T) {
 			sent: 2},
 		{name: "Retry-After past the deadline", method: "GET", attempts: []attempt{{status: 503, retryAfter: "60"}, ok},
 			timeout: 30 * time.Second, sent: 1, code: fault.FunctionFailed, status: 503},
+		{name: "back-off past the deadline", method: "GET", attempts: []attempt{{status: 503}}, timeout: 2 * time.Second, sent: 3,
+			code: fault.FunctionFailed, status: 503, minimum: 750 * time.Millisecond, maximum: 1500 * time.Millisecond},
 		{name: "absurd Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "18446744073709551615"}, ok}, sent: 1,
 			code: fault.FunctionFailed, status: 503},
 		{name: "invalid Retry-After", method: "GET", attempts: []attempt{{status: 503, retryAfter: "soon"}, ok}, sent: 2, maximum: time.Second},

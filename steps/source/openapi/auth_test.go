@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,34 @@ func TestTokensAreStoredAndRenewed(t *testing.T) {
 			t.Error("the operation's scopes were not requested")
 		}
 	})
+}
+
+// TestSecondAttemptSendsSameCookies: after a token was revoked, the second attempt sends each cookie once.
+func TestSecondAttemptSendsSameCookies(t *testing.T) {
+	t.Parallel()
+	a := &authority{lifetime: 60}
+	a.revoked.Store(1)
+	var sent []string
+	client := http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Path != "/token" {
+			sent = append(sent, request.Header.Get("Cookie"))
+		}
+		a.ServeHTTP(w, request)
+	})
+	op := securedOperation("GET", requirement{"oauth": nil, "cookieKey": nil})
+	op.parameters = []parameter{{name: "lang", arg: "lang", in: "cookie", style: "form"}}
+	s := sourceOf(t, Options{Client: mockTransport{client}, BaseURL: "https://api.example.com",
+		Headers: map[string]string{"Cookie": "session=configured"},
+		Auth: map[string]Credential{"cookieKey": {Value: "c"},
+			"oauth": {ClientID: "client", ClientSecret: "client-secret-1", TokenURL: allSchemes["oauth"].tokenURL}}},
+		&document{operations: []operation{op}, schemes: allSchemes})
+	if _, err := callOf(t, s, "op", `{"lang":"de"}`); err != nil {
+		t.Fatal(err)
+	}
+	const want = "session=configured; lang=de; sid=c"
+	if !slices.Equal(sent, []string{want, want}) {
+		t.Errorf("sent cookies %q, want twice %q", sent, want)
+	}
 }
 
 func TestConfiguredScopes(t *testing.T) {

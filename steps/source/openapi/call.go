@@ -214,10 +214,11 @@ func (c *call) request(ctx context.Context, r *requestBuilder) *http.Request {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if len(r.cookies) > 0 {
+		cookies := strings.Join(r.cookies, "; ")
 		if configured := request.Header.Get("Cookie"); configured != "" {
-			r.cookies = append([]string{configured}, r.cookies...) // the first cookie of a name counts
+			cookies = configured + "; " + cookies // the first cookie of a name counts
 		}
-		request.Header.Set("Cookie", strings.Join(r.cookies, "; "))
+		request.Header.Set("Cookie", cookies)
 	}
 	httpbody.SetTrace(ctx, request.Header)
 	httpbody.SetIdempotencyKey(ctx, request.Header)

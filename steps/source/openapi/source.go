@@ -295,7 +295,11 @@ func (s *Source) assemble(doc *document) (buildResult, error) {
 		return buildResult{}, f
 	}
 	for _, warning := range doc.warnings {
-		result.changed = append(result.changed, s.options.Name+"."+warning.function+": "+warning.what)
+		subject := s.options.Name
+		if warning.function != "" {
+			subject += "." + warning.function
+		}
+		result.changed = append(result.changed, subject+": "+warning.what)
 	}
 	s.warn("operations that are left out", result.skipped)
 	s.warn("functions whose arguments or results are only partly checked against the document", result.changed)
@@ -326,7 +330,7 @@ func (s *Source) Functions() []steps.Function {
 }
 
 // Changed returns what was changed or left out in functions or in the document, so that their arguments or results are only partly checked,
-// each as "SOURCE.FUNCTION: change". FUNCTION is empty if a change is about the whole document.
+// each as "SOURCE.FUNCTION: change", or "SOURCE: change" if it is about the whole document.
 func (s *Source) Changed() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

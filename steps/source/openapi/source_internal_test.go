@@ -147,7 +147,7 @@ func TestWarnings(t *testing.T) {
 	for i := range 50 {
 		doc.skipped = append(doc.skipped, skippedOperation{label: fmt.Sprintf("PUT /x%d", i), reason: "why"})
 	}
-	doc.warnings = []warning{{function: "op", what: "the pattern is not checked"}}
+	doc.warnings = []warning{{function: "op", what: "the pattern is not checked"}, {what: "duplicate keys"}}
 	broken := securedOperation("GET")
 	broken.path, broken.label = "/{missing}", "GET /{missing}"
 	doc.operations = append(doc.operations, broken)
@@ -155,11 +155,13 @@ func TestWarnings(t *testing.T) {
 	s := sourceOf(t, Options{Client: &capture{}, Warn: func(f *fault.Error) { warned = append(warned, f.Message) }}, doc)
 	sourceOf(t, Options{Client: &capture{}, WarnOfAll: true, Warn: func(f *fault.Error) { verbose = append(verbose, f.Message) }}, doc)
 	if len(warned) != 2 || warned[0] != "api: operations that are left out (51): PUT /x0: why; and 50 more, which --verbose names" ||
-		len(verbose) != 2 || strings.Count(verbose[0], ": why") != 50 || strings.Contains(verbose[0], "more") || verbose[1] != warned[1] ||
-		!strings.Contains(warned[1], "api.op: the pattern is not checked") {
-		t.Errorf("got warnings\n%s\nand of all\n%s\nwant two each, of 51 operations and a pattern", strings.Join(warned, "\n"), strings.Join(verbose, "\n"))
+		len(verbose) != 2 || strings.Count(verbose[0], ": why") != 50 || strings.Contains(verbose[0], "more") ||
+		!strings.Contains(warned[1], "(2): api.op: the pattern is not checked; and 1 more") ||
+		!strings.HasSuffix(verbose[1], "(2): api.op: the pattern is not checked; api: duplicate keys") {
+		t.Errorf("got warnings\n%s\nand of all\n%s\nwant two each, of 51 operations, and of a pattern and the document",
+			strings.Join(warned, "\n"), strings.Join(verbose, "\n"))
 	}
-	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 1 ||
+	if skipped := s.current.skipped; len(skipped) != 51 || !strings.HasPrefix(skipped[50], "GET /{missing}: ") || len(s.Changed()) != 2 ||
 		len(s.Functions()) != 1 {
 		t.Errorf("got %d skipped operations: %v, want 51 and one function", len(skipped), skipped)
 	}

@@ -168,6 +168,18 @@ func TestGrepLongLines(t *testing.T) {
 	}
 }
 
+// TestGrepContextBeyondBuffer: context that does not fit in MaxFileBytes with the next line is cut, and no match is lost.
+func TestGrepContextBeyondBuffer(t *testing.T) {
+	t.Parallel()
+	short, long := "needle"+strings.Repeat("x", 93)+"\n", "needle"+strings.Repeat("y", 493)+"\n"
+	_, root := open(t, map[string]string{"f": strings.Repeat(short, 10) + long})
+	s := openAt(t, &files.Options{Root: root, MaxFileBytes: 1024})
+	got := do[grepResult](t, s, "fs.grep", `{"pattern":"needle","context":10}`)
+	if matches := got.Files[0].Matches; got.Count != 11 || len(matches) != 11 || matches[10].Line != 11 || len(matches[10].Before) == 0 {
+		t.Errorf("got %d of %d matches, want 11, the last at line 11 with the context that fits: %+v", len(matches), got.Count, matches)
+	}
+}
+
 // TestGrepSystemFiles reads files whose size is reported as 0.
 func TestGrepSystemFiles(t *testing.T) {
 	t.Parallel()

@@ -29,9 +29,9 @@ func newScanner(p *pattern, maxBytes int64) *scanner {
 }
 
 // scan calls visit for each matching line of r, until visit returns false. size is the file's size; 0: unknown. The line's positions are in
-// text, which includes at least contextLines lines before and after the line if the file has them. visit must not retain the text. scan
-// fails with errBinary if what it reads contains a NUL, possibly after calls of visit, and with errLongLine if a line and the lines before
-// it that are kept for context do not fit in maxBytes.
+// text, which includes at least contextLines lines before and after the line if the file has them and they fit in maxBytes. visit must not
+// retain the text. scan fails with errBinary if what it reads contains a NUL, possibly after calls of visit, and with errLongLine if a line
+// does not fit in maxBytes.
 func (s *scanner) scan(ctx context.Context, r io.Reader, size int64, contextLines int, visit func(text []byte, l line) bool) error {
 	s.lines, s.counted = 0, 0
 	if size > 0 { // 0 may be a system file whose size is unknown
@@ -63,7 +63,11 @@ func (s *scanner) scan(ctx context.Context, r io.Reader, size int64, contextLine
 		if !ended {
 			if end = s.boundary(searched, n, contextLines); end <= searched {
 				if n == len(s.buf) && !s.grow() {
-					return errLongLine
+					if searched == 0 {
+						return errLongLine
+					}
+					dropped := bytes.IndexByte(s.buf, '\n') + 1 // the first line of the context makes room for the next line
+					n, searched = s.drop(dropped, n), searched-dropped
 				}
 				continue
 			}
@@ -72,8 +76,7 @@ func (s *scanner) scan(ctx context.Context, r io.Reader, size int64, contextLine
 			return ctx.Err()
 		}
 		keep := linesBefore(s.buf, end, contextLines)
-		s.advance(keep)
-		n, searched = copy(s.buf, s.buf[keep:n]), end-keep
+		n, searched = s.drop(keep, n), end-keep
 	}
 }
 
@@ -128,12 +131,13 @@ func (s *scanner) grow() bool {
 	return true
 }
 
-// advance counts the lines of the first bytes of buf, which the caller drops.
-func (s *scanner) advance(bytes int) {
+// drop removes the first bytes of buf[:n], counts their lines, and returns how many bytes are left.
+func (s *scanner) drop(bytes, n int) int {
 	if s.counted < bytes {
 		s.number(bytes)
 	}
 	s.counted -= bytes
+	return copy(s.buf, s.buf[bytes:n])
 }
 
 // number returns the number, from 1, of the line at buf[start]; starts must not decrease within a file.

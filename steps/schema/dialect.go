@@ -74,7 +74,7 @@ func (d *document) collectNames(v any, depth int) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if id := d.identifier(v); id != "" {
+		if id := d.identifier(v); id != "" && !d.ignoresSiblings(v) {
 			d.ids[strings.TrimSuffix(id, "#")] = true
 		}
 		for _, keyword := range []string{"$anchor", "$dynamicAnchor"} {
@@ -116,17 +116,14 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 		}
 		return v
 	}
+	if d.ignoresSiblings(object) {
+		object = withoutSiblings(object)
+	}
 	if id := d.identifier(object); depth > 0 && id != "" && !strings.HasPrefix(id, "#") {
 		base = object
 	}
 	out := make(map[string]any, len(object))
-	reference, _ := object["$ref"].(string)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if d.refSiblingsIgnored && reference != "" && key != "$ref" && key != "definitions" && key != "$defs" {
-			if _, known := forms[key]; known {
-				continue
-			}
-		}
 		d.keyword(out, key, object[key], at+"/"+key, base, depth)
 	}
 	d.bounds(out, object, at)
@@ -139,6 +136,23 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 		return out
 	}
 	return addNull(out, object)
+}
+
+// ignoresSiblings reports whether an object has a $ref that makes the keywords next to it ignored.
+func (d *document) ignoresSiblings(object map[string]any) bool {
+	reference, _ := object["$ref"].(string)
+	return d.refSiblingsIgnored && reference != ""
+}
+
+// withoutSiblings returns a copy of an object without the keywords next to its $ref. It keeps definitions, because references lead to them,
+// and nullable, which extends a schema.
+func withoutSiblings(object map[string]any) map[string]any {
+	kept := maps.Clone(object)
+	maps.DeleteFunc(kept, func(key string, _ any) bool {
+		_, known := forms[key]
+		return known && !slices.Contains([]string{"$ref", "definitions", "$defs", "nullable", "x-nullable"}, key)
+	})
+	return kept
 }
 
 // addWorkFormat sets format, which otherwise checks nothing, to the schema's number of branches (see compiledSchema).

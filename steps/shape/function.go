@@ -177,6 +177,7 @@ func (o *observation) member(m match, read *member) {
 		switch {
 		case stored != nil:
 			m.stored.members = append(m.stored.members, &member{name: read.name, node: stored, optional: read.optional})
+			m.stored.pendingNames = max(m.stored.pendingNames-1, 0) // names that were seen before the object was stored are not counted
 		case counted:
 		case len(o.pending) < maxPending:
 			m.stored.pendingNames++

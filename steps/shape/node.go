@@ -83,7 +83,7 @@ func (n *node) toMap() {
 func (n *node) union(from *node) {
 	n.types |= from.types
 	n.open = n.open || from.open
-	n.pendingNames = max(n.pendingNames, from.pendingNames)
+	names := max(len(n.members)+n.pendingNames, len(from.members)+from.pendingNames)
 	n.objects += from.objects
 	n.data += from.data
 	if from.others != nil {
@@ -106,6 +106,9 @@ func (n *node) union(from *node) {
 		default:
 			n.members = append(n.members, m)
 		}
+	}
+	if !n.isMap {
+		n.pendingNames = max(names-len(n.members), 0) // names that are pending in one node may be stored in the other
 	}
 	if len(n.members) > maxMembers {
 		n.toMap()

@@ -69,6 +69,31 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
+// TestNamesCountOnce: a name that is stored later counts once, also after a merge with a file that was saved before.
+func TestNamesCountOnce(t *testing.T) {
+	t.Parallel()
+	const always, sometimes = 30, 18
+	common := `{"` + word(0) + `":1`
+	for i := 1; i < always; i++ {
+		common += `,"` + word(i) + `":1`
+	}
+	for _, saved := range []bool{false, true} {
+		f := learned(common + "}")
+		for i := always; i < always+sometimes; i++ {
+			result := []byte(common + `,"` + word(i) + `":1}`)
+			f.observe(result, "ann")
+			earlier := f.section()
+			f.observe(result, "bob")
+			if saved {
+				f.join(earlier)
+			}
+		}
+		if got := len(f.root.members); got != always+sometimes || f.root.pendingNames != 0 {
+			t.Errorf("saved %t: got %d names stored and %d pending, want %d and 0", saved, got, f.root.pendingNames, always+sometimes)
+		}
+	}
+}
+
 // word returns a name of letters only.
 func word(i int) string {
 	return fmt.Sprintf("%c%c%c", 'a'+i/26/26%26, 'a'+i/26%26, 'a'+i%26)

@@ -164,16 +164,26 @@ func (c *Catalog) Registry() *Registry {
 	if len(dirty) == 0 {
 		return c.current
 	}
-	base, err := c.rebuild(dirty)
+	base, offeredBy, err := c.rebuild(dirty)
 	var current *Registry
 	if err == nil {
 		current, err = c.options.Wrap(base)
 	}
 	if err != nil {
+		for m := range dirty {
+			m.dirty.Store(true) // the next call tries again
+		}
 		c.warn(err)
 		return c.current
 	}
-	c.base, c.current = base, c.linkChains(current)
+	c.base, c.offeredBy = base, offeredBy
+	for _, m := range c.members {
+		m.names = map[string]bool{}
+	}
+	for name, m := range offeredBy {
+		m.names[name] = true
+	}
+	c.current = c.linkChains(current)
 	return c.current
 }
 
@@ -182,7 +192,7 @@ func (c *Catalog) linkChains(wrapped *Registry) *Registry {
 	broken := map[string]*fault.Error{}
 	linked := wrapped.LinkChains(func(name string, why *fault.Error) {
 		broken[name] = ScrubFault(c.options.Scrubber, why)
-		delete(c.offeredBy[name].names, name) // rebuild has just made the map, and nothing has read it yet
+		delete(c.offeredBy[name].names, name) // Registry has just made the map, and nothing has read it yet
 	})
 	if c.options.BrokenChains != nil {
 		c.options.BrokenChains(broken)
@@ -223,33 +233,29 @@ func (c *Catalog) applySettings(m *member, functions []Function) []Function {
 	return offers
 }
 
-// rebuild makes a new registry. It compiles only the functions of changed sources and functions whose name moved to another source.
-func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, error) {
+// rebuild makes a new registry, and the new c.offeredBy. It compiles only the functions of changed sources and functions whose name moved
+// to another source.
+func (c *Catalog) rebuild(dirty map[*member]bool) (*Registry, map[string]*member, error) {
 	offeredBy := map[string]*member{}
 	var added []Function
 	for _, m := range c.members {
-		names := map[string]bool{}
 		for _, fn := range m.offers {
 			if holder, taken := offeredBy[fn.Name]; taken {
 				c.warn(fault.New(fault.BadRequest, "%s of the source %s is left out: the source %s has a function of that name; rename one",
 					fn.Name, m.name, holder.name))
 				continue
 			}
-			offeredBy[fn.Name], names[fn.Name] = m, true
+			offeredBy[fn.Name] = m
 			if dirty[m] || c.offeredBy[fn.Name] != m {
 				added = append(added, fn)
 			}
 		}
-		m.names = names
 	}
 	unchanged := c.base.View(func(s *Spec) bool {
 		return offeredBy[s.Name] != nil && offeredBy[s.Name] == c.offeredBy[s.Name] && !dirty[offeredBy[s.Name]]
 	})
 	registry, err := unchanged.With(added...)
-	if err == nil {
-		c.offeredBy = offeredBy
-	}
-	return registry, err
+	return registry, offeredBy, err
 }
 
 // SourceInfo describes a source of a catalog.

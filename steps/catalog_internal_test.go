@@ -71,3 +71,34 @@ func TestCatalogFollowsItsSources(t *testing.T) {
 		}
 	}
 }
+
+// TestCatalogAfterFailedWrap: a registry that cannot be wrapped changes nothing, and the next call makes it again.
+func TestCatalogAfterFailedWrap(t *testing.T) {
+	t.Parallel()
+	a := &fakeSource{name: "a", tools: []string{"one"}, status: Status{State: StateReady}}
+	b := &fakeSource{name: "b", tools: []string{"three"}, status: Status{State: StateReady}}
+	failing := false
+	c, _ := newCatalog(t, &CatalogOptions{Wrap: func(r *Registry) (*Registry, error) {
+		if failing {
+			return nil, fault.New(fault.Unavailable, "it cannot be wrapped")
+		}
+		return r, nil
+	}}, a, b)
+	c.Registry()
+	failing = true
+	a.become(StateReady, nil, "two")
+	if got := names(c.Registry()); got != "a.one b.three" {
+		t.Errorf("while Wrap fails: got functions %s, want a.one b.three", got)
+	}
+	if got := c.Sources()[0].Functions; !got["a.one"] || got["a.two"] {
+		t.Errorf("while Wrap fails: got %v of a, want a.one", got)
+	}
+	own := (&fakeSource{name: "b", tools: []string{"four"}}).Functions()
+	if registry, _ := c.variant(map[string][]Function{"b": own}); registry != nil {
+		t.Errorf("while Wrap fails: got a variant with %s, want none", names(registry))
+	}
+	failing = false
+	if got := names(c.Registry()); got != "a.two b.three" {
+		t.Errorf("after Wrap failed: got functions %s, want a.two b.three", got)
+	}
+}

@@ -348,9 +348,6 @@ func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelo
 	// The answer, and the result that it refers to, are due even if the client's context has ended.
 	ctx = context.WithoutCancel(ctx)
 	value := slices.Clip(b.result)
-	if b.run != nil && b.run.sharesMemory() {
-		value = slices.Clone(b.result)
-	}
 	if noPreview {
 		probe, err = b.results.Probe(ctx, b.caller, value, 0)
 	} else {
@@ -360,11 +357,6 @@ func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelo
 		return nil, asFault(err, "")
 	}
 	return probe, nil
-}
-
-// sharesMemory reports whether the result may be part of a larger value, which a store would retain with it.
-func (r *run) sharesMemory() bool {
-	return r.plan.returned == nil && r.plan.steps[len(r.plan.steps)-1].selector != nil
 }
 
 // fewerFaults shows as many faults as fit.

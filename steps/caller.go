@@ -60,7 +60,7 @@ func (r Rights) WithDefaultTier() Rights {
 // no name can match, where N is its index, and "" for an empty list, which must not mean all functions.
 func Patterns(list []string) (functions string, faults []*fault.Error) {
 	if list != nil && len(list) == 0 {
-		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: name some, or leave the key out")}
+		return "", []*fault.Error{fault.New(fault.BadRequest, "the list of functions is empty: leave it out to allow all, or name some")}
 	}
 	for i, rule := range list {
 		if f := pattern.Check(rule); f != nil {

@@ -96,12 +96,10 @@ func (l *linker) link(e *Entry, callers []*Entry) *linkResult {
 		}
 	}
 	for _, name := range saved.Undoes {
-		if undo, err := l.Resolve(name); err == nil && undo.spec.Saved != nil { // not linked: it may be this chain
-			saved.calls = append(saved.calls, undo.spec.Name)
-			result.add(&linkResult{fault: fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)})
-			continue
+		if undo, err := l.Resolve(name); err == nil && undo.spec.Saved != nil && result.fault == nil {
+			result.fault = fault.New(fault.NotSupported, "undo names the saved chain %s: name a function", name)
 		}
-		result.add(l.linkCallee(name, &saved, nil))
+		result.add(l.linkCallee(name, &saved, append(slices.Clone(callers), e)))
 	}
 	if result.depth > MaxSavedDepth && result.fault == nil {
 		result.fault = fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", MaxSavedDepth)

@@ -104,18 +104,17 @@ func (c *Client) Close() error {
 
 type idempotentKey struct{}
 
-// withIdempotent marks a context's requests as safe to repeat, because their function reads or was declared idempotent. It does not affect
-// a GET, HEAD or OPTIONS that writes; see idempotent.
+// withIdempotent marks a context's requests as safe to repeat, because their function reads or was declared idempotent.
 func withIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// idempotent reports whether a request may be sent again, according to its method (RFC 9110, section 9.2.2) or its context. A GET, HEAD
-// or OPTIONS that writes nevertheless (httpbody.Writes) may not.
+// idempotent reports whether a request may be sent again, according to its context or its method (RFC 9110, section 9.2.2); the method does
+// not count for a GET, HEAD or OPTIONS that writes nevertheless (httpbody.Writes).
 func idempotent(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
-		return !httpbody.Writes(request)
+		return !httpbody.Writes(request) || request.Context().Value(idempotentKey{}) != nil
 	case http.MethodPut, http.MethodDelete:
 		return true
 	}

@@ -66,6 +66,7 @@ func TestConfiguredWrites(t *testing.T) {
 		"endpoint that reads":            {fn: "http.find", answer: unavailable, sent: 1, outcome: fault.SentUnknown},
 		"endpoint that declares a read":  {fn: "http.find", answer: unavailable, asRead: true, isRepeated: true},
 		"endpoint that declares a write": {fn: "http.trigger", answer: unavailable, asRead: true, sent: 1, outcome: fault.SentUnknown},
+		"endpoint that may be repeated":  {fn: "http.again", answer: unavailable, asRead: true, isRepeated: true, outcome: fault.SentUnknown},
 		"broken connection":              {fn: "http.get", answer: breaks, sent: 1, outcome: fault.SentUnknown},
 		"large answer": {fn: "http.get", answer: func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, 2000)) }, sent: 1,
 			outcome: fault.Applied},
@@ -91,7 +92,8 @@ func TestConfiguredWrites(t *testing.T) {
 			defer server.Close()
 			s := open(t, &httpsource.Options{Allow: []string{server.URL}, MaxBodyBytes: 1000, Endpoints: []httpsource.Endpoint{
 				{Name: "find", URL: server.URL, Method: http.MethodPost, Effect: "read"},
-				{Name: "trigger", URL: server.URL, Method: http.MethodGet, Effect: "write"}}})
+				{Name: "trigger", URL: server.URL, Method: http.MethodGet, Effect: "write"},
+				{Name: "again", URL: server.URL, Method: http.MethodGet, Effect: "write", Idempotent: true}}})
 			write := steps.Write
 			settings, _ := steps.NewSettings([]steps.Setting{{Pattern: "http.*", Effect: &write}})
 			if test.asRead {

@@ -113,7 +113,7 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		switch {
 		case isOurs:
 			pending.markRefused(response.StatusCode, nil, applied(response.StatusCode))
-		case resumes(request, pending):
+		case resumes(request, pending) && !redirects(response):
 			_ = response.Body.Close()
 			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
 		}

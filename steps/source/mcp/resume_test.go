@@ -214,3 +214,31 @@ func TestRejectedCall(t *testing.T) {
 		}
 	}
 }
+
+// TestRedirectedResume: the request for the rest of an answer follows redirects, as calls do.
+func TestRedirectedResume(t *testing.T) {
+	t.Parallel()
+	var call atomic.Value // the id of the call
+	b := newSwitchedHandler(t, nil)
+	b.set(func(w http.ResponseWriter, r *http.Request, body string) bool {
+		switch {
+		case gjson.Get(body, "method").Str == "tools/call":
+			call.Store(gjson.Get(body, "id").Raw)
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "id: 7\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\","+
+				"\"params\":{\"level\":\"info\",\"data\":\"working\"}}\n\n")
+		case r.Header.Get("Last-Event-Id") != "" && r.URL.Path != "/rest":
+			http.Redirect(w, r, "/rest", http.StatusTemporaryRedirect)
+		case r.Header.Get("Last-Event-Id") != "":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"42\"}]}}\n\n", call.Load())
+		default:
+			return false
+		}
+		return true
+	})
+	s := openReady(t, &mcpsource.Options{Name: "shelf", URL: listen(t, b), Protocol: protocol.Stateful})
+	if got := mustCall(t, s, "shelf.put", `{"name":"b"}`); got != `"42"` {
+		t.Errorf("got %s, want \"42\", the rest of the answer", got)
+	}
+}

@@ -54,13 +54,14 @@ func accountsOf(config *config.File, name string) ([]Account, error) {
 		if name != "" && !matches {
 			continue
 		}
-		if f := config.Unset[fault.Key("/mcpServers", entry.Name)]; f != nil && !matches {
-			continue // the other servers work without it
-		} else if f != nil {
-			return nil, config.Refused([]*fault.Error{config.FaultAt("", f)})
-		}
 		options, err := loginOptions(entry.Source(), &entry.Config)
-		if err != nil {
+		unset := config.Unset[fault.Key("/mcpServers", entry.Name)]
+		switch {
+		case err != nil && unset != nil && matches:
+			return nil, config.Refused([]*fault.Error{config.FaultAt("", unset)})
+		case err != nil && unset != nil: // its address is not known; the others work without it
+			continue
+		case err != nil:
 			return nil, config.Refused([]*fault.Error{config.FaultAt(fault.Key("/mcpServers", entry.Name)+"/url", err)})
 		}
 		all = append(all, Account{entry.Name, options, secret.New(config.Secrets)})

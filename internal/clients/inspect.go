@@ -65,7 +65,7 @@ func (m *machine) inspect() (all []FileState) {
 			switch {
 			case srv.isOnecall:
 				seen.Starts = append(seen.Starts, startOf(srv))
-			case srv.skip == "" && steps.FoldName(srv.name) != onecallName: // onecall may also be reached by URL
+			case (srv.skip == "" || len(srv.unset) > 0) && steps.FoldName(srv.name) != onecallName: // onecall may also be reached by URL
 				seen.Others = append(seen.Others, srv.name)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -247,24 +248,21 @@ func (im *Import) validate(srv *clientServer) {
 		value, ok := im.lookup(name)
 		if !ok {
 			unset[name] = true
-			return "https://unset.invalid", true // a value that any field accepts, even one that must be a URL
+			return "https://unset.invalid", true // a value that most fields accept, even one that must be a URL
 		}
 		return value, true
 	}
 	var b bytes.Buffer
 	b.WriteString("mcpServers:\n")
 	srv.write(&b, "x")
-	if _, faults := config.Parse(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup); len(faults) > 0 {
+	_, faults := config.Parse(filepath.Join(im.out, "onecall.yaml"), b.Bytes(), lookup)
+	srv.unset = slices.Sorted(maps.Keys(unset))
+	if len(faults) > 0 {
 		srv.skip = strings.TrimPrefix(faults[0].At, "/mcpServers/x/") + ": " + faults[0].Message
 		if faults[0].At == "/mcpServers/x" {
 			srv.skip = faults[0].Message
 		}
-		return
 	}
-	for name := range unset {
-		srv.unset = append(srv.unset, name)
-	}
-	slices.Sort(srv.unset)
 }
 
 // assignNames gives each server that is written a unique name. Of servers with the same name and settings, only the first is written.

@@ -133,7 +133,7 @@ func (h *handler) Authorize(ctx context.Context, request *http.Request, answer *
 	return h.recordMissingScopes(ctx, scopesOf(challengeParam(challenges, "scope"), sent))
 }
 
-// maxScopes bounds the bytes of the scopes in a challenge.
+// maxScopes bounds the bytes of the scopes in a challenge, and of those that a login lacks.
 const maxScopes = 4 << 10
 
 // scopesOf returns the scopes in a challenge (RFC 6749, section 3.3). It returns none if they are longer than maxScopes, are not printable
@@ -168,7 +168,8 @@ func (h *handler) recordMissingScopes(ctx context.Context, scopes []string) erro
 	if r != nil {
 		have := len(r.MissingScopes)
 		for _, scope := range scopes {
-			if !slices.Contains(r.MissingScopes, scope) && len(r.MissingScopes) < 100 {
+			known := slices.Contains(r.MissingScopes, scope)
+			if !known && len(strings.Join(r.MissingScopes, " "))+1+len(scope) <= maxScopes {
 				r.MissingScopes = append(r.MissingScopes, scope)
 			}
 		}

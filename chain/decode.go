@@ -188,9 +188,9 @@ func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
 	case v.IsBool() && f.kind == "expression":
 		word := v.Raw
 		return &word
-	case v.IsArray() && f.name == "forEach":
+	case v.Type != gjson.String && f.name == "forEach":
 		d.fault(fault.BadRequest, fault.Key(at, f.name),
-			`must be a string, not an array: a reference such as "$0.items", or the array as an expression, such as "[1, 2]"`)
+			`must be a string, not %s: a reference such as "$0.items", or an expression that gives an array, such as "[1, 2]"`, describeValue(v))
 		list := "[]" // the other fields of the step may use $item
 		return &list
 	}

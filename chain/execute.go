@@ -65,7 +65,7 @@ type run struct {
 // stepRun is the result of one step.
 type stepRun struct {
 	status, reason  string
-	cause           int    // with reasonDependency: the number of the step that failed first
+	cause           int    // with reasonDependency: the number of the step that failed, or that calls or time did not reach
 	raw             []byte // the result after select; nil: none. A failed forEach keeps the elements that succeeded
 	err             *fault.Error
 	fn              *steps.Entry   // the function that failed, which in an inline chain is not the step's own

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,6 +55,16 @@ func TestRunHandedOver(t *testing.T) {
 			case r.OK != (test.want == "") || !r.OK && r.Error.Code != test.want:
 				t.Errorf("%s: got %s, want the code %q", test.key, r.Answer, test.want)
 			}
+		}
+		// A journal that cannot be read does not say that it has no run.
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		long := time.Now().Add(-a.Keep())
+		if f, err := checkStillStored(ended, a, "no run", long); f != nil || err == nil {
+			t.Errorf("with a journal that cannot be read: got %v and error %v, want an error", f, err)
+		}
+		if f, err := checkStillStored(t.Context(), a, "no run", long); f == nil || err != nil {
+			t.Errorf("without a run: got %v and error %v, want a fault", f, err)
 		}
 		return nil
 	})

@@ -101,6 +101,15 @@ func (d *decoder) checkPatterns(at string, list []string) {
 	}
 }
 
+// checkHookPatterns is checkPatterns for a list of the hook, which does not allow all functions if it is left out.
+func (d *decoder) checkHookPatterns(at string, list []string) {
+	if list != nil && len(list) == 0 {
+		d.faultAt(at, fault.BadRequest, "the list is empty: name functions, or leave it out")
+		return
+	}
+	d.checkPatterns(at, list)
+}
+
 // obscuresAccess reports whether a fault makes the settings of access uncertain: it is about access or the whole file, or it is an unknown
 // top-level key, which may be a misspelled access.
 func obscuresAccess(f *fault.Error) bool {

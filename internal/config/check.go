@@ -71,9 +71,9 @@ func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSources(c)
-	d.checkPatterns("/hook/allow", c.Hook.Allow)
-	d.checkPatterns("/hook/ask", c.Hook.Ask)
-	d.checkPatterns("/hook/deny", c.Hook.Deny)
+	d.checkHookPatterns("/hook/allow", c.Hook.Allow)
+	d.checkHookPatterns("/hook/ask", c.Hook.Ask)
+	d.checkHookPatterns("/hook/deny", c.Hook.Deny)
 	if len(c.FS.Write) > 0 {
 		d.faultAt("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
 	}

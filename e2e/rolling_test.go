@@ -134,8 +134,13 @@ func TestRollingRestart(t *testing.T) {
 		}
 		before := replies.Load()
 		polltest.Until(t, "other clients are served", func() bool { return replies.Load() > before+5 })
-		direct.release <- struct{}{}
-		balanced.release <- struct{}{}
+		for _, held := range []heldCall{direct, balanced} {
+			select {
+			case held.release <- struct{}{}:
+			case <-time.After(clitest.TooLong):
+				t.Fatal("a call was broken off when its server was terminated")
+			}
+		}
 		if code := clitest.ExitCode(<-servers[i].ended); code != "0" {
 			t.Errorf("exit status %s, want 0: %s", code, servers[i].stderr)
 		}

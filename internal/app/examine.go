@@ -307,7 +307,8 @@ func (e *examination) stores(ctx context.Context) {
 	}
 	if err := e.checkResults(ctx); err != nil {
 		message := fault.Message(err)
-		if cause := errors.Unwrap(err); cause != nil && fault.CodeOf(err) == fault.Unavailable { // the message is for agents; the cause names the server
+		// The message is for agents; the cause names the server.
+		if cause := errors.Unwrap(err); cause != nil && fault.CodeOf(err) == fault.Unavailable {
 			message = cause.Error()
 		}
 		e.add(CheckResults, "", StatusFail, "large results cannot be kept: "+message,

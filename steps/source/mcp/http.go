@@ -113,11 +113,11 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		switch {
 		case isOurs:
 			pending.markRefused(response.StatusCode, nil, applied(response.StatusCode))
-		case resumes(request, pending) && !redirects(response):
+		case resumes(request, pending) && !redirects(request, response):
 			_ = response.Body.Close()
 			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
 		}
-		if call && !t.concernsSession(response.StatusCode) && !redirects(response) {
+		if call && !t.concernsSession(response.StatusCode) && !redirects(request, response) {
 			t.substitute(response, pending, id)
 		}
 		return response, nil
@@ -145,10 +145,11 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 }
 
 // redirects reports whether http.Client answers the response by sending the same request to another address (RFC 9110, sections 15.4.8
-// and 15.4.9).
-func redirects(response *http.Response) bool {
-	kept := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
-	return kept && response.Header.Get("Location") != ""
+// and 15.4.9). Only addresses of the same host count: what a call sends is for the configured host.
+func redirects(request *http.Request, response *http.Response) bool {
+	repeats := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
+	address, err := response.Location()
+	return repeats && err == nil && address.Hostname() == request.URL.Hostname()
 }
 
 // registerSent registers the pending request if the HTTP request carries its JSON-RPC message, and returns its id; else 0.
@@ -281,8 +282,11 @@ func (t *tappedTransport) substitute(response *http.Response, pending *pendingRe
 	s := t.source
 	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no "+
 		"message of MCP", s.options.Name, response.StatusCode)
-	if response.StatusCode >= 400 {
+	switch {
+	case response.StatusCode >= 400:
 		f.Status = response.StatusCode
+	case response.StatusCode >= 300:
+		f.Message += ": it redirects, so write the address to which it redirects as its url"
 	}
 	if gjson.ValidBytes(body) {
 		if refused := gjson.GetBytes(body, "error"); pending.rawErrors && refused.Get("code").Type == gjson.Number {

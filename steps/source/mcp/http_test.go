@@ -176,6 +176,19 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// TestRedirectToOtherHost: what a call sends is not sent to another host, even if the greeting was answered there.
+func TestRedirectToOtherHost(t *testing.T) {
+	t.Parallel()
+	other := strings.Replace(listen(t, httpServer(goodServer(testEnd(t)), nil)), "127.0.0.1", "localhost", 1)
+	url := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other, http.StatusPermanentRedirect)
+	}))
+	s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url})
+	if status := await(t, s, steps.StateRetrying); !strings.Contains(status.Error.Message, "write the address to which it redirects") {
+		t.Errorf("got %v, want the advice to write the other address", status.Error)
+	}
+}
+
 func TestUnreachableServer(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + porttest.Reserve(t)

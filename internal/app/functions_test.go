@@ -93,6 +93,28 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
+// TestUnusedUndoes: an undo that cannot be called is reported at its place, unless its source is absent.
+func TestUnusedUndoes(t *testing.T) {
+	t.Parallel()
+	a, _ := openWith(t, `
+mcpServers:
+  s: {url: SERVER}
+  off: {command: x, disabled: true}
+functions:
+  s.make: {undo: {fn: s.wipe}}
+  s.list: {undo: {fn: s.wippe}}
+  s.wipe: {undo: {fn: off.any}}
+`, "make", "wipe", "list")
+	var got []string
+	for _, f := range a.UnusedSettings() {
+		got = append(got, fmt.Sprintf("%d %s %s %v %s", f.Line, f.Code, f.At, f.Nearest, f.Message))
+	}
+	want := []string{"7 unknown_function /functions/s.list/undo/fn [s.wipe] nothing is undone: there is no function \"s.wippe\": did you mean s.wipe?"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestUnusedSettingsAbsentSource: an absent source silences only the patterns that may match its functions.
 func TestUnusedSettingsAbsentSource(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,8 @@ func (a *App) UnusedSettings() []*fault.Error {
 	for _, f := range a.dispatch.Renamed() {
 		unused = append(unused, a.config.FaultAt("", f))
 	}
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry)) {
+	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry),
+		unusedUndoes(a.config, registry, absent)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
@@ -63,6 +64,27 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	}
 	for i, name := range c.Hoist {
 		checkArgument(fault.Index("/hoist", i), name)
+	}
+	return unused
+}
+
+// unusedUndoes returns faults for settings that name an undo which cannot be called: no function, or a saved chain. They leave out functions of
+// absent sources.
+func unusedUndoes(c *config.File, registry *steps.Registry, absent []string) (unused []*fault.Error) {
+	for i := range c.Functions {
+		undo := c.Functions[i].Config.Undo
+		if undo == nil || slices.ContainsFunc(absent, func(source string) bool { return strings.HasPrefix(*undo.Fn, source+".") }) {
+			continue
+		}
+		called, err := registry.Resolve(*undo.Fn)
+		f, _ := fault.As(err)
+		if err == nil && called.Spec().Saved != nil {
+			f = fault.New(fault.NotSupported, "%s is a saved chain, and an undo must be a function", *undo.Fn)
+		}
+		if f != nil {
+			f.Message = "nothing is undone: " + f.Message
+			unused = append(unused, f.Under(fault.Key("/functions", c.Functions[i].Name)+"/undo/fn"))
+		}
 	}
 	return unused
 }

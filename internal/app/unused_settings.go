@@ -68,8 +68,8 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	return unused
 }
 
-// unusedUndoes returns faults for settings that name an undo which cannot be called: no function, or a saved chain. They leave out functions of
-// absent sources.
+// unusedUndoes returns faults for settings that name an undo which cannot be called: no function, or a saved chain. Functions of absent
+// sources may be there later.
 func unusedUndoes(c *config.File, registry *steps.Registry, absent []string) (unused []*fault.Error) {
 	for i := range c.Functions {
 		undo := c.Functions[i].Config.Undo

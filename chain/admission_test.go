@@ -202,7 +202,7 @@ func TestHeldBytes(t *testing.T) {
 		"arguments at once": {`{"steps":[{"fn":"test.text","args":{"bytes":4000000}},{"fn":"test.text","args":{"bytes":1,"as":["$0","$0"]}}],"return":"$1"}`, all + 1},
 		"elements":          {`{"steps":[{"fn":"test.text","forEach":"1..3","args":{"bytes":1000000}}],"return":{"n":1}}`, 3_000_000},
 		"rounds that fail": {`{"steps":[{"fn":"test.text","forEach":"1..20","concurrency":1,"args":{"bytes":1000000},"orElse":0,` +
-			`"repeat":{"until":"false","max":2,"collect":"[$result]"}},{"fn":"test.text","args":{"bytes":5000000}}],"return":{"n":1}}`, 5_000_000},
+			`"repeat":{"until":"false","max":2,"collect":"[$result]"}},{"fn":"test.text","args":{"bytes":5000000,"as":"$0"}}],"return":{"n":1}}`, 5_000_000},
 		"a result that is not kept": {`{"steps":[{"fn":"test.text","args":{"bytes":7000000},"select":"len($result)"}]}`, all + 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (d *decoder) redactLines(text []byte) []byte {
 // secretVisitor collects the tokens of values that must not be shown.
 type secretVisitor struct {
 	decoder *decoder
-	within  bool              // the visitor is inside a value that must not be shown
+	within  bool              // the walk is inside a value that must not be shown
 	seen    map[ast.Node]bool // targets of aliases
 	tokens  []*yamltoken.Token
 }

@@ -71,11 +71,7 @@ func upstream(t *testing.T, name string, catalog *steps.Catalog) *mcpsource.Sour
 func TestListsAreNotStored(t *testing.T) {
 	t.Parallel()
 	for _, names := range []string{"a", "a b"} {
-		catalog, err := steps.NewCatalog(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer catalog.Close()
+		catalog := newCatalog(t)
 		var upstreams []Upstream
 		for name := range strings.FieldsSeq(names) {
 			upstreams = append(upstreams, upstream(t, name, catalog))

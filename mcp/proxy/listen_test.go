@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -34,11 +33,7 @@ func (u *slowUpstream) OpenSession(context.Context, *mcpsource.DownstreamClient)
 func TestListenersOverlap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		catalog, err := steps.NewCatalog(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer catalog.Close()
+		catalog := newCatalog(t)
 		var down atomic.Bool
 		var greetings atomic.Int32
 		a := memoryUpstream(t, catalog, func(method, _ string) error {

@@ -43,6 +43,17 @@ func (m *memoryServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
+// newCatalog returns an empty catalog, which the end of the test closes.
+func newCatalog(t *testing.T) *steps.Catalog {
+	t.Helper()
+	catalog, err := steps.NewCatalog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = catalog.Close() })
+	return catalog
+}
+
 // memoryUpstream returns an upstream a in the same process that is ready.
 func memoryUpstream(t *testing.T, catalog *steps.Catalog, on func(method, params string) error) *mcpsource.Source {
 	t.Helper()
@@ -73,11 +84,7 @@ func memoryUpstream(t *testing.T, catalog *steps.Catalog, on func(method, params
 func TestLevelSetDuringOpening(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		catalog, err := steps.NewCatalog(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer catalog.Close()
+		catalog := newCatalog(t)
 		goOn := make(chan struct{})
 		var last atomic.Value
 		u := memoryUpstream(t, catalog, func(method, params string) error {

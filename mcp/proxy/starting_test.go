@@ -30,11 +30,7 @@ func (c *reloadedClient) Changed() <-chan struct{}         { return c.now.Load()
 // configure replaces the configuration.
 func (c *reloadedClient) configure(t *testing.T, upstreams ...*startingUpstream) {
 	t.Helper()
-	catalog, err := steps.NewCatalog(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = catalog.Close() })
+	catalog := newCatalog(t)
 	var list []Upstream
 	for _, u := range upstreams {
 		if err := catalog.Add(u.name, u); err != nil {

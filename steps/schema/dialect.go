@@ -138,23 +138,6 @@ func (d *document) schema(v any, at string, base any, depth int) any {
 	return addNull(out, object)
 }
 
-// ignoresSiblings reports whether an object has a $ref that makes the keywords next to it ignored.
-func (d *document) ignoresSiblings(object map[string]any) bool {
-	reference, _ := object["$ref"].(string)
-	return d.refSiblingsIgnored && reference != ""
-}
-
-// withoutSiblings returns a copy of an object without the keywords next to its $ref. It keeps definitions, because references lead to them,
-// and nullable, which extends a schema.
-func withoutSiblings(object map[string]any) map[string]any {
-	kept := maps.Clone(object)
-	maps.DeleteFunc(kept, func(key string, _ any) bool {
-		_, known := forms[key]
-		return known && !slices.Contains([]string{"$ref", "definitions", "$defs", "nullable", "x-nullable"}, key)
-	})
-	return kept
-}
-
 // addWorkFormat sets format, which otherwise checks nothing, to the schema's number of branches (see compiledSchema).
 func (d *document) addWorkFormat(out map[string]any) {
 	branches := 0

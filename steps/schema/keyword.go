@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -136,4 +137,21 @@ func parseNumber(v any, form form) (any, bool) {
 func withoutDuplicates(words ...any) []any {
 	list, _ := wordList(words)
 	return list.([]any)
+}
+
+// ignoresSiblings reports whether an object has a $ref that makes the keywords next to it ignored.
+func (d *document) ignoresSiblings(object map[string]any) bool {
+	reference, _ := object["$ref"].(string)
+	return d.refSiblingsIgnored && reference != ""
+}
+
+// withoutSiblings returns a copy of an object without the keywords next to its $ref. It keeps definitions, because references lead to them,
+// and nullable, which extends a schema.
+func withoutSiblings(object map[string]any) map[string]any {
+	kept := maps.Clone(object)
+	maps.DeleteFunc(kept, func(key string, _ any) bool {
+		_, known := forms[key]
+		return known && !slices.Contains([]string{"$ref", "definitions", "$defs", "nullable", "x-nullable"}, key)
+	})
+	return kept
 }

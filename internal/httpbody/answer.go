@@ -35,33 +35,45 @@ func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
 }
 
 // Value returns a body as a JSON value: null if it is empty, a JSON object or array compacted, other text as a string, and
-// {binary, type, size} for anything else. With typed, a JSON content type means JSON of any kind, and ok is false if
-// the body is not; without typed, ok is true.
-func Value(header http.Header, data []byte, typed bool) (value []byte, ok bool) {
+// {binary, type, size} for anything else. With typed, a JSON content type means JSON of any kind. problem says, for a message after
+// "answered 200", why the body has no value: it is not the JSON that its content type promises (with typed only), or that JSON is not
+// text, which would lose bytes.
+func Value(header http.Header, data []byte, typed bool) (value []byte, problem string) {
 	if len(data) == 0 {
-		return []byte("null"), true
+		return []byte("null"), ""
 	}
 	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	typed = typed && JSONType(mediaType)
-	text, isText := decodeText(header, data)
-	if !isText {
+	isJSON := JSONType(mediaType)
+	text, kind := decodeText(header, data)
+	switch {
+	case isJSON && kind == brokenText:
+		return nil, "with JSON that is not text: its bytes are not " + charsetName(header)
+	case kind == noText && isJSON && typed:
+		return nil, notJSON
+	case kind == noText:
 		return Marshal(struct {
 			Binary bool   `json:"binary"`
 			Type   string `json:"type"`
 			Size   int    `json:"size"`
-		}{true, mediaType, len(data)}), !typed
+		}{true, mediaType, len(data)}), ""
 	}
+	typed = typed && isJSON
 	start := bytes.TrimLeft(text, " \t\r\n")
 	switch {
 	case typed && len(start) == 0:
-		return []byte("null"), true
+		return []byte("null"), ""
 	case typed || len(start) > 0 && (start[0] == '{' || start[0] == '['):
-		if compact, err := schema.Compact(text); err == nil || typed {
-			return compact, err == nil
+		compact, err := schema.Compact(text)
+		if err == nil {
+			return compact, ""
+		} else if typed {
+			return nil, notJSON
 		}
 	}
-	return Marshal(string(text)), true
+	return Marshal(string(text)), ""
 }
+
+const notJSON = "with a body that is not the JSON that its content type promises"
 
 // Writes reports whether a request may change something: by the effect that the configuration gives its function, else by
 // its method.
@@ -75,7 +87,8 @@ func Writes(request *http.Request) bool {
 
 // Refusal returns the error of a status that is not a success: function_failed with the status and the start of the body.
 // If the request may write and the status is not 4xx, the outcome is sent_unknown: a gateway may have given up on the service, or the work
-// may be half done. The message is only "answered 404 Not Found": the caller puts the name of the service in front. Refusal reads the body
+// may be half done. The message is only "answered 404 Not Found", with the reason that a JSON body gives (steps.Reason): the caller puts the
+// name of the service in front, and hides secrets. Refusal reads the body
 // but does not close it. typed is as in Value.
 func Refusal(request *http.Request, response *http.Response, typed bool) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "answered %s", StatusText(response.StatusCode))
@@ -85,8 +98,11 @@ func Refusal(request *http.Request, response *http.Response, typed bool) *fault.
 	}
 	// A body that breaks off does not hide the status; one extra byte shows that the body continues.
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1))
-	if value, ok := Value(response.Header, data, typed); ok && len(data) <= maxErrorBody {
+	if value, problem := Value(response.Header, data, typed); problem == "" && len(data) <= maxErrorBody {
 		f.Body = value
+		if reason := steps.Reason(value); reason != "" {
+			f.Message += ": " + reason
+		}
 	} else {
 		f.Body = Excerpt(response.Header, data)
 	}
@@ -105,8 +121,8 @@ func Excerpt(header http.Header, data []byte) []byte {
 		end-- // do not cut a character
 	}
 	cut := data[:end]
-	text, ok := decodeText(header, cut)
-	if !ok {
+	text, kind := decodeText(header, cut)
+	if kind == noText {
 		return nil
 	}
 	if len(cut) < len(data) {

@@ -20,6 +20,8 @@ func TestRefusal(t *testing.T) {
 		outcome                   fault.Outcome
 	}{
 		{"GET", "application/json", `{"m": "no"}`, 404, "answered 404 Not Found", `{"m":"no"}`, ""},
+		{"GET", "application/problem+json", `{"error":{"message":"the shop is closed"}}`, 403,
+			"answered 403 Forbidden: the shop is closed", `{"error":{"message":"the shop is closed"}}`, ""},
 		{"POST", "text/html", "<h1>", 502, "answered 502 Bad Gateway", `"<h1>"`, fault.SentUnknown},
 		{"DELETE", "", "", 504, "answered 504 Gateway Timeout", `null`, fault.SentUnknown},
 		{"GET", "", "", 504, "answered 504 Gateway Timeout", `null`, ""},

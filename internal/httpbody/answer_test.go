@@ -51,16 +51,17 @@ func TestValue(t *testing.T) {
 		{"text/plain", "identity", `[1, 2]`, `[1,2]`, `[1,2]`},
 		{"text/html; charset=iso-8859-1", "", "<b>\xe9", `"<b>é"`, `"<b>é"`},
 		{"", "", "\ufeffa\xff", `{"binary":true,"type":"","size":5}`, `{"binary":true,"type":"","size":5}`},
+		{"application/json", "", "\ufeff{}", `{}`, `{}`},
 		{"text/csv", "", "a\xff", `"a�"`, `"a�"`},
 		{"application/octet-stream", "", "\x00", `{"binary":true,"type":"application/octet-stream","size":1}`,
 			`{"binary":true,"type":"application/octet-stream","size":1}`},
 	} {
 		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
-		if got, ok := Value(header, []byte(c.body), false); !ok || string(got) != c.plain {
-			t.Errorf("%s %q: got %s, %v, want %s", c.contentType, c.body, got, ok, c.plain)
+		if got, problem := Value(header, []byte(c.body), false); problem != "" || string(got) != c.plain {
+			t.Errorf("%s %q: got %s, %q, want %s", c.contentType, c.body, got, problem, c.plain)
 		}
-		if got, ok := Value(header, []byte(c.body), true); ok != (c.typed != "") || ok && string(got) != c.typed {
-			t.Errorf("%s %q, typed: got %s, %v, want %q", c.contentType, c.body, got, ok, c.typed)
+		if got, problem := Value(header, []byte(c.body), true); (problem == "") != (c.typed != "") || string(got) != c.typed {
+			t.Errorf("%s %q, typed: got %s, %q, want %q", c.contentType, c.body, got, problem, c.typed)
 		}
 	}
 }
@@ -72,18 +73,72 @@ func FuzzValue(f *testing.F) {
 	f.Add("text/html; charset=gbk", []byte("\xff\xfe<"), true)
 	f.Fuzz(func(t *testing.T, contentType string, data []byte, typed bool) {
 		header := http.Header{"Content-Type": {contentType}}
-		value, ok := Value(header, data, typed)
-		if !ok {
+		value, problem := Value(header, data, typed)
+		if problem != "" {
 			value = Excerpt(header, data)
-			if !typed {
-				t.Fatal("Value without typed reports no value")
-			}
 		}
 		if value != nil && (!json.Valid(value) || !utf8.Valid(value)) {
 			t.Fatalf("the value is not valid JSON: %q", value)
 		}
-		if ok && bytes.ContainsAny(value, "\n\r") {
+		if problem == "" && bytes.ContainsAny(value, "\n\r") {
 			t.Fatalf("the value has more than one line: %q", value)
 		}
 	})
+}
+
+// TestBrokenJSON: JSON that is not text in its character set has no value, so no byte is replaced unnoticed.
+func TestBrokenJSON(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ contentType, body, want string }{
+		{"application/json", "{\"a\":\"caf\xe9\"}", "not UTF-8"},
+		{"application/problem+json", "\"\xc3(\"", "not UTF-8"},
+		{"application/json; charset=unknown", "\"\xff\"", "not UTF-8"},
+		{"application/json; charset=gbk", "\"\xff\"", "not gbk"},
+		{"application/json; charset=utf-16le", "\"\x00\"\x00", ""},
+		{"application/json; charset=gb18030", "\"\x84\x31\xa4\x37\"", ""},
+		{"application/json; charset=utf-8", "\"\ufffd\"", ""},
+		{"text/plain", "\"\xff\"", ""},
+	} {
+		for _, typed := range []bool{false, true} {
+			_, problem := Value(http.Header{"Content-Type": {c.contentType}}, []byte(c.body), typed)
+			if (problem == "") != (c.want == "") || !strings.Contains(problem, c.want) {
+				t.Errorf("%s %q, typed %v: got %q, want %q", c.contentType, c.body, typed, problem, c.want)
+			}
+		}
+	}
+}
+
+func TestPromised(t *testing.T) {
+	t.Parallel()
+	const octets = "application/octet-stream"
+	for _, c := range []struct {
+		sent, declared string // declared: separated by commas
+		body           string
+		want, shown    string
+	}{
+		{"text/html; charset=utf-8", "application/json", "<p>", "with text/html, where the document declares application/json", ""},
+		{"text/plain", "application/json,text/csv", "x", "with text/plain, where the document declares application/json, text/csv", ""},
+		{"Text/CSV", "application/json,text/csv", "x", "", "Text/CSV"},
+		{"application/vnd.a+json;v=1", "application/json; charset=utf-8", "1", "", "application/vnd.a+json;v=1"},
+		{"application/json", "application/hal+json", "1", "", "application/json"},
+		{"text/xml", "application/xml", "<a/>", "", "text/xml"},
+		{"application/xhtml+xml", "text/xml", "<a/>", "with application/xhtml+xml, where the document declares text/xml", ""},
+		{"application/xhtml+xml", "application/json", "<a/>", "with application/xhtml+xml, where the document declares application/json", ""},
+		{"text/html", "text/*", "<p>", "", "text/html"},
+		{"image/png", "text/*", "x", "with image/png, where the document declares text/*", ""},
+		{"text/html", "*/*", "<p>", "", "text/html"},
+		{"text/html", "json", "<p>", "", "text/html"},
+		{"text/html", "", "<p>", "", "text/html"},
+		{"text/html", "application/json", " \n", "", "text/html"},
+		{"", "application/json", "<p>", "", "application/json"},
+		{octets, "application/json,text/json", "{}", "", "application/json"},
+		{octets, "application/pdf", "x", "with " + octets + ", where the document declares application/pdf", ""},
+		{"", "application/pdf", "x", "", ""},
+	} {
+		header := http.Header{"Content-Type": {c.sent}}
+		shown, problem := Promised(header, []byte(c.body), strings.FieldsFunc(c.declared, func(r rune) bool { return r == ',' }))
+		if problem != c.want || problem == "" && shown.Get("Content-Type") != c.shown || header.Get("Content-Type") != c.sent {
+			t.Errorf("%s for %s: got %q and %v, want %q and %s", c.sent, c.declared, problem, shown, c.want, c.shown)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 )
 
@@ -29,26 +30,61 @@ func TextType(mediaType string) bool {
 	return false
 }
 
-// decodeText returns the text of a body in UTF-8. isText reports whether the body is text, by its type or by its bytes. Bytes that are
-// invalid in the declared character set become U+FFFD.
-func decodeText(header http.Header, data []byte) (text []byte, isText bool) {
+// textKind says whether a body is text.
+type textKind uint8
+
+const (
+	noText     textKind = iota // the body is compressed or binary
+	goodText                   // text, by its type or by its bytes
+	brokenText                 // text by its type, with bytes that its character set does not have
+)
+
+// decodeText returns the text of a body in UTF-8. Bytes that are invalid in the declared character set become U+FFFD.
+func decodeText(header http.Header, data []byte) (text []byte, kind textKind) {
 	// Any compression that remains here was not requested.
 	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, false
+		return nil, noText
 	}
-	mediaType, parameters, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	if !JSONType(mediaType) && !TextType(mediaType) && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
-		return nil, false
+		return nil, noText
 	}
-	charset := parameters["charset"]
-	if encoding, err := htmlindex.Get(charset); err == nil && !strings.EqualFold(charset, "utf-8") {
+	kind = goodText
+	if encoding, name := charset(header); encoding != nil {
 		if changed, err := encoding.NewDecoder().Bytes(data); err == nil {
+			// Only the encodings of Unicode have the character itself.
+			if bytes.Contains(changed, replacement) && !strings.HasPrefix(name, "utf-") && name != "gb18030" {
+				kind = brokenText
+			}
 			data = changed
 		}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
-		data = bytes.ToValidUTF8(data, []byte("\ufffd"))
+		data, kind = bytes.ToValidUTF8(data, replacement), brokenText
 	}
-	return data, true
+	return data, kind
+}
+
+var replacement = []byte("\ufffd")
+
+// charset returns the declared character set and its name; nil for UTF-8, for none and for an unknown one.
+func charset(header http.Header) (decoder encoding.Encoding, name string) {
+	_, parameters, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	found, err := htmlindex.Get(parameters["charset"])
+	if err != nil {
+		return nil, ""
+	}
+	if name, err = htmlindex.Name(found); err != nil || name == "utf-8" {
+		return nil, ""
+	}
+	return found, name
+}
+
+// charsetName returns the name of a body's character set, for messages.
+func charsetName(header http.Header) string {
+	if _, name := charset(header); name != "" {
+		return name
+	}
+	return "UTF-8"
 }

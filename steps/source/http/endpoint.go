@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // Endpoint describes one HTTP call, the function http.NAME. Its arguments are $input in Headers, Query and Body, and the
@@ -54,6 +55,7 @@ type endpoint struct {
 	timeout       time.Duration
 	idempotent    bool
 	wholeResponse bool // the result is the response, not the body alone
+	structured    bool // the body must be a JSON object or array, by Output
 
 	url      *urlTemplate
 	headers  []headerTemplate
@@ -304,6 +306,10 @@ func (c *endpointCompiler) compileOutput() json.RawMessage {
 		if !json.Valid(c.Output) {
 			c.fault("/output", "this is not a JSON Schema")
 		}
+		types, _ := new(schema.Paths).TypesAt(c.Name, c.Output, nil)
+		c.structured = !c.wholeResponse && len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool {
+			return t != "object" && t != "array" && t != "null"
+		})
 		return bytes.Clone(c.Output)
 	}
 	if c.wholeResponse {

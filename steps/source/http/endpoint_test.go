@@ -361,3 +361,35 @@ func FuzzEndpoint(f *testing.F) {
 		}
 	})
 }
+
+// TestPageInPlaceOfJSON: a text where output declares an object or an array is no success.
+func TestPageInPlaceOfJSON(t *testing.T) {
+	t.Parallel()
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<p>please log in")
+	}
+	object := json.RawMessage(`{"type":["object","null"]}`)
+	for _, c := range []struct {
+		endpoint httpsource.Endpoint
+		outcome  fault.Outcome
+		ok       bool
+	}{
+		{httpsource.Endpoint{Output: object}, "", false},
+		{httpsource.Endpoint{Output: json.RawMessage(`{"anyOf":[{"type":"array"},{"type":"object"}]}`), Method: "POST"}, fault.Applied, false},
+		{httpsource.Endpoint{Output: object, Method: "POST", Effect: "read"}, "", false},
+		{httpsource.Endpoint{Output: json.RawMessage(`{"type":["object","string"]}`)}, "", true},
+		{httpsource.Endpoint{}, "", true},
+	} {
+		c.endpoint.URL = "URL/x"
+		s, _ := withEndpoints(t, page, c.endpoint)
+		result, err := invoke(t.Context(), s, "http.it", `{}`)
+		f, _ := fault.As(err)
+		switch {
+		case c.ok && string(result) != `"<p>please log in"`:
+			t.Errorf("%s: got %s, %v, want the text", c.endpoint.Output, result, err)
+		case !c.ok && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != c.outcome || !strings.Contains(f.Message, "text/html")):
+			t.Errorf("%s: got %s, %+v, want function_failed with both types, outcome %q", c.endpoint.Output, result, f, c.outcome)
+		}
+	}
+}

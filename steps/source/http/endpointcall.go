@@ -1,6 +1,7 @@
 package http
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -39,6 +40,9 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		scrubber = scrubber.With(secret.UnusualComponents(hidden...))
 	}
 	reply, err := s.send(s.endpointClient, request)
+	if err == nil && e.structured && reply.body[0] == '"' {
+		err = e.notStructured(reply, effect)
+	}
 	if err != nil {
 		if f, ok := fault.As(err); ok && scrubber != nil {
 			return nil, steps.ScrubFault(scrubber, f)
@@ -49,6 +53,17 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		return scrubber.JSON(reply.body), nil
 	}
 	return scrubber.JSON(reply.result()), nil
+}
+
+// notStructured returns the fault of a text, such as the page of a login, where Output declares an object or an array.
+func (e *endpoint) notStructured(r *reply, effect steps.Effect) error {
+	f := fault.New(fault.FunctionFailed, "%s answered %d with a text (%s), where output declares an object or an array",
+		e.url.host, r.status, cmp.Or(r.header.Get("Content-Type"), "no Content-Type"))
+	f.Status, f.Body = r.status, r.body
+	if effect != steps.Read {
+		f.Outcome = fault.Applied
+	}
+	return f
 }
 
 // request builds the request. hidden are the secrets in it that come from arguments.

@@ -35,7 +35,12 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		f.Outcome = fault.Applied
 		return nil, nil, f
 	}
-	body, _ := httpbody.Value(response.Header, data, false)
+	body, problem := httpbody.Value(response.Header, data, false)
+	if problem != "" {
+		f := fault.New(fault.FunctionFailed, "%s answered %d %s", host, response.StatusCode, problem)
+		f.Status, f.Body, f.Outcome = response.StatusCode, httpbody.Excerpt(response.Header, data), fault.Applied
+		return nil, nil, f
+	}
 	return &reply{response.StatusCode, response.Header, body}, nil, nil
 }
 

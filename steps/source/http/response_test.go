@@ -70,6 +70,23 @@ func TestBodies(t *testing.T) {
 	}
 }
 
+// TestBodyThatIsNotText: JSON with bytes that are not UTF-8 fails the call, which is the only place where they could be told.
+func TestBodyThatIsNotText(t *testing.T) {
+	t.Parallel()
+	for method, outcome := range map[string]fault.Outcome{"GET": "", "POST": fault.Applied} {
+		s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, "{\"name\":\"caf\xe9\"}")
+		})
+		_, err := invoke(t.Context(), s, "http.request", `{"method":"`+method+`","url":"`+server.URL+`"}`)
+		f, _ := fault.As(err)
+		if f == nil || f.Code != fault.FunctionFailed || f.Status != 200 || f.Outcome != outcome || !strings.Contains(f.Message, "not UTF-8") ||
+			string(f.Body) != `"{\"name\":\"caf`+"\ufffd"+`\"}"` {
+			t.Errorf("%s: got %+v, body %s, want function_failed that names UTF-8, outcome %q", method, f, f.Body, outcome)
+		}
+	}
+}
+
 func TestResponseHeaders(t *testing.T) {
 	t.Parallel()
 	s, server := serve(t, httpsource.Options{}, func(w http.ResponseWriter, r *http.Request) {

@@ -205,12 +205,12 @@ func blockValue(block gjson.Result, keep func(string) string) []byte {
 // maxTextDepth bounds the nesting of text that is taken as JSON, well below the limit for results.
 const maxTextDepth = 1000
 
-// textValue returns the value of a text; null if it is not a string.
+// textValue returns the value of a text; null if it is not a string. A byte order mark before JSON is dropped.
 func textValue(text gjson.Result) []byte {
 	if text.Type != gjson.String {
 		return []byte("null")
 	}
-	if trimmed := strings.TrimSpace(text.Str); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') &&
+	if trimmed := strings.TrimSpace(strings.TrimPrefix(text.Str, "\ufeff")); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') &&
 		!isDeep(trimmed) && gjson.Valid(trimmed) && utf8.ValidString(trimmed) {
 		return []byte(trimmed)
 	}

@@ -46,6 +46,8 @@ func TestValues(t *testing.T) {
 		`[{"type":"text","text":"[1,2]"}]`:                                            `[1,2]`,
 		`[{"type":"text","text":"5"}]`:                                                `"5"`,
 		`[{"type":"text","text":"null"}]`:                                             `"null"`,
+		"[{\"type\":\"text\",\"text\":\"\ufeff {\\\"a\\\":1.0}\"}]":                   `{"a":1.0}`,
+		`[{"type":"text","text":"\ufeff[1]"}]`:                                        `[1]`,
 		`[{"type":"text","text":"{not json}"}]`:                                       `"{not json}"`,
 		`[{"type":"text","text":"` + deep + `"}]`:                                     `"` + deep + `"`,
 		`[{"type":"text","text":"a"},{"type":"text","text":"{}"}]`:                    `["a",{}]`,

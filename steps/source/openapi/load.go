@@ -37,6 +37,7 @@ type loader struct {
 	files       map[string]*tree
 	resolutions map[reference]resolution
 	outputs     map[value]resultSchema
+	types       map[string][]string // media types of responses, joined, to those that operations share
 	limits      schemaLimit
 	size        struct{ inputs, results int } // the sizes of all schemas so far
 	work        int                           // see countWork
@@ -87,7 +88,7 @@ type tooMuchWork struct{}
 // the text is not such a document, not_supported for another version, and limit_exceeded for a document that is too large (64 MiB
 // of JSON, 24 MiB of YAML) or refers to itself endlessly.
 func load(text []byte, o *loadOptions) (d *document, err error) {
-	l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}}
+	l := &loader{files: map[string]*tree{}, resolutions: map[reference]resolution{}, types: map[string][]string{}}
 	if o != nil {
 		l.o = *o
 	}

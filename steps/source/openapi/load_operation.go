@@ -46,7 +46,7 @@ func (b *builder) operation() operation {
 	}
 	op.body = b.body
 	op.input = b.input()
-	op.output = b.output()
+	op.output, op.responses = b.readResponses()
 	return op
 }
 

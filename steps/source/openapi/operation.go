@@ -1,6 +1,9 @@
 package openapi
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // operation is one operation of a document, with everything that a call needs. It does not change after loading.
 type operation struct {
@@ -21,6 +24,31 @@ type operation struct {
 	input  json.RawMessage // one flat JSON Schema object of the arguments
 	output json.RawMessage // JSON Schema of the result; nil: unknown
 	effect effect
+
+	responses []response // the successes that the document declares, and its default
+}
+
+// response holds the media types of one declared response.
+type response struct {
+	status string   // 200, 2xx or default
+	types  []string // none: the document says nothing of the body, or allows any
+}
+
+// declaredTypes returns the media types that the document declares for the body of a success; none: any. A status that is not declared has
+// the types of all that are.
+func (op *operation) declaredTypes(status int) (types []string) {
+	code := strconv.Itoa(status)
+	for _, name := range []string{code, code[:1] + "xx", "default"} {
+		for _, r := range op.responses {
+			if r.status == name {
+				return r.types
+			}
+		}
+	}
+	for _, r := range op.responses {
+		types = append(types, r.types...)
+	}
+	return types
 }
 
 // effect is read, destroy, or, if neither is set, write, with the idempotence that the method promises (RFC 9110, section 9.2).

@@ -10,7 +10,8 @@ import (
 )
 
 // readResponse returns the result of a response. A status of 300 or more is function_failed with the status and the body. So is a
-// body that claims to be JSON but is not, because its text could be mistaken for a value.
+// body of a type that the document does not declare, such as the page of a login, and one that claims to be JSON but is not: what it says
+// could be mistaken for a value.
 func (c *call) readResponse(request *http.Request, response *http.Response) ([]byte, error) {
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)
@@ -23,11 +24,14 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 		return nil, c.successFault(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
 			c.name, c.source.options.MaxBodyBytes))
 	}
-	result, ok := httpbody.Value(response.Header, data, true)
-	if !ok {
-		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d with a body that is not the JSON that its content type promises",
-			c.name, c.op.label, response.StatusCode)
-		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(response.Header, data))
+	header, problem := httpbody.Promised(response.Header, data, c.op.declaredTypes(response.StatusCode))
+	var result []byte
+	if problem == "" {
+		result, problem = httpbody.Value(header, data, true)
+	}
+	if problem != "" {
+		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d %s", c.name, c.op.label, response.StatusCode, problem)
+		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(header, data))
 		return nil, c.successFault(request, f)
 	}
 	if reportStatus := steps.CallbacksOf(request.Context()).Status; reportStatus != nil {
@@ -47,7 +51,7 @@ func (c *call) successFault(request *http.Request, f *fault.Error) *fault.Error 
 // refusal returns the error of a status that is not a success.
 func (c *call) refusal(request *http.Request, response *http.Response) *fault.Error {
 	f := httpbody.Refusal(request, response, true)
-	f.Message = c.name + " (" + c.op.label + ") " + f.Message
+	f.Message = c.name + " (" + c.op.label + ") " + c.source.secrets.text(f.Message)
 	f.Body = c.source.secrets.json(f.Body)
 	switch {
 	case response.StatusCode < 400:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // callAnswered calls an operation, and handler answers the request.
@@ -62,6 +63,77 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// TestDeclaredTypes: a body of a type that the document does not declare is no success, however the document declares types.
+func TestDeclaredTypes(t *testing.T) {
+	t.Parallel()
+	const page = "<html>please log in"
+	v3 := func(responses string) string {
+		return `{"openapi":"3.0.3","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"responses":` + responses + `},
+			"post":{"responses":` + responses + `}}}}`
+	}
+	v2 := func(root, operation, response string) string {
+		return `{"swagger":"2.0","info":{"title":"t","version":"1"},` + root + `"paths":{"/a":{"get":{` + operation +
+			`"responses":{"200":` + response + `}},"post":{` + operation + `"responses":{"200":` + response + `}}}}}`
+	}
+	object := `{"description":"ok","content":{"application/json":{"schema":{"type":"object"}}}}`
+	for _, c := range []struct {
+		name, document string
+		handler        http.HandlerFunc
+		want           string // the result, or a part of the message
+		ok             bool
+	}{
+		{"a page", v3(`{"200":` + object + `}`), answer(200, "text/html; charset=utf-8", page),
+			"answered 200 with text/html, where the document declares application/json", false},
+		{"JSON of a vendor", v3(`{"200":` + object + `}`), answer(200, "application/vnd.shop.v2+json", `{}`), `{}`, true},
+		{"a problem", v3(`{"200":` + object + `}`), answer(200, "application/problem+json", `{}`), `{}`, true},
+		{"JSON called text", v3(`{"200":` + object + `}`), answer(200, "text/plain", `{}`), "declares application/json", false},
+		{"no type, JSON", v3(`{"200":` + object + `}`), answer(200, "", `{"a": 1}`), `{"a":1}`, true},
+		{"no type, a page", v3(`{"200":` + object + `}`), answer(200, "", page), "not the JSON", false},
+		{"a file that its server does not know", v3(`{"200":` + object + `}`), answer(200, "application/octet-stream", `7`), `7`, true},
+		{"no body", v3(`{"200":` + object + `}`), answer(200, "text/html", ""), `null`, true},
+		{"a charset", v3(`{"200":` + object + `}`), answer(200, "application/json;charset=iso-8859-1", "\"\xe9\""), `"é"`, true},
+		{"not UTF-8", v3(`{"200":` + object + `}`), answer(200, "application/json", "\"\xe9\""), "not UTF-8", false},
+		{"a byte order mark", v3(`{"200":` + object + `}`), answer(200, "application/json", "\ufeff[1]"), `[1]`, true},
+		{"any type", v3(`{"200":{"description":"","content":{"*/*":{},"application/json":{}}}}`), answer(200, "text/html", page),
+			`"` + page + `"`, true},
+		{"none", v3(`{"200":{"description":"","content":{}}}`), answer(200, "text/html", page), `"` + page + `"`, true},
+		{"a range of statuses", v3(`{"2XX":` + object + `}`), answer(203, "text/html", page), "declares application/json", false},
+		{"the default", v3(`{"default":` + object + `}`), answer(200, "text/html", page), "declares application/json", false},
+		{"the exact status first", v3(`{"default":` + object + `,"2XX":` + object + `,"201":{"description":"","content":{"text/html":{}}}}`),
+			answer(201, "text/html", page), `"` + page + `"`, true},
+		{"another status", v3(`{"201":` + object + `,"404":{"description":"","content":{"text/html":{}}}}`), answer(200, "text/html", page),
+			"declares application/json", false},
+		{"no success", v3(`{"404":` + object + `}`), answer(200, "text/html", page), `"` + page + `"`, true},
+		{"Swagger, its root", v2(`"produces":["application/json"],`, ``, `{"description":"","schema":{"type":"object"}}`),
+			answer(200, "text/html", page), "declares application/json", false},
+		{"Swagger, the operation", v2(`"produces":["application/json"],`, `"produces":["text/html"],`, `{"description":""}`),
+			answer(200, "text/html", page), `"` + page + `"`, true},
+		{"Swagger, a file", v2(`"produces":["application/json"],`, ``, `{"description":"","schema":{"type":"file"}}`),
+			answer(200, "text/csv", "a,b"), `"a,b"`, true},
+		{"Swagger, none", v2(``, ``, `{"description":"","schema":{"type":"object"}}`), answer(200, "text/html", page), `"` + page + `"`, true},
+	} {
+		doc, err := load([]byte(c.document), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := sourceOf(t, Options{Client: mockTransport{c.handler}, BaseURL: "https://api.example.com"}, doc)
+		for _, fn := range s.Functions() {
+			outcome := fault.Applied
+			if fn.Effect == steps.Read {
+				outcome = ""
+			}
+			got, err := fn.Call(t.Context(), []byte(`{}`))
+			f, _ := fault.As(err)
+			switch name := fn.Name; {
+			case c.ok && (err != nil || string(got) != c.want):
+				t.Errorf("%s: %s: got %s, %v, want %s", c.name, name, got, err, c.want)
+			case !c.ok && (f == nil || f.Code != fault.FunctionFailed || f.Outcome != outcome || !strings.Contains(f.Message, c.want)):
+				t.Errorf("%s: %s: got %s, %+v, want function_failed with %q, outcome %q", c.name, name, got, f, c.want, outcome)
+			}
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	bearer := Options{Auth: map[string]Credential{"bearer": {Value: "a-bearer-value"}}}
@@ -75,7 +147,7 @@ func TestRefusals(t *testing.T) {
 		outcome               fault.Outcome
 	}{
 		{"not found", "GET", bearer, answer(404, "application/json", `{"message": "no"}`), 404, `{"message":"no"}`, "api.op (GET /a)",
-			"404 Not Found", ""},
+			"404 Not Found: no", ""},
 		{"text", "POST", bearer, answer(500, "text/html", "<h1>no"), 500, `"<h1>no"`, "500 Internal Server Error", "", fault.SentUnknown},
 		{"gateway error of a read", "GET", bearer, answer(504, "", ""), 504, `null`, "504", "", ""},
 		{"gateway error of a write", "POST", bearer, answer(502, "", ""), 502, `null`, "502", "", fault.SentUnknown},
@@ -90,6 +162,8 @@ func TestRefusals(t *testing.T) {
 			fault.Applied},
 		{"a credential given back", "GET", bearer, answer(400, "application/json", `{"got":"Bearer a-bearer-value"}`), 400,
 			`{"got":"Bearer [redacted]"}`, "400", "", ""},
+		{"a credential in the reason", "GET", bearer, answer(400, "application/json", `{"error":"not a-bearer-value"}`), 400,
+			`{"error":"not [redacted]"}`, "400 Bad Request: not [redacted]", "", ""},
 	} {
 		_, err := callAnswered(t, test.method, test.o, test.handler)
 		f, _ := fault.As(err)

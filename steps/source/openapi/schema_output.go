@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// output returns the schema of the result: that of the 2xx response with JSON that has the lowest status. It returns the schema of null
-// if all 2xx responses are 204 or 205, and nil if the schema is not known.
-func (b *builder) output() json.RawMessage {
+// readResponses returns what the document says of the results. output is the schema of the 2xx response with JSON that has the lowest
+// status. It is the schema of null if all 2xx responses are 204 or 205, and nil if the schema is not known.
+func (b *builder) readResponses() (output json.RawMessage, declared []response) {
 	l := b.l
 	responses := b.node.operation.get("responses")
 	if resolved, err := l.resolve(responses); err == nil {
@@ -15,27 +15,38 @@ func (b *builder) output() json.RawMessage {
 	}
 	var best value
 	bestStatus, answers, empty := "", 0, 0
-	for status, response := range responses.members() {
-		if len(status) != 3 || status[0] != '2' {
+	for status, described := range responses.members() {
+		status = strings.ToLower(status)
+		success := len(status) == 3 && status[0] == '2'
+		if !success && status != "default" {
 			continue
 		}
-		b.l.countWork(1)
-		answers++
-		response, err := l.resolve(response)
+		l.countWork(1)
+		resolved, err := l.resolve(described)
 		if err != nil {
 			b.warn("the response %s is not described: %s", status, err)
+		} else {
+			declared = append(declared, response{status, b.responseTypes(resolved)})
+		}
+		if !success {
 			continue
 		}
-		schema := b.responseSchema(response)
+		answers++
 		if status == "204" || status == "205" {
 			empty++
 		}
-		if schema.ok() && (bestStatus == "" || strings.ToLower(status) < bestStatus) {
-			best, bestStatus = schema, strings.ToLower(status)
+		if schema := b.responseSchema(resolved); schema.ok() && (bestStatus == "" || status < bestStatus) {
+			best, bestStatus = schema, status
 		}
 	}
+	return b.resultSchema(best, answers > 0 && answers == empty), declared
+}
+
+// resultSchema returns the schema of the result as JSON Schema. Without one, it is that of null if no success has a body, else nil.
+func (b *builder) resultSchema(best value, empty bool) json.RawMessage {
+	l := b.l
 	if !best.ok() {
-		if answers > 0 && answers == empty {
+		if empty {
 			return json.RawMessage(`{"type":"null"}`)
 		}
 		return nil
@@ -52,6 +63,33 @@ func (b *builder) output() json.RawMessage {
 		b.warn("result: %s", text)
 	}
 	return result.schema
+}
+
+// responseTypes returns the media types of a response. none: it declares no body, a file of any type, or no type.
+func (b *builder) responseTypes(response value) (types []string) {
+	if b.l.swagger2 {
+		produces := b.node.operation.get("produces")
+		if !produces.ok() && response.get("schema").get("type").text() != "file" {
+			produces = b.l.document.root().get("produces")
+		}
+		for _, mediaType := range produces.elements() {
+			b.l.countWork(1)
+			types = append(types, mediaType.text())
+		}
+	} else {
+		for mediaType := range response.get("content").members() {
+			b.l.countWork(1)
+			types = append(types, mediaType)
+		}
+	}
+	if len(types) == 0 {
+		return nil
+	}
+	key := strings.Join(types, ", ")
+	if b.l.types[key] == nil {
+		b.l.types[key] = types
+	}
+	return b.l.types[key] // operations share what most of them declare
 }
 
 // responseSchema returns the schema of a response's JSON; no node if the response has no JSON.

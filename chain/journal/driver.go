@@ -19,8 +19,8 @@ type Driver interface {
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
 	// Load returns a run, even if another process holds its lease.
 	Load(ctx context.Context, id string) (*Record, error)
-	// Find returns the id of a caller's run with a key. If key is "", it returns the id of the newest run whose id begins with prefix.
-	Find(ctx context.Context, caller, key, prefix string) (id string, err error)
+	// Find returns the id of a caller's run with a key.
+	Find(ctx context.Context, caller, key string) (id string, err error)
 	// List returns rows, newest first.
 	List(ctx context.Context, f *Filter) ([]Row, error)
 	// Parts counts the parts of runs. A run without parts has no entry.
@@ -127,8 +127,9 @@ type Record struct {
 	Segments []Segment
 }
 
-// Filter selects rows or days. The zero value selects all. Parent, Status, NotOK and Limit do not apply to days.
+// Filter selects rows or days. The zero value selects all. IDPrefix, Parent, Status, NotOK and Limit do not apply to days.
 type Filter struct {
+	IDPrefix string    // only runs whose id begins with it
 	Caller   *string   // nil: any
 	Parent   *string   // "": runs without a parent; nil: any
 	Status   Status    // "": any

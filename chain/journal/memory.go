@@ -177,13 +177,11 @@ func (m *Memory) Load(_ context.Context, id string) (*Record, error) {
 }
 
 // Find implements Driver.
-func (m *Memory) Find(_ context.Context, caller, key, prefix string) (id string, err error) {
+func (m *Memory) Find(_ context.Context, caller, key string) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range slices.Backward(m.order) {
-		switch {
-		case r == nil:
-		case key != "" && r.Row.Key == key && r.Row.Caller == caller, key == "" && strings.HasPrefix(r.Row.ID, prefix):
+		if r != nil && r.Row.Key == key && r.Row.Caller == caller {
 			return r.Row.ID, nil
 		}
 	}
@@ -210,7 +208,7 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 }
 
 func (f *Filter) matches(r *Row) bool {
-	return (f.Caller == nil || *f.Caller == r.Caller) && (f.Parent == nil || *f.Parent == r.Parent) &&
+	return strings.HasPrefix(r.ID, f.IDPrefix) && (f.Caller == nil || *f.Caller == r.Caller) && (f.Parent == nil || *f.Parent == r.Parent) &&
 		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) &&
 		(f.Chain == "" || f.Chain == r.Chain) && (f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
 		(f.Until.IsZero() || r.Began.Before(f.Until))

@@ -96,7 +96,7 @@ func (j *Journal) Release(p *Past) {
 
 // Find returns the id of the run of a caller with a key in a scope. It fails with ErrNotFound if there is none, or if it has expired.
 func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id string, err error) {
-	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope), "")
+	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope))
 	if err != nil {
 		return "", err
 	}
@@ -309,11 +309,6 @@ func IsBusy(err error) bool { return errors.Is(err, ErrBusy) }
 // KeyHolds reports whether the call has an idempotency key that its service still knows.
 func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
-}
-
-// FindID returns the id of the newest run whose id begins with prefix. It fails with ErrNotFound if there is none.
-func (j *Journal) FindID(ctx context.Context, prefix string) (id string, err error) {
-	return j.driver.Find(ctx, "", "", prefix)
 }
 
 // List is Driver.List after a flush.

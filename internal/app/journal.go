@@ -156,9 +156,7 @@ func (u *brokenDriver) Acquire(context.Context, string, *string) (*journal.Recor
 func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
 
 // Find implements journal.Driver.
-func (u *brokenDriver) Find(context.Context, string, string, string) (string, error) {
-	return "", u.err
-}
+func (u *brokenDriver) Find(context.Context, string, string) (string, error) { return "", u.err }
 
 // List implements journal.Driver.
 func (u *brokenDriver) List(context.Context, *journal.Filter) ([]journal.Row, error) {

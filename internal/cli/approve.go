@@ -23,12 +23,13 @@ func newApproveCommand(c *cli) *cobra.Command {
 		Short: "Approve the calls that a run is waiting to make; onecall resume makes them",
 		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal, and without --digest, the\n" +
 			"command asks first. The calls are written as JSON, as they will be sent.",
-		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				return c.approve(cmd.Context(), a, args[0], digest, deny, show)
-			})
-		},
+	}
+	nameOf := runNameFlag(cmd, 0, 0, needsRun)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, _ := nameOf(args)
+		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
+			return c.approve(cmd.Context(), a, name, digest, deny, show)
+		})
 	}
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the calls")
 	cmd.Flags().BoolVar(&show, "show", false, "only show the calls")
@@ -39,8 +40,8 @@ func newApproveCommand(c *cli) *cobra.Command {
 }
 
 // approve approves or refuses the calls that a run waits to make, or only shows them.
-func (c *cli) approve(ctx context.Context, a *app.App, run, digest string, deny, show bool) error {
-	id, err := findRun(ctx, a, run)
+func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest string, deny, show bool) error {
+	id, err := name.find(ctx, c, a)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func newDiffCommand(c *cli) *cobra.Command {
 			"and results are shown for recordings, and for runs with journal: {values: true}. The exit status is 0 if both did the\n" +
 			"same, otherwise 1.",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
+			if len(args) != 2 || args[0] == "" || args[1] == "" {
 				return usageErrorf("diff needs two runs, which onecall runs lists, or files that run --record has written")
 			}
 			return nil
@@ -60,7 +60,7 @@ func (c *cli) readTrace(ctx context.Context, a *app.App, name string) (*history.
 	if a.Journal == nil {
 		return nil, errNoJournal
 	}
-	id, err := history.Find(ctx, a.Journal, name)
+	id, err := runName{text: name, any: true}.find(ctx, c, a)
 	if errors.Is(err, journal.ErrNotFound) {
 		return nil, opErrorf("there is neither a run nor a file %s: onecall runs lists the runs that are kept", fault.Clip(name, 60))
 	}

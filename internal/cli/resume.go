@@ -25,10 +25,10 @@ func newResumeCommand(c *cli) *cobra.Command {
 		Short: "Continue a run that failed; nothing that it did is done again",
 		Long: "Continue a run that failed, was interrupted or waits for approval. The calls that it made are taken from the journal. The\n" +
 			"fields of a chain in FILE replace those of the run; so does --input, and --set sets single values over it.",
-		Args: cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(2)),
 	}
 	f.add(cmd, c)
 	assumeFlag(cmd, &assume)
+	nameOf := runNameFlag(cmd, 0, 1, needsRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
 		if err != nil {
@@ -43,16 +43,17 @@ func newResumeCommand(c *cli) *cobra.Command {
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
-		if durable.IsID(args[0]) {
+		name, file := nameOf(args)
+		if durable.IsID(name.text) {
 			if err := onlyBatch(cmd, args); err != nil {
 				return err
 			}
 			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				return c.resumeBatch(cmd.Context(), a, args[0], f.out)
+				return c.resumeBatch(cmd.Context(), a, name.text, f.out)
 			})
 		}
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.continueRun(cmd.Context(), a, args, fields, override, f.out)
+			return c.continueRun(cmd.Context(), a, name, file, fields, override, f.out)
 		})
 	}
 	c.engineFlag(cmd)
@@ -110,10 +111,11 @@ func assumeField(list []string) (json.RawMessage, error) {
 	return appendObject(outcomes), nil
 }
 
-// continueRun resumes the run args[0] with more fields: those of the chain in the file args[1], if given, then fields, which replace those
-// of the file. The answer goes to the file out, or to stdout if out is "".
-func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields []jsonMember, override chain.Override, out string) error {
-	id, err := findRun(ctx, a, args[0])
+// continueRun resumes a run with more fields: those of the chain in file, which has one name or none, then fields, which replace those of
+// the file. The answer goes to the file out, or to stdout if out is "".
+func (c *cli) continueRun(ctx context.Context, a *app.App, name runName, file []string, fields []jsonMember, override chain.Override,
+	out string) error {
+	id, err := name.find(ctx, c, a)
 	if err != nil {
 		return err
 	}
@@ -128,8 +130,8 @@ func (c *cli) continueRun(ctx context.Context, a *app.App, args []string, fields
 	request := []jsonMember{{"resume", jsonText(id)}}
 	fromFlags := map[string]string{"/resume": "onecall"} // what set each field, by JSON pointer
 	var e *chainfile.Entry                               // the chain in FILE; nil: none is given
-	if len(args) > 1 {
-		files, err := chainfile.Find(args[1:], c.chainFolders())
+	if len(file) > 0 {
+		files, err := chainfile.Find(file, c.chainFolders())
 		if err != nil {
 			return exitErrorOfFiles(err)
 		}
@@ -176,10 +178,10 @@ func newUndoCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo RUN",
 		Short: "Undo what a run wrote, the last write first",
-		Args:  cobra.MatchAll(requireArg("the id of a run: onecall runs lists them"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd, c.streams)
 	assumeFlag(cmd, &assume)
+	nameOf := runNameFlag(cmd, 0, 0, needsRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		override, err := f.override(cmd)
 		if err != nil {
@@ -190,8 +192,9 @@ func newUndoCommand(c *cli) *cobra.Command {
 		if fields, err = addAssumed(fields, assume); err != nil {
 			return err
 		}
+		name, _ := nameOf(args)
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.continueRun(cmd.Context(), a, args, fields, override, "")
+			return c.continueRun(cmd.Context(), a, name, nil, fields, override, "")
 		})
 	}
 	return cmd

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,24 +48,6 @@ func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) err
 	return err
 }
 
-// findRun returns the id of the newest run whose id begins with prefix. If prefix is the id of a durable run or batch, findRun returns the
-// id of the run in the journal that belongs to it.
-func findRun(ctx context.Context, a *app.App, prefix string) (id string, err error) {
-	if !durable.IsID(prefix) {
-		id, err = history.Find(ctx, a.Journal, prefix)
-	} else if id, err = a.FindRun(ctx, prefix); errors.Is(err, journal.ErrNotFound) { // a single chain is a batch without a row of its own
-		id, err = a.FindRun(ctx, (&durable.Batch{ID: prefix}).RunKey(0))
-	}
-	if errors.Is(err, journal.ErrNotFound) {
-		return "", noRunError(prefix)
-	}
-	return id, err
-}
-
-func noRunError(name string) error {
-	return opErrorf("there is no run %s, or it is not kept any more: onecall runs lists them", fault.Clip(name, 60))
-}
-
 // filterFlags select runs.
 type filterFlags struct {
 	status, function, chain, caller string
@@ -88,7 +69,7 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 
 func newRunsCommand(c *cli) *cobra.Command {
 	f := &filterFlags{}
-	parent, limit, follow := "", 0, false
+	parent, limit, follow, last := "", 0, false, false
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "Show past and running chains; with RUN, the calls of one",
@@ -105,22 +86,28 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "only runs that began within this time, such as 2h")
 	flags.IntVar(&limit, "limit", 50, "maximum number of runs")
 	flags.BoolVar(&f.asJSON, "json", false, "answer JSON")
+	flags.BoolVar(&last, "last", false, "the newest run, in place of RUN")
 	flags.BoolVar(&follow, "follow", false, "keep showing new events: of one run until it ends, of all until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.status != "" && !slices.Contains(runStatuses, journal.Status(f.status)) {
 			return usageErrorf("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
 		}
-		if limit < 1 {
+		switch {
+		case limit < 1:
 			return usageErrorf("--limit is %d: the minimum is 1", limit)
+		case last && len(args) > 0:
+			return wrongUse(cmd, "--last takes the place of RUN: leave out one of them")
+		case len(args) == 1 && args[0] == "", cmd.Flags().Changed("parent") && parent == "":
+			return wrongUse(cmd, "the id of the run is empty: onecall runs lists them")
 		}
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-			if len(args) == 1 {
-				return c.showRun(cmd.Context(), a, args[0], limit, f.asJSON, follow)
+			if last || len(args) == 1 {
+				return c.showRun(cmd.Context(), a, runName{text: strings.Join(args, ""), last: last, any: true}, limit, f.asJSON, follow)
 			}
 			filter := f.filter(cmd)
 			filter.Limit = limit
 			if parent != "" {
-				id, err := findRun(cmd.Context(), a, parent)
+				id, err := runName{text: parent, any: true}.find(cmd.Context(), c, a)
 				if err != nil {
 					return err
 				}

@@ -298,21 +298,17 @@ func newSaveCommand(c *cli) *cobra.Command {
 		Long: "Write the chain of a run to the folder chains beside the configuration (in the working directory, if there is none).\n" +
 			"--param turns a literal among the arguments of a step into a param, with the literal as its default: 0.query=words is\n" +
 			"the argument query of step 0, make.labels.0=label is the first label of the step with the id make.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usageErrorf("save needs the id of a run, which onecall runs lists, and a name for the chain")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := paramsOf(params)
-			if err != nil {
-				return err
-			}
-			return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-				return c.saveRun(cmd.Context(), a, args[0], args[1], list)
-			})
-		},
+	}
+	nameOf := runNameFlag(cmd, 1, 1, "the id of a run, which onecall runs lists, and a name for the chain")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list, err := paramsOf(params)
+		if err != nil {
+			return err
+		}
+		name, rest := nameOf(args)
+		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
+			return c.saveRun(cmd.Context(), a, name, rest[0], list)
+		})
 	}
 	cmd.Flags().StringArrayVar(&params, "param", nil, "turn a literal into a param, `STEP.PATH=NAME`")
 	return cmd
@@ -331,8 +327,8 @@ func paramsOf(texts []string) ([]chain.Param, error) {
 }
 
 // saveRun writes the chain of a run to a file.
-func (c *cli) saveRun(ctx context.Context, a *app.App, run, name string, params []chain.Param) error {
-	id, err := findRun(ctx, a, run)
+func (c *cli) saveRun(ctx context.Context, a *app.App, run runName, name string, params []chain.Param) error {
+	id, err := run.find(ctx, c, a)
 	if err != nil {
 		return err
 	}

@@ -15,15 +15,11 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// readTimeline reads the newest run whose id begins with prefix (findRun), with arguments and results if the configuration shows them.
-func (c *cli) readTimeline(ctx context.Context, a *app.App, prefix string) (*history.Timeline, error) {
-	id, err := findRun(ctx, a, prefix)
-	if err != nil {
-		return nil, err
-	}
+// readTimeline reads a run, with arguments and results if the configuration shows them.
+func (c *cli) readTimeline(ctx context.Context, a *app.App, id string) (*history.Timeline, error) {
 	t, err := history.Of(ctx, a.Journal, id, nil)
 	if errors.Is(err, journal.ErrNotFound) {
-		err = noRunError(prefix)
+		err = runName{text: id}.notFound()
 	}
 	if err == nil && a.ShowsValues() {
 		t.Show(a.Scrubber())
@@ -32,8 +28,12 @@ func (c *cli) readTimeline(ctx context.Context, a *app.App, prefix string) (*his
 }
 
 // showRun writes the timeline of a run, with at most limit of its parts, or follows the run.
-func (c *cli) showRun(ctx context.Context, a *app.App, prefix string, limit int, asJSON, follow bool) error {
-	t, err := c.readTimeline(ctx, a, prefix)
+func (c *cli) showRun(ctx context.Context, a *app.App, name runName, limit int, asJSON, follow bool) error {
+	id, err := name.find(ctx, c, a)
+	if err != nil {
+		return err
+	}
+	t, err := c.readTimeline(ctx, a, id)
 	if err == nil && !follow {
 		err = t.AddParts(ctx, a.Journal, limit)
 	}

@@ -59,11 +59,11 @@ func Runs(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Run, er
 	return runs, nil
 }
 
-// Find returns the id of the newest run whose id begins with prefix. journal.IDPrefix, with which all ids begin, may be left out of prefix.
-// Find fails with journal.ErrNotFound if there is no such run.
-func Find(ctx context.Context, j *journal.Journal, prefix string) (string, error) {
+// Find returns the runs whose id begins with prefix, newest first, at most limit. journal.IDPrefix, with which all ids begin, may be left
+// out of prefix.
+func Find(ctx context.Context, j *journal.Journal, prefix string, limit int) ([]Run, error) {
 	if !strings.HasPrefix(prefix, journal.IDPrefix) {
 		prefix = journal.IDPrefix + prefix
 	}
-	return j.FindID(ctx, prefix)
+	return Runs(ctx, j, &journal.Filter{IDPrefix: prefix, Limit: limit})
 }

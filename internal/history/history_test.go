@@ -213,11 +213,16 @@ func TestFind(t *testing.T) {
 	p.failed(run, fault.Internal, 0)
 	id := run.ID()
 	for _, prefix := range []string{id, id[:12], strings.TrimPrefix(id, journal.IDPrefix), strings.TrimPrefix(id, journal.IDPrefix)[:6]} {
-		if match, err := history.Find(t.Context(), p.Journal, prefix); match != id || err != nil {
-			t.Errorf("Find(%s) = %q, %v, want %s", prefix, match, err, id)
+		if runs, err := history.Find(t.Context(), p.Journal, prefix, 2); len(runs) != 1 || runs[0].ID != id || err != nil {
+			t.Errorf("Find(%s) = %+v, %v, want %s", prefix, runs, err, id)
 		}
 	}
-	if match, err := history.Find(t.Context(), p.Journal, "none"); !errors.Is(err, journal.ErrNotFound) {
-		t.Errorf("Find of an unknown run = %q, %v, want ErrNotFound", match, err)
+	if runs, err := history.Find(t.Context(), p.Journal, "none", 2); len(runs) != 0 || err != nil {
+		t.Errorf("Find of an unknown run = %+v, %v, want none", runs, err)
+	}
+	again := p.begin("bob", "")
+	p.failed(again, fault.Internal, 0)
+	if runs, err := history.Find(t.Context(), p.Journal, "", 2); len(runs) != 2 || runs[0].ID != again.ID() || err != nil {
+		t.Errorf("Find of all = %+v, %v, want both, newest first", runs, err)
 	}
 }

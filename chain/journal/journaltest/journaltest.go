@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop},
-		{"SingleWrite", singleWrite}, {"Find", find}, {"List", list}, {"Days", days}, {"Expire", expire}, {"Batch", batch},
+		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire}, {"Batch", batch},
 		{"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 		{"Parts", parts},
@@ -185,14 +186,31 @@ func find(t *testing.T, s Store) {
 		!slices.Equal(refused, []bool{true, false}) {
 		t.Fatalf("write with a taken key: refused %v, error %v", refused, err)
 	}
-	for _, test := range []struct{ caller, key, prefix, want string }{
-		{"token:ci", "k", "", "run_aa"}, {"token:other", "k", "", "run_c"}, {"", "k", "", ""}, {"token:ci", "K", "", ""},
-		{"", "", "run_c", "run_c"}, {"", "", "run_aa", "run_aa"}, {"", "", "run_a%", ""}, {"", "", "run_ab", ""}, {"", "", "run_x", ""},
-		{"", "", "run_é", ""}, {"", "", "é", ""}, {"", "", "\U0010FFFF", ""},
+	for _, test := range []struct{ caller, key, want string }{
+		{"token:ci", "k", "run_aa"}, {"token:other", "k", "run_c"}, {"", "k", ""}, {"token:ci", "K", ""},
 	} {
-		got, err := d.Find(t.Context(), test.caller, test.key, test.prefix)
+		got, err := d.Find(t.Context(), test.caller, test.key)
 		if got != test.want || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {
 			t.Errorf("%+v: %s, %v", test, got, err)
+		}
+	}
+}
+
+// findPrefix: runs are found by the beginning of their id, whatever characters it has.
+func findPrefix(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_aa"), newRun("run_ab"), newRun("run_c"))
+	for prefix, want := range map[string]string{
+		"": "run_c run_ab run_aa", "run_": "run_c run_ab run_aa", "run_a": "run_ab run_aa", "run_aa": "run_aa", "run_a%": "", "run_x": "",
+		"run_é": "", "é": "", "\U0010FFFF": "",
+	} {
+		rows, err := d.List(t.Context(), &journal.Filter{IDPrefix: prefix})
+		var ids []string
+		for i := range rows {
+			ids = append(ids, rows[i].ID)
+		}
+		if got := strings.Join(ids, " "); got != want || err != nil {
+			t.Errorf("runs with prefix %q: %s, %v, want %s", prefix, got, err, want)
 		}
 	}
 }

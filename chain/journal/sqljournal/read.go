@@ -124,19 +124,10 @@ func forEachRow(ctx context.Context, from queries, f func(scan func(...any) erro
 }
 
 // Find implements journal.Driver.
-func (d *Driver) Find(ctx context.Context, caller, key, prefix string) (id string, err error) {
-	var w condition
-	if key != "" {
-		w.and("run_key <> ''") // matches the partial index
-		w.and("caller = ", validText(caller))
-		w.and("run_key = ", validText(key))
-	} else if prefix = validText(prefix); prefix != "" {
-		w.and("id >= ", prefix)
-		w.and("id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
-	}
+func (d *Driver) Find(ctx context.Context, caller, key string) (id string, err error) {
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs`+w.String()+` ORDER BY began DESC, n DESC LIMIT 1`,
-			w.args...).Scan(&id)
+		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs WHERE run_key <> '' AND caller = $1 AND run_key = $2`,
+			validText(caller), validText(key)).Scan(&id) // the first condition matches the partial index
 		if errors.Is(err, sql.ErrNoRows) {
 			return journal.ErrNotFound
 		}
@@ -225,6 +216,10 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 		from, began, order = "onecall_functions f CROSS JOIN onecall_runs r", "f.began", " ORDER BY f.began DESC, f.run DESC"
 		w.and("r.n = f.run")
 		w.and("f.fn = ", validText(f.Function))
+	}
+	if prefix := validText(f.IDPrefix); prefix != "" {
+		w.and("r.id >= ", prefix)
+		w.and("r.id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
 	if f.Caller != nil {
 		w.and("r.caller = ", validText(*f.Caller))

@@ -79,7 +79,7 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 		return s.refuse(ctx, text, p, faults)
 	}
 	if s.o.Planned != nil {
-		s.o.Planned(p.functions(nil))
+		s.o.Planned(p.callable())
 	}
 	switch {
 	case s.override.Check:

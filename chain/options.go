@@ -99,8 +99,8 @@ type Options struct {
 	// Observer is notified of every request and its steps. nil: none.
 	Observer Observer
 
-	// Planned is called with the functions that a compiled chain calls, each once, including those of saved chains. It is called before the
-	// chain runs, and also for a dry run or a check. It may be called concurrently. nil: not called.
+	// Planned is called with the functions that a compiled chain calls, or may call to undo, each once, including those of saved chains. It is
+	// called before the chain runs, and also for a dry run or a check. It may be called concurrently. nil: not called.
 	Planned func([]*steps.Entry)
 
 	// ListHint is the remedy for a name that is similar to no function: how the callers of this engine can list functions. "": none.

@@ -143,3 +143,20 @@ func (p *plan) functions(list []*steps.Entry) []*steps.Entry {
 	}
 	return list
 }
+
+// callable returns the functions that the plan may call: those of functions, and those that undo their calls.
+func (p *plan) callable() []*steps.Entry {
+	list := p.functions(nil)
+	var addUndoes func(p *plan)
+	addUndoes = func(p *plan) {
+		for _, s := range p.steps {
+			if s.inline != nil {
+				addUndoes(s.inline)
+			} else if s.undo != nil && !slices.Contains(list, s.undo.fn) {
+				list = append(list, s.undo.fn)
+			}
+		}
+	}
+	addUndoes(p)
+	return list
+}

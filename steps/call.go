@@ -57,7 +57,7 @@ func (e *Entry) Accept(ctx context.Context, args []byte) ([]byte, *fault.Error) 
 // Send calls the function with arguments that Accept returned.
 func (e *Entry) Send(ctx context.Context, args []byte) ([]byte, error) {
 	if len(e.observers) > 0 {
-		ctx = withStatus(ctx)
+		ctx = withReport(ctx)
 	}
 	var result []byte
 	var f *fault.Error

@@ -56,28 +56,46 @@ func CallbacksOf(ctx context.Context) *Callbacks {
 	return &Callbacks{}
 }
 
-type statusKey struct{}
+type reportKey struct{}
 
-// withStatus returns a context that records the HTTP status of a success for observers.
-func withStatus(ctx context.Context) context.Context {
-	callbacks, status := *CallbacksOf(ctx), new(atomic.Int32)
-	report := callbacks.Status
+// report is what a call reported of its answer.
+type report struct {
+	status atomic.Int32
+	cached atomic.Bool
+}
+
+// withReport returns a context that records for observers what the call reports of its answer.
+func withReport(ctx context.Context) context.Context {
+	callbacks, seen := *CallbacksOf(ctx), &report{}
+	reportStatus, reportCached := callbacks.Status, callbacks.Cached
 	callbacks.Status = func(code int) {
-		status.Store(int32(code))
-		if report != nil {
-			report(code)
+		seen.status.Store(int32(code))
+		if reportStatus != nil {
+			reportStatus(code)
 		}
 	}
-	return context.WithValue(WithCallbacks(ctx, &callbacks), statusKey{}, status)
+	callbacks.Cached = func() {
+		seen.cached.Store(true)
+		if reportCached != nil {
+			reportCached()
+		}
+	}
+	return context.WithValue(WithCallbacks(ctx, &callbacks), reportKey{}, seen)
 }
 
 // AnsweredStatus returns the HTTP status of a success, for an observer of the call (Registry.Observe); 0 if the source did
 // not report one.
 func AnsweredStatus(ctx context.Context) int {
-	if status, ok := ctx.Value(statusKey{}).(*atomic.Int32); ok {
-		return int(status.Load())
+	if seen, ok := ctx.Value(reportKey{}).(*report); ok {
+		return int(seen.status.Load())
 	}
 	return 0
+}
+
+// AnsweredFromCache reports whether the call cache answered, for an observer of the call.
+func AnsweredFromCache(ctx context.Context) bool {
+	seen, ok := ctx.Value(reportKey{}).(*report)
+	return ok && seen.cached.Load()
 }
 
 type idempotencyKey struct{}

@@ -203,6 +203,7 @@ func (a *App) openRecordings() (err error) {
 			for _, w := range a.cassette.Warnings() {
 				a.warn(w)
 			}
+			err = a.takeRecordedSettings()
 		}
 	}
 	return err

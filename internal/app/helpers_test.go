@@ -45,3 +45,13 @@ func write(t *testing.T, folder, name, text string) string {
 	}
 	return path
 }
+
+// read returns the text of a file.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -35,6 +35,19 @@ func (a *App) rung() func(*steps.Entry) int {
 	return (*steps.Entry).Rung
 }
 
+// rungEntries returns the functions of the ladder, which judges a call by those that were not called.
+func (a *App) rungEntries() (entries []*steps.Entry) {
+	if a.ladder == nil {
+		return nil
+	}
+	for _, entry := range a.Catalog.Registry().All() {
+		if entry.Rung() >= 0 {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
 // awaitLadder waits for the functions of an enforced ladder and checks it.
 func (a *App) awaitLadder(ctx context.Context) error {
 	if ladderEnforced(a.config) {

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
@@ -70,12 +71,37 @@ func (r *recording) Close() error {
 	return &fault.Error{Code: fault.Unavailable, Message: fmt.Sprintf("%s does not hold all calls: %v", r.path, textfile.Cause(err)), Err: err}
 }
 
-// withSettings adds the configured aliases and defaults to a function that is known only from a recording. Calls are recorded after aliases
-// and defaults were applied, so a request must get them, too, to match.
-func (a *App) withSettings(fn steps.Function) steps.Function {
-	known := fn
-	known.Name = a.settings.Original(fn.Name)
-	known, _ = a.settings.Apply(known)
-	fn.Aliases, fn.Defaults = known.Aliases, known.Defaults
-	return fn
+// recordedSettings returns the settings that answers depend on, for the recording; nil: none. A server's own limits are among them.
+func (a *App) recordedSettings() []byte {
+	c := a.config.Config
+	if a.process.serve {
+		c.Budget.MaxTotalTokens = new(config.Or(c.Budget.MaxTotalTokens, defaultServedTokens))
+		c.Budget.MaxDurationMs = new(config.Or(c.Budget.MaxDurationMs, int(defaultServedDuration.Milliseconds())))
+	}
+	return c.Recorded()
+}
+
+// takeRecordedSettings adds to the configuration those settings of the recording that it does not give itself.
+func (a *App) takeRecordedSettings() error {
+	settings := a.cassette.Settings()
+	if settings == nil {
+		return nil
+	}
+	recorded, faults := config.Parse("settings.json", settings, func(string) (string, bool) { return "", false })
+	if len(faults) > 0 {
+		return fault.New(faults[0].Code, "%s: the settings of the recording: %s: %s", a.process.Replay, faults[0].At, faults[0].Message)
+	}
+	a.config.FillRecorded(&recorded.Config)
+	return nil
+}
+
+// withSettings applies the configuration's settings to a recorded function. Calls are recorded after aliases and defaults were applied, so a
+// request must get them, too, to match. A setting of the configuration wins over that of the recording. The name stays: it is the name
+// after renaming.
+func (a *App) withSettings(fn steps.Function) (_ steps.Function, hidden bool) {
+	name, path, possible := fn.Name, fn.Path, fn.PossiblePaths
+	fn.Name = a.settings.Original(name)
+	fn, hidden = a.settings.Apply(fn)
+	fn.Name, fn.Path, fn.PossiblePaths = name, path, possible
+	return fn, hidden
 }

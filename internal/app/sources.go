@@ -349,7 +349,7 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 	}
 	r = a.learnShapes(r)
 	if a.cassette != nil {
-		a.cassette.Unknown, a.cassette.Secrets = a.withSettings, a.config.Secrets
+		a.cassette.Configure, a.cassette.Secrets = a.withSettings, a.config.Secrets
 		replayed, err := a.cassette.Registry(r)
 		if err != nil {
 			return nil, err
@@ -369,7 +369,7 @@ func (a *App) wrap(r *steps.Registry) (*steps.Registry, error) {
 
 // recorder returns the recorder of this app's calls, which hides the configuration's secrets.
 func (a *App) recorder() *replay.Recorder {
-	return a.process.recording.recorder.WithSecrets(a.config.Secrets)
+	return a.process.recording.recorder.WithSecrets(a.config.Secrets).WithSettings(a.recordedSettings())
 }
 
 // recordPlanned returns a function that records the functions of a plan, so that a replay needs no sources; nil if nothing is recorded.
@@ -377,5 +377,6 @@ func (a *App) recordPlanned() func([]*steps.Entry) {
 	if a.process.recording == nil {
 		return nil
 	}
-	return a.recorder().Functions
+	recorder := a.recorder()
+	return func(planned []*steps.Entry) { recorder.Functions(append(planned, a.rungEntries()...)) }
 }

@@ -148,8 +148,12 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 		surface, count, remedy)
 }
 
-// warnUnmatchedGuards warns of settings that should guard a function but match none, such as those with a misspelled name.
+// warnUnmatchedGuards warns of settings that should guard a function but match none, such as those with a misspelled name. A replay knows
+// only the functions that were recorded, so it does not warn.
 func (a *App) warnUnmatchedGuards() {
+	if a.cassette != nil {
+		return
+	}
 	var guards []string
 	for i := range a.config.Functions {
 		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil {

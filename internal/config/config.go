@@ -50,20 +50,20 @@ type Config struct {
 	// What becomes of functions in no group, on the surface dispatch. flat: they are tools of their own; hide: only chains call them.
 	Ungrouped *string `yaml:"ungrouped" validate:"oneof=flat hide" default:"flat"`
 	// Names of arguments that a chain or a dispatcher's call may give once, at its top level, for every step whose function declares them.
-	Hoist []string `yaml:"hoist"`
+	Hoist []string `yaml:"hoist" recorded:"yes"`
 	// Further names of arguments: each key is accepted in place of its value, for every function that declares the value as an argument.
-	Aliases map[string]string `yaml:"aliases"`
+	Aliases map[string]string `yaml:"aliases" recorded:"yes"`
 	// The tiers of clients of onecall serve: read < read_write < admin.
 	Access Access `yaml:"access"`
 
 	// Answer in the lite form unless a chain sets lite.
-	Lite *bool `yaml:"lite" default:"false"`
+	Lite *bool `yaml:"lite" recorded:"yes" default:"false"`
 	// Limits of one chain. A chain can lower them, but not raise them.
-	Budget Budget `yaml:"budget"`
+	Budget Budget `yaml:"budget" recorded:"yes"`
 	// Limits of size and concurrency.
-	Limits Limits `yaml:"limits"`
+	Limits Limits `yaml:"limits" recorded:"yes"`
 	// The store of results that do not fit into an answer. A continuation token fetches them.
-	Results Results `yaml:"results"`
+	Results Results `yaml:"results" recorded:"yes"`
 	// The record of what runs did, which resume, approval and undo need.
 	Journal Journal `yaml:"journal"`
 	// The server that lets chains outlive this process, temporal://host:7233/namespace. It is for onecall-temporal: its run --durable, its
@@ -79,9 +79,9 @@ type Config struct {
 	// Sessions of clients.
 	Session Session `yaml:"session"`
 	// How tokens are counted.
-	Tokens Tokens `yaml:"tokens"`
+	Tokens Tokens `yaml:"tokens" recorded:"yes"`
 	// An order of functions from cheap to costly. A call that skips more than one of them for its subject gets a warning or is refused.
-	Ladder Ladder `yaml:"ladder"`
+	Ladder Ladder `yaml:"ladder" recorded:"yes"`
 	// Learn and show the shapes of results (names and types, never values) of functions that declare none.
 	Shapes *string `yaml:"shapes" validate:"oneof=on off" default:"on"`
 }
@@ -129,14 +129,14 @@ type Limits struct {
 	// Elements of a forEach.
 	MaxElements *int `yaml:"maxElements" validate:"min=1" default:"100000"`
 	// HTTP sessions of all clients together. With tokens, one caller may have a quarter of them.
-	MaxSessions *int `yaml:"maxSessions" validate:"min=1" default:"1000"`
+	MaxSessions *int `yaml:"maxSessions" recorded:"no" validate:"min=1" default:"1000"`
 }
 
 // Results configures where results are stored, for how long, and when they are shortened.
 type Results struct {
 	// disk: the user's cache folder, where later commands find them. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
 	// shared by all processes that use it. Without it: memory with onecall serve (disk if it has workers), disk for other commands.
-	Store *string `yaml:"store" expand:"text"`
+	Store *string `yaml:"store" recorded:"no" expand:"text"`
 	// How long a result is kept after its last use; at least 1s.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"5m"`
 	// The maximum time that a result is kept, however often it is used; at least ttl.

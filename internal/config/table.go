@@ -15,6 +15,7 @@ import (
 //	scalars   numbers and booleans are accepted as strings, as written
 //	secret    the value is never shown
 //	needed    the key is required
+//	recorded  yes: answers depend on the value, so that a recording has it (recorded.go); no: not this key of such an object
 //
 // The published schema is generated from them, and from two tags that nothing else reads: default, and entries (the entries of a table may
 // be null).

@@ -13,11 +13,12 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // answers are the recorded calls of one function, by arguments and chain.
 type answers struct {
-	name   string
+	spec   *steps.Spec
 	redact redaction
 	calls  []call     // in file order
 	mu     sync.Mutex // guards the hashes of calls
@@ -31,8 +32,8 @@ type answerKey struct {
 
 // newAnswers indexes the calls of all spellings of a function's name. Secret arguments in the recording are hidden like those of calls,
 // because a recording may be written by hand.
-func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact redaction) (*answers, error) {
-	a := &answers{name: name, redact: redact, index: map[answerKey][]*call{}}
+func (c *Cassette) newAnswers(spec *steps.Spec, variants []*recordedFunction) (*answers, error) {
+	a := &answers{spec: spec, redact: redactionOf(spec), index: map[answerKey][]*call{}}
 	for _, fn := range variants {
 		a.calls = append(a.calls, fn.calls...)
 	}
@@ -50,7 +51,7 @@ func (c *Cassette) newAnswers(name string, variants []*recordedFunction, redact 
 			args = quoteMarks(args) // otherwise the member "secret" of a mark would be hidden as a secret
 		}
 		var hidden []string
-		if shown := sealArguments(one.seal, redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
+		if shown := sealArguments(one.seal, a.redact, args, configured, &hidden); len(hidden) > 0 || !bytes.Equal(shown, one.args) {
 			var err error
 			one.args = shown
 			if one.digest, err = digestOf(shown); err != nil {
@@ -177,12 +178,12 @@ const (
 // notRecorded returns the error of a call that the recording does not contain; with suggest it lists the nearest recorded
 // arguments.
 func (a *answers) notRecorded(args []byte, chain, recording string, suggest bool) *fault.Error {
-	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.name)
+	f := fault.New(fault.NotRecorded, "%s holds no call of %s with these arguments", recording, a.spec.Name)
 	switch {
 	case !slices.ContainsFunc(a.calls, func(one call) bool { return one.visibleTo(chain) }):
-		f.Message = recording + " holds no call of " + a.name
+		f.Message = recording + " holds no call of " + a.spec.Name
 		if others := a.chains(); len(others) > 0 {
-			f.Message = recording + " holds calls of " + a.name + " for the chain " + strings.Join(others, ", ") + " only"
+			f.Message = recording + " holds calls of " + a.spec.Name + " for the chain " + strings.Join(others, ", ") + " only"
 		} else if chain != "" {
 			f.Message += " that the chain " + chain + " sees"
 		}

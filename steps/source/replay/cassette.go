@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,9 @@ const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 // Cassette is a recording that was read: each function's calls and their answers. It does not change, and many goroutines
 // may use it.
 type Cassette struct {
-	// Unknown converts a function that only the recording knows, for instance by adding default arguments; nil: the
-	// function stays as it is. It must be set before Registry is called.
-	Unknown func(steps.Function) steps.Function
+	// Configure applies the settings of the replay's own configuration to a recorded function, over what the recording says of it, and
+	// reports whether they hide it; nil: there are none. It must be set before Registry is called.
+	Configure func(steps.Function) (_ steps.Function, hidden bool)
 
 	// Secrets are the configuration's secrets, which a recording contains as digests. It must be set before Registry is
 	// called.
@@ -39,8 +40,13 @@ type Cassette struct {
 	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: no such lines
 	missingDigests map[string]bool     // digests in defaults whose secrets may no longer be configured
 	gaps           int                 // lines that could not be recorded
+	settings       json.RawMessage     // the last settings of a configuration; nil: none
+	hasSettings    bool                // a line could have had settings
 	warnings       []*fault.Error
 }
+
+// Settings returns the settings of the configuration that the answers depended on, as Recorder.WithSettings got them; nil: there were none.
+func (c *Cassette) Settings() json.RawMessage { return c.settings }
 
 // Warnings returns the problems of the recording that do not prevent a replay: functions that changed while they were recorded, and calls
 // that could not be recorded.
@@ -70,6 +76,7 @@ type call struct {
 	hasMarks bool // args contain a mark
 	digest   digest
 	status   int      // the HTTP status of a success; 0: not known
+	cached   bool     // the call cache answered
 	hashes   []uint64 // the hashes of the members of args; nil before the first comparison
 	result   []byte
 	err      *fault.Error // the failure, if result is nil
@@ -182,8 +189,11 @@ func (r *lineReader) next() (text []byte, whole bool, err error) {
 // add adds the line with this number to the recording.
 func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) error {
 	switch {
-	case l.Salt != "":
-		c.seals = append(c.seals, secret.NewSeal(l.Salt))
+	case l.Salt != "" || l.Settings != nil:
+		if l.Salt != "" {
+			c.seals = append(c.seals, secret.NewSeal(l.Salt))
+		}
+		c.setSettings(l.Settings)
 		return nil
 	case l.Gap > 0:
 		c.gaps += l.Gap
@@ -200,7 +210,8 @@ func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) 
 		c.unsalted = secret.NewSeal(rand.Text())
 		c.seals = append(c.seals, c.unsalted)
 	}
-	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status}
+	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status,
+		cached: l.Cached}
 	one.hasMarks = markPattern.Match(l.Args) || one.seal == c.unsalted && bytes.Contains(l.Args, []byte(secret.Redacted))
 	if l.Error != nil {
 		one.err = l.Error.fault()
@@ -222,6 +233,15 @@ func (c *Cassette) recorded(byName map[string]*recordedFunction, name string) *r
 		c.functions = append(c.functions, fn)
 	}
 	return fn
+}
+
+// setSettings takes the settings of a line; nil: the line begins a part without settings.
+func (c *Cassette) setSettings(settings json.RawMessage) {
+	if c.hasSettings && !bytes.Equal(settings, c.settings) {
+		c.warnings = append(c.warnings, fault.New(fault.BadRequest,
+			"%s: the settings of the configuration changed while it was recorded; the replay takes the last ones", c.name))
+	}
+	c.settings, c.hasSettings = settings, true
 }
 
 func (c *Cassette) addFunction(byName map[string]*recordedFunction, l *functionLine) {

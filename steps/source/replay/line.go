@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,18 +15,20 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// line is one line of a recording: a call, a function, the salt of the following digests, or a gap. A call has either
-// Result or Error. Encoding keeps the bytes of Args and Result, except for white space between tokens.
+// line is one line of a recording: a call, a function, the salt of the following digests with the settings of the configuration, or a gap.
+// A call has either Result or Error. Encoding keeps the bytes of Args and Result, except for white space between tokens.
 type line struct {
-	Salt     string        `json:"salt,omitempty"`
-	Gap      int           `json:"gap,omitempty"` // lines that could not be written here
-	Function *functionLine `json:"function,omitempty"`
+	Salt     string          `json:"salt,omitempty"`
+	Settings json.RawMessage `json:"settings,omitempty"` // see Recorder.WithSettings
+	Gap      int             `json:"gap,omitempty"`      // lines that could not be written here
+	Function *functionLine   `json:"function,omitempty"`
 
 	Fn     string          `json:"fn,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *failure        `json:"error,omitempty"`
 	Status int             `json:"status,omitempty"` // the HTTP status of a success
+	Cached bool            `json:"cached,omitempty"` // the call cache answered
 	Effect string          `json:"effect,omitempty"`
 	Chain  string          `json:"chain,omitempty"`
 }
@@ -55,23 +58,63 @@ type functionLine struct {
 	OutputSchema json.RawMessage   `json:"outputSchema,omitempty"`
 	Aliases      map[string]string `json:"aliases,omitempty"`
 	Defaults     json.RawMessage   `json:"defaults,omitempty"`
+	Undo         *undoCall         `json:"undo,omitempty"`
+	Idempotency  *idempotency      `json:"idempotencyKey,omitempty"`
+}
+
+type undoCall struct {
+	Fn   string          `json:"fn"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type idempotency struct {
+	Header   string `json:"header,omitempty"`
+	Argument string `json:"arg,omitempty"`
+	TTLMs    int64  `json:"ttlMs,omitempty"`
 }
 
 func lineOf(spec *steps.Spec) *functionLine {
-	return &functionLine{
+	l := &functionLine{
 		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
 		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
 		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults,
 	}
+	if u := spec.Undo; u != nil {
+		l.Undo = &undoCall{u.Function, u.Args}
+	}
+	if i := spec.Idempotency; i != nil {
+		l.Idempotency = &idempotency{i.Header, i.Argument, i.TTL.Milliseconds()}
+	}
+	return l
 }
 
-// spec returns the function as a replay offers it. Marks in the defaults become strings, which a schema that requires a string accepts.
+// spec returns the function as a replay without its source offers it.
 func (l *functionLine) spec() steps.Spec {
-	effect, _ := steps.ParseEffect(l.Effect) // checked when the line was read
-	return steps.Spec{
-		Name: l.Name, Effect: effect, EffectDeclared: l.Declared, Idempotent: l.Idempotent, Deletes: l.Deletes,
-		Heavy: l.Heavy, Timeout: time.Duration(l.TimeoutMs) * time.Millisecond,
-		Input: l.InputSchema, Output: l.OutputSchema, Aliases: l.Aliases, Defaults: quoteMarks(l.Defaults),
+	s := steps.Spec{Name: l.Name, Idempotent: l.Idempotent, Deletes: l.Deletes, Input: l.InputSchema, Output: l.OutputSchema}
+	l.configure(&s)
+	return s
+}
+
+// configure sets in a function's spec what the line has of that which a configuration may set. Marks in the defaults become strings, which
+// a schema that requires a string accepts.
+func (l *functionLine) configure(s *steps.Spec) {
+	if l.Effect != "" {
+		s.Effect, _ = steps.ParseEffect(l.Effect) // checked when the line was read
+		s.EffectDeclared = l.Declared
+	}
+	s.Heavy = cmp.Or(l.Heavy, s.Heavy)
+	s.Timeout = cmp.Or(time.Duration(l.TimeoutMs)*time.Millisecond, s.Timeout)
+	if l.Aliases != nil {
+		s.Aliases = l.Aliases
+	}
+	if l.Defaults != nil {
+		s.Defaults = quoteMarks(l.Defaults)
+	}
+	if u := l.Undo; u != nil {
+		s.Undo = &steps.Undo{Function: u.Fn, Args: u.Args}
+	}
+	if i := l.Idempotency; i != nil {
+		s.Idempotency = &steps.Idempotency{Header: i.Header, Argument: i.Argument, TTL: time.Duration(i.TTLMs) * time.Millisecond}
 	}
 }
 
@@ -83,10 +126,10 @@ func (l *line) encode() ([]byte, error) {
 
 // The fields of a line, its error and its function.
 var (
-	lineFields     = []string{"fn", "args", "result", "error", "status", "effect", "chain", "function", "salt", "gap"}
+	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "function", "salt", "settings", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
-		"outputSchema", "aliases", "defaults"}
+		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey"}
 )
 
 // parseLine parses one line strictly. The result shares no memory with text.
@@ -99,7 +142,14 @@ func parseLine(text []byte) (l line, err error) {
 	if err != nil {
 		return l, err
 	}
-	for _, key := range []string{"function", "salt", "gap"} {
+	if salt, settings := fields["salt"], fields["settings"]; salt.Exists() && settings.Exists() && len(fields) == 2 {
+		err := l.parseOther("salt", salt)
+		if err == nil {
+			err = l.parseOther("settings", settings)
+		}
+		return l, err
+	}
+	for _, key := range []string{"function", "salt", "settings", "gap"} {
 		if _, ok := fields[key]; ok && len(fields) > 1 {
 			return l, fault.New(fault.BadRequest, "a line with %s must have no other members", key)
 		} else if ok {
@@ -137,6 +187,7 @@ func parseLine(text []byte) (l line, err error) {
 			return l, at(fault.New(fault.BadRequest, "status must be a whole number"), "/status")
 		}
 	}
+	l.Cached = fields["cached"].Bool()
 	if answered {
 		l.Result = json.RawMessage(result.Raw)
 		return l, nil
@@ -145,8 +196,11 @@ func parseLine(text []byte) (l line, err error) {
 	return l, err
 }
 
-// parseOther parses a line that is not a call.
+// parseOther parses a member of a line that is not a call.
 func (l *line) parseOther(kind string, value gjson.Result) error {
+	if kind == "settings" && !value.IsObject() {
+		return at(fault.New(fault.BadRequest, "this must be an object"), "/settings")
+	}
 	if kind == "function" {
 		fields, err := members(value, "/function", functionFields)
 		if err == nil {

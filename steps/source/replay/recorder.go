@@ -6,10 +6,12 @@
 //
 // A line may have `effect` (read, write, destroy) and `chain`: then only the chain of that name sees it. A recorder writes
 // more: {"function":{…}} describes a function before a chain that may call it, {"secret":"…"} replaces a secret, keyed by
-// the preceding line {"salt":"…"}, and {"gap":n} marks n lines that could not be written.
+// the preceding line {"salt":"…","settings":{…}}, which also has settings of the configuration, and {"gap":n} marks n lines that could not be
+// written.
 package replay
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -21,6 +23,7 @@ import (
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -28,7 +31,8 @@ import (
 // Recorder appends JSON lines to a writer: one for each call and each function. It is safe for concurrent use.
 type Recorder struct {
 	*recordWriter
-	secrets []string // the secrets of the configuration, longest first
+	secrets  []string // the secrets of the configuration, longest first
+	settings []byte   // of the configuration, a JSON object; nil: none
 }
 
 // recordWriter is shared by recorders with different secrets.
@@ -41,6 +45,7 @@ type recordWriter struct {
 	mu          sync.Mutex
 	w           io.Writer
 	saltWritten bool                         // the salt was written
+	settings    []byte                       // the settings that were written last
 	functions   map[string][sha256.Size]byte // the digest of the last line of each function, by name
 	planned     map[string]*steps.Entry      // the entries that those lines describe
 	gap         int                          // lines lost since the last one written
@@ -72,7 +77,13 @@ func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
 // WithSecrets returns a recorder with the same writer that also hides the secrets of a configuration, in place of those that r hides: in
 // arguments, default arguments and input schemas.
 func (r *Recorder) WithSecrets(secrets []string) *Recorder {
-	return &Recorder{r.recordWriter, longestFirst(secrets)}
+	return &Recorder{r.recordWriter, longestFirst(secrets), r.settings}
+}
+
+// WithSettings returns a recorder with the same writer and secrets whose lines stand behind the settings of a configuration, a compact JSON
+// object of those that answers depend on. nil: none.
+func (r *Recorder) WithSettings(settings []byte) *Recorder {
+	return &Recorder{r.recordWriter, r.secrets, settings}
 }
 
 // Observe records a call when its caller gets the answer; it is for steps.Registry.Observe. Digests replace secret
@@ -84,8 +95,8 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 		return
 	}
 	var hidden []string
-	shown := sealArguments(r.seal, redactionOf(spec), args, r.secrets, &hidden)
-	l := line{Fn: spec.Name, Args: shown}
+	shown := sealArguments(r.seal, redactionOf(spec), withoutKey(spec, args), r.secrets, &hidden)
+	l := line{Fn: spec.Name, Args: shown, Cached: steps.AnsweredFromCache(ctx)}
 	if err != nil {
 		l.Error = r.failure(err, hidden)
 	} else {
@@ -96,6 +107,24 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	}
 	l.Chain, _ = ctx.Value(chainKey{}).(string)
 	r.write(&l, l.Fn)
+}
+
+// withoutKey returns arguments without the idempotency key, which is another one in each run.
+func withoutKey(spec *steps.Spec, args []byte) []byte {
+	if spec.Idempotency == nil || spec.Idempotency.Argument == "" {
+		return args
+	}
+	kept := []byte{'{'}
+	for name, value := range rawjson.Members(args) {
+		if rawjson.Unquote(string(name)) == spec.Idempotency.Argument {
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(append(append(kept, name...), ':'), value...)
+	}
+	return append(kept, '}')
 }
 
 // isPlanned reports whether the function's last line describes this entry, and records that it will. It returns false while the writer
@@ -143,7 +172,7 @@ func (t *recordWriter) Failing() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failing != nil {
-		t.failing = t.append(nil)
+		t.failing = t.append(t.settings, nil)
 	}
 	return t.failing
 }
@@ -153,7 +182,7 @@ func (t *recordWriter) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.gap > 0 {
-		t.err = cmp.Or(t.err, t.append(nil))
+		t.err = cmp.Or(t.err, t.append(t.settings, nil))
 	}
 }
 
@@ -173,7 +202,8 @@ func (t *recordWriter) Err() error {
 }
 
 // write writes a line about the function name, or counts it as lost. A function's line that is the same as its last one is not written.
-func (t *recordWriter) write(l *line, name string) {
+func (r *Recorder) write(l *line, name string) {
+	t := r.recordWriter
 	text, err := l.encode()
 	if err == nil && len(text) > t.maxLine {
 		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", name, len(text), t.maxLine)
@@ -189,7 +219,7 @@ func (t *recordWriter) write(l *line, name string) {
 	}
 	begins := t.gap == 0 // a loss begins a gap: report it
 	if err == nil {
-		err = t.append(text)
+		err = t.append(r.settings, text)
 		begins = begins || t.failing == nil // or the writer begins to fail
 		t.failing = err
 	}
@@ -207,11 +237,20 @@ func (t *recordWriter) write(l *line, name string) {
 	}
 }
 
-// append writes a line, preceded by the salt and the mark of a gap if they are needed. If text is nil, it writes only these.
-func (t *recordWriter) append(text []byte) error {
+// append writes a line, preceded by the salt, the settings and the mark of a gap if they are needed. If text is nil, it writes only these.
+func (t *recordWriter) append(settings, text []byte) error {
+	var before line
+	if !t.saltWritten {
+		before.Salt, before.Settings = t.salt, settings
+	} else if !bytes.Equal(settings, t.settings) {
+		before.Settings = settings
+		if settings == nil {
+			before.Settings = json.RawMessage("{}")
+		}
+	}
 	var head []byte
-	for _, l := range []line{{Salt: t.salt}, {Gap: t.gap}} {
-		if l.Salt != "" && t.saltWritten || l.Salt == "" && l.Gap == 0 {
+	for _, l := range []line{before, {Gap: t.gap}} {
+		if l.Salt == "" && l.Settings == nil && l.Gap == 0 {
 			continue
 		}
 		more, err := l.encode()
@@ -227,7 +266,7 @@ func (t *recordWriter) append(text []byte) error {
 	if t.gap > 0 {
 		t.report(nil)
 	}
-	t.saltWritten, t.gap = true, 0
+	t.saltWritten, t.settings, t.gap = true, settings, 0
 	return nil
 }
 

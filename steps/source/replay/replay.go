@@ -1,8 +1,8 @@
 package replay
 
 import (
+	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -10,9 +10,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base keep their specs,
-// and arguments are checked against their schemas. Functions that only the recording knows are added; they accept any arguments and count
-// as writing unless a line's effect says otherwise. A recorded name that differs from a name of base only in case and separators means that
+// Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base keep their
+// schemas, which arguments are checked against. If a line describes one, it also gets the line's effect, defaults, aliases and the like,
+// unless Configure sets others. Functions that only the recording knows are added; without a line that describes them, they accept any
+// arguments and count as writing unless a line's effect says otherwise. A recorded name that differs from a name of base only in case and separators means that
 // function; a name that base hides (steps.Registry.View) stays hidden. To hide functions that only the recording knows, use a view of the
 // returned registry. Recorded results are bounded as in base. Calls need a context from Cursor. It fails like steps.Registry.With for an
 // invalid recorded name.
@@ -43,52 +44,77 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 		}
 	}
 	var err error
-	replayed := base.Replace(func(spec *steps.Spec) steps.Call {
-		answers, indexErr := c.newAnswers(spec.Name, known[spec.Name], redactionOf(spec))
-		if indexErr != nil {
-			err = indexErr
+	var added []steps.Function
+	add := func(spec steps.Spec, variants []*recordedFunction) {
+		fn, hidden := steps.Function{Spec: spec}, false
+		if c.Configure != nil {
+			fn, hidden = c.Configure(fn)
 		}
-		return c.call(answers)
+		if hidden {
+			return
+		}
+		var addErr error
+		if fn.Call, addErr = c.answer(&fn.Spec, variants); addErr != nil {
+			err = addErr
+		}
+		added = append(added, fn)
+	}
+	for _, entry := range base.All() {
+		if variants := known[entry.Spec().Name]; lastLine(variants) != nil {
+			spec := *entry.Spec()
+			lastLine(variants).configure(&spec)
+			add(spec, variants)
+		}
+	}
+	for _, folded := range order {
+		add(unknownSpec(unknown[folded]), unknown[folded])
+	}
+	undescribed := base.View(func(spec *steps.Spec) bool { return lastLine(known[spec.Name]) == nil })
+	replayed := undescribed.Replace(func(spec *steps.Spec) steps.Call {
+		call, answerErr := c.answer(spec, known[spec.Name])
+		if answerErr != nil {
+			err = answerErr
+		}
+		return call
 	})
 	if err != nil {
 		return nil, err
 	}
-	var added []steps.Function
-	for _, folded := range order {
-		fn, err := c.unknownFunction(unknown[folded])
-		if err != nil {
-			return nil, err
-		}
-		if c.Unknown != nil && !slices.ContainsFunc(unknown[folded], func(fn *recordedFunction) bool { return fn.line != nil }) {
-			fn = c.Unknown(fn)
-		}
-		added = append(added, fn)
-	}
 	return replayed.With(added...)
 }
 
-// unknownFunction returns a function that only the recording knows, under the first of its spellings.
-func (c *Cassette) unknownFunction(variants []*recordedFunction) (steps.Function, error) {
-	name := variants[0].name
+// lastLine returns the line that describes a function with these spellings; nil: there is none.
+func lastLine(variants []*recordedFunction) (line *functionLine) {
+	for _, fn := range variants {
+		line = cmp.Or(fn.line, line)
+	}
+	return line
+}
+
+// unknownSpec returns a function that only the recording knows, under the first of its spellings.
+func unknownSpec(variants []*recordedFunction) steps.Spec {
+	if line := lastLine(variants); line != nil {
+		spec := line.spec()
+		spec.Name, spec.Description = variants[0].name, "Known from the recording only."
+		if line.Redacted {
+			spec.Redact = secret.Redaction(spec.Input)
+		}
+		return spec
+	}
 	var all recordedFunction
 	for _, fn := range variants {
 		if fn.declared {
 			all.declare(fn.effect)
 		}
 	}
-	spec := steps.Spec{Name: name, Effect: all.effect, EffectDeclared: all.declared,
+	return steps.Spec{Name: variants[0].name, Effect: all.effect, EffectDeclared: all.declared,
 		Description: "Known from the recording only; takes any arguments."}
-	for _, fn := range variants {
-		if fn.line != nil {
-			spec = fn.line.spec()
-			spec.Description = "Known from the recording only."
-			if fn.line.Redacted {
-				spec.Redact = secret.Redaction(spec.Input)
-			}
-		}
-	}
-	answers, err := c.newAnswers(name, variants, secret.Redaction(spec.Input))
-	return steps.Function{Spec: spec, Call: c.call(answers)}, err
+}
+
+// answer returns the Call of a function that was recorded under these spellings.
+func (c *Cassette) answer(spec *steps.Spec, variants []*recordedFunction) (steps.Call, error) {
+	answers, err := c.newAnswers(spec, variants)
+	return c.call(answers), err
 }
 
 type cursorKey struct{ cassette *Cassette }
@@ -134,7 +160,7 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if !ok {
 			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")
 		}
-		r, err := c.find(a, args, run.chain)
+		r, err := c.find(a, withoutKey(a.spec, args), run.chain)
 		if err != nil {
 			return nil, err
 		}
@@ -161,8 +187,12 @@ func (c *call) answer(ctx context.Context, hidden []string) ([]byte, error) {
 		}
 		return nil, &f
 	}
-	if report := steps.CallbacksOf(ctx).Status; report != nil && c.status != 0 {
-		report(c.status)
+	callbacks := steps.CallbacksOf(ctx)
+	if callbacks.Status != nil && c.status != 0 {
+		callbacks.Status(c.status)
+	}
+	if callbacks.Cached != nil && c.cached {
+		callbacks.Cached()
 	}
 	if len(hidden) > 0 {
 		result = c.seal.Restore(result, hidden)

@@ -281,9 +281,6 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 		return nil, r.outOfCallsFault(p.at)
 	}
 	s.calls++
-	if !p.repeatable {
-		r.madeUnrepeatable.Store(true)
-	}
 	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
@@ -294,11 +291,19 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
 	s.lastCall = time.Now()
+	r.noteSent(p, f)
 	if f == nil {
 		s.truncated = s.truncated || p.mayTruncate && gjson.GetBytes(raw, "truncated").Bool()
 		return raw, nil
 	}
 	return nil, r.explainTimeout(ctx, callCtx, p, f.Under(faultPointer(p, f)))
+}
+
+// noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
+func (r *run) noteSent(p *plannedStep, f *fault.Error) {
+	if !p.repeatable && outcomeOfCall(f) != fault.NotSent {
+		r.madeUnrepeatable.Store(true)
+	}
 }
 
 // faultPointer returns the JSON Pointer for a function's fault: a fault with a place is about the arguments.

@@ -40,7 +40,7 @@ type run struct {
 
 	callWarnings     warningLog    // the warnings of functions
 	exhausted        atomic.Bool   // maxCalls is used up: a call was not made
-	madeUnrepeatable atomic.Bool   // a function was called that is not safe to repeat
+	madeUnrepeatable atomic.Bool   // a call was sent that is not safe to repeat
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
 	slots            chan struct{} // has an element for each goroutine besides the first, which bounds the calls under way
 

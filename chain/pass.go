@@ -9,18 +9,39 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+// Passed is a call that Engine.Pass has made or refused.
+type Passed struct {
+	Result []byte
+	Err    error // see Engine.Pass; nil: the call succeeded
+
+	entry   *steps.Entry
+	begun   bool   // false: the arguments were refused
+	resumes string // the run that a resume can continue; "": none
+}
+
 // Pass calls one function for a front end that passes its result on unchanged. There is no plan, no token budget and no Answer. caller is a
 // Caller.ID. With a journal, a call that is not safe to repeat is recorded as a run of one step. Errors are those of steps.Entry.Call, and
-// unavailable if the journal cannot be written; then nothing was sent. Calls that need approval (MustApprove) must not be passed.
-func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, caller string) ([]byte, error) {
-	spec := entry.Spec()
-	if e.o.Journal == nil || spec.Repeatable() {
-		return entry.Call(ctx, args)
-	}
+// unavailable if the journal cannot be written; then nothing was sent. AnswerFailure tells them to the caller. Calls that need approval
+// (MustApprove) must not be passed.
+func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, caller string) Passed {
+	passed := Passed{entry: entry}
 	sent, f := entry.Accept(ctx, args)
 	if f != nil {
-		return nil, f
+		passed.Err = f
+		return passed
 	}
+	passed.begun = true
+	if e.o.Journal == nil || entry.Spec().Repeatable() {
+		passed.Result, passed.Err = entry.Send(ctx, sent)
+	} else {
+		e.passRecorded(ctx, &passed, sent, caller)
+	}
+	return passed
+}
+
+// passRecorded makes a call with a run of its own.
+func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, caller string) {
+	entry, spec := passed.entry, passed.entry.Spec()
 	single := &Call{Function: spec.Name}
 	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Scope: e.o.Scope, Hash: func() string { return "" },
 		Text: []byte(single.text(sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
@@ -31,17 +52,44 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 	}
 	record.Prepare(call)
 	if err := call.Begin(); err != nil {
-		return nil, journalFault(err, spec.Name+" was not called")
+		passed.Err = journalFault(err, spec.Name+" was not called")
+		return
 	}
 	if key := call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
 	}
 	raw, err := entry.Send(ctx, sent)
+	passed.Result, passed.Err = raw, err
 	// An error of the journal changes nothing: the caller learns the outcome directly.
 	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
-	if err != nil {
-		_ = record.EndUnfinished(journal.Failed, fault.CodeOf(err)) // the caller learns the failure directly, too
+	if err != nil && record.EndUnfinished(journal.Failed, fault.CodeOf(err)) == nil {
+		passed.resumes = record.ID()
 	}
 	record.Answered(0, 0)
-	return raw, err
+}
+
+// AnswerFailure answers the failure of a passed call as Call would have: with its outcome, what it may have written, whether the caller may
+// send it again, and how to resume it.
+func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Caller) (a *Answer) {
+	f := asFault(passed.Err, "")
+	if !passed.begun {
+		return e.RefuseCall(ctx, passed.entry, []*fault.Error{f}, caller)
+	}
+	s := e.newRequestState(caller)
+	spec := passed.entry.Spec()
+	s.single = &Call{Function: spec.Name}
+	defer s.finish(ctx, KindRefuse, &a)
+	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
+	s.resumeToken = passed.resumes
+	p := &plannedStep{at: "/steps/0", fn: passed.entry, effect: spec.Effect, repeatable: spec.Repeatable()}
+	failed := stepRun{index: -1, count: -1, calls: 1}
+	failed.fail(p, f.Under(faultPointer(p, f)))
+	r := &run{requestState: s, plan: &plan{steps: []*plannedStep{p}}, steps: []stepRun{failed}}
+	r.noteSent(p, f)
+	if p.effect != steps.Read {
+		r.logWrite(p, &r.steps[0], outcomeOfCall(f))
+	}
+	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", result: null, run: r}
+	b.findCause()
+	return b.answer(ctx)
 }

@@ -2,11 +2,13 @@ package chain_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -31,7 +33,8 @@ func TestPass(t *testing.T) {
 		entry, err := s.all.Resolve(test.function)
 		must(t, err)
 		engine := s.inScope("folder").engine
-		value, err := engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
+		passed := engine.Pass(t.Context(), entry, []byte(`{"k":"$0"}`), "alice")
+		value, err := passed.Result, passed.Err
 		s.wantCalls(test.function + ` {"k":"$0"}`)
 		if (err == nil) != (test.ends == nil) || err == nil && string(value) != `{"id":"x"}` {
 			t.Errorf("%s: got %s and error %v, want an error %t", test.function, value, err, test.ends != nil)
@@ -63,7 +66,7 @@ func TestPassWithoutJournal(t *testing.T) {
 	for function, code := range map[string]fault.Code{"store.put": fault.Unavailable, "store.get": ""} {
 		entry, err := s.all.Resolve(function)
 		must(t, err)
-		_, err = s.engine.Pass(t.Context(), entry, []byte(`{}`), "")
+		err = s.engine.Pass(t.Context(), entry, []byte(`{}`), "").Err
 		if fault.CodeOf(err) != code || err != nil && fault.OutcomeOf(err) != fault.NotSent {
 			t.Errorf("%s: got %v (%s), want code %q, and not_sent for an error", function, err, fault.OutcomeOf(err), code)
 		}
@@ -76,4 +79,76 @@ type unwritable struct{ *journal.Memory }
 
 func (unwritable) Write(context.Context, []journal.Write) ([]bool, error) {
 	return nil, errors.New("the disk is full")
+}
+
+// TestAnswerFailure: the failure of a passed call is answered as Call answers it: with the same outcome, writes and resume, and retryable
+// only if nothing was sent that is not safe to repeat.
+func TestAnswerFailure(t *testing.T) {
+	t.Parallel()
+	unsent := func() error { return fault.MarkUnsent(fault.New(fault.Unavailable, "the line is dead")) }
+	broken := func() error {
+		return &fault.Error{Code: fault.FunctionFailed, Status: 503, Message: "the store is down"}
+	}
+	for _, test := range []struct {
+		function  string
+		fails     func() error
+		retryable bool
+		outcome   fault.Outcome
+	}{
+		{"store.put", lost, false, fault.SentUnknown},
+		{"store.put", broken, false, fault.SentUnknown},
+		{"store.put", refuses, false, fault.Failed},
+		{"store.put", unsent, true, fault.NotSent},
+		{"store.remove", lost, false, fault.SentUnknown},
+		{"store.set", lost, true, fault.SentUnknown},
+		{"store.get", lost, true, ""},
+		{"store.get", broken, true, ""},
+	} {
+		s := newScriptedEngine(t, nil, func(string, gjson.Result) ([]byte, error) { return nil, test.fails() })
+		entry, err := s.all.Resolve(test.function)
+		must(t, err)
+		caller := &chain.Caller{ID: "alice"}
+		passed := s.engine.Pass(t.Context(), entry, []byte(`{"k":"a"}`), caller.ID)
+		got := s.engine.AnswerFailure(t.Context(), &passed, caller)
+		want := s.engine.Call(t.Context(), &chain.Call{Function: test.function, Args: []byte(`{"k":"a"}`)}, caller)
+		if comparable := withoutRun(t, got.JSON); comparable != withoutRun(t, want.JSON) {
+			t.Errorf("%s: got %s, want the answer of a call, %s", test.function, got.JSON, want.JSON)
+		}
+		answer := gjson.ParseBytes(got.JSON)
+		unsafe := test.function == "store.put" || test.function == "store.remove"
+		if answer.Get("error.retryable").Bool() != test.retryable || answer.Get("resume").Exists() != unsafe ||
+			answer.Get("writes.0.outcome").Str != string(test.outcome) {
+			t.Errorf("%s: got %s, want retryable %t, a resume %t, and a write %s", test.function, answer.Raw, test.retryable, unsafe, test.outcome)
+		}
+		if run := answer.Get("resume").Str; unsafe && test.outcome != fault.NotSent {
+			s.wantRun(run, journal.Failed, "0 "+test.function+" "+string(test.outcome))
+		}
+	}
+}
+
+// withoutRun returns an answer without what differs in each run.
+func withoutRun(t *testing.T, answer []byte) string {
+	t.Helper()
+	var all map[string]json.RawMessage
+	must(t, json.Unmarshal(answer, &all))
+	all["usage"] = json.RawMessage(gjson.GetBytes(answer, "usage.calls").Raw)
+	delete(all, "resume")
+	delete(all, "run")
+	text, err := json.Marshal(all)
+	must(t, err)
+	return string(text)
+}
+
+// TestAnswerRefusal: arguments that are refused are told with the schema, and nothing is recorded.
+func TestAnswerRefusal(t *testing.T) {
+	t.Parallel()
+	s := newScriptedEngine(t, nil, nil)
+	entry, err := s.all.Resolve("store.put")
+	must(t, err)
+	passed := s.engine.Pass(t.Context(), entry, []byte(`[]`), "")
+	answer := gjson.ParseBytes(s.engine.AnswerFailure(t.Context(), &passed, nil).JSON)
+	if answer.Get("error.code").Str != string(fault.BadArguments) || answer.Get("writes").Exists() || answer.Get("resume").Exists() {
+		t.Errorf("got %s, want bad_arguments without writes and resume", answer.Raw)
+	}
+	s.wantCalls()
 }

@@ -308,8 +308,8 @@ func (b *answerBuilder) renderSchema(w *jsonWriter, omit *omissions) {
 	w.text("signature", b.failed.Signature())
 }
 
-// retryable reports whether the same chain may succeed if it is sent again, and does no harm: no function was called that is not safe to
-// repeat.
+// retryable reports whether the same chain or call may succeed if it is sent again, and does no harm: nothing was sent that is not safe to
+// repeat. It decides this for every answer: of chains, calls and passed calls.
 func (b *answerBuilder) retryable() bool {
 	passes := b.err.Code.Retryable()
 	switch b.err.Status {

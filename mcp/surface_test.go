@@ -13,7 +13,11 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
@@ -280,5 +284,50 @@ func TestStringIsNotStructured(t *testing.T) {
 	defer client.Close()
 	if text, _ := mcptest.Ask(t, client, "text_quoted", "{}"); text != `{"a":1}` { // Ask refuses structured content
 		t.Errorf("got %s, want {\"a\":1}", text)
+	}
+}
+
+// TestLostWriteOnEverySurface: a write with an unknown outcome is told in the same way by a chain, a dispatcher and a flat tool. It must not
+// be sent again, but can be resumed.
+func TestLostWriteOnEverySurface(t *testing.T) {
+	t.Parallel()
+	spec := steps.Spec{Name: "shop.item.lose", EffectDeclared: true, Input: json.RawMessage(`{"type":"object"}`)}
+	lose := steps.Function{Spec: spec, Call: func(context.Context, []byte) ([]byte, error) {
+		f := fault.New(fault.Unavailable, "the connection was lost")
+		f.Outcome = fault.SentUnknown
+		return nil, f
+	}}
+	for _, test := range []struct {
+		surface    mcp.Surface
+		tool, args string
+	}{
+		{mcp.SurfaceChain, "chain", `{"steps":[{"fn":"shop.item.lose"}]}`},
+		{mcp.SurfaceDispatch, "items", `{"action":"lose"}`},
+		{mcp.SurfaceFlat, "shop_item_lose", `{}`},
+		{mcp.SurfaceHybrid, "shop_item_lose", `{}`},
+	} {
+		t.Run(test.surface.String(), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, func(o *mcp.Options) {
+				grouped(test.surface)(o)
+				if err := o.Catalog.Add("late", functionsSource{lose}); err != nil {
+					t.Fatal(err)
+				}
+				runs, err := journal.New(&journal.Memory{}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = runs.Close() })
+				if o.Engine, err = chain.New(&chain.Options{Functions: o.Catalog, Counter: o.Counter, Journal: runs}); err != nil {
+					t.Fatal(err)
+				}
+			})
+			text, failed := mcptest.Ask(t, s.stdio(t, writer, nil), test.tool, test.args)
+			answer := gjson.Parse(text)
+			if !failed || answer.Get("error.outcome").Str != "sent_unknown" || answer.Get("error.retryable").Raw != "false" ||
+				answer.Get("writes.0.outcome").Str != "sent_unknown" || answer.Get("resume").Str == "" {
+				t.Errorf("got %s, want sent_unknown, not retryable, with writes and resume", text)
+			}
+		})
 	}
 }

@@ -151,7 +151,8 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 	if c.reporter != nil {
 		c.reporter.addCallbacks(callbacks)
 	}
-	value, err := c.now.Engine.Pass(steps.WithCallbacks(ctx, callbacks), entry, args, c.caller.ID)
+	passed := c.now.Engine.Pass(steps.WithCallbacks(ctx, callbacks), entry, args, c.caller.ID)
+	value, err := passed.Result, passed.Err
 	f, _ := fault.As(err)
 	end(&chain.RequestEnd{Err: f, Function: spec.Name, Calls: 1, Bytes: max(len(raw), len(value))})
 	if c.mayPass(raw, err) && setVerbatim(c.ctx, raw, err) {
@@ -159,7 +160,7 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		return &sdk.CallToolResult{}
 	}
 	if err != nil {
-		return c.errorResult(err)
+		return c.answer(c.now.Engine.AnswerFailure(c.ctx, &passed, c.caller))
 	}
 	return c.reduced(c.valueResult(entry, value), raw, value)
 }
@@ -175,14 +176,4 @@ func (c *call) valueResult(entry *steps.Entry, value []byte) *sdk.CallToolResult
 		result.StructuredContent = json.RawMessage(value)
 	}
 	return result
-}
-
-// errorResult returns the result for an error that is not passed on as the upstream wrote it.
-func (c *call) errorResult(err error) *sdk.CallToolResult {
-	f, ok := fault.As(err)
-	if !ok || f == nil {
-		f = fault.New(fault.Internal, "a defect of onecall stopped this call")
-		f.Err = err
-	}
-	return c.refuse(f)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -44,22 +45,24 @@ func (s *Source) call(ctx context.Context, t *tool, args []byte) ([]byte, error)
 			return nil, fault.MarkUnsent(f)
 		}
 		result, f := conn.call(ctx, t, args)
+		doubted := conn.settle(again)
 		sessions.release(conn)
 		switch {
 		case f == nil:
 			return result, nil
-		case again || ctx.Err() != nil || !t.mayRepeat(f, conn.ctx.Err() != nil):
+		case again || ctx.Err() != nil || !t.mayRepeat(f, conn.ctx.Err() != nil, doubted):
 			return nil, f
 		}
 	}
 }
 
-// mayRepeat reports whether a failed call may be repeated. ended is whether its connection has ended. A call
-// that may have been sent is repeated only if it reads and was not refused with an HTTP status.
-func (t *tool) mayRepeat(f *fault.Error, ended bool) bool {
+// mayRepeat reports whether a failed call may be repeated. ended is whether its connection has ended, and doubted whether its session
+// may be lost. A call that may have been sent is repeated only if it reads and was not refused with an HTTP status; one that was refused
+// with 400, perhaps because of its session, only if it is safe to repeat.
+func (t *tool) mayRepeat(f *fault.Error, ended, doubted bool) bool {
 	switch {
 	case f.Code != fault.Unavailable:
-		return false
+		return doubted && f.Status == http.StatusBadRequest && (t.effect == steps.Read || t.idempotent)
 	case f.Outcome == fault.NotSent:
 		return ended
 	}
@@ -106,7 +109,7 @@ func (s *Source) acquire(ctx context.Context) (*connection, *fault.Error) {
 		switch {
 		case s.closed:
 			return nil, s.unavailable("the source is closed")
-		case s.conn != nil && s.conn.ctx.Err() == nil:
+		case s.conn != nil && s.conn.usable():
 			s.conn.calls++
 			return s.conn, nil
 		case s.failedStarts != before && s.failure != nil: // nil: a later start succeeded, but its connection is lost again
@@ -133,7 +136,7 @@ func (s *Source) release(conn *connection) {
 	defer s.mu.Unlock()
 	conn.calls--
 	conn.used = time.Now()
-	if conn.calls == 0 && conn.unreachable.Load() {
+	if conn.calls == 0 && (conn.unreachable.Load() || conn.doubted.Load()) {
 		signal(conn.expired)
 	}
 }
@@ -203,6 +206,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	if pending.unreachable {
 		c.unreachable.Store(true)
 	}
+	c.doubt(pending)
 	switch {
 	case pending.failure != nil:
 		f := *pending.failure
@@ -226,6 +230,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 		if pending.rawErrors {
 			f.Err = c.source.rpcErrorOf(*pending.err)
 		}
+		f.Status = pending.status
 		return nil, f
 	}
 	return nil, c.answerLost(ctx, t, pending, err)

@@ -34,7 +34,8 @@ type connection struct {
 	cancel context.CancelFunc
 
 	unreachable atomic.Bool   // the server could not be reached: the connection is closed when no call uses it
-	expired     chan struct{} // signaled when no call uses the unreachable connection
+	doubted     atomic.Bool   // the server may have lost the session: likewise (see doubt)
+	expired     chan struct{} // signaled when no call uses the unreachable or doubted connection
 
 	serving bool // set when serve begins to offer it to calls; never for the connection of a client's session
 

@@ -110,9 +110,13 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		id = 0
 	}
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
+		status := response.StatusCode
+		if call {
+			markLostSession(request, response, id)
+		}
 		switch {
 		case isOurs:
-			pending.markRefused(response.StatusCode, nil, applied(response.StatusCode))
+			pending.markRefused(status, nil, applied(status))
 		case resumes(request, pending) && !redirects(request, response):
 			_ = response.Body.Close()
 			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
@@ -305,7 +309,7 @@ func (t *tappedTransport) substitute(response *http.Response, pending *pendingRe
 	text := errorResponse(id, f)
 	response.Status, response.StatusCode = "200 OK", http.StatusOK
 	response.Header.Set("Content-Type", "application/json")
-	response.Header.Del("Mcp-Session-Id")
+	response.Header.Del(sessionHeader)
 	response.ContentLength = int64(len(text))
 	response.Body = io.NopCloser(strings.NewReader(text))
 }

@@ -283,8 +283,8 @@ func TestUnusableAnswers(t *testing.T) {
 	}
 	f.set(func(http.ResponseWriter, *http.Request, string) bool { return false })
 	mustCall(t, s, "shelf.put", `{"name":"a"}`)
-	if f.greetings.Load() != 1 {
-		t.Error("the session was lost")
+	if f.greetings.Load() != 2 { // the 400 may have been about the session
+		t.Errorf("%d sessions were opened, want 2", f.greetings.Load())
 	}
 }
 

@@ -129,7 +129,7 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 	}
 	header := maps.Clone(p.header) // a custom round tripper may modify its request's headers
 	if id := p.conn.SessionID(); id != "" {
-		header["Mcp-Session-Id"] = []string{id}
+		header[sessionHeader] = []string{id}
 	}
 	if token != "" {
 		header["Authorization"] = []string{"Bearer " + token}
@@ -180,7 +180,7 @@ func (c *connection) read(pending *pendingRequest, response *http.Response) (unr
 		return nil, response.Body.Close()
 	}
 	// The SDK must learn of a new session id.
-	if id := response.Header.Get("Mcp-Session-Id"); id != "" && id != c.transport.conn.SessionID() {
+	if id := response.Header.Get(sessionHeader); id != "" && id != c.transport.conn.SessionID() {
 		return response, nil
 	}
 	switch body := response.Body.(type) {

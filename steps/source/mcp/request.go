@@ -42,28 +42,41 @@ func (u *UpstreamSession) Do(ctx context.Context, method string, params json.Raw
 	case len(params) > 0 && !(gjson.ValidBytes(params) && gjson.ParseBytes(params).IsObject()):
 		return nil, fault.New(fault.BadRequest, "the params of %s must be a JSON object", method)
 	}
-	conn, f := u.acquire(ctx)
-	if f != nil {
-		return nil, f
-	}
-	defer u.release(conn)
 	var result json.RawMessage
-	var err error
-	switch method {
-	case methodSubscribe, methodUnsubscribe:
-		result, err = conn.subscription(ctx, method, params)
-	case "notifications/roots/list_changed":
-		if !u.source.options.Roots {
-			return nil, nil
+	err := u.use(ctx, func(conn *connection) (err error) {
+		switch method {
+		case methodSubscribe, methodUnsubscribe:
+			result, err = conn.subscription(ctx, method, params)
+		case "notifications/roots/list_changed":
+			if u.source.options.Roots {
+				err = conn.write(ctx, &jsonrpc.Request{Method: method})
+			}
+		default:
+			result, err = conn.request(ctx, method, params)
 		}
-		return nil, conn.write(ctx, &jsonrpc.Request{Method: method})
-	default:
-		result, err = conn.request(ctx, method, params)
-	}
+		return err
+	})
 	if err == nil {
 		u.remember(method, params)
 	}
 	return result, err
+}
+
+// use calls f with the session's connection. It calls f once more, with a new connection, if f failed because the server lost the session,
+// or may have: f must be safe to repeat.
+func (u *UpstreamSession) use(ctx context.Context, f func(conn *connection) error) error {
+	for again := false; ; again = true {
+		conn, unavailable := u.acquire(ctx)
+		if unavailable != nil {
+			return unavailable
+		}
+		err := f(conn)
+		lost := conn.settle(again) || fault.CodeOf(err) == fault.Unavailable && conn.ctx.Err() != nil
+		u.release(conn)
+		if err == nil || again || !lost || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // subscription subscribes to a resource or unsubscribes.
@@ -153,6 +166,7 @@ func (c *connection) answer(ctx context.Context, pending *pendingRequest, method
 	if pending.unreachable {
 		c.unreachable.Store(true)
 	}
+	c.doubt(pending)
 	rpcErr := rpcError(err)
 	switch {
 	case pending.failure != nil:

@@ -176,7 +176,11 @@ func (s *Source) relistTools(conn *connection) {
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
+	s.mu.Lock()
+	conn.calls++
+	s.mu.Unlock()
 	tools, f := conn.list(ctx)
+	s.release(conn)
 	if f != nil {
 		if conn.ctx.Err() == nil && s.ctx.Err() == nil {
 			s.warn(f)

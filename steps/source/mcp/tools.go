@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,11 +20,12 @@ import (
 
 // tool is a tool of the server.
 type tool struct {
-	name     string       // the name as the server spells it
-	function string       // name of its function
-	raw      string       // raw definition
-	headers  bool         // some arguments are also sent as HTTP headers, which the SDK does
-	effect   steps.Effect // the effect as annotated; for a call, as configured
+	name       string       // the name as the server spells it
+	function   string       // name of its function
+	raw        string       // raw definition
+	headers    bool         // some arguments are also sent as HTTP headers, which the SDK does
+	effect     steps.Effect // the effect as annotated; for a call, as configured
+	idempotent bool         // annotated as safe to repeat
 }
 
 // Limits of a list; a longer one is cut off with a warning.
@@ -70,6 +72,7 @@ func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fa
 	s := c.source
 	pending.mu.Lock()
 	defer pending.mu.Unlock()
+	c.doubt(pending)
 	failed := fault.New(fault.Unavailable, "MCP server %q (%s) did not list its tools: ", s.options.Name, s.options.address())
 	failed.Outcome = fault.NotSent
 	switch {
@@ -85,6 +88,9 @@ func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fa
 		failed.Message += fault.Clip(s.scrub.clean(pending.err.Get("message").String()), maxErrorText)
 	case pending.status != 0:
 		failed.Code = statusCode(pending.status)
+		if errors.Is(err, sdk.ErrSessionMissing) {
+			c.cancel() // the SDK reports it too late for the next request
+		}
 		if c.serving {
 			failed.Message += "it answered " + statusName(pending.status)
 		} else {
@@ -142,7 +148,7 @@ func (list *toolList) add(definition gjson.Result) {
 	}
 	list.seen[name.Str] = true
 	t := tool{name: name.Str, raw: ordered(definition), headers: strings.Contains(definition.Raw, paramHeader)}
-	t.effect, _, _ = hints(gjson.Get(t.raw, "annotations"))
+	t.effect, t.idempotent, _ = hints(gjson.Get(t.raw, "annotations"))
 	list.tools = append(list.tools, t)
 	list.bytes += len(t.raw)
 }
@@ -297,14 +303,17 @@ func (s *Source) paths(tools []tool) map[string]string {
 
 // Functions lists the server's tools in this session. Call them with a context of CallContext. Errors as for Do.
 func (u *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, error) {
-	conn, f := u.acquire(ctx)
-	if f != nil {
-		return nil, f
-	}
-	defer u.release(conn)
-	tools, f := conn.list(ctx)
-	if f != nil {
-		return nil, f
+	var tools []tool
+	err := u.use(ctx, func(conn *connection) error {
+		listed, f := conn.list(ctx)
+		if f != nil {
+			return f
+		}
+		tools = listed
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return u.source.inSession(u.source.functionsOf(tools)), nil
 }

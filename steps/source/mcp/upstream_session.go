@@ -143,7 +143,7 @@ func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Erro
 		case u.closed:
 			u.mu.Unlock()
 			return nil, u.source.unavailable("its session with this client has ended")
-		case u.conn != nil && u.conn.ctx.Err() == nil:
+		case u.conn != nil && u.conn.usable():
 			conn := u.conn
 			conn.calls++
 			u.mu.Unlock()
@@ -168,13 +168,13 @@ func (u *UpstreamSession) acquire(ctx context.Context) (*connection, *fault.Erro
 	}
 }
 
-// release returns a connection. An unreachable one is closed after its last call.
+// release returns a connection. An unreachable or doubted one is closed after its last call.
 func (u *UpstreamSession) release(conn *connection) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	conn.calls--
 	conn.used = time.Now()
-	if conn.calls == 0 && conn.unreachable.Load() {
+	if conn.calls == 0 && (conn.unreachable.Load() || conn.doubted.Load()) {
 		conn.cancel()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
@@ -89,27 +91,37 @@ func (c *cli) showDiff(d *history.Diff, asJSON bool) error {
 
 // writeDiff writes a row for each call: ~ differs, - is only in the first run, + only in the second.
 func (c *cli) writeDiff(d *history.Diff) error {
-	rows := mergeRows(d.Calls)
-	sides := [...]*history.Side{&d.A, &d.B}
-	names := [...]string{"-", "+"}
-	if err := c.table("\tOF\tSTATUS\tCALLS\tTOOK\tBYTES\tTOKENS", len(sides), func(i int) string {
-		s := sides[i]
-		return fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%d\t%d", names[i], cmp.Or(s.Run, s.File), runStatus(s.Status, s.Code), s.Calls,
-			formatMillis(s.Millis), s.Bytes, s.Tokens)
-	}); err != nil {
-		return err
+	calls := &table{columns: diffColumns}
+	for _, r := range mergeRows(d.Calls) {
+		calls.rows = append(calls.rows, row{cells: r.cells()})
 	}
-	if err := c.table(diffHeader, len(rows), func(i int) string { return rows[i].String() }); err != nil {
-		return err
+	err := errors.Join(c.writeTable(sidesTable(d)), c.writeText([]byte{'\n'}), c.writeTable(calls))
+	if lines := valueRows(d.Calls); len(lines) > 0 {
+		err = errors.Join(err, c.writeText([]byte{'\n'}), c.writeTable(&table{rows: lines, columns: []column{{name: "AT"}, {name: "FUNCTION", least: 16},
+			{name: "PLACE"}, {name: "-", least: 16}, {name: "+", least: 16}}}))
 	}
-	lines := valueRows(d.Calls)
-	if len(lines) == 0 {
-		return nil
-	}
-	return c.table("\nAT\tFUNCTION\tPLACE\t-\t+", len(lines), func(i int) string { return lines[i] })
+	return err
 }
 
-const diffHeader = "\n\tAT\tFUNCTION\t- STATUS\t+ STATUS\t- TOOK\t+ TOOK\t- BYTES\t+ BYTES\t- TOKENS\t+ TOKENS\tDIFFERS"
+func sidesTable(d *history.Diff) *table {
+	t := &table{columns: []column{{}, {name: "OF", least: shortID}, {name: "STATUS", style: statusColor}, {name: "CALLS"}, {name: "TOOK"},
+		{name: "BYTES"}, {name: "TOKENS", extra: true}}}
+	for i, s := range []*history.Side{&d.A, &d.B} {
+		t.rows = append(t.rows, row{cells: []string{[]string{"-", "+"}[i], cmp.Or(s.Run, s.File), string(s.Status), strconv.Itoa(s.Calls),
+			knownMillis(s.Millis), strconv.Itoa(s.Bytes), strconv.Itoa(s.Tokens)}})
+		if s.Code != "" {
+			t.rows[i].notes = []string{string(s.Code)}
+		}
+	}
+	return t
+}
+
+var diffColumns = []column{
+	{}, {name: "AT"}, {name: "FUNCTION", least: 20}, {name: "- STATUS", least: 12, style: statusColor},
+	{name: "+ STATUS", least: 12, style: statusColor}, {name: "- TOOK", extra: true}, {name: "+ TOOK", extra: true},
+	{name: "- BYTES", extra: true}, {name: "+ BYTES", extra: true}, {name: "- TOKENS", extra: true}, {name: "+ TOKENS", extra: true},
+	{name: "DIFFERS"},
+}
 
 // diffRow is a pair of calls, or several equal pairs of one step's elements.
 type diffRow struct {
@@ -152,7 +164,8 @@ func addSideCalls(sum, s *history.SideCall) *history.SideCall {
 	return &total
 }
 
-func (r *diffRow) String() string {
+// cells returns the cells of a row, in the order of diffColumns.
+func (r *diffRow) cells() []string {
 	mark := ""
 	switch {
 	case r.B == nil:
@@ -174,12 +187,7 @@ func (r *diffRow) String() string {
 		name += fmt.Sprintf(" ×%d", r.count)
 	}
 	cells := []string{mark, at, name}
-	for _, cell := range []func(*history.SideCall) string{
-		func(s *history.SideCall) string { return callStatus(s.Status, s.Outcome, s.Code) },
-		func(s *history.SideCall) string { return formatMillis(s.Millis) },
-		func(s *history.SideCall) string { return fmt.Sprint(s.Bytes) },
-		func(s *history.SideCall) string { return fmt.Sprint(s.Tokens) },
-	} {
+	add := func(cell func(*history.SideCall) string) {
 		for _, s := range []*history.SideCall{r.A, r.B} {
 			text := ""
 			if s != nil {
@@ -188,11 +196,15 @@ func (r *diffRow) String() string {
 			cells = append(cells, text)
 		}
 	}
-	return strings.Join(append(cells, strings.Join(r.Differs, ", ")), "\t")
+	add(func(s *history.SideCall) string { return callStatus(s.Status, s.Outcome, s.Code) })
+	add(func(s *history.SideCall) string { return knownMillis(s.Millis) })
+	add(func(s *history.SideCall) string { return strconv.Itoa(s.Bytes) })
+	add(func(s *history.SideCall) string { return strconv.Itoa(s.Tokens) })
+	return append(cells, strings.Join(r.Differs, ", "))
 }
 
 // valueRows returns a row for each difference between the arguments or the results of two calls.
-func valueRows(pairs []history.Pair) (lines []string) {
+func valueRows(pairs []history.Pair) (lines []row) {
 	const maxRunes = 60
 	for i := range pairs {
 		p := &pairs[i]
@@ -201,8 +213,8 @@ func valueRows(pairs []history.Pair) (lines []string) {
 			list []history.Difference
 		}{{"args", p.Args}, {"result", p.Result}} {
 			for _, d := range values.list {
-				lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", p.A.At, p.Function, values.what+d.At,
-					fault.ClipRunes(string(d.A), maxRunes), fault.ClipRunes(string(d.B), maxRunes)))
+				lines = append(lines, row{cells: []string{p.A.At, p.Function, values.what + d.At,
+					fault.ClipRunes(string(d.A), maxRunes), fault.ClipRunes(string(d.B), maxRunes)}})
 			}
 		}
 	}
@@ -224,10 +236,10 @@ func runStatus(status journal.Status, code fault.Code) string {
 	return string(status)
 }
 
-// formatMillis formats a time in milliseconds; "": it is 0, which means unknown.
-func formatMillis(ms float64) string {
+// knownMillis formats a time in milliseconds; "": it is 0, which means unknown.
+func knownMillis(ms float64) string {
 	if ms == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f ms", ms)
+	return figure.Millis(ms)
 }

@@ -28,8 +28,8 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(stdout)
-	run := regexp.MustCompile(`^run_\w+ +ok .* two cells .*\n$`)
-	for i, want := range []*regexp.Regexp{regexp.MustCompile(`^RUN +STATUS `), run, run} {
+	run := regexp.MustCompile(`^run_\w+ +two cells +ok .*\n$`)
+	for i, want := range []*regexp.Regexp{regexp.MustCompile(`^RUN +CHAIN +STATUS `), run, run} {
 		if i == 2 {
 			if err := clitest.Command(t, dir, "run", "two.chain.json").Run(); err != nil {
 				t.Fatal(err)

@@ -90,6 +90,7 @@ type streams struct {
 	outTerminal bool        // out is a terminal
 	colors      bool        // out shows colors (see https://no-color.org)
 	errTerminal bool        // err is a terminal
+	errColors   bool        // err shows colors
 	plain       bool        // terminals do not interpret escape sequences
 	status      *statusLine // the progress line on err; nil: none is shown
 	outWidth    func() int  // width of out in columns
@@ -105,12 +106,14 @@ type streams struct {
 
 func newStreams(in, out, err *os.File) *streams {
 	termName := os.Getenv("TERM")
+	wantsColors := os.Getenv("NO_COLOR") == "" && termName != "" && termName != "dumb"
 	s := &streams{in: in, out: out, err: err,
 		inTerminal:  term.IsTerminal(int(in.Fd())),
 		outTerminal: term.IsTerminal(int(out.Fd())),
 		errTerminal: term.IsTerminal(int(err.Fd())),
 		plain:       termName == "dumb" || termName == "" && runtime.GOOS != "windows", // Windows sets no TERM
-		colors:      term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && termName != "" && termName != "dumb",
+		colors:      term.IsTerminal(int(out.Fd())) && wantsColors,
+		errColors:   term.IsTerminal(int(err.Fd())) && wantsColors,
 		outWidth:    func() int { return widthOf(out) },
 		errWidth:    func() int { return widthOf(err) },
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -122,7 +123,7 @@ func limitLines(p *chain.DryRun) []string {
 		limits = append(limits, plural(int64(p.MaxTokens), "token")+" in the answer")
 	}
 	if p.MaxDuration > 0 {
-		limits = append(limits, fmt.Sprint(p.MaxDuration.Milliseconds(), " ms"))
+		limits = append(limits, figure.Millis(float64(p.MaxDuration.Milliseconds())))
 	}
 	lines := []string{
 		fmt.Sprintf("Steps: %d read, %d write, %d destroy", p.Counts[steps.Read], p.Counts[steps.Write], p.Counts[steps.Destroy]),
@@ -138,11 +139,14 @@ func limitLines(p *chain.DryRun) []string {
 	return lines
 }
 
-func plural(n int64, what string) string {
+func plural(n int64, what string) string { return pluralOf(n, what, what+"s") }
+
+// pluralOf is plural for a word whose plural has another form.
+func pluralOf(n int64, one, many string) string {
 	if n != 1 {
-		what += "s"
+		one = many
 	}
-	return fmt.Sprint(n, " ", what)
+	return figure.Text(float64(n)) + " " + one
 }
 
 // draw writes a row. at and name are the widths of these columns.

@@ -43,7 +43,7 @@ Wave 3
   3        memory.delete_entities  destroy, made, after 2, needs approval
 
 Steps: 2 read, 1 write, 1 destroy
-At most: 7 calls, 2000 tokens in the answer, 60000 ms
+At most: 7 calls, 2,000 tokens in the answer, 60 s
 Conflict: the run made these calls, but the chain does not; set their outcomes
   with --assume
   3[1] memory.create_relations applied

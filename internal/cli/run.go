@@ -212,7 +212,7 @@ func (c *cli) runFile(ctx context.Context, a *app.App, file *chainfile.File, ove
 		return exitErrorOfFiles(err)
 	}
 	return c.answerOne(override, out, documentOf(e), func(caller *chain.Caller) *chain.Answer {
-		caller.Chain = c.savedFunction(file)
+		caller.Chain = c.chainName(file)
 		if f.isDurable(e, override) && len(e.Faults) == 0 {
 			return c.runDurably(ctx, a, e, caller)
 		}
@@ -339,7 +339,7 @@ func flagsIn(flags map[string]string, o *chain.Override) map[string]string {
 func (c *cli) runBatch(ctx context.Context, a *app.App, files []chainfile.File, jobs int, override chain.Override, out *output) error {
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: jobs, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
-			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Override: override, Log: c.logFunc()})
+			return answerEntry(ctx, a, e, &chain.Caller{Label: e.Label(), Chain: c.chainName(e.File), Override: override, Log: c.logFunc()})
 		}}
 	bar := c.newBatchBar(files)
 	defer bar.stop()

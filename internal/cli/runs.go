@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +15,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
-	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // withJournal opens the app and calls run. It fails if there is no journal.
@@ -136,31 +133,55 @@ var runStatuses = []journal.Status{
 	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone,
 }
 
-// The columns that distinguish runs come first, so that a terminal of 80 columns shows them.
-const runHeader = "RUN\tSTATUS\tBEGAN\tCHAIN\tTOOK\tCALLS\tWRITES\tTOKENS"
-
-func (c *cli) writeRuns(runs []history.Run) error {
-	return c.table(runHeader, len(runs), func(i int) string { return runRow(&runs[i]) })
+// The columns of runs: what one looks for first comes first, and fits a terminal of 80 columns.
+var runColumns = []column{
+	{name: "RUN", width: shortID},
+	{name: "CHAIN", width: 24, least: 20},
+	{name: "STATUS", width: 11, style: statusColor},
+	{name: "WHEN", width: 10},
+	{name: "TOOK", width: 7},
+	{name: "WRITES"},
+	{name: "CALLS", extra: true},
+	{name: "TOKENS", extra: true},
 }
 
-func runRow(r *history.Run) string {
-	name := strings.Join(strings.Fields(r.Chain), " ") // a tab would begin another column
+func (c *cli) writeRuns(runs []history.Run) error {
+	t := &table{columns: runColumns, rows: make([]row, len(runs))}
+	now := time.Now()
+	for i := range runs {
+		t.rows[i] = c.runRow(&runs[i], func(began time.Time) string { return figure.Ago(began, now) })
+	}
+	return c.writeTable(t)
+}
+
+// runRow returns the row of a run. At a terminal it has the short id, and when says when the run began; elsewhere the row is for programs.
+func (c *cli) runRow(r *history.Run, when func(time.Time) string) row {
+	name := strings.Join(strings.Fields(r.Chain), " ")
 	if name == "" {
 		name = strings.Join(r.Functions[:min(len(r.Functions), 3)], " ")
 	}
+	id, began := r.ID, r.Began.Local().Format(time.DateTime)
+	if c.outTerminal {
+		id, began = shortRun(id), when(r.Began)
+	}
+	list := row{cells: []string{id, name, string(r.Status), began, figure.Millis(r.Millis),
+		strconv.Itoa(r.Writes), strconv.Itoa(r.Calls), strconv.Itoa(r.Tokens)}}
 	total := r.Parts.Total()
 	if durable.IsID(r.Key) && r.Parent == "" {
 		total = r.Steps // chains that have not begun, and lines that are not chains, have no run
 	}
-	switch countsText := childCounts(r.Parts, total); {
-	case name == "":
-		name = countsText
-	case countsText != "":
-		name += " (" + countsText + ")"
+	for _, note := range []string{childCounts(r.Parts, total), string(r.Code)} {
+		if note != "" {
+			list.notes = append(list.notes, note)
+		}
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.1f ms\t%d\t%d\t%d", r.ID, runStatus(r.Status, r.Code),
-		r.Began.Local().Format(time.DateTime), name, r.Millis, r.Calls, r.Writes, r.Tokens)
+	return list
 }
+
+// shortID is the length of a run's id as a terminal shows it. Commands take it in place of the whole id.
+const shortID = len(journal.IDPrefix) + minPrefix
+
+func shortRun(id string) string { return id[:min(len(id), shortID)] }
 
 // childCounts returns how many parts a run has, out of total if that is more, and how many have each status; "": it has no parts.
 func childCounts(p journal.Parts, total int) string {
@@ -185,49 +206,4 @@ func childCounts(p journal.Parts, total int) string {
 		text += " parts"
 	}
 	return text + ": " + strings.Join(counts, ", ")
-}
-
-// table writes rows under a header. At a narrow terminal it writes each value on a line of its own, after its header.
-func (c *cli) table(head string, rows int, row func(i int) string) error {
-	var b bytes.Buffer
-	if c.isNarrow() {
-		columns := strings.Split(strings.TrimLeft(head, "\n"), "\t")
-		for i := range rows {
-			b.WriteByte('\n')
-			for i, cell := range strings.SplitN(row(i), "\t", len(columns)) {
-				if cell = strings.TrimSpace(columns[i] + " " + textfile.Printable(cell)); cell != columns[i] {
-					b.WriteString(cell + "\n")
-				}
-			}
-		}
-		return c.writeText(b.Bytes())
-	}
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, head)
-	for i := range rows {
-		cells := strings.Split(row(i), "\t")
-		for i := range cells {
-			cells[i] = textfile.Printable(cells[i])
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return c.writeRows(b.Bytes())
-}
-
-// isNarrow reports whether the terminal has too few columns for a table.
-func (s *streams) isNarrow() bool { return s.outTerminal && s.outWidth() < 40 }
-
-// writeRows writes the rows of a table. At a terminal they are cut to its width.
-func (s *streams) writeRows(text []byte) error {
-	if !s.outTerminal {
-		return s.writeText(text)
-	}
-	var b strings.Builder
-	for line := range strings.Lines(string(text)) {
-		b.WriteString(truncate(strings.TrimRight(line, " \n"), s.outWidth()) + "\n")
-	}
-	return s.writeText([]byte(b.String()))
 }

@@ -270,12 +270,15 @@ func completion(word, line string) string {
 	return word + "\t" + line
 }
 
-// savedFunction returns the name of the function that a file in a folder of saved chains defines; "" for other files, also for those in the
-// working directory itself.
-func (c *cli) savedFunction(file *chainfile.File) string {
+// chainName returns the name under which the runs of a file's chain are listed, if the chain has none: that of the function that a file in
+// a folder of saved chains defines, else the file's; "": the chain comes from the standard input.
+func (c *cli) chainName(file *chainfile.File) string {
+	if file.Path == "" {
+		return ""
+	}
 	name := chainfile.NameOf(file.Path)
 	if name == "" || !slices.Contains(c.chainFolders()[1:], filepath.Dir(file.Path)) {
-		return ""
+		return filepath.Base(file.Path)
 	}
 	return steps.ChainSource + "." + name
 }

@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/durable"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
-	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // readTimeline reads a run, with arguments and results if the configuration shows them.
@@ -49,7 +50,7 @@ func (c *cli) showRun(ctx context.Context, a *app.App, name runName, limit int, 
 		return err
 	}
 	if len(t.NotOK) > 0 {
-		if err := c.table("\n"+runHeader, len(t.NotOK), func(i int) string { return runRow(&t.NotOK[i]) }); err != nil {
+		if err := errors.Join(c.writeText([]byte{'\n'}), c.writeRuns(t.NotOK)); err != nil {
 			return err
 		}
 	}
@@ -59,50 +60,77 @@ func (c *cli) showRun(ctx context.Context, a *app.App, name runName, limit int, 
 		}
 		return nil
 	}
-	err = c.table(callHeader, len(t.List), func(i int) string { return callRow(&t.List[i]) })
+	calls := &table{columns: callColumns, rows: make([]row, len(t.List))}
+	for i := range t.List {
+		calls.rows[i] = callRow(&t.List[i])
+	}
+	err = errors.Join(c.writeText([]byte{'\n'}), c.writeTable(calls))
 	if err != nil || !a.ShowsValues() {
 		return err
 	}
-	const maxRunes = 100 // the rest of a value is in --json
-	return c.table("\nAT\tARGS\tRESULT", len(t.List), func(i int) string {
-		v := cmp.Or(t.List[i].Values, &history.Values{})
-		return fmt.Sprintf("%s\t%s\t%s", t.List[i].At, fault.ClipRunes(string(v.Args), maxRunes), fault.ClipRunes(string(v.Result), maxRunes))
-	})
+	return errors.Join(c.writeText([]byte{'\n'}), c.writeTable(valueTable(t.List)))
 }
 
-const callHeader = "AT\tFUNCTION\tSTATUS\tWAVE\tAFTER\tWAITED\tTOOK\tBYTES\tTOKENS"
+// valueTable lists the arguments and results of calls. The rest of a long value is in --json.
+func valueTable(calls []history.Call) *table {
+	const maxRunes = 100
+	t := &table{columns: []column{{name: "AT"}, {name: "ARGS", least: 20}, {name: "RESULT", least: 20}}}
+	for i := range calls {
+		v := cmp.Or(calls[i].Values, &history.Values{})
+		t.rows = append(t.rows, row{cells: []string{calls[i].At, fault.ClipRunes(string(v.Args), maxRunes),
+			fault.ClipRunes(string(v.Result), maxRunes)}})
+	}
+	return t
+}
 
-func callRow(call *history.Call) string {
+var callColumns = []column{
+	{name: "AT", width: 8},
+	{name: "FUNCTION", width: 28, least: 20},
+	{name: "STATUS", width: 12, style: statusColor},
+	{name: "TOOK", width: 7},
+	{name: "AFTER", width: 7},
+	{name: "TOKENS", width: 6},
+	{name: "WAVE", extra: true},
+	{name: "WAITED", width: 7, extra: true},
+	{name: "BYTES", width: 8, extra: true},
+}
+
+func callRow(call *history.Call) row {
 	if call.Event != "" {
-		what := call.Event
+		what := "(" + call.Event + ")"
 		if call.Calls > 0 {
-			what += fmt.Sprintf(": %d calls", call.Calls)
+			what = fmt.Sprintf("(%s: %s)", call.Event, plural(int64(call.Calls), "call"))
 		}
-		return fmt.Sprintf("\t(%s)\t\t\t%.1f ms\t\t\t\t", what, call.After)
+		return row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
 	}
 	status := cmp.Or(string(call.Outcome), call.Status)
 	if call.Retries > 0 {
-		status += fmt.Sprintf(", %d retries", call.Retries)
+		status += ", " + pluralOf(int64(call.Retries), "retry", "retries")
 	}
 	name := call.Function
 	if call.Undoes {
 		name += " (undo)"
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%d\t%.1f ms\t%s\t%.1f ms\t%d\t%d", call.At, name, status, call.Wave, call.After,
-		formatMillis(call.Waited), call.Millis, call.Bytes, call.Tokens)
+	r := row{cells: []string{call.At, name, status, figure.Millis(call.Millis), figure.Millis(call.After), strconv.Itoa(call.Tokens),
+		strconv.Itoa(call.Wave), knownMillis(call.Waited), strconv.Itoa(call.Bytes)}}
+	if call.Code != "" {
+		r.notes = []string{string(call.Code)}
+	}
+	return r
 }
 
 // followRun writes the events of a run, past and new, line by line.
 func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool) error {
-	write := c.lineWriter(callHeader, []int{8, 28, 22, 4, 12, 10, 10, 8, 6}, asJSON)
+	write := c.lineWriter(callColumns, asJSON)
 	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.readTimeline(ctx, a, id) },
 		func(call *history.Call) error { return write(call, callRow(call)) }))
 }
 
-// followRuns writes runs and their changes, line by line.
+// followRuns writes runs and their changes, line by line. Lines stay, so they say the time at which a run began.
 func (c *cli) followRuns(ctx context.Context, a *app.App, f *journal.Filter, asJSON bool) error {
-	write := c.lineWriter(runHeader, []int{30, 24, 19, 30, 12, 5, 6, 6}, asJSON)
-	return followError(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, runRow(r)) }))
+	write := c.lineWriter(runColumns, asJSON)
+	clock := func(began time.Time) string { return began.Local().Format(time.TimeOnly) }
+	return followError(ctx, history.FollowRuns(ctx, a.Journal, f, func(r *history.Run) error { return write(r, c.runRow(r, clock)) }))
 }
 
 // followError returns the error of a follow, which an interrupt may have ended.
@@ -113,26 +141,22 @@ func followError(ctx context.Context, err error) error {
 	return err
 }
 
-// lineWriter returns a function that writes values one by one: as JSON, or as rows of these column widths under a header.
-func (c *cli) lineWriter(head string, widths []int, asJSON bool) func(value any, row string) error {
-	row := func(cells string) error {
-		var line strings.Builder
-		for i, cell := range strings.Split(cells, "\t") {
-			fmt.Fprintf(&line, "%-*s  ", widths[i], textfile.Printable(cell))
-		}
-		return c.writeRows([]byte(strings.TrimRight(line.String(), " ") + "\n"))
-	}
-	first := !asJSON
-	return func(value any, cells string) error {
+// lineWriter returns a function that writes values one by one: as JSON, or as rows under a header.
+func (c *cli) lineWriter(columns []column, asJSON bool) func(value any, r row) error {
+	t := &table{columns: columns}
+	widths := c.widths(t)
+	first := true
+	return func(value any, r row) error {
 		if asJSON {
 			return c.writeValue(value)
 		}
+		t.rows = []row{r}
+		t.printable()
+		text := c.line(t, &t.rows[0], widths)
 		if first {
-			if err := row(head); err != nil {
-				return err
-			}
+			text = c.header(t, widths) + text
 			first = false
 		}
-		return row(cells)
+		return c.writeText([]byte(text))
 	}
 }

@@ -3,12 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
@@ -73,11 +73,9 @@ func newToolsCommand(c *cli) *cobra.Command {
 				c.warn(f)
 			}
 			if asJSON {
-				if err := c.writeValue(list); err != nil || query != "" || !list.allDown() {
-					return err
-				}
-				return exitError(fault.Unavailable.Exit())
+				return errors.Join(c.writeValue(list), list.exitError())
 			}
+			down := list.exitError()
 			if query != "" {
 				c.warnUnavailable(list.Sources)
 				list.Sources = nil
@@ -85,12 +83,9 @@ func newToolsCommand(c *cli) *cobra.Command {
 			if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
 				err = c.showTable(list)
 			} else {
-				err = c.writeTable(list)
+				err = c.writeTools(list)
 			}
-			if err == nil && query == "" && list.allDown() {
-				err = exitError(fault.Unavailable.Exit())
-			}
-			return err
+			return errors.Join(err, down)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
@@ -129,6 +124,14 @@ func (l *toolList) allDown() bool {
 		return s.State == steps.StateReady && slices.Contains(embeddedSources, s.Name)
 	})
 	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" })
+}
+
+// exitError returns the error of a list without a source that is available.
+func (l *toolList) exitError() error {
+	if l.allDown() {
+		return exitError(fault.Unavailable.Exit())
+	}
+	return nil
 }
 
 // embeddedSources are always available.
@@ -223,42 +226,37 @@ func fit(text string, width int) string {
 	return pad(truncate(text, width), width)
 }
 
-func (s *streams) writeTable(list *toolList) error {
-	var b bytes.Buffer
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	if len(list.Sources) > 0 {
-		fmt.Fprintln(table, "SOURCE\tSTATE\tFUNCTIONS")
-	}
+// writeTools writes the sources and the functions in full.
+func (c *cli) writeTools(list *toolList) error {
+	sources := &table{columns: []column{{name: "SOURCE"}, {name: "STATE", style: statusColor}, {name: "FUNCTIONS"}}}
 	for _, s := range list.Sources {
-		fmt.Fprintf(table, "%s\t%s\t%d\n", textfile.Printable(s.Name), s.State, s.Functions)
+		r := row{cells: []string{s.Name, string(s.State), strconv.Itoa(s.Functions)}}
 		if s.Error != "" {
-			fmt.Fprintf(table, "\t%s\n", textfile.Printable(s.Error))
+			r.notes = append(r.notes, s.Error)
 		}
-		if s.Names != "" && s.Names != "whole" {
-			fmt.Fprintf(table, "\tnames: %s\n", s.Names)
+		if c.verbose && s.Names != "" && s.Names != "whole" {
+			r.notes = append(r.notes, "names: "+s.Names)
 		}
+		sources.rows = append(sources.rows, r)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if len(list.Functions) > 0 {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintln(table, "TOKENS\tEFFECT\tFUNCTION")
-	}
+	functions := &table{columns: []column{{name: "TOKENS"}, {name: "EFFECT", style: effectColor}, {name: "FUNCTION", whole: true}}}
 	for _, fn := range list.Functions {
-		fmt.Fprintf(table, "%d\t%s\t%s\n\t\t%s\n", fn.Tokens, fn.Effect, textfile.Printable(fn.Signature), textfile.Printable(fn.Description))
+		functions.rows = append(functions.rows, row{cells: []string{strconv.Itoa(fn.Tokens), fn.Effect, fn.Signature}, notes: []string{fn.Description}})
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	var err error
+	if len(sources.rows) > 0 {
+		err = errors.Join(c.writeTable(sources), c.writeText([]byte{'\n'}))
 	}
+	if len(functions.rows) > 0 {
+		err = errors.Join(err, c.writeTable(functions))
+	}
+	var b bytes.Buffer
 	for _, fn := range list.Functions {
 		if fn.entry != nil {
 			writeOutlines(&b, fn.entry)
 		}
 	}
-	return s.writeText(b.Bytes())
+	return errors.Join(err, c.writeText(b.Bytes()))
 }
 
 // writeOutlines writes the arguments and the result of a function, if they are known. "seen" is the shape of past results.

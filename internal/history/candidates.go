@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"path"
 	"slices"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -10,8 +11,9 @@ import (
 
 // SaveCandidate is a chain without a name that ran several times with the same steps and input: it is worth saving.
 type SaveCandidate struct {
-	Run       string   `json:"run"`   // the newest run, for onecall save
-	Count     int      `json:"count"` // how often the chain ran
+	Run       string   `json:"run"`             // the newest run, for onecall save
+	Chain     string   `json:"chain,omitempty"` // the name of its file
+	Count     int      `json:"count"`           // how often the chain ran
 	Steps     int      `json:"steps"`
 	Calls     int      `json:"calls"` // the calls of all these runs
 	Functions []string `json:"functions,omitempty"`
@@ -22,6 +24,11 @@ const (
 	minCandidateRuns = 3    // how many runs make a chain a candidate
 	maxCandidates    = 5
 )
+
+// isFile reports whether a run without a name of its own has that of its file.
+func isFile(chain string) bool {
+	return slices.Contains([]string{".json", ".jsonc", ".jsonl", ".yaml", ".yml"}, path.Ext(chain))
+}
 
 // saveCandidates returns the chains that ran most often among the newest runs that match a filter, at least minCandidateRuns times. It
 // leaves out chains of one step, and chains that also ran under a name, as saved chains do.
@@ -35,7 +42,7 @@ func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) 
 	byHash, hasName := map[string]*SaveCandidate{}, map[string]bool{} // both by the hash of a chain
 	for i := range rows {
 		r := &rows[i]
-		if r.Chain != "" {
+		if r.Chain != "" && !isFile(r.Chain) {
 			hasName[r.Hash] = true
 			continue
 		}
@@ -44,7 +51,7 @@ func saveCandidates(ctx context.Context, j *journal.Journal, f *journal.Filter) 
 		}
 		w := byHash[r.Hash]
 		if w == nil {
-			w = &SaveCandidate{Run: r.ID, Steps: r.Steps, Functions: r.Functions}
+			w = &SaveCandidate{Run: r.ID, Chain: r.Chain, Steps: r.Steps, Functions: r.Functions}
 			byHash[r.Hash] = w
 		}
 		w.Count++

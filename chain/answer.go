@@ -225,11 +225,13 @@ func keepFirstCauses(list []*fault.Error) {
 }
 
 // checkAnswer answers a check without faults.
-func (s *requestState) checkAnswer(text []byte) *Answer {
+func (s *requestState) checkAnswer(text []byte, p *plan, r *request) *Answer {
 	if s.single == nil {
 		Locate(text, s.warnings)
 	}
-	return (&answerBuilder{requestState: s, step: -1, index: -1}).answer(context.Background())
+	a := (&answerBuilder{requestState: s, step: -1, index: -1}).answer(context.Background())
+	a.Plan = s.dryRun(p, r)
+	return a
 }
 
 // failureAnswer answers an error that belongs to no step.

@@ -1,15 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cli/browser"
@@ -138,7 +135,7 @@ func (c *cli) loginStatus(ctx context.Context, args []string, asJSON bool) error
 	if asJSON {
 		err = c.writeValue(list)
 	} else {
-		err = c.writeRows(list.table())
+		err = c.writeTable(list.table())
 	}
 	if err == nil && name != "" && failed == nil && !list.Sources[0].LoggedIn {
 		failed = exitError(exitFailed)
@@ -163,10 +160,8 @@ func loginStateOf(ctx context.Context, a *app.Account) (loginState, error) {
 	return state, err
 }
 
-func (l *loginList) table() []byte {
-	var b bytes.Buffer
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SOURCE\tLOGIN\tEXPIRES\tSTORE\tISSUER")
+func (l *loginList) table() *table {
+	t := &table{columns: []column{{name: "SOURCE"}, {name: "LOGIN"}, {name: "EXPIRES"}, {name: "STORE", extra: true}, {name: "ISSUER", extra: true}}}
 	for _, s := range l.Sources {
 		login, expires := "none", ""
 		switch {
@@ -178,12 +173,9 @@ func (l *loginList) table() []byte {
 		if s.Expires != nil {
 			expires = s.Expires.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", textfile.Printable(s.Source), login, expires, s.Store, textfile.Printable(s.Issuer))
+		t.rows = append(t.rows, row{cells: []string{s.Source, login, expires, s.Store, s.Issuer}})
 	}
-	if err := table.Flush(); err != nil { // writing to a buffer does not fail
-		return nil
-	}
-	return b.Bytes()
+	return t
 }
 
 // loginUI lets the user log in at this terminal.

@@ -2,23 +2,29 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func newCheckCommand(c *cli) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check chains without running them",
-		Long: "Check chains and report every fault with its position. A line of JSON for each chain goes to stdout; the faults, in\n" +
-			"readable form, go to stderr. Params without a value are not faults.",
+		Long: "Check chains and report every fault with its position, on stderr. At a terminal, a line on stdout says what a chain\n" +
+			"without faults does; with --json, or in a pipe, stdout has a line of JSON for each chain. Params without a value are not\n" +
+			"faults.",
 		Args: requireArg("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.check(cmd.Context(), args) },
 	}
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON, one line for each chain, at a terminal too")
+	return cmd
 }
 
 func (c *cli) check(ctx context.Context, args []string) (err error) {
@@ -35,11 +41,11 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	lite := false
+	lite, many := false, len(files) > 1 || files[0].Lines
 	b := &chainfile.Batch{Files: files, Stdin: c.in, Jobs: 1, MaxLine: a.MaxRequestBytes,
 		Run: func(ctx context.Context, e *chainfile.Entry) *chain.Answer {
 			caller := &chain.Caller{Override: chain.Override{Check: true, Lite: &lite}}
-			if len(files) > 1 || files[0].Lines {
+			if many {
 				caller.Label = e.Label()
 			}
 			defer c.startProgress().stop() // one chain is checked at a time
@@ -51,7 +57,17 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 			first = exitErrorOf(e.Answer)
 		}
 		c.showCheckResult(e)
-		return out.writeLine(e.Answer.JSON)
+		if !out.forPerson {
+			return out.writeLine(e.Answer.JSON)
+		}
+		if e.Answer.OK {
+			label := ""
+			if many {
+				label = textfile.Printable(e.Label()) + ": "
+			}
+			out.writeLines(label + c.paint(green, "ok") + ": " + checkSummary(e.Answer.Plan) + "\n")
+		}
+		return nil
 	}, out.flush)
 	if err == nil {
 		err = out.commit()
@@ -60,6 +76,17 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 		return exitErrorOfFiles(err)
 	}
 	return first
+}
+
+// checkSummary returns the number of a chain's steps, and how many of them, inline ones included, have each effect.
+func checkSummary(p *chain.DryRun) string {
+	parts := []string{plural(int64(len(p.Steps)), "step")}
+	for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
+		if n := p.Counts[effect]; n > 0 {
+			parts = append(parts, plural(int64(n), effect.String()))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // showCheckResult shows the faults and warnings of one chain.

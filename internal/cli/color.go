@@ -36,6 +36,9 @@ func paintIf(colors bool, c *color.Color, text string) string {
 
 // statusColor returns the color of a status or outcome, of which text is or begins with the word; nil: it has none.
 func statusColor(text string) *color.Color {
+	if text == unknownOutcome {
+		return yellow
+	}
 	word, _, _ := strings.Cut(text, " ")
 	switch strings.TrimSuffix(word, ",") {
 	case "ok", "applied", "ready":

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -56,7 +57,7 @@ func (c *cli) doctor(ctx context.Context, asJSON bool) error {
 	if asJSON {
 		err = c.writeValue(d)
 	} else {
-		err = c.writeText([]byte(d.text()))
+		err = c.writeText([]byte(d.text(c.paint)))
 	}
 	switch {
 	case err != nil:
@@ -78,8 +79,8 @@ func exitOf(check app.Check) int {
 	return exitConfiguration
 }
 
-// text returns a line for each finding and a line with their numbers.
-func (d *diagnosis) text() string {
+// text returns a line for each finding and a line with their numbers. paint colors a word.
+func (d *diagnosis) text(paint func(*color.Color, string) string) string {
 	var b strings.Builder
 	counts := map[app.Status]int64{}
 	for _, f := range d.Findings {
@@ -92,7 +93,9 @@ func (d *diagnosis) text() string {
 		if f.Remedy != "" {
 			line += " → " + f.Remedy
 		}
-		b.WriteString(textfile.Printable(strings.ReplaceAll(line, "\n", " ")) + "\n")
+		line = textfile.Printable(strings.ReplaceAll(line, "\n", " "))
+		status := string(f.Status)
+		b.WriteString(paint(statusColor(status), status) + strings.TrimPrefix(line, status) + "\n")
 	}
 	fmt.Fprintf(&b, "%d ok, %s, %s\n", counts[app.StatusOK],
 		plural(counts[app.StatusWarn], "warning"), plural(counts[app.StatusFail], "failure"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/fatih/color"
 	"github.com/rivo/uniseg"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -39,7 +40,7 @@ func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	width := s.lineWidth()
 	var b strings.Builder
 	for _, f := range slices.SortedStableFunc(slices.Values(faults), doc.compare) {
-		doc.render(&b, f, width)
+		doc.render(&b, f, width, s.paintErr)
 	}
 	fmt.Fprint(s.err, b.String())
 }
@@ -56,26 +57,26 @@ func (doc *document) compare(a, b *fault.Error) int {
 	return cmp.Compare(shown(a), shown(b))
 }
 
-func (doc *document) render(b *strings.Builder, f *fault.Error, width int) {
+func (doc *document) render(b *strings.Builder, f *fault.Error, width int, paint func(*color.Color, string) string) {
 	if flag := doc.flagOf(f); flag != "" {
 		unlocated := *f
 		unlocated.Line, unlocated.Column, unlocated.Source, unlocated.Offset = 0, 0, "", 0
 		doc, f = &document{name: flag}, &unlocated
 	}
 	line, caret := doc.locate(f)
-	b.WriteString(textfile.Printable(doc.name))
+	position := textfile.Printable(doc.name)
 	number := max(doc.line, 1) + f.Line - 1
 	if f.Line > 0 {
-		fmt.Fprintf(b, ":%d", number)
+		position += fmt.Sprintf(":%d", number)
 		if column := doc.column(f, line, caret); column > 0 {
-			fmt.Fprintf(b, ":%d", column)
+			position += fmt.Sprintf(":%d", column)
 		}
 	}
 	message := strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", number, f.Column)) // the position was written just before
-	fmt.Fprintf(b, ": %s: %s\n", f.Code, textfile.Printable(strings.TrimSpace(message)))
+	fmt.Fprintf(b, "%s: %s: %s\n", paint(bold, position), paint(red, string(f.Code)), textfile.Printable(strings.TrimSpace(message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))
-		fmt.Fprintf(b, "%s%s\n%s%s^\n", margin, shown, margin, strings.Repeat(" ", before))
+		fmt.Fprintf(b, "%s%s\n%s%s%s\n", margin, shown, margin, strings.Repeat(" ", before), paint(red, "^"))
 	}
 	if nearest := f.Nearest; len(nearest) > 0 && !mentions(f.Message, nearest[0]) {
 		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, textfile.Printable(strings.Join(nearest, ", ")))

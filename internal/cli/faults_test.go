@@ -41,7 +41,7 @@ func TestRenderFault(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var b strings.Builder
-			(&document{name: "f.json", text: []byte(text), line: test.line}).render(&b, &test.f, 100)
+			(&document{name: "f.json", text: []byte(text), line: test.line}).render(&b, &test.f, 100, (&streams{}).paintErr)
 			if b.String() != test.want {
 				t.Errorf("got\n%swant\n%s", b.String(), test.want)
 			}
@@ -100,7 +100,7 @@ func FuzzRenderFault(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, line, column int, written string, offset, width int) {
 		var b strings.Builder
 		(&document{name: "f", text: []byte(text)}).render(&b, &fault.Error{Code: fault.BadJSON, Message: "m", Line: line, Column: column,
-			Source: written, Offset: offset}, width)
+			Source: written, Offset: offset}, width, (&streams{}).paintErr)
 		if !utf8.ValidString(b.String()) {
 			t.Errorf("the output is not valid UTF-8: %q", b.String())
 		}

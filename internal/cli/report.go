@@ -53,7 +53,12 @@ func (s *streams) warn(f *fault.Error) {
 	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
-	s.noticef("warning: %s", textfile.Printable(text))
+	s.warnf("%s", text)
+}
+
+// warnf writes a warning.
+func (s *streams) warnf(format string, args ...any) {
+	fmt.Fprintln(s.err, s.paintErr(yellow, "warning:")+" "+textfile.Printable(fmt.Sprintf(format, args...)))
 }
 
 // noticef writes one or more lines for a person.

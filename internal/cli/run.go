@@ -390,6 +390,6 @@ func (c *cli) showWarnings(label string, a *chain.Answer) {
 		label += ": "
 	}
 	for _, w := range a.Warnings {
-		c.noticef("warning: %s%s", label, textfile.Printable(w.Error()))
+		c.warnf("%s%s", label, w.Error())
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -94,19 +93,15 @@ func (s *streams) writeChains(list *chainList) error {
 		s.noticef("there are no saved chains: onecall new NAME writes one")
 		return nil
 	}
-	var b bytes.Buffer
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tEFFECT\tCALL")
+	t := &table{notesAt: 2, columns: []column{{name: "NAME"}, {name: "EFFECT", style: effectColor}, {name: "CALL"}}}
 	for _, saved := range list.Chains {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", textfile.Printable(saved.Name), saved.Effect, textfile.Printable(saved.Signature))
+		r := row{cells: []string{saved.Name, saved.Effect, saved.Signature}}
 		if saved.Description != "" {
-			fmt.Fprintf(table, "\t\t%s\n", textfile.Printable(saved.Description))
+			r.notes = []string{saved.Description}
 		}
+		t.rows = append(t.rows, r)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return s.writeRows(b.Bytes())
+	return s.writeTable(t)
 }
 
 //go:embed new.chain.jsonc

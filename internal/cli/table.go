@@ -14,12 +14,13 @@ import (
 type table struct {
 	columns []column
 	rows    []row
+	notesAt int // the column below which notes begin; 0: notes are indented by the margin
 }
 
 // column is a column of a table. Those that a reader looks for first come first.
 type column struct {
 	name  string
-	width int                            // the usual width, for rows that are written one by one
+	width int                            // the usual width; see page.widths
 	least int                            // a terminal may cut the cells to this width; 0: they are not cut
 	extra bool                           // a terminal without room leaves the column out
 	whole bool                           // a terminal without room breaks the cells and does not cut them
@@ -34,9 +35,25 @@ type row struct {
 
 const columnGap = 2
 
-// widths returns the width of each column, -1 for one that is left out. Without rows these are the usual widths. At a terminal without room for the table, columns
-// with extra are left out, the last first, and then cells are cut.
-func (s *streams) widths(t *table) []int {
+// page is what a table is written on.
+type page struct {
+	terminal, colors bool
+	width            int // of a terminal
+}
+
+func (s *streams) outPage() page {
+	p := page{terminal: s.outTerminal, colors: s.colors}
+	if p.terminal {
+		p.width = s.outWidth()
+	}
+	return p
+}
+
+func (s *streams) errPage() page { return page{terminal: s.errTerminal, colors: s.errColors, width: s.lineWidth()} }
+
+// widths returns the width of each column, -1 for one that is left out. Without rows these are the usual widths. At a terminal without room
+// for the table, columns with extra are left out, the last first, and then cells are cut.
+func (p page) widths(t *table) []int {
 	widths, most, least := make([]int, len(t.columns)), -columnGap, -columnGap
 	for i := range t.columns {
 		if widths[i] = uniseg.StringWidth(t.columns[i].name); len(t.rows) == 0 {
@@ -48,20 +65,19 @@ func (s *streams) widths(t *table) []int {
 		most += widths[i] + columnGap
 		least += t.columns[i].atLeast(widths[i]) + columnGap
 	}
-	if !s.outTerminal {
+	if !p.terminal {
 		return widths
 	}
-	room := s.outWidth()
-	for i := len(widths) - 1; i >= 0 && least > room; i-- {
+	for i := len(widths) - 1; i >= 0 && least > p.width; i-- {
 		if t.columns[i].extra {
 			most -= widths[i] + columnGap
 			least -= t.columns[i].atLeast(widths[i]) + columnGap
 			widths[i] = -1
 		}
 	}
-	for i := len(widths) - 1; i >= 0 && most > room; i-- {
+	for i := len(widths) - 1; i >= 0 && most > p.width; i-- {
 		if minimum := t.columns[i].atLeast(widths[i]); widths[i] > minimum {
-			cut := min(most-room, widths[i]-minimum)
+			cut := min(most-p.width, widths[i]-minimum)
 			widths[i], most = widths[i]-cut, most-cut
 		}
 	}
@@ -76,20 +92,28 @@ func (c *column) atLeast(width int) int {
 	return min(width, max(c.least, uniseg.StringWidth(c.name)))
 }
 
-// writeTable writes a table with its header. At a narrow terminal it writes each value on a line of its own, after its header.
-func (s *streams) writeTable(t *table) error {
+// writeTable writes a table to stdout.
+func (s *streams) writeTable(t *table) error { return s.writeText([]byte(t.text(s.outPage()))) }
+
+// text returns the table with its header, unless its columns have no names. On a narrow terminal each value has a line of its own, after
+// its header.
+func (t *table) text(p page) string {
 	t.printable()
-	if s.isNarrow() {
-		return s.writeText([]byte(t.list()))
+	if p.isNarrow() {
+		return t.list()
 	}
-	widths := s.widths(t)
+	widths := p.widths(t)
 	var b strings.Builder
-	b.WriteString(s.header(t, widths))
-	for i := range t.rows {
-		b.WriteString(s.line(t, &t.rows[i], widths))
+	if t.hasNames() {
+		b.WriteString(p.header(t, widths))
 	}
-	return s.writeText([]byte(b.String()))
+	for i := range t.rows {
+		b.WriteString(p.line(t, &t.rows[i], widths))
+	}
+	return b.String()
 }
+
+func (t *table) hasNames() bool { return slices.ContainsFunc(t.columns, func(c column) bool { return c.name != "" }) }
 
 // printable makes the cells and notes safe to show.
 func (t *table) printable() {
@@ -102,23 +126,23 @@ func (t *table) printable() {
 	}
 }
 
-func (s *streams) header(t *table, widths []int) string {
+func (p page) header(t *table, widths []int) string {
 	names := make([]string, len(t.columns))
 	for i := range t.columns {
 		names[i] = t.columns[i].name
 	}
-	return s.line(&table{columns: slices.Repeat([]column{{}}, len(names))}, &row{cells: names}, widths)
+	return p.line(&table{columns: slices.Repeat([]column{{}}, len(names))}, &row{cells: names}, widths)
 }
 
 // line returns a row in columns of these widths, with its notes below.
-func (s *streams) line(t *table, r *row, widths []int) string {
+func (p page) line(t *table, r *row, widths []int) string {
 	last := len(widths) - 1
 	for last > 0 && (widths[last] < 0 || r.cells[last] == "") {
 		last--
 	}
 	room := 1 << 30
-	if s.outTerminal {
-		room = s.outWidth()
+	if p.terminal {
+		room = p.width
 	}
 	var b strings.Builder
 	gap := 0
@@ -136,16 +160,23 @@ func (s *streams) line(t *table, r *row, widths []int) string {
 		gap = max(widths[i]-uniseg.StringWidth(cell), 0) + columnGap
 		room -= uniseg.StringWidth(cell) + gap
 		if style := t.columns[i].style; style != nil {
-			cell = s.paint(style(cell), cell)
+			cell = paintIf(p.colors, style(cell), cell)
 		}
 		b.WriteString(blank + cell)
 	}
 	b.WriteByte('\n')
+	indent := len(margin)
+	if t.notesAt > 0 {
+		indent = 0
+		for _, width := range widths[:t.notesAt] {
+			indent += max(width+columnGap, 0)
+		}
+	}
 	for _, note := range r.notes {
-		if s.outTerminal {
-			writeWrapped(&b, margin+note, len(margin), s.outWidth())
+		if note = strings.Repeat(" ", indent) + note; p.terminal {
+			writeWrapped(&b, note, indent, p.width)
 		} else {
-			b.WriteString(margin + note + "\n")
+			b.WriteString(note + "\n")
 		}
 	}
 	return b.String()
@@ -168,8 +199,10 @@ func (t *table) list() string {
 	return b.String()
 }
 
-// isNarrow reports whether the terminal has too few columns for a table.
-func (s *streams) isNarrow() bool { return s.outTerminal && s.outWidth() < 40 }
+// isNarrow reports whether a terminal has too few columns for a table.
+func (p page) isNarrow() bool { return p.terminal && p.width < 40 }
+
+func (s *streams) isNarrow() bool { return s.outPage().isNarrow() }
 
 // writeRows writes the rows of a table. At a terminal they are cut to its width.
 func (s *streams) writeRows(text []byte) error {

@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -15,8 +15,8 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
-	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // maxShown is the maximum size of a result shown at a terminal, in bytes.
@@ -96,20 +96,27 @@ func (c *cli) warnCut(size int) {
 
 // showSteps writes a line for each step.
 func (c *cli) showSteps(steps []gjson.Result) {
-	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	t := &table{columns: []column{{}, {}, {}, {style: statusColor}, {}, {}}}
 	for _, s := range steps {
 		status := s.Get("status").Str
 		if why := s.Get("reason").Str + s.Get("error.code").Str; why != "" {
 			status += " (" + why + ")"
 		}
 		if n := s.Get("elements"); n.Exists() {
-			status += fmt.Sprintf(", %d elements", n.Int())
+			status += ", " + plural(n.Int(), "element")
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d ms\t%d tokens\n", s.Get("step").Int(),
-			textfile.Printable(s.Get("id").Str), textfile.Printable(s.Get("fn").Str),
-			textfile.Printable(status), s.Get("ms").Int(), s.Get("tokens").Int())
+		t.rows = append(t.rows, row{cells: []string{s.Get("step").Raw, s.Get("id").Str, s.Get("fn").Str, status,
+			wholeMillis(s.Get("ms").Int()), plural(s.Get("tokens").Int(), "token")}})
 	}
-	w.Flush()
+	fmt.Fprint(c.err, t.text(c.errPage()))
+}
+
+// wholeMillis spells a duration that was rounded to milliseconds.
+func wholeMillis(ms int64) string {
+	if ms < 1000 {
+		return strconv.FormatInt(ms, 10) + " ms"
+	}
+	return figure.Millis(float64(ms))
 }
 
 // showFailure writes which calls wrote before the failure, the failure at its position, and what to do.
@@ -172,7 +179,7 @@ func stepName(s gjson.Result) string {
 
 // showWrites lists the calls that wrote, or may have written.
 func (c *cli) showWrites(writes []gjson.Result) {
-	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	t := &table{columns: []column{{}, {}, {style: statusColor}}}
 	for _, write := range writes {
 		outcome := write.Get("outcome").Str
 		if outcome == string(fault.NotSent) || outcome == string(fault.Failed) {
@@ -186,12 +193,15 @@ func (c *cli) showWrites(writes []gjson.Result) {
 			name += ", elements " + elements
 		}
 		if outcome == string(fault.SentUnknown) {
-			outcome = "sent, but it is not known whether it was done"
+			outcome = unknownOutcome
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", name, textfile.Printable(write.Get("fn").Str), outcome)
+		t.rows = append(t.rows, row{cells: []string{name, write.Get("fn").Str, outcome}})
 	}
-	w.Flush()
+	fmt.Fprint(c.err, t.text(c.errPage()))
 }
+
+// unknownOutcome says what sent_unknown means.
+const unknownOutcome = "sent, but it is not known whether it was done"
 
 // nextCommand returns the command that continues a run. positions are those of the calls that --assume must name.
 func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions []string) string {

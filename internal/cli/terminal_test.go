@@ -70,7 +70,7 @@ http:
 			"{\n  \"a\": [1.5, 2],\n  \"b\": \"x\\u001b\"\n}\n--\n-- exit 0\n"},
 		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`,
 			[]string{"--trace", "summary"},
-			"null\n--\n0  one  expr        ok              N ms  1 tokens\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},
+			"null\n--\n0  one  expr        ok              N ms  1 token\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},
 		"failure": {`{"steps":[{"id":"one","fn":"http.put"},
   {"id":"two","fn":"http.refused"},{"fn":"http.put"}]}`, nil, `--
 step 0 (one)  http.put  applied

@@ -143,8 +143,8 @@ func followError(ctx context.Context, err error) error {
 
 // lineWriter returns a function that writes values one by one: as JSON, or as rows under a header.
 func (c *cli) lineWriter(columns []column, asJSON bool) func(value any, r row) error {
-	t := &table{columns: columns}
-	widths := c.widths(t)
+	t, p := &table{columns: columns}, c.outPage()
+	widths := p.widths(t)
 	first := true
 	return func(value any, r row) error {
 		if asJSON {
@@ -152,9 +152,9 @@ func (c *cli) lineWriter(columns []column, asJSON bool) func(value any, r row) e
 		}
 		t.rows = []row{r}
 		t.printable()
-		text := c.line(t, &t.rows[0], widths)
+		text := p.line(t, &t.rows[0], widths)
 		if first {
-			text = c.header(t, widths) + text
+			text = p.header(t, widths) + text
 			first = false
 		}
 		return c.writeText([]byte(text))

@@ -189,7 +189,11 @@ func (s *streams) showTable(list *toolList) error {
 		if space := width - uniseg.StringWidth(start); space > 0 {
 			start += truncate(text, space)
 		}
-		b.WriteString(strings.TrimRight(truncate(start, width), " ") + "\n")
+		start = strings.TrimRight(truncate(start, width), " ")
+		if before, after, ok := strings.Cut(start, "  "+effect+" "); ok {
+			start = before + "  " + s.paint(effectColor(effect), effect) + " " + after
+		}
+		b.WriteString(start + "\n")
 	}
 	line("FUNCTION", "EFFECT", "TOKENS", "WHAT IT DOES")
 	for i := range list.Functions {
@@ -228,7 +232,7 @@ func fit(text string, width int) string {
 
 // writeTools writes the sources and the functions in full.
 func (c *cli) writeTools(list *toolList) error {
-	sources := &table{columns: []column{{name: "SOURCE"}, {name: "STATE", style: statusColor}, {name: "FUNCTIONS"}}}
+	sources := &table{notesAt: 1, columns: []column{{name: "SOURCE"}, {name: "STATE", style: statusColor}, {name: "FUNCTIONS"}}}
 	for _, s := range list.Sources {
 		r := row{cells: []string{s.Name, string(s.State), strconv.Itoa(s.Functions)}}
 		if s.Error != "" {
@@ -239,7 +243,7 @@ func (c *cli) writeTools(list *toolList) error {
 		}
 		sources.rows = append(sources.rows, r)
 	}
-	functions := &table{columns: []column{{name: "TOKENS"}, {name: "EFFECT", style: effectColor}, {name: "FUNCTION", whole: true}}}
+	functions := &table{notesAt: 2, columns: []column{{name: "TOKENS"}, {name: "EFFECT", style: effectColor}, {name: "FUNCTION", whole: true}}}
 	for _, fn := range list.Functions {
 		functions.rows = append(functions.rows, row{cells: []string{strconv.Itoa(fn.Tokens), fn.Effect, fn.Signature}, notes: []string{fn.Description}})
 	}

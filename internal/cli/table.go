@@ -49,7 +49,9 @@ func (s *streams) outPage() page {
 	return p
 }
 
-func (s *streams) errPage() page { return page{terminal: s.errTerminal, colors: s.errColors, width: s.lineWidth()} }
+func (s *streams) errPage() page {
+	return page{terminal: s.errTerminal, colors: s.errColors, width: s.lineWidth()}
+}
 
 // widths returns the width of each column, -1 for one that is left out. Without rows these are the usual widths. At a terminal without room
 // for the table, columns with extra are left out, the last first, and then cells are cut.
@@ -113,7 +115,9 @@ func (t *table) text(p page) string {
 	return b.String()
 }
 
-func (t *table) hasNames() bool { return slices.ContainsFunc(t.columns, func(c column) bool { return c.name != "" }) }
+func (t *table) hasNames() bool {
+	return slices.ContainsFunc(t.columns, func(c column) bool { return c.name != "" })
+}
 
 // printable makes the cells and notes safe to show.
 func (t *table) printable() {

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -59,7 +60,7 @@ type Client interface {
 	AwaitSources(ctx context.Context)
 	// Changed returns a channel that is closed when the catalog changes.
 	Changed() <-chan struct{}
-	// ClientError returns an error as the client may see it.
+	// ClientError returns the error of a request to an upstream as the client may see it.
 	ClientError(err error) *jsonrpc.Error
 	// Scrubber removes secrets from what servers say.
 	Scrubber() steps.Scrubber
@@ -114,7 +115,13 @@ func (c *client) AwaitSources(ctx context.Context) { c.awaitTools(ctx) }
 func (c *client) Changed() <-chan struct{} { return c.server.opts().Catalog.Changed() }
 
 // ClientError implements Client.
-func (c *client) ClientError(err error) *jsonrpc.Error { return c.server.clientError(err) }
+func (c *client) ClientError(err error) *jsonrpc.Error {
+	f := c.server.clientError(err)
+	if f.Code == jsonrpc.CodeMethodNotFound { // other codes keep the HTTP status that MCP asks for
+		return transport.Verbatim(f)
+	}
+	return f
+}
 
 // Scrubber implements Client.
 func (c *client) Scrubber() steps.Scrubber { return c.server.opts().Scrubber }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // receiveRaw is the middleware for requests of the client. It answers tools/list and tools/call with raw bytes, and leaves requests for
@@ -119,7 +120,7 @@ func (f *toolset) callTool(
 	case err != nil:
 		return result, err
 	case h.err != nil:
-		return nil, f.server.clientError(h.err)
+		return nil, transport.Verbatim(f.server.clientError(h.err))
 	case h.result != nil:
 		return raw.Result(raw.Version(ss, req), "tools/call", h.result)
 	}

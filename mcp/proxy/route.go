@@ -39,11 +39,16 @@ func (p *clientRequest) first(ctx context.Context, reqParams json.RawMessage, up
 		if original := p.sessions.upstreamKey("resources/list", u, uri); original != uri {
 			asked = raw.With(reqParams, "uri", quote(original))
 		}
-		body, err := p.sessions.do(ctx, u, p.method, asked)
-		if err == nil || len(holders) == 1 || ctx.Err() != nil {
-			return body, u, err
+		body, err := p.sessions.request(ctx, u, p.method, asked)
+		if err == nil {
+			return p.sessions.client.Scrubber().JSON(body), u, nil
 		}
-		if failed == nil && !notFound(err) {
+		missing := notFound(err)
+		err = p.sessions.clientError(ctx, u, err)
+		if len(holders) == 1 || ctx.Err() != nil {
+			return nil, u, err
+		}
+		if failed == nil && !missing {
 			failed = err
 		}
 	}

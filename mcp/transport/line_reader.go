@@ -85,7 +85,10 @@ type sharedWriter struct {
 func (w *sharedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.out.Write(p)
+	if n, err := w.out.Write(undisguised(p)); err != nil {
+		return min(n, len(p)), err
+	}
+	return len(p), nil
 }
 
 // Close implements io.Closer. It does not wait for a running write.

@@ -23,11 +23,14 @@ func (w *writer) extend() {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (n int, err error) {
-	for {
+	for whole := undisguised(p); ; {
 		w.extend()
-		m, err := w.ResponseWriter.Write(p[n:min(n+writeChunk, len(p))])
-		if n += m; err != nil || n >= len(p) {
-			return n, err
+		m, err := w.ResponseWriter.Write(whole[n:min(n+writeChunk, len(whole))])
+		switch n += m; {
+		case err != nil:
+			return min(n, len(p)), err
+		case n >= len(whole):
+			return len(p), nil
 		}
 	}
 }

@@ -354,9 +354,9 @@ func (s *Source) rpcErrorOf(e gjson.Result) *jsonrpc.Error {
 	return s.clean(&jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String(), Data: json.RawMessage(e.Get("data").Raw)})
 }
 
-// clean returns a bounded error of the server without secrets.
+// clean returns an error of the server without secrets, as clients get it. Only the size of its message and details is bounded.
 func (s *Source) clean(e *jsonrpc.Error) *jsonrpc.Error {
-	c := &jsonrpc.Error{Code: e.Code, Message: s.scrub.excerpt(e.Message, maxErrorText)}
+	c := &jsonrpc.Error{Code: e.Code, Message: s.scrub.excerpt(e.Message, maxBody)}
 	if data := s.scrub.JSON(e.Data); len(data) > 0 && len(data) <= maxBody && gjson.ValidBytes(data) {
 		c.Data = json.RawMessage(data)
 	}

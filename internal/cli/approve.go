@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -12,7 +11,6 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -22,7 +20,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 		Use:   "approve RUN",
 		Short: "Approve the calls that a run is waiting to make; onecall resume makes them",
 		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal, and without --digest, the\n" +
-			"command asks first. The calls are written as JSON, as they will be sent.",
+			"command asks first. The calls are shown as they will be sent: at a terminal for a person, else as JSON.",
 	}
 	nameOf := runNameFlag(cmd, 0, 0, needsRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -33,6 +31,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the calls")
 	cmd.Flags().BoolVar(&show, "show", false, "only show the calls")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON on one line, and never ask, even at a terminal")
 	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is decided")
 	cmd.MarkFlagsMutuallyExclusive("deny", "show")
 	c.engineFlag(cmd)
@@ -86,8 +85,12 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest stri
 			c.noticef("onecall resume%s %s makes the calls", c.configFlag(), id)
 		}
 	}
-	if asked && c.outTerminal {
-		return nil // the question has shown the calls
+	switch {
+	case asked && c.outTerminal: // the question has shown the calls
+		return nil
+	case show && c.outTerminal && !c.asJSON:
+		text, _ := waitingText(c.outPage(), calls, true)
+		return c.writeText([]byte(text + "onecall approve" + c.configFlag() + " " + id + " --digest " + chain.DigestOf(calls) + "\n"))
 	}
 	return c.writeValue(result)
 }
@@ -97,14 +100,10 @@ func (c *cli) askDecision(ctx context.Context, calls []gjson.Result, deny bool) 
 	if !c.canAsk() {
 		return true, nil
 	}
-	shown := make([]string, len(calls))
-	for i, call := range calls {
-		shown[i] = call.Raw
-	}
 	if deny {
-		return c.confirm(ctx, "Refuse", shown)
+		return c.confirm(ctx, "Refuse", calls)
 	}
-	return c.confirm(ctx, "Approve", shown)
+	return c.confirm(ctx, "Approve", calls)
 }
 
 // approver returns a function that asks the user when a run stops for approval; nil if there is no user to ask.
@@ -114,9 +113,9 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 	}
 	return func(ctx context.Context, calls []chain.ApprovalCall) (bool, error) {
 		defer p.hide()()
-		shown := make([]string, len(calls))
+		shown := make([]gjson.Result, len(calls))
 		for i := range calls {
-			shown[i] = string(calls[i].JSON())
+			shown[i] = gjson.ParseBytes(calls[i].JSON())
 		}
 		return c.confirm(ctx, "Approve", shown)
 	}
@@ -124,11 +123,3 @@ func (c *cli) approver(p *progress) func(context.Context, []chain.ApprovalCall) 
 
 // canAsk reports whether there is a user who can be asked: at a terminal, and without --json.
 func (s *streams) canAsk() bool { return s.inTerminal && s.errTerminal && !s.asJSON }
-
-// confirm shows calls as JSON and asks about them. verb begins the question, such as Approve.
-func (c *cli) confirm(ctx context.Context, verb string, calls []string) (bool, error) {
-	for _, call := range calls {
-		fmt.Fprintf(c.err, "%s\n", rawjson.Visible([]byte(call)))
-	}
-	return c.ask(ctx, fmt.Sprintf("%s %s? [y/N] ", verb, plural(int64(len(calls)), "call")))
-}

@@ -161,7 +161,8 @@ func loginStateOf(ctx context.Context, a *app.Account) (loginState, error) {
 }
 
 func (l *loginList) table() *table {
-	t := &table{columns: []column{{name: "SOURCE"}, {name: "LOGIN"}, {name: "EXPIRES"}, {name: "STORE", extra: true}, {name: "ISSUER", extra: true}}}
+	t := &table{columns: []column{{name: "SOURCE"}, {name: "LOGIN"}, {name: "EXPIRES"},
+		{name: "STORE", extra: true}, {name: "ISSUER", extra: true}}}
 	for _, s := range l.Sources {
 		login, expires := "none", ""
 		switch {

@@ -97,8 +97,9 @@ func (c *cli) writeDiff(d *history.Diff) error {
 	}
 	err := errors.Join(c.writeTable(sidesTable(d)), c.writeText([]byte{'\n'}), c.writeTable(calls))
 	if lines := valueRows(d.Calls); len(lines) > 0 {
-		err = errors.Join(err, c.writeText([]byte{'\n'}), c.writeTable(&table{rows: lines, columns: []column{{name: "AT"}, {name: "FUNCTION", least: 16},
-			{name: "PLACE"}, {name: "-", least: 16}, {name: "+", least: 16}}}))
+		values := &table{rows: lines, columns: []column{{name: "AT"}, {name: "FUNCTION", least: 16}, {name: "PLACE"},
+			{name: "-", least: 16}, {name: "+", least: 16}}}
+		err = errors.Join(err, c.writeText([]byte{'\n'}), c.writeTable(values))
 	}
 	return err
 }

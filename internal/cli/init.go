@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,22 +115,4 @@ func (c *cli) checkOut(out string) error {
 		}
 	}
 	return nil
-}
-
-// ask asks a yes-or-no question. y and yes mean true. An interrupt cancels it.
-func (c *cli) ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprint(c.err, question)
-	answer := make(chan string, 1)
-	go func() { // ends with the line or with the process
-		line, _ := bufio.NewReader(c.in).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		line = strings.ToLower(strings.TrimSpace(line))
-		return line == "y" || line == "yes", nil
-	case <-ctx.Done():
-		c.noticef("")
-		return false, exitError(exitInterrupted)
-	}
 }

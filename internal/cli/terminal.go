@@ -149,9 +149,8 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 			c.noticef("%s%s: %s", margin, more.name, fault.ClipRunes(more.text, 300))
 		}
 	}
-	for _, call := range failed.Get("calls").Array() {
-		c.noticef("%s%s  %s  %s", margin, call.Get("at").Str, call.Get("fn").Str, fault.ClipRunes(call.Get("args").Raw, 300))
-	}
+	calls, _ := waitingText(c.errPage(), failed.Get("calls").Array(), false)
+	fmt.Fprint(c.err, calls)
 	if run := answer.Get("resume").Str; run != "" {
 		c.noticef("%s", c.nextCommand(&shown, doc, run, unknownWrites(&shown, failed, answer.Get("writes").Array())))
 	}

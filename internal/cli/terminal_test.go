@@ -86,7 +86,7 @@ Fix it and go on; nothing is done twice: onecall resume RUN [FILE]
 -:1:11: approval_required: step 0: http.drop waits for approval; it was not sent: send resume with approve, or let onecall approve and onecall resume do it
     {"steps":[{"fn":"http.drop"}]}
               ^
-    0  http.drop  {}
+  0  http.drop  destroy
 Approve them: onecall approve RUN, then onecall resume RUN
 -- exit 1
 `},

@@ -245,7 +245,8 @@ func (c *cli) writeTools(list *toolList) error {
 	}
 	functions := &table{notesAt: 2, columns: []column{{name: "TOKENS"}, {name: "EFFECT", style: effectColor}, {name: "FUNCTION", whole: true}}}
 	for _, fn := range list.Functions {
-		functions.rows = append(functions.rows, row{cells: []string{strconv.Itoa(fn.Tokens), fn.Effect, fn.Signature}, notes: []string{fn.Description}})
+		cells := []string{strconv.Itoa(fn.Tokens), fn.Effect, fn.Signature}
+		functions.rows = append(functions.rows, row{cells: cells, notes: []string{fn.Description}})
 	}
 	var err error
 	if len(sources.rows) > 0 {

@@ -52,6 +52,9 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 		d.faults.add(fromLine(f, s.line))
 		return nil, &d.faults
 	}
+	if s.textAsJSON {
+		compact = s.readTexts(compact, d)
+	}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
 		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
@@ -72,6 +75,17 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 		}
 	}
 	return d.decodeChain(root), &d.faults
+}
+
+// readTexts replaces the texts of a request where JSON belongs, and warns of them.
+func (s *requestState) readTexts(compact []byte, d *decoder) []byte {
+	t := textReader{maxBytes: s.o.MaxRequestBytes}
+	compact = t.request(compact)
+	if w := t.warning(); w != nil {
+		s.warn(w)
+	}
+	d.faults.add(t.faults.list...)
+	return compact
 }
 
 // compactJSON checks that text is one JSON value within the limits and without duplicate keys, and removes white space between tokens.
@@ -152,6 +166,9 @@ func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
 }
 
 func (d *decoder) wrongType(at, want string, got gjson.Result) {
+	if got.Type == gjson.String && d.faults.pointers[at] { // a text whose JSON cannot be read
+		return
+	}
 	d.fault(fault.BadRequest, at, "must be %s%s", want, insteadOf(want, got))
 }
 

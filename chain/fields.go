@@ -88,7 +88,7 @@ func (d *decoder) decodeStep(v gjson.Result, at string, s *step) {
 			return
 		}
 	}
-	s.argsBroken = s.Args == nil && len(d.faults.list) > before && d.faults.pointers[at+"/args"]
+	s.argsBroken = s.Args == nil && len(d.faults.list) > 0 && d.faults.pointers[at+"/args"]
 	if v.IsObject() {
 		d.checkKind(s, at)
 	}

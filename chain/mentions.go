@@ -30,6 +30,9 @@ func FindMentions(text []byte) (*Mentions, []*fault.Error) {
 	if f != nil {
 		return m, []*fault.Error{f}
 	}
+	texts := textReader{maxBytes: int64(len(text))} // what a host sends over MCP is read so
+	compact = texts.request(compact)
+	d.faults.add(texts.faults.list...)
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
 		return m, []*fault.Error{fault.New(fault.BadRequest, "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))}

@@ -142,6 +142,9 @@ type Caller struct {
 	// here (Background), and a chain that asks for workers (durable) is refused with not_supported. Without Background, it is not used,
 	// and such a chain is answered at its end.
 	Durable Durable
+	// TextAsJSON accepts strings of JSON for the fields that take only an array or an object, with the warning text_as_json: some MCP
+	// hosts send such fields as strings.
+	TextAsJSON bool
 	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that
 	// long ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
 	Suspend time.Duration

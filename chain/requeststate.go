@@ -36,6 +36,8 @@ type requestState struct {
 	suspend   time.Duration // see Caller.Suspend
 	resumes   time.Time     // see Answer.Resumes
 
+	textAsJSON bool // see Caller.TextAsJSON
+
 	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
 	meter           *budget.Meter
 	maxSteps        int
@@ -80,7 +82,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
-		background: c.Background, durable: c.Durable, suspend: c.Suspend,
+		background: c.Background, durable: c.Durable, suspend: c.Suspend, textAsJSON: c.TextAsJSON,
 		started: time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)

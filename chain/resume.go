@@ -26,10 +26,10 @@ type resumption struct {
 // mergeResumed returns the chain of a request that continues an earlier run: the run's chain, in which each field that was sent replaces
 // the run's own. Any other request is returned as it is.
 func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjson.Result, *fault.Error) {
-	sent := newTable([]byte(root.Raw))
-	if s.o.Journal == nil || !sent.has("resume") && !sent.has("key") {
+	if s.o.Journal == nil || !root.Get("resume").Exists() && !root.Get("key").Exists() {
 		return root, nil
 	}
+	sent := newTable([]byte(root.Raw))
 	id, f := s.resumedRunID(ctx, root)
 	if id == "" || f != nil {
 		return root, f

@@ -31,6 +31,7 @@ type field struct {
 	kind     string
 	inner    *shape // the shape of the struct that the field points to; nil: it points to none
 	rules    bool   // the validator must check it
+	opening  byte   // '[' or '{': the field takes only an array or an object; 0: it takes other values, too
 	maxChars int    // the only rule is this maximum length; 0: there are other rules, or none
 }
 
@@ -45,12 +46,12 @@ func shapeOf(structType reflect.Type) *shape {
 	s := &shape{structType: structType}
 	for i := range structType.NumField() {
 		tag := structType.Field(i).Tag
-		f := field{name: tag.Get("json"), index: i, kind: tag.Get("kind")}
+		t := structType.Field(i).Type
+		f := field{name: tag.Get("json"), index: i, kind: tag.Get("kind"), opening: openingOf(t, tag.Get("kind"))}
 		if f.name == "" {
 			continue
 		}
 		rules := tag.Get("validate")
-		t := structType.Field(i).Type
 		if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct && rules != "-" {
 			f.inner, f.rules = shapeOf(t.Elem()), true
 		}
@@ -63,6 +64,17 @@ func shapeOf(structType reflect.Type) *shape {
 		s.names = append(s.names, f.name)
 	}
 	return s
+}
+
+// openingOf returns the first byte of each value of a field, or 0 if they differ.
+func openingOf(t reflect.Type, kind string) byte {
+	switch {
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		return '['
+	case kind == "object", kind == "schemas", t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+		return '{'
+	}
+	return 0
 }
 
 // FetchFields returns the names of the fields of a fetch.

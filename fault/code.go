@@ -9,6 +9,7 @@ const (
 	BadRequest       Code = "bad_request"
 	Compile          Code = "compile"
 	UnknownField     Code = "unknown_field"
+	TextAsJSON       Code = "text_as_json"
 	UnknownFunction  Code = "unknown_function"
 	BadArguments     Code = "bad_arguments"
 	BadReference     Code = "bad_reference"
@@ -48,6 +49,7 @@ var codeTable = []codeInfo{
 	{BadRequest, 2, 400, false, Failed, "JSON, but a value or a combination of fields that is not accepted"},
 	{Compile, 3, 422, false, Failed, "the chain has faults; nothing ran"},
 	{UnknownField, 3, 422, false, Failed, "a field that the contract or the configuration does not know"},
+	{TextAsJSON, 2, 400, false, Failed, "a warning: an array or an object was sent as a string of JSON, and was read"},
 	{UnknownFunction, 3, 404, false, Failed, "a name that resolves to no function, or to several, in the caller's view"},
 	{BadArguments, 1, 422, false, Failed, "arguments that do not fit the function's input schema"},
 	{BadReference, 3, 422, false, Failed, "a reference that is malformed, or points forward or nowhere"},

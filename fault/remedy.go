@@ -34,6 +34,10 @@ var advices = map[Code]advice{
 			"A field is one level too high or too low, such as `args` next to `steps`."},
 		"Use the spelling that the message suggests, or look the key up in the reference of the chain or of the configuration.",
 	},
+	TextAsJSON: {
+		[]string{"The host writes the arrays and objects of a tool call as strings. The model can do nothing about it."},
+		"Nothing: the chain ran as if the JSON stood there. In files, and in the arguments of functions, send the array or object itself.",
+	},
 	UnknownFunction: {
 		[]string{"The name is misspelled.", "Several functions have this short name.",
 			"The source that offers the function is not in the configuration, or has failed.",

@@ -126,7 +126,7 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run() *sdk.CallToolResult {
-	c.caller.Background, c.caller.Durable = c.continueInBackground, c.durable()
+	c.caller.Background, c.caller.Durable, c.caller.TextAsJSON = c.continueInBackground, c.durable(), true
 	answer := c.now.Engine.Run(c.context(c.args), c.args, c.caller)
 	if answer.Run != "" {
 		c.offerTask(answer.Run)

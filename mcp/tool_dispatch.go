@@ -31,9 +31,11 @@ func (c *call) dispatch(d *groups.Dispatcher) *sdk.CallToolResult {
 	if mayChange(r, faults) && c.view.Starting() != nil {
 		d, r, faults = c.awaitDispatcher(d)
 	}
-	switch {
-	case len(faults) > 0:
+	if len(faults) > 0 {
 		return c.refuse(faults...)
+	}
+	c.caller.Warnings = append(c.caller.Warnings, r.Warnings...)
+	switch {
 	case r.Fetch != nil:
 		c.args = r.Fetch
 		return c.run()

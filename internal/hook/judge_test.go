@@ -29,6 +29,12 @@ func callOf(t testing.TB, tool, input string) []byte {
 	return call
 }
 
+// quoted returns JSON as a JSON string, as some hosts send arrays and objects.
+func quoted(text string) string {
+	quoted, _ := json.Marshal(text)
+	return string(quoted)
+}
+
 // chainOf returns a call of a chain with one step.
 func chainOf(t testing.TB, function string) []byte {
 	t.Helper()
@@ -84,6 +90,13 @@ func TestNested(t *testing.T) {
 		"a dry run":              `{"dryRun":true,"steps":[` + harm + `]}`,
 		"a hoisted field":        `{"site":"x","steps":[` + harm + `]}`,
 		"after 3,000 steps":      `{"steps":[` + strings.Repeat(harmless+",", 3000) + harm + `]}`,
+		"steps as text":          `{"steps":` + quoted("["+harmless+","+harm+"]") + `}`,
+		"a step as text":         `{"steps":[` + harmless + `,` + quoted(harm) + `]}`,
+		"an undo as text":        `{"steps":[{"fn":"fs.cat","undo":` + quoted(`{"fn":"github.delete_repo"}`) + `}]}`,
+		"an inline chain's text": `{"steps":[{"chain":` + quoted(`{"steps":[`+harm+`]}`) + `}]}`,
+		"steps in it as text":    `{"steps":[{"chain":{"steps":` + quoted("["+harm+"]") + `}}]}`,
+		"replace as text":        `{"resume":"run_1","replace":` + quoted(`{"0":`+harm+`}`) + `}`,
+		"a replaced step's text": `{"resume":"run_1","replace":{"0":` + quoted(harm) + `}}`,
 		"beside a token":         `{"continuation_token":"oc1_x","steps":[` + harm + `]}`,
 	} {
 		for _, tool := range []string{"mcp__onecall__chain", "mcp__onecall__chain_read", "mcp__plugin_onecall_onecall__chain",
@@ -122,7 +135,8 @@ func TestChains(t *testing.T) {
 		{"a flat tool that ends as one of onecall's own", "github_delete__info", `{}`, hook.Deny},
 		{"no steps", "chain", `{}`, hook.Deny},
 		{"null", "chain", `null`, hook.Deny},
-		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, hook.Deny},
+		{"steps as text", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}]"}`, hook.Allow},
+		{"steps as text that is not JSON", "chain", `{"steps":"[{\"fn\":\"fs.cat\"}"}`, hook.Deny},
 		{"a step by its function's name", "chain", `{"steps":[{"github.delete_x":{}}]}`, hook.Deny},
 		{"a name that is a number", "chain", `{"steps":[{"fn":1}]}`, hook.Deny},
 		{"a key twice", "chain", `{"steps":[{"fn":"fs.cat","fn":"fs.cat"}]}`, hook.Deny},

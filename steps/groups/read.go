@@ -34,6 +34,8 @@ type Request struct {
 	Lite           *bool // the field lite of a call or of help; nil: not given
 	Verify         bool
 	MaxTotalTokens int // the field maxTotalTokens of `budget`, of a call or of help; 0: not given
+
+	Warnings []*fault.Error // text_as_json: params or budget was sent as a text of JSON, as some hosts do, and was read
 }
 
 // Read decodes the arguments of one call; no arguments count as {}. It returns all faults: bad_json alone, else bad_request for a
@@ -62,6 +64,7 @@ func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
+	request.Warnings = r.warnings
 	return request, nil
 }
 
@@ -114,8 +117,9 @@ func find(all []member, name string) (gjson.Result, bool) {
 
 // reader reads one call.
 type reader struct {
-	d      *Dispatcher
-	faults []*fault.Error
+	d        *Dispatcher
+	faults   []*fault.Error
+	warnings []*fault.Error
 
 	resource, action string
 	invalidText      bool         // resource or action is not a string
@@ -169,16 +173,36 @@ func (r *reader) field(m member) {
 		b := r.boolean(m.value, at)
 		r.verify = b != nil && *b
 	case "params":
-		if r.hasParams = m.value.IsObject(); !r.hasParams {
-			kind := kindOf(m.value)
-			if m.value.Type == gjson.String {
+		value, readable := r.readText(m.value, at)
+		if !readable {
+			return
+		}
+		if r.hasParams = value.IsObject(); !r.hasParams {
+			kind := kindOf(value)
+			if value.Type == gjson.String {
 				kind = "a string" // it may contain something private
 			}
 			r.fault(fault.BadRequest, at, "must be an object of arguments, not %s", kind)
 			return
 		}
-		r.params = m.value
+		r.params = value
 	}
+}
+
+// readText returns the object in a text of JSON, with a warning; any other value as it is. readable is false, with a fault, for a text that
+// begins like an object and is not JSON.
+func (r *reader) readText(v gjson.Result, at string) (value gjson.Result, readable bool) {
+	if v.Type != gjson.String || !strings.HasPrefix(strings.TrimLeft(v.Str, " \t\r\n"), "{") {
+		return v, true
+	}
+	compact, f := strict([]byte(v.Str))
+	if f != nil {
+		r.fault(fault.BadJSON, at, "is a text, and the JSON in it cannot be read: %s", f.Message)
+		return v, false
+	}
+	r.warnings = append(r.warnings, fault.New(fault.TextAsJSON,
+		"was a string of JSON, and was read as the object in it: send the object itself").Under(at))
+	return gjson.ParseBytes(compact), true
 }
 
 func (r *reader) text(v gjson.Result, at string) string {
@@ -239,9 +263,12 @@ func (r *reader) budget() int {
 	if at < 0 {
 		return 0
 	}
-	value := r.flat[at].value
+	given := r.flat[at].value
 	r.flat = slices.Delete(slices.Clone(r.flat), at, at+1)
+	value, readable := r.readText(given, "/budget")
 	switch {
+	case !readable:
+		return 0
 	case value.Type == gjson.Null:
 		return 0
 	case !value.IsObject():

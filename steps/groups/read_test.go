@@ -110,6 +110,9 @@ func describeCall(d *Dispatcher, call string) string {
 	if len(r.Unused) > 0 {
 		fmt.Fprintf(&b, " without %v", r.Unused)
 	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(&b, " warned of %s", w.At)
+	}
 	if r.Lite != nil {
 		fmt.Fprintf(&b, " lite %v", *r.Lite)
 	}

@@ -21,7 +21,7 @@ func (r *report) sentence(v *violation) string {
 func (r *report) wording(v *violation) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Type:
-		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ")
+		return "got " + k.Got + ", want " + strings.Join(k.Want, " or ") + r.insteadOfText(v, k.Want)
 	case *kind.Enum:
 		return r.showGot(k.Got) + "want " + joinValues(k.Want)
 	case *kind.Const:
@@ -115,12 +115,32 @@ func (r *report) noAlternative(v *violation) string {
 	slices.Sort(want)
 	want = slices.Compact(want)
 	if len(want) > 0 && r.typesOnly(v) {
-		return "got " + got + ", want " + strings.Join(want, " or ")
+		return "got " + got + ", want " + strings.Join(want, " or ") + r.insteadOfText(v, want)
 	}
 	if undescribed := len(v.Causes) - len(reasons); undescribed > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", undescribed))
 	}
 	return fmt.Sprintf("matches none of %d alternatives: %s", len(v.Causes), strings.Join(reasons, "; "))
+}
+
+// insteadOfText is the remedy for a text in place of an array or an object: some hosts and models send JSON as a text, and some functions
+// return it so. "": there is none.
+func (r *report) insteadOfText(v *violation, want []string) string {
+	text, isText := valueAt(r.value, v.InstanceLocation).(string)
+	relation, types := r.unknowns.relate(v.InstanceLocation)
+	if relation == atUnknown {
+		text, isText = "", types == typeString
+	}
+	for kind, opening := range map[string]string{"array": "[", "object": "{"} {
+		switch {
+		case !isText || !slices.Contains(want, kind):
+		case relation == atUnknown && len(want) == 1:
+			return ": if the text holds one, make it with fromJSON in an expression"
+		case strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), opening) && json.Valid([]byte(text)):
+			return ", and the text holds one: send the " + kind + " itself; for a result, use fromJSON in an expression"
+		}
+	}
+	return ""
 }
 
 func (r *report) typesOnly(v *violation) bool {

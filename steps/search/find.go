@@ -30,10 +30,11 @@ func (x *Index) Find(query string, keep func(*steps.Spec) bool, limit int) []Hit
 	if exact := f.exactNames(query); exact != nil {
 		return topHits(exact, limit)
 	}
-	for _, alternatives := range f.alternatives(query) {
+	words := f.wordsOf(query)
+	for _, alternatives := range f.alternatives(words) {
 		f.addScores(alternatives)
 	}
-	return topHits(f.hits(), limit)
+	return topHits(f.hits(stemSet(words)), limit)
 }
 
 func topHits(hits []Hit, limit int) []Hit {
@@ -127,17 +128,49 @@ func (f *searchRun) addScores(alternatives []alternative) {
 	}
 }
 
-// hits returns the functions with at least minShare of the best score, and above 0, best first.
-func (f *searchRun) hits() (hits []Hit) {
+// hits returns the functions with at least minShare of the best score, and above 0, best first. Functions whose name is the whole query
+// come first: their scores are raised by the best score.
+func (f *searchRun) hits(stems []string) (hits []Hit) {
 	if len(f.scores) == 0 {
 		return nil
 	}
-	minimum := max(minShare*slices.Max(f.scores), math.SmallestNonzeroFloat32)
+	best := slices.Max(f.scores)
+	minimum := max(minShare*best, math.SmallestNonzeroFloat32)
 	for i, score := range f.scores {
-		if score >= minimum {
-			hits = append(hits, Hit{f.entries[i], float64(score)})
+		if score < minimum {
+			continue
 		}
+		if isWholeName(f.entries[i].Spec().Name, stems) {
+			score += best
+		}
+		hits = append(hits, Hit{f.entries[i], float64(score)})
 	}
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
 	return hits
+}
+
+// isWholeName reports whether a name, or its end after a dot, has exactly the words with these stems, in any order: list devices is
+// the whole of netbox.device.list, but not of netbox.device_bay.list.
+func isWholeName(name string, stems []string) bool {
+	for more := true; more; _, name, more = strings.Cut(name, ".") {
+		var words []string
+		split(name, true, func(word string) bool {
+			words = append(words, expandAbbreviation(word))
+			return true
+		})
+		if slices.Equal(stemSet(significant(words)), stems) {
+			return true
+		}
+	}
+	return false
+}
+
+// stemSet returns the stems of words, sorted, each once.
+func stemSet(words []string) []string {
+	stems := make([]string, len(words))
+	for i, word := range words {
+		stems[i] = stem(word)
+	}
+	slices.Sort(stems)
+	return slices.Compact(stems)
 }

@@ -22,8 +22,7 @@ type alternative struct {
 }
 
 // alternatives returns, for each word of the query, the terms that stand for it.
-func (f *searchRun) alternatives(query string) (all [][]alternative) {
-	words := f.wordsOf(query)
+func (f *searchRun) alternatives(words []string) (all [][]alternative) {
 	guessed := 0
 	for i, word := range words {
 		group := append(f.forms(word), f.synonyms(word)...)
@@ -66,11 +65,16 @@ func (f *searchRun) wordsOf(query string) (words []string) {
 			break
 		}
 	}
-	significant := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return stopWords[word] })
-	if len(significant) == 0 {
+	return significant(words)
+}
+
+// significant returns the words that are no stop words; all if there are no others.
+func significant(words []string) []string {
+	others := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return stopWords[word] })
+	if len(others) == 0 {
 		return words
 	}
-	return significant
+	return others
 }
 
 // forms returns the terms of a word and of its other forms.

@@ -50,6 +50,34 @@ func finds(t *testing.T, x *Index, wanted map[string]string) {
 	}
 }
 
+// TestWholeNames: a function whose name, or its end after a dot, has exactly the words of the query comes first, whatever the others'
+// descriptions say.
+func TestWholeNames(t *testing.T) {
+	t.Parallel()
+	x := New(registry(t,
+		function("netbox.dcim.device.list", "Get a list of objects."),
+		function("netbox.dcim.device_bay.list", "List devices: list the devices of device bays."),
+		function("netbox.dcim.device.create", "Creates list entries of devices."),
+		function("crm.contact.get_by_id", "One record."),
+		function("crm.contact.id.note", "Get the id by which a contact is known: get an id of a contact by contact."),
+	))
+	for query, want := range map[string]string{
+		"list devices":        "netbox.dcim.device.list",
+		"device list":         "netbox.dcim.device.list",
+		"dcim devices list":   "netbox.dcim.device.list",
+		"list device bays":    "netbox.dcim.device_bay.list",
+		"get a contact by id": "crm.contact.get_by_id",
+	} {
+		hits := x.Find(query, nil, 0)
+		if len(hits) == 0 || hits[0].Entry.Spec().Name != want {
+			t.Errorf("%q finds %q, want %s first", query, names(hits), want)
+		}
+		if len(hits) > 1 && hits[0].Score <= hits[1].Score {
+			t.Errorf("%q: the scores of %q do not say their order", query, names(hits))
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	functions := slices.Clone(shop)

@@ -3,14 +3,17 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -217,6 +220,24 @@ func (t *reporter) log(m chain.LogMessage) {
 	}
 	params := &sdk.LoggingMessageParams{Level: sdk.LoggingLevel(m.Level), Logger: logger, Data: json.RawMessage(m.Data)}
 	t.add(notification{log: params})
+}
+
+// logLevels are the levels of log messages, least severe first (MCP 2025-11-25, server/utilities/logging).
+var logLevels = []sdk.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// setLevel handles logging/setLevel. A level that MCP does not know is refused: -32602.
+func setLevel(r *transport.Request, req sdk.Request) error {
+	params, ok := req.GetParams().(*sdk.SetLoggingLevelParams)
+	switch {
+	case !ok:
+		return nil
+	case !slices.Contains(logLevels, params.Level):
+		unknown := fault.ClipRunes(string(params.Level), maxName)
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown log level %q: send one of %v", unknown, logLevels)}
+	case r.Session != nil:
+		sessionOf(r).setLevel(params.Level)
+	}
+	return nil
 }
 
 // setLevel sets the client's log level.

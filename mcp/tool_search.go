@@ -109,12 +109,12 @@ func (c *call) search() *sdk.CallToolResult {
 type findings struct {
 	Onecall   map[string]json.RawMessage `json:"onecall,omitempty"` // builtin tools
 	Sources   []sourceState              `json:"sources,omitempty"`
+	Down      []sourceState              `json:"down,omitempty"` // before the functions, which may be far matches for one of theirs
 	Functions []json.RawMessage          `json:"functions,omitempty"`
 	Known     []string                   `json:"known,omitempty"` // the client already has their signatures
 	Unknown   []unknownName              `json:"unknown,omitempty"`
 	More      int                        `json:"more,omitempty"` // hits after this page
 	Note      string                     `json:"note,omitempty"`
-	Down      []sourceState              `json:"down,omitempty"`
 
 	signatures []*steps.Entry // functions with signatures in the answer
 }

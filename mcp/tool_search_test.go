@@ -6,7 +6,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestSearchFaults: faults in the arguments of search are reported with their positions.
@@ -33,5 +36,21 @@ func TestSearchFaults(t *testing.T) {
 	if text, failed := mcptest.Ask(t, client, "search", `{"query":"`+strings.Repeat("items ", 4096/6)+`"}`); failed ||
 		!strings.Contains(text, "shop.item.list") {
 		t.Errorf("a query of the maximum length: %s, want shop.item.list in it", text)
+	}
+}
+
+// TestSearchReportsDownFirst: a source that is down stands before functions of other sources, which may be far matches.
+func TestSearchReportsDownFirst(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *mcp.Options) {
+		down := &failingSource{status: steps.Status{State: steps.StateFailed, Error: fault.New(fault.Unavailable, "no such program")}}
+		if err := o.Catalog.Add("db", down); err != nil {
+			t.Fatal(err)
+		}
+	})
+	text, _ := mcptest.Ask(t, s.stdio(t, reader, nil), "search", `{"query":"list items of the database"}`)
+	down, functions := strings.Index(text, `"down":[{"name":"db"`), strings.Index(text, `"functions":[`)
+	if down < 0 || functions < down {
+		t.Errorf("%s, want down before functions", text)
 	}
 }

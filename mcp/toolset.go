@@ -115,8 +115,8 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 					end()
 				}
 			case "logging/setLevel":
-				if params, ok := req.GetParams().(*sdk.SetLoggingLevelParams); ok && r.Session != nil {
-					sessionOf(r).setLevel(params.Level)
+				if err := setLevel(r, req); err != nil {
+					return nil, err
 				}
 			}
 			if refused := transport.Revoked(ctx); refused != nil { // revoked while it waited

@@ -18,7 +18,7 @@ import (
 // schema of the function that they refer to.
 func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if p.literal != nil {
-		c.checkValues(p.callee(), p.at+"/args", p.literal, nil)
+		c.checkValues(p.callee(), p.at+"/args", p.literal, nil, nil)
 		return
 	}
 	for _, u := range p.args.Uses() {
@@ -30,16 +30,34 @@ func (c *compiler) checkArguments(l *level, p *plannedStep) {
 	if len(p.callee().Spec().Input) == 0 {
 		return
 	}
-	c.checkValues(p.callee(), p.at+"/args", withCommon(p.args.Value(), p.common), unknown)
+	c.checkValues(p.callee(), p.at+"/args", withCommon(p.args.Value(), p.common), unknown, func(f *fault.Error) {
+		c.hintAtSchema(l, p, f)
+	})
+}
+
+// hintAtSchema adds to the fault of an argument what to do if the output schema that gave the argument its type is wrong.
+func (c *compiler) hintAtSchema(l *level, p *plannedStep, f *fault.Error) {
+	uses := p.args.Uses()
+	for i := range uses {
+		if uses[i].Whole && uses[i].At == p.at+"/args"+f.At {
+			f.Message += c.schemaHint(c.originOf(l, p, &uses[i]), &uses[i])
+		}
+	}
 }
 
 // maxCompared bounds the undeclared arguments of a request whose names are compared with declared ones.
 const maxCompared = 100
 
 // checkValues checks the arguments of a call, of which some values may be unknown. If they have no fault, it warns of each name that the
-// function accepts but does not declare, if it resembles a declared argument that the call does not give.
-func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unknown []schema.Unknown) {
+// function accepts but does not declare, if it resembles a declared argument that the call does not give. explain may add to a fault; nil: it
+// adds nothing.
+func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unknown []schema.Unknown, explain func(*fault.Error)) {
 	if faults := entry.Check(args, unknown); len(faults) > 0 {
+		for _, f := range faults {
+			if explain != nil {
+				explain(f)
+			}
+		}
 		c.badArguments(entry, at, faults)
 		return
 	}

@@ -294,6 +294,9 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	r.noteSent(p, f)
 	if f == nil {
 		s.truncated = s.truncated || p.mayTruncate && gjson.GetBytes(raw, "truncated").Bool()
+		if misfit := p.fn.Misfit(raw); misfit != nil {
+			r.callWarnings.addOnce(p.fn.Spec().Name, misfit.Under(p.at))
+		}
 		return raw, nil
 	}
 	return nil, r.explainTimeout(ctx, callCtx, p, f.Under(faultPointer(p, f)))

@@ -114,12 +114,10 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	if r.hasListener = s.progress != nil || s.log != nil; r.hasListener {
 		defer r.stopNotifying()
 	}
-	if s.o.Rung != nil {
-		defer r.callWarnings.flush(s)
-		if steps.SessionOf(ctx) == nil {
-			ctx = steps.WithSession(ctx, &steps.Session{}) // a session of this chain only
-		}
+	if s.o.Rung != nil && steps.SessionOf(ctx) == nil {
+		ctx = steps.WithSession(ctx, &steps.Session{}) // a session of this chain only
 	}
+	defer r.callWarnings.flush(s)
 	r.steps = r.runLevel(steps.WithCallbacks(ctx, &r.callbacks), p,
 		refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
 	return r

@@ -64,13 +64,15 @@ func (p *plan) orderByRung(rung func(*steps.Entry) int) {
 type warningLog struct {
 	mu   sync.Mutex
 	list []*fault.Error
-	seen map[string]bool // the pointers and messages of list; the elements of a forEach share them
+	seen map[string]bool // the keys of list, such as pointer and message, which the elements of a forEach share
 }
 
-func (n *warningLog) add(f *fault.Error) {
+func (n *warningLog) add(f *fault.Error) { n.addOnce(f.At+" "+f.Message, f) }
+
+// addOnce adds a warning unless there is one with this key.
+func (n *warningLog) addOnce(key string, f *fault.Error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := f.At + " " + f.Message
 	if n.seen[key] || len(n.list) == maxWarnings {
 		return
 	}
@@ -84,6 +86,9 @@ func (n *warningLog) add(f *fault.Error) {
 func (n *warningLog) flush(s *requestState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.list) == 0 {
+		return
+	}
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
 		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
 			return d

@@ -119,10 +119,13 @@ func (c *compiler) valueOf(l *level, p *plannedStep, u *refs.Use) (v value, f *f
 	path, flat := elementsOf(buf[:0], u.Path)
 	v.origin = from.at(path)
 	if v.types, f = v.origin.types(); f != nil {
-		f = f.Under("") // a copy
+		ruledOut := f.Code == fault.ReferenceMissing // by the schema
+		f = f.Under("")                              // a copy
 		f.Code, f.At = fault.BadReference, u.At
 		if remedy := u.Remedy(f.Available); remedy != "" {
 			f.Message += ". " + remedy
+		} else if ruledOut {
+			f.Message += c.schemaHint(v.origin, u)
 		}
 		return value{}, f
 	}
@@ -135,6 +138,23 @@ func (c *compiler) valueOf(l *level, p *plannedStep, u *refs.Use) (v value, f *f
 		v.types = append(v.types, "null")
 	}
 	return v, nil
+}
+
+// schemaHint says, after a fault, what to do if the output schema behind it is wrong, once for each function; else "". A value can be read past the
+// schema with ?, for this request, or the schema left out for all.
+func (c *compiler) schemaHint(from origin, u *refs.Use) string {
+	if from.fn == nil || len(from.fn.Spec().Output) == 0 || c.hinted[from.fn] {
+		return ""
+	}
+	if c.hinted == nil {
+		c.hinted = map[*steps.Entry]bool{}
+	}
+	c.hinted[from.fn] = true
+	hint := ". " + from.fn.IgnoreOutput()
+	if len(u.Path) > 0 {
+		hint += ", or write " + u.Optional()
+	}
+	return hint
 }
 
 // warnUnlikely warns, once, of a reference to a member that no result of a function without an output schema has had so far, or that a

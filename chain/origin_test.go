@@ -85,3 +85,21 @@ func TestPathFaultsAreCertain(t *testing.T) {
 	})
 	t.Logf("%d chains passed the check, %d were refused and failed", passed, refused)
 }
+
+// TestMisfitIsAWarning: a result that does not fit its schema is told once a function, and is the result all the same.
+func TestMisfitIsAWarning(t *testing.T) {
+	t.Parallel()
+	e := treeEngine(t, `{"type":"object","properties":{"result":{"type":"string"}},"required":["result"],"additionalProperties":false}`)
+	for _, request := range []string{
+		`{"steps":[{"fn":"test.tree"},{"fn":"test.tree","forEach":"[1,2,3]"}],"return":"$0?.total"}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"test.tree"}]},"args":{}}],"return":"$0?.total"}`,
+	} {
+		answer := e.Run(t.Context(), []byte(request), nil)
+		if !strings.HasPrefix(string(answer.JSON), `{"ok":true,"result":2,`) {
+			t.Fatalf("%s: got %s, want 2", request, answer.JSON)
+		}
+		if count := strings.Count(string(answer.JSON), "does not fit its output schema"); count != 1 {
+			t.Errorf("%s: got %d warnings in %s, want one", request, count, answer.JSON)
+		}
+	}
+}

@@ -52,6 +52,7 @@ type requestState struct {
 	callerWarnings  []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes          writeLog
 	signatureFaults map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
+	hinted          map[*steps.Entry]bool         // the functions whose faults say what to do about their output schema
 	request         *request                      // the request that is being compiled; nil: none
 	observation     *observation                  // nil: there is no observer
 	record          *journal.Run                  // nil: the run is not recorded

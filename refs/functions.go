@@ -281,7 +281,7 @@ func toJSON(e *evaluation, args []any) (any, error) {
 
 // fromJSON decodes a text; like results, its values keep their bytes.
 func fromJSON(e *evaluation, args []any) (any, error) {
-	s := args[0].(string)
+	s := strings.TrimPrefix(args[0].(string), "\ufeff") // a byte order mark is no part of the value
 	if err := e.chargeValue(3 * len(s)); err != nil {
 		return nil, err
 	}

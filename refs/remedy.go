@@ -62,10 +62,12 @@ func (u *Use) Remedy(available []string) string {
 	return ""
 }
 
-// Optional returns the use spelled so that it is null if its root is. Its path must not be empty.
+// Optional returns the use spelled so that it is null if its root, or an element of the arrays that its path begins with, is null or lacks
+// the rest. Its path must not be empty.
 func (u *Use) Optional() string {
 	segments := slices.Clone(u.Path)
-	segments[0].Optional = true
+	first := slices.IndexFunc(segments, func(s Segment) bool { return s.Kind != Each && s.Kind != Flat })
+	segments[max(first, 0)].Optional = true
 	return Reference{root: u.Root, step: u.Step, segments: segments}.String()
 }
 

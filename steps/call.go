@@ -166,6 +166,9 @@ func (c *compiledFunction) guard(raw Call) Call {
 		if c.spec.effectOverridden || ctx.Value(effectKey{}) != nil { // ctx may carry the effect of an outer function
 			ctx = WithEffect(ctx, c.spec.Effect)
 		}
+		if c.spec.Result != "" {
+			ctx = WithResult(ctx, c.spec.Result)
+		}
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.withCode(ctx, err)
 		}

@@ -29,6 +29,7 @@ type compiledFunction struct {
 	maxResult int64 // the maximum bytes of a result; below 0: no limit
 	signature func() string
 	output    schema.Paths // the paths of the output schema
+	results   *resultCheck // nil: results are not compared with the output schema
 }
 
 func newEntry(fn *Function, o *RegistryOptions) *Entry {
@@ -53,7 +54,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	if problem != "" {
 		warn("input", problem)
 	}
-	spec.Input = c.input.Schema()
+	spec.Input, c.results = c.input.Schema(), newResultCheck(spec.Output)
 	for _, warning := range c.input.Warnings() {
 		o.Warn(withFunctionName(&spec, warning))
 	}

@@ -116,6 +116,12 @@ type Spec struct {
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown
 
+	// Results are the forms of the result that the function can give, its own first; nil: it has one. Result is the form that the
+	// configuration chose; "": its own. OutputIgnored reports that the configuration left out the schema.
+	Results       []string
+	Result        string
+	OutputIgnored bool
+
 	Effect           Effect
 	EffectDeclared   bool // the effect was declared (annotation, configuration, method), not assumed
 	effectOverridden bool // the configuration changed the effect that the source declared

@@ -32,8 +32,12 @@ type Setting struct {
 	Approve     *string
 	Undo        *Undo
 	Idempotency *Idempotency
-	Defaults    json.RawMessage   // a JSON object; merged with less specific patterns, key by key
-	Aliases     map[string]string // merged in the same way
+	// Result is one of the function's Results. A function that does not have it keeps its own.
+	Result *string
+	// IgnoreOutput leaves out the schema of the result. false is not set.
+	IgnoreOutput bool
+	Defaults     json.RawMessage   // a JSON object; merged with less specific patterns, key by key
+	Aliases      map[string]string // merged in the same way
 	// CommonAliases apply only to functions that declare the aliased argument. Aliases win over them.
 	CommonAliases map[string]string
 }
@@ -42,8 +46,9 @@ type Setting struct {
 type Settings struct {
 	list []*rankedSetting // the most specific first
 
-	mu   sync.Mutex
-	used map[*rankedSetting]bool
+	mu      sync.Mutex
+	used    map[*rankedSetting]bool
+	results map[*rankedSetting]bool // the settings whose Result some function has
 }
 
 type rankedSetting struct {
@@ -58,7 +63,7 @@ type rankedSetting struct {
 // a plain name first, then the pattern with the most literal characters, then the first in the list. It returns all faults,
 // bad_request, At "/N" of the list and the field below it.
 func NewSettings(list []Setting) (*Settings, []*fault.Error) {
-	s := &Settings{used: map[*rankedSetting]bool{}}
+	s := &Settings{used: map[*rankedSetting]bool{}, results: map[*rankedSetting]bool{}}
 	var faults []*fault.Error
 	for i, setting := range list {
 		for _, f := range checkSetting(&setting) {
@@ -108,11 +113,11 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 }
 
 // restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
-// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency), because several
+// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output), because several
 // functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
-	r.Rename, r.Undo, r.Idempotency = nil, nil, nil
+	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput = nil, nil, nil, nil, false
 	if r.Approve != nil && *r.Approve == ApproveNever {
 		r.Approve = nil
 	}
@@ -156,6 +161,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		switch {
 		case fn.matches(setting.Pattern):
 			s.markUsed(setting)
+			s.markResult(setting, &fn.Spec)
 			merged.fill(&setting.Setting)
 		case setting.restriction != nil && fn.matchesPossiblePath(setting.Pattern):
 			s.markUsed(setting)
@@ -182,6 +188,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if merged.Idempotency != nil {
 		fn.Idempotency = merged.Idempotency
 	}
+	fn.setResult(merged.Result, merged.IgnoreOutput)
 	set(&fn.Description, merged.Description)
 	set(&fn.Timeout, merged.Timeout)
 	set(&fn.CacheTTL, merged.CacheTTL)
@@ -226,6 +233,8 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.Timeout, from.Timeout)
 	fillField(&s.CacheTTL, from.CacheTTL)
 	fillField(&s.Approve, from.Approve)
+	fillField(&s.Result, from.Result)
+	s.IgnoreOutput = s.IgnoreOutput || from.IgnoreOutput
 	if s.Undo == nil {
 		s.Undo = from.Undo
 	}
@@ -299,8 +308,18 @@ func (s *Settings) markUsed(setting *rankedSetting) {
 	s.used[setting] = true
 }
 
-// Unused returns a fault for each setting that has matched no function so far, with the nearest of names. At is its position in the
-// list that NewSettings received.
+// markResult records that a function has the setting's Result.
+func (s *Settings) markResult(setting *rankedSetting, spec *Spec) {
+	if setting.Result == nil || !slices.Contains(spec.Results, *setting.Result) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.results[setting] = true
+}
+
+// Unused returns a fault for each setting that has matched no function so far, with the nearest of names, or whose Result none of its
+// functions has. At is its position in the list that NewSettings received, and the field below it.
 func (s *Settings) Unused(names []string) []*fault.Error {
 	if s == nil {
 		return nil
@@ -310,6 +329,10 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 	var unused []*fault.Error
 	for _, setting := range s.list {
 		if s.used[setting] {
+			if setting.Result != nil && !s.results[setting] {
+				unused = append(unused, fault.New(fault.BadRequest, "no function that %s matches can answer with %s: this has no effect",
+					fault.Quote(setting.Pattern), *setting.Result).Under(fault.Index("", setting.at)+"/result"))
+			}
 			continue
 		}
 		f := fault.New(fault.UnknownFunction, "%s matches no function", fault.Quote(setting.Pattern)).Under(fault.Index("", setting.at))

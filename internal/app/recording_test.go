@@ -24,6 +24,7 @@ var replayChains = []string{
 	`{"steps":[{"expr":"1..30"},{"fn":"http.count","forEach":"$0","concurrency":1}],"trace":"full"}`,
 	`{"steps":[{"fn":"expr.eval"},{"fn":"text.match","args":{"text":"a1","pattern":"[0-9]"}}],"return":["$0","$1"]}`,
 	`{"steps":[{"fn":"http.costly","args":{"topic":"t"}},{"fn":"http.count"}],"onError":"continue"}`,
+	`{"steps":[{"fn":"http.make","args":{"name":"x"}},{"fn":"http.count"}],"return":["$0.body.id","$1.headers.content-type","$1.body?.n"]}`,
 	`{"budget":{"maxTotalTokens":100000},"steps":[{"fn":"renamed.echo","args":{"text":"a"}}]}`,
 }
 
@@ -42,6 +43,7 @@ var replaySettings = [][]string{
 		`functions: {http.echo: {defaults: {text: given, repo: d}, rename: renamed.echo}}`,
 		`functions: {"http.*": {timeoutMs: 5000, heavy: always}, expr.eval: {defaults: {expression: "6*7"}, heavy: never}}`,
 		`functions: {http.make: {undo: {fn: http.drop, args: {id: $result.id}}, idempotencyKey: {arg: key}}, http.echo: {effect: write}}`,
+		`functions: {"http.*": {result: response}, http.count: {output: ignore}}`,
 		`functions: {http.count: {cacheTtl: 1h}, http.echo: {aliases: {words: text}}, expr.eval: {effect: write, defaults: {expression: "1"}}}`},
 }
 
@@ -76,7 +78,7 @@ const replayEndpoints = `http:
   endpoints:
     echo: {method: POST, effect: read, url: "%[1]s/echo", body: $input,
       input: {type: object, properties: {text: {type: string}, repo: {type: string}, topic: {type: string}}, additionalProperties: false}}
-    count: {url: "%[1]s/count"}
+    count: {url: "%[1]s/count", output: {type: object, properties: {n: {type: string}}}}
     costly: {url: "%[1]s/costly", input: {type: object, properties: {topic: {type: string}}}}
     make: {method: POST, url: "%[1]s/make", body: $input, input: {type: object, properties: {name: {type: string}, key: {type: string}}}}
     drop: {method: DELETE, url: "%[1]s/drop/{id}", input: {type: object, required: [id], properties: {id: {type: integer}}}}

@@ -171,6 +171,11 @@ type Function struct {
 	Undo *Undo `yaml:"undo"`
 	// How the service recognizes a repeated call, so that a call with an unknown outcome can be made again.
 	IdempotencyKey *IdempotencyKey `yaml:"idempotencyKey"`
+	// What of an answer is the result. For OpenAPI services and HTTP endpoints, body is the body alone, and response an object of status,
+	// headers and body. Without it: the body, or what the endpoint says.
+	Result *string `yaml:"result" validate:"oneof=body response"`
+	// ignore: the schema of the result is left out of all checks, because it is wrong.
+	Output *string `yaml:"output" validate:"oneof=ignore"`
 }
 
 // Undo is a call that undoes another.

@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Arguments checks and completes the arguments of a function according to its input schema. Many goroutines may use it.
@@ -20,7 +19,6 @@ type Arguments struct {
 	options   ArgumentsOptions
 	validator *Validator // nil: any object
 	names     func() []string
-	simple    func() *simpleSchema // nil: the schema is not simple
 	prepare   func() *preparation
 }
 
@@ -45,7 +43,6 @@ func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings stri
 		a.validator.secret = o.Secret
 	}
 	a.names = sync.OnceValue(func() []string { return Properties(a.schema) })
-	a.simple = sync.OnceValue(func() *simpleSchema { return newSimpleSchema(gjson.ParseBytes(a.schema), 0) })
 	a.prepare = sync.OnceValue(func() *preparation { return newPreparation(a.schema, &a.options, a.names()) })
 	return a, warnings
 }
@@ -197,8 +194,7 @@ func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unkno
 
 // valid reports whether compact arguments certainly match the schema. If it returns false, they may still match.
 func (a *Arguments) valid(compact []byte) bool {
-	simple := a.simple()
-	return compact[0] == '{' && simple != nil && simple.accepts(gjson.Parse(rawjson.View(compact)))
+	return compact[0] == '{' && (a.validator == nil || a.validator.Accepts(compact))
 }
 
 // Warnings returns a bad_request fault for each alias of an undeclared argument and for defaults that do not match the

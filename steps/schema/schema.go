@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/tidwall/gjson"
@@ -41,7 +42,9 @@ func Compile(schema []byte) (v *Validator, warnings string) {
 		return nil, warnings
 	}
 	// The first use compiles it again: most functions are never called, and the compiled form is many times as large.
-	return &Validator{schema: schema}, warnings
+	v = &Validator{schema: schema}
+	v.simple = sync.OnceValue(func() *simpleSchema { return newSimpleSchema(gjson.ParseBytes(schema), 0) })
+	return v, warnings
 }
 
 func compileValidator(schema []byte) (compiled *compiledSchema, warnings string) {

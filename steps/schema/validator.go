@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // The work of a validation is the number of schemas applied to values, plus the branches of each schema and the members of each value. It
@@ -92,7 +94,8 @@ func (v *compiledSchema) countWork(compiler *jsonschema.Compiler, doc *document)
 // maxIdle compiled schemas that earlier uses left.
 type Validator struct {
 	schema []byte
-	secret bool // faults do not show values
+	secret bool                 // faults do not show values
+	simple func() *simpleSchema // nil: the schema is not simple
 	mu     sync.Mutex
 	idle   []*compiledSchema
 }
@@ -125,8 +128,13 @@ func (v *Validator) release(compiled *compiledSchema) {
 	}
 }
 
-// Check returns the faults of a JSON value: at most 20 bad_arguments faults, sorted by position. It is for tests of sources. Calls do not
-// check results, because a wrongly documented answer is still an answer.
+// Accepts reports whether a compact value certainly matches the schema, without allocating. If it returns false, the value may still match.
+func (v *Validator) Accepts(compact []byte) bool {
+	simple := v.simple()
+	return simple != nil && simple.accepts(gjson.Parse(rawjson.View(compact)))
+}
+
+// Check returns the faults of a JSON value: at most 20 bad_arguments faults, sorted by position.
 func (v *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	compact, f := CompactWithin(value, MaxResultDepth)
 	if f != nil {

@@ -44,7 +44,7 @@ type Endpoint struct {
 	Description string // "": the method and the host
 	Effect      string // read, write or destroy; "": GET, HEAD and OPTIONS read, DELETE destroys, the others write
 	Idempotent  bool   // safe to repeat, whatever the method
-	Result      string // "body": the body alone; "response": {status, headers, body}, as http.get returns it; "": body, or response for HEAD
+	Result      string // "body": the body alone; "response": {status, headers, body}; "": body, or response for HEAD
 	TimeoutMs   int    // the time limit of a call, including retries; 0: the deadline of its context, else Options.Timeout
 }
 
@@ -294,7 +294,11 @@ func (c *endpointCompiler) compileSpec() {
 		Effect:      effect, EffectDeclared: true,
 		Idempotent: c.Idempotent || c.method == http.MethodPut || c.method == http.MethodDelete,
 		Deletes:    c.method == http.MethodDelete,
+		Results:    []string{steps.ResultBody, steps.ResultResponse},
 		Redact:     redactMembers,
+	}
+	if c.wholeResponse {
+		slices.Reverse(c.spec.Results)
 	}
 	if c.spec.Description == "" && c.url != nil {
 		c.spec.Description = "Calls " + c.method + " of " + c.url.host + "."

@@ -393,3 +393,36 @@ func TestPageInPlaceOfJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestEndpointResultForms: the configuration may choose another form than the endpoint's own.
+func TestEndpointResultForms(t *testing.T) {
+	t.Parallel()
+	s, _ := withEndpoints(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil
+		w.Header().Set("X-Entity", "7")
+		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Set("Location", "/things/7")
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/empty" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_, _ = io.WriteString(w, `{"a":1}`)
+	}, httpsource.Endpoint{Name: "body", URL: "URL/a"}, httpsource.Endpoint{Name: "response", URL: "URL/a", Result: "response"},
+		httpsource.Endpoint{Name: "empty", URL: "URL/empty"})
+	const response = `{"status":200,"headers":{"content-length":"7","content-type":"application/json","location":"/things/7","x-entity":"7"},` +
+		`"body":{"a":1}}`
+	for _, c := range []struct{ fn, form, want string }{
+		{"http.body", "", `{"a":1}`}, {"http.body", steps.ResultResponse, response},
+		{"http.response", "", response}, {"http.response", steps.ResultBody, `{"a":1}`},
+		{"http.empty", "", `{"status":204,"headers":{"location":"/things/7"}}`},
+	} {
+		ctx := t.Context()
+		if c.form != "" {
+			ctx = steps.WithResult(ctx, c.form)
+		}
+		if got, err := invoke(ctx, s, c.fn, `{}`); err != nil || string(got) != c.want {
+			t.Errorf("%s %s: got %s, %v, want %s", c.fn, c.form, got, err, c.want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
+	"github.com/onecall-mcp/onecall/internal/httpbody"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -40,6 +41,10 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		scrubber = scrubber.With(secret.UnusualComponents(hidden...))
 	}
 	reply, err := s.send(s.endpointClient, request)
+	whole := e.wholeResponse
+	if form := steps.ResultOf(ctx); form != "" {
+		whole = form == steps.ResultResponse
+	}
 	if err == nil && e.structured && reply.body[0] == '"' {
 		err = e.notStructured(reply, effect)
 	}
@@ -49,10 +54,13 @@ func (s *Source) callEndpoint(ctx context.Context, e *endpoint, args []byte) ([]
 		}
 		return nil, err
 	}
-	if !e.wholeResponse {
-		return scrubber.JSON(reply.body), nil
+	switch {
+	case whole:
+		return scrubber.JSON(httpbody.Response(reply.status, reply.header, nil, reply.body)), nil
+	case reply.empty:
+		return scrubber.JSON(httpbody.Empty(reply.status, reply.header)), nil
 	}
-	return scrubber.JSON(reply.result()), nil
+	return scrubber.JSON(reply.body), nil
 }
 
 // notStructured returns the fault of a text, such as the page of a login, where Output declares an object or an array.

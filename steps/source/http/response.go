@@ -1,7 +1,6 @@
 package http
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   []byte // JSON
+	empty  bool   // there was no body
 }
 
 // readReply reads and closes a response. status is the fault of a status of 400 or more. err means that the response could not be
@@ -41,21 +41,13 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		f.Status, f.Body, f.Outcome = response.StatusCode, httpbody.Excerpt(response.Header, data), fault.Applied
 		return nil, nil, f
 	}
-	return &reply{response.StatusCode, response.Header, body}, nil, nil
+	return &reply{response.StatusCode, response.Header, body, len(data) == 0}, nil, nil
 }
 
-// result returns {status, headers, body} as JSON.
-func (r *reply) result() []byte {
-	head := httpbody.Marshal(struct {
-		Status  int               `json:"status"`
-		Headers map[string]string `json:"headers"`
-	}{r.status, shownHeaders(r.header)})
-	result := make([]byte, 0, len(head)+len(r.body)+8)
-	result = append(append(result, bytes.TrimSuffix(head, []byte("}"))...), `,"body":`...)
-	return append(append(result, r.body...), '}')
-}
+// result returns {status, headers, body} as JSON, with few headers.
+func (r *reply) result() []byte { return httpbody.Response(r.status, r.header, isShown, r.body) }
 
-// headersShown lists the response headers that a later step may need: paging, caching, limits. Never Set-Cookie.
+// headersShown lists the response headers that a later step may need: paging, caching, limits.
 var headersShown = []string{
 	"Accept-Ranges", "Age", "Allow", "Cache-Control", "Content-Disposition", "Content-Language",
 	"Content-Length", "Content-Range", "Content-Type",
@@ -63,12 +55,6 @@ var headersShown = []string{
 	"X-Prev-Page", "X-Request-Id", "X-Total", "X-Total-Count", "X-Total-Pages",
 }
 
-func shownHeaders(header http.Header) map[string]string {
-	shown := map[string]string{}
-	for name, values := range header {
-		if slices.Contains(headersShown, name) || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit") {
-			shown[strings.ToLower(name)] = strings.Join(values, ", ")
-		}
-	}
-	return shown
+func isShown(name string) bool {
+	return slices.Contains(headersShown, name) || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit")
 }

@@ -366,6 +366,8 @@ func (c *call) fault(request *http.Request, err error) *fault.Error {
 	return &f
 }
 
+var resultForms = []string{steps.ResultBody, steps.ResultResponse}
+
 // function returns the call as a steps.Function.
 func (c *call) function() steps.Function {
 	effect := steps.Write
@@ -383,7 +385,8 @@ func (c *call) function() steps.Function {
 		Spec: steps.Spec{
 			Redact: secret.Arguments(c.op.input),
 			Name:   c.name, Description: description, Keywords: c.keywords(), Input: c.op.input, Output: c.op.output,
-			Effect: effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
+			Results: resultForms,
+			Effect:  effect, EffectDeclared: true, Idempotent: c.op.effect.idempotent && !c.op.effect.reads,
 			Deletes: c.op.effect.destroys,
 		},
 		Call: c.call,

@@ -9,7 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// readResponse returns the result of a response. A status of 300 or more is function_failed with the status and the body. So is a
+// readResponse returns the result of a response: its body, or in the form that the configuration chose. A status of 300 or more is function_failed with the status and the body. So is a
 // body of a type that the document does not declare, such as the page of a login, and one that claims to be JSON but is not: what it says
 // could be mistaken for a value.
 func (c *call) readResponse(request *http.Request, response *http.Response) ([]byte, error) {
@@ -33,6 +33,12 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d %s", c.name, c.op.label, response.StatusCode, problem)
 		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(header, data))
 		return nil, c.successFault(request, f)
+	}
+	switch {
+	case steps.ResultOf(request.Context()) == steps.ResultResponse:
+		result = httpbody.Response(response.StatusCode, response.Header, nil, result)
+	case len(data) == 0:
+		result = httpbody.Empty(response.StatusCode, response.Header)
 	}
 	if reportStatus := steps.CallbacksOf(request.Context()).Status; reportStatus != nil {
 		reportStatus(response.StatusCode)

@@ -134,6 +134,75 @@ func TestDeclaredTypes(t *testing.T) {
 	}
 }
 
+// TestResultForms: in the form response, and without a body, a result has the headers that a next step may need.
+func TestResultForms(t *testing.T) {
+	t.Parallel()
+	const key = "a-key-that-is-secret"
+	with := func(status int, body string, headers ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(headers); i += 2 {
+				w.Header().Add(headers[i], headers[i+1])
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for _, c := range []struct {
+		form    string
+		handler http.HandlerFunc
+		want    string
+	}{
+		{"", with(201, "", "Location", "/orders/77", "X-Other", "1"), `{"status":201,"headers":{"location":"/orders/77"}}`},
+		{"", with(202, "", "Operation-Location", "/jobs/1", "Retry-After", "5", "Etag", `"v"`, "Link", "<a>", "Link", "<b>"),
+			`{"status":202,"headers":{"etag":"\"v\"","link":"<a>, <b>","operation-location":"/jobs/1","retry-after":"5"}}`},
+		{"", with(204, "", "X-Other", "1"), `null`},
+		{"", with(200, `{"a":1}`, "Content-Type", "application/json", "Location", "/x"), `{"a":1}`},
+		{steps.ResultResponse, with(200, `{"a":1}`, "Content-Type", "application/json", "OData-EntityId", "/x(7)", "Set-Cookie", "a=b",
+			"WWW-Authenticate", "Basic", "X-Echo", key), `{"status":200,"headers":{"content-type":"application/json","odata-entityid":"/x(7)",` +
+			`"x-echo":"[redacted]"},"body":{"a":1}}`},
+		{steps.ResultResponse, with(204, "", "Etag", `"v"`), `{"status":204,"headers":{"etag":"\"v\""},"body":null}`},
+	} {
+		op := securedOperation("POST", requirement{"queryKey": nil})
+		s := sourceOf(t, Options{Client: mockTransport{c.handler}, BaseURL: "https://api.example.com", Auth: map[string]Credential{"queryKey": {Value: key}}},
+			&document{operations: []operation{op}, schemes: allSchemes})
+		ctx := t.Context()
+		if c.form != "" {
+			ctx = steps.WithResult(ctx, c.form)
+		}
+		got, err := s.Functions()[0].Call(ctx, []byte(`{}`))
+		if err != nil || string(got) != c.want {
+			t.Errorf("%q: got %s, %v, want %s", c.form, got, err, c.want)
+		}
+	}
+	for _, status := range []int{400, 404, 500} {
+		s := sourceOf(t, Options{Client: mockTransport{answer(status, "application/json", `{}`)}, BaseURL: "https://api.example.com"},
+			&document{operations: []operation{securedOperation("GET")}, schemes: allSchemes})
+		_, err := s.Functions()[0].Call(steps.WithResult(t.Context(), steps.ResultResponse), []byte(`{}`))
+		if f, _ := fault.As(err); f == nil || f.Code != fault.FunctionFailed || f.Status != status {
+			t.Errorf("%d in the form response: got %v, want function_failed", status, err)
+		}
+	}
+}
+
+// TestHeadersWithoutABody: the schema of a success without a body allows the headers that the document declares.
+func TestHeadersWithoutABody(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{"": `{"type":"null"}`, "X-Other": `{"type":"null"}`, "etag": `"headers"`} {
+		headers := ""
+		if header != "" {
+			headers = `,"headers":{"` + header + `":{"schema":{"type":"string"}}}`
+		}
+		doc, err := load([]byte(`{"openapi":"3.0.3","info":{"title":"t","version":"1"},"paths":{"/a":{"put":{"responses":{"204":{"description":""`+
+			headers+`}}}}}}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(doc.operations[0].output); !strings.Contains(got, want) {
+			t.Errorf("%s: got the schema %s, want %s", header, got, want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	bearer := Options{Auth: map[string]Credential{"bearer": {Value: "a-bearer-value"}}}

@@ -3,6 +3,8 @@ package openapi
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/httpbody"
 )
 
 // readResponses returns what the document says of the results. output is the schema of the 2xx response with JSON that has the lowest
@@ -14,7 +16,7 @@ func (b *builder) readResponses() (output json.RawMessage, declared []response) 
 		responses = resolved
 	}
 	var best value
-	bestStatus, answers, empty := "", 0, 0
+	bestStatus, answers, empty, locates := "", 0, 0, false
 	for status, described := range responses.members() {
 		status = strings.ToLower(status)
 		success := len(status) == 3 && status[0] == '2'
@@ -34,23 +36,33 @@ func (b *builder) readResponses() (output json.RawMessage, declared []response) 
 		answers++
 		if status == "204" || status == "205" {
 			empty++
+			for name := range resolved.get("headers").members() {
+				l.countWork(1)
+				locates = locates || httpbody.Locates(name)
+			}
 		}
 		if schema := b.responseSchema(resolved); schema.ok() && (bestStatus == "" || status < bestStatus) {
 			best, bestStatus = schema, status
 		}
 	}
-	return b.resultSchema(best, answers > 0 && answers == empty), declared
+	switch {
+	case best.ok():
+		return b.resultSchema(best), declared
+	case answers == 0 || answers > empty:
+		return nil, declared
+	case locates:
+		return json.RawMessage(emptyWithHeaders), declared
+	}
+	return json.RawMessage(`{"type":"null"}`), declared
 }
 
-// resultSchema returns the schema of the result as JSON Schema. Without one, it is that of null if no success has a body, else nil.
-func (b *builder) resultSchema(best value, empty bool) json.RawMessage {
+// emptyWithHeaders is the schema of a success without a body whose headers may say where to go on (httpbody.Empty).
+const emptyWithHeaders = `{"type":["object","null"],"properties":{"status":{"type":"integer"},` +
+	`"headers":{"type":"object","additionalProperties":{"type":"string"}}}}`
+
+// resultSchema returns a schema of the document as JSON Schema.
+func (b *builder) resultSchema(best value) json.RawMessage {
 	l := b.l
-	if !best.ok() {
-		if empty {
-			return json.RawMessage(`{"type":"null"}`)
-		}
-		return nil
-	}
 	result, known := l.outputs[best]
 	if !known {
 		e := newEmitter(l, false, l.limits.result)

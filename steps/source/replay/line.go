@@ -60,6 +60,8 @@ type functionLine struct {
 	Defaults     json.RawMessage   `json:"defaults,omitempty"`
 	Undo         *undoCall         `json:"undo,omitempty"`
 	Idempotency  *idempotency      `json:"idempotencyKey,omitempty"`
+	Result       string            `json:"result,omitempty"` // the form of the result that the configuration chose
+	Output       string            `json:"output,omitempty"` // "ignore": it left the output schema out
 }
 
 type undoCall struct {
@@ -77,13 +79,16 @@ func lineOf(spec *steps.Spec) *functionLine {
 	l := &functionLine{
 		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
 		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
-		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults,
+		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults, Result: spec.Result,
 	}
 	if u := spec.Undo; u != nil {
 		l.Undo = &undoCall{u.Function, u.Args}
 	}
 	if i := spec.Idempotency; i != nil {
 		l.Idempotency = &idempotency{i.Header, i.Argument, i.TTL.Milliseconds()}
+	}
+	if spec.OutputIgnored {
+		l.Output = outputIgnored
 	}
 	return l
 }
@@ -116,6 +121,9 @@ func (l *functionLine) configure(s *steps.Spec) {
 	if i := l.Idempotency; i != nil {
 		s.Idempotency = &steps.Idempotency{Header: i.Header, Argument: i.Argument, TTL: time.Duration(i.TTLMs) * time.Millisecond}
 	}
+	if ignored := l.Output == outputIgnored; l.Result != s.Result || ignored != s.OutputIgnored {
+		s.Result, s.OutputIgnored, s.Output = l.Result, ignored, l.OutputSchema // the recorded results have that form
+	}
 }
 
 // encode returns the line with its line break.
@@ -129,8 +137,11 @@ var (
 	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "function", "salt", "settings", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
-		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey"}
+		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output"}
 )
+
+// outputIgnored is the value of output in a configuration and in a line.
+const outputIgnored = "ignore"
 
 // parseLine parses one line strictly. The result shares no memory with text.
 func parseLine(text []byte) (l line, err error) {

@@ -32,6 +32,7 @@ type Check string
 // The checks.
 const (
 	CheckConfiguration Check = "configuration"
+	CheckSecrets       Check = "secrets" // which variables' values are hidden
 	CheckSource        Check = "source"
 	CheckCommand       Check = "command" // the command of a stdio server
 	CheckLogin         Check = "login"
@@ -61,6 +62,7 @@ func Examine(ctx context.Context, o *Options) []Finding {
 	a, err := p.open(nil)
 	e := &examination{App: a, refused: map[string]bool{}}
 	e.configuration(err)
+	e.secrets()
 	e.commands(err == nil)
 	if err == nil {
 		e.checkRunning(ctx)
@@ -132,6 +134,24 @@ func (e *examination) configuration(err error) {
 		e.add(CheckConfiguration, "", StatusWarn, "there is none: only embedded functions and those of saved chains are offered", "onecall init")
 	default:
 		e.add(CheckConfiguration, path, StatusOK, fmt.Sprintf("%d sources", len(e.Catalog.Sources())), "")
+	}
+}
+
+// secrets names the variables of the configuration whose values are hidden, and those whose values are not.
+func (e *examination) secrets() {
+	var hidden, shown []string
+	for _, v := range e.config.Variables {
+		if v.Secret {
+			hidden = append(hidden, v.Name)
+		} else {
+			shown = append(shown, v.Name)
+		}
+	}
+	if len(hidden) > 0 {
+		e.add(CheckSecrets, "", StatusOK, "hidden in answers and logs: "+strings.Join(hidden, ", "), "")
+	}
+	if len(shown) > 0 {
+		e.add(CheckSecrets, "", StatusOK, "not hidden: "+strings.Join(shown, ", ")+" (those that are secret belong in the list secrets)", "")
 	}
 }
 

@@ -98,10 +98,10 @@ func (a *App) takeRecordedSettings() error {
 // withSettings applies the configuration's settings to a recorded function. Calls are recorded after aliases and defaults were applied, so a
 // request must get them, too, to match. A setting of the configuration wins over that of the recording. The name stays: it is the name
 // after renaming.
-func (a *App) withSettings(fn steps.Function) (_ steps.Function, hidden bool) {
+func (a *App) withSettings(fn steps.Function) steps.Function {
 	name, path, possible := fn.Name, fn.Path, fn.PossiblePaths
 	fn.Name = a.settings.Original(name)
-	fn, hidden = a.settings.Apply(fn)
+	fn, _ = a.settings.Apply(fn) // a recorded function stays, even if it is hidden now
 	fn.Name, fn.Path, fn.PossiblePaths = name, path, possible
-	return fn, hidden
+	return fn
 }

@@ -49,7 +49,8 @@ func (o *sourceOpener) planServers() {
 func (o *sourceOpener) serverKey(name string, c *config.MCPServer) string {
 	settings := *c
 	settings.IncludeTools, settings.ExcludeTools, settings.Disabled, settings.Enabled = nil, nil, nil, nil
-	return "server " + name + " " + fingerprint(&settings, o.config.Limits.MaxResultBytes, o.passesThrough())
+	return "server " + name + " " + fingerprint(&settings, o.config.Limits.MaxResultBytes, o.passesThrough(), o.config.SecretVariables,
+		o.config.PlainVariables)
 }
 
 // startServers starts the MCP servers concurrently, without waiting for them. Servers that already run with the same settings are kept.
@@ -86,7 +87,7 @@ func startTimeout(c *config.MCPServer) time.Duration {
 func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsource.Options, error) {
 	options := &mcpsource.Options{
 		Name: name, Command: config.Or(c.Command, ""), Args: c.Args, Env: c.Env, Dir: config.Or(c.Cwd, ""),
-		URL: config.Or(c.URL, ""), Headers: c.Headers, SSE: config.Or(c.Type, "") == "sse",
+		URL: config.Or(c.URL, ""), Headers: c.Headers, Secrets: append([]string{}, o.config.Secrets...), SSE: config.Or(c.Type, "") == "sse",
 		Lazy:         config.Or(c.Start, "") == "lazy",
 		Names:        config.Or(c.Names, ""),
 		Concurrency:  config.Or(c.Concurrency, 0),

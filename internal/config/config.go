@@ -76,6 +76,10 @@ type Config struct {
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
 	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`
+	// Environment variables whose values count as secrets, beside those that look so.
+	SecretVariables []string `yaml:"secrets"`
+	// Environment variables whose values are no secrets, although they look so.
+	PlainVariables []string `yaml:"plain"`
 	// Sessions of clients.
 	Session Session `yaml:"session"`
 	// How tokens are counted.
@@ -220,6 +224,8 @@ type File struct {
 
 	// Secrets are the values that must not leave onecall, after variables are expanded. Each has at least 6 bytes.
 	Secrets []string
+	// Variables are the environment variables that the configuration uses, by name.
+	Variables []Variable
 	// Unset holds the fault of the first missing environment variable of an entry of mcpServers or openapi, by the entry's JSON Pointer.
 	// Those sources have failed.
 	Unset map[string]*fault.Error

@@ -33,7 +33,10 @@ type expansion struct {
 }
 
 // variable is an expanded variable with its default.
-type variable struct{ name, value, fallback string }
+type variable struct {
+	name, value, fallback string
+	predefined            bool // it is not an environment variable
+}
 
 // unsetError is the cause of the fault of a missing variable.
 type unsetError struct{ name string }
@@ -85,15 +88,15 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 			return expanded, false, fault.New(fault.BadRequest, "${workspaceFolder}: the folder of the configuration is not known: %v",
 				textfile.Cause(err))
 		}
-		return variable{name: inside, value: folder}, true, nil
+		return variable{name: inside, value: folder, predefined: true}, true, nil
 	case "userHome":
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return expanded, false, fault.New(fault.BadRequest, "${userHome}: the user has no home folder: write the path")
 		}
-		return variable{name: inside, value: home}, true, nil
+		return variable{name: inside, value: home, predefined: true}, true, nil
 	case "pathSeparator", "/":
-		return variable{name: inside, value: string(filepath.Separator)}, true, nil
+		return variable{name: inside, value: string(filepath.Separator), predefined: true}, true, nil
 	}
 	if form := foreignForm.FindString(inside); form != "" {
 		return expanded, false, fault.New(fault.NotSupported,
@@ -113,9 +116,9 @@ func (v *variables) value(inside string) (expanded variable, ok bool, f *fault.E
 	value, set := v.lookup(name)
 	switch {
 	case set:
-		return variable{name, value, fallback}, true, nil
+		return variable{name: name, value: value, fallback: fallback}, true, nil
 	case hasFallback:
-		return variable{name, fallback, fallback}, true, nil
+		return variable{name: name, value: fallback, fallback: fallback}, true, nil
 	}
 	unset := &unsetError{name}
 	f = fault.New(fault.BadRequest, "%v: set it, or write ${%s:-default}", unset, fault.Clip(name, 60))

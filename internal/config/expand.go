@@ -32,8 +32,11 @@ import (
 //	credential  must be given by a variable
 func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	c.Unset = map[string]*fault.Error{}
-	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}, unset: c.Unset}
+	e := &expander{decoder: d, variables: &variables{lookup: lookup, folder: filepath.Dir(c.Path)}, unset: c.Unset, used: map[string]bool{},
+		forced: c.SecretVariables, plain: c.PlainVariables}
 	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
+	e.checkVariables(&c.Config)
+	c.Variables = e.usedVariables()
 	d.checkStore("/results/store", c.Results.Store, storeURL, "redis://…", "memory", "disk")
 	d.checkStore("/journal/store", c.Journal.Store, databaseURL, "postgres://…", "sqlite", "memory", "off")
 	d.checkJournal(c)
@@ -48,6 +51,9 @@ type expander struct {
 
 	source string // the pointer of the entry, if it is a source, which may fail alone
 	unset  map[string]*fault.Error
+
+	forced, plain []string        // variables that are always secret, or never
+	used          map[string]bool // the variables used so far; true: secret
 }
 
 // walk expands everything in a value.
@@ -116,11 +122,14 @@ func (e *expander) object(target reflect.Value, at string) {
 func (e *expander) list(values []string, at, kind string) {
 	previous := "" // the previous argument, as written
 	for i, written := range values {
-		values[i] = e.text(written, fault.Index(at, i), kind, "")
-		if kind == "arguments" {
-			e.collectArgument(previous, written, values[i])
+		if kind != "arguments" {
+			values[i] = e.text(written, fault.Index(at, i), kind, "")
+			continue
 		}
-		previous = written
+		flag := flagOf(previous, written)
+		expanded := e.text(written, fault.Index(at, i), kind, flag)
+		e.collectArgument(flag, written, expanded)
+		values[i], previous = expanded, written
 	}
 }
 
@@ -166,7 +175,8 @@ func (e *expander) text(written, at, kind, name string) string {
 			f = checkTemplateValues(expanded, kind)
 		}
 		if f != nil {
-			e.collect(written, written, kind, name)
+			e.collect(written, kind, name)
+			e.collectParts(expansion{text: written}, kind, nil)
 			var unset *unsetError
 			missing := errors.As(f, &unset)
 			if missing && credential { // which may have no default
@@ -190,41 +200,53 @@ func (e *expander) text(written, at, kind, name string) string {
 		e.checkURLCredentials(written, at)
 	}
 	for _, one := range expanded.values {
-		if secret.Name(one.name) || credential || secret.Name(name) && (kind == "value" || kind == "query") {
-			e.addSecret(one.value)
-		}
 		if secret.Name(one.name) || secret.Name(name) {
 			e.addLiteral(one.fallback)
 		}
 	}
-	if collected := e.collect(written, expanded.text, kind, name); collected && !(e.template && refersToInput(expanded.text)) {
+	judged := kind
+	if credential {
+		judged = "credential"
+	}
+	plain, anySecret := e.judge(expanded, written, judged, name)
+	e.collectParts(expanded, kind, plain)
+	whole := e.collect(written, kind, name)
+	if len(expanded.values) == 0 {
+		anySecret = !secret.Plain(written)
+	}
+	if whole && anySecret && !(e.template && refersToInput(expanded.text)) {
 		e.addSecret(expanded.text)
 	}
 	return expanded.text
 }
 
-// collect adds the secrets in a string, and the parts of the written text that must not be shown. whole reports whether the whole string
-// is secret.
-func (e *expander) collect(written, text, kind, name string) (whole bool) {
-	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query" || kind == "env") && secret.Name(name) ||
+// collectParts adds the parts of an expanded text that are secret by their own names, except for plain values.
+func (e *expander) collectParts(expanded expansion, kind string, plain []string) {
+	text := expanded.text
+	if kind == "template" {
+		text = withoutExpressions(text)
+	}
+	for _, part := range append(secretsIn(text), secretsOfURL(text)...) {
+		if !slices.Contains(plain, part) {
+			e.addSecret(part)
+			e.usePart(part, expanded)
+		}
+	}
+}
+
+// collect adds the parts of the written text that must not be shown. whole reports whether the whole string is secret.
+func (e *expander) collect(written, kind, name string) (whole bool) {
+	whole = kind == "credential" || (kind == "ownHeaders" || kind == "query") && secret.Name(name) ||
+		kind == "env" && secret.Variable(name, written) ||
 		strings.HasSuffix(strings.ToLower(kind), "headers") && SecretHeader(name)
-	if whole && !(e.template && refersToInput(text)) {
+	if whole && !(e.template && refersToInput(written)) {
 		e.addLiteral(written)
 	}
 	if kind == "template" {
-		written, text = withoutExpressions(written), withoutExpressions(text)
-	}
-	if !e.disabled {
-		for _, secret := range secretsIn(text) {
-			e.addSecret(secret)
-		}
-		e.secrets.addURL(text)
+		written = withoutExpressions(written)
 	}
 	for _, secret := range secretsIn(written) {
 		e.addLiteral(secret)
-	}
-	if kind == "env" && secret.Variable(name, written) {
-		e.addLiteral(written)
 	}
 	return whole
 }
@@ -288,27 +310,39 @@ var (
 	notPassword = regexp.MustCompile(`^[0-9:.]*(/(tcp|udp))?$|[/@]`)
 )
 
-// collectArgument collects the secret in value, one argument of a command. previous is the argument before it, which may be a flag that
-// takes it. -k is assumed to take a key. -p may take a password or a package: its value is not shown, and is a secret only if it looks like
-// a key.
-func (e *expander) collectArgument(previous, written, value string) {
-	hidden, shown := value, written
-	if match := assignedArgument.FindStringSubmatch(value); match != nil {
-		if previous, hidden = match[1], match[2]; len(hidden) <= len(written) && strings.HasSuffix(written, hidden) {
-			shown = hidden
-		}
-	} else if !strings.HasPrefix(previous, "-") || strings.Contains(previous, "=") || strings.HasPrefix(value, "-") {
-		return
+// flagOf returns the name that an argument of a command gives a value to: --key=value, Header: value, or the flag before it. -k is taken for
+// the flag of a key. "": there is none.
+func flagOf(previous, argument string) string {
+	if match := assignedArgument.FindStringSubmatch(argument); match != nil {
+		return match[1]
 	}
-	switch {
-	case secret.Name(previous), previous == "-k":
-		e.addSecret(hidden)
-	case previous != "-p" || notPassword.MatchString(hidden):
-		return
-	case secret.LooksLikeKey(hidden):
+	if !strings.HasPrefix(previous, "-") || strings.Contains(previous, "=") || strings.HasPrefix(argument, "-") {
+		return ""
+	}
+	if previous == "-k" {
+		return "key"
+	}
+	return previous
+}
+
+// collectArgument collects the secret in an argument of a command that is written without a variable, and what of it must not be shown. -p
+// may take a password or a package: its value is not shown, and is a secret only if it looks like a key.
+func (e *expander) collectArgument(flag, written, value string) {
+	hidden := written
+	if match := assignedArgument.FindStringSubmatch(written); match != nil {
+		hidden = match[2]
+	}
+	isSecret := secret.Name(flag)
+	if flag == "-p" && !notPassword.MatchString(hidden) {
+		e.addLiteral(hidden)
+		isSecret = secret.LooksLikeKey(hidden)
+	}
+	if isSecret {
+		e.addLiteral(hidden)
+	}
+	if isSecret && value == written {
 		e.addSecret(hidden)
 	}
-	e.addLiteral(shown)
 }
 
 // requireVariable adds a fault unless a credential comes from the environment or from the arguments of a call. It reports whether it does.

@@ -39,22 +39,21 @@ func (s *secretSet) add(value string) {
 	}
 }
 
-// addURL adds the password and the secret parameters of a URL; other texts have none.
-func (s *secretSet) addURL(text string) {
+// secretsOfURL returns the password and the secret parameters of a URL; other texts have none.
+func secretsOfURL(text string) (list []string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return
+		return nil
 	}
 	if password, ok := u.User.Password(); ok {
-		s.add(password)
+		list = append(list, password)
 	}
 	for name, values := range u.Query() {
-		for _, value := range values {
-			if secret.Name(name) {
-				s.add(value)
-			}
+		if secret.Name(name) {
+			list = append(list, values...)
 		}
 	}
+	return list
 }
 
 func (s *secretSet) list() []string { return slices.Sorted(maps.Keys(*s)) }

@@ -23,6 +23,7 @@ import (
 //	warning, unset      settings without effect, and sources that lack a variable
 //	/pointer value      each setting, after variables are expanded and paths are resolved
 //	secret              a value that must not leave onecall
+//	variable            a variable that is used, and whether its value is secret
 //
 // and the lines that are shown to a person differently than written.
 func TestTranscripts(t *testing.T) {
@@ -107,6 +108,9 @@ func decodeResult(t *testing.T, environment map[string]string, name, text string
 		out = appendSettings(out, "", reflect.ValueOf(c.Config))
 		for _, secret := range c.Secrets {
 			out = append(out, fmt.Sprintf("secret %q", secret))
+		}
+		for _, v := range c.Variables {
+			out = append(out, "variable "+v.Name+map[bool]string{true: ": secret", false: ": not secret"}[v.Secret])
 		}
 	}
 	if len(out) == 0 {

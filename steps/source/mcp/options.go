@@ -42,6 +42,10 @@ type Options struct {
 	HTTPClient *http.Client
 	OAuth      auth.OAuthHandler
 
+	// Secrets are removed from what the server says. nil: the values of Headers, of the URL's parameters, and of those variables of Env that
+	// have a secret's name or look like a key.
+	Secrets []string
+
 	// Names is how tool names are split into a resource and an action (steps.Spec.Path): resource_action (device_list),
 	// action_resource (list_devices) or whole. "": detected from the first list.
 	Names string

@@ -26,24 +26,13 @@ type scrubber struct {
 }
 
 func newScrubber(o *Options) *scrubber {
+	given := o.Secrets
+	if given == nil {
+		given = secretsOf(o)
+	}
 	var secrets []string
-	for name, value := range o.Env {
-		if secret.Variable(name, value) {
-			secrets = append(secrets, visible(value))
-		}
-	}
-	for _, value := range o.Headers {
+	for _, value := range given {
 		secrets = append(secrets, visible(value))
-	}
-	if u, err := url.Parse(o.URL); err == nil {
-		for _, values := range u.Query() {
-			for _, value := range values {
-				secrets = append(secrets, visible(value))
-			}
-		}
-		if password, ok := u.User.Password(); ok {
-			secrets = append(secrets, visible(password))
-		}
 	}
 	s := &scrubber{url: o.URL}
 	if o.URL != "" {
@@ -51,6 +40,27 @@ func newScrubber(o *Options) *scrubber {
 	}
 	s.Scrubber = secret.New(secrets)
 	return s
+}
+
+// secretsOf returns the secrets of options that do not name them.
+func secretsOf(o *Options) (secrets []string) {
+	for name, value := range o.Env {
+		if secret.Variable(name, value) {
+			secrets = append(secrets, value)
+		}
+	}
+	for _, value := range o.Headers {
+		secrets = append(secrets, value)
+	}
+	if u, err := url.Parse(o.URL); err == nil {
+		for _, values := range u.Query() {
+			secrets = append(secrets, values...)
+		}
+		if password, ok := u.User.Password(); ok {
+			secrets = append(secrets, password)
+		}
+	}
+	return secrets
 }
 
 // clean removes secrets and control characters.

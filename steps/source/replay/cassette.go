@@ -26,9 +26,9 @@ const maxLine = 2*steps.DefaultMaxResultBytes + 1<<20
 // Cassette is a recording that was read: each function's calls and their answers. It does not change, and many goroutines
 // may use it.
 type Cassette struct {
-	// Configure applies the settings of the replay's own configuration to a recorded function, over what the recording says of it, and
-	// reports whether they hide it; nil: there are none. It must be set before Registry is called.
-	Configure func(steps.Function) (_ steps.Function, hidden bool)
+	// Configure applies the settings of the replay's own configuration to a recorded function, over what the recording says of it; nil: there
+	// are none. It must be set before Registry is called.
+	Configure func(steps.Function) steps.Function
 
 	// Secrets are the configuration's secrets, which a recording contains as digests. It must be set before Registry is
 	// called.

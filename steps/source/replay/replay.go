@@ -46,12 +46,9 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	var err error
 	var added []steps.Function
 	add := func(spec steps.Spec, variants []*recordedFunction) {
-		fn, hidden := steps.Function{Spec: spec}, false
+		fn := steps.Function{Spec: spec}
 		if c.Configure != nil {
-			fn, hidden = c.Configure(fn)
-		}
-		if hidden {
-			return
+			fn = c.Configure(fn)
 		}
 		var addErr error
 		if fn.Call, addErr = c.answer(&fn.Spec, variants); addErr != nil {

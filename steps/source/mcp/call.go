@@ -1,11 +1,12 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -219,16 +220,16 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 		return nil, &f
 	case pending.result != nil:
 		if callbacks.Verbatim != nil {
-			callbacks.Verbatim(pending.result)
+			callbacks.Verbatim(withObjectsIn(pending.result))
 		}
 		value, f, converted := c.source.valueInTime(ctx, t, pending.result)
 		if converted && (f == nil || ctx.Err() == nil) {
 			return value, f // completed work counts, even if it is a moment late
 		}
 	case pending.err != nil && ctx.Err() == nil: // after the end of ctx it may only say that the call was canceled
-		f := c.source.refusedBy(t, pending.err.Get("code").Int(), pending.err.Get("message").String(), pending.err.Get("data").Raw)
+		f := c.source.refusedBy(t, pending.err)
 		if pending.rawErrors {
-			f.Err = c.source.rpcErrorOf(*pending.err)
+			f.Err = c.source.clean(pending.err.rpc())
 		}
 		f.Status = pending.status
 		return nil, f
@@ -278,7 +279,9 @@ func (c *connection) answerLost(ctx context.Context, t *tool, pending *pendingRe
 		clone := *carried
 		f = &clone
 	case rpcErr != nil && statusCode(pending.status) != fault.Denied:
-		f := s.refusedBy(t, rpcErr.Code, rpcErr.Message, string(rpcErr.Data))
+		f := s.refusedBy(t, &answerError{
+			code: rpcErr.Code, word: strconv.FormatInt(rpcErr.Code, 10), message: rpcErr.Message, data: string(rpcErr.Data),
+		})
 		if pending.rawErrors {
 			f.Err = s.clean(rpcErr)
 		}
@@ -323,15 +326,16 @@ func rpcError(err error) *jsonrpc.Error {
 const codeUndelivered = -32005
 
 // refusedBy converts a JSON-RPC error of the server (JSON-RPC 2.0, section 5.1).
-func (s *Source) refusedBy(t *tool, code int64, message, data string) *fault.Error {
-	f := fault.New(fault.FunctionFailed, "%s: %s", t.function, s.scrub.excerpt(message, maxErrorText))
-	if code == jsonrpc.CodeInvalidParams {
+func (s *Source) refusedBy(t *tool, e *answerError) *fault.Error {
+	message := cmp.Or(s.scrub.excerpt(e.message, maxErrorText), "it failed without saying why")
+	f := fault.New(fault.FunctionFailed, "%s: %s", t.function, message)
+	if e.code == jsonrpc.CodeInvalidParams {
 		f.Code = fault.BadArguments
-	} else {
-		f.Message += fmt.Sprintf(" (error %d)", code)
+	} else if e.word != "" {
+		f.Message += " (error " + s.scrub.excerpt(e.word, maxQuoted) + ")"
 	}
-	if data != "" && len(data) <= maxBody {
-		if body, err := schema.Compact(s.scrub.JSON([]byte(data))); err == nil {
+	if e.data != "" && len(e.data) <= maxBody {
+		if body, err := schema.Compact(s.scrub.JSON([]byte(e.data))); err == nil {
 			f.Body = body
 		}
 	}

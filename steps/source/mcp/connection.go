@@ -178,6 +178,7 @@ func (s *Source) connect(ctx context.Context, version string, session *UpstreamS
 		conn.close()
 		return nil, f, silent
 	}
+	tap.greeted.Store(true)
 	conn.client, conn.protocol = client, client.InitializeResult().ProtocolVersion
 	conn.poster = newPoster(conn)
 	if process != nil {

@@ -21,6 +21,7 @@ type eventBody struct {
 	reader  *bufio.Reader
 	tap     *tap
 	request *pendingRequest // the request that the stream answers; nil: none
+	asked   int64           // its id, also of one that is not tracked; 0: none
 	warn    func(*fault.Error)
 	resume  bool   // the stream can be resumed, so the SDK needs ids and delays even of events without data
 	lastID  string // last event id, from which the stream can be resumed; "": none
@@ -37,10 +38,10 @@ type eventBody struct {
 // eventReaders holds unused readers.
 var eventReaders = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 
-func newEventBody(body io.ReadCloser, t *tap, request *pendingRequest, o *Options) *eventBody {
+func newEventBody(body io.ReadCloser, t *tap, request *pendingRequest, asked int64, o *Options) *eventBody {
 	reader, _ := eventReaders.Get().(*bufio.Reader)
 	reader.Reset(body)
-	b := &eventBody{body: body, reader: reader, tap: t, request: request, warn: t.warn, resume: !o.SSE}
+	b := &eventBody{body: body, reader: reader, tap: t, request: request, asked: asked, warn: t.warn, resume: !o.SSE}
 	if request != nil {
 		b.streamEnd = request.beginStream()
 	}
@@ -193,7 +194,7 @@ func (b *eventBody) message(text string) string {
 		}
 		return ""
 	}
-	return strings.ReplaceAll(b.tap.filter(text, b.request), "\n", " ")
+	return strings.ReplaceAll(b.tap.filter(text, b.request, b.asked), "\n", " ")
 }
 
 // skip drops the rest of an event that is too long. event holds its beginning, whose last line starts at start and continues in

@@ -37,7 +37,7 @@ func TestEventsPassUnchanged(t *testing.T) {
 			}
 		}
 		body := io.NopCloser(&pieceReader{text: stream.String(), size: rapid.IntRange(1, 3000).Draw(t, "piece")})
-		out, err := io.ReadAll(newEventBody(body, newTap(s), nil, &s.options))
+		out, err := io.ReadAll(newEventBody(body, newTap(s), nil, 0, &s.options))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (h *headTail) write(chunk []byte) {
 }
 
 // lastID matches the end of a message whose id comes last or is followed only by jsonrpc.
-var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*([0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*"?([0-9]+)"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
 // requestID returns the id of the request that the message answers. It returns false if no id is found, or if it cannot be one of ours,
 // which are numbers.
@@ -31,7 +31,8 @@ func (h *headTail) requestID() (int64, bool) {
 	id, method := head.Get("id"), head.Get("method")
 	// An id at the end of head may have been cut off.
 	if whole := id.Index+len(id.Raw) < len(head.Raw); id.Exists() && whole || method.Exists() {
-		return id.Int(), id.Type == gjson.Number && !method.Exists()
+		number := idNumber(id)
+		return number, number != 0 && !method.Exists()
 	}
 	match := lastID.FindSubmatch(h.tail)
 	if match == nil {

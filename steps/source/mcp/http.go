@@ -111,8 +111,9 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	if response.StatusCode < 200 || response.StatusCode >= 300 {
 		status := response.StatusCode
-		if call {
-			markLostSession(request, response, id)
+		var body []byte
+		if call && !redirects(request, response) {
+			body = readRefusal(request, response, id)
 		}
 		switch {
 		case isOurs:
@@ -122,24 +123,29 @@ func (t *tappedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 			return t.interrupted(request, pending, "the server answered "+statusName(response.StatusCode), false), nil
 		}
 		if call && !t.concernsSession(response.StatusCode) && !redirects(request, response) {
-			t.substitute(response, pending, id)
+			t.substitute(response, body, pending, id)
 		}
 		return response, nil
 	}
+	asked := id
 	if id != 0 {
 		pending.markAccepted()
+	} else if isOurs && !t.source.options.SSE {
+		asked = requestID(request) // a greeting
 	}
 	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case err == nil && kind == "text/event-stream":
-		response.Body = newEventBody(response.Body, t.tap, requestOf(pending), &t.source.options)
+		response.Body = newEventBody(response.Body, t.tap, requestOf(pending), asked, &t.source.options)
 	case resumes(request, pending):
 		_ = response.Body.Close()
 		return t.interrupted(request, pending, "the server answered no stream", false), nil
 	case err == nil && kind == "application/json":
-		response.Body = &jsonBody{body: response.Body, transport: t, request: pending, id: id, length: response.ContentLength}
+		response.Body = &jsonBody{
+			body: response.Body, transport: t, request: pending, id: id, asked: asked, length: response.ContentLength,
+		}
 	case call:
-		t.substitute(response, pending, id)
+		t.substitute(response, takeBody(response), pending, id)
 	case isOurs && response.StatusCode == http.StatusOK: // no MCP server: the SDK would say that the connection is closed
 		_ = response.Body.Close()
 		return nil, fault.New(fault.Unavailable, "it answered with %s, which no MCP server does: check its url",
@@ -276,13 +282,18 @@ func (t *tappedTransport) concernsSession(status int) bool {
 // maxRefusalBody bounds the body of a refusal, which is read for its message only.
 const maxRefusalBody = 64 << 10
 
-// substitute replaces a response that the SDK could not use with an error of its call. It passes on a JSON-RPC error in the body.
-func (t *tappedTransport) substitute(response *http.Response, pending *pendingRequest, id int64) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
+// takeBody reads the body of a response that is no answer of MCP, and leaves it there for the next reader. What came of a broken body is
+// enough.
+func takeBody(response *http.Response) []byte {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody))
 	_ = response.Body.Close()
-	if err != nil {
-		body = nil
-	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return body
+}
+
+// substitute replaces a response with this body, which the SDK could not use, with an error of its call. It passes on a JSON-RPC error in
+// the body.
+func (t *tappedTransport) substitute(response *http.Response, body []byte, pending *pendingRequest, id int64) {
 	s := t.source
 	f := fault.New(fault.FunctionFailed, "MCP server %q answered the call with HTTP status %d and no "+
 		"message of MCP", s.options.Name, response.StatusCode)
@@ -292,14 +303,8 @@ func (t *tappedTransport) substitute(response *http.Response, pending *pendingRe
 	case response.StatusCode >= 300:
 		f.Message += ": it redirects, so write the address to which it redirects as its url"
 	}
-	if gjson.ValidBytes(body) {
-		if refused := gjson.GetBytes(body, "error"); pending.rawErrors && refused.Get("code").Type == gjson.Number {
-			pending.setAnswer(&message{err: refused})
-		}
-		message := gjson.GetBytes(body, "error.message")
-		if message.Exists() {
-			f.Message = "MCP server " + quoted(s.options.Name) + ": " + s.scrub.excerpt(message.String(), maxErrorText)
-		}
+	if m := parseMessage(string(body)); gjson.ValidBytes(body) && m.err.Exists() {
+		pending.setAnswer(&m)
 	} else if text := strings.TrimSpace(string(body)); text != "" && !strings.HasPrefix(text, "<") {
 		f.Message += ": " + s.scrub.excerpt(text, maxQuoted)
 	}
@@ -320,6 +325,7 @@ type jsonBody struct {
 	transport *tappedTransport
 	request   *pendingRequest
 	id        int64 // the id of the call; 0: none
+	asked     int64 // the id of the request whose response this is; 0: none
 	length    int64 // Content-Length; -1: unknown
 	text      *strings.Reader
 }
@@ -361,7 +367,7 @@ func (b *jsonBody) load() (string, error) {
 	case !gjson.Valid(text):
 		f = fault.New(fault.FunctionFailed, "MCP server %q: its answer is not JSON", t.name)
 	default:
-		return t.filter(text, requestOf(b.request)), nil
+		return t.filter(text, requestOf(b.request), b.asked), nil
 	}
 	if b.id == 0 {
 		return "", f

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -16,30 +15,29 @@ const sessionHeader = "Mcp-Session-Id"
 // sessionUnknown lists what servers say, in lower case, if they answer 400 to a session that they do not know. MCP demands 404 for it.
 var sessionUnknown = []string{"no valid session id", "session not found", "not an initialize request"}
 
-// markLostSession makes a response that refuses a request because its session is lost one that the SDK recognizes: 404 without a body.
-// A 404 is about the session unless it carries the answer to the request with this id.
-func markLostSession(request *http.Request, response *http.Response, id int64) {
-	status := response.StatusCode
-	if request.Header.Get(sessionHeader) == "" || status != http.StatusNotFound && status != http.StatusBadRequest {
-		return
+// readRefusal reads the body of a response that refuses the request with this id. It leaves what the SDK recognizes: 404 without a body if
+// the session is lost, and a JSON-RPC error as the answer to the request.
+func readRefusal(request *http.Request, response *http.Response, id int64) []byte {
+	body := takeBody(response)
+	m := message{}
+	if gjson.ValidBytes(body) {
+		m = parseMessage(string(body))
 	}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalBody)) // what came of a broken body is enough
-	_ = response.Body.Close()
-	response.Body = io.NopCloser(bytes.NewReader(body))
-	if status == http.StatusNotFound && answers(body, id) || status == http.StatusBadRequest && !saysSessionUnknown(body) {
-		return
+	switch {
+	case request.Header.Get(sessionHeader) != "" && sessionLost(response.StatusCode, body, m.err.Exists() && m.requestID() == id):
+		response.Status, response.StatusCode = "404 Not Found", http.StatusNotFound
+		response.Body, response.ContentLength = http.NoBody, 0
+	case m.err.Exists():
+		text := errorAnswer(id, readError(m.err).rpc())
+		response.Body, response.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	}
-	response.Status, response.StatusCode = "404 Not Found", http.StatusNotFound
-	response.Body, response.ContentLength = http.NoBody, 0
+	return body
 }
 
-// answers reports whether a body is the error answer to the request with this id.
-func answers(body []byte, id int64) bool {
-	if !gjson.ValidBytes(body) {
-		return false
-	}
-	m := parseMessage(string(body))
-	return m.err.Exists() && m.id.Type == gjson.Number && m.id.Int() == id
+// sessionLost reports whether a status and its body say that the session of a request is lost. answered: the body is the answer to the
+// request, with its id.
+func sessionLost(status int, body []byte, answered bool) bool {
+	return status == http.StatusNotFound && !answered || status == http.StatusBadRequest && saysSessionUnknown(body)
 }
 
 // saysSessionUnknown reports whether the text of a 400 says that the server does not know the session.

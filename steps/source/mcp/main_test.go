@@ -62,6 +62,8 @@ func play(kind string) {
 		initialize, _ := in.ReadString('\n')
 		both := io.MultiReader(strings.NewReader(discover+initialize), in)
 		_ = fullServer().Run(context.Background(), &sdk.IOTransport{Reader: io.NopCloser(both), Writer: os.Stdout})
+	case "scripted":
+		playScript()
 	case "full":
 		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
 	default:

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -25,14 +26,14 @@ type pendingRequest struct {
 	delivered     chan struct{}     // closed when the callbacks have received all notifications
 
 	mu          sync.Mutex
-	result      []byte        // the raw result
-	err         *gjson.Result // the raw error
-	failure     *fault.Error  // why the answer cannot be used
-	sent        bool          // the request may have reached the server
-	accepted    bool          // the server has begun to answer, so later errors cannot mean that it was not reached
-	status      int           // HTTP status that refused the request; 0: none
-	cause       error         // why the HTTP request failed
-	unreachable bool          // the server could not be reached again for the rest of its answer
+	result      []byte       // the raw result
+	err         *answerError // the error
+	failure     *fault.Error // why the answer cannot be used
+	sent        bool         // the request may have reached the server
+	accepted    bool         // the server has begun to answer, so later errors cannot mean that it was not reached
+	status      int          // HTTP status that refused the request; 0: none
+	cause       error        // why the HTTP request failed
+	unreachable bool         // the server could not be reached again for the rest of its answer
 
 	streamEnd chan struct{} // closed when the answer's stream has been read to its end, or was closed; nil: no stream
 
@@ -118,11 +119,10 @@ func (r *pendingRequest) setAnswer(m *message) {
 	defer r.mu.Unlock()
 	r.closeDone()
 	if m.err.Exists() {
-		e := m.err
-		r.err = &e
+		r.err = readError(m.err)
 		return
 	}
-	r.result = []byte(m.result.Raw)
+	r.result = []byte(cmp.Or(m.result.Raw, "null"))
 }
 
 // closeDone closes done. The caller holds r.mu.

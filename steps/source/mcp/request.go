@@ -172,9 +172,9 @@ func (c *connection) answer(ctx context.Context, pending *pendingRequest, method
 	case pending.failure != nil:
 		return nil, pending.failure
 	case pending.result != nil:
-		return pending.result, nil
+		return withObjectsIn(pending.result), nil
 	case pending.err != nil:
-		return nil, s.rpcErrorOf(*pending.err)
+		return nil, s.clean(pending.err.rpc())
 	case rpcErr != nil && statusCode(pending.status) != fault.Denied:
 		return nil, s.clean(rpcErr)
 	}
@@ -347,11 +347,6 @@ func progressParams(token string, done, total float64, message string) json.RawM
 		o.text("message", message)
 	}
 	return o.end()
-}
-
-// rpcErrorOf returns a JSON-RPC error of the server without secrets.
-func (s *Source) rpcErrorOf(e gjson.Result) *jsonrpc.Error {
-	return s.clean(&jsonrpc.Error{Code: e.Get("code").Int(), Message: e.Get("message").String(), Data: json.RawMessage(e.Get("data").Raw)})
 }
 
 // clean returns an error of the server without secrets, as clients get it. Only the size of its message and details is bounded.

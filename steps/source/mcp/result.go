@@ -37,6 +37,9 @@ func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, 
 			"call it with all that it needs", t.function)
 	}
 	if structured := result.Get("structuredContent"); structured.Exists() && structured.Type != gjson.Null {
+		if isEmptyArray(structured) && gjson.Get(t.raw, "outputSchema.type").Str == "object" {
+			return []byte("{}"), nil // as PHP writes it
+		}
 		return []byte(structured.Raw), nil
 	}
 	return content(result.Get("content"), keeper(ctx)), nil

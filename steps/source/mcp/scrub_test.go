@@ -69,7 +69,7 @@ func TestWarningsCutNoSecret(t *testing.T) {
 		warn(c.warning([]byte(line), "odd"))
 		c.garbage = maxGarbage
 		warn(fault.New(fault.Internal, "%v", c.countGarbage([]byte(line))))
-		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), tap, nil, &s.options)
+		b := newEventBody(io.NopCloser(strings.NewReader("data: "+line+"\n\n")), tap, nil, 0, &s.options)
 		if _, err := io.ReadAll(b); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,8 @@ func FuzzOutline(f *testing.F) {
 		for form, want := range map[string]bool{
 			`{"jsonrpc":"2.0","id":7,"result":%s}`: true, `{"result":%s,"jsonrpc":"2.0","id":7}`: true, `{"result":%s,"id":7,"jsonrpc":"2.0"}`: true,
 			` { "error" : %s , "id" : 7 }` + "\r\n": true, "event: message\ndata: {\"result\":%s,\"id\":7}\n\n": true,
-			`{"method":"x","id":7,"params":%s}`: false, `{"method":"x","params":%s}`: false, `{"result":%s}`: false, `{"result":%s,"id":"7"}`: false,
+			`{"method":"x","id":7,"params":%s}`: false, `{"method":"x","params":%s}`: false, `{"result":%s}`: false, `{"result":%s,"id":"7"}`: true,
+			`{"result":%s,"id":"x7"}`: false,
 		} {
 			var o headTail
 			for rest := fmt.Sprintf(form, result); rest != ""; {
@@ -84,7 +85,7 @@ func FuzzFilter(f *testing.F) {
 		tap := newTap(s)
 		x := &pendingRequest{stub: noContent}
 		tap.register(x.withContext(t.Context()), 1)
-		if out := tap.filter(text, x); out != "" && !gjson.Valid(out) {
+		if out := tap.filter(text, x, 0); out != "" && !gjson.Valid(out) {
 			t.Errorf("filter returned invalid JSON for %q: %q", text, out)
 		}
 		if x.result == nil {

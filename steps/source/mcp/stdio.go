@@ -199,7 +199,7 @@ func (p *stdioPipe) handleLine(line []byte) error {
 }
 
 func (p *stdioPipe) handleMessage(text string) error {
-	if text = p.tap.filter(text, nil); text == "" {
+	if text = p.tap.filter(text, nil, 0); text == "" {
 		return nil
 	}
 	text, withheld := p.greeting.filter(text)

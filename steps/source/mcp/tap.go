@@ -2,12 +2,8 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
@@ -25,6 +21,7 @@ type tap struct {
 	downstream *downstream                     // receives the server's requests and notifications; nil: no client
 	requests   *serverRequests                 // answers the server's requests, or passes them to the client
 	token      atomic.Int64                    // the last progress token
+	greeted    atomic.Bool                     // the greeting is over
 	seq        atomic.Int64                    // the last number of a request; ids of requests made without the SDK come from it too
 
 	mu       sync.Mutex
@@ -44,30 +41,6 @@ func newTap(s *Source) *tap {
 		},
 		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{},
 	}
-}
-
-// message is a JSON-RPC message (JSON-RPC 2.0, sections 4 and 5) with raw members.
-type message struct{ id, method, params, result, err gjson.Result }
-
-func parseMessage(text string) (m message) {
-	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "id":
-			m.id = value
-		case "method":
-			m.method = value
-		case "params":
-			m.params = value
-		case "result":
-			m.result = value
-		case "error":
-			if value.Type != gjson.Null {
-				m.err = value
-			}
-		}
-		return true
-	})
-	return m
 }
 
 // register records that the request of ctx is sent with this id. It returns nil if ctx carries no request, or a request that was already
@@ -174,25 +147,16 @@ func (t *tap) givenUp() *fault.Error {
 }
 
 // filter handles a message that is valid JSON, and returns what the SDK should read in its place: the same text, a stub, or "" for nothing.
-// request is the request whose answer stream contains the message; nil: none.
-func (t *tap) filter(text string, request *pendingRequest) string {
+// request is the request whose answer stream contains the message; nil: none. asked is as in answer.
+func (t *tap) filter(text string, request *pendingRequest, asked int64) string {
 	m := parseMessage(text)
 	switch {
 	case m.method.Exists():
 		if !m.id.Exists() && t.handleNotification(&m, request) || m.id.Exists() && t.requests != nil && t.requests.handle(&m, request) {
 			return ""
 		}
-	case m.id.Type == gjson.Number:
-		if pending := t.find(m.id.Int()); pending != nil {
-			pending.setAnswer(&m)
-			if pending.posted && request != pending {
-				pending.cancel() // it would keep waiting for the answer in its own stream
-			}
-			if m.err.Exists() {
-				return text
-			}
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%s}`, m.id.Int(), pending.stub(m.result))
-		}
+	case m.isAnswer():
+		return t.answer(text, &m, request, asked)
 	}
 	return text
 }
@@ -275,13 +239,4 @@ func (t *tap) refuse(id int64, f *fault.Error) string {
 	}
 	pending.fail(f)
 	return errorResponse(id, f)
-}
-
-// errorResponse returns an error response for the SDK in place of an unusable answer.
-func errorResponse(id int64, f *fault.Error) string {
-	text, err := json.Marshal(f.Message)
-	if err != nil {
-		text = []byte(`"unusable answer"`)
-	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"error":{"code":-32603,"message":%s}}`, id, text)
 }

@@ -85,7 +85,7 @@ func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fa
 		}
 		failed.Message += "its answer holds no list"
 	case pending.err != nil:
-		failed.Message += fault.Clip(s.scrub.clean(pending.err.Get("message").String()), maxErrorText)
+		failed.Message += fault.Clip(s.scrub.clean(pending.err.rpc().Message), maxErrorText)
 	case pending.status != 0:
 		failed.Code = statusCode(pending.status)
 		if errors.Is(err, sdk.ErrSessionMissing) {
@@ -153,12 +153,12 @@ func (list *toolList) add(definition gjson.Result) {
 	list.bytes += len(t.raw)
 }
 
-// ordered returns a tool's definition without nulls and duplicates; the members of the first MCP version come first.
+// ordered returns a tool's definition without nulls, empty objects that are written as arrays, and duplicates; the members of the first MCP version come first.
 func ordered(definition gjson.Result) string {
 	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 	var o objectBuilder
 	add := func(key string, value gjson.Result) {
-		if value.Exists() && value.Type != gjson.Null {
+		if value.Exists() && value.Type != gjson.Null && !(isEmptyArray(value) && slices.Contains(objectMembers, key)) {
 			o.raw(key, value.Raw)
 		}
 	}

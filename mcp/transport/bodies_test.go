@@ -116,9 +116,26 @@ func TestSlowBody(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn := dial(t, serve(t, nil).inMemory(t, &transport.Access{Callers: mcptest.Staff}), test.method, test.path, test.headers, 1000)
-			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+			_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
 			if _, err := io.Copy(io.Discard, conn); err != nil {
 				t.Errorf("%s %s %v: the connection stays open: %v", test.method, test.path, test.headers, err)
+			}
+		})
+	}
+}
+
+// TestAnnouncedTooLong: a message that is announced as too long is refused at once, and its connection is closed.
+func TestAnnouncedTooLong(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{5 << 20, 99_999_999_999_999} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			headers := mcptest.Header{"Content-Type": "application/json", "Authorization": "Bearer ann"}
+			conn := dial(t, serve(t, nil).inMemory(t, &transport.Access{Callers: mcptest.Staff}), "POST", transport.Path, headers, size)
+			_ = conn.SetReadDeadline(start.Add(time.Minute))
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge || !answer.Close || time.Since(start) > 0 {
+				t.Errorf("%d bytes: %v %v after %v, want 413 and Connection: close at once", size, answer, err, time.Since(start))
 			}
 		})
 	}

@@ -33,10 +33,15 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 		return true
 	}
 	maximum := s.opts().MaxRequestBytes + envelopeSize
+	if r.ContentLength > maximum { // its end is not awaited
+		w.Header().Set("Connection", "close")
+		s.tooLarge(w, m.from, maximum)
+		return false
+	}
 	if r.ContentLength > uncountedSize || r.ContentLength < 0 {
 		size := maximum
 		if r.ContentLength > 0 {
-			size = min(r.ContentLength, maximum)
+			size = r.ContentLength
 		}
 		all := max(maxReading, 4*min(maximum, math.MaxInt64/4))
 		size = min(size, all/4)
@@ -48,8 +53,7 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maximum))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		s.logRefused(m.from, reasonSize)
-		http.Error(w, fmt.Sprintf("the message is longer than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+		s.tooLarge(w, m.from, tooLarge.Limit)
 		return false
 	}
 	if err != nil {
@@ -79,6 +83,21 @@ func isJSON(contentType string) bool {
 	}
 	kind, _, _ := mime.ParseMediaType(contentType) // a malformed type is not JSON
 	return kind == "application/json"
+}
+
+// tooLarge refuses a message of more than limit bytes.
+func (s *Server) tooLarge(w http.ResponseWriter, from *identity, limit int64) {
+	s.logRefused(from, reasonSize)
+	http.Error(w, fmt.Sprintf("the message is longer than %d bytes", limit), http.StatusRequestEntityTooLarge)
+}
+
+// bodyTimeout returns how long a body may take: ten seconds, and one more for each 64 KiB of its announced length, at most an hour. A
+// length that was not announced, or is more than allowed, counts as the allowed one.
+func bodyTimeout(announced, allowed int64) time.Duration {
+	if announced < 0 || announced > allowed {
+		announced = allowed
+	}
+	return min(10*time.Second+time.Duration(min(announced>>16, 3600))*time.Second, time.Hour)
 }
 
 // tooBusy refuses a request of a caller that has too much in progress.

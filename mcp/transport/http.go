@@ -104,7 +104,8 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // set even if no handler reads the body: net/http waits for its end
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) // supported by net/http's connections
+			limit := bodyTimeout(r.ContentLength, s.opts().MaxRequestBytes+envelopeSize)
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // supported by net/http's connections
 		}
 		slowWriter := &writer{w}
 		defer slowWriter.extend() // extends the deadline for what net/http writes at the end

@@ -5,11 +5,8 @@ import (
 	"time"
 )
 
-// Time limits for a client: to read one chunk of an answer, and to send a message.
-const (
-	writeTimeout = 30 * time.Second
-	readTimeout  = time.Minute
-)
+// writeTimeout bounds how long a client takes to read one chunk of an answer. How long it may take to send a message: bodyTimeout.
+const writeTimeout = 30 * time.Second
 
 // writer gives each chunk of an answer its own deadline, so that a slow client is served and one that has stopped reading is not.
 type writer struct{ http.ResponseWriter }

@@ -127,6 +127,8 @@ func journalFault(err error, consequence string) *fault.Error {
 		f = fault.New(fault.Busy, "%s: another process has taken over this run and continues it", consequence)
 	case errors.Is(err, context.Canceled):
 		f = fault.New(fault.Cancelled, "%s: the request was cancelled", consequence)
+	case errors.Is(err, journal.ErrUnreadable):
+		f = fault.New(fault.Unreadable, "%s: %s", consequence, fault.Message(err))
 	default:
 		cause := err.Error()
 		if coded, ok := fault.As(err); ok {

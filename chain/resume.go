@@ -116,8 +116,6 @@ func (s *requestState) takeRun(ctx context.Context, id string, dry bool) (*journ
 		return nil, noSuchRunFault()
 	case errors.Is(err, journal.ErrBusy):
 		return nil, fault.New(fault.Busy, "this run is still running: try again when it has ended")
-	case errors.Is(err, journal.ErrUnreadable):
-		return nil, fault.New(fault.Internal, "nothing was run: %v", err)
 	case err != nil:
 		return nil, journalFault(err, "nothing was run")
 	case past.Scope != s.o.Scope:

@@ -29,6 +29,7 @@ const (
 	Denied           Code = "denied"
 	ApprovalRequired Code = "approval_required"
 	ResumeConflict   Code = "resume_conflict"
+	Unreadable       Code = "unreadable"
 	Busy             Code = "busy"
 	Internal         Code = "internal"
 )
@@ -69,6 +70,7 @@ var codeTable = []codeInfo{
 	{Denied, 1, 403, false, Failed, "the caller's rights, the configuration or the rules for hosts do not allow it"},
 	{ApprovalRequired, 1, 403, false, Failed, "calls wait for approval; they are made once it is given"},
 	{ResumeConflict, 1, 409, false, Failed, "a resume would repeat or change a write that was applied"},
+	{Unreadable, 1, 500, false, NotSent, "the journal's record of a run is of another key, incomplete or changed"},
 	{Busy, 1, 429, true, Failed, "too much at once; try again later"},
 	{Internal, 1, 500, false, SentUnknown, "a defect of onecall or of a function: a panic, an invalid result"},
 }

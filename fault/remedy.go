@@ -138,6 +138,12 @@ var advices = map[Code]advice{
 		"Find out whether each call that the message names was done. Then say it in `assume`, or on the command line: `--assume " +
 			"STEP=applied` or `--assume STEP=not_sent`.",
 	},
+	Unreadable: {
+		[]string{"The key of the journal was lost, or is another one, as after a restored backup.",
+			"A part of the journal is missing or was changed."},
+		"Put the key or the journal back that belongs to the run; the message names the file. `onecall doctor` checks both. Otherwise look at " +
+			"the services for what the run did: onecall does not know, and repeats and undoes nothing.",
+	},
 	Busy: {
 		[]string{"The caller has as many calls under way as it may have.", "Running chains hold as much memory as they may.",
 			"Another process continues the same run."},

@@ -23,8 +23,9 @@ func newCodec(data []byte, reading bool) *codec {
 	return &codec{data: data, reading: reading, texts: []string{""}}
 }
 
-func encodeEvents(events []Event) []byte {
-	c := newCodec(make([]byte, 0, 64*len(events)+64), false)
+// encodeEvents appends events to dst.
+func encodeEvents(dst []byte, events []Event) []byte {
+	c := newCodec(dst, false)
 	for i := range events {
 		c.event(&events[i])
 	}
@@ -35,7 +36,7 @@ func decodeEvents(data []byte) (events []Event, err error) {
 	for c := newCodec(data, true); len(c.data) > 0; {
 		var e Event
 		if c.event(&e); c.malformed {
-			return nil, errMalformed
+			return nil, errDamaged
 		}
 		events = append(events, e)
 	}

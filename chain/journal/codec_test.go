@@ -50,7 +50,7 @@ func TestEncode(t *testing.T) {
 	roundTrips := func(seed uint64) bool {
 		r := rand.New(rand.NewPCG(seed, 0))
 		events := drawEvents(r)
-		data := encodeEvents(events)
+		data := encodeEvents(nil, events)
 		got, err := decodeEvents(data)
 		if err != nil || len(got) != len(events) || len(got) > 0 && !reflect.DeepEqual(got, events) {
 			t.Logf("encoded %+v\ndecoded %+v, %v", events, got, err)
@@ -72,7 +72,7 @@ func TestEncode(t *testing.T) {
 
 // readSegment returns the history of a run with one segment, whose plain part is data.
 func readSegment(data []byte) (*Past, error) {
-	return (&Journal{}).pastOf(&Record{Segments: []Segment{{Lease: 1, First: 1, Events: data}}})
+	return (&keys{}).open(&Record{Segments: []Segment{{Lease: 1, First: 1, Events: data}}, Written: 1})
 }
 
 // TestImpossibleEvents: an event with a number or an outcome that no run writes makes the run unreadable.
@@ -85,11 +85,11 @@ func TestImpossibleEvents(t *testing.T) {
 		"an unknown assumed outcome": func(_, ended *Event) { ended.Kind, ended.Outcome = Assumed, "maybe" },
 	} {
 		events := []Event{{N: 1, Kind: Began, Effect: "write", MAC: make([]byte, macSize)}, {N: 2, Kind: Ended, Of: 1, Outcome: fault.Applied}}
-		if _, err := readSegment(encodeEvents(events)); err != nil {
+		if _, err := readSegment(encodeEvents(nil, events)); err != nil {
 			t.Fatal(err)
 		}
 		change(&events[0], &events[1])
-		if _, err := readSegment(encodeEvents(events)); !errors.Is(err, ErrUnreadable) {
+		if _, err := readSegment(encodeEvents(nil, events)); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("%s: %v, want ErrUnreadable", name, err)
 		}
 	}
@@ -98,10 +98,10 @@ func TestImpossibleEvents(t *testing.T) {
 // FuzzEvents: the plain part of a segment, however it was changed, is read or makes the run unreadable.
 func FuzzEvents(f *testing.F) {
 	call := Event{N: 1, Kind: Began, Function: "put", Effect: "write", MAC: make([]byte, macSize), Approvals: []string{"a"}}
-	f.Add(encodeEvents([]Event{call, {N: 2, Kind: Ended, Of: 1, Outcome: fault.Applied},
+	f.Add(encodeEvents(nil, []Event{call, {N: 2, Kind: Ended, Of: 1, Outcome: fault.Applied},
 		{N: 3, Kind: Assumed, Of: 1, Outcome: fault.NotSent}}))
 	call.Kind, call.Effect = Read, ""
-	f.Add(encodeEvents([]Event{{N: 1, Kind: Sent, Scope: "s"}, call, {N: 3, Kind: Waits}}))
+	f.Add(encodeEvents(nil, []Event{{N: 1, Kind: Sent, Scope: "s"}, call, {N: 3, Kind: Waits}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		past, err := readSegment(data)
 		if err != nil && !errors.Is(err, ErrUnreadable) {

@@ -112,6 +112,8 @@ type Write struct {
 	New   bool   // add the run, and take its lease
 	// Late: the write says how calls ended and what answers cost, and is accepted without the lease. It must not set Row or DropResults.
 	Late bool
+	// Repeated: the write was tried before, and may have been carried out. Its segment is then added and counted once.
+	Repeated bool
 
 	Row            *Row     // replaces the run's row; nil: no change
 	Segment        *Segment // the segment to add; nil: none
@@ -121,10 +123,12 @@ type Write struct {
 	Days           []Day    // the sums to add to those of the days
 }
 
-// Record is a run with its segments, ordered by lease and first number.
+// Record is a run with its segments, ordered by lease and first number. Written is how many segments had been added to it, counted in
+// the transactions that added them: if Segments has fewer, the record is damaged.
 type Record struct {
 	Row      Row
 	Segments []Segment
+	Written  int
 }
 
 // Filter selects rows or days. The zero value selects all. IDPrefix, Parent, Status, NotOK and Limit do not apply to days.

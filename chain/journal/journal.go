@@ -29,7 +29,10 @@ const (
 type Options struct {
 	// Key is the secret that authenticates arguments and encrypts results, at least 32 bytes. Journals that share a database need the
 	// same key. nil: a random one, for a driver that does not outlive the process.
-	Key  []byte
+	Key []byte
+	// Place and KeyPlace say where the journal and its key are, for the messages of errors; "": in memory.
+	Place, KeyPlace string
+
 	Keep time.Duration // how long a run is kept after its last activity; 0: 24 hours
 	// Values stores arguments (Call.Shown) and results for as long as the run, for people to look at. Otherwise the results of successful
 	// runs are dropped at their end, and arguments are not stored.
@@ -304,7 +307,8 @@ func (j *Journal) Check(ctx context.Context) error {
 // retryLater keeps a write that failed, to carry it out as soon as possible: the end of a call, or the release of a lease. If maxRetries
 // writes are kept already, the write is lost.
 func (j *Journal) retryLater(w *queuedWrite) {
-	retry := &queuedWrite{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Segment: w.Segment, Release: w.Release}}
+	retry := &queuedWrite{prepare: w.prepare, Write: Write{ID: w.ID, Lease: w.Lease, Late: true, Repeated: true, Segment: w.Segment,
+		Release: w.Release}}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.retries) < maxRetries {
@@ -333,6 +337,7 @@ func (j *Journal) retry() {
 			w.prepare(&prepared)
 			w.Segment = prepared.Segment
 		}
+		w.Repeated = true
 		if _, err := j.driver.Write(context.Background(), []Write{w.Write}); err != nil {
 			j.mu.Lock()
 			j.retries = slices.Concat(list[i+1:], list[i:i+1], j.retries) // a write that always fails must not block the others

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -16,6 +17,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // MinKeyBytes is the minimum length of Options.Key, in bytes.
@@ -25,7 +28,10 @@ const MinKeyBytes = 32
 type keys struct {
 	mac  sync.Pool // a pool of *hasher
 	seal cipher.AEAD
+	id   [keyIDSize]byte // tells the journal's key from others
 }
+
+const keyIDSize = 4
 
 func newKeys(secret []byte) (*keys, error) {
 	if len(secret) == 0 {
@@ -44,11 +50,15 @@ func newKeys(secret []byte) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, err := derive("id")
+	if err != nil {
+		return nil, err
+	}
 	block, err := aes.NewCipher(sealKey)
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{}
+	k := &keys{id: [keyIDSize]byte(id)}
 	if k.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
@@ -61,9 +71,11 @@ const macSize = 16
 
 // MAC returns an HMAC-SHA-256 (RFC 2104) of texts under the journal's key, cut to 16 bytes. It identifies texts and reveals nothing of them
 // without the key.
-func (j *Journal) MAC(texts ...[]byte) []byte {
-	m := j.keys.mac.Get().(*hasher)
-	defer j.keys.mac.Put(m)
+func (j *Journal) MAC(texts ...[]byte) []byte { return j.keys.macOf(texts...) }
+
+func (k *keys) macOf(texts ...[]byte) []byte {
+	m := k.mac.Get().(*hasher)
+	defer k.mac.Put(m)
 	m.hash.Reset()
 	for _, text := range texts {
 		m.buf = binary.BigEndian.AppendUint64(m.buf[:0], uint64(len(text)))
@@ -93,10 +105,33 @@ func (k *keys) sealText(plain, aad []byte) []byte {
 	return k.seal.Seal(nil, nil, plain, aad)
 }
 
-// ErrUnreadable reports that a run cannot be decrypted or decoded.
+// ErrUnreadable reports that a run cannot be read: it was written with another key, a part of it is missing, or a part was changed. Nothing
+// that it did may be repeated or undone then, since it is not known what it did.
 var ErrUnreadable = errors.New("journal: the run cannot be read")
 
-var errWrongKey = fmt.Errorf("%w: it was written with another key, or was changed", ErrUnreadable)
+// ErrOtherKey is the ErrUnreadable of a run that was written with another key.
+var ErrOtherKey = fmt.Errorf("%w: it was written with another key", ErrUnreadable)
+
+// errDamaged is the ErrUnreadable of a run of which a part is missing or was changed.
+var errDamaged = fmt.Errorf("%w: a part of it is missing or was changed", ErrUnreadable)
+
+// explain returns an error of reading a run as a coded error with a remedy. Any other error it returns as it is.
+func (j *Journal) explain(run string, err error) error {
+	var f *fault.Error
+	switch {
+	case errors.Is(err, ErrOtherKey):
+		f = fault.New(fault.Unreadable, "%s was written with another key than that of now, %s: put the key of then back, and run it again; "+
+			"without it nobody knows what the run did, and it can be neither resumed nor undone", run, cmp.Or(j.o.KeyPlace, "in memory"))
+	case errors.Is(err, ErrUnreadable):
+		f = fault.New(fault.Unreadable, "%s cannot be read, since a part of it is missing from the journal (%s) or was changed: it can be "+
+			"neither resumed nor undone; put a backup of the journal back, or look at the services for what it did; onecall doctor "+
+			"checks the journal", run, cmp.Or(j.o.Place, "in memory"))
+	default:
+		return err
+	}
+	f.Err = err
+	return f
+}
 
 func (k *keys) openText(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) == 0 {
@@ -104,7 +139,7 @@ func (k *keys) openText(sealed, aad []byte) ([]byte, error) {
 	}
 	plain, err := k.seal.Open(nil, nil, sealed, aad)
 	if err != nil {
-		return nil, errWrongKey
+		return nil, errDamaged
 	}
 	return plain, nil
 }

@@ -67,10 +67,7 @@ func (m *Memory) write(w *Write) bool {
 	}
 	r.Row.Tokens, r.Row.Stored = r.Row.Tokens+w.Tokens, r.Row.Stored+w.Stored
 	if w.Segment != nil {
-		at, _ := slices.BinarySearchFunc(r.Segments, *w.Segment,
-			func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })
-		r.Segments = slices.Insert(r.Segments, at, *w.Segment)
-		m.grow(r, len(w.Segment.Events)+len(w.Segment.Results)+len(w.Segment.Retained))
+		m.addSegment(r, w.Segment)
 	}
 	if w.DropResults {
 		for i := range r.Segments {
@@ -85,6 +82,18 @@ func (m *Memory) write(w *Write) bool {
 		m.addDay(&w.Days[i])
 	}
 	return true
+}
+
+// addSegment adds a segment to a run, unless the run has it already.
+func (m *Memory) addSegment(r *memoryRun, s *Segment) {
+	at, known := slices.BinarySearchFunc(r.Segments, *s,
+		func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.First, b.First)) })
+	if known {
+		return
+	}
+	r.Segments = slices.Insert(r.Segments, at, *s)
+	r.Written++
+	m.grow(r, len(s.Events)+len(s.Results)+len(s.Retained))
 }
 
 const rowBytes = 400 // the approximate size of a run without its segments
@@ -155,7 +164,7 @@ func (m *Memory) Acquire(_ context.Context, id string, caller *string) (*Record,
 }
 
 func (r *memoryRun) copy() *Record {
-	return &Record{Row: r.row(), Segments: slices.Clone(r.Segments)}
+	return &Record{Row: r.row(), Segments: slices.Clone(r.Segments), Written: r.Written}
 }
 
 func (r *memoryRun) row() Row {

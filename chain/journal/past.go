@@ -50,9 +50,8 @@ type PastCall struct {
 	timesUndone    int
 }
 
-// Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with
-// ErrUnreadable if an encrypted part was written with another key or was changed, or if an event cannot be decoded. Changes of other
-// parts are not noticed.
+// Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with a coded
+// error that is ErrUnreadable if the run was written with another key, or if an event of it is missing or was changed.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
 	rec, err := j.loadRecord(ctx, id, caller)
 	if err != nil {
@@ -76,6 +75,9 @@ func (j *Journal) Acquire(ctx context.Context, id string, caller *string) (*Past
 		return nil, err
 	}
 	p, err := j.pastOf(rec)
+	if err == nil && p.LastLease() >= rec.Row.Lease { // the number of the lease was changed: it is not a new one
+		err = j.explain(id, errDamaged)
+	}
 	if err == nil && rec.Row.Expires.Before(time.Now()) {
 		err = ErrNotFound
 	}
@@ -132,16 +134,36 @@ func (p *Past) clone() *Past {
 
 // pastOf decodes a record.
 func (j *Journal) pastOf(rec *Record) (*Past, error) {
+	p, err := j.keys.open(rec)
+	if err != nil {
+		return nil, j.explain(rec.Row.ID, err)
+	}
+	return p, nil
+}
+
+// open decodes a record. It fails if a segment is missing, since the run may have done what the others do not tell. The numbers of events
+// have gaps also where a write failed, so it is the count of the segments that shows a loss. A record that was read while its run goes on
+// may have more of them than it says.
+func (k *keys) open(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	for i := range rec.Segments {
-		events, err := j.keys.openEvents(rec.Row.ID, &rec.Segments[i])
+		events, err := k.openEvents(rec.Row.ID, &rec.Segments[i])
 		if err != nil {
 			return nil, err
 		}
+		if n := len(p.Events); n > 0 && events[0].N <= p.Events[n-1].N {
+			return nil, errDamaged
+		}
 		p.Events = append(p.Events, events...)
 	}
+	if len(rec.Segments) < rec.Written {
+		return nil, errDamaged
+	}
 	for i := range p.Events {
-		p.apply(&p.Events[i])
+		e := &p.Events[i]
+		if c := p.apply(e); e.Kind == Ended && c == nil { // it ended, and never began
+			return nil, errDamaged
+		}
 	}
 	return p, nil
 }

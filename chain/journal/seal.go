@@ -1,8 +1,9 @@
 package journal
 
 import (
+	"bytes"
+	"crypto/hmac"
 	"encoding/binary"
-	"fmt"
 	"slices"
 )
 
@@ -16,9 +17,16 @@ const (
 	argsField
 )
 
+// The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that binds
+// the plain part and what is retained to their place in the run. Segments of versions that wrote no header are read without these checks.
+const (
+	macOffset  = 1 + keyIDSize
+	headerSize = macOffset + macSize
+)
+
 // sealEvents encodes events as a segment: the plain part, the results, and what is retained when the results are dropped.
 func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
-	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(events)}
+	s := &Segment{Lease: lease, First: events[0].N, Events: encodeEvents(make([]byte, headerSize, headerSize+64*len(events)+64), events)}
 	var results, retained []byte
 	for i := range events {
 		e := &events[i]
@@ -29,7 +37,30 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	}
 	s.Results = k.sealText(results, sealContext(run, s, "results"))
 	s.Retained = k.sealText(retained, sealContext(run, s, "kept"))
+	copy(s.Events[1:], k.id[:])
+	copy(s.Events[macOffset:], k.segmentMAC(run, s))
 	return s
+}
+
+// segmentMAC returns the MAC of a segment's plain part after its header, and of what is retained, which its own tag stands for.
+func (k *keys) segmentMAC(run string, s *Segment) []byte {
+	tag := s.Retained[max(0, len(s.Retained)-k.seal.Overhead()):]
+	return k.macOf(sealContext(run, s, "events"), s.Events[headerSize:], tag)
+}
+
+// checkSegment checks the header of a segment, and returns the encoded events.
+func (k *keys) checkSegment(run string, s *Segment) (encoded []byte, err error) {
+	switch {
+	case len(s.Events) > 0 && s.Events[0] != 0: // it has no header
+		return s.Events, nil
+	case len(s.Events) < headerSize:
+		return nil, errDamaged
+	case !bytes.Equal(s.Events[1:macOffset], k.id[:]):
+		return nil, ErrOtherKey
+	case !hmac.Equal(s.Events[macOffset:headerSize], k.segmentMAC(run, s)):
+		return nil, errDamaged
+	}
+	return s.Events[headerSize:], nil
 }
 
 // appendSecret appends a text with its event's number and its field. A nil text is left out.
@@ -44,12 +75,16 @@ func appendSecret(dst []byte, n int, f field, text []byte) []byte {
 
 // openEvents decodes the events of a segment, including what is encrypted.
 func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
-	events, err := decodeEvents(s.Events)
+	encoded, err := k.checkSegment(run, s)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(events, func(e Event) bool { return !e.isPossible() }) {
-		return nil, errMalformed
+	events, err := decodeEvents(encoded)
+	if err != nil {
+		return nil, err
+	}
+	if !areNumbered(events, s) || slices.ContainsFunc(events, func(e Event) bool { return !e.isPossible() }) {
+		return nil, errDamaged
 	}
 	for _, section := range []struct {
 		sealed []byte
@@ -66,26 +101,34 @@ func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
 	return events, nil
 }
 
-var errMalformed = fmt.Errorf("%w: a segment is malformed", ErrUnreadable)
+// areNumbered reports whether events have the numbers that the segment says, one after another.
+func areNumbered(events []Event, s *Segment) bool {
+	for i := range events {
+		if events[i].N != s.First+i || leaseOf(events[i].N) != s.Lease {
+			return false
+		}
+	}
+	return len(events) > 0
+}
 
 // fillSecrets sets the fields of events to the texts that appendSecret has written to plain.
 func fillSecrets(events []Event, plain []byte) error {
 	for len(plain) > 0 && len(events) > 0 {
 		n, size := binary.Uvarint(plain)
 		if size <= 0 || len(plain) == size {
-			return errMalformed
+			return errDamaged
 		}
 		f := field(plain[size])
 		plain = plain[size+1:]
 		length, size := binary.Uvarint(plain)
 		if size <= 0 || uint64(len(plain)-size) < length {
-			return errMalformed
+			return errDamaged
 		}
 		text := plain[size : size+int(length) : size+int(length)]
 		plain = plain[size+int(length):]
 		i := int(n) - events[0].N // they are numbered without gaps
 		if i < 0 || i >= len(events) {
-			return errMalformed
+			return errDamaged
 		}
 		switch e := &events[i]; f {
 		case resultField:

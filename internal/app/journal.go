@@ -31,11 +31,12 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	values := config.Or(c.Journal.Values, false)
 	id := fmt.Sprint("journal ", store, " ", keep, " ", values, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
 	j, release, err := acquire(&a.process.pool, id, func() (*journal.Journal, error) {
-		driver, key, err := openJournalDriver(store, []byte(config.Or(c.Journal.Key, "")))
+		o := &journal.Options{Keep: keep, Values: values, Warn: a.process.warnJournal, Estimate: a.estimate}
+		driver, err := a.openJournalDriver(store, []byte(config.Or(c.Journal.Key, "")), o)
 		if err != nil {
 			return nil, err
 		}
-		return journal.New(driver, &journal.Options{Key: key, Keep: keep, Values: values, Warn: a.process.warnJournal, Estimate: a.estimate})
+		return journal.New(driver, o)
 	})
 	if err == nil {
 		a.closers = append(a.closers, closer(release))
@@ -83,62 +84,95 @@ func (p *process) warnJournal(err error) {
 	p.warnRedacted(&warning)
 }
 
-// openJournalDriver opens the driver of a journal and returns the journal's key; nil: a random one will do. key is the configured key: only
-// a journal on a server has one.
-func openJournalDriver(where string, key []byte) (journal.Driver, []byte, error) {
+// openJournalDriver opens the driver of a journal and sets what o says of the journal's key and place. key is the configured key: only a
+// journal on a server has one.
+func (a *App) openJournalDriver(where string, key []byte, o *journal.Options) (journal.Driver, error) {
 	switch where {
 	case "memory":
-		return &journal.Memory{}, nil, nil
+		return &journal.Memory{}, nil
 	case "sqlite":
-		folder := stateFolder()
-		if folder == "" {
-			return &brokenDriver{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil, nil
-		}
-		folder = filepath.Join(folder, "onecall")
-		key, err := readOrCreateKey(filepath.Join(folder, "journal.key"))
-		if err != nil {
-			if _, coded := fault.As(err); !coded {
-				err = fault.New(fault.Unavailable,
-					"the folder %s cannot be used (%v): make it writable, set XDG_STATE_HOME, or journal: {store: memory}",
-					folder, textfile.Cause(err))
-			}
-			return &brokenDriver{err}, nil, nil //nolint:nilerr // chains that only read still run; calls that write report the error
-		}
-		driver, err := sqljournal.OpenSQLite(filepath.Join(folder, "journal.db"), nil)
-		return driver, key, err
+		return a.openSQLiteJournal(o)
 	}
-	driver, err := sqljournal.OpenPostgres(where, nil)
-	return driver, key, err
+	o.Key, o.Place, o.KeyPlace = key, "its PostgreSQL database", "journal.key of the configuration"
+	return sqljournal.OpenPostgres(where, nil)
 }
 
-// readOrCreateKey returns the key of this machine's journal, creating it at first use. A key that is too short is an error.
-func readOrCreateKey(path string) ([]byte, error) {
-	key, err := os.ReadFile(path)
+// openSQLiteJournal opens the journal in the user's state folder.
+func (a *App) openSQLiteJournal(o *journal.Options) (journal.Driver, error) {
+	folder := stateFolder()
+	if folder == "" {
+		return &brokenDriver{fault.New(fault.Unavailable, "there is no folder for the journal: set HOME, or journal: {store: memory}")}, nil
+	}
+	folder = filepath.Join(folder, "onecall")
+	o.Place, o.KeyPlace = filepath.Join(folder, "journal.db"), filepath.Join(folder, "journal.key")
+	driver, err := sqljournal.OpenSQLite(o.Place, nil)
+	if err != nil {
+		return nil, err
+	}
+	key, err := a.readOrCreateKey(o, driver)
+	if err == nil {
+		o.Key = key
+		return driver, nil
+	}
+	_ = driver.Close() // nothing was written
+	if _, coded := fault.As(err); !coded {
+		err = fault.New(fault.Unavailable, "the folder %s cannot be used (%v): make it writable, set XDG_STATE_HOME, or journal: {store: memory}",
+			folder, textfile.Cause(err))
+	}
+	return &brokenDriver{err}, nil //nolint:nilerr // chains that only read still run; calls that write report the error
+}
+
+// readOrCreateKey returns the key of this machine's journal. At first use it creates the key. If the journal has runs, their key was lost:
+// readOrCreateKey warns, and new runs have the new key. A key that is too short is an error.
+func (a *App) readOrCreateKey(o *journal.Options, driver journal.Driver) ([]byte, error) {
+	key, err := os.ReadFile(o.KeyPlace)
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil && len(key) < journal.MinKeyBytes {
-			err = fault.New(fault.Unavailable,
-				"%s is not the key of a journal: remove it to create another; runs in the journal beside it can then no longer be resumed", path)
+			err = fault.New(fault.Unavailable, "%s is not the key of a journal: put the key back, or remove the file to create another; "+
+				"runs in the journal beside it can then no longer be resumed or undone", o.KeyPlace)
 		}
 		return key, err
 	}
+	orphaned := hasRuns(o.Place, driver) // asked first: the key of a process that is faster is no loss
+	key, created, err := createKey(o.KeyPlace)
+	if created && orphaned {
+		a.process.warnRedacted(fault.New(fault.Unreadable, "the key of the journal, %s, was gone, and another one was made: the runs in %s "+
+			"can no longer be read, resumed or undone. To continue them, put the key back in its place", o.KeyPlace, o.Place))
+	}
+	return key, err
+}
+
+// hasRuns reports whether the journal in a file has runs. It does not create the file.
+func hasRuns(path string, driver journal.Driver) bool {
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	rows, err := driver.List(context.Background(), &journal.Filter{Limit: 1})
+	return err == nil && len(rows) > 0
+}
+
+// createKey creates the key of a journal, unless another process is faster, and returns the key that there is then.
+func createKey(path string) (key []byte, created bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	key = make([]byte, journal.MinKeyBytes)
 	_, _ = rand.Read(key)
 	temporary, err := os.CreateTemp(filepath.Dir(path), "journal.key-")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.Write(key)
 	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if err := os.Link(temporary.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // if another process was first, its key is used
-		return nil, err
+	err = os.Link(temporary.Name(), path)
+	if created = err == nil; err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, false, err
 	}
-	return os.ReadFile(path)
+	key, err = os.ReadFile(path)
+	return key, created, err
 }
 
 // brokenDriver stands in for a driver that could not be opened. Every operation except Close fails with err.

@@ -29,8 +29,8 @@ func (c *cli) withJournal(ctx context.Context, o app.Options, run func(*app.App)
 
 var errNoJournal = opErrorf("runs are not recorded: the configuration says journal: {store: off}")
 
-// withApp opens the app and calls run. If run fails because something is unavailable, such as the journal or the engine, withApp shows why
-// and the exit status is that of unavailable.
+// withApp opens the app and calls run. If run fails because something is unavailable, such as the journal or the engine, or because the
+// journal's record of a run is unreadable, withApp shows why, and the exit status is that of the code.
 func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) error) (err error) {
 	a, err := c.open(ctx, o)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *cli) withApp(ctx context.Context, o app.Options, run func(*app.App) err
 	}
 	defer closeInto(a, &err)
 	err = run(a)
-	if f, coded := fault.As(err); coded && f.Code == fault.Unavailable {
+	if f, coded := fault.As(err); coded && (f.Code == fault.Unavailable || f.Code == fault.Unreadable) {
 		c.noticef("onecall: %s", f.Message)
 		return exitError(f.Code.Exit())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
@@ -331,8 +332,11 @@ func (c *cli) saveRun(ctx context.Context, a *app.App, run runName, name string,
 		return err
 	}
 	past, err := a.Journal.Read(ctx, id, nil)
+	if errors.Is(err, journal.ErrNotFound) {
+		return runName{text: id}.notFound()
+	}
 	if err != nil {
-		return opError{err}
+		return err
 	}
 	if len(past.Chain) == 0 {
 		return opErrorf("the chain of run %s is not kept", id)

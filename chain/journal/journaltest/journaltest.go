@@ -28,7 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		name string
 		run  func(*testing.T, Store)
 	}{
-		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Drop", drop},
+		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Repeated", repeated}, {"Drop", drop},
 		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire}, {"Batch", batch},
 		{"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
@@ -93,7 +93,7 @@ func segments(t *testing.T, s Store) {
 	if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(got.Row)) != want {
 		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
 	}
-	if len(got.Segments) != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
+	if len(got.Segments) != 3 || got.Written != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
 		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
 		t.Errorf("loaded segments %+v", got.Segments)
 	}
@@ -141,6 +141,25 @@ func lease(t *testing.T, s Store) {
 	load(t, d, "run_b")
 	if _, err := d.Acquire(t.Context(), "run_none", nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("Acquire of an unknown run: %v, want ErrNotFound", err)
+	}
+}
+
+// repeated: a segment that was added already is neither added nor counted again, and one that was not is.
+func repeated(t *testing.T, s Store) {
+	d := s.Open(t)
+	again := journal.Write{ID: "run_a", Lease: 1, Late: true, Repeated: true, Segment: segment(1, 2)}
+	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2)}, again)
+	more := again
+	more.Segment = segment(1, 3)
+	write(t, d, again, more)
+	ended := journal.Write{ID: "run_a", Lease: 1, Repeated: true, Row: row("run_a"), Segment: segment(1, 4), Release: true}
+	write(t, d, ended)
+	write(t, d, ended)
+	if got := load(t, d, "run_a"); len(got.Segments) != 4 || got.Written != 4 {
+		t.Errorf("run after repeated writes: %d of %d segments, want 4", len(got.Segments), got.Written)
+	}
+	if rec, err := d.Acquire(t.Context(), "run_a", nil); err != nil || rec.Written != 4 {
+		t.Errorf("Acquire after repeated writes: %+v, %v", rec, err)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestVersions(t *testing.T) {
 		for _, query := range []string{"DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
 			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
-			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "UPDATE onecall_meta SET version = 1"} {
+			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments", "UPDATE onecall_meta SET version = 1"} {
 			if _, err := db.Exec(query); err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestVersions(t *testing.T) {
 		d = open()
 		mustWrite(t, d, typical("run_b", true))
 		for _, id := range []string{"run_a", "run_b"} {
-			if got, err := d.Load(t.Context(), id); err != nil || len(got.Segments) != 1 || got.Row.Parent != "" || got.Row.Batch {
+			if got, err := d.Load(t.Context(), id); err != nil || len(got.Segments) != 1 || got.Written != 1 || got.Row.Parent != "" || got.Row.Batch {
 				t.Errorf("%s: %+v, %v; want one segment, no parent and no batch", id, got, err)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
-	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.parent, r.batch, r.holder FROM `
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.parent, r.batch, r.holder`
 
 func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) {
 	var functions string
@@ -92,7 +92,8 @@ const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM on
 
 func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
 	rec = &journal.Record{}
-	rec.Row, holder, err = scanRow(from.QueryRowContext(ctx, rowColumns+`onecall_runs r WHERE r.id = $1`, validText(id)).Scan)
+	found := from.QueryRowContext(ctx, rowColumns+`, r.segments FROM onecall_runs r WHERE r.id = $1`, validText(id))
+	rec.Row, holder, err = scanRow(func(columns ...any) error { return found.Scan(append(columns, &rec.Written)...) })
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, "", journal.ErrNotFound
 	} else if err != nil {
@@ -240,7 +241,7 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	if !f.Until.IsZero() {
 		w.and(began+" < ", f.Until.UnixMicro())
 	}
-	query = rowColumns + from + w.String() + order
+	query = rowColumns + " FROM " + from + w.String() + order
 	if limit > 0 {
 		query += fmt.Sprintf(" LIMIT %d", limit)
 	}

@@ -39,6 +39,10 @@ ALTER TABLE onecall_runs ADD COLUMN parent TEXT NOT NULL DEFAULT '';
 ALTER TABLE onecall_runs ADD COLUMN batch BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX onecall_runs_parent ON onecall_runs (parent, began, n);
 CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent <> '' AND status <> 'ok';
+`, `
+ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT 0;
+UPDATE onecall_runs SET segments = (SELECT count(*) FROM onecall_segments s WHERE s.run = onecall_runs.n) +
+	CASE WHEN first_events IS NULL THEN 0 ELSE 1 END;
 `}
 
 // dialect translates SQL for a database.

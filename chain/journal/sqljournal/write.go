@@ -3,6 +3,7 @@ package sqljournal
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -152,8 +153,8 @@ func changingColumns(r *journal.Row) []any {
 }
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
-	expires, steps, calls, reused, writes, took, tokens, kept, parent, batch, first_events, first_results, first_kept)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)
+	expires, steps, calls, reused, writes, took, tokens, kept, parent, batch, segments, first_events, first_results, first_kept)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
 	ON CONFLICT DO NOTHING`
 
 func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
@@ -161,11 +162,14 @@ func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 		holder = ""
 	}
 	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, changingColumns(w.Row)...)
-	batch := 0
+	batch, segments := 0, 0
 	if w.Row.Batch {
 		batch = 1
 	}
-	args = append(args, w.Tokens, w.Stored, validText(w.Row.Parent), batch)
+	if w.Segment != nil {
+		segments = 1
+	}
+	args = append(args, w.Tokens, w.Stored, validText(w.Row.Parent), batch, segments)
 	if isWholeRun(w) {
 		args = append(args, notNull(w.Segment.Events), storedResults(w), w.Segment.Retained)
 	} else {
@@ -206,21 +210,25 @@ const (
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
 	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	andDrop    = `, first_results = NULL`
+	andCount   = `, segments = segments + 1`
+	// andCountOnce counts a segment that an earlier attempt at the write may have added and counted.
+	andCountOnce = `, segments = segments + CASE WHEN EXISTS
+	(SELECT 1 FROM onecall_segments s WHERE s.run = onecall_runs.n AND s.lease = $%d AND s.first_n = $%d) THEN 0 ELSE 1 END`
 	ifLease    = ` WHERE id = $1 AND lease = $2`
 	ifAnyLease = ` WHERE id = $1 AND lease >= $2`
 )
 
 // updateRow changes the row of a run. known is its stored identity; nil: unknown.
 func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
-	query := setChanging
+	args := append([]any{w.ID, w.Lease}, changingColumns(w.Row)...)
+	query, args := countSegment(w, setChanging, setChanging+andCount, append(args, w.Tokens, w.Stored))
 	if w.Release {
 		query += andRelease
 	}
 	if w.DropResults {
 		query += andDrop
 	}
-	args := append([]any{w.ID, w.Lease}, changingColumns(w.Row)...)
-	b.addStatement(query+ifLease, append(args, w.Tokens, w.Stored)...)
+	b.addStatement(query+ifLease, args...)
 	if known != nil && *known == *id {
 		return
 	}
@@ -236,7 +244,8 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 
 // updateCosts changes only the costs of answers and the lease, and drops results.
 func (b *batch) updateCosts(w *journal.Write) {
-	query, condition := addCosts, ifLease
+	query, args := countSegment(w, addCosts, addCosts+andCount, []any{w.ID, w.Lease, w.Tokens, w.Stored})
+	condition := ifLease
 	if w.Late {
 		condition = ifAnyLease
 	}
@@ -246,7 +255,18 @@ func (b *batch) updateCosts(w *journal.Write) {
 	if w.DropResults && !w.Late {
 		query += andDrop
 	}
-	b.addStatement(query+condition, w.ID, w.Lease, w.Tokens, w.Stored)
+	b.addStatement(query+condition, args...)
+}
+
+// countSegment returns the beginning of a statement for the row of a run, and its arguments: query, or counting if the write adds a segment.
+func countSegment(w *journal.Write, query, counting string, args []any) (string, []any) {
+	switch {
+	case w.Segment == nil:
+		return query, args
+	case w.Repeated:
+		return query + fmt.Sprintf(andCountOnce, len(args)+1, len(args)+2), append(args, w.Segment.Lease, w.Segment.First)
+	}
+	return counting, args
 }
 
 func (b *batch) addSegment(w *journal.Write) {

@@ -45,7 +45,10 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		shown = o.Scrubber.JSON(shown)
 	}
 	var problem string
-	if spec.Output, problem = schema.CompactSchema(spec.Output); problem != "" {
+	if spec.Output, problem = schema.CompactSchema(spec.Output); problem == "" {
+		spec.Output, problem = schema.FitEnums(spec.Output)
+	}
+	if problem != "" {
 		warn("output", problem)
 	}
 	c.input, problem = schema.NewArguments(schema.WithDefaults(spec.Input, shown, secret.Redacted), schema.ArgumentsOptions{

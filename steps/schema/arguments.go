@@ -37,7 +37,12 @@ type ArgumentsOptions struct {
 func NewArguments(input []byte, o ArgumentsOptions) (a *Arguments, warnings string) {
 	a = &Arguments{options: o}
 	if a.schema, warnings = CompactSchema(input); warnings == "" {
-		a.validator, warnings = Compile(a.schema)
+		a.schema, warnings = FitEnums(a.schema)
+		validator, unchecked := Compile(a.schema)
+		if a.validator = validator; warnings != "" && unchecked != "" {
+			warnings += "; "
+		}
+		warnings += unchecked
 	}
 	if a.validator != nil {
 		a.validator.secret = o.Secret

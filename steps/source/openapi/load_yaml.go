@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,7 +118,7 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 	if depth > maxYAMLDepth {
 		return w.fault(n, fault.BadRequest, "it is nested more than %d deep, or an alias contains itself", maxYAMLDepth)
 	}
-	merging := len(written) > 0
+	merging, spells := len(written) > 0, meansTexts(n)
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, member := n.Content[i], n.Content[i+1]
@@ -138,6 +139,9 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 		}
 		written[key.Value] = true
 		w.out = append(rawjson.AppendQuote(w.out, key.Value), ':')
+		if spells && key.Value == "enum" && w.enum(member) {
+			continue
+		}
 		if err := w.write(member, depth+1); err != nil {
 			return err
 		}
@@ -163,6 +167,48 @@ func (w *yamlWriter) members(n *yaml.Node, depth int, written map[string]bool) e
 		}
 	}
 	return nil
+}
+
+// spelledEnum marks a schema in whose enum a value that JSON would spell differently, such as 010, became a text.
+const spelledEnum = "x-onecall-spelled-enum"
+
+// meansTexts reports whether a mapping is a schema of texts.
+func meansTexts(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if key, member := n.Content[i], n.Content[i+1]; key.Value == "type" && member.Kind == yaml.ScalarNode {
+			return typeNames[strings.ToLower(member.Value)] == "string"
+		}
+	}
+	return false
+}
+
+// enum writes the values of an enum of texts if JSON would spell one of them differently: such a value keeps its spelling, as a text. It
+// returns false, and writes nothing, for any other enum.
+func (w *yamlWriter) enum(n *yaml.Node) bool {
+	isSpelled := func(n *yaml.Node) bool {
+		switch n.ShortTag() {
+		case "!!int", "!!float", "!!bool":
+			return n.Kind == yaml.ScalarNode && !jsontext.Value(n.Value).IsValid()
+		}
+		return false
+	}
+	isNested := func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+	if n.Kind != yaml.SequenceNode || !slices.ContainsFunc(n.Content, isSpelled) || slices.ContainsFunc(n.Content, isNested) {
+		return false
+	}
+	w.out = append(w.out, '[')
+	for i, element := range n.Content {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		if isSpelled(element) {
+			w.out = rawjson.AppendQuote(w.out, element.Value)
+		} else {
+			w.scalar(element)
+		}
+	}
+	w.out = append(w.out, `],"`+spelledEnum+`":true`...)
+	return true
 }
 
 func (w *yamlWriter) scalar(n *yaml.Node) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // keywordShape is the required shape of a keyword's value.
@@ -129,7 +130,7 @@ func (e *emitter) special(v value, name string, member value, depth int, precede
 		}
 		e.strings(types)
 	case "enum":
-		return e.enum(member, nullable, preceded)
+		return e.enum(v, member, nullable, preceded)
 	case "required":
 		return e.required(v, member, preceded)
 	case "properties":
@@ -209,24 +210,36 @@ func orAny(name string) string {
 	return name
 }
 
-func (e *emitter) enum(member value, nullable, preceded bool) bool {
+// enum writes the values of a schema, as its type means them: YAML reads 1 and true as other values than the texts that are meant. Values
+// that can have no type of the schema are left out, all of them.
+func (e *emitter) enum(v, member value, nullable, preceded bool) bool {
 	if member.kind() != '[' || member.t.nodes[member.at].next == member.at+1 {
 		e.warn("an enum without values is not used")
 		return preceded
 	}
-	e.beginKeyword("enum", preceded)
-	e.out = append(e.out, '[')
-	for i, element := range member.elements() {
-		if i > 0 {
-			e.out = append(e.out, ',')
-		}
+	var values []string
+	for _, element := range member.elements() {
 		nullable = nullable && element.kind() != 'n'
-		e.out = element.appendCompact(e.out)
+		values = append(values, string(element.appendCompact(nil)))
+	}
+	if declared := v.get("type"); declared.ok() {
+		types := e.types(declared)
+		fitted, ok := schema.FitValues(types, values)
+		of := strings.Join(types, " or ")
+		switch shown := shorten(strings.Join(values, ", ")); {
+		case !ok:
+			e.warn("the enum %s is left open: its values are not of type %s", shown, of)
+			return preceded
+		case !slices.Equal(fitted, values), v.get(spelledEnum).isTrue():
+			e.warn("the values of the enum %s are taken as type %s", shown, of)
+		}
+		values = fitted
 	}
 	if nullable {
-		e.out = append(e.out, ",null"...)
+		values = append(values, "null")
 	}
-	e.out = append(e.out, ']')
+	e.beginKeyword("enum", preceded)
+	e.out = append(e.out, "["+strings.Join(values, ",")+"]"...)
 	return true
 }
 

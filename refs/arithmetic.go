@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/bits"
 	"reflect"
+	"time"
 
 	"github.com/expr-lang/expr/vm/runtime"
 
@@ -22,7 +23,7 @@ var operators = map[string]string{"+": "add", "-": "subtract", "*": "multiply", 
 type integerOperation func(a, b int) (any, error)
 
 // arithmetic returns an operator that computes integers with exact, and all other values with other, which is expr-lang's.
-func arithmetic(exact integerOperation, other func(a, b any) any) function {
+func arithmetic(exact integerOperation, other func(a, b any) (any, error)) function {
 	return func(e *evaluation, args []any) (any, error) {
 		a, isInt := args[0].(int)
 		b, both := args[1].(int)
@@ -39,7 +40,7 @@ func arithmetic(exact integerOperation, other func(a, b any) any) function {
 		if err := checkExact(args...); err != nil {
 			return nil, err
 		}
-		return other(args[0], args[1]), nil
+		return other(args[0], args[1])
 	}
 }
 
@@ -119,7 +120,7 @@ func powerOfIntegers(a, b int) (any, error) {
 	return int(n.Int64()), nil
 }
 
-var addNumbers = arithmetic(addIntegers, runtime.Add)
+var addNumbers = arithmetic(addIntegers, durations(addIntegers, 2, runtime.Add))
 
 // add implements + for numbers, texts and dates.
 func add(e *evaluation, args []any) (any, error) {
@@ -137,6 +138,9 @@ func add(e *evaluation, args []any) (any, error) {
 func negate(_ *evaluation, args []any) (any, error) {
 	if args[0] == math.MinInt {
 		return nil, overflow()
+	}
+	if args[0] == time.Duration(math.MinInt64) {
+		return nil, durationOverflow()
 	}
 	return runtime.Negate(args[0]), nil
 }

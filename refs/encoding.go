@@ -175,7 +175,11 @@ func (e *evaluation) appendValue(dst []byte, value any, depth int) ([]byte, erro
 		}
 		return appendFloat(dst, v)
 	case time.Time:
-		return appendString(dst, v.Format(time.RFC3339Nano)), nil
+		text, err := formatDate(v)
+		if err != nil {
+			return nil, err
+		}
+		return appendString(dst, text), nil
 	case *time.Location:
 		return appendString(dst, v.String()), nil
 	case fmt.Stringer: // durations, months and weekdays

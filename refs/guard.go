@@ -180,7 +180,9 @@ func (g *guard) call(node *ast.Node, n *ast.CallNode) {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
 	if !ok {
 		if m, ok := n.Callee.(*ast.MemberNode); ok {
-			g.method(m)
+			if g.method(node, n, m) {
+				return
+			}
 		}
 		// A method of a date or duration: its arguments are charged, as it may keep them.
 		for i, a := range n.Arguments {
@@ -210,11 +212,21 @@ func unknownFunction(name string) *fault.Error {
 	return f
 }
 
-// method refuses a method that no value has: only dates and durations have methods, and their names are capitalized.
-func (g *guard) method(m *ast.MemberNode) {
+// method refuses a method that no value has: only dates and durations have methods, and their names are capitalized. It replaces
+// the call n of a method that needs a check, and reports whether it has.
+func (g *guard) method(node *ast.Node, n *ast.CallNode, m *ast.MemberNode) (replaced bool) {
 	name, ok := m.Property.(*ast.StringNode)
-	if !ok || name.Value != "" && 'A' <= name.Value[0] && name.Value[0] <= 'Z' {
-		return
+	if !ok {
+		return false
+	}
+	if checked := checkedMethods[method{name.Value, len(n.Arguments)}]; checked != "" {
+		call := guardCall(checked, append([]ast.Node{m.Node}, n.Arguments...)...)
+		call.SetLocation(n.Location())
+		ast.Patch(node, call)
+		return true
+	}
+	if name.Value != "" && 'A' <= name.Value[0] && name.Value[0] <= 'Z' {
+		return false
 	}
 	instead := idioms[name.Value]
 	if _, isBuiltin := builtin.Index[name.Value]; isBuiltin && instead == "" && disabled[name.Value] == "" {
@@ -224,6 +236,7 @@ func (g *guard) method(m *ast.MemberNode) {
 		instead = "a function, such as len(x)"
 	}
 	g.fail(m, "Expressions have no methods such as .%s(): write %s.", clip(name.Value), instead)
+	return false
 }
 
 // status requires a literal step number or id, so that dependencies are known before anything runs.

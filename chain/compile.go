@@ -106,6 +106,7 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 		t, faults := refs.CompileTemplate(ret, env)
 		c.addFaults(l, faults)
 		if t != nil {
+			c.warnAll(t.Warnings())
 			p.returned = t
 			c.addUses(l, nil, t.Uses())
 			if v := c.checkUses(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.returnAt {
@@ -271,6 +272,7 @@ func (c *compiler) compileArguments(l *level, s *step, p *plannedStep) {
 		return
 	}
 	p.args = t
+	c.warnAll(t.Warnings())
 	c.addUses(l, p, t.Uses())
 	if p.callee() != nil {
 		c.checkArguments(l, p)

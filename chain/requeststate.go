@@ -161,6 +161,12 @@ func (s *requestState) warn(w *fault.Error) {
 	}
 }
 
+func (s *requestState) warnAll(list []*fault.Error) {
+	for _, w := range list {
+		s.warn(w)
+	}
+}
+
 // dropMisleadingWarnings removes the warnings that recommend interpolation for a text which one of the faults treats as an expression.
 func (s *requestState) dropMisleadingWarnings(faults []*fault.Error) {
 	s.warnings = slices.DeleteFunc(s.warnings, func(w *fault.Error) bool {

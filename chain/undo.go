@@ -65,6 +65,7 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 	}
 	c.addUses(l, p, t.Uses())
 	if s.Undo != nil { // a default is not the chain's fault
+		c.warnAll(t.Warnings())
 		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
 	}
 	u := &plannedUndo{at: at, explicit: s.Undo != nil, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}

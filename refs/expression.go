@@ -41,6 +41,9 @@ type source struct {
 func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Error) {
 	program, failure := compileProgram(source)
 	if failure != nil {
+		if f := p.foreignFault(source); f != nil {
+			failure = f
+		}
 		failure.At = p.At
 		return nil, []*fault.Error{failure}
 	}
@@ -55,6 +58,9 @@ func CompileExpression(source string, p CompileScope) (*Expression, []*fault.Err
 		x.sources = append(x.sources, s)
 	}
 	if len(faults) > 0 {
+		if f := p.foreignFault(source); f != nil {
+			faults = []*fault.Error{f}
+		}
 		return nil, faults
 	}
 	return x, nil

@@ -23,6 +23,9 @@ func CompileSelector(text string, p CompileScope) (*Selector, []*fault.Error) {
 	if malformed == nil {
 		b, err := p.bind(r)
 		if err != nil {
+			if f := p.foreignFault(text); f != nil {
+				err = f
+			}
 			err.At = p.At
 			return nil, []*fault.Error{atOffset(err, text, 0)}
 		}
@@ -31,7 +34,7 @@ func CompileSelector(text string, p CompileScope) (*Selector, []*fault.Error) {
 	e, faults := CompileExpression(text, p)
 	if len(faults) > 0 {
 		isCall := strings.HasPrefix(malformed.Source[malformed.Offset:], "(")
-		if strings.HasPrefix(text, "$") && malformed.Offset > faults[0].Offset && !isCall {
+		if strings.HasPrefix(text, "$") && p.foreignFault(text) == nil && malformed.Offset > faults[0].Offset && !isCall {
 			// As a reference it parses further than as an expression.
 			malformed.At = p.At
 			return nil, []*fault.Error{malformed}

@@ -20,7 +20,8 @@ type Template struct {
 	value        []byte // see Value
 	uses         []Use
 
-	faulty []string // see Broken
+	faulty   []string // see Broken
+	warnings []*fault.Error
 }
 
 // placeholder is the position of a reference's value.
@@ -41,6 +42,7 @@ func CompileTemplate(value []byte, scope CompileScope) (t *Template, faults []*f
 		return nil, []*fault.Error{f}
 	}
 	c := templateCompiler{scope: scope, source: string(value)}
+	c.mayBeForeign = maybeForeign(c.source)
 	scratch := make([]byte, 2*len(value))
 	c.text, c.value = scratch[:0:len(value)], scratch[len(value):len(value)]
 	if n := strings.Count(c.source, "$"); n > 0 {
@@ -57,6 +59,9 @@ func (t *Template) Uses() []Use { return t.uses }
 
 // Broken lists the full JSON Pointers of the faulty strings.
 func (t *Template) Broken() []string { return t.faulty }
+
+// Warnings lists what looks like a reference of another tool within a longer text, which stays as it is.
+func (t *Template) Warnings() []*fault.Error { return t.warnings }
 
 // Value returns the template as compact JSON: null for each whole reference and each faulty string, "" for each string with
 // interpolations, and doubled dollars unescaped. It must not be written to.
@@ -136,6 +141,8 @@ type templateCompiler struct {
 	source string
 	open   []container
 	faults []*fault.Error
+
+	mayBeForeign bool // see maybeForeign
 }
 
 // container is an object or array that is open at the current position.
@@ -184,6 +191,9 @@ func (c *templateCompiler) token(raw string) {
 	if n := len(c.open); n > 0 && c.open[n-1].object && !c.open[n-1].valueDue {
 		c.open[n-1].key = raw
 		c.literal(raw)
+		return
+	}
+	if c.mayBeForeign && c.foreign(rawjson.Unquote(raw)) {
 		return
 	}
 	if !strings.Contains(raw, "$") && !strings.Contains(raw, `\u0024`) {

@@ -42,11 +42,8 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 			id = "" // the response header names it
 		}
 		c := &call{
-			ctx: ctx, toolset: f, now: now, transportRequest: from, session: sessionOf(from), clientView: f.sharedView,
+			ctx: ctx, toolset: f, now: now, transportRequest: from, session: sessionOf(from), clientView: f.viewOf(req.Session),
 			request: req, args: req.Params.Arguments,
-		}
-		if c.session != nil && c.session.view != nil {
-			c.clientView = c.session.view
 		}
 		if len(c.args) == 0 || string(c.args) == "null" {
 			c.args = []byte("{}")
@@ -65,8 +62,7 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		}
 		defer func() {
 			if v := recover(); v != nil {
-				now.Log.ErrorContext(ctx, "a call panicked", "tool", name, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-				result, err = c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call")), nil
+				result, err = c.panicked(name, v), nil
 			}
 		}()
 		t := f.offerOf(c.clientView).byName[name]
@@ -88,8 +84,14 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if c.reporter = c.startReporter(); c.reporter != nil {
 			defer c.reporter.end()
 		}
-		return t.answer(c), nil
+		return c.converse(t), nil
 	}
+}
+
+// panicked answers a call of a tool that ended with a panic.
+func (c *call) panicked(tool string, v any) *sdk.CallToolResult {
+	c.now.Log.ErrorContext(c.ctx, "a call panicked", "tool", tool, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	return c.refuse(fault.New(fault.Internal, "a defect of onecall stopped this call"))
 }
 
 // traced returns the call's context with the session's state and the trace. The trace in the message wins over the HTTP header.

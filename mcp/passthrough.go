@@ -46,6 +46,8 @@ type UpstreamSessions interface {
 type Client interface {
 	// Session returns the client's session; nil: several clients.
 	Session() *sdk.ServerSession
+	// Capabilities returns the client's capabilities; of several clients, those that servers need for asking them. nil: none.
+	Capabilities() *sdk.ClientCapabilities
 	// Passthrough returns the current passthrough; nil: none.
 	Passthrough() Passthrough
 	// View returns the part of the catalog that the client may use.
@@ -75,19 +77,55 @@ func (f *toolset) passes() bool { return f.surface == SurfaceFlat || f.surface =
 type client struct {
 	*toolset
 	session    *sdk.ServerSession // nil: several clients
+	asked      askable            // what servers may ask of several clients
 	clientView *clientView
 }
 
-// openView opens the view of the client with session ss (nil: of all clients without sessions). It returns nil if nothing is passed
-// through on this surface, so that the client sees what all clients see.
-func (f *toolset) openView(ss *sdk.ServerSession) *clientView {
+// openView opens the view of the client with session ss (nil: of all clients without sessions of which servers may ask this). It returns
+// nil if nothing is passed through on this surface, so that the client sees what all clients see.
+func (f *toolset) openView(ss *sdk.ServerSession, asked askable) *clientView {
 	p := f.server.opts().Passthrough
 	if p == nil || !f.passes() {
 		return nil
 	}
 	v := &clientView{toolset: f}
-	v.upstreams = p.Open(&client{f, ss, v})
+	v.upstreams = p.Open(&client{f, ss, asked, v})
 	return v
+}
+
+// sharedView returns the view of clients without sessions of which servers may ask this; nil: they see what all clients see.
+func (f *toolset) sharedView(asked askable) *clientView {
+	f.sharedMu.Lock()
+	defer f.sharedMu.Unlock()
+	v, ok := f.shared[asked]
+	if !ok {
+		v = f.openView(nil, asked)
+		f.shared[asked] = v
+	}
+	return v
+}
+
+// sharedViews returns the views that clients without sessions have.
+func (f *toolset) sharedViews() (all []*clientView) {
+	f.sharedMu.Lock()
+	defer f.sharedMu.Unlock()
+	for _, v := range f.shared {
+		if v != nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Capabilities implements Client.
+func (c *client) Capabilities() *sdk.ClientCapabilities {
+	if c.session == nil {
+		return c.asked.capabilities()
+	}
+	if params := c.session.InitializeParams(); params != nil {
+		return params.Capabilities
+	}
+	return nil
 }
 
 // Session implements Client.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -44,9 +45,17 @@ func (b *upstreamServer) Within(ctx context.Context, params json.RawMessage, ope
 	return b.source.Within(ctx, params, open)
 }
 
-// newUpstream returns an upstream that has one item of each kind, named after it, and some items that all upstreams have.
+// newUpstream returns an upstream over HTTP with the server of buildUpstream.
 func newUpstream(t testing.TB, name string, stateless bool) *upstreamServer {
 	t.Helper()
+	b := buildUpstream(name)
+	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server },
+		&sdk.StreamableHTTPOptions{Stateless: stateless}))
+	return b
+}
+
+// buildUpstream returns a server that has one item of each kind, named after it, and some items that all upstreams have.
+func buildUpstream(name string) *upstreamServer {
 	b := &upstreamServer{name: name}
 	b.server = sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, &sdk.ServerOptions{
 		SubscribeHandler:   func(context.Context, *sdk.SubscribeRequest) error { return nil },
@@ -115,8 +124,6 @@ func newUpstream(t testing.TB, name string, stateless bool) *upstreamServer {
 			return &sdk.GetPromptResult{Description: name + ":" + r.Params.Name, Messages: []*sdk.PromptMessage{}}, nil
 		})
 	}
-	b.start(t, sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server },
-		&sdk.StreamableHTTPOptions{Stateless: stateless}))
 	return b
 }
 
@@ -128,11 +135,42 @@ func (b *upstreamServer) start(t testing.TB, h http.Handler) {
 		b.front.CloseClientConnections()
 		go b.front.Close()
 	})
-	source, err := mcpsource.New(&mcpsource.Options{Name: b.name, URL: b.front.URL, Roots: true})
+	b.open(t, &mcpsource.Options{Name: b.name, URL: b.front.URL, Roots: true})
+}
+
+// open opens the upstream as a source.
+func (b *upstreamServer) open(t testing.TB, o *mcpsource.Options) {
+	t.Helper()
+	source, err := mcpsource.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.source = source
+}
+
+// stdioUpstream makes the test program serve buildUpstream over stdio, in place of the tests.
+const stdioUpstream = "ONECALL_TEST_STDIO_UPSTREAM"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(stdioUpstream); name != "" {
+		if err := buildUpstream(name).server.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// newStdioUpstream returns an upstream over stdio with the server of buildUpstream.
+func newStdioUpstream(t testing.TB, name string) *upstreamServer {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &upstreamServer{name: name}
+	b.open(t, &mcpsource.Options{Name: name, Command: program, Env: map[string]string{stdioUpstream: name}, Roots: true, Protocol: statefulVersion})
+	return b
 }
 
 // slowUpstream is an upstream that answers nothing before open is closed.

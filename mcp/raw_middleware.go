@@ -49,15 +49,19 @@ func (f *toolset) sendRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// viewOf returns the client's own view, or else the view that clients without sessions share; nil: it sees what all clients see.
+// viewOf returns the client's own view, or else the view that it shares with clients without sessions; nil: it sees what all clients see.
 func (f *toolset) viewOf(ss *sdk.ServerSession) *clientView {
-	if !f.passes() {
+	if !f.passes() || ss == nil {
 		return nil
 	}
 	if n := f.server.transport.Session(ss); n != nil && n.HandlerState.(*session).view != nil {
 		return n.HandlerState.(*session).view
 	}
-	return f.sharedView
+	var capabilities *sdk.ClientCapabilities
+	if params := ss.InitializeParams(); params != nil {
+		capabilities = params.Capabilities
+	}
+	return f.sharedView(capabilitiesFor(capabilities))
 }
 
 // list answers tools/list in one page. v may be nil.

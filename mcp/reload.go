@@ -76,13 +76,13 @@ func (s *Server) dropToolsets(old *generation) {
 			continue
 		}
 		delete(s.toolsets, key)
-		if f.sharedView != nil {
+		for _, v := range f.sharedViews() {
 			s.background.Go(func() {
 				select {
 				case <-old.drained:
 				case <-s.transport.Done():
 				}
-				f.sharedView.close()
+				v.close()
 			})
 		}
 	}
@@ -91,9 +91,7 @@ func (s *Server) dropToolsets(old *generation) {
 // allViews returns the views of all toolsets and sessions that pass upstreams through: the shared ones, and those of single clients.
 func (s *Server) allViews() (all []*clientView) {
 	for _, f := range s.allToolsets() {
-		if f.sharedView != nil {
-			all = append(all, f.sharedView)
-		}
+		all = append(all, f.sharedViews()...)
 	}
 	for _, n := range s.transport.Sessions() {
 		if v := n.HandlerState.(*session).view; v != nil {

@@ -30,7 +30,8 @@ type Server struct {
 	reloading sync.Mutex    // held by Reload
 	swapped   chan struct{} // gets a token at each Reload
 
-	runs backgroundRuns
+	runs      backgroundRuns
+	exchanges exchanges
 
 	background sync.WaitGroup
 }
@@ -74,7 +75,9 @@ func (s *Server) Stats() transport.Stats { return s.transport.Stats() }
 func (s *Server) Close() {
 	s.transport.Close()
 	for _, f := range s.allToolsets() {
-		f.sharedView.close()
+		for _, v := range f.sharedViews() {
+			v.close()
+		}
 	}
 	done := make(chan struct{})
 	go func() {

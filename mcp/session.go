@@ -26,7 +26,7 @@ type session struct {
 // newSession returns the session of a new client.
 func newSession(f *toolset, ts *transport.Session) *session {
 	n := &session{Session: ts, toolset: f, signatures: map[string]knownSignature{}, stored: &steps.Session{}}
-	n.view = f.openView(ts.SDK)
+	n.view = f.openView(ts.SDK, askable{})
 	return n
 }
 

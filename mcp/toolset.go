@@ -35,7 +35,9 @@ type toolset struct {
 	stateless                       *sdk.Server       // serves clients without sessions
 	answerStateful, answerStateless sdk.MethodHandler // handle direct calls
 	serverInfo                      []byte            // see Options.serverInfoMeta
-	sharedView                      *clientView       // the view of clients without sessions; nil: they see what all clients see
+
+	sharedMu sync.Mutex
+	shared   map[askable]*clientView // the views of clients without sessions, by what servers may ask of them; nil values: see openView
 
 	refreshing sync.Mutex        // held while the tools are updated, but not by calls that only look up their tool
 	registry   *steps.Registry   // the registry that the tools were made from
@@ -56,10 +58,10 @@ type tool struct {
 }
 
 func (s *Server) newToolset(r steps.Rights, surface Surface) *toolset {
-	f := &toolset{server: s, rights: r, surface: surface, listed: map[string][]byte{}, registered: map[string]bool{}}
+	f := &toolset{server: s, rights: r, surface: surface, listed: map[string][]byte{}, registered: map[string]bool{},
+		shared: map[askable]*clientView{}}
 	f.stateful, f.stateless = f.newSDK(true), f.newSDK(false)
 	f.answerStateful, f.answerStateless, f.serverInfo = f.directHandler(true), f.directHandler(false), s.opts().serverInfoMeta()
-	f.sharedView = f.openView(nil)
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/mcp"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -19,15 +20,19 @@ type clientKey struct{}
 // downstreamClient describes the client to an upstream.
 func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 	client := &mcpsource.DownstreamClient{
-		Protocol: protocol.Stateless,
-		Shared:   l.server == nil,
-		Notify:   func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
+		Protocol:     protocol.Stateless,
+		Capabilities: l.client.Capabilities(),
+		Shared:       l.server == nil,
+		Notify:       func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
+		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			return mcp.AskByResult(ctx, method, l.scrubbed(params))
+		},
 	}
 	if l.server == nil {
 		return client
 	}
 	if hello := l.server.InitializeParams(); hello != nil {
-		client.Capabilities, client.Info = hello.Capabilities, hello.ClientInfo
+		client.Info = hello.ClientInfo
 		if hello.ProtocolVersion < protocol.Stateless {
 			client.Protocol = hello.ProtocolVersion
 			client.Ask = l.ask

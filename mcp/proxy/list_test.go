@@ -24,17 +24,18 @@ type sessionlessClient struct {
 	catalog *steps.Catalog
 }
 
-func (*sessionlessClient) Session() *sdk.ServerSession        { return nil }
-func (a *sessionlessClient) Passthrough() mcp.Passthrough     { return a.proxy }
-func (a *sessionlessClient) View() *steps.View                { return steps.NewView(a.catalog, a.Rights().Allows) }
-func (*sessionlessClient) Rights() steps.Rights               { return steps.Rights{Tier: steps.TierAdmin} }
-func (*sessionlessClient) Tools() *mcp.Tools                  { return &mcp.Tools{} }
-func (*sessionlessClient) Refresh()                           {}
-func (a *sessionlessClient) AwaitSources(ctx context.Context) { steps.Await(ctx, a.catalog, nil) }
-func (a *sessionlessClient) Changed() <-chan struct{}         { return a.catalog.Changed() }
-func (*sessionlessClient) ClientError(error) *jsonrpc.Error   { return &jsonrpc.Error{Message: "failed"} }
-func (*sessionlessClient) Scrubber() steps.Scrubber           { return secret.New(nil) }
-func (*sessionlessClient) Log() *slog.Logger                  { return slog.New(slog.DiscardHandler) }
+func (*sessionlessClient) Capabilities() *sdk.ClientCapabilities { return nil }
+func (*sessionlessClient) Session() *sdk.ServerSession           { return nil }
+func (a *sessionlessClient) Passthrough() mcp.Passthrough        { return a.proxy }
+func (a *sessionlessClient) View() *steps.View                   { return steps.NewView(a.catalog, a.Rights().Allows) }
+func (*sessionlessClient) Rights() steps.Rights                  { return steps.Rights{Tier: steps.TierAdmin} }
+func (*sessionlessClient) Tools() *mcp.Tools                     { return &mcp.Tools{} }
+func (*sessionlessClient) Refresh()                              {}
+func (a *sessionlessClient) AwaitSources(ctx context.Context)    { steps.Await(ctx, a.catalog, nil) }
+func (a *sessionlessClient) Changed() <-chan struct{}            { return a.catalog.Changed() }
+func (*sessionlessClient) ClientError(error) *jsonrpc.Error      { return &jsonrpc.Error{Message: "failed"} }
+func (*sessionlessClient) Scrubber() steps.Scrubber              { return secret.New(nil) }
+func (*sessionlessClient) Log() *slog.Logger                     { return slog.New(slog.DiscardHandler) }
 func (a *sessionlessClient) open(upstreams ...Upstream) *sessions {
 	a.proxy = New(upstreams)
 	return a.proxy.Open(a).(*sessions)

@@ -152,6 +152,9 @@ func (t *tap) answer(text string, m *message, request *pendingRequest, asked int
 
 // unseen returns an answer that no pending request takes, for the SDK: that to a greeting, or one that came too late.
 func (t *tap) unseen(id int64, m *message) string {
+	t.mu.Lock()
+	delete(t.abandoned, id)
+	t.mu.Unlock()
 	if m.err.Exists() {
 		return errorAnswer(id, readError(m.err).rpc())
 	}

@@ -68,7 +68,7 @@ func (d *downstream) guess() *pendingRequest {
 // askContext returns the context for asking the client: the context of the call during which the server asks. If the call is
 // guessed, the context does not end with it, because another call may be meant. Without a call it returns the session's context.
 func (d *downstream) askContext(method string, request *pendingRequest) (ctx context.Context, guessed bool) {
-	if method == methodRoots {
+	if method == methodRoots && d.session.hasSessions() {
 		return d.session.ctx, false
 	}
 	t := d.conn.tap
@@ -77,7 +77,11 @@ func (d *downstream) askContext(method string, request *pendingRequest) (ctx con
 	if request != nil && request.ctx != nil {
 		return request.ctx, false
 	}
-	if pending := d.guess(); pending != nil {
+	pending := d.guess()
+	if pending == nil && !d.streams {
+		pending = t.only()
+	}
+	if pending != nil {
 		return context.WithoutCancel(pending.ctx), true
 	}
 	return d.session.ctx, false

@@ -108,11 +108,7 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 	session := r.conn.tap.downstream.session
 	c, declared := session.capabilities(), false
 	switch {
-	case session.downstream.Ask == nil:
-		refused.Message = method + ": the client has no session, and cannot be asked: ask it in the result of a call " +
-			"(MCP 2026-07-28), or let it connect with MCP 2025-11-25"
-		return refused
-	case c == nil:
+	case session.downstream.Ask == nil || c == nil:
 	case method == methodSample:
 		declared = c.Sampling != nil //nolint:staticcheck // servers still sample
 	case method == methodElicit:

@@ -24,11 +24,12 @@ type tap struct {
 	greeted    atomic.Bool                     // the greeting is over
 	seq        atomic.Int64                    // the last number of a request; ids of requests made without the SDK come from it too
 
-	mu       sync.Mutex
-	pending  map[int64]*pendingRequest // the pending requests by id
-	progress map[int64]*pendingRequest // the pending requests by progress token
-	ended    bool                      // the connection has ended
-	failure  *fault.Error              // why the connection was given up (see giveUp); nil: it was not
+	mu        sync.Mutex
+	pending   map[int64]*pendingRequest // the pending requests by id
+	progress  map[int64]*pendingRequest // the pending requests by progress token
+	abandoned map[int64]bool            // ids of forgotten requests that the server may still work on, if several clients share the connection
+	ended     bool                      // the connection has ended
+	failure   *fault.Error              // why the connection was given up (see giveUp); nil: it was not
 }
 
 func newTap(s *Source) *tap {
@@ -39,7 +40,7 @@ func newTap(s *Source) *tap {
 				s.options.Log(s.scrub.excerpt(level+": "+data, maxLogLine))
 			}
 		},
-		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{},
+		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{}, abandoned: map[int64]bool{},
 	}
 }
 
@@ -92,6 +93,9 @@ func (t *tap) forget(pending *pendingRequest) {
 	t.mu.Lock()
 	if t.pending[pending.id] == pending {
 		delete(t.pending, pending.id)
+		if t.downstream != nil && t.downstream.session.downstream.Shared && pending.unanswered() {
+			t.abandoned[pending.id] = true
+		}
 	}
 	delete(t.progress, pending.token)
 	if pending.notifications != nil {
@@ -116,6 +120,15 @@ func (t *tap) latest() (last *pendingRequest) {
 		}
 	}
 	return last
+}
+
+// only returns the only call that the server can mean: the pending one, if no earlier call was left without its answer; nil: there is none.
+// The caller holds t.mu.
+func (t *tap) only() *pendingRequest {
+	if len(t.pending) > 1 || len(t.abandoned) > 0 {
+		return nil
+	}
+	return t.latest()
 }
 
 // idOf returns the id of a sent request; 0: not sent.

@@ -34,6 +34,13 @@ func (im *Import) Document() []byte {
 	for _, srv := range written {
 		b.WriteString(srv.entry().Text)
 	}
+	header := "functions:\n"
+	for _, srv := range written {
+		for _, one := range srv.functionEntries() {
+			b.WriteString(header + one.Text)
+			header = ""
+		}
+	}
 	return b.Bytes()
 }
 

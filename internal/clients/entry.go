@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -44,9 +46,16 @@ func executablePath() (path string, installed bool) {
 	if path, err = os.Executable(); err != nil {
 		return "onecall", false
 	}
-	below, err := filepath.Rel(os.TempDir(), path)
-	if err == nil && filepath.IsLocal(below) {
+	if isGoRun(path) {
 		return "onecall", false
 	}
 	return path, true
+}
+
+// isGoRun reports whether a program is a build of go run. Those are in a folder go-build… below the temporary folder, or in the build cache,
+// which is called go-build.
+func isGoRun(program string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(filepath.Dir(program)), "/"), func(folder string) bool {
+		return strings.HasPrefix(folder, "go-build")
+	})
 }

@@ -33,11 +33,22 @@ func Gather(path string, from []string) (*Import, error) {
 		}
 	}
 	if len(from) == 0 {
-		m := &machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv}
-		for _, file := range m.clientFiles() {
-			_ = im.read(file) // the report names the files that are missing or cannot be used
-		}
+		im.readAll(&machine{system: runtime.GOOS, home: home, project: project, getenv: os.Getenv})
 	}
 	im.assignNames()
 	return im, nil
+}
+
+// readAll adds the servers in the known locations of a machine.
+func (im *Import) readAll(m *machine) {
+	for _, file := range m.clientFiles() {
+		_ = im.read(file) // the report names the files that are missing or cannot be used
+	}
+	for _, c := range Table {
+		rules := m.rulesOf(c)
+		for _, location := range c.projectRules {
+			rules = append(rules, filepath.Join(m.project, location.folder, location.file))
+		}
+		im.carryRules(c.Title, rules)
+	}
 }

@@ -32,9 +32,7 @@ func TestImport(t *testing.T) {
 			if out := environment["OUT"]; out != "" {
 				im.out = l.homePath(out)
 			}
-			for _, file := range l.machine.clientFiles() {
-				_ = im.read(file)
-			}
+			im.readAll(l.machine)
 			im.assignNames()
 			text := im.Document()
 			c, faults := parseIn(environment, filepath.Join(im.out, "onecall.yaml"), string(text))

@@ -92,7 +92,7 @@ func TestImportRoundTrip(t *testing.T) {
 		object += `}}`
 		name := text.Draw(rt, "name")
 		im := &Import{out: "/x", project: "/x", lookup: func(string) (string, bool) { return "", false }}
-		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`), nil)
+		im.add(&clientFile{client: "c", path: "p"}, gjson.Parse(`{`+string(gjson.AppendJSONString(nil, name))+`:`+object+`}`), plainServers)
 		im.assignNames()
 		c, faults := parseIn(nil, "/x/onecall.yaml", string(im.Document()))
 		if len(faults) > 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
-// onecallName is the name of onecall among a client's servers.
-const onecallName = "onecall"
+// onecallName is the name of onecall among a client's servers, ownFile that of its own configuration among clients.
+const onecallName, ownFile = "onecall", "onecall"
 
 // Plan holds the changes that install onecall in a client, or remove it. Apply carries them out.
 type Plan struct {
@@ -32,6 +32,8 @@ type Plan struct {
 
 	moved, stays      []*clientServer // the client's servers that move to the configuration, and those that do not
 	removed, inserted []entry         // entries to remove from and to insert into the client's file
+
+	rules []string // files with the client's rules
 
 	config               string  // path of onecall's configuration; "": the plan removes onecall
 	configOld, configNew []byte  // its text as read (nil: there is no file), and the text to write (nil: nothing is written)
@@ -84,6 +86,7 @@ func (m *machine) install(c *Client, configuration, command string, lookup func(
 		return nil, err
 	}
 	p.im = &Import{out: filepath.Dir(configuration), lookup: lookup}
+	p.rules = m.rulesOf(c)
 	if err := p.readConfiguration(); err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ func (p *Plan) readConfiguration() error {
 		return err
 	}
 	p.configOld = text
-	p.im.add(&clientFile{client: "onecall", path: p.config}, gjson.GetBytes(object, "mcpServers"), nil)
+	p.im.add(&clientFile{client: ownFile, path: p.config}, gjson.GetBytes(object, "mcpServers"), plainServers)
 	for _, srv := range p.im.servers {
 		srv.configured = true
 	}
@@ -188,6 +191,10 @@ func (p *Plan) selectServers() error {
 	configured := len(p.im.servers)
 	file := &clientFile{client: p.client.Title, path: p.file, sections: []section{p.client.servers}}
 	p.im.readSection(file, gjson.ParseBytes(object), p.client.servers)
+	p.im.carryRules(p.client.Title, p.rules)
+	for _, problem := range p.im.problems {
+		p.warnings = append(p.warnings, "cannot be read: "+problem)
+	}
 	p.im.assignNames()
 	for _, srv := range p.im.servers[configured:] {
 		if srv.original == onecallName && srv.isOnecall {
@@ -296,10 +303,33 @@ func (p *Plan) changeConfiguration() error {
 			}
 		}
 		p.configNew = d.bytes()
+		p.insertSettings(added)
 	default:
 		return nil
 	}
 	return p.checkConfiguration(p.configNew)
+}
+
+// insertSettings adds the limits and approvals of servers to the planned configuration. If an entry under functions is in the way, a
+// warning names it.
+func (p *Plan) insertSettings(added []*clientServer) {
+	d := openDocument(formatOf(p.config), []string{"functions"}, p.configNew)
+	for _, srv := range added {
+		for i, one := range srv.functionEntries() {
+			if d.format == jsonFormat {
+				one = d.render(one.Name, srv.settings[i].fields)
+			}
+			_, taken, err := d.dataWithout(d.text, one.Name)
+			if err == nil && !taken {
+				err = d.insert(one)
+			}
+			if taken || err != nil {
+				p.warnings = append(p.warnings, fmt.Sprintf("left out, because %s cannot be added to functions: %s", one.Name,
+					strings.TrimSpace(one.Text)))
+			}
+		}
+	}
+	p.configNew = d.bytes()
 }
 
 // clientCommand returns the client's command that adds onecall; nil: it has none, or none on the PATH. Windows scripts are ignored, because

@@ -70,6 +70,14 @@ func (m *machine) paths(location fileLocation) []string {
 	return matches
 }
 
+// rulesOf returns the user's files with a client's rules, which need not exist.
+func (m *machine) rulesOf(c *Client) (paths []string) {
+	for _, location := range c.rules {
+		paths = append(paths, m.path(location))
+	}
+	return paths
+}
+
 // has reports whether a location is for this operating system. The file need not exist.
 func (m *machine) has(location fileLocation) bool {
 	return location.on == "" || (location.on == windows) == (m.system == "windows")

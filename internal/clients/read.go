@@ -29,10 +29,11 @@ type clientServer struct {
 	name       string
 	file       *clientFile
 	fields     []field
-	comments   []string // comments to write above the server in the configuration
-	otherFiles []string // labels of other files with the same server
-	unset      []string // environment variables that the server needs but that are not set: it is written as disabled
-	skip       string   // why the server is not written; "": it is written
+	settings   []functionSettings // of its functions
+	comments   []string           // comments to write above the server in the configuration
+	otherFiles []string           // labels of other files with the same server
+	unset      []string           // environment variables that the server needs but that are not set: it is written as disabled
+	skip       string             // why the server is not written; "": it is written
 
 	original    string        // its name in the file; name may differ, to be unique
 	isOnecall   bool          // the server is onecall itself
@@ -79,7 +80,7 @@ func (im *Import) read(file clientFile) error {
 // readSection adds the servers of a section.
 func (im *Import) readSection(file *clientFile, root gjson.Result, section section) {
 	for _, servers := range im.valuesAt(root, section.path) {
-		im.add(file, servers, section.form)
+		im.add(file, servers, section)
 	}
 }
 
@@ -142,7 +143,7 @@ func sameFolder(a, b string) bool {
 }
 
 // add adds the servers of an object.
-func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
+func (im *Import) add(file *clientFile, servers gjson.Result, section section) {
 	for name, server := range ordered(servers) {
 		srv := &clientServer{name: name, original: name, file: file}
 		im.servers = append(im.servers, srv)
@@ -158,8 +159,8 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			continue
 		}
 		fields, skip := members(server), ""
-		if form != nil {
-			fields, skip = form(server)
+		if section.form != nil {
+			fields, skip = section.form(server)
 		}
 		switch {
 		case skip != "":
@@ -170,9 +171,15 @@ func (im *Import) add(file *clientFile, servers gjson.Result, form form) {
 			continue
 		}
 		im.importFields(srv, fields)
+		if file.client != ownFile {
+			srv.carrySettings(server, section)
+		}
 		im.validate(srv)
 	}
 }
+
+// carriedKeys are keys of an entry that carrySettings reads.
+var carriedKeys = []string{"timeout", "trust", "autoApprove", "alwaysAllow"}
 
 // importFields adds the fields that onecall knows to the server, under onecall's keys. For each ignored field that matters, it adds a
 // comment.
@@ -180,6 +187,9 @@ func (im *Import) importFields(srv *clientServer, fields []field) {
 	for _, f := range fields {
 		value := gjson.ParseBytes(f.value)
 		key, lost := config.ServerKey(f.key)
+		if slices.Contains(carriedKeys, f.key) && srv.file.client != ownFile {
+			continue
+		}
 		if key == "" {
 			if lost != "" {
 				srv.ignored = f.key + " is left out: " + lost
@@ -292,6 +302,9 @@ func (im *Import) assignNames() {
 			}
 			if other != nil && other != srv && other.same(srv) {
 				other.otherFiles = append(other.otherFiles, srv.file.label())
+				if len(srv.settings) > 0 && !reflect.DeepEqual(srv.settings, other.settings) {
+					other.leaveOut("the limits and approvals of "+srv.file.label(), "others are taken")
+				}
 				srv.duplicateOf = other
 				srv.skip = "it is the same as the one in " + other.file.label()
 				break

@@ -1,5 +1,11 @@
 package clients
 
+import (
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
 // Client describes an MCP client: where its files are, how onecall is installed in it, and how it is documented.
 type Client struct {
 	ID    string // the client's name for --install
@@ -9,6 +15,8 @@ type Client struct {
 	locations []fileLocation
 	// project holds the client's files in a project's folder, which are read but never written.
 	project []fileLocation
+	// rules and projectRules are files with its rules for tools of servers, which are read only (Import.carryRules).
+	rules, projectRules []fileLocation
 	// servers is the location of the servers in its files.
 	servers section
 	// moreSections lists further locations of servers in its files.
@@ -49,20 +57,27 @@ const (
 type section struct {
 	path []string
 	form form
+
+	unit         time.Duration // of the key timeout; 0: the client has no such key
+	startsWithin bool          // timeout bounds the start, not each call
+	// settings carries over what only this client has of limits and approvals; nil: nothing.
+	settings func(srv *clientServer, server gjson.Result)
 }
 
 var (
-	mcpServers = section{path: []string{"mcpServers"}}
-	// sseServers are for clients that assume SSE for a url without a type.
-	sseServers      = section{[]string{"mcpServers"}, sseForm}
+	mcpServers   = section{path: []string{"mcpServers"}, unit: time.Millisecond}
+	plainServers = section{path: []string{"mcpServers"}} // without limits
+	// Gemini CLI and Cline assume SSE for a url without a type.
+	geminiServers   = section{path: []string{"mcpServers"}, form: geminiForm, unit: time.Millisecond}
+	clineServers    = section{path: []string{"mcpServers"}, form: sseForm, unit: time.Second}
 	vscodeServers   = section{path: []string{"servers"}}
-	projectServers  = section{path: []string{"projects", "*", "mcpServers"}}
+	projectServers  = section{path: []string{"projects", "*", "mcpServers"}, unit: time.Millisecond}
 	settingsServers = section{path: []string{"mcp", "servers"}}
 	dottedServers   = section{path: []string{"mcp.servers"}}
-	codexServers    = section{[]string{"mcp_servers"}, codexForm}
-	zedServers      = section{[]string{"context_servers"}, zedForm}
-	gooseServers    = section{[]string{"extensions"}, gooseForm}
-	opencodeServers = section{[]string{"mcp"}, opencodeForm}
+	codexServers    = section{path: []string{"mcp_servers"}, form: codexForm, settings: codexSettings}
+	zedServers      = section{path: []string{"context_servers"}, form: zedForm, unit: time.Millisecond, settings: zedSettings}
+	gooseServers    = section{path: []string{"extensions"}, form: gooseForm, unit: time.Second}
+	opencodeServers = section{path: []string{"mcp"}, form: opencodeForm, unit: time.Millisecond, startsWithin: true}
 
 	// anySections are tried for a file of an unknown program.
 	anySections = []section{
@@ -73,7 +88,7 @@ var (
 // Table is the list of known clients.
 var Table = []*Client{
 	{
-		ID: "claude-desktop", Title: "Claude Desktop", servers: mcpServers,
+		ID: "claude-desktop", Title: "Claude Desktop", servers: plainServers,
 		locations: []fileLocation{
 			{folder: "{local}/Packages/Claude_*/LocalCache/Roaming/Claude", file: "claude_desktop_config.json", on: windows},
 			{folder: "{settings}/Claude", file: "claude_desktop_config.json"},
@@ -81,15 +96,17 @@ var Table = []*Client{
 	},
 	{
 		ID: "claude-code", Title: "Claude Code", servers: mcpServers, moreSections: []section{projectServers},
-		locations: []fileLocation{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
-		project:   []fileLocation{{file: ".mcp.json"}},
+		locations:    []fileLocation{{folder: "{home}", variable: "CLAUDE_CONFIG_DIR", file: ".claude.json"}},
+		project:      []fileLocation{{file: ".mcp.json"}},
+		rules:        []fileLocation{{folder: "{home}/.claude", variable: "CLAUDE_CONFIG_DIR", file: "settings.json"}},
+		projectRules: []fileLocation{{folder: ".claude", file: "settings.json"}, {folder: ".claude", file: "settings.local.json"}},
 		entry: func(command string, args []string) []field {
 			return append(standardFields(command, args), value("alwaysLoad", true))
 		},
 		add: []string{"claude", "mcp", "add-json", "--scope", "user", "onecall", "$ENTRY"},
 	},
 	{
-		ID: "cursor", Title: "Cursor", servers: mcpServers,
+		ID: "cursor", Title: "Cursor", servers: plainServers,
 		locations: []fileLocation{{folder: "{home}/.cursor", file: "mcp.json"}},
 		project:   []fileLocation{{folder: ".cursor", file: "mcp.json"}},
 	},
@@ -111,11 +128,11 @@ var Table = []*Client{
 		add: []string{"code", "--add-mcp", "$NAMED"},
 	},
 	{
-		ID: "windsurf", Title: "Windsurf", servers: mcpServers,
+		ID: "windsurf", Title: "Windsurf", servers: plainServers,
 		locations: []fileLocation{{folder: "{home}/.codeium/windsurf", file: "mcp_config.json"}},
 	},
 	{
-		ID: "gemini", Title: "Gemini CLI", servers: sseServers,
+		ID: "gemini", Title: "Gemini CLI", servers: geminiServers,
 		locations: []fileLocation{{folder: "{home}/.gemini", file: "settings.json"}},
 		project:   []fileLocation{{folder: ".gemini", file: "settings.json"}},
 		add:       []string{"gemini", "mcp", "add", "--scope", "user", "onecall", "$COMMAND"},
@@ -127,7 +144,7 @@ var Table = []*Client{
 		add:       []string{"codex", "mcp", "add", "onecall", "--", "$COMMAND"},
 	},
 	{
-		ID: "cline", Title: "Cline", servers: sseServers,
+		ID: "cline", Title: "Cline", servers: clineServers,
 		locations: []fileLocation{
 			{folder: "{settings}/Code/User/globalStorage/saoudrizwan.claude-dev/settings", file: "cline_mcp_settings.json"},
 			{folder: "{home}/.cline/data/settings", file: "cline_mcp_settings.json"},

@@ -80,11 +80,24 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 		b.recordUnfinished(journal.Failed)
 	}
 	b.useLeanForm(ctx)
+	var a *Answer
 	if b.err == nil && s.lite {
-		return b.liteAnswer(ctx)
+		a = b.liteAnswer(ctx)
+	} else {
+		b.countTokens()
+		a = b.answer(ctx)
 	}
-	b.countTokens()
-	return b.answer(ctx)
+	a.Defaulted = r.defaultedSteps()
+	return a
+}
+
+func (r *run) defaultedSteps() (list []DefaultedStep) {
+	for i := range r.steps {
+		if s := &r.steps[i]; s.defaulted > 0 {
+			list = append(list, DefaultedStep{Step: i, ID: r.plan.steps[i].id, Count: s.defaulted, Elements: s.count})
+		}
+	}
+	return list
 }
 
 // minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.

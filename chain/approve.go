@@ -58,6 +58,8 @@ func (s *requestState) mustApproveUndo(p *plannedStep) bool {
 
 func (o *Options) mustApprove(f *steps.Spec) bool {
 	switch cmp.Or(f.Approve, o.Approve) {
+	case steps.ApproveAlways:
+		return true
 	case steps.ApproveWrite:
 		return f.Effect != steps.Read
 	case steps.ApproveDestroy:
@@ -71,9 +73,12 @@ func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
 
 // needsApproval reports whether any call of the plan needs approval.
 func (s *requestState) needsApproval(p *plan) bool {
-	return slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
-		return step.inline != nil && s.needsApproval(step.inline) || step.fn != nil && s.mustApprove(step)
-	})
+	return slices.ContainsFunc(p.steps, s.mayAsk)
+}
+
+// mayAsk reports whether calls of a step, or of the steps of its inline chain, need approval.
+func (s *requestState) mayAsk(p *plannedStep) bool {
+	return p.inline != nil && s.needsApproval(p.inline) || p.fn != nil && s.mustApprove(p)
 }
 
 // awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.

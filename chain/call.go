@@ -21,7 +21,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
 		}
-		if s.status == statusFailed || s.defaulted { // there is no add(-1) for this: the run must not be suspended any more
+		if s.status == statusFailed || s.defaulted > 0 { // there is no add(-1) for this: the run must not be suspended any more
 			r.pauses.add(1)
 		}
 		s.took = time.Since(started)
@@ -73,7 +73,7 @@ func (r *run) setStepStatus(ctx context.Context, p *plannedStep, s *stepRun, raw
 		return
 	}
 	if r.mayDefault(ctx, p, s, f) && r.chargeResult(p, p.orElse) == nil {
-		s.status, s.raw, s.defaulted = statusOK, p.orElse, true
+		s.status, s.raw, s.defaulted = statusOK, p.orElse, 1
 		s.recordDefault()
 		return
 	}
@@ -133,6 +133,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	}()
 	for round := 1; ; round++ {
 		s.lastCall = time.Time{}
+		s.truncated = s.truncated && p.collect == nil // the next round has read on
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f

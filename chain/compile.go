@@ -116,7 +116,7 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 	} else if n := len(p.steps); n > 0 {
 		p.origin = p.steps[n-1].origin
 	}
-	p.orderWrites()
+	p.orderWrites(c.mayAsk)
 	if c.o.Rung != nil {
 		p.orderByRung(c.o.Rung)
 	}

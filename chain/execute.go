@@ -76,7 +76,7 @@ type stepRun struct {
 	unstarted       []interval     // the elements that never started, because of unstartedReason
 	unstartedReason string
 	count           int  // elements of a forEach; -1: no forEach
-	defaulted       bool // orElse replaced a failure
+	defaulted       int  // how many failures orElse replaced: of a forEach, those of its elements; else at most 1
 	truncated       bool // a call reported that its result is incomplete
 	calls           int64
 	reused          int64         // calls that were taken from the journal

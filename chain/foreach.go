@@ -32,7 +32,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.work(ctx)
 	e.workers.Wait()
 	s.lastCall = e.lastCall
-	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), e.defaulted.Load(), e.truncated.Load()
+	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), int(e.defaulted.Load()), e.truncated.Load()
 	if s.pending = e.pending.Load(); s.pending {
 		s.status = statusOK
 		return
@@ -126,7 +126,7 @@ type forEachRun struct {
 	calls     atomic.Int64
 	reused    atomic.Int64
 	pending   atomic.Bool
-	defaulted atomic.Bool
+	defaulted atomic.Int64
 	truncated atomic.Bool
 
 	maxWorkers int64        // the maximum number of workers, including the step's own goroutine
@@ -199,7 +199,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	}
 	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.orElse) == nil {
 		raw, f = e.step.orElse, nil
-		e.defaulted.Store(true)
+		e.defaulted.Add(1)
 		s.recordDefault()
 	}
 	if f != nil {

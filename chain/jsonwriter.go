@@ -130,8 +130,11 @@ func (w *jsonWriter) stepTrace(p *plannedStep, s *stepRun, tokens int, full, bri
 	if s.reason == reasonDependency {
 		w.int("cause", int64(s.cause))
 	}
-	if s.defaulted {
+	if s.defaulted > 0 {
 		w.bool("defaulted", true)
+		if s.count >= 0 {
+			w.int("defaultedElements", int64(s.defaulted))
+		}
 	}
 	if s.truncated {
 		w.bool("truncated", true)

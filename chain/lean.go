@@ -31,7 +31,7 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 	above, raw := b.o.LeanAbove, b.result
 	p := b.run.plan
 	last, ran := p.steps[len(p.steps)-1], &b.run.steps[len(p.steps)-1]
-	if above < 0 || b.verify || !p.answersWrite() || ran.status != statusOK || ran.defaulted {
+	if above < 0 || b.verify || !p.answersWrite() || ran.status != statusOK || ran.defaulted > 0 {
 		return
 	}
 	if string(raw) == "null" && last.forEach == nil && deletes(last) {

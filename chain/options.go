@@ -49,8 +49,8 @@ type Options struct {
 	// resumed, undone or found by its key only in the scope that it began in. "" is a scope like any other.
 	Scope string
 
-	// Approve says which calls need approval if their functions do not say so: steps.ApproveNever, ApproveDestroy or ApproveWrite; "":
-	// never. Approvals need a Journal.
+	// Approve says which calls need approval if their functions do not say so: steps.ApproveNever, ApproveDestroy, ApproveWrite or
+	// ApproveAlways; "": never. Approvals need a Journal.
 	Approve string
 	// ApproveByPerson accepts approvals only through Caller.Approve and Approve, not with a chain that is sent again.
 	ApproveByPerson bool
@@ -211,7 +211,17 @@ type Answer struct {
 	Plan     *DryRun        // the plan of a dry run or check, complete even if JSON is not; nil: there was neither, or it failed
 	Warned   bool           // JSON has the Caller's Warnings
 	Resumes  time.Time      // when to resume the run, which was suspended; Error is then not a failure. zero: it was not suspended
-	Run      string         // id of the run that continues in the background (JSON says how to follow it); "": it has ended
+	// Defaulted lists the steps of which orElse replaced failures, also if JSON does not tell.
+	Defaulted []DefaultedStep
+	Run       string // id of the run that continues in the background (JSON says how to follow it); "": it has ended
+}
+
+// DefaultedStep is a step of the outermost chain of which orElse replaced failures.
+type DefaultedStep struct {
+	Step     int
+	ID       string // "": none
+	Count    int    // the failures: of a forEach, one for each element; else 1
+	Elements int    // the elements of a forEach; -1: the step has none
 }
 
 func (o *Options) setDefaults() error {

@@ -86,17 +86,18 @@ func (p *plannedStep) name() string {
 // not found.
 func (p *plannedStep) callee() *steps.Entry { return cmp.Or(p.fn, p.saved) }
 
-// orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step.
-func (p *plan) orderWrites() {
-	lastWrite := -1
+// orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step. So
+// does a read that asks for approval: the run stops there after all earlier steps, and before any later one.
+func (p *plan) orderWrites(asks func(*plannedStep) bool) {
+	lastBarrier := -1
 	for i, s := range p.steps {
-		if s.effect != steps.Read {
-			for j := max(lastWrite, 0); j < i; j++ { // the last write itself waits for all steps before it
+		if s.effect != steps.Read || asks(s) {
+			for j := max(lastBarrier, 0); j < i; j++ { // the last one itself waits for all steps before it
 				s.after = appendNew(s.after, j)
 			}
-			lastWrite = i
-		} else if lastWrite >= 0 {
-			s.after = appendNew(s.after, lastWrite)
+			lastBarrier = i
+		} else if lastBarrier >= 0 {
+			s.after = appendNew(s.after, lastBarrier)
 		}
 	}
 }

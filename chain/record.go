@@ -40,7 +40,7 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	}
 	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: needsApproval,
+		Functions: p.functionNames(), Writes: effect != steps.Read || needsApproval || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: needsApproval,
 		Canonical: canonical}
 	if s.leasedRun == nil {
 		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
@@ -161,7 +161,7 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 			return raw, f, true
 		}
 	}
-	if p.effect != steps.Read && s.call.Approval == "" {
+	if s.call.Approval == "" {
 		if f := r.awaitApproval(ctx, p, scope, s); f != nil {
 			return nil, f, true
 		}

@@ -110,7 +110,7 @@ type step struct {
 	Repeat *repeatRequest `json:"repeat"`
 	// A reference or expression over $result: the value that the step keeps.
 	Select *string `json:"select" validate:"omitnil,min=1" tool:"e.g. $result.items"`
-	// The result if the step fails; the step then counts as ok and is marked defaulted.
+	// The result if the step fails, with forEach that of each element that fails; the step then counts as ok and is marked defaulted.
 	OrElse []byte `json:"orElse" kind:"any" validate:"-"` // null is a value, and does not count as absent
 	// The time of one call. Default: 30000.
 	TimeoutMs *int `json:"timeoutMs" validate:"omitnil,min=1,max=86400000"`

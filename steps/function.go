@@ -139,7 +139,8 @@ type Spec struct {
 	Undo *Undo
 	// Idempotency says how a repeated call is marked; nil: repetitions cannot be marked.
 	Idempotency *Idempotency
-	// Approve says which calls need approval: ApproveNever, ApproveDestroy or ApproveWrite; "": the server's setting.
+	// Approve says which calls need approval: ApproveNever, ApproveDestroy, ApproveWrite or ApproveAlways; "": the
+	// server's setting.
 	Approve string
 
 	// Aliases map further accepted names of top-level arguments to the declared names. A declared name is never an alias,
@@ -184,7 +185,8 @@ type Idempotency struct {
 const (
 	ApproveNever   = "never"
 	ApproveDestroy = "destroy"
-	ApproveWrite   = "write" // calls of functions that write or destroy
+	ApproveWrite   = "write"  // calls of functions that write or destroy
+	ApproveAlways  = "always" // all calls
 )
 
 // Repeatable reports whether a failed call may be retried automatically: it reads, or is declared idempotent.

@@ -161,6 +161,9 @@ func (c *Call) End(e *Event) error {
 		c.mac = mac(r.macOf(c.Function, c.Args))
 		c.ordinal, c.numbered = r.nextOrdinal(c.mac), true
 	}
+	if c.Approval != "" {
+		event.Approvals = []string{c.Approval}
+	}
 	if r.past != nil || c.numbered {
 		event.MAC, event.Ordinal, event.Attempt = c.mac[:], c.ordinal, c.attempts
 	}

@@ -253,3 +253,29 @@ func faultPositions(faults []*fault.Error) []string {
 	}
 	return got
 }
+
+// TestIdleApprovals checks the warning about settings that ask for approval of calls that their functions never make.
+func TestIdleApprovals(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ functions, want string }{
+		{"fs.cat: {approve: write}", "/functions/fs.cat/approve fs.cat only reads"},
+		{`"fs.*": {approve: destroy}`, "/functions/fs.*/approve each of the 4 functions only reads"},
+		{"http.request: {approve: destroy}", "/functions/http.request/approve http.request destroys nothing"},
+		{`"*": {approve: write}`, ""},
+		{"http.request: {approve: write}", ""},
+		{"fs.cat: {approve: always}", ""},
+		{"fs.cat: {approve: never}", ""},
+		{"fs.cat: {approve: write, effect: write}", ""},
+		{`"fs.*": {approve: write}, fs.cat: {effect: destroy}`, ""},
+	} {
+		a, _ := openWith(t, "functions: {"+test.functions+"}\n")
+		got := ""
+		for _, f := range a.UnusedSettings() {
+			what, _, _ := strings.Cut(strings.TrimPrefix(f.Message, "nothing asks for approval: "), ". ")
+			got += f.At + " " + what
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.functions, got, test.want)
+		}
+	}
+}

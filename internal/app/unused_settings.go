@@ -9,6 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
 // UnusedSettings returns faults for settings and rules that match no function and could match none of an absent source, and for groups,
@@ -34,7 +35,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 		unused = append(unused, a.config.FaultAt("", f))
 	}
 	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry),
-		unusedUndoes(a.config, registry, absent)) {
+		unusedUndoes(a.config, registry, absent), idleApprovals(a.config, registry)) {
 		if len(down) > 0 {
 			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
 		}
@@ -87,6 +88,37 @@ func unusedUndoes(c *config.File, registry *steps.Registry, absent []string) (un
 		}
 	}
 	return unused
+}
+
+// idleApprovals returns faults for settings that ask for approval of calls that none of their functions makes, such as approve: write of a
+// function that only reads.
+func idleApprovals(c *config.File, registry *steps.Registry) (idle []*fault.Error) {
+	for i := range c.Functions {
+		name, approve := c.Functions[i].Name, config.Or(c.Functions[i].Config.Approve, "")
+		if approve != steps.ApproveWrite && approve != steps.ApproveDestroy {
+			continue
+		}
+		example, counts, count := "", map[steps.Effect]int{}, 0
+		for _, entry := range registry.All() {
+			if spec := entry.Spec(); spec.Approve == approve && pattern.Matches(name, spec.Name) {
+				example, count = spec.Name, count+1
+				counts[spec.Effect]++
+			}
+		}
+		what, remedy := "only reads", "approve: always asks for reads, too"
+		switch {
+		case count == 0, counts[steps.Destroy] > 0, approve == steps.ApproveWrite && counts[steps.Write] > 0:
+			continue
+		case counts[steps.Write] > 0:
+			what, remedy = "destroys nothing", "approve: write asks for all that writes"
+		}
+		if count > 1 {
+			example = fmt.Sprintf("each of the %d functions", count)
+		}
+		idle = append(idle, fault.New(fault.BadRequest, "nothing asks for approval: %s %s. %s; effect corrects what a function does",
+			example, what, remedy).Under(fault.Key("/functions", name)+"/approve"))
+	}
+	return idle
 }
 
 // unusedRules returns faults for rules of the hook that match no function and could match none of an absent source.
@@ -148,7 +180,7 @@ func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
 		surface, count, remedy)
 }
 
-// warnUnmatchedGuards warns of settings that should guard a function but match none, such as those with a misspelled name. A replay knows
+// warnUnmatchedGuards warns of settings that should guard a function but guard none, such as those with a misspelled name. A replay knows
 // only the functions that were recorded, so it does not warn.
 func (a *App) warnUnmatchedGuards() {
 	if a.cassette != nil {
@@ -164,7 +196,7 @@ func (a *App) warnUnmatchedGuards() {
 		return
 	}
 	for _, f := range a.UnusedSettings() {
-		if slices.Contains(guards, f.At) {
+		if slices.Contains(guards, strings.TrimSuffix(f.At, "/approve")) {
 			a.warn(f)
 		}
 	}

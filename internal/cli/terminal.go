@@ -40,6 +40,7 @@ func (c *cli) showAnswer(out *output, doc *document, a *chain.Answer, lite bool)
 	if !lite {
 		c.showSteps(answer.Get("steps").Array())
 	}
+	c.showDefaulted(a.Defaulted)
 	if !a.OK {
 		c.showFailure(doc, a, answer)
 	}
@@ -109,6 +110,21 @@ func (c *cli) showSteps(steps []gjson.Result) {
 			wholeMillis(s.Get("ms").Int()), plural(s.Get("tokens").Int(), "token")}})
 	}
 	fmt.Fprint(c.err, t.text(c.errPage()))
+}
+
+// showDefaulted says where orElse stood in for failures, which the result does not tell.
+func (c *cli) showDefaulted(steps []chain.DefaultedStep) {
+	for _, s := range steps {
+		name := fmt.Sprintf("step %d", s.Step)
+		if s.ID != "" {
+			name += " (" + s.ID + ")"
+		}
+		if s.Elements < 0 {
+			c.noticef("%s failed, and orElse stands in for its result", name)
+		} else {
+			c.noticef("%s: %d of %s failed, and orElse stands in for each", name, s.Count, plural(int64(s.Elements), "element"))
+		}
+	}
 }
 
 // wholeMillis spells a duration that was rounded to milliseconds.

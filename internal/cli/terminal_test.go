@@ -71,6 +71,13 @@ http:
 		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`,
 			[]string{"--trace", "summary"},
 			"null\n--\n0  one  expr        ok              N ms  1 token\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},
+		"orElse": {`{"steps":[{"id":"all","fn":"text.match","forEach":"['a','(','(']","args":{"text":"a","pattern":"$item"},"orElse":0},` +
+			`{"fn":"fs.cat","args":{"path":"none"},"orElse":[]}]}`, nil, `[]
+--
+step 0 (all): 2 of 3 elements failed, and orElse stands in for each
+step 1 failed, and orElse stands in for its result
+-- exit 0
+`},
 		"failure": {`{"steps":[{"id":"one","fn":"http.put"},
   {"id":"two","fn":"http.refused"},{"fn":"http.put"}]}`, nil, `--
 step 0 (one)  http.put  applied

@@ -69,8 +69,9 @@ type Config struct {
 	// The server that lets chains outlive this process, temporal://host:7233/namespace. It is for onecall-temporal: its run --durable, its
 	// batches and its workers.
 	Engine *string `yaml:"engine" expand:"text"`
-	// The calls that need approval before they are made. destroy: destructive ones; write: all that write. A function's own setting wins.
-	Approve *string `yaml:"approve" validate:"oneof=never destroy write" default:"never"`
+	// The calls that need approval before they are made. destroy: destructive ones; write: all that write; always: reads, too. A function's
+	// own setting wins.
+	Approve *string `yaml:"approve" validate:"oneof=never destroy write always" default:"never"`
 	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with onecall
 	// approve.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`

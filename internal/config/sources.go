@@ -166,7 +166,7 @@ type Function struct {
 	// How long an answer may be reused; 0s: never.
 	CacheTTL *time.Duration `yaml:"cacheTtl" validate:"min=0"`
 	// Which of its calls need approval. Without it: those that the top-level approve names.
-	Approve *string `yaml:"approve" validate:"oneof=never destroy write"`
+	Approve *string `yaml:"approve" validate:"oneof=never destroy write always"`
 	// The call that undoes a call of this function, unless the step names another.
 	Undo *Undo `yaml:"undo"`
 	// How the service recognizes a repeated call, so that a call with an unknown outcome can be made again.

@@ -31,6 +31,8 @@ type Driver interface {
 	Expire(ctx context.Context, at, days time.Time) error
 	// Check makes a write without effect, which fails as Write would.
 	Check(ctx context.Context) error
+	// Verify reads the whole database, and fails if a part of it is damaged.
+	Verify(ctx context.Context) error
 	// Close releases all leases.
 	Close() error
 }

@@ -282,6 +282,9 @@ func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
 // Check implements Driver.
 func (m *Memory) Check(context.Context) error { return nil }
 
+// Verify implements Driver.
+func (m *Memory) Verify(context.Context) error { return nil }
+
 // Close implements Driver. What was written can still be read.
 func (m *Memory) Close() error {
 	m.mu.Lock()

@@ -333,6 +333,27 @@ func (c *PastCall) KeyHolds() bool {
 	return c.Key != "" && (c.KeyUntil == 0 || time.Now().UnixMicro() < c.KeyUntil)
 }
 
+// maxExamined is how many of the newest runs Examine reads.
+const maxExamined = 100
+
+// Examine looks for damage: in the whole database, and in the records of the newest runs, of which it also notices that they were written with
+// another key. It returns the first that it finds, or nil.
+func (j *Journal) Examine(ctx context.Context) error {
+	if err := j.driver.Verify(ctx); err != nil {
+		return err
+	}
+	rows, err := j.List(ctx, &Filter{Limit: maxExamined})
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if _, err := j.Read(ctx, rows[i].ID, nil); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
 // List is Driver.List after a flush.
 func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
 	j.flush()

@@ -311,6 +311,19 @@ func (e *examination) login(source string, state *login.State, err error) {
 	}
 }
 
+// records checks that the journal, which can be written, is not damaged and has the key that its runs were written with.
+func (e *examination) records(ctx context.Context) {
+	where := config.Or(e.config.Journal.Store, "sqlite") + ", writable"
+	switch err := e.Journal.Examine(ctx); {
+	case errors.Is(err, context.DeadlineExceeded):
+		e.add(CheckJournal, "", StatusWarn, where+"; it is too large to be checked as a whole in this time", "")
+	case err != nil:
+		e.add(CheckJournal, "", StatusFail, fault.Message(err), "")
+	default:
+		e.add(CheckJournal, "", StatusOK, where, "")
+	}
+}
+
 // stores checks the journal and the store of results.
 func (e *examination) stores(ctx context.Context) {
 	// Longer than a store waits for a connection or a lock (5 s at most), because its own error then says more.
@@ -323,7 +336,7 @@ func (e *examination) stores(ctx context.Context) {
 		e.add(CheckJournal, "", StatusFail, "it cannot be written, and calls that write are refused: "+fault.Message(err),
 			"journal: {store: memory} works without it, and remembers runs only while a command runs")
 	default:
-		e.add(CheckJournal, "", StatusOK, config.Or(e.config.Journal.Store, "sqlite")+", writable", "")
+		e.records(ctx)
 	}
 	if err := e.checkResults(ctx); err != nil {
 		message := fault.Message(err)

@@ -213,5 +213,8 @@ func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { ret
 // Check implements journal.Driver.
 func (u *brokenDriver) Check(context.Context) error { return u.err }
 
+// Verify implements journal.Driver.
+func (u *brokenDriver) Verify(context.Context) error { return u.err }
+
 // Close implements journal.Driver.
 func (u *brokenDriver) Close() error { return nil }

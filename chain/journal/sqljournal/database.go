@@ -24,6 +24,8 @@ type database struct {
 	alive func(ctx context.Context, from queries, holder string) (bool, error)
 	// cleanUp frees space and removes dead holders.
 	cleanUp func(ctx context.Context) error
+	// verify fails if a part of the database is damaged; nil: the database checks itself.
+	verify func(ctx context.Context) error
 	// isMoved reports whether the file is no longer the one that was opened; nil: it cannot move.
 	isMoved func() bool
 	close   func()

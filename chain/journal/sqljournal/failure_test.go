@@ -41,6 +41,7 @@ func wantAllFail(t *testing.T, d journal.Driver, what string) {
 		"List":    func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
 		"Days":    func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
 		"Check":   d.Check,
+		"Verify":  d.Verify,
 		"Expire":  func(ctx context.Context) error { return d.Expire(ctx, time.Now(), time.Now()) },
 	} {
 		err := f(t.Context())
@@ -102,6 +103,29 @@ func TestDamagedPages(t *testing.T) {
 	wantUnavailable(t, err, "journal.db")
 	_, err = d.List(t.Context(), &journal.Filter{})
 	wantUnavailable(t, err, "journal.db")
+}
+
+// TestVerify: a page that no other operation reads is damaged, and Verify tells.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	d := openSQLite(t, path)
+	for i := range 200 {
+		mustWrite(t, d, typical(newID(i), true))
+	}
+	if err := d.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[len(text)/4096/2*4096:][:4096])
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantUnavailable(t, openSQLite(t, path).Verify(t.Context()), "journal.db is damaged")
 }
 
 // TestVersions: a database of a newer version is refused and not changed; runs of an older version can be read and continued.

@@ -71,6 +71,7 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 		db.read.Close()
 		db.write.Close()
 	}
+	db.verify = func(ctx context.Context) error { return quickCheck(ctx, db.read) }
 	db.write.SetMaxOpenConns(1)
 	db.read.SetMaxOpenConns(4)
 	if err := e.setUp(ctx, db); err != nil {
@@ -159,6 +160,16 @@ func (e *sqliteEngine) cleanUp(db *database) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// quickCheck fails if the structure of the file is damaged.
+func quickCheck(ctx context.Context, db *sql.DB) error {
+	var found string
+	err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: %s", errDamaged, found)
+	}
+	return err
 }
 
 // vacuumPages is how many pages are freed at once.

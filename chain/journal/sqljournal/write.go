@@ -80,6 +80,19 @@ func (d *Driver) Check(ctx context.Context) error {
 	})
 }
 
+// Verify implements journal.Driver.
+func (d *Driver) Verify(ctx context.Context) error {
+	return d.withDatabase(ctx, verifyTimeoutFactor*d.timeout, func(ctx context.Context, db *database) error {
+		if db.verify == nil {
+			return nil
+		}
+		return db.verify(ctx)
+	})
+}
+
+// verifyTimeoutFactor is how many times longer a check of the whole database may take than a write.
+const verifyTimeoutFactor = 6
+
 // batch is the SQL for some writes.
 type batch struct {
 	list       []journal.Write

@@ -21,6 +21,7 @@ type resumption struct {
 	assume  []byte
 	approve string
 	undo    bool
+	again   bool // the request repeats one that ended well, and is answered as that one was
 }
 
 // mergeResumed returns the chain of a request that continues an earlier run: the run's chain, in which each field that was sent replaces
@@ -46,6 +47,10 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 		if f.Code == fault.Busy {
 			f.Message += " (" + id + ")" // a caller that has lost the answer can follow the run
 		}
+		return root, f.Under("/key")
+	}
+	if f := s.checkAgain(past, sent); f != nil {
+		s.releaseRun()
 		return root, f.Under("/key")
 	}
 	merged, f := overlay(past.Chain, sent)
@@ -249,8 +254,8 @@ func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	if !s.resumes.IsZero() {
 		status, code = journal.Waiting, ""
 	}
-	if code == fault.ResumeConflict && s.record.Past().Row.Status == journal.OK { // another chain with the run's key leaves the run ok
-		status, code = journal.OK, ""
+	if past := s.record.Past(); past != nil && past.Row.Status == journal.OK && (s.resumption.again || code == fault.ResumeConflict) {
+		status, code = journal.OK, "" // it was done, whatever became of the request that asked for the answer again
 	}
 	if s.record.EndUnfinished(status, code) != nil || s.privateJournal != nil {
 		return

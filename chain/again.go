@@ -1,0 +1,50 @@
+package chain
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// answerFields are the fields of a chain that say how it is named and answered, and not what it does.
+var answerFields = []string{
+	"key", "name", "description", "version", "$schema", "lite", "verify", "budget", "trace", "dryRun", "async", "asyncAfterMs", "durable",
+}
+
+// checkAgain decides what a request with the key of a run that ended well asks for. The chain with which the run began or ended asks for its
+// answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own hold, with
+// their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with assume, corrects
+// the run.
+func (s *requestState) checkAgain(past *journal.Past, sent *table) *fault.Error {
+	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.has("steps") || sent.has("assume") {
+		return nil
+	}
+	if !s.sameChain(sent, past.Chain) && !s.sameChain(sent, past.Events[0].Chain) {
+		return fault.New(fault.ResumeConflict, "the run with this key ended well with another chain: send that chain for its answer, or this one "+
+			"with another key")
+	}
+	s.resumption.again = true
+	for _, name := range sent.names() {
+		if !slices.Contains(answerFields, name) {
+			sent.remove(name)
+		}
+	}
+	return nil
+}
+
+// sameChain reports whether a chain that was sent does what another one does. Input that the front end sets is part of the other's input.
+func (s *requestState) sameChain(sent *table, text []byte) bool {
+	other := newTable(text)
+	for _, name := range slices.Concat(sent.names(), other.names()) {
+		isSet := name == "input" && (s.override.Input != nil || s.override.Set != nil)
+		if slices.Contains(answerFields, name) || slices.Contains(resumeFields, name) || isSet {
+			continue
+		}
+		if !bytes.Equal(canonical([]byte(sent.get(name))), canonical([]byte(other.get(name)))) {
+			return false
+		}
+	}
+	return true
+}

@@ -9,8 +9,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// checkedMethods maps methods of dates that are silently wrong for far dates, by name and number of arguments, to their guard functions.
-var checkedMethods = map[method]string{{"Sub", 1}: "subtract", {"UnixNano", 0}: "nanoseconds"}
+// checkedMethods maps methods of dates and durations that are silently wrong for far dates, by name and number of arguments, to their guard
+// functions. After ?. the function's name begins with afterOptional.
+var checkedMethods = map[method]string{{"Sub", 1}: "subtract", {"UnixNano", 0}: "nanoseconds", {"AddDate", 3}: "addDate",
+	{"Abs", 0}: "absoluteDuration", {"Round", 1}: "roundTime"}
+
+const afterOptional = "optional "
+
+// unlessNull returns a guard function that gives null for null.
+func unlessNull(f function) function {
+	return func(e *evaluation, args []any) (any, error) {
+		if args[0] == nil {
+			return nil, nil
+		}
+		return f(e, args)
+	}
+}
 
 type method struct {
 	name      string
@@ -81,6 +95,55 @@ func nanoseconds(_ *evaluation, args []any) (any, error) {
 		return nil, fault.New(fault.BadExpression, "UnixNano counts from 1678 to 2262; this is %d. Take .Unix(), in seconds.", date.Year())
 	}
 	return int(n), nil
+}
+
+// maxAdded bounds the years, months and days that AddDate adds: Go's own sum wraps around for numbers of 64 bits.
+const maxAdded = 10_000_000
+
+// addDate implements AddDate for a date.
+func addDate(_ *evaluation, args []any) (any, error) {
+	date, ok := args[0].(time.Time)
+	if !ok {
+		return nil, fault.New(fault.BadExpression, "AddDate is a method of dates; this is %s.", typeName(args[0]))
+	}
+	var n [3]int
+	for i, arg := range args[1:] {
+		if n[i], ok = arg.(int); !ok || magnitude(n[i]) > maxAdded {
+			return nil, fault.New(fault.BadExpression, "AddDate takes years, months and days, as integers up to %d.", maxAdded)
+		}
+	}
+	return date.AddDate(n[0], n[1], n[2]), nil
+}
+
+// absoluteDuration implements Abs for a duration.
+func absoluteDuration(_ *evaluation, args []any) (any, error) {
+	d, ok := args[0].(time.Duration)
+	switch {
+	case !ok:
+		return nil, fault.New(fault.BadExpression, "Abs is a method of durations; this is %s. Write abs(x) for numbers.", typeName(args[0]))
+	case d == math.MinInt64:
+		return nil, durationOverflow()
+	}
+	return d.Abs(), nil
+}
+
+// roundTime implements Round for a date or a duration.
+func roundTime(_ *evaluation, args []any) (any, error) {
+	unit, ok := args[1].(time.Duration)
+	if !ok {
+		return nil, fault.New(fault.BadExpression, "Round takes a duration, such as duration(\"1h\"); this is %s.", typeName(args[1]))
+	}
+	switch v := args[0].(type) {
+	case time.Time:
+		return v.Round(unit), nil
+	case time.Duration:
+		rounded := v.Round(unit)
+		if unit > 0 && rounded%unit != 0 { // it stops at the longest duration
+			return nil, durationOverflow()
+		}
+		return rounded, nil
+	}
+	return nil, fault.New(fault.BadExpression, "Round is a method of dates and durations; this is %s. Write round(x) for numbers.", typeName(args[0]))
 }
 
 // formatDate returns a date in the form of RFC 3339, which has years of four digits.

@@ -87,23 +87,26 @@ var guardFunctions = makeGuardFunctions()
 
 func makeGuardFunctions() map[string]*builtin.Function {
 	all := map[string]function{
-		"tick":        func(e *evaluation, _ []any) (any, error) { return nil, e.countIteration() },
-		"fetch":       func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
-		"status":      func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
-		"add":         add,
-		"subtract":    subtract,
-		"multiply":    arithmetic(multiplyIntegers, durations(multiplyIntegers, 1, runtime.Multiply)),
-		"divide":      arithmetic(divideIntegers, func(a, b any) (any, error) { return runtime.Divide(a, b), nil }),
-		"power":       arithmetic(powerOfIntegers, func(a, b any) (any, error) { return runtime.Exponent(a, b), nil }),
-		"nanoseconds": nanoseconds,
-		"negate":      negate,
-		"sum":         sum,
-		"equal":       func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
-		"in":          func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
-		"range":       func(e *evaluation, a []any) (any, error) { return e.rangeValue(a[0], a[1]) },
-		"matches":     matches,
-		"literal":     func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
-		"contains":    contains,
+		"tick":             func(e *evaluation, _ []any) (any, error) { return nil, e.countIteration() },
+		"fetch":            func(e *evaluation, a []any) (any, error) { return e.fetch(a[0].(*lookup)) },
+		"status":           func(e *evaluation, a []any) (any, error) { return e.status(a[0].(*lookup)), nil },
+		"add":              add,
+		"subtract":         subtract,
+		"multiply":         arithmetic(multiplyIntegers, durations(multiplyIntegers, 1, runtime.Multiply)),
+		"divide":           arithmetic(divideIntegers, func(a, b any) (any, error) { return runtime.Divide(a, b), nil }),
+		"power":            arithmetic(powerOfIntegers, func(a, b any) (any, error) { return runtime.Exponent(a, b), nil }),
+		"nanoseconds":      nanoseconds,
+		"addDate":          addDate,
+		"roundTime":        roundTime,
+		"absoluteDuration": absoluteDuration,
+		"negate":           negate,
+		"sum":              sum,
+		"equal":            func(e *evaluation, a []any) (any, error) { return e.equal(a[0], a[1]) },
+		"in":               func(e *evaluation, a []any) (any, error) { return e.in(a[0], a[1]) },
+		"range":            func(e *evaluation, a []any) (any, error) { return e.rangeValue(a[0], a[1]) },
+		"matches":          matches,
+		"literal":          func(e *evaluation, a []any) (any, error) { return e.chargeLiteral(a[0]) },
+		"contains":         contains,
 		// The next three return their argument and only charge: group for the result of groupBy, keep for what a method may keep, scan
 		// for sorting or counting.
 		"group": func(e *evaluation, a []any) (any, error) {
@@ -114,6 +117,9 @@ func makeGuardFunctions() map[string]*builtin.Function {
 			n := size(a[0])
 			return a[0], e.chargeWork(n * bits.Len(uint(n)))
 		},
+	}
+	for _, name := range checkedMethods {
+		all[afterOptional+name] = unlessNull(all[name])
 	}
 	for name, f := range guarded {
 		all[name] = f

@@ -57,6 +57,7 @@ type guard struct {
 	fault  *fault.Error // the first fault of the tree
 	literals
 	elementReads
+	optionalCalls []ast.Node // guard calls in place of methods after ?.
 }
 
 func (g *guard) Visit(node *ast.Node) {
@@ -146,6 +147,7 @@ func (g *guard) identifier(node *ast.Node, n *ast.IdentifierNode) {
 
 // member extends a lookup by a member whose key or index is fixed, and leaves other members to expr-lang.
 func (g *guard) member(node *ast.Node, n *ast.MemberNode) {
+	n.Optional = n.Optional || slices.Contains(g.optionalCalls, n.Node) // the chain goes on with null, which ends it
 	l := g.lookups[n.Node]
 	if l == nil || l.status || len(l.segments) == maxSegments {
 		return
@@ -220,8 +222,14 @@ func (g *guard) method(node *ast.Node, n *ast.CallNode, m *ast.MemberNode) (repl
 		return false
 	}
 	if checked := checkedMethods[method{name.Value, len(n.Arguments)}]; checked != "" {
+		if m.Optional {
+			checked = afterOptional + checked
+		}
 		call := guardCall(checked, append([]ast.Node{m.Node}, n.Arguments...)...)
 		call.SetLocation(n.Location())
+		if m.Optional {
+			g.optionalCalls = append(g.optionalCalls, call)
+		}
 		ast.Patch(node, call)
 		return true
 	}

@@ -72,6 +72,7 @@ func TestCast(t *testing.T) {
 	if run == "" {
 		t.Fatal("the output of the first run lacks the id of its run")
 	}
+	c.BeginHere()
 	show("sed -i s/dlh/dhl/ ship.json")
 	show("onecall resume " + run + " ship.json --trace summary")
 	c.Command("# The card was charged once.", "")

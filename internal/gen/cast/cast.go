@@ -63,6 +63,16 @@ func (c *Cast) Command(command, prints string) {
 	c.clock += min(reading, maxReading)
 }
 
+// BeginHere makes all that was shown so far visible from the start, so that the first frame is no empty screen.
+func (c *Cast) BeginHere() {
+	for _, l := range c.lines {
+		for i := range l {
+			l[i].at = 0
+		}
+	}
+	c.clock = maxReading
+}
+
 // Escape sequences of a terminal. Those that set colors end in m; others are left out.
 var (
 	sequence = regexp.MustCompile(`\x1b\[([0-9;?]*)([A-Za-z])`)

@@ -117,7 +117,7 @@ func CheckName(name string) *fault.Error {
 
 // ReadSaved reads the file of a saved chain, cut to limit+1 bytes, which no engine accepts.
 func ReadSaved(path string, limit int64) (*Text, []*fault.Error) {
-	text, err := textfile.Read(path, limit)
+	text, err := textfile.ReadFound(path, limit)
 	if err != nil {
 		return nil, []*fault.Error{fault.New(fault.BadRequest, "cannot be read: %v", textfile.Cause(err))}
 	}

@@ -194,7 +194,7 @@ func (c *cli) showChain(ctx context.Context, name string) (err error) {
 	short := cmp.Or(chainfile.NameOf(file.Path), "chain")
 	fn, faults := a.ReadChain(chainfile.SavedFile{Name: short, Path: file.Path})
 	if len(faults) > 0 {
-		text, _ := textfile.Read(file.Path, a.MaxRequestBytes)
+		text, _ := textfile.ReadFound(file.Path, a.MaxRequestBytes)
 		c.showFaults(&document{name: file.Path, text: text}, faults)
 		return exitError(fault.Compile.Exit())
 	}

@@ -105,7 +105,7 @@ func readTarget(c *Client, file string) ([]byte, error) {
 	if err := checkWritable(file); err != nil {
 		return nil, err
 	}
-	text, err := textfile.Read(file, maxClientFile)
+	text, err := textfile.ReadFound(file, maxClientFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, readErr := os.Readlink(file); readErr == nil {
 			return nil, fault.New(fault.BadRequest, "%s is a link to a file that does not exist: create the file, or remove the link", file)
@@ -135,7 +135,7 @@ func checkWritable(file string) error {
 
 // configurationText returns the text of the configuration; nil: there is none.
 func (p *Plan) configurationText() ([]byte, error) {
-	text, err := textfile.Read(p.config, config.MaxBytes)
+	text, err := textfile.ReadFound(p.config, config.MaxBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -181,6 +181,9 @@ func (p *Plan) checkConfiguration(text []byte) error {
 	return nil
 }
 
+// maxServers bounds the servers of a client's file. Each is moved by an edit of its own, which is checked against the whole file.
+const maxServers = 250
+
 // selectServers decides which of the client's servers move, and plans the text of the client's file without those servers and with onecall.
 func (p *Plan) selectServers() error {
 	d := openDocument(formatOf(p.file), p.client.servers.path, p.before)
@@ -191,6 +194,10 @@ func (p *Plan) selectServers() error {
 	configured := len(p.im.servers)
 	file := &clientFile{client: p.client.Title, path: p.file, sections: []section{p.client.servers}}
 	p.im.readSection(file, gjson.ParseBytes(object), p.client.servers)
+	if n := len(p.im.servers) - configured; n > maxServers {
+		return fault.New(fault.LimitExceeded,
+			"%s has %d servers, and at most %d are moved: move some to %s by hand; nothing was changed", p.file, n, maxServers, p.config)
+	}
 	p.im.carryRules(p.client.Title, p.rules)
 	for _, problem := range p.im.problems {
 		p.warnings = append(p.warnings, "cannot be read: "+problem)

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -41,12 +42,23 @@ func (l *layout) wantRefused(t *testing.T, want string) {
 	}
 }
 
+// manyServers returns a client's file with n servers.
+func manyServers(n int) string {
+	servers := make([]string, n)
+	for i := range servers {
+		servers[i] = fmt.Sprintf(`"s%d": {"command": "s"}`, i)
+	}
+	return `{"mcpServers": {` + strings.Join(servers, ", ") + `}}`
+}
+
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ id, path, text, want string }{
-		"broken json":   {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: line 1 is not JSON: correct it first"},
-		"broken toml":   {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: correct it first"},
-		"broken yaml":   {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: correct it first"},
+		"broken json": {"cursor", ".cursor/mcp.json", `{"mcpServers": {`, "mcp.json: line 1 is not JSON: correct it first"},
+		"broken toml": {"codex", ".codex/config.toml", "a = 1\nb = \n", "config.toml: line 2 is not TOML: correct it first"},
+		"broken yaml": {"goose", ".config/goose/config.yaml", "a: 1\nb: [\n", "is not YAML: correct it first"},
+		"many servers": {"cursor", ".cursor/mcp.json", manyServers(maxServers + 1),
+			"has 251 servers, and at most 250 are moved"},
 		"another shape": {"cursor", ".cursor/mcp.json", `{"mcpServers": []}`, "mcpServers is not an object: correct it first"},
 		"not UTF-8":     {"cursor", ".cursor/mcp.json", "{\"a\": \"\xff\"}", "it is not UTF-8"},
 		"another onecall": {"cursor", ".cursor/mcp.json", `{"mcpServers": {"onecall": {"command": "else", "cwd": "${workspaceFolder}"}}}`,

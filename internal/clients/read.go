@@ -22,7 +22,7 @@ import (
 )
 
 // maxClientFile limits a client's file, in bytes. It is large because Claude Code also stores other data in the file with its servers.
-const maxClientFile = 64 << 20
+const maxClientFile = 16 << 20
 
 // clientServer is a server read from a client's file or from onecall's configuration, and what becomes of it.
 type clientServer struct {
@@ -86,7 +86,7 @@ func (im *Import) readSection(file *clientFile, root gjson.Result, section secti
 
 // readClientFile reads a client's file and converts it to JSON.
 func readClientFile(path string) ([]byte, error) {
-	text, err := textfile.Read(path, maxClientFile)
+	text, err := textfile.ReadFound(path, maxClientFile)
 	if err != nil {
 		return nil, err
 	}

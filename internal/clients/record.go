@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -34,7 +33,7 @@ func recordPath(file string) string { return file + ".onecall.json" }
 
 // readRecord reads the record of a client's file; nil: there is none.
 func readRecord(file string) (*record, error) {
-	text, err := textfile.Read(recordPath(file), 2*maxClientFile)
+	text, err := textfile.ReadFound(recordPath(file), 2*maxClientFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -84,7 +83,7 @@ func backUp(file string, text []byte) (string, error) {
 	backup := file + ".before-onecall"
 	err := WriteNew(backup, text)
 	for n := 2; errors.Is(err, fs.ErrExist); n++ { // that name is taken by the backup of an earlier installation
-		if existing, readErr := os.ReadFile(backup); readErr == nil && bytes.Equal(existing, text) {
+		if existing, readErr := textfile.ReadFound(backup, maxClientFile); readErr == nil && bytes.Equal(existing, text) {
 			return filepath.Base(backup), nil
 		}
 		backup = fmt.Sprintf("%s.before-onecall-%d", file, n)
@@ -101,7 +100,7 @@ func (p *Plan) unfinished() bool {
 	if p.record == nil || p.record.After != "" {
 		return false
 	}
-	backup, err := os.ReadFile(p.backup())
+	backup, err := textfile.ReadFound(p.backup(), maxClientFile)
 	return p.record.Backup == "" && p.before == nil || p.record.Backup != "" && err == nil && bytes.Equal(backup, p.before)
 }
 

@@ -70,7 +70,7 @@ func (p *Plan) restoreBackup() (err error) {
 	if p.record.Backup == "" {
 		return nil // there was no file before, so after stays nil and the file is removed
 	}
-	if p.after, err = textfile.Read(p.backup(), maxClientFile); err != nil {
+	if p.after, err = textfile.ReadFound(p.backup(), maxClientFile); err != nil {
 		return fault.New(fault.BadRequest, "%s cannot be read: %v: nothing was changed", p.backup(), textfile.Cause(err))
 	}
 	return nil

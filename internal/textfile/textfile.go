@@ -35,6 +35,19 @@ func Read(path string, limit int64) ([]byte, error) {
 	return ReadAll(file, limit)
 }
 
+// ReadFound is Read for a file that onecall has looked for itself. Unlike one that its user names, such a file must be a regular one: a
+// pipe in its place would be waited for.
+func ReadFound(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() && !mode.IsDir() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return Read(path, limit)
+}
+
 // ReadAll is Read for an open file or a stream.
 func ReadAll(in io.Reader, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, limit+1))

@@ -143,7 +143,7 @@ func TestReloadFaultyConfig(t *testing.T) {
 		text, log string
 		faults    int // 1: only the fault in log; 2: also the one about open access
 	}{
-		{good + "  - [broken\n", "bad_json: not YAML or JSON", 1},
+		{good + "  - [broken\n", "bad_json: not YAML", 1},
 		{good + "lite: \xff\n", "not UTF-8", 1},
 		{good + strings.Repeat("#", config.MaxBytes), "limit_exceeded: the configuration has more than", 1},
 		{"lite: true\n---\n" + good, "a file holds one document", 1},

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // position is the position of a value in the text, counted from 1.
@@ -84,13 +82,18 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
+		format, at, message := "YAML", position{}, err.Error()
+		if asJSON {
+			format = "JSON"
+		}
 		var syntax yaml.Error
 		if errors.As(err, &syntax) {
-			at := newPosition(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
-			d.fault(at, fault.BadJSON, "", "not YAML or JSON: %s", syntaxMessage(text, at, syntax.GetMessage()))
-		} else {
-			d.fault(position{}, fault.BadJSON, "", "not YAML or JSON: %v", err)
+			at = newPosition(syntax.GetToken().Position.Line, syntax.GetToken().Position.Column)
+			if message = syntax.GetMessage(); !asJSON {
+				message = syntaxMessage(text, at, message)
+			}
 		}
+		d.fault(at, fault.BadJSON, "", "not %s: %s", format, message)
 		return nil
 	}
 	var root ast.Node
@@ -106,23 +109,6 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		d.roots = append(d.roots, doc.Body)
 	}
 	return root
-}
-
-// syntaxMessage explains frequent mistakes in YAML. For others, it returns the parser's message.
-func syntaxMessage(text []byte, at position, message string) string {
-	if strings.Contains(message, "'\t'") {
-		return "a tab: YAML is indented with spaces"
-	}
-	line := ""
-	if lines := bytes.SplitN(text, []byte{'\n'}, at.line+1); at.line > 0 && at.line <= len(lines) {
-		line = string(lines[at.line-1])
-	}
-	if offset := textfile.Offset(line, at.column); offset < len(line) && strings.ContainsRune("[{", rune(line[offset])) {
-		message += fmt.Sprintf(": between braces, put a value with %c in quotes", line[offset])
-	} else if offset > 0 && offset < len(line) && line[offset-1] == '*' {
-		message += ": * begins the name of an alias in YAML, so put the value in quotes"
-	}
-	return message
 }
 
 // TooDeep estimates whether YAML is nested too deeply, before it is parsed.

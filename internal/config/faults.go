@@ -50,6 +50,10 @@ func (d *decoder) describe(n ast.Node, at string) string {
 		}
 	case *ast.BoolNode:
 		return node.String()
+	case *ast.AliasNode:
+		return "an alias: put a text that begins with * in quotes"
+	case *ast.TagNode:
+		return "a tag: put a text that begins with ! in quotes"
 	default:
 		if mayHoldSecret(at) {
 			return "a text"

@@ -237,6 +237,15 @@ func (w *jsonWriter) scalar(node, written ast.Node, at string) {
 	spelt := node.GetToken().Value
 	text, isText := textOf(node)
 	plain := !isText || node.GetToken().Type == yamltoken.StringType
+	switch node := node.(type) {
+	case *ast.AliasNode:
+		w.refuse(written, at, "*%s is an alias in YAML, and there is no anchor of that name: put the text in quotes",
+			fault.Clip(node.Value.GetToken().Value, 60))
+		return
+	case *ast.TagNode:
+		w.refuse(written, at, "%s is a tag in YAML: put the text in quotes", fault.Clip(spelt, 60))
+		return
+	}
 	switch {
 	case plain && jsonNumber.MatchString(spelt):
 		w.out = append(w.out, spelt...)
@@ -260,6 +269,12 @@ func YAML(text []byte) (value json.RawMessage, positionAt func(at string, ofKey 
 		value = d.json(root, "")
 	}
 	if len(d.faults) > 0 {
+		for _, f := range d.faults {
+			if f.Code == fault.BadRequest { // the file cannot be read as JSON, as with a fault of its syntax
+				f.Code = fault.BadJSON
+			}
+			f.Line, f.Column = max(f.Line, 1), max(f.Column, 1)
+		}
 		return nil, nil, InOrder(d.faults)
 	}
 	return value, func(at string, ofKey bool) (int, int) {

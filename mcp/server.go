@@ -24,8 +24,9 @@ type Server struct {
 	mu       sync.Mutex
 	toolsets map[toolsetKey]*toolset
 
-	causes      causeLog
-	searchIndex searchIndex
+	causes       causeLog
+	listWarnings sync.Map // warnings about listed tools that were already logged
+	searchIndex  searchIndex
 
 	reloading sync.Mutex    // held by Reload
 	swapped   chan struct{} // gets a token at each Reload

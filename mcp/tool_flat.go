@@ -26,12 +26,9 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
 		shown.Title = schema.BoundDescription(listing.Get("title").String())
-		if hints := listing.Get("annotations"); hints.IsObject() {
-			_ = json.Unmarshal([]byte(hints.Raw), &shown.Annotations) // malformed hints are dropped
-		}
 		o := f.server.opts()
-		if output := listing.Get("outputSchema"); output.IsObject() && passesVerbatim(o, spec) && o.SessionTokens == 0 {
-			shown.OutputSchema = json.RawMessage(output.Raw)
+		if listing.Get("outputSchema").IsObject() && len(spec.Output) > 0 && passesVerbatim(o, spec) && o.SessionTokens == 0 {
+			shown.OutputSchema = f.server.outputSchema(name, spec.Output)
 		}
 		listed = listingOf(shown, listing)
 	} else {
@@ -40,14 +37,29 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	return &tool{Tool: shown, listed: listed, answer: func(c *call) *sdk.CallToolResult { return c.flat(spec.Name) }}
 }
 
+// outputSchema returns the output schema of a tool as clients accept it; nil if they do not, which is logged once.
+func (s *Server) outputSchema(name string, written json.RawMessage) any {
+	mended, problem := schema.PortableOutput(written)
+	if problem == "" {
+		return json.RawMessage(mended)
+	}
+	if _, logged := s.listWarnings.LoadOrStore(name+"\x00"+problem, true); !logged {
+		s.opts().Log.Warn("a tool is listed without its output schema, which clients would refuse", "tool", name, "problem", problem)
+	}
+	return nil
+}
+
+// memberRules are the rules for the members of an upstream's tool that clients get as it wrote them.
+var memberRules = map[string]raw.Rule{"annotations": raw.ToolAnnotations, "icons": raw.Icons, "_meta": raw.Meta}
+
 // listingOf returns a tool as clients read it, with the annotations, icons and _meta of the upstream's listing.
 func listingOf(shown *sdk.Tool, listing gjson.Result) json.RawMessage {
 	copied := *shown
 	copied.Annotations = nil
 	listed := marshal(&copied)
 	for _, key := range []string{"annotations", "icons", "_meta"} {
-		if value := listing.Get(key); value.IsObject() || value.IsArray() {
-			listed = raw.With(listed, key, json.RawMessage(value.Raw))
+		if value := memberRules[key](listing.Get(key)); value != nil {
+			listed = raw.With(listed, key, value)
 		}
 	}
 	return listed

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // TestRepairSchema: schemas that make a client reject the whole tool list are repaired. Others are unchanged.
@@ -27,15 +25,15 @@ func TestRepairSchema(t *testing.T) {
 	}
 }
 
-// TestLongDescriptions: descriptions in a schema are shortened to what clients read. A property named description is not.
+// TestLongDescriptions: descriptions in a schema are never shortened: how to write an argument stands in them.
 func TestLongDescriptions(t *testing.T) {
 	t.Parallel()
 	describing := func(text string) string {
 		return `{"type":"object","properties":{"description":{"type":"string","description":"` + text + `","default":"` +
 			strings.Repeat("d", 3000) + `"}}}`
 	}
-	long := strings.Repeat("é", 1<<20)
-	if got, want := string(rootObject(json.RawMessage(describing(long)))), describing(schema.BoundDescription(long)); got != want {
+	long := strings.Repeat("é", 3000)
+	if got, want := string(rootObject(json.RawMessage(describing(long)))), describing(long); got != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -21,7 +20,8 @@ import (
 type listKind struct {
 	field, key string // the member with the items, and the member that identifies each item
 	match      func(*sdk.ServerCapabilities) bool
-	rename     bool // an item with a duplicate key is renamed, not dropped
+	rule       raw.Rule // what clients accept as an item
+	rename     bool     // an item with a duplicate key is renamed, not dropped
 }
 
 func hasResources(c *sdk.ServerCapabilities) bool   { return c.Resources != nil }
@@ -29,9 +29,9 @@ func hasPrompts(c *sdk.ServerCapabilities) bool     { return c.Prompts != nil }
 func hasCompletions(c *sdk.ServerCapabilities) bool { return c.Completions != nil }
 
 var listKinds = map[string]*listKind{
-	"resources/list":           {field: "resources", key: "uri", match: hasResources},
-	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", match: hasResources},
-	"prompts/list":             {field: "prompts", key: "name", match: hasPrompts, rename: true},
+	"resources/list":           {field: "resources", key: "uri", match: hasResources, rule: raw.Resource},
+	"resources/templates/list": {field: "resourceTemplates", key: "uriTemplate", match: hasResources, rule: raw.ResourceTemplate},
+	"prompts/list":             {field: "prompts", key: "name", match: hasPrompts, rule: raw.Prompt, rename: true},
 }
 
 // routes map the items of a joined list to upstreams. For a list of a single upstream they contain only the keys that differ from the
@@ -135,23 +135,21 @@ func (p *clientRequest) listOne(ctx context.Context, u Upstream, reqParams json.
 		return nil, err
 	}
 	gjson.GetBytes(page, kind.field).ForEach(func(_, entry gjson.Result) bool {
-		if original := entry.Get(kind.key); original.Type == gjson.String {
-			items = append(items, l.shownItem(entry))
-			l.learn(p.method, u, original.Str)
+		if item := l.shownItem(u, kind, entry); item != nil {
+			items = append(items, item)
+			l.learn(p.method, u, entry.Get(kind.key).Str)
 		}
 		return true
 	})
 	rest := raw.With(raw.With(page, kind.field, nil), "nextCursor", nil)
+	if meta := gjson.GetBytes(rest, "_meta"); meta.Exists() && raw.Meta(meta) == nil {
+		rest = raw.With(rest, "_meta", nil)
+	}
 	var next json.RawMessage
 	if cursor := gjson.GetBytes(page, "nextCursor"); cursor.Type == gjson.String && cursor.Str != "" {
 		next = json.RawMessage(cursor.Raw)
 	}
 	return raw.Page(p.version, listKinds[p.method].field, l.client.Scrubber().JSON(rest), items, next)
-}
-
-// shownItem returns an item without secrets, and without members that agents do not need.
-func (l *sessions) shownItem(entry gjson.Result) json.RawMessage {
-	return l.client.Scrubber().JSON(raw.With(raw.With(json.RawMessage(entry.Raw), "_meta", nil), "icons", nil))
 }
 
 // learn records the upstream's key of an item in a list of a single upstream, if clients see another key.
@@ -226,92 +224,6 @@ func offsetOf(cursor, method string) (int, bool) {
 	number, cursorMethod, _ := strings.Cut(string(text), " ")
 	offset, err := strconv.Atoi(number)
 	return offset, err == nil && offset > 0 && cursorMethod == method
-}
-
-// readAll lists the items of all upstreams, concurrently. Upstreams that fail are left out unless all fail.
-func (l *sessions) readAll(ctx context.Context, method string, reqParams json.RawMessage) (*routes, []json.RawMessage, error) {
-	kind := listKinds[method]
-	upstreams := l.upstreams(kind.match)
-	lists, errs := make([][]gjson.Result, len(upstreams)), make([]error, len(upstreams))
-	var all sync.WaitGroup
-	for i, u := range upstreams {
-		all.Go(func() { lists[i], errs[i] = l.listAll(ctx, u, method, reqParams) })
-	}
-	all.Wait()
-	j := &joiner{sessions: l, kind: kind, routes: newRoutes()}
-	failed := 0
-	for i, u := range upstreams {
-		if errs[i] != nil {
-			failed++
-			l.client.Log().Warn("an upstream could not list what it offers",
-				"source", u.Name(), "list", method, "error", l.client.ClientError(errs[i]))
-			continue
-		}
-		for _, entry := range lists[i] {
-			j.add(u, entry)
-		}
-	}
-	if failed > 0 && failed == len(upstreams) {
-		return nil, nil, l.clientError(ctx, upstreams[0], errs[0])
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.routes[method] = j.routes
-	return j.routes, j.items, nil
-}
-
-// joiner joins the lists of upstreams.
-type joiner struct {
-	sessions *sessions
-	kind     *listKind
-	routes   *routes
-	items    []json.RawMessage
-}
-
-// add adds one item of an upstream.
-func (j *joiner) add(u Upstream, entry gjson.Result) {
-	original := entry.Get(j.kind.key)
-	if original.Type != gjson.String || len(j.items) >= maxListItems {
-		return
-	}
-	r, item := j.routes, j.sessions.shownItem(entry)
-	plain := j.sessions.client.Scrubber().Text(original.Str)
-	key, first := plain, r.upstream[plain]
-	if first != nil && first.Name() == u.Name() {
-		return // the upstream lists it twice
-	}
-	if first != nil && j.kind.rename {
-		key = u.Name() + "_" + plain
-		item = raw.With(item, j.kind.key, quote(key))
-	}
-	if first != nil {
-		j.sessions.warnOnce(j.kind.field, plain, first.Name(), u.Name())
-	}
-	if r.upstream[key] != nil {
-		return
-	}
-	key = strings.Clone(key) // do not retain the whole list
-	r.upstream[key] = u
-	if key != original.Str {
-		r.upstreamKey[key] = strings.Clone(original.Str)
-	}
-	if j.kind.field == "resourceTemplates" {
-		r.keys = append(r.keys, key)
-	}
-	j.items = append(j.items, item)
-}
-
-// warnOnce logs once that two upstreams have the same item.
-func (l *sessions) warnOnce(what, key, first, second string) {
-	duplicate := what + "\x00" + key + "\x00" + second
-	l.mu.Lock()
-	warned := l.warned[duplicate]
-	l.warned[duplicate] = true
-	l.mu.Unlock()
-	if !warned {
-		l.client.Log().Warn("two upstreams offer an item of the same name: requests for it go to the first",
-			"kind", what, "name", key, "first", first, "second", second)
-	}
 }
 
 func quote(text string) json.RawMessage {

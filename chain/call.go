@@ -285,10 +285,7 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
-	callCtx, cancel := ctx, context.CancelFunc(func() {})
-	if p.timeout > 0 {
-		callCtx, cancel = context.WithTimeout(ctx, p.timeout)
-	}
+	callCtx, cancel := withCallLimit(ctx, p.timeout, p.patient)
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
 	s.lastCall = time.Now()
@@ -301,6 +298,17 @@ func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, sco
 		return raw, nil
 	}
 	return nil, r.explainTimeout(ctx, callCtx, p, f.Under(faultPointer(p, f)))
+}
+
+// withCallLimit returns the context of one call of a function; limit 0: none.
+func withCallLimit(ctx context.Context, limit time.Duration, patient bool) (context.Context, context.CancelFunc) {
+	switch {
+	case limit <= 0:
+		return ctx, func() {}
+	case patient:
+		return steps.WithPatience(ctx, limit)
+	}
+	return context.WithTimeout(ctx, limit)
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
@@ -332,6 +340,10 @@ func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fa
 		return f
 	}
 	cause := timeoutFault(p)
+	if most, progressed := steps.Progressed(callCtx); progressed {
+		cause = fault.New(fault.Timeout, "%s did not answer within %v of its last progress, or within %v in all (timeoutMs)",
+			describe(p), p.timeout, most).Under(p.at)
+	}
 	if ctx.Err() != nil {
 		cause = r.interruptedFault(p)
 	}

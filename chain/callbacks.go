@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -17,7 +18,7 @@ func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, e
 // the outermost chain, and the HTTP status of a write that may be answered in its lean form.
 func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Context {
 	r, p := l.run, l.plan.steps[number]
-	warns := p.rungs.any && p.inline == nil
+	warns := p.inline == nil && (p.rungs.any || p.fn != nil && slices.Contains(p.fn.Spec().Results, steps.ResultContent))
 	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.answersWrite()
 	if !warns && !lean && !l.reports {
 		return ctx

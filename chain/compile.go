@@ -209,9 +209,8 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 	if len(entry.Spec().Output) > 0 || entry.ResultShape() != nil {
 		l.values.result.fn = entry
 	}
-	if timeout := entry.Spec().Timeout; timeout > 0 {
-		p.timeout = timeout
-	}
+	spec := entry.Spec()
+	p.timeout, p.patient = cmp.Or(spec.Timeout, spec.DefaultTimeout, p.timeout), spec.Patient && spec.Timeout == 0
 	p.effect, p.repeatable = entry.Spec().Effect, entry.Spec().Repeatable()
 	p.common = c.commonFor(entry, s.Args)
 	p.mayTruncate = bytes.Contains(entry.Spec().Output, []byte(`"truncated"`))
@@ -293,7 +292,7 @@ func (c *compiler) compileControls(l *level, s *step, p *plannedStep) {
 	}
 	switch {
 	case s.TimeoutMs != nil:
-		p.timeout = time.Duration(*s.TimeoutMs) * time.Millisecond
+		p.timeout, p.patient = time.Duration(*s.TimeoutMs)*time.Millisecond, false
 	case p.fn == nil:
 		p.timeout = 0 // the calls of an inline chain have their own timeouts, and an expression has other limits
 	}

@@ -89,7 +89,7 @@ type Options struct {
 
 	// Rung returns a function's place on a ladder from cheap, 0, to costly; negative: none. Steps of different rungs run in the order
 	// written, and so do the elements of a forEach over several rungs, so that decisions about a call do not depend on timing. Warnings
-	// of functions (Warn of steps.Callbacks) are added to the answer's. nil: there is no ladder.
+	// of functions on it (Warn of steps.Callbacks) are added to the answer's, as are those of tools. nil: there is no ladder.
 	Rung func(*steps.Entry) int
 
 	// Hoist names members, such as repoId, that a chain may have at its top level instead of in `common`. Names with a meaning of their

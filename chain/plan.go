@@ -59,6 +59,7 @@ type plannedStep struct {
 	maxRetries  int
 	backoff     time.Duration
 	timeout     time.Duration // the time limit of one call, inline chain or evaluation; 0: none
+	patient     bool          // progress of the function puts the limit off
 	concurrency int           // how many elements of forEach run at once
 
 	effect        steps.Effect

@@ -184,7 +184,8 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 	if err := call.Begin(); err != nil {
 		return journalFault(err, entry.Spec().Name+" was not called")
 	}
-	callCtx, cancel := context.WithTimeout(ctx, cmp.Or(entry.Spec().Timeout, s.o.StepTimeout))
+	spec := entry.Spec()
+	callCtx, cancel := withCallLimit(ctx, cmp.Or(spec.Timeout, spec.DefaultTimeout, s.o.StepTimeout), spec.Patient && spec.Timeout == 0)
 	defer cancel()
 	raw, err := entry.Send(callCtx, sent)
 	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}); ended != nil {

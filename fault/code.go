@@ -10,6 +10,7 @@ const (
 	Compile          Code = "compile"
 	UnknownField     Code = "unknown_field"
 	TextAsJSON       Code = "text_as_json"
+	TextDropped      Code = "text_dropped"
 	UnknownFunction  Code = "unknown_function"
 	BadArguments     Code = "bad_arguments"
 	BadReference     Code = "bad_reference"
@@ -51,6 +52,7 @@ var codeTable = []codeInfo{
 	{Compile, 3, 422, false, Failed, "the chain has faults; nothing ran"},
 	{UnknownField, 3, 422, false, Failed, "a field that the contract or the configuration does not know"},
 	{TextAsJSON, 2, 400, false, Failed, "a warning: an array or an object was sent as a string of JSON, and was read"},
+	{TextDropped, 1, 502, false, Failed, "a warning: a tool told something beside its structured content, which is left out"},
 	{UnknownFunction, 3, 404, false, Failed, "a name that resolves to no function, or to several, in the caller's view"},
 	{BadArguments, 1, 422, false, Failed, "arguments that do not fit the function's input schema"},
 	{BadReference, 3, 422, false, Failed, "a reference that is malformed, or points forward or nowhere"},

@@ -38,6 +38,10 @@ var advices = map[Code]advice{
 		[]string{"The host writes the arrays and objects of a tool call as strings. The model can do nothing about it."},
 		"Nothing: the chain ran as if the JSON stood there. In files, and in the arguments of functions, send the array or object itself.",
 	},
+	TextDropped: {
+		[]string{"The tool gives structured content, and tells more in a text or an image beside it."},
+		"Set `result: content` for the function to get both, or `result: text` to get the text (`functions` in the configuration). If the text does not matter: nothing.",
+	},
 	UnknownFunction: {
 		[]string{"The name is misspelled.", "Several functions have this short name.",
 			"The source that offers the function is not in the configuration, or has failed.",

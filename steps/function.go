@@ -132,8 +132,11 @@ type Spec struct {
 	Expression       string // the argument that is an expression; Check checks its names. Empty: none
 	Heavy            string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
-	Timeout  time.Duration // how long one call may take if the step has no timeoutMs; 0: the server's limit
-	CacheTTL time.Duration // how long the call cache may reuse an answer; 0: never
+	Timeout time.Duration // how long one call may take if the step has no timeoutMs; 0: DefaultTimeout
+	// DefaultTimeout is the limit without Timeout; 0: the server's. Patient: signs of life put that limit off (see WithPatience).
+	DefaultTimeout time.Duration
+	Patient        bool
+	CacheTTL       time.Duration // how long the call cache may reuse an answer; 0: never
 
 	// Undo is the call that undoes a call of this function, unless the step names another; nil: there is none.
 	Undo *Undo

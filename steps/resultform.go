@@ -8,10 +8,14 @@ import (
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// The forms of a result of HTTP: Spec.Results.
+// The forms of a result: Spec.Results.
 const (
-	ResultBody     = "body"     // the body alone
-	ResultResponse = "response" // {"status","headers","body"}
+	ResultBody     = "body"     // HTTP: the body alone
+	ResultResponse = "response" // HTTP: {"status","headers","body"}
+
+	ResultStructured = "structured" // MCP: the structured content, else the content
+	ResultText       = "text"       // MCP: the texts of the content, as one string
+	ResultContent    = "content"    // MCP: {"structured","content"}, with the blocks of the content
 )
 
 type resultKey struct{}
@@ -40,8 +44,11 @@ func (s *Spec) setResult(form *string, ignore bool) {
 
 // outputOf returns the schema of a result in a form that is not the function's own, whose schema is output.
 func outputOf(form string, output json.RawMessage) json.RawMessage {
-	if form == ResultResponse {
+	switch form {
+	case ResultResponse:
 		return schema.ResponseOf(output)
+	case ResultText:
+		return json.RawMessage(`{"type":"string"}`)
 	}
 	return nil
 }

@@ -73,8 +73,8 @@ const installTimeout = 2 * time.Minute
 
 // startTimeout returns how long a server may take to start; 0: the default of the source.
 func startTimeout(c *config.MCPServer) time.Duration {
-	if c.StartTimeoutMs != nil {
-		return time.Duration(*c.StartTimeoutMs) * time.Millisecond
+	if limit := c.StartTimeout(); limit > 0 {
+		return limit
 	}
 	command := filepath.Base(config.Or(c.Command, ""))
 	if name := strings.TrimSuffix(command, filepath.Ext(command)); name == "npx" || name == "uvx" {
@@ -91,8 +91,8 @@ func (o *sourceOpener) serverOptions(name string, c *config.MCPServer) (*mcpsour
 		Lazy:         config.Or(c.Start, "") == "lazy",
 		Names:        config.Or(c.Names, ""),
 		Concurrency:  config.Or(c.Concurrency, 0),
-		StartTimeout: startTimeout(c),
-		ClientName:   "onecall", ClientVersion: o.process.Version, Warn: o.process.warnRedacted,
+		StartTimeout: startTimeout(c), CallTimeout: c.CallTimeout(),
+		ClientName: "onecall", ClientVersion: o.process.Version, Warn: o.process.warnRedacted,
 		AsProxy: o.process.serve && o.passesThrough(), Roots: config.Or(c.Roots, false),
 	}
 	if limit := int64(config.Or(o.config.Limits.MaxResultBytes, 0)); limit > 0 {

@@ -20,13 +20,18 @@ import (
 var foreignKeys = map[reflect.Type]map[string]string{
 	reflect.TypeFor[Config](): {"$schema": ""}, // editors use it to find the schema
 	reflect.TypeFor[MCPServer](): {
-		"autoApprove": "", "alwaysAllow": "", "alwaysLoad": "", "trust": "", "timeout": "", "name": "", "description": "", "version": "",
+		"autoApprove": "", "alwaysAllow": "", "alwaysLoad": "", "trust": "", "name": "", "description": "", "version": "",
 		"gallery": "", "icon": "", "dev": "", "watchPaths": "", "metadata": "", "_comment": "", "$schema": "",
 		"envFile":          "set its variables in the environment, or write them under env",
 		"sandbox":          "the server runs without it",
 		"sandboxEnabled":   "the server runs without a sandbox",
 		"auth":             "write clientId, clientSecret and scopes under oauth",
 		"authProviderType": "if the server asks for a login, run onecall auth login with its name",
+		"request_timeout":  "write timeout, in milliseconds",
+		"requestTimeout":   "write timeout, in milliseconds",
+		"sse_read_timeout": "write timeout, in milliseconds",
+		"connect_timeout":  "write startTimeoutMs",
+		"connectTimeout":   "write startTimeoutMs",
 		"headersHelper":    "no command is run for headers: write ${VAR} under headers",
 	},
 	reflect.TypeFor[OAuth](): {

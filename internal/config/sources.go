@@ -62,7 +62,14 @@ type MCPServer struct {
 	Start *string `yaml:"start" validate:"oneof=eager lazy" default:"eager"`
 	// How long the server may take from its start to its list of tools. Without it, npx and uvx have two minutes, because they may install
 	// the server first.
-	StartTimeoutMs *int `yaml:"startTimeoutMs" validate:"min=1" default:"30000"`
+	StartTimeoutMs *int `yaml:"startTimeoutMs" also:"startup_timeout_ms initTimeout" validate:"min=1" default:"30000"`
+	// The same in seconds, as Codex writes it.
+	StartupTimeoutSec *int `yaml:"startupTimeoutSec" also:"startup_timeout_sec" validate:"min=1,max=86400"`
+	// How long one call may take without progress, unless functions or the step set timeoutMs: in milliseconds, as Claude Code and Gemini
+	// write it; a number below 1,000 counts as seconds, as Cline and Roo write it. Without it: 30 s.
+	Timeout *int `yaml:"timeout" validate:"min=1,max=86400000"`
+	// The same in seconds, as Codex writes it.
+	ToolTimeoutSec *int `yaml:"toolTimeoutSec" also:"tool_timeout_sec" validate:"min=1,max=86400"`
 	// The client that is registered for onecall, if the server asks for a login. Without it, one is registered at the login.
 	OAuth *OAuth `yaml:"oauth"`
 	// The maximum number of concurrent calls, of all callers together. Further calls wait, behind at most this many calls of each other
@@ -71,6 +78,28 @@ type MCPServer struct {
 	// true: clients choose the directories that the server works in, in place of those in its arguments. On the surfaces flat and hybrid,
 	// the server gets the roots of the client.
 	Roots *bool `yaml:"roots" default:"false"`
+}
+
+// fewestMs is the lowest limit of a call that a client may mean in milliseconds.
+const fewestMs = 1000
+
+// CallTimeout returns how long one call of the server's tools may take without progress; 0: not set.
+func (s *MCPServer) CallTimeout() time.Duration {
+	switch ms := Or(s.Timeout, 0); {
+	case ms >= fewestMs:
+		return time.Duration(ms) * time.Millisecond
+	case ms > 0:
+		return time.Duration(ms) * time.Second
+	}
+	return time.Duration(Or(s.ToolTimeoutSec, 0)) * time.Second
+}
+
+// StartTimeout returns how long the server may take to start; 0: not set.
+func (s *MCPServer) StartTimeout() time.Duration {
+	if s.StartTimeoutMs != nil {
+		return time.Duration(*s.StartTimeoutMs) * time.Millisecond
+	}
+	return time.Duration(Or(s.StartupTimeoutSec, 0)) * time.Second
 }
 
 // Off reports whether the server is disabled.
@@ -172,8 +201,9 @@ type Function struct {
 	// How the service recognizes a repeated call, so that a call with an unknown outcome can be made again.
 	IdempotencyKey *IdempotencyKey `yaml:"idempotencyKey"`
 	// What of an answer is the result. For OpenAPI services and HTTP endpoints, body is the body alone, and response an object of status,
-	// headers and body. Without it: the body, or what the endpoint says.
-	Result *string `yaml:"result" validate:"oneof=body response"`
+	// headers and body. For tools of MCP servers, structured is the structured content, else the content, text is the text alone, and content
+	// an object of structured and content. Without it: structured, the body, or what the endpoint says.
+	Result *string `yaml:"result" validate:"oneof=body response structured text content"`
 	// ignore: the schema of the result is left out of all checks, because it is wrong.
 	Output *string `yaml:"output" validate:"oneof=ignore"`
 }

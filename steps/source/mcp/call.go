@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // call calls a tool. It repeats a call once if the server's session had ended before the call was sent, or if the call only reads
@@ -168,17 +168,15 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 // call makes one call on this connection.
 func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
 	callbacks := steps.CallbacksOf(ctx)
-	pending := &pendingRequest{stub: noContent}
+	pending := &pendingRequest{stub: noContent, alive: steps.Alive(ctx)}
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
 	if f := c.addClientParams(ctx, pending, params); f != nil {
 		return nil, f
 	}
 	pending.startDelivery(ctx, callbacks, c.notify())
-	if callbacks.Progress != nil {
-		if params.Meta == nil {
-			params.Meta = sdk.Meta{}
-		}
-		params.Meta[progressTokenKey] = c.tap.progressToken(pending)
+	var token int64
+	if callbacks.Progress != nil || pending.alive != nil {
+		token = c.tap.progressToken(pending)
 	}
 	if callbacks.Log != nil && c.tap.downstream == nil {
 		c.askForLogsOf(params)
@@ -192,9 +190,15 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	var err error
 	posted := false
 	if c.poster != nil && !t.headers {
-		posted, err = c.post(inner, pending, params, args)
+		posted, err = c.post(inner, pending, params, args, token)
 	}
 	if !posted {
+		if token != 0 {
+			if params.Meta == nil {
+				params.Meta = sdk.Meta{}
+			}
+			params.Meta[progressTokenKey] = token
+		}
 		_, err = c.client.CallTool(inner, params)
 	}
 	c.tap.forget(pending)
@@ -227,7 +231,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 			return value, f // completed work counts, even if it is a moment late
 		}
 	case pending.err != nil && ctx.Err() == nil: // after the end of ctx it may only say that the call was canceled
-		f := c.source.refusedBy(t, pending.err)
+		f := c.source.refusedBy(ctx, t, pending.err)
 		if pending.rawErrors {
 			f.Err = c.source.clean(pending.err.rpc())
 		}
@@ -279,7 +283,7 @@ func (c *connection) answerLost(ctx context.Context, t *tool, pending *pendingRe
 		clone := *carried
 		f = &clone
 	case rpcErr != nil && statusCode(pending.status) != fault.Denied:
-		f := s.refusedBy(t, &answerError{
+		f := s.refusedBy(ctx, t, &answerError{
 			code: rpcErr.Code, word: strconv.FormatInt(rpcErr.Code, 10), message: rpcErr.Message, data: string(rpcErr.Data),
 		})
 		if pending.rawErrors {
@@ -326,18 +330,13 @@ func rpcError(err error) *jsonrpc.Error {
 const codeUndelivered = -32005
 
 // refusedBy converts a JSON-RPC error of the server (JSON-RPC 2.0, section 5.1).
-func (s *Source) refusedBy(t *tool, e *answerError) *fault.Error {
-	message := cmp.Or(s.scrub.excerpt(e.message, maxErrorText), "it failed without saying why")
-	f := fault.New(fault.FunctionFailed, "%s: %s", t.function, message)
+func (s *Source) refusedBy(ctx context.Context, t *tool, e *answerError) *fault.Error {
+	f := s.failed(ctx, strings.TrimSpace(e.message), []byte(e.data))
+	f.Message = t.function + ": " + cmp.Or(f.Message, "it failed without saying why")
 	if e.code == jsonrpc.CodeInvalidParams {
 		f.Code = fault.BadArguments
 	} else if e.word != "" {
 		f.Message += " (error " + s.scrub.excerpt(e.word, maxQuoted) + ")"
-	}
-	if e.data != "" && len(e.data) <= maxBody {
-		if body, err := schema.Compact(s.scrub.JSON([]byte(e.data))); err == nil {
-			f.Body = body
-		}
 	}
 	return f
 }

@@ -60,6 +60,7 @@ type Options struct {
 	// client sessions serve one client each and are not bounded. 0: unlimited.
 	Concurrency int
 
+	CallTimeout     time.Duration // the limit of a call for which nothing else sets one, put off by progress; 0: the server's
 	StartTimeout    time.Duration // how long the server may take to list its tools; 0: 30 s
 	MaxMessageBytes int64         // one message of the server; 0: 65 MiB; a longer one fails only its own call
 
@@ -124,7 +125,7 @@ func (o *Options) withDefaults() (Options, *fault.Error) {
 		_, f := bad("/protocol", "unknown protocol version %s: use %s", quoted(c.Protocol), strings.Join(protocol.Versions, ", "))
 		f.Available = protocol.Versions
 		return Options{}, f
-	case c.StartTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxSessions < 0 || c.Concurrency < 0:
+	case c.StartTimeout < 0 || c.CallTimeout < 0 || c.MaxMessageBytes < 0 || c.MaxSessions < 0 || c.Concurrency < 0:
 		return bad("", "times, sizes and concurrency must not be negative")
 	case strings.ContainsRune(c.Command+c.Dir+strings.Join(c.Args, ""), 0):
 		return bad("/command", "the command, its arguments and its directory must not hold NUL")

@@ -22,6 +22,7 @@ type pendingRequest struct {
 
 	cancel context.CancelFunc // ends the request with its connection; nil: the connection does that itself
 
+	alive         func()            // called at each progress; nil: nothing waits for it
 	notifications chan notification // queued for the callbacks; nil: there are no listeners
 	delivered     chan struct{}     // closed when the callbacks have received all notifications
 

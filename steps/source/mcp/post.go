@@ -73,8 +73,8 @@ func clientMetaOf(version string, info *sdk.Implementation, capabilities *sdk.Cl
 	}
 }
 
-// message builds a call. Its params are body[start:len(body)-1].
-func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (body []byte, start int, err error) {
+// message builds a call. Its params are body[start:len(body)-1]. token is its progress token; 0: none.
+func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte, token int64) (body []byte, start int, err error) {
 	meta := p.meta
 	if len(params.Meta) > 0 {
 		merged := maps.Clone(p.clientMeta)
@@ -95,7 +95,13 @@ func (p *poster) message(id int64, params *sdk.CallToolParams, args []byte) (bod
 	body = append(strconv.AppendInt(append(body, `{"jsonrpc":"2.0","id":`...), id, 10), `,"method":"tools/call","params":`...)
 	start = len(body)
 	body = append(body, '{')
-	if len(meta) > 0 {
+	switch {
+	case len(meta) > 2 && token != 0: // more than {}
+		body = append(append(append(body, `"_meta":`...), meta[:len(meta)-1]...), `,"progressToken":`...)
+		body = append(strconv.AppendInt(body, token, 10), "},"...)
+	case token != 0:
+		body = append(strconv.AppendInt(append(body, `"_meta":{"progressToken":`...), token, 10), "},"...)
+	case len(meta) > 0:
 		body = append(append(append(body, `"_meta":`...), meta...), ',')
 	}
 	body = gjson.AppendJSONString(append(body, `"name":`...), params.Name)
@@ -141,14 +147,16 @@ func (p *poster) headers(ctx context.Context, tool string) (http.Header, bool) {
 }
 
 // post makes one call and reads its answer into pending. handled is false if nothing was sent and the SDK should make the call.
-func (c *connection) post(ctx context.Context, pending *pendingRequest, params *sdk.CallToolParams, args []byte) (handled bool, err error) {
+func (c *connection) post(
+	ctx context.Context, pending *pendingRequest, params *sdk.CallToolParams, args []byte, token int64,
+) (handled bool, err error) {
 	p := c.poster
 	header, ok := p.headers(ctx, params.Name)
 	if !ok {
 		return false, nil
 	}
 	id := firstID + c.tap.seq.Add(1)
-	body, start, err := p.message(id, params, args)
+	body, start, err := p.message(id, params, args, token)
 	if err != nil {
 		return true, err
 	}

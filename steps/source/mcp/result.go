@@ -15,34 +15,28 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
-	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
-// resultValue returns the value of a call's result (MCP 2025-11-25, CallToolResult): its structuredContent, else its content. A
-// result with isError becomes a fault.
+// resultValue returns the value of a call's result (MCP 2025-11-25, CallToolResult), in the form that the configuration chose. A result
+// with isError becomes a fault.
 func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
 	result := gjson.ParseBytes(raw)
 	if problem := malformed(result); problem != "" {
-		f := fault.New(fault.FunctionFailed, "%s did not answer with the result of a tool: %s. The server is at fault", t.function, problem)
+		f := fault.New(fault.FunctionFailed, "%s did not answer with the result of a tool: %s. The server is at fault; it said %s",
+			t.function, problem, s.scrub.excerpt(string(raw), maxQuoted))
 		if t.effect != steps.Read {
 			f.Outcome = fault.SentUnknown
 		}
 		return nil, f
 	}
 	if result.Get("isError").Type == gjson.True {
-		return nil, s.toolError(t, result)
+		return nil, s.toolError(ctx, t, result)
 	}
 	if result.Get("resultType").String() == "input_required" || result.Get("inputRequests").IsObject() {
 		return nil, fault.New(fault.NotSupported, "%s asks for further input from a user, which a chain cannot give: "+
 			"call it with all that it needs", t.function)
 	}
-	if structured := result.Get("structuredContent"); structured.Exists() && structured.Type != gjson.Null {
-		if isEmptyArray(structured) && gjson.Get(t.raw, "outputSchema.type").Str == "object" {
-			return []byte("{}"), nil // as PHP writes it
-		}
-		return []byte(structured.Raw), nil
-	}
-	return content(result.Get("content"), keeper(ctx)), nil
+	return s.successValue(ctx, t, result), nil
 }
 
 // malformed describes what is wrong with a result; "": nothing that matters here.
@@ -53,24 +47,7 @@ func malformed(result gjson.Result) (problem string) {
 	if isError := result.Get("isError"); isError.Exists() && isError.Type != gjson.Null && !isError.IsBool() {
 		return "isError is not a boolean"
 	}
-	blocks := result.Get("content")
-	if !blocks.Exists() || blocks.Type == gjson.Null {
-		return ""
-	}
-	if !blocks.IsArray() {
-		return "content is not an array"
-	}
-	blocks.ForEach(func(_, block gjson.Result) bool {
-		kind := block.Get("type")
-		switch {
-		case !block.IsObject() || kind.Type != gjson.String:
-			problem = "a block of content has no type"
-		case kind.Str == "text" && block.Get("text").Type != gjson.String:
-			problem = "a block of text has no text"
-		}
-		return problem == ""
-	})
-	return problem
+	return ""
 }
 
 // smallResult is the size in bytes up to which a result is converted without a time limit. lateGrace is how long converting a larger result
@@ -143,53 +120,40 @@ func keeper(ctx context.Context) func(block string) (token string) {
 	}
 }
 
-// toolError returns the fault of a result with isError.
-func (s *Source) toolError(t *tool, result gjson.Result) *fault.Error {
-	var texts []string
-	result.Get("content").ForEach(func(_, block gjson.Result) bool {
-		if block.Get("type").Str == "text" {
-			texts = append(texts, strings.TrimSpace(block.Get("text").String()))
-		}
-		return true
-	})
-	text := strings.TrimSpace(strings.Join(texts, "\n"))
-	if text == "" {
-		text = t.function + " failed without saying why"
-	}
-	f := fault.New(fault.FunctionFailed, "%s", fault.Clip(s.scrub.clean(text), maxErrorText))
-	body := []byte(result.Get("structuredContent").Raw)
-	if len(body) == 0 || string(body) == "null" {
-		body = content(result.Get("content"), func(string) string { return "" })
-	}
-	if compact, err := schema.Compact(s.scrub.JSON(body)); err == nil && len(compact) <= maxBody {
-		f.Body = compact
-	}
-	return f
-}
-
-// content returns the value of content blocks: null for none, the block's value for one, an array for several. keep stores a
-// block and returns its continuation token; "": not stored.
+// content returns the value of content blocks: null for none, the block's value for one, an array for several. Some servers write one
+// block, or its text, in place of the array. keep stores a block and returns its continuation token; "": not stored.
 func content(blocks gjson.Result, keep func(block string) string) []byte {
+	if !blocks.Exists() || blocks.Type == gjson.Null {
+		return []byte("null")
+	}
+	if !blocks.IsArray() {
+		return blockValue(blocks, keep)
+	}
 	var values [][]byte
 	blocks.ForEach(func(_, block gjson.Result) bool {
 		values = append(values, blockValue(block, keep))
 		return true
 	})
-	switch {
-	case len(values) == 0 || !blocks.IsArray():
+	switch len(values) {
+	case 0:
 		return []byte("null")
-	case len(values) == 1:
+	case 1:
 		return values[0]
 	}
 	return append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')
 }
 
 // blockValue returns the value of a content block. Text that is a JSON object or array becomes that value, other text a string;
-// a resource of text becomes an object with its uri, mimeType and text, and binary data becomes a descriptor.
+// a resource of text becomes an object with its uri, mimeType and text, and binary data becomes a descriptor. A text without a type is
+// text, and anything else stays as it is.
 func blockValue(block gjson.Result, keep func(string) string) []byte {
+	if block.Type == gjson.String {
+		return textValue(block)
+	}
+	if text := block.Get("text"); text.Type == gjson.String && isTextBlock(block) {
+		return textValue(text)
+	}
 	switch block.Get("type").Str {
-	case "text":
-		return textValue(block.Get("text"))
 	case "image", "audio":
 		return descriptor(block, block, block.Get("data").Str, keep)
 	case "resource":
@@ -202,22 +166,36 @@ func blockValue(block gjson.Result, keep func(string) string) []byte {
 		o.copyMembers(resource, "uri", "mimeType", "text")
 		return o.end()
 	}
-	return []byte(block.Raw) // resource_link and future types
+	return []byte(block.Raw) // resource_link, future types, and what has none
+}
+
+// isTextBlock reports whether a block is one of text, or has no type.
+func isTextBlock(block gjson.Result) bool {
+	kind := block.Get("type")
+	return kind.Str == "text" || !kind.Exists()
 }
 
 // maxTextDepth bounds the nesting of text that is taken as JSON, well below the limit for results.
 const maxTextDepth = 1000
 
-// textValue returns the value of a text; null if it is not a string. A byte order mark before JSON is dropped.
+// textValue returns the value of a text; null if it is not a string.
 func textValue(text gjson.Result) []byte {
 	if text.Type != gjson.String {
 		return []byte("null")
 	}
-	if trimmed := strings.TrimSpace(strings.TrimPrefix(text.Str, "\ufeff")); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') &&
-		!isDeep(trimmed) && gjson.Valid(trimmed) && utf8.ValidString(trimmed) {
-		return []byte(trimmed)
+	if value := jsonValue(text.Str); value != "" {
+		return []byte(value)
 	}
 	return []byte(text.Raw)
+}
+
+// jsonValue returns the JSON object or array that a text is, without white space and a byte order mark before it; "": it is none.
+func jsonValue(text string) string {
+	trimmed := strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
+	if trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' || isDeep(trimmed) || !gjson.Valid(trimmed) || !utf8.ValidString(trimmed) {
+		return ""
+	}
+	return trimmed
 }
 
 // isDeep reports whether text nests deeper than maxTextDepth.

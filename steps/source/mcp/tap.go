@@ -185,6 +185,9 @@ func (t *tap) handleNotification(m *message, request *pendingRequest) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if pending := t.progress[m.params.Get("progressToken").Int()]; pending != nil {
+			if pending.alive != nil {
+				pending.alive()
+			}
 			pending.queue(n)
 		}
 		return true

@@ -357,6 +357,8 @@ func (s *Source) spec(t *tool) steps.Spec {
 	if schema := definition.Get("outputSchema"); schema.IsObject() {
 		spec.Output = subslice(schema)
 	}
+	spec.Results = resultForms
+	spec.DefaultTimeout, spec.Patient = s.options.CallTimeout, true
 	spec.Effect, spec.Idempotent, spec.EffectDeclared = hints(definition.Get("annotations"))
 	spec.Local = definition.Get("annotations.openWorldHint").Type == gjson.False
 	return spec

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -48,4 +49,22 @@ func TestTraceReachesServers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Progress of a tool puts off a limit that can be put off, also if nobody else listens.
+func TestProgressIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []string{"stdio", "http sessions"} {
+		s := openReady(t, transports[transport](t))
+		for tool, want := range map[string]bool{"shelf.tell": true, "shelf.echo": false} {
+			ctx, cancel := steps.WithPatience(t.Context(), time.Hour)
+			if _, err := function(t, s, tool).Call(ctx, []byte(`{}`)); err != nil {
+				t.Errorf("%s: %v", tool, err)
+			}
+			if _, progressed := steps.Progressed(ctx); progressed != want {
+				t.Errorf("%s, %s: progress is %t, want %t", transport, tool, progressed, want)
+			}
+			cancel()
+		}
+	}
 }

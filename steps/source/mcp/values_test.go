@@ -10,7 +10,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
-// TestValues checks the values of tool results. A malformed result is a failure, never the value null.
+// TestValues checks the values of tool results. What a malformed one says is never lost: it is the value, or the result is a failure.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 1001) + strings.Repeat("]", 1001)
@@ -29,17 +29,19 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for raw, want := range map[string]string{
-		`"s"`: malformed, `5`: malformed, `[1]`: malformed, `{"content":"x"}`: malformed, `{"content":{}}`: malformed,
+		`"s"`: malformed, `5`: malformed, `[1]`: malformed, `{"content":"x"}`: `"x"`, `{"content":"[1]"}`: `[1]`, `{"content":{}}`: `{}`,
+		`{"content":{"type":"text","text":"x"}}`: `"x"`, `{"content":7}`: `7`, `{"toolResult":{"a": 1}}`: `{"a": 1}`, `{"toolResult":null}`: `null`,
+		`{"_meta":{},"rows":[1],"isError":false}`: `{"rows":[1]}`, `{"_meta":{}}`: `null`, `{"toolResult":1,"content":[]}`: `null`,
 		`{"isError":"yes","content":[]}`: malformed, `{}`: `null`, `{"content":null}`: `null`, `{"structuredContent":{"a":1},"content":[]}`: `{"a":1}`,
 	} {
 		check(raw, want)
 	}
 	for blocks, want := range map[string]string{
 		`[]`:                                   `null`,
-		`["x"]`:                                malformed,
-		`[{"text":"x"}]`:                       malformed,
-		`[{"type":"text"}]`:                    malformed,
-		`[{"type":"text","text":7}]`:           malformed,
+		`["x"]`:                                `"x"`,
+		`[{"text":"x"}]`:                       `"x"`,
+		`[{"type":"text"}]`:                    `{"type":"text"}`,
+		`[{"type":"text","text":7}]`:           `{"type":"text","text":7}`,
 		`[{"type":"text","text":""}]`:          `""`,
 		`[{"type":"text","text":"a\u00e9\n"}]`: `"a\u00e9\n"`,
 		`[{"type":"text","text":" {\"a\": 1.50}\n"}]`:                                 `{"a": 1.50}`,

@@ -18,10 +18,11 @@ import (
 )
 
 // openJournal opens the journal of runs: a file in the user's state folder, a server, or memory. Apps with the same settings share one
-// journal. A replay keeps its journal in memory. The result is nil without an error if the journal is off.
+// journal. A replay, and a process whose runs are not to be recorded, keep theirs in memory. The result is nil without an error if the
+// journal is off.
 func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	store := config.Or(c.Journal.Store, "sqlite")
-	if a.cassette != nil {
+	if a.cassette != nil || a.process.Unrecorded {
 		store = "memory"
 	}
 	if store == "off" {

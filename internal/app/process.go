@@ -29,6 +29,7 @@ type Options struct {
 	Calls          bool   // the command calls functions: opening waits for those of an enforced ladder, and fails if the ladder is broken
 	NoSources      bool   // the command calls no functions, so no source is started
 	List           bool   // the command itself shows the functions and the faults of their sources
+	Unrecorded     bool   // runs are kept in memory, and not in the journal
 	Surface        string // overrides the configured surface; "": the configuration decides
 
 	Monitor *Monitor // monitors a command that runs until it is interrupted; nil: the command has no monitor

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -10,9 +11,11 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/chainfile"
+	"github.com/onecall-mcp/onecall/internal/history"
 	"github.com/onecall-mcp/onecall/internal/tally"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
@@ -100,7 +103,7 @@ func (c *cli) bench(cmd *cobra.Command, f *benchFlags, name string) (err error) 
 		return usageErrorf("%s holds many chains: bench compares one", name)
 	}
 	b := &benchmark{override: override, rounds: f.rounds, replayed: f.replay != ""}
-	if b.app, err = c.open(cmd.Context(), app.Options{Calls: true, Replay: f.replay, Observe: b.observe}); err != nil {
+	if b.app, err = c.open(cmd.Context(), app.Options{Calls: true, Unrecorded: true, Replay: f.replay, Observe: b.observe}); err != nil {
 		return err
 	}
 	defer closeInto(b.app, &err)
@@ -191,9 +194,37 @@ func (b *benchmark) compare(ctx context.Context) (result *comparison, failed *ch
 	if failed = b.measure(ctx); failed != nil {
 		return nil, failed, nil
 	}
-	result, err = b.count(planned.Plan)
+	rounds, err := b.roundsOfRepeats(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	result, err = b.count(planned.Plan, rounds)
 	return result, nil, err
 }
+
+// roundsOfRepeats returns how many calls the last run made one after another for each step, by the step's path without elements: the most
+// of any element.
+func (b *benchmark) roundsOfRepeats(ctx context.Context) (map[string]int, error) {
+	runs, err := history.Runs(ctx, b.app.Journal, &journal.Filter{Limit: 1})
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	t, err := history.Of(ctx, b.app.Journal, runs[0].ID, nil)
+	if err != nil {
+		return nil, err
+	}
+	calls, rounds := map[string]int{}, map[string]int{}
+	for i := range t.List {
+		at := t.List[i].At
+		calls[at]++
+		path := elementPattern.ReplaceAllString(at, "")
+		rounds[path] = max(rounds[path], calls[at])
+	}
+	return rounds, nil
+}
+
+// elementPattern matches the element of a forEach in the path of a call.
+var elementPattern = regexp.MustCompile(`\[[0-9]+\]`)
 
 // measure times the chain and its single calls, the chain first in every other round. A warm-up round, which is not timed, connects to the
 // sources and finds the calls. measure stops at the first failed answer of the chain and returns that answer. A recording is replayed once.
@@ -244,8 +275,8 @@ func (b *benchmark) timeCalls(ctx context.Context, calls []tally.Call) time.Dura
 }
 
 // count counts the tokens and round trips of the last run.
-func (b *benchmark) count(plan *chain.DryRun) (*comparison, error) {
-	r := &comparison{Rounds: len(b.chainTimes), Waves: tally.Waves(plan, b.calls)}
+func (b *benchmark) count(plan *chain.DryRun, rounds map[string]int) (*comparison, error) {
+	r := &comparison{Rounds: len(b.chainTimes), Waves: tally.Waves(plan, b.calls, rounds)}
 	r.Chain.Side = tally.Chain(b.app.Counter, tally.WithInput(b.entry.Request, b.override.Input, b.override.Set), b.answer.JSON)
 	r.Calls.Side = tally.Calls(b.app.Counter, b.calls)
 	if b.replayed {

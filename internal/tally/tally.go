@@ -4,6 +4,7 @@ package tally
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -99,20 +100,24 @@ func WithInput(request, input []byte, set []chain.Setting) []byte {
 }
 
 // Waves returns the minimum number of round trips for the calls of a chain if a model makes calls side by side wherever the chain does.
-func Waves(plan *chain.DryRun, calls []Call) int { return min(depth(&plan.DryChain), len(calls)) }
+// rounds has the rounds of each repeat, by the path of its step without elements, such as 3 or 3.1; a step that is not in it has one.
+func Waves(plan *chain.DryRun, calls []Call, rounds map[string]int) int {
+	return min(depth(&plan.DryChain, "", rounds), len(calls))
+}
 
-// depth returns the minimum number of calls of a chain that must be made one after another. All elements of a forEach count as one call,
-// and so do all rounds of a repeat.
-func depth(c *chain.DryChain) (n int) {
+// depth returns the minimum number of calls of a chain that must be made one after another. All elements of a forEach count as one call.
+// The rounds of a repeat do not: each needs the result of the one before.
+func depth(c *chain.DryChain, prefix string, rounds map[string]int) (n int) {
 	for _, wave := range c.Waves {
 		deepest := 0
 		for _, i := range wave {
+			path := prefix + strconv.Itoa(i)
 			switch s := &c.Steps[i]; {
 			case s.Chain != nil:
-				deepest = max(deepest, depth(s.Chain))
+				deepest = max(deepest, depth(s.Chain, path+".", rounds))
 			case s.Function != "":
 				if source, _, _ := strings.Cut(s.Function, "."); Counted(source) {
-					deepest = max(deepest, 1)
+					deepest = max(deepest, rounds[path], 1)
 				}
 			}
 		}

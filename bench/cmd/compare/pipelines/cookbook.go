@@ -182,7 +182,7 @@ func (r *recipe) measure(ctx context.Context, o *report.Options, counter budget.
 		return nil, err
 	}
 	m = &recipeCost{calls: tally.Calls(counter, p.calls), chain: tally.Chain(counter, request, answer.JSON)}
-	m.waves = tally.Waves(planned.Plan, p.calls)
+	m.waves = tally.Waves(planned.Plan, p.calls, nil)
 	return m, nil
 }
 

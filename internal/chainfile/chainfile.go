@@ -94,7 +94,7 @@ func find(arg string, folders []string) (File, error) {
 	} else if near := similarChains(arg, folders); len(near) > 0 {
 		message += ": did you mean " + strings.Join(near, ", ") + "?"
 	} else if len(paths) == 1 && len(folders) > 0 && arg != "" && !strings.ContainsAny(arg, `/\\`) {
-		message += ", and no saved chain of this name here or in the folder chains; " + savedNames(folders)
+		message += ", and no saved chain of this name; " + knownNames(folders)
 	}
 	return File{Path: arg}, errors.New(message)
 }
@@ -106,25 +106,38 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// savedNames lists the saved chains of folders for a message.
-func savedNames(folders []string) string {
+// knownNames lists the saved chains, and the chain files of the working directory, for a message.
+func knownNames(folders []string) string {
 	const maxShown = 10
-	var names []string
+	var here, saved []string
 	for _, folder := range folders {
 		list, _ := List(cmp.Or(folder, "."))
-		for _, saved := range list {
-			names = append(names, textfile.Printable(saved.Name))
+		for _, file := range list {
+			if name := textfile.Printable(file.Name); folder == "" {
+				here = append(here, name)
+			} else {
+				saved = append(saved, name)
+			}
 		}
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	switch n := len(names); {
-	case n == 0:
-		return "none is saved: onecall new NAME writes one to begin with"
-	case n > maxShown:
-		return fmt.Sprintf("the saved ones are %s and %d more", strings.Join(names[:maxShown], ", "), n-maxShown)
+	var parts []string
+	for _, kind := range []struct {
+		what  string
+		names []string
+	}{{"saved are ", saved}, {"chain files here are ", here}} {
+		slices.Sort(kind.names)
+		names := slices.Compact(kind.names)
+		switch n := len(names); {
+		case n > maxShown:
+			parts = append(parts, fmt.Sprintf("%s%s and %d more", kind.what, strings.Join(names[:maxShown], ", "), n-maxShown))
+		case n > 0:
+			parts = append(parts, kind.what+strings.Join(names, ", "))
+		}
 	}
-	return "the saved ones are " + strings.Join(names, ", ")
+	if len(saved) == 0 {
+		parts = append(parts, "none is saved: onecall new NAME writes one to begin with")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // similarChains returns the paths of at most three chain files with names similar to arg, the most similar first.

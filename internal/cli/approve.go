@@ -18,7 +18,7 @@ func newApproveCommand(c *cli) *cobra.Command {
 	var digest string
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
-		Short: "Approve the calls that a run is waiting to make; onecall resume makes them",
+		Short: "Approve the calls that a run waits to make; resume makes them",
 		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal, and without --digest, the\n" +
 			"command asks first. The calls are shown as they will be sent: at a terminal for a person, else as JSON.",
 	}

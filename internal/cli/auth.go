@@ -38,7 +38,7 @@ func newAuthCommand(c *cli) *cobra.Command {
 	login.Flags().BoolVar(&noBrowser, "no-browser", false, "show the URL only")
 	status := &cobra.Command{
 		Use:   "status [SOURCE]",
-		Short: "Show one login, or all; the exit status is 1 if SOURCE is not logged in",
+		Short: "Show one login, or all; exit status 1: SOURCE is not logged in",
 		Args:  cobra.MaximumNArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.loginStatus(cmd.Context(), args, asJSON) },
 	}

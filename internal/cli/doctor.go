@@ -29,7 +29,7 @@ func newDoctorCommand(c *cli) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check everything that a setup needs, and say how to fix what is wrong",
+		Short: "Check all that a setup needs, and say how to fix what is wrong",
 		Long: "Check the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
 			"the store of results, and the entries of MCP clients. Each check writes a line: ok, warn or fail, and what to do. Doctor\n" +
 			"changes nothing, except that it creates a missing journal, and that npx or uvx may install a server that they start.\n" +

@@ -26,6 +26,14 @@ const (
 func (c *cli) engineFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.engineURL, "engine", "",
 		"the `URL` of the engine of durable runs, temporal://host:7233/namespace (default: the configuration's)")
+	c.hideWithoutEngine(cmd, "engine")
+}
+
+// hideWithoutEngine hides a flag that a program without an engine only refuses.
+func (c *cli) hideWithoutEngine(cmd *cobra.Command, flag string) {
+	if c.engineOpener == nil {
+		_ = cmd.Flags().MarkHidden(flag) // the flag exists
+	}
 }
 
 // isDurable reports whether workers run a chain: if the flag or the chain asks for it. The chain's field durable is ignored for a

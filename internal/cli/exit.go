@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -90,9 +89,7 @@ func (s *streams) exitStatus(err error) int {
 	}
 	message := fault.Message(err)
 	s.noticef("onecall: %s", message)
-	f, coded := fault.As(err)
-	misused := !errors.As(err, new(opError)) && (!coded || f.Code == fault.BadRequest)
-	if misused && !strings.Contains(message, "\nusage: ") {
+	if _, coded := fault.As(err); !coded { // a refusal of cobra's, which does not say what to do
 		s.noticef("See onecall --help, or --help after a command.")
 	}
 	return exitUsage

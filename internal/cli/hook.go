@@ -17,7 +17,7 @@ import (
 func newHookCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hook",
-		Short: "Answer a host that asks before each tool call whether a chain may run",
+		Short: "Tell a host that asks before a tool call whether a chain may run",
 		Long: "The rules of a host such as Claude Code see the tool chain, and not the functions in it. As the host's PreToolUse hook, this\n" +
 			"command reads a call on stdin and answers allow, ask or deny by the lists under hook in the configuration. The strictest\n" +
 			"answer for any function in the chain counts, also for those in inline chains. Without such lists, or if no function is\n" +

@@ -26,7 +26,7 @@ func newInitCommand(c *cli) *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a configuration with the MCP servers that other programs know",
+		Short: "Write a configuration with the MCP servers of other programs",
 		Long: "Look for MCP servers in the files of the clients below, first in those of the working directory. Show a configuration with\n" +
 			"these servers, and write it if you agree. The clients' files are not changed, and no file is overwritten. Secrets are\n" +
 			"shown as *** and written in full, to a file that only you can read. A server with unset variables is written as disabled.\n\n" +

@@ -34,6 +34,9 @@ func ExecuteWith(engineOpener durable.Open, args []string, in, out, err *os.File
 	(&cli{streams: s}).newLog(&serveFlags{}).SetDefault() // text on stderr, until serve starts its own log
 	root := newRoot(s, engineOpener)
 	root.SetArgs(args)
+	if s.outTerminal {
+		fitHelp(root, s.outWidth())
+	}
 	cmd, runErr := root.ExecuteContextC(ctx)
 	if runErr == nil {
 		runErr = s.helpError
@@ -181,5 +184,6 @@ func newRoot(s *streams, engineOpener durable.Open) *cobra.Command {
 		root.AddCommand(newWorkerCommand(c))
 	}
 	addUsage(root)
+	addGroups(root)
 	return root
 }

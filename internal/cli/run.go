@@ -102,8 +102,8 @@ func newRunCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE|NAME|-...",
 		Short: "Run chains and write their answers",
-		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json, .jsonc or .yaml here or in the folder chains), or\n" +
-			"- for the standard input. Several files, or a .jsonl file with one chain per line, are a batch: the answer is one\n" +
+		Long: "Run a chain: a file, the name of a saved chain (NAME.chain.json, .jsonc or .yaml in the folder chains) or of such a\n" +
+			"file here, or - for the standard input. Several files, or a .jsonl file with one chain per line, are a batch: the answer is one\n" +
 			"line for each chain, in the order of the input. run NAME --help shows the params of a saved chain.",
 		Args:              requireArg("a chain: a file, the name of a saved one, or - for the standard input"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.runChains(cmd, f, args) },
@@ -119,6 +119,7 @@ func newRunCommand(c *cli) *cobra.Command {
 	flags.StringVar(&f.record, "record", "", "append each call to a `file`")
 	flags.StringVar(&f.replay, "replay", "", "answer each call from a `file` of --record, and call nothing")
 	flags.BoolVar(&f.durable, "durable", false, "have workers run the chains, which continue when a process ends; needs onecall-temporal")
+	c.hideWithoutEngine(cmd, "durable")
 	c.engineFlag(cmd)
 	if err := cmd.RegisterFlagCompletionFunc("set", c.completeParams); err != nil {
 		panic(err) // the flag exists

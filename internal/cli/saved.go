@@ -90,7 +90,11 @@ func listChains(ctx context.Context, a *app.App) *chainList {
 }
 
 func (s *streams) writeChains(list *chainList) error {
-	if len(list.Chains) == 0 {
+	switch {
+	case len(list.Chains) == 0 && len(list.Broken) > 0: // warnings say what is wrong with each
+		s.noticef("no saved chain can be used: %s broken", pluralOf(int64(len(list.Broken)), "is", "are"))
+		return nil
+	case len(list.Chains) == 0:
 		s.noticef("there are no saved chains: onecall new NAME writes one")
 		return nil
 	}

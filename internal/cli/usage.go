@@ -14,6 +14,9 @@ import (
 
 // examples show how to use each command. The error for wrong usage shows the first one.
 var examples = map[string]string{
+	"onecall": "onecall init                              find the servers of other programs\n" +
+		"onecall tools                             see the functions\n" +
+		"onecall run release.chain.json --dry-run  see what a chain would do",
 	"run": "onecall run release.chain.json --set tag=v1.2\n" +
 		"onecall run - < release.chain.json | jq .result\nonecall run *.chain.json --jobs 4",
 	"check":   "onecall check release.chain.json",
@@ -35,6 +38,51 @@ var examples = map[string]string{
 	"login":   "onecall auth login github",
 	"logout":  "onecall auth logout github",
 	"token":   "onecall auth token ci",
+}
+
+// groups are the parts of the help.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run", []string{"run", "call", "check", "fetch", "tools", "bench"}},
+	{"Look back", []string{"runs", "resume", "approve", "undo", "diff", "stats"}},
+	{"Saved chains", []string{"list", "new", "save"}},
+	{"Set up", []string{"init", "doctor", "auth", "schema", "hook", "version"}},
+	{"Serve", []string{"serve", "worker"}},
+}
+
+// addGroups shows the commands of root in groups.
+func addGroups(root *cobra.Command) {
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(group.commands, cmd.Name()) {
+				cmd.GroupID = group.title
+			}
+		}
+	}
+	root.SetHelpCommandGroupID("Set up")
+}
+
+// fitHelp breaks the lines of help between words, so that they fit a terminal.
+func fitHelp(root *cobra.Command, width int) {
+	flags := fmt.Sprintf("Flags.FlagUsagesWrapped %d", width)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages", flags))
+	var fitLong func(cmd *cobra.Command)
+	fitLong = func(cmd *cobra.Command) {
+		paragraphs := strings.Split(cmd.Long, "\n\n")
+		for i, text := range paragraphs {
+			var b strings.Builder
+			writeWrapped(&b, strings.ReplaceAll(text, "\n", " "), 0, width)
+			paragraphs[i] = strings.TrimSuffix(b.String(), "\n")
+		}
+		cmd.Long = strings.Join(paragraphs, "\n\n")
+		for _, sub := range cmd.Commands() {
+			fitLong(sub)
+		}
+	}
+	fitLong(root)
 }
 
 // addUsage sets the examples of cmd and of its subcommands, and makes errors about unknown flags suggest similar names.

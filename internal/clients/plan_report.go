@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/textfile"
@@ -31,6 +32,10 @@ func (p *Plan) Report() []byte {
 	for _, srv := range p.stays {
 		line(srv.original, "stays: "+srv.skip)
 	}
+	if names := p.reached(); len(names) > 0 {
+		fmt.Fprintf(&b, "  through onecall it also reaches the servers of other clients, with their credentials: %s\n",
+			textfile.Printable(strings.Join(names, ", ")))
+	}
 	for _, warning := range p.warnings {
 		fmt.Fprintf(&b, "  %s\n", textfile.Printable(warning))
 	}
@@ -40,6 +45,20 @@ func (p *Plan) Report() []byte {
 		fmt.Fprintf(&b, "onecall is added by the client's own command:\n  %s\n", textfile.Printable(strings.Join(p.command, " ")))
 	}
 	return b.Bytes()
+}
+
+// reached returns the names of the servers that the client has not had, and reaches once onecall is installed.
+func (p *Plan) reached() (names []string) {
+	if p.im == nil || len(p.inserted) == 0 {
+		return nil
+	}
+	for _, srv := range p.im.servers {
+		had := func(moved *clientServer) bool { return moved.duplicateOf == srv }
+		if srv.configured && !srv.disabled && !slices.ContainsFunc(p.moved, had) {
+			names = append(names, srv.name)
+		}
+	}
+	return names
 }
 
 // showConfiguration shows the lines that are added to the configuration. They are contiguous, so they are what lies between the common

@@ -49,8 +49,8 @@ func (c *compiler) hintAtSchema(l *level, p *plannedStep, f *fault.Error) {
 const maxCompared = 100
 
 // checkValues checks the arguments of a call, of which some values may be unknown. If they have no fault, it warns of each name that the
-// function accepts but does not declare, if it resembles a declared argument that the call does not give. explain may add to a fault; nil: it
-// adds nothing.
+// function accepts but does not declare, if it resembles a declared argument that the call does not give. explain may add to a fault;
+// nil: it adds nothing.
 func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unknown []schema.Unknown, explain func(*fault.Error)) {
 	if faults := entry.Check(args, unknown); len(faults) > 0 {
 		for _, f := range faults {

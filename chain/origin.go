@@ -140,8 +140,8 @@ func (c *compiler) valueOf(l *level, p *plannedStep, u *refs.Use) (v value, f *f
 	return v, nil
 }
 
-// schemaHint says, after a fault, what to do if the output schema behind it is wrong, once for each function; else "". A value can be read past the
-// schema with ?, for this request, or the schema left out for all.
+// schemaHint says, after a fault, what to do if the output schema behind it is wrong, once for each function; else "". A value can be read
+// past the schema with ?, for this request, or the schema left out for all.
 func (c *compiler) schemaHint(from origin, u *refs.Use) string {
 	if from.fn == nil || len(from.fn.Spec().Output) == 0 || c.hinted[from.fn] {
 		return ""

@@ -143,7 +143,8 @@ func roundTime(_ *evaluation, args []any) (any, error) {
 		}
 		return rounded, nil
 	}
-	return nil, fault.New(fault.BadExpression, "Round is a method of dates and durations; this is %s. Write round(x) for numbers.", typeName(args[0]))
+	return nil, fault.New(fault.BadExpression, "Round is a method of dates and durations; this is %s. Write round(x) for numbers.",
+		typeName(args[0]))
 }
 
 // formatDate returns a date in the form of RFC 3339, which has years of four digits.

@@ -56,7 +56,8 @@ func (e *Entry) Misfit(result []byte) *fault.Error {
 		return nil // it fits, or cannot be compared
 	}
 	c.misfit.Store(true)
-	return fault.New(fault.BadReference, "%s: its result does not fit its output schema: %s. %s", e.spec.Name, faults[0].Message, e.IgnoreOutput())
+	return fault.New(fault.BadReference, "%s: its result does not fit its output schema: %s. %s", e.spec.Name, faults[0].Message,
+		e.IgnoreOutput())
 }
 
 // IgnoreOutput says how to leave the function's output schema out.

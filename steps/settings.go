@@ -113,8 +113,8 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 }
 
 // restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
-// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output), because several
-// functions may have the same possible path.
+// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output),
+// because several functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
 	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput = nil, nil, nil, nil, false

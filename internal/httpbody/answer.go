@@ -87,8 +87,8 @@ func Writes(request *http.Request) bool {
 
 // Refusal returns the error of a status that is not a success: function_failed with the status and the start of the body.
 // If the request may write and the status is not 4xx, the outcome is sent_unknown: a gateway may have given up on the service, or the work
-// may be half done. The message is only "answered 404 Not Found", with the reason that a JSON body gives (steps.Reason): the caller puts the
-// name of the service in front, and hides secrets. Refusal reads the body
+// may be half done. The message is only "answered 404 Not Found", with the reason that a JSON body gives (steps.Reason): the caller puts
+// the name of the service in front, and hides secrets. Refusal reads the body
 // but does not close it. typed is as in Value.
 func Refusal(request *http.Request, response *http.Response, typed bool) *fault.Error {
 	f := fault.New(fault.FunctionFailed, "answered %s", StatusText(response.StatusCode))

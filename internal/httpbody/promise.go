@@ -35,8 +35,8 @@ func Promised(header http.Header, data []byte, declared []string) (shown http.He
 	return header, ""
 }
 
-// covers reports whether a declared media type covers one that was sent. All JSON types are one type here, and so are those of XML: services
-// and documents exchange application/json, application/hal+json and application/problem+json freely.
+// covers reports whether a declared media type covers one that was sent. All JSON types are one type here, and so are those of XML:
+// services and documents exchange application/json, application/hal+json and application/problem+json freely.
 func covers(declared, sent string) bool {
 	group, isRange := strings.CutSuffix(declared, "/*")
 	switch {
@@ -50,5 +50,6 @@ func covers(declared, sent string) bool {
 
 // xmlType reports whether a media type is XML other than a page.
 func xmlType(mediaType string) bool {
-	return mediaType == "application/xml" || mediaType == "text/xml" || strings.HasSuffix(mediaType, "+xml") && mediaType != "application/xhtml+xml"
+	return mediaType == "application/xml" || mediaType == "text/xml" ||
+		strings.HasSuffix(mediaType, "+xml") && mediaType != "application/xhtml+xml"
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// FitValues returns the values of an enum, raw JSON, as the types of their schema mean them: a number under type string is its spelling as a
-// text, a text under integer, number or boolean is the value that it spells. ok is false if a value can be none of the types. null stays: it
-// says that there may be no value.
+// FitValues returns the values of an enum, raw JSON, as the types of their schema mean them: a number under type string is its spelling as
+// a text, a text under integer, number or boolean is the value that it spells. ok is false if a value can be none of the types. null
+// stays: it says that there may be no value.
 func FitValues(types, values []string) (fitted []string, ok bool) {
 	allowed := typeSetOf(types)
 	fitted = slices.Clone(values)
@@ -47,8 +47,8 @@ func fitValue(types []string, value gjson.Result) string {
 	return ""
 }
 
-// FitEnums returns a compact schema whose enums, and constants, have the types that stand beside them (FitValues), or are left out if that is
-// not possible, and what was changed; "": nothing, and the schema is the one given.
+// FitEnums returns a compact schema whose enums, and constants, have the types that stand beside them (FitValues), or are left out if that
+// is not possible, and what was changed; "": nothing, and the schema is the one given.
 func FitEnums(schema []byte) (fitted []byte, changes string) {
 	if !bytes.Contains(schema, []byte(`"enum"`)) && !bytes.Contains(schema, []byte(`"const"`)) {
 		return schema, ""

@@ -9,9 +9,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// readResponse returns the result of a response: its body, or in the form that the configuration chose. A status of 300 or more is function_failed with the status and the body. So is a
-// body of a type that the document does not declare, such as the page of a login, and one that claims to be JSON but is not: what it says
-// could be mistaken for a value.
+// readResponse returns the result of a response: its body, or in the form that the configuration chose. A status of 300 or more is
+// function_failed with the status and the body. So is a body of a type that the document does not declare, such as the page of a login, and
+// one that claims to be JSON but is not: what it says could be mistaken for a value.
 func (c *call) readResponse(request *http.Request, response *http.Response) ([]byte, error) {
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)

@@ -360,10 +360,23 @@ func absenceFault(before string, s *Segment, absent *absence) *fault.Error {
 		return e
 	}
 	e := missing("%s has no key %q.", before, clip(s.Key))
+	if s.Key == "data" {
+		e.Message += bytesOf(absent.value)
+	}
 	var all []string
 	e.Available, all = keys(absent.value)
 	e.Nearest = fault.Nearest(s.Key, all, 3)
 	return e
+}
+
+// bytesOf says where the bytes of a block of binary data are, of which value is the descriptor; "": it is none.
+func bytesOf(value string) string {
+	block := gjson.Parse(value)
+	token := block.Get("continuation_token")
+	if token.Type != gjson.String || !block.Get("size").Exists() {
+		return ""
+	}
+	return " The bytes are kept aside: fetch continuation_token " + clip(token.Str) + " with mode full."
 }
 
 // keys lists the keys of an exact object: the first ones to show, and more to compare with.

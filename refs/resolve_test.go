@@ -128,6 +128,22 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
+// TestBytesOfBlock: the error for the data of a block names the token that fetches it.
+func TestBytesOfBlock(t *testing.T) {
+	t.Parallel()
+	const block = `{"type":"image","mimeType":"image/png","size":3,"continuation_token":"oc1_77"}`
+	for doc, text := range map[string]string{block: `$0.data`, `["a",` + block + `]`: `$0[1].data`} {
+		_, err := compileWhole(t, text).Resolve(context.Background(), nil, scopeOf(doc))
+		if e := wantCode(t, err, fault.ReferenceMissing); !strings.Contains(e.Message, "continuation_token oc1_77 with mode full") {
+			t.Errorf("%s: %s, want the token and the mode", text, e.Message)
+		}
+	}
+	_, err := compileWhole(t, `$0.data`).Resolve(context.Background(), nil, scopeOf(`{"size":3,"kept":false}`))
+	if e := wantCode(t, err, fault.ReferenceMissing); strings.Contains(e.Message, "fetch") {
+		t.Errorf("%s, want no token of a block that was not kept", e.Message)
+	}
+}
+
 // TestLossyKey: the walk does not look beyond the object.
 func TestLossyKey(t *testing.T) {
 	t.Parallel()

@@ -3,22 +3,51 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Tools are the tools that a client sees, for one registry.
 type Tools struct {
 	registry *steps.Registry
-	tools    []*tool // sorted by name
-	byName   map[string]*tool
+	tools    []*tool          // sorted by name
+	byName   map[string]*tool // with the functions of dispatchers by their flat names, which are not listed
 }
 
 // Same reports whether clients read the same list.
 func (t *Tools) Same(as *Tools) bool {
 	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
+}
+
+// unknown says that there is no such tool. If the name is a function's, or resembles one that the caller may use, it says how to call it.
+func (t *Tools) unknown(name string) string {
+	const alike, nearest = 100, 3
+	text := fmt.Sprintf("unknown tool %q", fault.Clip(name, 256))
+	entry, err := t.registry.Resolve(name)
+	if err == nil {
+		return text + ": it is a function: " + byChain(entry.Spec().Name)
+	}
+	var names []string
+	for _, one := range t.tools {
+		names = append(names, one.Name)
+	}
+	if similar := fault.Nearest(name, fault.Alike(name, names, alike), nearest); len(similar) > 0 {
+		text += "; tools with such names: " + strings.Join(similar, ", ")
+	}
+	if f, ok := fault.As(err); ok && len(f.Nearest) > 0 {
+		text += "; functions with such names: " + strings.Join(f.Nearest, ", ") + ": " + byChain(f.Nearest[0])
+	}
+	return text
+}
+
+// byChain says how a function is called that is no tool.
+func byChain(function string) string {
+	return `send {"steps":[{"fn":` + string(marshal(function)) + `,"args":{…}}]} to the tool chain`
 }
 
 // clientView is the view of one client, or of all clients without sessions. It exists on surfaces that pass upstreams through,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,6 +19,13 @@ import (
 func (f *toolset) receiveRaw(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		ss, ok := req.GetSession().(*sdk.ServerSession)
+		if ok && f.surface == SurfaceChain && method == "tools/call" {
+			call, err := f.handlerOf(ctx, nil, req, next)
+			if err != nil {
+				return nil, err
+			}
+			return call(ctx, method, req)
+		}
 		if !ok || f.surface == SurfaceChain && method != "tools/list" {
 			return next(ctx, method, req)
 		}
@@ -112,11 +118,11 @@ func (f *toolset) callTool(
 ) (sdk.Result, error) {
 	h := &verbatimResult{}
 	ctx = context.WithValue(ctx, verbatimKey{}, h)
+	next, err := f.handlerOf(ctx, v, req, next)
+	if err != nil {
+		return nil, err
+	}
 	if v != nil {
-		var err error
-		if next, err = v.handlerOf(ctx, req, next); err != nil {
-			return nil, err
-		}
 		ctx = v.upstreams.Within(ctx, logLevelParams(req))
 	}
 	result, err := next(ctx, "tools/call", req)
@@ -131,25 +137,26 @@ func (f *toolset) callTool(
 	return result, nil
 }
 
-// handlerOf returns the handler of a tool call: next, or the tool itself if only this client has it. It fails if the client has no such
-// tool, even after a wait for its upstreams.
-func (v *clientView) handlerOf(ctx context.Context, req sdk.Request, next sdk.MethodHandler) (sdk.MethodHandler, error) {
+// handlerOf returns the handler of a tool call: next, or the tool itself if it is not listed for all clients. It fails if the client has no
+// such tool, even after a wait for its upstreams. v may be nil.
+func (f *toolset) handlerOf(ctx context.Context, v *clientView, req sdk.Request, next sdk.MethodHandler) (sdk.MethodHandler, error) {
 	call, ok := req.(*sdk.CallToolRequest)
 	if !ok {
 		return next, nil
 	}
 	name := call.Params.Name
-	if v.toolset.offerOf(v).byName[name] == nil {
+	if v != nil && f.offerOf(v).byName[name] == nil {
 		v.upstreams.Await(ctx)
 	}
+	offered := f.offerOf(v)
 	switch {
-	case v.toolset.offerOf(v).byName[name] == nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
-	case v.toolset.shows(name):
+	case offered.byName[name] == nil:
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: offered.unknown(name)}
+	case f.shows(name):
 		return next, nil
 	}
 	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
-		return v.toolset.handler(name)(ctx, call)
+		return f.handler(name)(ctx, call)
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package mcp
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,7 +171,25 @@ func (f *toolset) offer(view *steps.View) *Tools {
 		}
 		o.byName[t.Name] = t
 	}
+	if f.surface == SurfaceDispatch {
+		o.addGrouped(functions, arranged)
+	}
 	return o
+}
+
+// addGrouped makes the functions of dispatchers callable by the names that they have on flat surfaces.
+func (t *Tools) addGrouped(functions *steps.Registry, arranged *groups.Arrangement) {
+	var grouped []*steps.Entry
+	for _, entry := range functions.All() {
+		if arranged.DispatcherOf(entry.Spec().Name) != nil {
+			grouped = append(grouped, entry)
+		}
+	}
+	for function, name := range groups.FlatNames(grouped, slices.Collect(maps.Keys(t.byName))) {
+		if t.byName[name] == nil {
+			t.byName[name] = &tool{Tool: &sdk.Tool{Name: name}, answer: func(c *call) *sdk.CallToolResult { return c.flat(function) }}
+		}
+	}
 }
 
 // savedTools returns the saved chains that are tools on every surface, without those already shown.

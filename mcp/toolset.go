@@ -175,12 +175,13 @@ func (f *toolset) dependsOnFunctions() bool {
 // awaitTool waits for the tool of a call that is not listed yet.
 func (f *toolset) awaitTool(ctx context.Context, req sdk.Request) {
 	params, ok := req.GetParams().(*sdk.CallToolParamsRaw)
-	if !ok || f.shows(params.Name) {
+	offers := func() bool { return f.offerOf(nil).byName[params.Name] != nil }
+	if !ok || offers() {
 		return
 	}
 	steps.Await(ctx, f.view(), func(*steps.Registry) bool {
 		f.refresh()
-		return f.shows(params.Name)
+		return offers()
 	})
 	f.refresh()
 }

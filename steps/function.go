@@ -102,6 +102,9 @@ func unknownWord(what, word string, known []string) *fault.Error {
 // Spec describes a function.
 type Spec struct {
 	Name string // canonical: source.tool or source.resource.action
+	// OwnName is the source and the name as its server spells it, if a function cannot have that name: docs.ctx:get for
+	// docs.ctx_get_1a2b3c4d. It is found by this name too, and patterns match it. "": Name.
+	OwnName string
 	// Path is the alternative name in groups, help and patterns: source.resource.action for an MCP tool such as
 	// source.list_devices. "": Name.
 	Path string
@@ -204,9 +207,9 @@ func (s *Spec) Source() string {
 	return source
 }
 
-// matches reports whether a pattern (package pattern) matches the name or the path. Rules that grant use it.
+// matches reports whether a pattern (package pattern) matches the name, the own name or the path. Rules that grant use it.
 func (s *Spec) matches(rule string) bool {
-	return pattern.Matches(rule, s.Name) || s.Path != "" && pattern.Matches(rule, s.Path)
+	return pattern.Matches(rule, s.Name) || s.OwnName != "" && pattern.Matches(rule, s.OwnName) || s.Path != "" && pattern.Matches(rule, s.Path)
 }
 
 // matchesPossiblePath reports whether a pattern matches a possible path. Rules that restrict use it in addition to matches.

@@ -48,12 +48,13 @@ const (
 type index struct {
 	names    []string                     // sorted
 	exact    map[string]int32             // the position of each name
+	own      map[string]int32             // the position of each name by its own name (Spec.OwnName)
 	byFolded func() map[string][]spelling // the spellings, by folded text; computed at the first call
 	sources  func() map[string][]int32    // the positions of each source's names, by folded source; computed at the first call
 }
 
-func newIndex(sorted []string) *index {
-	x := &index{names: sorted, exact: make(map[string]int32, len(sorted))}
+func newIndex(sorted []string, own map[string]int32) *index {
+	x := &index{names: sorted, own: own, exact: make(map[string]int32, len(sorted))}
 	for i, name := range sorted {
 		x.exact[name] = int32(i)
 	}
@@ -75,12 +76,19 @@ func (x *index) bySource() map[string][]int32 {
 
 func (x *index) bySpelling() map[string][]spelling {
 	spellings := make(map[string][]spelling, 3*len(x.names))
-	for i, name := range x.names {
-		add := func(text string, r rank) {
-			if folded := FoldName(text); folded != "" {
-				spellings[folded] = append(spellings[folded], spelling{int32(i), r})
-			}
+	addAt := func(i int32, text string, r rank) {
+		if folded := FoldName(text); folded != "" {
+			spellings[folded] = append(spellings[folded], spelling{i, r})
 		}
+	}
+	for own, i := range x.own {
+		addAt(i, own, fullName)
+		if _, rest, dotted := strings.Cut(own, "."); dotted {
+			addAt(i, rest, withoutSource)
+		}
+	}
+	for i, name := range x.names {
+		add := func(text string, r rank) { addAt(int32(i), text, r) }
 		add(name, fullName)
 		dot := strings.IndexByte(name, '.')
 		for at := 0; at < len(name); at++ {
@@ -109,8 +117,8 @@ func checkName(name string) *fault.Error {
 	return nil
 }
 
-// Resolve returns the function of this view that a name means. It compares, in this order: the exact name; the name without regard to case
-// and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison with a match
+// Resolve returns the function of this view that a name means. It compares, in this order: the exact name, or a server's own (Spec.OwnName);
+// the name without regard to case and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison with a match
 // decides. If it matches both saved chains and other functions, the saved chains do not count. A name that begins with a source of this
 // view can only mean a function of that source, so a rule for "fs.*" covers everything that "fs.x" can mean.
 //
@@ -118,6 +126,9 @@ func checkName(name string) *fault.Error {
 // unknown_function with at most 20 of them. If the name is that of a saved chain that cannot be used, it returns the reason.
 func (r *Registry) Resolve(name string) (*Entry, error) {
 	if i, ok := r.index.exact[name]; ok && r.entries[i] != nil {
+		return r.entries[i], nil
+	}
+	if i, ok := r.index.own[name]; ok && r.entries[i] != nil {
 		return r.entries[i], nil
 	}
 	var matches []*Entry

@@ -66,9 +66,12 @@ func (r *Registry) With(fns ...Function) (*Registry, error) {
 		entries = append(entries, newEntry(fn, &r.options))
 	}
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.spec.Name, b.spec.Name) })
-	names := make([]string, len(entries))
+	names, own := make([]string, len(entries)), map[string]int32{}
 	for i, entry := range entries {
 		names[i] = entry.spec.Name
+		if entry.spec.OwnName != "" {
+			own[entry.spec.OwnName] = int32(i)
+		}
 		if i > 0 && names[i] == names[i-1] {
 			return nil, fault.New(fault.BadRequest, "two functions have the name %s: rename one", fault.Quote(names[i]))
 		}
@@ -76,7 +79,7 @@ func (r *Registry) With(fns ...Function) (*Registry, error) {
 	if len(fns) > 0 {
 		warnOfSimilarNames(names, r.options.Warn)
 	}
-	return &Registry{index: newIndex(names), entries: entries, length: len(entries), options: r.options}, nil
+	return &Registry{index: newIndex(names, own), entries: entries, length: len(entries), options: r.options}, nil
 }
 
 func checkFunction(fn *Function) *fault.Error {

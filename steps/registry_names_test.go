@@ -36,7 +36,7 @@ func BenchmarkResolve(b *testing.B) {
 	})
 	b.Run("index", func(b *testing.B) {
 		for b.Loop() {
-			if x := newIndex(names); len(x.bySpelling()) < len(names) {
+			if x := newIndex(names, nil); len(x.bySpelling()) < len(names) {
 				b.Fatalf("%d spellings, want at least %d", len(x.bySpelling()), len(names))
 			}
 		}

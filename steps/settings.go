@@ -193,7 +193,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	set(&fn.Timeout, merged.Timeout)
 	set(&fn.CacheTTL, merged.CacheTTL)
 	if merged.Rename != nil {
-		fn.Name, fn.Path, fn.PossiblePaths, fn.SessionPath = *merged.Rename, "", nil, ""
+		fn.Name, fn.OwnName, fn.Path, fn.PossiblePaths, fn.SessionPath = *merged.Rename, "", "", nil, ""
 	}
 	if merged.Defaults != nil {
 		fn.Defaults = merged.Defaults

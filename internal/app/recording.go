@@ -99,9 +99,9 @@ func (a *App) takeRecordedSettings() error {
 // request must get them, too, to match. A setting of the configuration wins over that of the recording. The name stays: it is the name
 // after renaming.
 func (a *App) withSettings(fn steps.Function) steps.Function {
-	name, path, possible := fn.Name, fn.Path, fn.PossiblePaths
+	name, own, path, possible := fn.Name, fn.OwnName, fn.Path, fn.PossiblePaths
 	fn.Name = a.settings.Original(name)
 	fn, _ = a.settings.Apply(fn) // a recorded function stays, even if it is hidden now
-	fn.Name, fn.Path, fn.PossiblePaths = name, path, possible
+	fn.Name, fn.OwnName, fn.Path, fn.PossiblePaths = name, own, path, possible
 	return fn
 }

@@ -320,3 +320,31 @@ func TestGrantsFollowTheSharedList(t *testing.T) {
 		t.Errorf("a tool of only one session: got possible paths %q, want net.widget.get", paths)
 	}
 }
+
+// TestOwnNames: a tool whose name no function can have is found by that name, with or without its source, and patterns match it.
+func TestOwnNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ctx:get-docs", "ünï", "$x", "a/b", "we.ird/na me"} {
+		s := openWithNames(t, "", name, "other")
+		fn := s.Functions()[0]
+		for _, hidden := range []bool{false, true} {
+			all, err := steps.NewRegistry(s.Functions(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hidden {
+				all = all.View(func(spec *steps.Spec) bool { return spec.Name != fn.Name })
+			}
+			for _, spelling := range []string{"net." + name, name, fn.Name} {
+				entry, err := all.Resolve(spelling)
+				if (err != nil) != hidden || err == nil && entry.Spec().Name != fn.Name {
+					t.Errorf("%s, hidden %t: got %v, want %s", spelling, hidden, err, fn.Name)
+				}
+			}
+		}
+		rights := steps.Rights{Tier: steps.TierAdmin, Functions: "net." + strings.ReplaceAll(name, " ", "?")}
+		if !rights.Allows(&fn.Spec) {
+			t.Errorf("the pattern %s does not match %s", rights.Functions, fn.Name)
+		}
+	}
+}

@@ -270,6 +270,9 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 		t := &tools[i]
 		spec := s.spec(t)
 		spec.Path = paths[t.function]
+		if own := s.options.Name + "." + t.name; own != t.function {
+			spec.OwnName = own
+		}
 		for _, path := range possiblePaths(strings.TrimPrefix(t.function, s.options.Name+"."), s.options.Names) {
 			spec.PossiblePaths = append(spec.PossiblePaths, s.options.Name+"."+path)
 		}

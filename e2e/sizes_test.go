@@ -140,7 +140,7 @@ func TestGitHubSize(t *testing.T) {
 	w := stateless(t, served.url)
 	w.ready(t, gitHubOperations)
 	list := w.listed(t)
-	s.checkSize(1700, list, "tools/list, surface dispatch, GitHub in 13 groups")
+	s.checkSize(2060, list, "tools/list, surface dispatch, GitHub in 13 groups")
 	if got := gjson.Get(list, "tools.#").Int(); got != int64(len(gitHubGroups))+3 {
 		t.Errorf("%d tools, want %d", got, len(gitHubGroups)+3)
 	}

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -100,14 +103,50 @@ func labelsOf(functions []*function) map[string]string {
 	return nil // unreachable: the last form is the identity
 }
 
-// inputSchema is small, because every dispatcher has it. Help and faults describe the other fields.
-const inputSchema = `{"type":"object","properties":{"resource":{"type":"string"},"action":{"type":"string"},` +
-	`"params":{"type":"object"},"lite":{"type":"boolean"},` +
-	`"continuation_token":{"type":"string"},"mode":{"type":"string"}}}`
+// fieldSchemas are the fields of a call and of a fetch, except for budget, which help describes. Every dispatcher lists them, so they have
+// no descriptions.
+var fieldSchemas = []struct{ name, schema string }{
+	{"resource", `{"type":"string"}`}, {"action", `{"type":"string"}`}, {"params", `{"type":"object"}`}, {"lite", `{"type":"boolean"}`},
+	{tokenField, `{"type":"string"}`}, {"mode", `{"type":"string"}`}, {"page", `{"type":"integer"}`}, {"page_size", `{"type":"integer"}`},
+	{"filter_keys", `{"type":"array","items":{"type":"string"}}`}, {"query", `{"type":"string"}`},
+}
 
-// InputSchema returns the JSON Schema of a call, which is the same for all dispatchers: a plain object that accepts further
-// members. It must not be changed.
-func (d *Dispatcher) InputSchema() json.RawMessage { return json.RawMessage(inputSchema) }
+// InputSchema returns the JSON Schema of a call: a plain object that accepts further members. A hoisted name has the type with which a
+// function declares it. A field of a fetch that a function declares as an argument is left out, because hosts would check the argument
+// against the field's type.
+func (d *Dispatcher) InputSchema() json.RawMessage {
+	schema := []byte(`{"type":"object","properties":{`)
+	add := func(name, declared string) {
+		schema = append(append(append(rawjson.AppendQuote(schema, name), ':'), declared...), ',')
+	}
+	for _, field := range fieldSchemas {
+		if slices.Contains(callFields, field.name) || field.name == tokenField || d.declared(field.name) == "" {
+			add(field.name, field.schema)
+		}
+	}
+	for _, name := range d.hoist {
+		if declared := d.declared(name); declared != "" {
+			add(name, declared)
+		}
+	}
+	return append(schema[:len(schema)-1], "}}"...)
+}
+
+// declared returns the schema of an argument, reduced to its type, as the first function declares it; "": none does.
+func (d *Dispatcher) declared(name string) string {
+	for _, f := range d.functions {
+		argument := f.entry.Argument(name)
+		if argument == "" {
+			continue
+		}
+		of := gjson.GetBytes(f.entry.Spec().Input, "properties."+gjson.Escape(argument)+".type")
+		if of.Type != gjson.String || of.Str == "array" {
+			return "{}"
+		}
+		return `{"type":` + of.Raw + `}`
+	}
+	return ""
+}
 
 // Description returns the tool's description: the group's own, how to get help, and the names of its resources, or of its actions
 // if there is one resource. Those with most functions come first. limit bounds the tokens, as counted by count, without the group's

@@ -12,11 +12,11 @@ import (
 
 const tokenField = "continuation_token"
 
-// token reports whether the call contains a continuation token of onecall, and whether the token is in params. Without one, the
-// fields of a fetch are ordinary arguments.
+// token reports whether the call contains a continuation token, and whether the token is in params. Without one, the fields of a fetch
+// are ordinary arguments. Beside an action, which may declare such an argument, only a token of onecall counts.
 func (r *reader) token() (ok, inParams bool) {
 	isToken := func(v gjson.Result) bool {
-		return v.Type == gjson.String && strings.HasPrefix(v.Str, budget.TokenPrefix)
+		return v.Type == gjson.String && (strings.HasPrefix(v.Str, budget.TokenPrefix) || r.action == "" && v.Str != "")
 	}
 	if token, _ := find(r.top, tokenField); isToken(token) {
 		return true, false

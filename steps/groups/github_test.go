@@ -27,8 +27,8 @@ func TestGitHubSizes(t *testing.T) {
 			count(answer), len(given))
 	}
 	t.Logf("13 dispatchers for %d functions: %d tokens, %d with longer descriptions; all helps: %d", view.Len(), list, wide, helps)
-	if list > 1060 { // the fields of a fetch included; with chain, search and info, which have about 600, it is below 1,700
-		t.Errorf("the dispatchers have %d tokens, want at most 1060", list)
+	if list > 1420 { // 31 tokens of each are the fields of a fetch beside continuation_token and mode, which strict hosts drop otherwise
+		t.Errorf("the dispatchers have %d tokens, want at most 1420", list)
 	}
 	var lines []int
 	for _, d := range a.Dispatchers {

@@ -177,13 +177,37 @@ func (d *Dispatcher) unknown(resource, action string) *fault.Error {
 		names = slices.Compact(names)
 	}
 	f.At, f.Available = at, f.Available[:min(len(f.Available), maxListed)]
-	if f.Nearest = fault.Nearest(text, names, maxNearest); len(f.Nearest) > 0 {
+	f.Nearest = fault.Nearest(text, names, maxNearest)
+	if at == "/action" {
+		f.Nearest = withSynonyms(action, names, f.Nearest)
+	}
+	if len(f.Nearest) > 0 {
 		f.Message += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	} else {
 		f.Message += "."
 	}
 	f.Message += ` {"action":"help"} lists all`
 	return f
+}
+
+// synonyms are actions by the names that web frameworks give them, such as those of Django REST framework, and what they are called here,
+// the best first.
+var synonyms = map[string][]string{
+	"retrieve": {"get"}, "read": {"get"}, "show": {"get"}, "detail": {"get"}, "list": {"get"}, "index": {"list", "get"},
+	"destroy": {"delete"}, "remove": {"delete"}, "delete": {"destroy", "remove"},
+	"partialupdate": {"update", "replace"}, "patch": {"update", "replace"}, "edit": {"update", "replace"}, "update": {"replace"},
+	"put": {"replace", "update"}, "add": {"create"}, "store": {"create"}, "insert": {"create"},
+}
+
+// withSynonyms returns the names that mean an action, followed by those that resemble it.
+func withSynonyms(action string, names, resembling []string) []string {
+	var all []string
+	for _, name := range slices.Concat(synonyms[steps.FoldName(action)], resembling) {
+		if slices.Contains(names, name) && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all[:min(len(all), maxNearest)]
 }
 
 func labelsIn(functions []*function) []string {

@@ -197,7 +197,7 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		return nil, f
 	}
 	defer r.releaseBytes(len(args))
-	if r.trace == "full" && p.forEach == nil {
+	if p.forEach == nil && (r.trace == "full" || p.effect == steps.Destroy) {
 		s.args = args
 	}
 	wait := p.backoff

@@ -86,7 +86,7 @@ type stepRun struct {
 	lastCall        time.Time     // when the last call of this round ended, even before a resume; zero: it made none
 	pending         bool          // in a rehearsal: the step has calls that were not made yet
 	took            time.Duration
-	args            []byte // the resolved arguments; only with trace full and without forEach
+	args            []byte // the resolved arguments, without forEach; only with trace full, or of a function that destroys
 }
 
 type elementFault struct {

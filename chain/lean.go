@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,8 +37,8 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 		return
 	}
 	if string(raw) == "null" && last.forEach == nil && deletes(last) {
-		o := writeSummary{deleted: true, count: -1, status: b.status()}
-		b.result, b.isLean = o.leanForm(nil, 0, ""), true
+		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.fn.Shown(ran.args))}
+		b.result, b.isLean = o.leanForm([]string{"id"}, 0, ""), true
 		return
 	}
 	if b.results == nil || len(raw) <= above || b.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
@@ -51,6 +53,9 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	if _, told := scalar(o.object, "id"); o.deleted && o.count < 0 && !told {
+		o.object = deletedObject(last, last.fn.Shown(ran.args))
+	}
 	if o.status == "" && last.forEach == nil {
 		o.status = b.status()
 	}
@@ -61,6 +66,33 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// deletedObject returns {"id": …} with what the arguments of a deletion say of its object: the argument id, else the last required one
+// whose name ends in id, else the only required one. It returns the zero value if there is none, or if it is no text or number that can be
+// shown.
+func deletedObject(p *plannedStep, args []byte) (object gjson.Result) {
+	given := gjson.ParseBytes(args)
+	best, required := "", 0
+	given.ForEach(func(key, _ gjson.Result) bool {
+		name := steps.FoldName(key.Str)
+		switch isRequired := p.fn.Requires(p.fn.Argument(key.Str)); {
+		case name == "id":
+			best, required = key.Str, 0
+			return false
+		case isRequired && strings.HasSuffix(name, "id"):
+			best, required = key.Str, 0
+		case isRequired && (best == "" || required > 0):
+			best = key.Str
+			required++
+		}
+		return true
+	})
+	raw, ok := scalar(given, gjson.Escape(best))
+	if !ok || required > 1 {
+		return gjson.Result{}
+	}
+	return gjson.Parse(`{"id":` + raw + `}`)
 }
 
 // status returns the HTTP status of the call, or "".

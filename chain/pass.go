@@ -58,7 +58,7 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	if key := call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
 	}
-	raw, err := entry.Send(ctx, sent)
+	raw, err := entry.Send(withTask(ctx, call), sent)
 	passed.Result, passed.Err = raw, err
 	// An error of the journal changes nothing: the caller learns the outcome directly.
 	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})

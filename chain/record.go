@@ -161,6 +161,9 @@ func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *re
 			return raw, f, true
 		}
 	}
+	if s.call.Approval == "" && s.call.Task() != "" && s.call.Previous() != nil { // nothing is sent that was not approved
+		s.call.Approval = r.usedApproval(ctx, p, scope, s)
+	}
 	if s.call.Approval == "" {
 		if f := r.awaitApproval(ctx, p, scope, s); f != nil {
 			return nil, f, true
@@ -200,12 +203,20 @@ func (r *run) send(ctx context.Context, p *plannedStep, sent []byte, scope *refs
 	if key := s.call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, p.fn.Spec().Idempotency, key, sent)
 	}
-	raw, err := p.fn.Send(ctx, sent)
+	raw, err := p.fn.Send(withTask(ctx, s.call), sent)
 	r.recordEnd(ctx, p, scope, s.call, raw, err)
 	if err != nil {
 		return nil, asFault(err, "")
 	}
 	return raw, nil
+}
+
+// withTask lets a source that carries out a write as a task report it, or ask for the task of an earlier attempt.
+func withTask(ctx context.Context, c *journal.Call) context.Context {
+	if c.Effect == "" { // a resume reads again
+		return ctx
+	}
+	return steps.WithTask(ctx, &steps.Task{Known: c.Task(), Report: c.ReportTask})
 }
 
 // withIdempotencyKey adds the key to a call, in the way that its function takes it.
@@ -254,7 +265,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		return r.unknownCall(p, s, previous)
 	case previous.Outcome == fault.Applied:
 		return r.reuse(p, s, previous)
-	case previous.Outcome == fault.SentUnknown && !p.repeatable && !previous.KeyHolds(): // it must not be done twice
+	case previous.Outcome == fault.SentUnknown && !p.repeatable && !previous.KeyHolds() && previous.Task() == "": // it must not be done twice
 		return r.unknownCall(p, s, previous)
 	}
 	if p.effect != steps.Read {
@@ -316,7 +327,7 @@ func sameStep(a, b string) bool {
 // the call is refused now, that says nothing about the earlier attempt.
 func (s *stepRun) unknownEarlier() fault.Outcome {
 	if s.call != nil {
-		if previous := s.call.Previous(); previous != nil && previous.Outcome == fault.SentUnknown {
+		if previous := s.call.Previous(); previous != nil && previous.Outcome == fault.SentUnknown && previous.Task() == "" {
 			return previous.Outcome
 		}
 	}

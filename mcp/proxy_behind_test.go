@@ -169,7 +169,8 @@ func newStdioUpstream(t testing.TB, name string) *upstreamServer {
 		t.Fatal(err)
 	}
 	b := &upstreamServer{name: name}
-	b.open(t, &mcpsource.Options{Name: name, Command: program, Env: map[string]string{stdioUpstream: name}, Roots: true, Protocol: statefulVersion})
+	b.open(t, &mcpsource.Options{Name: name, Command: program, Env: map[string]string{stdioUpstream: name}, Roots: true,
+		Protocol: statefulVersion})
 	return b
 }
 

@@ -31,7 +31,8 @@ func newFailingUpstream(t testing.TB, stateless bool) *upstreamServer {
 	}
 	b.server.AddResource(&sdk.Resource{Name: "r", URI: "f://0"}, nil)
 	b.server.AddPrompt(&sdk.Prompt{Name: "fail_0"}, nil)
-	served := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server }, &sdk.StreamableHTTPOptions{Stateless: stateless})
+	served := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return b.server },
+		&sdk.StreamableHTTPOptions{Stateless: stateless})
 	b.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

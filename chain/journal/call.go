@@ -31,6 +31,7 @@ type Call struct {
 	keyUntil    int64 // when the service forgets the key, counted from the first attempt, in µs since 1970; 0: not sent yet, or never
 	started     time.Time
 	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
+	task        string    // the task of the last attempt, if that may still do its work; "": none
 }
 
 // Prepare finds which of the run's equal calls this is (Ordinal, Previous). It must be called before Begin and End.
@@ -48,7 +49,7 @@ func (r *Run) Prepare(c *Call) {
 	c.ordinal = r.nextOrdinal(c.mac)
 	if r.past != nil {
 		if c.previous = r.past.call(c.mac, c.ordinal); c.previous != nil {
-			c.timesUndone = c.previous.timesUndone
+			c.timesUndone, c.task = c.previous.timesUndone, c.previous.Task()
 		}
 	}
 }
@@ -135,6 +136,25 @@ func (c *Call) Begin() error {
 	return r.awaitWrite(r.takeSegment(false))
 }
 
+// Task returns the task that an earlier attempt has begun and that may still do its work; "": there is none.
+func (c *Call) Task() string { return c.task }
+
+// ReportTask records that the service carries out the call as a task. For a write, it returns when that is durable.
+func (c *Call) ReportTask(id string) error {
+	if c.Effect == "" {
+		return nil
+	}
+	r := c.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure != nil {
+		return r.failure
+	}
+	c.task = id
+	r.appendEvent(Event{Kind: Task, Of: c.startEvent, Args: []byte(id)})
+	return r.awaitWrite(r.takeSegment(false))
+}
+
 // End records how a call, or an attempt at it, ended. For a write, it returns when that is durable. After an error the outcome is unknown
 // in the journal, unless a later attempt to record it succeeds.
 func (c *Call) End(e *Event) error {
@@ -144,6 +164,9 @@ func (c *Call) End(e *Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.countCall(c.Function, took, e.Code != "")
+	if event.Outcome != fault.SentUnknown {
+		c.task = ""
+	}
 	if c.Effect != "" {
 		event.Kind, event.Of = Ended, c.startEvent
 		r.appendEvent(event)

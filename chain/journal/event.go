@@ -21,6 +21,7 @@ const (
 	Denied    Kind = "denied"   // the calls in Approvals must not be made
 	Handed    Kind = "handed"   // the run is handed to workers, which take it over
 	Assumed   Kind = "assumed"  // the caller says that the outcome of event Of is Outcome
+	Task      Kind = "task"     // the service carries out the call of event Of as the task in Args
 )
 
 // Event is one thing that happened in a run. Fields that do not apply are zero.
@@ -53,7 +54,7 @@ type Event struct {
 	Result []byte // the result of a call, before select
 	Undo   []byte // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
 	Chain  []byte // in Sent: the chain from now on
-	Args   []byte // in Waits: the calls that wait for approval; for a call that was made: Call.Shown
+	Args   []byte // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil
 }

@@ -48,6 +48,16 @@ type PastCall struct {
 
 	earlierOutcome fault.Outcome // the outcome of the attempts before the last one
 	timesUndone    int
+	task           string // the task of the last attempt; "": none
+}
+
+// Task returns the task that may still do the work of the call, so that another attempt asks for it instead of making the call again;
+// "": there is none.
+func (c *PastCall) Task() string {
+	if c.Outcome != fault.SentUnknown {
+		return ""
+	}
+	return c.task
 }
 
 // Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with a coded
@@ -202,7 +212,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		p.DecisionCount++
 	case Handed:
 		p.HandoverLease = leaseOf(e.N)
-	case Ended, Defaulted, Assumed:
+	case Ended, Defaulted, Assumed, Task:
 		p.applyToCall(c, e)
 	}
 	return c
@@ -218,6 +228,8 @@ func (p *Past) applyToCall(c *PastCall, e *Event) {
 		p.applyUndo(c)
 	case e.Kind == Defaulted:
 		c.Defaulted = true
+	case e.Kind == Task:
+		c.task = string(e.Args)
 	case e.Kind == Assumed:
 		c.Assumed, c.Outcome = true, e.Outcome
 		if e.Result != nil {
@@ -279,11 +291,14 @@ func (p *Past) beginAttempt(e *Event) *PastCall {
 			p.writes = append(p.writes, c)
 		}
 	}
-	earlier := c.Outcome
-	if earlier == fault.Undone { // as if it had never been made
+	earlier, task := c.Outcome, c.Task()
+	switch {
+	case earlier == fault.Undone: // as if it had never been made
 		earlier = ""
+	case task != "": // the attempt learns how the last one ended
+		earlier = c.earlierOutcome
 	}
-	*c = PastCall{Event: *e, Undo: c.Undo, earlierOutcome: earlier, timesUndone: c.timesUndone}
+	*c = PastCall{Event: *e, Undo: c.Undo, earlierOutcome: earlier, timesUndone: c.timesUndone, task: task}
 	if e.Effect != "" {
 		c.Outcome = fault.SentUnknown
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -167,6 +168,9 @@ func stopped(ctx context.Context, what string, outcome fault.Outcome) *fault.Err
 
 // call makes one call on this connection.
 func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
+	if t.task && c.protocol <= protocol.Stateful { // newer servers decide themselves what becomes a task
+		return c.callTask(ctx, t, args)
+	}
 	callbacks := steps.CallbacksOf(ctx)
 	pending := &pendingRequest{stub: noContent, alive: steps.Alive(ctx)}
 	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}

@@ -104,6 +104,9 @@ func TestServerEverything(t *testing.T) {
 		reported != 3 {
 		t.Errorf("got %v and %d progress notifications, want 3", err, reported)
 	}
+	if got := mustCall(t, s, "npm.simulate-research-query", `{"topic":"tides"}`); !strings.Contains(got, "# Research Report: tides") {
+		t.Errorf("simulate-research-query, which runs only as a task: got %s, want its report", got)
+	}
 }
 
 // everyCapability returns the capabilities of a client that can answer all requests of servers.

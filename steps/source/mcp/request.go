@@ -120,6 +120,11 @@ func (c *connection) subscribe(ctx context.Context, uri string) error {
 
 // request sends a request without the SDK, which would decode it and its answer.
 func (c *connection) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	return c.requestFor(ctx, &tool{function: c.source.options.Name + " " + method, effect: steps.Read}, method, params)
+}
+
+// requestFor is like request, for the call of a tool: a fault says what is known of its outcome.
+func (c *connection) requestFor(ctx context.Context, t *tool, method string, params json.RawMessage) (json.RawMessage, error) {
 	pending := &pendingRequest{stub: noResult, rawErrors: true, done: make(chan struct{})}
 	meta := gjson.GetBytes(params, "_meta")
 	clientToken := meta.Get(progressTokenKey)
@@ -152,14 +157,14 @@ func (c *connection) request(ctx context.Context, method string, params json.Raw
 	}
 	c.tap.forget(pending)
 	pending.awaitDelivery(ctx)
-	return c.answer(ctx, pending, method, number, err)
+	return c.answer(ctx, t, pending, number, err)
 }
 
 // noResult is the stub for requests that the SDK did not make, because the SDK ignores their answers.
 func noResult(gjson.Result) []byte { return []byte("{}") }
 
 // answer returns the answer to a request.
-func (c *connection) answer(ctx context.Context, pending *pendingRequest, method string, number int64, err error) (json.RawMessage, error) {
+func (c *connection) answer(ctx context.Context, t *tool, pending *pendingRequest, number int64, err error) (json.RawMessage, error) {
 	s := c.source
 	pending.mu.Lock()
 	defer pending.mu.Unlock()
@@ -181,7 +186,7 @@ func (c *connection) answer(ctx context.Context, pending *pendingRequest, method
 	if ctx.Err() != nil && pending.sent {
 		go c.cancelRequest(number)
 	}
-	return nil, c.answerLost(ctx, &tool{function: s.options.Name + " " + method, effect: steps.Read}, pending, err)
+	return nil, c.answerLost(ctx, t, pending, err)
 }
 
 // cancelRequest tells the server that the answer is no longer needed.

@@ -108,7 +108,10 @@ func (r *serverRequests) refusal(method string) *jsonrpc.Error {
 	session := r.conn.tap.downstream.session
 	c, declared := session.capabilities(), false
 	switch {
-	case session.downstream.Ask == nil || c == nil:
+	case session.downstream.Ask == nil:
+		refused.Message = method + ": the client cannot be asked"
+		return refused
+	case c == nil:
 	case method == methodSample:
 		declared = c.Sampling != nil //nolint:staticcheck // servers still sample
 	case method == methodElicit:

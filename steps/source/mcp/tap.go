@@ -27,7 +27,7 @@ type tap struct {
 	mu        sync.Mutex
 	pending   map[int64]*pendingRequest // the pending requests by id
 	progress  map[int64]*pendingRequest // the pending requests by progress token
-	abandoned map[int64]bool            // ids of forgotten requests that the server may still work on, if several clients share the connection
+	abandoned map[int64]bool            // if clients share the connection: forgotten requests that the server may still work on
 	ended     bool                      // the connection has ended
 	failure   *fault.Error              // why the connection was given up (see giveUp); nil: it was not
 }

@@ -26,6 +26,7 @@ type tool struct {
 	headers    bool         // some arguments are also sent as HTTP headers, which the SDK does
 	effect     steps.Effect // the effect as annotated; for a call, as configured
 	idempotent bool         // annotated as safe to repeat
+	task       bool         // it runs only as a task
 }
 
 // Limits of a list; a longer one is cut off with a warning.
@@ -149,6 +150,7 @@ func (list *toolList) add(definition gjson.Result) {
 	list.seen[name.Str] = true
 	t := tool{name: name.Str, raw: ordered(definition), headers: strings.Contains(definition.Raw, paramHeader)}
 	t.effect, t.idempotent, _ = hints(gjson.Get(t.raw, "annotations"))
+	t.task = definition.Get("execution.taskSupport").Str == "required"
 	list.tools = append(list.tools, t)
 	list.bytes += len(t.raw)
 }

@@ -49,9 +49,12 @@ const (
 // atOffset adds to e the line of text that contains offset, cut to a readable length, for a caret. It returns e.
 func atOffset(e *fault.Error, text string, offset int) *fault.Error {
 	offset = min(offset, len(text))
-	start := strings.LastIndexAny(text[:offset], "\r\n") + 1
-	end := len(text)
-	if i := strings.IndexAny(text[offset:], "\r\n"); i >= 0 {
+	// Only what can be shown is searched for line breaks: a long text may have many places that are looked at.
+	start, end := max(0, offset-excerptSide-1), min(len(text), offset+excerptSide+1)
+	if i := strings.LastIndexAny(text[start:offset], "\r\n"); i >= 0 {
+		start += i + 1
+	}
+	if i := strings.IndexAny(text[offset:end], "\r\n"); i >= 0 {
 		end = offset + i
 	}
 	if start < offset-excerptSide {

@@ -331,5 +331,5 @@ func decide(ctx context.Context, j *journal.Journal, run, digest string, kind jo
 	}
 	r := j.Resume(past, nil)
 	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
-	return calls, r.EndUnfinished(status, code)
+	return calls, r.EndUnfinished(status, code, "")
 }

@@ -209,10 +209,14 @@ func (w *jsonWriter) pastCalls(name string, list []*journal.PastCall) {
 	w.b = append(w.b, '[')
 	for _, c := range list[:min(len(list), maxConflicts)] {
 		w.open('{')
-		w.text("at", c.StepPath)
-		w.text("fn", c.Function)
-		w.text("outcome", string(c.KnownOutcome()))
+		w.pastCall(c)
 		w.close('}')
 	}
 	w.close(']')
+}
+
+func (w *jsonWriter) pastCall(c *journal.PastCall) {
+	w.text("at", c.StepPath)
+	w.text("fn", c.Function)
+	w.text("outcome", string(c.KnownOutcome()))
 }

@@ -99,7 +99,7 @@ func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, afte
 	if f := s.durable.Start(ctx, run); f != nil {
 		return s.notBegunAnswer(ctx, f) // a worker that has learned of the run sees that it has failed
 	}
-	_ = s.record.EndUnfinished(journal.Waiting, "") // after an error the worker waits until the lease has ended
+	_ = s.record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
 	if after > 0 {
 		if a := s.awaitWorkers(ctx, run.HandedRun, after); a != nil {
 			return a

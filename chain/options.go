@@ -120,7 +120,7 @@ type Caller struct {
 	Line      int              // the line of a file on which the request begins, for faults of malformed JSON; 0: the first
 	Chain     string           // name of the chain in the journal, if the request has none
 	Parent    string           // id of the run that this one is a part of; "": none
-	Run       string           // id of the request in logs, shown as `run` by a failure; "": none
+	Run       string           // id of the request in logs, shown as `request` by a failure with trace full; "": none
 	Functions steps.Provider   // the caller's view; nil: the engine's functions
 	Progress  func(Progress)   // called at a step's start, progress and end, one call at a time; nil: not wanted
 	Log       func(LogMessage) // called with what functions log while they run, like Progress one call at a time; nil: not wanted

@@ -62,7 +62,7 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	passed.Result, passed.Err = raw, err
 	// An error of the journal changes nothing: the caller learns the outcome directly.
 	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
-	if err != nil && record.EndUnfinished(journal.Failed, fault.CodeOf(err)) == nil {
+	if err != nil && record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {
 		passed.resumes = record.ID()
 	}
 	record.Answered(0, 0)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -231,7 +232,7 @@ func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string,
 
 // recordEnd records how a call ended. If that fails for a write, no further step starts.
 func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
-	e := journal.Event{Result: raw, Code: fault.CodeOf(err)}
+	e := journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}
 	if c.Effect != "" {
 		if e.Outcome = fault.OutcomeOf(err); e.Outcome == fault.Applied {
 			e.Undo = r.undoOf(context.WithoutCancel(ctx), p, scope, raw)
@@ -240,6 +241,18 @@ func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, 
 	if c.End(&e) != nil {
 		r.journalFailed.Store(true)
 	}
+}
+
+// reasonOf returns why a call failed, with the HTTP status of its answer; "" if it did not fail.
+func reasonOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	message := fault.Message(err)
+	if f, coded := fault.As(err); coded && f.Status > 0 && !strings.Contains(message, itoa(f.Status)) {
+		message = "status " + itoa(f.Status) + ": " + message
+	}
+	return message
 }
 
 // recall returns what the journal knows of a call. settled: the call must not be made now. A new write is a conflict if the chain no longer

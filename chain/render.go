@@ -64,8 +64,13 @@ func (b *answerBuilder) write(omit *omissions) (text []byte, end, number int) {
 			w.text("approve", b.approveToken)
 		}
 	}
-	if b.err != nil && b.requestID != "" && !omit.minimalError {
-		w.text("run", b.requestID)
+	if b.err != nil && !omit.minimalError {
+		if b.undoneRun != "" {
+			w.text("run", b.undoneRun)
+		}
+		if b.requestID != "" && b.trace == "full" {
+			w.text("request", b.requestID)
+		}
 	}
 	w.key("usage")
 	w.b = append(w.b, `{"tokens":`...)
@@ -110,9 +115,9 @@ func (b *answerBuilder) renderUsage(w *jsonWriter) {
 		w.b = append(w.b, `,"limit":`...)
 		w.b = strconv.AppendInt(w.b, int64(limit), 10)
 	}
-	calls := int64(0)
+	calls := b.undoCallCount.Load()
 	if b.run != nil {
-		calls = b.run.callCount()
+		calls += b.run.callCount()
 	}
 	w.b = append(w.b, `,"calls":`...)
 	w.b = strconv.AppendInt(w.b, calls, 10)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,7 +29,8 @@ type requestState struct {
 	line      int    // the line of a file on which the request begins; 0: the first
 	chainName string // the name of the chain, if the request has none
 	parent    string // the run that this one is a part of; "": none
-	requestID string // the id that a failure names; "": none
+	requestID string // the id of the request in logs, which a failure with trace full names; "": none
+	undoneRun string // the id of the run that was undone, which a failure names, since it has no resume; "": none
 	override  Override
 	progress  func(Progress)
 	log       func(LogMessage)
@@ -37,6 +39,8 @@ type requestState struct {
 	resumes   time.Time     // see Answer.Resumes
 
 	textAsJSON bool // see Caller.TextAsJSON
+
+	undoCallCount atomic.Int64 // the calls that undid others
 
 	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
 	meter           *budget.Meter

@@ -250,14 +250,14 @@ func (b *answerBuilder) recordUnfinished(status journal.Status) {
 	if b.run != nil && len(b.run.awaitingApproval) > 0 {
 		status = journal.Waiting
 	}
-	code := b.err.Code
+	code, message := b.err.Code, b.err.Message
 	if !s.resumes.IsZero() {
-		status, code = journal.Waiting, ""
+		status, code, message = journal.Waiting, "", ""
 	}
 	if past := s.record.Past(); past != nil && past.Row.Status == journal.OK && (s.resumption.again || code == fault.ResumeConflict) {
-		status, code = journal.OK, "" // it was done, whatever became of the request that asked for the answer again
+		status, code, message = journal.OK, "", "" // it was done, whatever became of the request that asked for the answer again
 	}
-	if s.record.EndUnfinished(status, code) != nil || s.privateJournal != nil {
+	if s.record.EndUnfinished(status, code, message) != nil || s.privateJournal != nil {
 		return
 	}
 	s.resumeToken = s.record.ID()
@@ -280,7 +280,7 @@ func (s *requestState) journalAnswer(a *Answer) {
 		return
 	}
 	if a.Error != nil && s.resumeToken == "" {
-		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code) // the failure is not recorded yet: a panic, or the result was lost
+		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code, a.Error.Message) // the failure is not recorded yet: a panic, or the result was lost
 	}
 	tokens, storedTokens := s.answerTokens, 0
 	if tokens == 0 {

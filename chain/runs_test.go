@@ -140,6 +140,7 @@ type story struct {
 	engine          *chain.Engine
 	journal         *journal.Journal
 	resume, approve string
+	run             string   // the run that an undo named
 	seen            []string // idempotency keys and hidden secrets
 }
 
@@ -179,9 +180,9 @@ func (s *story) play(archive *txtar.Archive, published *jsonschema.Schema) {
 	}
 }
 
-// remember records the resume and approve of an answer, and replaces them in the answer by those words.
+// remember records the resume, approve and run of an answer, and replaces them in the answer by those words.
 func (s *story) remember(answer []byte) []byte {
-	for name, value := range map[string]*string{"resume": &s.resume, "approve": &s.approve} {
+	for name, value := range map[string]*string{"resume": &s.resume, "approve": &s.approve, "run": &s.run} {
 		if text := gjson.GetBytes(answer, name).Str; text != "" {
 			*value = text
 			answer = bytes.ReplaceAll(answer, []byte(text), []byte(strings.ToUpper(name)))

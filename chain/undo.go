@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -104,9 +105,41 @@ func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw
 
 // undoResult is the result of undoing calls.
 type undoResult struct {
-	undone     int
-	left       []*journal.PastCall // perhaps or certainly applied, and not undone
-	firstFault *fault.Error        // why the first of them was not undone
+	undone int
+	left   []leftCall // perhaps or certainly applied, and not undone
+}
+
+// leftCall is a call that was not undone.
+type leftCall struct {
+	*journal.PastCall
+	why *fault.Error
+}
+
+// reasons says why calls were left, as far as a message has room for it.
+func (t *undoResult) reasons() string {
+	const maxReasons = 3
+	var list []string
+	for _, c := range t.left[:min(len(t.left), maxReasons)] {
+		list = append(list, c.why.Message)
+	}
+	if more := len(t.left) - maxReasons; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, "; ")
+}
+
+// render writes the calls that were left, each with its reason.
+func (t *undoResult) render(w *jsonWriter) {
+	w.key("left")
+	w.b = append(w.b, '[')
+	for _, c := range t.left[:min(len(t.left), maxConflicts)] {
+		w.open('{')
+		w.pastCall(c.PastCall)
+		w.text("code", string(c.why.Code))
+		w.text("message", c.why.Message)
+		w.close('}')
+	}
+	w.close(']')
 }
 
 // undoCalls undoes all that the run has applied, the last call first. It has its own time limit and continues if the caller has left. A
@@ -130,10 +163,7 @@ func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult
 			t.undone++
 			continue
 		}
-		t.left = append(t.left, &now)
-		if t.firstFault == nil {
-			t.firstFault = f
-		}
+		t.left = append(t.left, leftCall{&now, f})
 	}
 	return t
 }
@@ -184,11 +214,13 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 	if err := call.Begin(); err != nil {
 		return journalFault(err, entry.Spec().Name+" was not called")
 	}
+	s.undoCallCount.Add(1)
 	spec := entry.Spec()
 	callCtx, cancel := withCallLimit(ctx, cmp.Or(spec.Timeout, spec.DefaultTimeout, s.o.StepTimeout), spec.Patient && spec.Timeout == 0)
 	defer cancel()
 	raw, err := entry.Send(callCtx, sent)
-	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}); ended != nil {
+	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err),
+		Outcome: fault.OutcomeOf(err)}); ended != nil {
 		return journalFault(ended, "the outcome of "+entry.Spec().Name+" could not be recorded")
 	}
 	if err != nil {
@@ -231,18 +263,17 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
 	w := &jsonWriter{b: []byte{'{'}}
 	w.int("undone", int64(t.undone))
-	w.pastCalls("left", t.left)
+	t.render(w)
 	w.close('}')
 	b.result = w.b
 	if len(t.left) > 0 {
-		b.err = fault.New(t.firstFault.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone,
-			t.firstFault.Message)
+		b.err = fault.New(t.left[0].why.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone, t.reasons())
 	}
-	code := fault.Code("")
+	code, message := fault.Code(""), ""
 	if b.err != nil {
-		code = b.err.Code
+		code, message = b.err.Code, b.err.Message
 	}
-	_ = s.record.EndUnfinished(journal.Undone, code)
+	s.endUndone(code, message)
 	return b.answer(ctx)
 }
 
@@ -251,7 +282,7 @@ func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 	extended := f.Under("")
 	switch n := len(t.left); {
 	case n > 0:
-		extended.Message += fmt.Sprintf(". Undo: %d undone, %d not: %s", t.undone, n, t.firstFault.Message)
+		extended.Message += fmt.Sprintf(". Undo: %d undone, %d not: %s", t.undone, n, t.reasons())
 	case t.undone > 0:
 		extended.Message += fmt.Sprintf(". Undo: %d undone", t.undone)
 	}
@@ -262,5 +293,12 @@ func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 func (b *answerBuilder) undoWrites(ctx context.Context) {
 	t := b.undoCalls(ctx, "")
 	b.err = t.addTo(b.err)
-	_ = b.record.EndUnfinished(journal.Undone, b.err.Code)
+	b.endUndone(b.err.Code, b.err.Message)
+}
+
+// endUndone records that the run was undone. A failure then names the run, since nothing can be resumed.
+func (s *requestState) endUndone(code fault.Code, message string) {
+	if s.record.EndUnfinished(journal.Undone, code, message) == nil && s.privateJournal == nil {
+		s.undoneRun = s.record.ID()
+	}
 }

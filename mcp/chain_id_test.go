@@ -164,7 +164,7 @@ func TestChainIDOfRefusals(t *testing.T) {
 	<-ended
 }
 
-// TestChainIDOverStdio: a success has no id, and a failure has the id of its line in the log.
+// TestChainIDOverStdio: only a failure with a full trace has the id of its line in the log.
 func TestChainIDOverStdio(t *testing.T) {
 	t.Parallel()
 	var log *idLog
@@ -175,7 +175,7 @@ func TestChainIDOverStdio(t *testing.T) {
 	}{
 		{"chain", `{"steps":[{"fn":"shop.echo","args":{"text":"x"}}]}`, false},
 		{"chain", `{"steps":[{"fn":"shop.nope"}]}`, true},
-		{"chain", `{"lite":true,"steps":[{"fn":"shop.nope"}]}`, true},
+		{"chain", `{"lite":true,"trace":"full","steps":[{"fn":"shop.nope"}]}`, true},
 		{"search", `{"query":"echo"}`, false},
 		{"search", `{"query":7}`, true},
 	} {
@@ -184,10 +184,11 @@ func TestChainIDOverStdio(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := mcptest.TextOf(t, result)
-		run := gjson.Get(text, "run")
-		if result.IsError != call.failed || run.Exists() != call.failed || len(result.Meta) > 0 ||
-			call.failed && len(log.requests(run.Str)) != 1 {
-			t.Errorf("%s %s: _meta %v, answer %s, %d log lines; want a run and one log line only of a failure (%t), and no _meta", call.tool, call.args, result.Meta, text, len(log.requests(run.Str)), call.failed)
+		id, asked := gjson.Get(text, "request"), strings.Contains(call.args, `"trace":"full"`)
+		if result.IsError != call.failed || id.Exists() != asked || gjson.Get(text, "run").Exists() || len(result.Meta) > 0 ||
+			asked && len(log.requests(id.Str)) != 1 {
+			t.Errorf("%s %s: _meta %v, answer %s, %d log lines; want a request and one log line only if asked (%t), no run and no _meta",
+				call.tool, call.args, result.Meta, text, len(log.requests(id.Str)), asked)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (j *Journal) SetBatchStatus(ctx context.Context, id string, status Status, 
 		j.Release(past)
 		return ErrNotFound
 	}
-	if err = j.Resume(past, nil).EndUnfinished(status, code); err != nil {
+	if err = j.Resume(past, nil).EndUnfinished(status, code, ""); err != nil {
 		j.Release(past)
 	}
 	return err

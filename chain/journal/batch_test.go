@@ -31,7 +31,7 @@ func TestBatch(t *testing.T) {
 			segment := worker.Begin(&journal.Start{Caller: "ada", Scope: "s", Parent: id, Chain: "nightly", Hash: func() string { return "" },
 				Text: []byte(`{}`)})
 			if i == 1 {
-				if err := segment.EndUnfinished(journal.Failed, fault.Timeout); err != nil {
+				if err := segment.EndUnfinished(journal.Failed, fault.Timeout, ""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -81,7 +81,7 @@ func TestNoBatch(t *testing.T) {
 	s := start()
 	s.Key = "k"
 	run := j.Begin(s)
-	if err := errors.Join(run.Claim(), run.EndUnfinished(journal.Failed, fault.Timeout)); err != nil {
+	if err := errors.Join(run.Claim(), run.EndUnfinished(journal.Failed, fault.Timeout, "")); err != nil {
 		t.Fatal(err)
 	}
 	if id, err := j.BeginBatch(t.Context(), s); !errors.Is(err, journal.ErrTaken) {

@@ -159,6 +159,9 @@ func (c *Call) ReportTask(id string) error {
 // in the journal, unless a later attempt to record it succeeds.
 func (c *Call) End(e *Event) error {
 	r, event, now := c.run, *e, time.Now()
+	if event.Message != "" {
+		event.Message = r.j.shortMessage(event.Message)
+	}
 	took := now.Sub(c.started)
 	event.At, event.Took, event.Bytes = r.resumedAt.Add(now.Sub(r.resumedAt)).UnixMicro(), took.Microseconds(), len(e.Result)
 	r.mu.Lock()

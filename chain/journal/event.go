@@ -20,6 +20,7 @@ const (
 	Approved  Kind = "approved" // the calls in Approvals may be made, each once
 	Denied    Kind = "denied"   // the calls in Approvals must not be made
 	Handed    Kind = "handed"   // the run is handed to workers, which take it over
+	Stopped   Kind = "stopped"  // the run ended and is not ok, for the reason in Code and Message
 	Assumed   Kind = "assumed"  // the caller says that the outcome of event Of is Outcome
 	Task      Kind = "task"     // the service carries out the call of event Of as the task in Args
 )
@@ -55,6 +56,10 @@ type Event struct {
 	Undo   []byte // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
 	Chain  []byte // in Sent: the chain from now on
 	Args   []byte // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
+
+	// Message says why a call, or in Stopped the run, failed, without secrets and at most maxMessage characters. Encrypted, and shown to the
+	// run's caller and to operators.
+	Message string
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// Values stores arguments (Call.Shown) and results for as long as the run, for people to look at. Otherwise the results of successful
 	// runs are dropped at their end, and arguments are not stored.
 	Values bool
+	// Redact removes secrets from the message of a failure before it is stored; nil: none are removed.
+	Redact func(string) string
 	// Estimate estimates the tokens of a result; nil: they are not recorded.
 	Estimate func(result []byte) int
 	// Warn is called when the driver fails or a write without a waiter is lost, but not again before a write succeeds; nil: not called.

@@ -18,6 +18,7 @@ type Past struct {
 	Chain  []byte  // the chain that was sent last, after merging
 	Events []Event // ordered by lease and number
 
+	Message       string // why the run is not ok; "": it is, or it is not known
 	HandoverLease int64  // the lease under which it was last handed to workers; 0: it never was
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
@@ -36,6 +37,7 @@ type PastCall struct {
 	Ended       int           // the number of the event that ended it; 0: unknown
 	Outcome     fault.Outcome // "" for reads
 	Code        fault.Code    // "": it succeeded
+	Message     string        // why it failed
 	Result      []byte        // nil: none, or it was not stored
 	Bytes       int
 	Tokens      int
@@ -185,7 +187,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.Chain, p.Scope, p.Waiting = e.Chain, cmp.Or(p.Scope, e.Scope), nil
+		p.Chain, p.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Scope, e.Scope), nil, ""
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil
@@ -210,6 +212,8 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	case Denied:
 		p.Waiting = nil
 		p.DecisionCount++
+	case Stopped:
+		p.Message = e.Message
 	case Handed:
 		p.HandoverLease = leaseOf(e.N)
 	case Ended, Defaulted, Assumed, Task:
@@ -233,7 +237,7 @@ func (p *Past) applyToCall(c *PastCall, e *Event) {
 	case e.Kind == Assumed:
 		c.Assumed, c.Outcome = true, e.Outcome
 		if e.Result != nil {
-			c.Result, c.Code = e.Result, ""
+			c.Result, c.Code, c.Message = e.Result, "", ""
 		}
 		p.applyUndo(c)
 	}
@@ -308,6 +312,7 @@ func (p *Past) beginAttempt(e *Event) *PastCall {
 // endAttempt records how the call ended.
 func (c *PastCall) endAttempt(e *Event) {
 	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combine(c.earlierOutcome, e.Outcome), e.Code, e.Result
+	c.Message = e.Message
 	c.Bytes, c.Tokens, c.Took = e.Bytes, e.Tokens, e.Took
 	if e.Undo != nil {
 		c.Undo = e.Undo

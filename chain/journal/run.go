@@ -303,19 +303,33 @@ func (j *Journal) estimate(events []Event) {
 }
 
 // EndUnfinished ends a run that is not ok, durably and before its answer is sent, and releases its lease, so that the caller can resume it.
-// After an error it cannot be resumed.
-func (r *Run) EndUnfinished(status Status, code fault.Code) error {
+// message says why. After an error it cannot be resumed.
+func (r *Run) EndUnfinished(status Status, code fault.Code, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure != nil || r.endWritten {
 		return r.failure
 	}
 	r.row.Status, r.row.Code = status, code
+	if message != "" {
+		r.appendEvent(Event{Kind: Stopped, Code: code, Message: r.j.shortMessage(message)})
+	}
 	w := r.takeSegment(false)
 	w.Release = true
 	err := r.awaitWrite(w)
 	r.endWritten = err == nil
 	return err
+}
+
+// maxMessage bounds the message of a failure, in characters.
+const maxMessage = 300
+
+// shortMessage returns a message as it is stored.
+func (j *Journal) shortMessage(message string) string {
+	if j.o.Redact != nil {
+		message = j.o.Redact(message)
+	}
+	return fault.ClipRunes(message, maxMessage)
 }
 
 // Answered records what the run's answer cost. A run that EndUnfinished has not ended ends with status OK. Results, which only a resume

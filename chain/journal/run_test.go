@@ -202,7 +202,7 @@ func TestEventNumbers(t *testing.T) {
 
 		other := resumeRun(t, openJournal(t, d), run.ID())
 		endCall(t, beginCall(t, other, &journal.Call{StepPath: "2", Function: "put2", Effect: "write"}))
-		if err := other.EndUnfinished(journal.Failed, fault.Internal); err != nil {
+		if err := other.EndUnfinished(journal.Failed, fault.Internal, ""); err != nil {
 			t.Fatal(err)
 		}
 		other.Answered(0, 0)
@@ -293,7 +293,7 @@ func TestReleaseIsRetried(t *testing.T) {
 		j := openJournal(t, &busyOnce{})
 		run := j.Begin(start())
 		endCall(t, beginCall(t, run, put()))
-		if err := run.EndUnfinished(journal.Failed, fault.Internal); err != nil {
+		if err := run.EndUnfinished(journal.Failed, fault.Internal, ""); err != nil {
 			t.Fatal(err)
 		}
 		record, err := j.Acquire(t.Context(), run.ID(), nil)
@@ -418,7 +418,7 @@ func TestLongReadOnlyRun(t *testing.T) {
 			ended := make(chan error)
 			go func() {
 				readMany(t, run)
-				ended <- run.EndUnfinished(journal.Failed, fault.Timeout)
+				ended <- run.EndUnfinished(journal.Failed, fault.Timeout, "")
 			}()
 			synctest.Wait()
 			close(d.gate)
@@ -443,7 +443,7 @@ func TestLongReadOnlyRun(t *testing.T) {
 			time.Sleep(time.Second)
 			d.down.Store(false)
 			readMany(t, run)
-			if err := run.EndUnfinished(journal.Failed, fault.Timeout); err == nil || errors.Is(err, journal.ErrTaken) {
+			if err := run.EndUnfinished(journal.Failed, fault.Timeout, ""); err == nil || errors.Is(err, journal.ErrTaken) {
 				t.Errorf("EndUnfinished after a failure: %v, want the failure", err)
 			}
 			run.Answered(0, 0)
@@ -466,7 +466,7 @@ func TestFailuresOfResumedRuns(t *testing.T) {
 				run = resumeRun(t, j, run.ID())
 			}
 			if status != ok {
-				if err := run.EndUnfinished(status, ""); err != nil {
+				if err := run.EndUnfinished(status, "", ""); err != nil {
 					t.Fatal(err)
 				}
 			}

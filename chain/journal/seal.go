@@ -15,6 +15,7 @@ const (
 	undoField
 	chainField
 	argsField
+	messageField
 )
 
 // The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that binds
@@ -34,6 +35,9 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 		retained = appendSecret(retained, e.N, undoField, e.Undo)
 		retained = appendSecret(retained, e.N, chainField, e.Chain)
 		retained = appendSecret(retained, e.N, argsField, e.Args)
+		if e.Message != "" {
+			retained = appendSecret(retained, e.N, messageField, []byte(e.Message))
+		}
 	}
 	s.Results = k.sealText(results, sealContext(run, s, "results"))
 	s.Retained = k.sealText(retained, sealContext(run, s, "kept"))
@@ -139,6 +143,8 @@ func fillSecrets(events []Event, plain []byte) error {
 			e.Chain = text
 		case argsField:
 			e.Args = text
+		case messageField:
+			e.Message = string(text)
 		}
 	}
 	return nil

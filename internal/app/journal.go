@@ -32,7 +32,8 @@ func (a *App) openJournal(c *config.Config) (*journal.Journal, error) {
 	values := config.Or(c.Journal.Values, false)
 	id := fmt.Sprint("journal ", store, " ", keep, " ", values, " ", fingerprint([]string{config.Or(c.Journal.Key, "")}))
 	j, release, err := acquire(&a.process.pool, id, func() (*journal.Journal, error) {
-		o := &journal.Options{Keep: keep, Values: values, Warn: a.process.warnJournal, Estimate: a.estimate}
+		o := &journal.Options{Keep: keep, Values: values, Warn: a.process.warnJournal, Estimate: a.estimate,
+			Redact: a.process.Redactor.Text}
 		driver, err := a.openJournalDriver(store, []byte(config.Or(c.Journal.Key, "")), o)
 		if err != nil {
 			return nil, err

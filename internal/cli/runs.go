@@ -170,7 +170,7 @@ func (c *cli) runRow(r *history.Run, when func(time.Time) string) row {
 	if durable.IsID(r.Key) && r.Parent == "" {
 		total = r.Steps // chains that have not begun, and lines that are not chains, have no run
 	}
-	for _, note := range []string{childCounts(r.Parts, total), string(r.Code)} {
+	for _, note := range []string{childCounts(r.Parts, total), reason(r.Code, r.Message)} {
 		if note != "" {
 			list.notes = append(list.notes, note)
 		}

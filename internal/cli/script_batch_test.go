@@ -35,7 +35,7 @@ func batch(ts *testscript.TestScript, neg bool, args []string) {
 		for range n {
 			segment := j.Begin(&journal.Start{Parent: id, Functions: []string{"fs.cat"}, Hash: func() string { return "" }, Text: []byte(`{}`)})
 			if status == journal.Failed {
-				ts.Check(segment.EndUnfinished(status, fault.Timeout))
+				ts.Check(segment.EndUnfinished(status, fault.Timeout, ""))
 			}
 			segment.Answered(0, 0)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -83,6 +84,14 @@ func valueTable(calls []history.Call) *table {
 	return t
 }
 
+// reason returns the code and the message of a failure in one line; the message may be unknown.
+func reason(code fault.Code, message string) string {
+	if message == "" {
+		return string(code)
+	}
+	return string(code) + ": " + strings.Join(strings.Fields(message), " ")
+}
+
 var callColumns = []column{
 	{name: "AT", width: 8},
 	{name: "FUNCTION", width: 28, least: 20},
@@ -114,7 +123,7 @@ func callRow(call *history.Call) row {
 	r := row{cells: []string{call.At, name, status, figure.Millis(call.Millis), figure.Millis(call.After), strconv.Itoa(call.Tokens),
 		strconv.Itoa(call.Wave), knownMillis(call.Waited), strconv.Itoa(call.Bytes)}}
 	if call.Code != "" {
-		r.notes = []string{string(call.Code)}
+		r.notes = []string{reason(call.Code, call.Message)}
 	}
 	return r
 }

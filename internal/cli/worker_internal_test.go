@@ -41,7 +41,7 @@ func TestRunHandedOver(t *testing.T) {
 			run := a.Journal.Begin(&journal.Start{Caller: "ann", Scope: a.Scope(), Key: test.key, Text: []byte(`{"steps":[{"expr":"1"}]}`), Steps: 1,
 				Hash: func() string { return "" }})
 			lease := run.HandOver()
-			if err := run.EndUnfinished(test.status, ""); err != nil {
+			if err := run.EndUnfinished(test.status, "", ""); err != nil {
 				return err
 			}
 			handedOver := &durable.Chain{Run: run.ID(), Lease: lease, Caller: &durable.Caller{Caller: steps.Caller{ID: "ann", Expires: test.expires}}}

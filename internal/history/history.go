@@ -14,7 +14,8 @@ import (
 type Run struct {
 	ID        string         `json:"id"`
 	Status    journal.Status `json:"status"`
-	Code      fault.Code     `json:"code,omitempty"` // the error code of a run that is not ok
+	Code      fault.Code     `json:"code,omitempty"`    // the error code of a run that is not ok
+	Message   string         `json:"message,omitempty"` // why it is not ok; only in a timeline
 	Chain     string         `json:"chain,omitempty"`
 	Key       string         `json:"key,omitempty"` // as its caller gave it
 	Caller    string         `json:"caller,omitempty"`

@@ -66,7 +66,7 @@ func (p *testJournal) call(run *journal.Run, c journal.Call, took time.Duration,
 // failed ends a run as failed.
 func (p *testJournal) failed(run *journal.Run, code fault.Code, tokens int) {
 	p.Helper()
-	if err := run.EndUnfinished(journal.Failed, code); err != nil {
+	if err := run.EndUnfinished(journal.Failed, code, ""); err != nil {
 		p.Fatal(err)
 	}
 	run.Answered(tokens, 0)

@@ -28,10 +28,11 @@ type Call struct {
 	Status   string        `json:"status,omitempty"`  // ok, failed or running
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
-	Wave     int           `json:"wave,omitempty"`   // the number of the wave, from 1; calls of one wave ran side by side
-	After    float64       `json:"after"`            // milliseconds from the start of the run to the event or the last attempt
-	Waited   float64       `json:"waited,omitempty"` // milliseconds from the end of all earlier waves to the start of the call
-	Millis   float64       `json:"ms"`               // the duration of the last attempt
+	Message  string        `json:"message,omitempty"` // why the call failed
+	Wave     int           `json:"wave,omitempty"`    // the number of the wave, from 1; calls of one wave ran side by side
+	After    float64       `json:"after"`             // milliseconds from the start of the run to the event or the last attempt
+	Waited   float64       `json:"waited,omitempty"`  // milliseconds from the end of all earlier waves to the start of the call
+	Millis   float64       `json:"ms"`                // the duration of the last attempt
 	Retries  int           `json:"retries,omitempty"`
 	Bytes    int           `json:"bytes"`
 	Tokens   int           `json:"tokens"`
@@ -69,6 +70,9 @@ func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) 
 
 func timelineOf(past *journal.Past) *Timeline {
 	t := &Timeline{Run: runOf(&past.Row), List: []Call{}}
+	if t.Code != "" {
+		t.Message = past.Message
+	}
 	began := past.Row.Began.UnixMicro()
 	times, spans := timeSpans(past), []timeSpan{}
 	add := func(n int, c *journal.PastCall, call Call, at int64, when timeSpan) {
@@ -95,7 +99,8 @@ func timelineOf(past *journal.Past) *Timeline {
 }
 
 func callOf(c *journal.PastCall, running bool) Call {
-	call := Call{At: c.StepPath, Function: c.Function, Status: "ok", Outcome: c.Outcome, Code: c.Code, Millis: float64(c.Took) / 1000,
+	call := Call{At: c.StepPath, Function: c.Function, Status: "ok", Outcome: c.Outcome, Code: c.Code, Message: c.Message,
+		Millis:  float64(c.Took) / 1000,
 		Retries: c.Attempt,
 		Bytes:   c.Bytes, Tokens: cmp.Or(c.Tokens, tokens(c.Bytes)), Undoes: c.Undoes != 0, Assumed: c.Assumed}
 	switch {

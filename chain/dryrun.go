@@ -50,7 +50,9 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 		return s.failureAnswer(ctx, f)
 	}
 	dry := s.dryRun(p, r)
-	dry.Resume = resume
+	if dry.Resume = resume; resume != nil {
+		dry.MaxCalls = min(p.maxRemainingCalls(resume, s.o.MaxElements), dry.MaxCalls)
+	}
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &jsonWriter{}
 		w.plan(dry, detail)
@@ -132,8 +134,14 @@ func (w *jsonWriter) plan(p *DryRun, detail planDetail) {
 type ResumePreview struct {
 	// Reused and Made are steps of the outermost chain: those whose calls are all in the journal, and those that would make calls.
 	Reused, Made []int
+	Partly       []PartlyReused      // the steps of Made with elements whose calls are all in the journal
 	Conflicts    []*journal.PastCall // calls that the run has made and the chain does not contain
+
+	elements map[int]int // by step: the elements of its forEach that make calls, if they are known
 }
+
+// PartlyReused is a step with a forEach of which a resume takes some elements from the journal.
+type PartlyReused struct{ Step, Reused, Elements int }
 
 // previewResume follows the plan through the recorded calls of the run to resume; nil: there is no such run.
 func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePreview, *fault.Error) {
@@ -148,15 +156,22 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 	silent.record = record.Rehearse()
 	defer silent.releaseAll()
 	r := silent.rehearse(ctx, p)
-	preview := &ResumePreview{Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
+	preview := &ResumePreview{elements: map[int]int{}, Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
 	for i := range r.steps {
-		switch step := &r.steps[i]; {
+		step := &r.steps[i]
+		switch {
 		case step.reused > 0 && !step.pending:
 			preview.Reused = append(preview.Reused, i)
 		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
 			// It makes no call.
 		default:
 			preview.Made = append(preview.Made, i)
+			if step.kept > 0 && step.kept < step.count {
+				preview.Partly = append(preview.Partly, PartlyReused{i, step.kept, step.count})
+			}
+		}
+		if step.count >= 0 {
+			preview.elements[i] = step.count - step.kept
 		}
 	}
 	return preview, nil
@@ -171,6 +186,18 @@ func (w *jsonWriter) resumePreview(preview *ResumePreview) {
 	w.b = append(w.b, '{')
 	w.ints("reused", preview.Reused)
 	w.ints("made", preview.Made)
+	if len(preview.Partly) > 0 {
+		w.key("partly")
+		w.b = append(w.b, '[')
+		for _, p := range preview.Partly {
+			w.open('{')
+			w.int("step", int64(p.Step))
+			w.int("reused", int64(p.Reused))
+			w.int("elements", int64(p.Elements))
+			w.close('}')
+		}
+		w.close(']')
+	}
 	w.pastCalls("conflicts", preview.Conflicts)
 	w.close('}')
 }
@@ -245,23 +272,42 @@ func (p *plan) countEffects(counts map[steps.Effect]int) {
 
 // maxPossibleCalls returns the most calls that the plan could make if maxCalls did not limit them.
 func (p *plan) maxPossibleCalls(maxElements int) int64 {
-	const maxSum = 1 << 40 // above any limit, and far from overflow
 	var sum int64
 	for _, s := range p.steps {
-		calls := int64(1)
-		switch {
-		case s.inline != nil:
-			calls = s.inline.maxPossibleCalls(maxElements)
-		case s.expr != nil:
-			calls = 0
-		}
-		calls = min(calls*int64(s.maxRounds)*int64(1+s.maxRetries), maxSum)
-		if s.forEach != nil {
-			calls = min(calls*int64(maxElements), maxSum)
-		}
-		sum = min(sum+calls, maxSum)
+		sum = min(sum+s.maxPossibleCalls(maxElements, maxElements), maxSum)
 	}
 	return sum
+}
+
+const maxSum = 1 << 40 // above any limit, and far from overflow
+
+// maxRemainingCalls is maxPossibleCalls for a resume: without the steps and elements that it takes from the journal.
+func (p *plan) maxRemainingCalls(resume *ResumePreview, maxElements int) int64 {
+	var sum int64
+	for _, i := range resume.Made {
+		elements, known := resume.elements[i]
+		if !known {
+			elements = maxElements
+		}
+		sum = min(sum+p.steps[i].maxPossibleCalls(elements, maxElements), maxSum)
+	}
+	return sum
+}
+
+// maxPossibleCalls returns the most calls of a step whose forEach, if any, has that many elements. maxElements is for those of inline steps.
+func (p *plannedStep) maxPossibleCalls(elements, maxElements int) int64 {
+	calls := int64(1)
+	switch {
+	case p.inline != nil:
+		calls = p.inline.maxPossibleCalls(maxElements)
+	case p.expr != nil:
+		calls = 0
+	}
+	calls = min(calls*int64(p.maxRounds)*int64(1+p.maxRetries), maxSum)
+	if p.forEach != nil {
+		calls = min(calls*int64(elements), maxSum)
+	}
+	return calls
 }
 
 // hash identifies what a plan would do: its steps, the functions that they resolve to, its values and its onError. White space and the

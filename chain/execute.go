@@ -77,6 +77,7 @@ type stepRun struct {
 	unstartedReason string
 	count           int  // elements of a forEach; -1: no forEach
 	defaulted       int  // how many failures orElse replaced: of a forEach, those of its elements; else at most 1
+	kept            int  // with a rehearsal: the elements of a forEach whose calls were all taken from the journal
 	truncated       bool // a call reported that its result is incomplete
 	calls           int64
 	reused          int64         // calls that were taken from the journal

@@ -31,7 +31,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	e.open.Store(1)
 	e.work(ctx)
 	e.workers.Wait()
-	s.lastCall = e.lastCall
+	s.lastCall, s.kept = e.lastCall, int(e.kept.Load())
 	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), int(e.defaulted.Load()), e.truncated.Load()
 	if s.pending = e.pending.Load(); s.pending {
 		s.status = statusOK
@@ -127,6 +127,7 @@ type forEachRun struct {
 	reused    atomic.Int64
 	pending   atomic.Bool
 	defaulted atomic.Int64
+	kept      atomic.Int64 // elements whose calls were all taken from the journal, in a rehearsal
 	truncated atomic.Bool
 
 	maxWorkers int64        // the maximum number of workers, including the step's own goroutine
@@ -190,6 +191,9 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	e.calls.Add(s.calls)
 	e.reused.Add(s.reused)
 	e.noteEnd(&s, f)
+	if f == nil && s.reused > 0 {
+		e.kept.Add(1)
+	}
 	if s.pending {
 		e.pending.Store(true)
 		return

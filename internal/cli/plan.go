@@ -55,6 +55,11 @@ func waveRows(p *chain.DryRun) (rows []planRow) {
 				fate = "reused"
 			} else if p.Resume != nil && slices.Contains(p.Resume.Made, n) {
 				fate = "made"
+				for _, partly := range p.Resume.Partly {
+					if partly.Step == n {
+						fate = fmt.Sprintf("made, but %d of %d elements reused", partly.Reused, partly.Elements)
+					}
+				}
 			}
 			rows = appendStep(rows, &p.DryChain, n, "", fate)
 		}

@@ -59,7 +59,7 @@ func newCallCommand(c *cli) *cobra.Command {
 		}
 		defer closeInto(a, &err)
 		line := c.startProgress()
-		callArgs, err := argumentsObject(cmd.Context(), a, args[0], argsObject, args[1:])
+		callArgs, hints, err := argumentsObject(cmd.Context(), a, args[0], argsObject, args[1:])
 		line.stop()
 		if err != nil {
 			return err
@@ -73,6 +73,11 @@ func newCallCommand(c *cli) *cobra.Command {
 			misused = answer.Error != nil && answer.Error.Code == fault.BadArguments
 			return answer
 		})
+		for _, hint := range hints {
+			if misused {
+				c.noticef("%s", textfile.Printable(hint))
+			}
+		}
 		if fn, unknown := a.Catalog.Registry().Resolve(args[0]); misused && unknown == nil && c.errTerminal {
 			c.noticef("usage: onecall call %s", callUsage(fn))
 		}
@@ -123,9 +128,11 @@ type jsonMember struct {
 	value json.RawMessage
 }
 
-// argumentsObject returns the arguments of a function: the members of object, with each key=value of settings set over them.
-func argumentsObject(ctx context.Context, a *app.App, name string, object []byte, settings []string) ([]byte, error) {
+// argumentsObject returns the arguments of a function: the members of object, with each key=value of settings set over them, and how
+// to write lists and objects that were given as text.
+func argumentsObject(ctx context.Context, a *app.App, name string, object []byte, settings []string) ([]byte, []string, error) {
 	var list []jsonMember
+	var hints []string
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
 		list = append(list, jsonMember{key.String(), json.RawMessage(value.Raw)})
 		return true
@@ -138,16 +145,34 @@ func argumentsObject(ctx context.Context, a *app.App, name string, object []byte
 	for _, text := range settings {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, usageErrorf("%s is not an argument: write it as key=value", fault.Clip(text, 100))
+			return nil, nil, usageErrorf("%s is not an argument: write it as key=value", fault.Clip(text, 100))
 		}
-		one := jsonMember{key, argumentValue(value, typeOf(input, key))}
+		declared := typeOf(input, key)
+		one := jsonMember{key, argumentValue(value, declared)}
+		if hint := jsonHint(key, value, declared); hint != "" {
+			hints = append(hints, hint)
+		}
 		if i := slices.IndexFunc(list, func(other jsonMember) bool { return other.name == key }); i >= 0 {
 			list[i] = one
 		} else {
 			list = append(list, one)
 		}
 	}
-	return appendObject(list), nil
+	return appendObject(list), hints, nil
+}
+
+// jsonHint says how to write a list or an object on the command line, if text is not JSON; "": the declared type is another, or text is JSON.
+func jsonHint(key, text, declared string) string {
+	if _, err := schema.Compact([]byte(text)); err == nil {
+		return ""
+	}
+	switch declared {
+	case "array":
+		return fmt.Sprintf("%s is a list: write it as JSON, %s='[%s]'", key, key, jsonText(text))
+	case "object":
+		return fmt.Sprintf(`%s is an object: write it as JSON, %s='{"name": %s}'`, key, key, jsonText(text))
+	}
+	return ""
 }
 
 // typeOf returns the type of a property in an input schema; "": the schema does not declare exactly one.

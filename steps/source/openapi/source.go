@@ -6,7 +6,9 @@ package openapi
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -207,6 +209,12 @@ func serviceURL(text string) (u *url.URL, problem string) {
 func readSpec(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		message := fmt.Sprintf("the OpenAPI document %s cannot be read: there is no such file", path)
+		if folder, absErr := filepath.Abs(filepath.Dir(path)); absErr == nil {
+			message += " in the folder " + folder
+		}
+		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec", Message: message}
 	case err != nil:
 		return nil, &fault.Error{Code: fault.Unavailable, Err: err, At: "/spec",
 			Message: fmt.Sprintf("the OpenAPI document %s cannot be read: look at its path", path)}

@@ -77,8 +77,12 @@ func (a *App) unusedTokenFunctions() []*fault.Error {
 		}
 	}
 	for _, entry := range a.Catalog.Registry().All() {
-		if names = append(names, entry.Spec().Name); entry.Spec().Path != "" {
-			names = append(names, entry.Spec().Path)
+		spec := entry.Spec()
+		names = append(names, spec.Name)
+		for _, other := range []string{spec.OwnName, spec.Path} {
+			if other != "" {
+				names = append(names, other)
+			}
 		}
 	}
 	return unusedAllowed(a.config, names, absent)

@@ -15,7 +15,7 @@ import (
 // time.
 const comparedFirst, maxCompared, comparisonTime = 8, 1 << 20, 100 * time.Millisecond
 
-// resultCheck compares results with the output schema: the first ones, then fewer and fewer, and all once one does not fit.
+// resultCheck compares results with the structure of the output schema, on which references depend: the first ones, then fewer and fewer, and all once one does not fit.
 type resultCheck struct {
 	validator func() *schema.Validator
 	results   atomic.Uint64
@@ -27,7 +27,7 @@ func newResultCheck(output []byte) *resultCheck {
 		return nil
 	}
 	return &resultCheck{validator: sync.OnceValue(func() *schema.Validator {
-		v, _ := schema.Compile(output)
+		v, _ := schema.Compile(schema.Structure(output))
 		return v
 	})}
 }

@@ -93,7 +93,7 @@ func TestMisfit(t *testing.T) {
 	if fits.Misfit([]byte(`{}`)) != nil {
 		t.Error("result 1,025 of a function that was right is compared, and should not be")
 	}
-	for _, open := range []string{``, `{"type":"null"}`, `{"type":"object","properties":{"id":{"$ref":"#/nowhere"}}}`} {
+	for _, open := range []string{``, `{"type":"object","properties":{"id":{"type":"string","minLength":3,"pattern":"^a"},"pattern":{"type":"string"}}}`, `{"type":"null"}`, `{"type":"object","properties":{"id":{"$ref":"#/nowhere"}}}`} {
 		if f := entry(open).Misfit([]byte(`{"id":"x"}`)); f != nil {
 			t.Errorf("%s: got %v, want nothing", open, f)
 		}

@@ -38,7 +38,7 @@ func promptsOf(functions *steps.Registry) []prompt {
 		input := gjson.ParseBytes(entry.Spec().Input)
 		input.Get("properties").ForEach(func(name, param gjson.Result) bool {
 			shown.Arguments = append(shown.Arguments, &sdk.PromptArgument{Name: name.String(),
-				Description: schema.BoundDescription(param.Get("description").Str), Required: entry.Requires(name.String())})
+				Description: param.Get("description").Str, Required: entry.Requires(name.String())})
 			return true
 		})
 		prompts[i] = prompt{shown, entry.Spec().Name, marshal(shown)}

@@ -20,12 +20,12 @@ import (
 func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
-	shown := &sdk.Tool{Name: name, Description: schema.BoundDescription(legacy + spec.Description), InputSchema: rootObject(spec.Input)}
+	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
 	if spec.Heavy == "always" {
 		shown.InputSchema = withFetch(rootObject(spec.Input))
 	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
-		shown.Title = schema.BoundDescription(listing.Get("title").String())
+		shown.Title = listing.Get("title").String()
 		o := f.server.opts()
 		if listing.Get("outputSchema").IsObject() && len(spec.Output) > 0 && passesVerbatim(o, spec) && o.SessionTokens == 0 {
 			shown.OutputSchema = f.server.outputSchema(name, spec.Output)

@@ -38,7 +38,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 	warn := func(which, what string) {
 		o.Warn(fault.New(fault.BadRequest, "%s: its %s schema is not checked as written: %s", spec.Name, which, what))
 	}
-	spec.Description = schema.BoundDescription(spec.Description)
+	spec.Description = schema.BoundDescription(spec.Description, o.MaxDescription)
 	spec.Defaults, _ = schema.CompactWithin(spec.Defaults, schema.MaxArgumentsDepth)
 	shown := shownDefaults(&spec)
 	if o.Scrubber != nil {

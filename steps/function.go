@@ -114,7 +114,7 @@ type Spec struct {
 	// SessionPath replaces Path in groups and help if a client's own session gives the function another path. Rules that grant do
 	// not match it. "": Path.
 	SessionPath string
-	Description string          // one or two sentences for the agent; cut to schema.MaxDescription bytes
+	Description string          // one or two sentences for the agent; see RegistryOptions.MaxDescription
 	Keywords    []string        // more words that a search matches, such as an operationId; never shown
 	Input       json.RawMessage // JSON Schema of the arguments object (draft 4 to 2020-12, OpenAPI 3.0); empty: any object
 	Output      json.RawMessage // JSON Schema of the result; empty: unknown

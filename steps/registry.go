@@ -18,6 +18,10 @@ type RegistryOptions struct {
 	// -1: no bound.
 	MaxResultBytes int64
 
+	// MaxDescription bounds the description of a function in bytes; a longer one is cut, with an ellipsis. 0: no bound, since most
+	// clients show a description whole, and those that do not cut it themselves.
+	MaxDescription int
+
 	// Scrubber removes secrets from results, errors, callbacks, default arguments in input schemas, and arguments that Entry.Shown
 	// returns; nil: there are no secrets. A Catalog overwrites it with its own (CatalogOptions.Scrubber).
 	Scrubber Scrubber

@@ -55,7 +55,10 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 	a.servers, a.sources = map[string]*mcpsource.Source{}, map[string]*sharedSource{}
 	var err error
 	a.Catalog, err = steps.NewCatalog(&steps.CatalogOptions{
-		Registry:     steps.RegistryOptions{MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)), Warn: a.warn},
+		Registry: steps.RegistryOptions{
+			MaxResultBytes: int64(config.Or(cfg.Limits.MaxResultBytes, 0)),
+			MaxDescription: int(config.Or(cfg.Limits.MaxDescription, 0)), Warn: a.warn,
+		},
 		Settings:     settings,
 		Scrubber:     scrubber,
 		Wrap:         a.wrap,

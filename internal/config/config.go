@@ -133,6 +133,9 @@ type Limits struct {
 	MaxRequestBytes *Size `yaml:"maxRequestBytes" validate:"min=1" default:"4MiB"`
 	// Elements of a forEach.
 	MaxElements *int `yaml:"maxElements" validate:"min=1" default:"100000"`
+	// The size of a function's description; a longer one is cut. Without it, none is: most clients show a description whole, and those
+	// that do not cut it themselves.
+	MaxDescription *Size `yaml:"maxDescription" validate:"min=100"`
 	// HTTP sessions of all clients together. With tokens, one caller may have a quarter of them.
 	MaxSessions *int `yaml:"maxSessions" recorded:"no" validate:"min=1" default:"1000"`
 }

@@ -2,17 +2,13 @@ package schema
 
 import "unicode/utf8"
 
-// MaxDescription bounds, in bytes, the description of a function and the descriptions that a client reads in schemas, because
-// clients cut longer texts.
-const MaxDescription = 2048
-
-// BoundDescription cuts a description to MaxDescription bytes, including the ellipsis, between characters.
-func BoundDescription(text string) string {
+// BoundDescription cuts a description to limit bytes, including the ellipsis, between characters. 0: no limit.
+func BoundDescription(text string, limit int) string {
 	const ellipsis = "…"
-	if len(text) <= MaxDescription {
+	if limit == 0 || len(text) <= limit {
 		return text
 	}
-	end := MaxDescription - len(ellipsis)
+	end := max(limit-len(ellipsis), 0)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -217,13 +217,13 @@ func ExampleIdentifier() {
 	var observer chain.Identifier = &requestNumbers{}
 	engine := newEngine(chain.Options{Observer: observer})
 	ctx, id := engine.Identify(context.Background(), "")
-	answer := engine.Run(ctx, []byte(`{"steps":[]}`), &chain.Caller{ID: "ada", Run: id})
+	answer := engine.Run(ctx, []byte(`{"trace":"full","steps":[]}`), &chain.Caller{ID: "ada", Run: id})
 	var failure struct {
-		Run string `json:"run"`
+		Request string `json:"request"`
 	}
 	if err := json.Unmarshal(answer.JSON, &failure); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(answer.Error.Code, failure.Run)
+	fmt.Println(answer.Error.Code, failure.Request)
 	// Output: compile run-1
 }

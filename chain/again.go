@@ -13,10 +13,10 @@ var answerFields = []string{
 	"key", "name", "description", "version", "$schema", "lite", "verify", "budget", "trace", "dryRun", "async", "asyncAfterMs", "durable",
 }
 
-// checkAgain decides what a request with the key of a run that ended well asks for. The chain with which the run began or ended asks for its
-// answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own hold, with
-// their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with assume, corrects
-// the run.
+// checkAgain decides what a request with the key of a run that ended well asks for. The chain with which the run began or ended asks for
+// its answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own
+// hold, with their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with
+// assume, corrects the run.
 func (s *requestState) checkAgain(past *journal.Past, sent *table) *fault.Error {
 	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.has("steps") || sent.has("assume") {
 		return nil

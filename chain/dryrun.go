@@ -294,7 +294,8 @@ func (p *plan) maxRemainingCalls(resume *ResumePreview, maxElements int) int64 {
 	return sum
 }
 
-// maxPossibleCalls returns the most calls of a step whose forEach, if any, has that many elements. maxElements is for those of inline steps.
+// maxPossibleCalls returns the most calls of a step whose forEach, if any, has that many elements. maxElements is for those of inline
+// steps.
 func (p *plannedStep) maxPossibleCalls(elements, maxElements int) int64 {
 	calls := int64(1)
 	switch {

@@ -41,8 +41,8 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 	}
 	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
 		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read || needsApproval || s.mayBeSuspended(p), Lookup: p.undoes(), KeepResults: needsApproval,
-		Canonical: canonical}
+		Functions: p.functionNames(), Writes: effect != steps.Read || needsApproval || s.mayBeSuspended(p), Lookup: p.undoes(),
+		KeepResults: needsApproval, Canonical: canonical}
 	if s.leasedRun == nil {
 		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
 		return s.claimKey(key)

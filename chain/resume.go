@@ -280,7 +280,8 @@ func (s *requestState) journalAnswer(a *Answer) {
 		return
 	}
 	if a.Error != nil && s.resumeToken == "" {
-		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code, a.Error.Message) // the failure is not recorded yet: a panic, or the result was lost
+		// The failure is not recorded yet: a panic, or the result was lost.
+		_ = s.record.EndUnfinished(journal.Failed, a.Error.Code, a.Error.Message)
 	}
 	tokens, storedTokens := s.answerTokens, 0
 	if tokens == 0 {

@@ -118,12 +118,13 @@ type leftCall struct {
 // reasons says why calls were left, as far as a message has room for it.
 func (t *undoResult) reasons() string {
 	const maxReasons = 3
-	var list []string
-	for _, c := range t.left[:min(len(t.left), maxReasons)] {
-		list = append(list, c.why.Message)
+	list := make([]string, len(t.left))
+	for i, c := range t.left {
+		list[i] = c.why.Message
 	}
-	if more := len(t.left) - maxReasons; more > 0 {
-		list = append(list, fmt.Sprintf("and %d more", more))
+	slices.Sort(list) // elements that ran side by side have ended in any order
+	if more := len(list) - maxReasons; more > 0 {
+		list = append(list[:maxReasons], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(list, "; ")
 }

@@ -124,7 +124,7 @@ func TestFetchFields(t *testing.T) {
 	for name, want := range map[string]string{
 		"big_get":   "page continuation_token mode page_size filter_keys query",
 		"big_small": "",
-		"items":     "resource action params lite continuation_token mode",
+		"items":     "resource action params lite continuation_token mode page page_size filter_keys query",
 	} {
 		if got := keys(name); got != want {
 			t.Errorf("fields of %s: got %q, want %q", name, got, want)

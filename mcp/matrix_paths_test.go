@@ -94,7 +94,7 @@ var generalPaths = []matrixPath{
 	{"chain", `{"continuation_token":"TOKEN","mode":"filtered","filter_keys":["items"],"lite":true}`}, {"chain", `{"continuation_token":"TOKEN","mode":"query","query":"$result.items","budget":{"maxTotalTokens":500}}`},
 	{"chain", `{"continuation_token":"TOKEN"}`}, {"chain", `{"continuation_token":"TOKEN","mode":"nonsense"}`},
 	{"search", `{"continuation_token":"TOKEN","mode":"full"}`}, {"info", `{"params":{"continuation_token":"TOKEN","mode":"full"}}`},
-	{"DISPATCHER", `{"continuation_token":"TOKEN","mode":"full"}`}, {"DISPATCHER", `{"params":{"continuation_token":"TOKEN","mode":"query","query":"$result","page":1,"page_size":1,"filter_keys":["a"]}}`},
+	{"DISPATCHER", `{"continuation_token":"TOKEN","mode":"full"}`}, {"DISPATCHER", `{"continuation_token":"TOKEN","mode":"query","query":"$result","page":1,"page_size":1,"filter_keys":["a"]}`}, {"DISPATCHER", `{"params":{"continuation_token":"TOKEN","mode":"query","query":"$result","page":1,"page_size":1,"filter_keys":["a"]}}`},
 	{"OKFLAT", `{"continuation_token":"TOKEN","mode":"full"}`},
 	{"DISPATCHER", `{}`}, {"DISPATCHER", `{"action":"help"}`}, {"DISPATCHER", `{"action":"help","lite":true,"budget":{"maxTotalTokens":300}}`}, {"DISPATCHER", `{"action":"help","schema":true,"again":true}`},
 	{"DISPATCHER", `{"resource":"thing"}`}, {"DISPATCHER", `{"resource":"par"}`}, {"DISPATCHER", `{"action":"explain","params":{"resource":"crate"}}`}, {"DISPATCHER", `{"action":"open","params":{}}`},

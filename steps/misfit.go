@@ -15,7 +15,8 @@ import (
 // time.
 const comparedFirst, maxCompared, comparisonTime = 8, 1 << 20, 100 * time.Millisecond
 
-// resultCheck compares results with the structure of the output schema, on which references depend: the first ones, then fewer and fewer, and all once one does not fit.
+// resultCheck compares results with the structure of the output schema, on which references depend: the first ones, then fewer and fewer,
+// and all once one does not fit.
 type resultCheck struct {
 	validator func() *schema.Validator
 	results   atomic.Uint64

@@ -117,10 +117,11 @@ func checkName(name string) *fault.Error {
 	return nil
 }
 
-// Resolve returns the function of this view that a name means. It compares, in this order: the exact name, or a server's own (Spec.OwnName);
-// the name without regard to case and the separators . _ - /; the same without the source; the same for a suffix after a separator. The first comparison with a match
-// decides. If it matches both saved chains and other functions, the saved chains do not count. A name that begins with a source of this
-// view can only mean a function of that source, so a rule for "fs.*" covers everything that "fs.x" can mean.
+// Resolve returns the function of this view that a name means. It compares, in this order: the exact name, or a server's own
+// (Spec.OwnName); the name without regard to case and the separators . _ - /; the same without the source; the same for a suffix after a
+// separator. The first comparison with a match decides. If it matches both saved chains and other functions, the saved chains do not count.
+// A name that begins with a source of this view can only mean a function of that source, so a rule for "fs.*" covers everything that "fs.x"
+// can mean.
 //
 // If nothing matches, Resolve returns unknown_function with up to three similar names. If several functions match, it returns
 // unknown_function with at most 20 of them. If the name is that of a saved chain that cannot be used, it returns the reason.

@@ -18,8 +18,9 @@ const (
 	messageField
 )
 
-// The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that binds
-// the plain part and what is retained to their place in the run. Segments of versions that wrote no header are read without these checks.
+// The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that
+// binds the plain part and what is retained to their place in the run. Segments of versions that wrote no header are read without these
+// checks.
 const (
 	macOffset  = 1 + keyIDSize
 	headerSize = macOffset + macSize

@@ -7,8 +7,8 @@ import (
 )
 
 // bounds are the keywords that bound values, and say nothing of types and members.
-var bounds = []string{"pattern", "format", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-	"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
+var bounds = []string{"pattern", "format", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+	"multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
 
 // Structure returns a schema without the keywords that bound values: what is left says which types and members there are.
 func Structure(schema []byte) []byte {

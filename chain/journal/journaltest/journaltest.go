@@ -29,8 +29,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Repeated", repeated}, {"Drop", drop},
-		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire}, {"Batch", batch},
-		{"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
+		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire},
+		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 		{"Parts", parts},
 	} {
@@ -93,8 +93,8 @@ func segments(t *testing.T, s Store) {
 	if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(got.Row)) != want {
 		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
 	}
-	if len(got.Segments) != 3 || got.Written != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 || string(got.Segments[2].Events) != `[{"n":10}]` ||
-		!slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
+	if len(got.Segments) != 3 || got.Written != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 ||
+		string(got.Segments[2].Events) != `[{"n":10}]` || !slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
 		t.Errorf("loaded segments %+v", got.Segments)
 	}
 	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {

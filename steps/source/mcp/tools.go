@@ -155,7 +155,8 @@ func (list *toolList) add(definition gjson.Result) {
 	list.bytes += len(t.raw)
 }
 
-// ordered returns a tool's definition without nulls, empty objects that are written as arrays, and duplicates; the members of the first MCP version come first.
+// ordered returns a tool's definition without nulls, empty objects that are written as arrays, and duplicates; the members of the first MCP
+// version come first.
 func ordered(definition gjson.Result) string {
 	known := []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 	var o objectBuilder

@@ -13,10 +13,10 @@ import (
 // Registry returns a registry that answers only from the recording: nothing of base is ever called. The functions of base keep their
 // schemas, which arguments are checked against. If a line describes one, it also gets the line's effect, defaults, aliases and the like,
 // unless Configure sets others. Functions that only the recording knows are added; without a line that describes them, they accept any
-// arguments and count as writing unless a line's effect says otherwise. A recorded name that differs from a name of base only in case and separators means that
-// function; a name that base hides (steps.Registry.View) stays hidden. To hide functions that only the recording knows, use a view of the
-// returned registry. Recorded results are bounded as in base. Calls need a context from Cursor. It fails like steps.Registry.With for an
-// invalid recorded name.
+// arguments and count as writing unless a line's effect says otherwise. A recorded name that differs from a name of base only in case and
+// separators means that function; a name that base hides (steps.Registry.View) stays hidden. To hide functions that only the recording
+// knows, use a view of the returned registry. Recorded results are bounded as in base. Calls need a context from Cursor. It fails like
+// steps.Registry.With for an invalid recorded name.
 func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	known := map[string][]*recordedFunction{} // the recorded functions by the exact name of base
 	byFold := map[string][]string{}

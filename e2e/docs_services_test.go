@@ -142,7 +142,7 @@ func fakeNetBox(t *testing.T) string {
 	var devices []object
 	add := func(name, role, site, status string) object {
 		device := object{
-			"id": len(devices) + 1, "name": name, "status": object{"value": status, "label": status},
+			"id": len(devices) + 1, "name": name, "status": object{"value": status, "label": strings.ToUpper(status[:1]) + status[1:]},
 			"site": object{"slug": site, "name": site}, "device_role": object{"slug": role, "name": role},
 		}
 		devices = append(devices, device)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -57,11 +58,12 @@ type clientView struct {
 	upstreams   UpstreamSessions
 	searchIndex searchIndex
 
-	mu       sync.Mutex
-	snapshot *viewSnapshot // the snapshot that view was made from
-	change   uint64        // the number of the last change of the functions in view, see UpstreamSessions.Functions
-	view     *steps.View
-	offered  *Tools
+	mu         sync.Mutex
+	snapshot   *viewSnapshot // the snapshot that view was made from
+	change     uint64        // the number of the last change of the functions in view, see UpstreamSessions.Functions
+	view       *steps.View
+	offered    *Tools
+	listsUntil time.Time // when lists stop waiting for the client's own sessions; zero: there was no list
 }
 
 // viewIn returns what the client may use, with the tools that upstreams list in its own sessions.

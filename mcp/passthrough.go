@@ -32,7 +32,7 @@ type UpstreamSessions interface {
 	// Functions returns the functions that servers list in the client's own sessions, by source. change is
 	// another number after each change; 0: no functions are known.
 	Functions() (byUpstream map[string][]steps.Function, change uint64)
-	// Await waits a while until the running servers have listed their tools in the client's sessions.
+	// Await waits until the running servers have listed their tools in the client's sessions, or ctx ends.
 	Await(ctx context.Context)
 	// CurrentTools returns what the client sees, and records it: the client is notified when it changes.
 	CurrentTools() *Tools
@@ -147,7 +147,7 @@ func (c *client) Tools() *Tools { return c.offerOf(c.clientView) }
 func (c *client) Refresh() { c.refresh() }
 
 // AwaitSources implements Client.
-func (c *client) AwaitSources(ctx context.Context) { c.awaitTools(ctx) }
+func (c *client) AwaitSources(ctx context.Context) { c.awaitSources(ctx) }
 
 // Changed implements Client.
 func (c *client) Changed() <-chan struct{} { return c.server.opts().Catalog.Changed() }

@@ -79,7 +79,6 @@ func (v *clientView) list(
 	}
 	offered := f.offerOf(nil)
 	if v != nil {
-		v.upstreams.Await(ctx)
 		offered = v.upstreams.CurrentTools()
 	}
 	items := make([]json.RawMessage, len(offered.tools))
@@ -146,7 +145,9 @@ func (f *toolset) handlerOf(ctx context.Context, v *clientView, req sdk.Request,
 	}
 	name := call.Params.Name
 	if v != nil && f.offerOf(v).byName[name] == nil {
-		v.upstreams.Await(ctx)
+		waiting, end := context.WithTimeout(ctx, listWait)
+		v.upstreams.Await(waiting)
+		end()
 	}
 	offered := f.offerOf(v)
 	switch {

@@ -21,8 +21,9 @@ type Server struct {
 	transport *transport.Server
 	now       atomic.Pointer[generation] // current configuration; replaced under mu
 
-	mu       sync.Mutex
-	toolsets map[toolsetKey]*toolset
+	mu         sync.Mutex
+	toolsets   map[toolsetKey]*toolset
+	listsUntil map[string]time.Time // when the lists of each caller over HTTP stop waiting, by the caller's id
 
 	causes       causeLog
 	listWarnings sync.Map // warnings about listed tools that were already logged
@@ -43,7 +44,7 @@ func New(o *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{toolsets: map[toolsetKey]*toolset{}, swapped: make(chan struct{}, 1)}
+	s := &Server{toolsets: map[toolsetKey]*toolset{}, listsUntil: map[string]time.Time{}, swapped: make(chan struct{}, 1)}
 	s.now.Store(g)
 	s.transport = transport.New(&g.Options.Options, handler{s})
 	s.background.Go(s.watch)
@@ -60,7 +61,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *transport.Acc
 
 // ServeStdio serves one client over stdio, as transport.Server does.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser, caller *steps.Caller) error {
-	return s.transport.ServeStdio(ctx, in, out, caller)
+	return s.transport.ServeStdio(withStdioLists(ctx), in, out, caller)
 }
 
 // Drain waits for running calls, as transport.Server does.

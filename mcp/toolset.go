@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -96,8 +95,7 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 // pageSize is the page size of tools/list, so large that clients which do not read further pages miss nothing.
 const pageSize = 100_000
 
-// prepare is the middleware that makes lists, and calls of tools that are not listed yet, wait for starting sources. It hides why a source
-// is down from callers other than administrators and the single user of a server without tokens.
+// prepare is the middleware that makes lists, and calls of tools that are not listed yet, wait for sources. It hides why a source is down from callers other than administrators and the single user of a server without tokens.
 func (f *toolset) prepare(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -109,7 +107,7 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 			}
 			switch method {
 			case "tools/list", "prompts/list":
-				f.awaitTools(ctx)
+				f.awaitList(ctx, method, req)
 			case "tools/call":
 				if f.dependsOnFunctions() {
 					waiting, end := r.UntilEnd(ctx) // a call whose session is cancelled meanwhile is still answered
@@ -150,20 +148,6 @@ func withoutListChanges(c *sdk.ServerCapabilities) *sdk.ServerCapabilities {
 		copied.Resources = &sdk.ResourceCapabilities{}
 	}
 	return &copied
-}
-
-// listWait bounds how long a list of tools waits for sources that are starting; clients are notified of later ones. Many clients
-// allow ten seconds in all for the handshake and the list.
-const listWait = 5 * time.Second
-
-// awaitTools waits for starting sources if they affect the list of tools, and updates it.
-func (f *toolset) awaitTools(ctx context.Context) {
-	if f.dependsOnFunctions() {
-		ctx, cancel := context.WithTimeout(ctx, listWait)
-		defer cancel()
-		steps.Await(ctx, f.view(), nil)
-		f.refresh()
-	}
 }
 
 // dependsOnFunctions reports whether the tools depend on the functions: on every surface but chain, and with saved chains.

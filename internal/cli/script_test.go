@@ -38,9 +38,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, ".cache"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
 			e.Setenv("GORACE", clitest.NoRaceDelay)
+			e.Values[environment{}] = e.Vars
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token, "runid": runID, "batch": batch},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "token": token, "runid": runID, "batch": batch,
+			"dialog": dialog},
 	})
 }
 

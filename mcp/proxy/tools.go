@@ -60,9 +60,6 @@ func (l *sessions) Functions() (original map[string][]steps.Function, change uin
 	return l.tools.functions, l.tools.change
 }
 
-// listWait bounds how long a list of tools waits for upstreams.
-const listWait = 5 * time.Second
-
 // CurrentTools implements mcp.UpstreamSessions. It reads the tools again after recording them, so that no change in between is missed.
 func (l *sessions) CurrentTools() *mcp.Tools {
 	offered := l.client.Tools()
@@ -81,8 +78,6 @@ func (l *sessions) CurrentTools() *mcp.Tools {
 // Await implements mcp.UpstreamSessions: running upstreams list their tools in the client's own sessions, unless they already have.
 // Upstreams that start later are announced; idle ones are not started.
 func (l *sessions) Await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, listWait)
-	defer cancel()
 	ready := map[string]bool{}
 	for _, source := range l.client.View().Sources() {
 		ready[source.Name] = source.State == steps.StateReady

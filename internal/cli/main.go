@@ -101,7 +101,8 @@ type streams struct {
 	asJSON      bool        // write the answer as JSON on one line, and never ask, even at a terminal
 	raw         bool        // write only the result; a string without its quotes
 
-	startingSources func() string // lists the sources that are starting, "" if none is; nil: no app was opened
+	startingSources func() string           // lists the sources that are starting, "" if none is; nil: no app was opened
+	estimate        func(result []byte) int // estimates tokens as an answer's trace does; nil: no app was opened
 
 	redactor  app.Redactor // removes secrets from logs, warnings and other messages
 	helpError error        // why showing help failed; a help function of cobra cannot return it

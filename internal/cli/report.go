@@ -21,7 +21,7 @@ func (c *cli) options(o app.Options) *app.Options {
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 	a, err := app.Open(ctx, c.options(o))
 	if err == nil {
-		c.startingSources = a.Starting
+		c.startingSources, c.estimate = a.Starting, a.Counter.Estimate
 	}
 	return a, err
 }

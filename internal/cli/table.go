@@ -86,6 +86,15 @@ func (p page) widths(t *table) []int {
 	return widths
 }
 
+// fits reports whether a terminal has room for all columns of a table.
+func (p page) fits(t *table) bool {
+	total := -columnGap
+	for _, width := range p.widths(t) {
+		total += width + columnGap
+	}
+	return total <= p.width
+}
+
 // atLeast returns the width to which a column of a width may be cut.
 func (c *column) atLeast(width int) int {
 	if c.least == 0 {

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rivo/uniseg"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/internal/history"
 )
@@ -52,6 +54,37 @@ approval_required
 			if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
 				t.Errorf("%d columns: a line has %d:\n%s", width, n, line)
 			}
+		}
+	}
+}
+
+// TestResultTable checks at every width that a result is a table within the terminal, or JSON that has all of it.
+func TestResultTable(t *testing.T) {
+	t.Parallel()
+	result := gjson.Parse(`[{"id":1,"name":"日本語 and a name that is long","three":"3","four":"a fourth value"},{"id":22,"name":"b","five":false}]`)
+	for width := range 120 {
+		var stdout, stderr strings.Builder
+		c := &cli{streams: &streams{out: &stdout, err: &stderr, outTerminal: true, outWidth: func() int { return width }}}
+		out, err := c.newOutput("")
+		if err == nil {
+			err = errors.Join(c.showResult(out, result), out.commit())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		isTable, isCut := strings.HasPrefix(stdout.String(), "id"), strings.Contains(stdout.String(), "…")
+		if isTable != (width >= 40) || isCut != (isTable && width < 64) || isCut != strings.Contains(stderr.String(), "--json shows all") {
+			t.Errorf("%d columns: table %t, cut %t:\n%s%s", width, isTable, isCut, stdout.String(), stderr.String())
+		}
+		for line := range strings.Lines(stdout.String()) {
+			if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); isTable && n > width {
+				t.Errorf("%d columns: a line has %d:\n%s", width, n, line)
+			}
+		}
+	}
+	for _, other := range []string{`[]`, `{"a":1}`, `[{"a":1},{"a":1,"a":2}]`, `[{"a":{}}]`, `[1]`, `"a"`, `null`} {
+		if table, _ := resultTable(gjson.Parse(other)); table != nil {
+			t.Errorf("%s is a table", other)
 		}
 	}
 }

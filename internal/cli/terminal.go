@@ -52,8 +52,12 @@ func isEmpty(result gjson.Result) bool {
 	return slices.Contains([]string{"", "null", "[]", "{}", `""`}, result.Raw)
 }
 
-// showResult writes a result, indented, and cut if it is too long to read.
+// showResult writes a result: a table of flat objects if the terminal has room for it; any other indented, and cut if it is too long to
+// read.
 func (c *cli) showResult(out *output, result gjson.Result) error {
+	if shown, err := c.showTableOf(out, result); shown {
+		return err
+	}
 	text := []byte(result.Raw)
 	if len(text) == 0 {
 		text = []byte("null")

@@ -68,6 +68,12 @@ http:
 	}{
 		"result": {`{"steps":[{"expr":"{a: [1.50, 2], b: 'x\u001b'}"}]}`, nil,
 			"{\n  \"a\": [1.5, 2],\n  \"b\": \"x\\u001b\"\n}\n--\n-- exit 0\n"},
+		"rows": {`{"input":{"r":[{"a":1.50,"b":"x"},{"b":"\u001by","c":null}]},"steps":[{"expr":"$input.r"}]}`, nil,
+			"a     b   c\n1.50  x\n      ·y  null\n--\n-- exit 0\n"},
+		"nested": {`{"input":{"r":[{"a":1},{"a":[]}]},"steps":[{"expr":"$input.r"}]}`, nil,
+			"[\n  {\n    \"a\": 1\n  },\n  {\n    \"a\": []\n  }\n]\n--\n-- exit 0\n"},
+		"mixed":   {`{"input":{"r":[{"a":1},2]},"steps":[{"expr":"$input.r"}]}`, nil, "[\n  {\n    \"a\": 1\n  },\n  2\n]\n--\n-- exit 0\n"},
+		"nothing": {`{"input":{"r":[{},{}]},"steps":[{"expr":"$input.r"}]}`, nil, "[\n  {},\n  {}\n]\n--\n-- exit 0\n"},
 		"steps": {`{"steps":[{"id":"one","expr":"1"},{"fn":"text.match","args":{"text":"a","pattern":"b"},"when":"$one > 1"}]}`,
 			[]string{"--trace", "summary"},
 			"null\n--\n0  one  expr        ok              N ms  1 token\n1       text.match  skipped (when)  N ms  0 tokens\n-- exit 0\n"},

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -252,7 +253,7 @@ func (c *connection) lost() *fault.Error {
 	s := c.source
 	f := fault.New(fault.Unavailable, "MCP server %q: the connection was lost", s.options.Name)
 	if broken := c.tap.givenUp(); broken != nil {
-		f.Message += ": " + broken.Message
+		f.Message += ": " + s.withoutName(broken.Message)
 	} else if c.process != nil {
 		f.Message += ": " + c.process.exitText()
 	} else if err := c.client.Wait(); err != nil {
@@ -292,7 +293,7 @@ func (s *Source) notConnected(ctx context.Context, conn *connection, pending *pe
 		f, silent = s.notReady(), true
 	case coded && given != nil:
 		f.Code = given.Code
-		f.Message += s.scrub.clean(given.Message)
+		f.Message += s.withoutName(s.scrub.clean(given.Message))
 	case pending.status != 0 && (rpcErr == nil || statusCode(pending.status) == fault.Denied):
 		f.Code, f.Message = statusCode(pending.status), f.Message+s.statusText(pending.status)
 	case strings.Contains(err.Error(), "unsupported protocol version") || rpcErr != nil && rpcErr.Code == sdk.CodeUnsupportedProtocolVersion:
@@ -319,6 +320,18 @@ func (s *Source) errorText(err error) string {
 		return "no answer came"
 	}
 	return fault.Clip(s.scrub.clean(cause(err).Error()), maxErrorText)
+}
+
+// withoutName returns a message for a place behind the server's name, which the message then does not repeat.
+func (s *Source) withoutName(message string) string {
+	rest, named := strings.CutPrefix(strings.TrimPrefix(message, "MCP "), fmt.Sprintf("server %q", s.options.Name))
+	switch {
+	case !named:
+		return message
+	case strings.HasPrefix(rest, ": "):
+		return rest[2:]
+	}
+	return "it" + rest
 }
 
 // statusCode returns the code for an HTTP status that refuses all requests.

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"golang.org/x/oauth2"
 
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -169,5 +172,33 @@ func TestPostRejectedAfterRenewal(t *testing.T) {
 	}
 	if !slices.Equal(login.rejected, []string{"Bearer A", "Bearer A"}) {
 		t.Errorf("got rejected %q, want Bearer A twice", login.rejected)
+	}
+}
+
+// loggedOut is a login that fails.
+type loggedOut struct {
+	staleLogin
+	err error
+}
+
+// TokenSource implements auth.OAuthHandler.
+func (l *loggedOut) TokenSource(context.Context) (oauth2.TokenSource, error) { return nil, l.err }
+
+// TestNamedOnce checks that a message about a server, which a login may have written, has the server's name once.
+func TestNamedOnce(t *testing.T) {
+	t.Parallel()
+	url := listen(t, newSwitchedHandler(t, nil))
+	for message, want := range map[string]string{
+		`server "shelf": its login was not renewed`:         `): its login was not renewed`,
+		`server "shelf" answers with status 500`:            `): it answers with status 500`,
+		`MCP server "shelf" broke off its answer`:           `): it broke off its answer`,
+		`server "other" is not "shelf"`:                     `): server "other" is not "shelf"`,
+		`tokens are not sent to a server of the name shelf`: `): tokens are not sent to a server of the name shelf`,
+	} {
+		s := openSource(t, &mcpsource.Options{Name: "shelf", URL: url, OAuth: &loggedOut{err: fault.New(fault.Denied, "%s", message)}})
+		status := await(t, s, steps.StateRetrying)
+		if !strings.HasPrefix(status.Error.Message, `MCP server "shelf" (`) || !strings.HasSuffix(status.Error.Message, want) {
+			t.Errorf("got %q, want the server once and then %q", status.Error.Message, want)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fa
 	failed.Outcome = fault.NotSent
 	switch {
 	case pending.failure != nil:
-		failed.Message += pending.failure.Message
+		failed.Message += s.withoutName(pending.failure.Message)
 	case pending.result != nil:
 		page := gjson.ParseBytes(pending.result)
 		if page.Get("tools").IsArray() {

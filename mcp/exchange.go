@@ -32,7 +32,7 @@ type exchange struct {
 	questions map[string]*clientQuestion // not answered yet, by their keys in the result
 	count     int                        // questions so far
 	expires   *time.Timer                // ends the call if the client does not repeat its request
-	attached  func()                     // ends the time without a request
+	attached  func()                     // ends the time without a request; nil: the call has a request, or has ended
 
 	// Set before done is closed.
 	call   *call
@@ -130,6 +130,7 @@ func (c *call) beginExchange(t *tool, owner *exchangeOwner) *exchange {
 	go func() {
 		defer s.unpin(c.now)
 		defer cancel(nil)
+		defer x.attach() // nothing is in progress any more, even if the client never repeats its request
 		defer close(x.done)
 		defer func() {
 			if v := recover(); v != nil {
@@ -173,6 +174,11 @@ func (c *call) ask(x *exchange) *sdk.CallToolResult {
 	detached, end, refused := c.transportRequest.Detach(c.ctx)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	select {
+	case <-x.done:
+		clear(x.questions)
+	default:
+	}
 	switch {
 	case refused != nil:
 		for _, q := range x.questions {
@@ -199,12 +205,22 @@ func (c *call) ask(x *exchange) *sdk.CallToolResult {
 	return &sdk.CallToolResult{}
 }
 
+// attach ends the time without a request, if it goes on.
+func (x *exchange) attach() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.attached != nil {
+		x.attached()
+		x.attached = nil
+	}
+}
+
 // resume ends the time without a request, and passes on the client's answers.
 func (x *exchange) resume(answers sdk.InputResponseMap) {
+	x.attach()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.expires.Stop()
-	x.attached()
 	for key, answer := range answers {
 		if q := x.questions[key]; q != nil {
 			delete(x.questions, key)

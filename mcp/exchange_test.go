@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 )
 
@@ -110,5 +112,34 @@ func TestRepeatedRequests(t *testing.T) {
 	no := sdk.InputResponseMap{"q1": &sdk.ElicitResult{Action: "decline"}}
 	if text := mcptest.TextOf(t, call(`{"n":2}`, other.RequestState, no)); text != "decline <nil>" {
 		t.Errorf("got %s, want decline", text)
+	}
+}
+
+// TestEndedWithoutClient: a call that ends while its client is asked counts no longer as one in progress, although the client never repeats
+// its request.
+func TestEndedWithoutClient(t *testing.T) {
+	t.Parallel()
+	upstream := newUpstream(t, "a", false)
+	s := serve(t, func(o *mcp.Options) {
+		withUpstreams(t, upstream)(o)
+		o.Grace = time.Hour
+	})
+	_, o := capableClient("ann")
+	o.MultiRoundTrip = &sdk.MultiRoundTripOptions{Disabled: true}
+	c := connectHTTP(t, s.http(t, reader), statelessVersion, o)
+	asked, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "a_ask", Arguments: json.RawMessage(`{}`)})
+	if err != nil || !asked.NeedsInput() {
+		t.Fatalf("got %+v, %v, want a request for input", asked, err)
+	}
+	upstream.source.Close() // which ends the call
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		s.Drain()
+	}()
+	select {
+	case <-idle:
+	case <-time.After(time.Minute):
+		t.Error("the call is still in progress")
 	}
 }

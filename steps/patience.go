@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -22,8 +23,8 @@ type patienceKey struct{}
 // maxPatience is how many times its limit a call may take, whatever signs of life it gives.
 const maxPatience = 10
 
-// WithPatience returns a context that is canceled after limit, with the cause context.DeadlineExceeded. Each sign of life (Alive) begins
-// the limit again, until ten times the limit has passed. The caller must call cancel.
+// WithPatience returns a context that ends after limit, as one with a deadline. Each sign of life (Alive) begins the limit again, until
+// ten times the limit has passed. The caller must call cancel.
 func WithPatience(ctx context.Context, limit time.Duration) (_ context.Context, cancel context.CancelFunc) {
 	inner, end := context.WithCancelCause(ctx)
 	p := &patience{Context: inner, limit: limit, ends: time.Now().Add(maxPatience * limit)}
@@ -42,6 +43,15 @@ func (p *patience) Value(key any) any {
 		return p
 	}
 	return p.Context.Value(key)
+}
+
+// Err implements context.Context. It is context.DeadlineExceeded if the limit has passed, so that the call timed out, and was not canceled.
+func (p *patience) Err() error {
+	err := p.Context.Err()
+	if err != nil && errors.Is(context.Cause(p.Context), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // Alive returns the function that a source calls when the called service gives a sign of life, such as progress; nil: the call's limit

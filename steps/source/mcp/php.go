@@ -1,10 +1,10 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
-	"regexp"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,10 +14,7 @@ import (
 )
 
 // Servers in PHP write an empty object as [], which MCP has nowhere for these members.
-var (
-	objectMembers = []string{"_meta", "annotations", "capabilities", "execution", "serverInfo", "inputSchema", "outputSchema"}
-	emptyObject   = regexp.MustCompile(`"(?:_meta|annotations|capabilities|execution|serverInfo)"\s*:\s*\[\s*\]`)
-)
+var objectMembers = []string{"_meta", "annotations", "capabilities", "execution", "serverInfo", "inputSchema", "outputSchema"}
 
 // foreignMembers are the members of results whose values are not MCP's.
 var foreignMembers = []string{"structuredContent", "inputSchema", "outputSchema", "requestedSchema", "arguments", "_meta", "annotations"}
@@ -30,10 +27,27 @@ func withObjects(v gjson.Result) string { return mended(v, false) }
 
 // withObjectsIn is withObjects for a raw result, which may be large.
 func withObjectsIn(result []byte) []byte {
-	if !emptyObject.Match(result) {
-		return result
+	for rest := result; ; {
+		before, after, found := bytes.Cut(rest, []byte{'['})
+		if !found {
+			return result
+		}
+		if after = bytes.TrimLeft(after, blanks); bytes.HasPrefix(after, []byte{']'}) && endsWithObjectMember(before) {
+			return []byte(withObjects(gjson.ParseBytes(result)))
+		}
+		rest = after
 	}
-	return []byte(withObjects(gjson.ParseBytes(result)))
+}
+
+const blanks = " \t\r\n" // white space in JSON
+
+// endsWithObjectMember reports whether a text ends with the name of a member that must be an object, and a colon.
+func endsWithObjectMember(text []byte) bool {
+	name, isMember := bytes.CutSuffix(bytes.TrimRight(text, blanks), []byte{':'})
+	name = bytes.TrimRight(name, blanks)
+	return isMember && slices.ContainsFunc(objectMembers, func(member string) bool {
+		return bytes.HasSuffix(name, []byte(`"`+member+`"`))
+	})
 }
 
 // mended is withObjects; all: each [] below v stands for an object.

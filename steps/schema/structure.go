@@ -9,8 +9,8 @@ import (
 
 // bounds are the keywords that bound values, and say nothing of types and members; and those whose meaning turns around, or widens too far,
 // once such keywords in them are gone.
-var bounds = []string{"pattern", "format", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-	"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contains", "minContains", "maxContains", "not",
+var bounds = []string{"pattern", "format", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+	"multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contains", "minContains", "maxContains", "not",
 	"if", "then", "else", "unevaluatedItems", "unevaluatedProperties"}
 
 // Structure returns a schema without the keywords that bound values: what is left says which types and members there are. It accepts what

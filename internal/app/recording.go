@@ -95,8 +95,8 @@ func (a *App) takeRecordedSettings() error {
 	return nil
 }
 
-// withSettings applies the configuration's settings to a recorded function. Calls are recorded after aliases and defaults were applied, so a
-// request must get them, too, to match. A setting of the configuration wins over that of the recording. The name stays: it is the name
+// withSettings applies the configuration's settings to a recorded function. Calls are recorded after aliases and defaults were applied, so
+// a request must get them, too, to match. A setting of the configuration wins over that of the recording. The name stays: it is the name
 // after renaming.
 func (a *App) withSettings(fn steps.Function) steps.Function {
 	name, own, path, possible := fn.Name, fn.OwnName, fn.Path, fn.PossiblePaths

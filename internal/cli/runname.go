@@ -55,8 +55,8 @@ func runNameFlag(cmd *cobra.Command, least, most int, needs string) func(args []
 	}
 }
 
-// find returns the id of a run. For the id of a durable run or batch, it returns the id of the run in the journal that belongs to it. If the
-// name is --last, it says which run that is.
+// find returns the id of a run. For the id of a durable run or batch, it returns the id of the run in the journal that belongs to it. If
+// the name is --last, it says which run that is.
 func (n runName) find(ctx context.Context, c *cli, a *app.App) (id string, err error) {
 	switch {
 	case n.last:

@@ -271,7 +271,8 @@ func (b *batch) updateCosts(w *journal.Write) {
 	b.addStatement(query+condition, args...)
 }
 
-// countSegment returns the beginning of a statement for the row of a run, and its arguments: query, or counting if the write adds a segment.
+// countSegment returns the beginning of a statement for the row of a run, and its arguments: query, or counting if the write adds a
+// segment.
 func countSegment(w *journal.Write, query, counting string, args []any) (string, []any) {
 	switch {
 	case w.Segment == nil:

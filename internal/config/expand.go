@@ -211,8 +211,8 @@ func (e *expander) text(written, at, kind, name string) string {
 	plain, anySecret := e.judge(expanded, written, judged, name)
 	e.collectParts(expanded, kind, plain)
 	whole := e.collect(written, kind, name)
-	if len(expanded.values) == 0 {
-		anySecret = !secret.Plain(written)
+	if len(expanded.values) == 0 || hasLiteral(written) { // what is literal may be a part of the secret
+		anySecret = anySecret || !secret.Plain(expanded.text)
 	}
 	if whole && anySecret && !(e.template && refersToInput(expanded.text)) {
 		e.addSecret(expanded.text)

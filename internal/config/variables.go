@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -27,7 +28,8 @@ func (e *expander) judge(expanded expansion, written, kind, name string) (plain 
 		}
 		isPlain := slices.Contains(e.plain, v.name) || kind != "credential" && secret.Plain(v.value)
 		isSecret := slices.Contains(e.forced, v.name) || !isPlain &&
-			(kind == "credential" || secret.Name(v.name) || secret.Name(name) || strings.Contains(inUser, v.name) || secret.LooksLikeKey(v.value))
+			(kind == "credential" || secret.Name(v.name) || secret.Name(name) || strings.Contains(inUser, v.name) ||
+				secret.LooksLikeKey(v.value) || kind == "env" && secret.Variable(v.name, v.value))
 		switch {
 		case isSecret:
 			e.addSecret(v.value)
@@ -45,6 +47,17 @@ func (e *expander) use(name string, isSecret bool) {
 	if !e.disabled {
 		e.used[name] = e.used[name] || isSecret
 	}
+}
+
+var (
+	anyVariable = regexp.MustCompile(`\$\{[^}]*\}`)
+	authScheme  = regexp.MustCompile(`(?i)^(bearer|basic|token|digest|apikey|api-key)\b`)
+)
+
+// hasLiteral reports whether a text has something of its own beside its variables and the name of a scheme, as in Bearer ${TOKEN}.
+func hasLiteral(written string) bool {
+	rest := strings.TrimSpace(anyVariable.ReplaceAllString(written, " "))
+	return strings.ContainsFunc(authScheme.ReplaceAllString(rest, ""), func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
 }
 
 var userPart = regexp.MustCompile(`://((?:\$\{[^}]*\}|[^/\s"'?#@$])+)@`)

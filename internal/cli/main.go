@@ -147,6 +147,7 @@ type cli struct {
 	configPath   string       // the value of --config
 	verbose      bool         // the value of --verbose
 	explain      bool         // show each step when it ends
+	replays      bool         // runs are those of a replay, which are not kept
 	engineOpener durable.Open // opens the engine for durable runs; nil: this program has none
 	engineURL    string       // the value of --engine
 }

@@ -179,6 +179,7 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 		return c.watch(cmd, f, files)
 	}
 	batch := len(files) > 1 || files[0].Lines
+	c.replays = f.replay != ""
 	if c.explain && batch { // the chains of a batch run side by side
 		return usageErrorf("--explain goes with one chain: for a batch, --trace summary puts the steps in the answers")
 	}

@@ -171,7 +171,7 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 	}
 	calls, _ := waitingText(c.errPage(), failed.Get("calls").Array(), false)
 	fmt.Fprint(c.err, calls)
-	if run := answer.Get("resume").Str; run != "" {
+	if run := answer.Get("resume").Str; run != "" && !c.replays {
 		c.noticef("%s", c.nextCommand(&shown, doc, run, unknownWrites(&shown, failed, answer.Get("writes").Array())))
 	}
 }

@@ -238,13 +238,20 @@ func keepFirstCauses(list []*fault.Error) {
 }
 
 // checkAnswer answers a check without faults.
-func (s *requestState) checkAnswer(text []byte, p *plan, r *request) *Answer {
+func (s *requestState) checkAnswer(text []byte, p *plan) *Answer {
 	if s.single == nil {
 		Locate(text, s.warnings)
 	}
 	a := (&answerBuilder{requestState: s, step: -1, index: -1}).answer(context.Background())
-	a.Plan = s.dryRun(p, r)
+	a.Checked = &Checked{Steps: len(p.steps), Counts: map[steps.Effect]int{}}
+	p.countEffects(a.Checked.Counts)
 	return a
+}
+
+// Checked is the size of a plan that was checked.
+type Checked struct {
+	Steps  int                  // steps of the outermost chain
+	Counts map[steps.Effect]int // how many steps, inline ones included, call functions of each effect
 }
 
 // failureAnswer answers an error that belongs to no step.

@@ -83,7 +83,7 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	}
 	switch {
 	case s.override.Check:
-		return s.checkAnswer(text, p, r)
+		return s.checkAnswer(text, p)
 	case p.dryRun:
 		return s.answerPlan(ctx, p, r)
 	}

@@ -65,7 +65,7 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 			if many {
 				label = textfile.Printable(e.Label()) + ": "
 			}
-			out.writeLines(label + c.paint(green, "ok") + ": " + checkSummary(e.Answer.Plan) + "\n")
+			out.writeLines(label + c.paint(green, "ok") + ": " + checkSummary(e.Answer.Checked) + "\n")
 		}
 		return nil
 	}, out.flush)
@@ -79,10 +79,10 @@ func (c *cli) check(ctx context.Context, args []string) (err error) {
 }
 
 // checkSummary returns the number of a chain's steps, and how many of them, inline ones included, have each effect.
-func checkSummary(p *chain.DryRun) string {
-	parts := []string{plural(int64(len(p.Steps)), "step")}
+func checkSummary(checked *chain.Checked) string {
+	parts := []string{plural(int64(checked.Steps), "step")}
 	for _, effect := range []steps.Effect{steps.Read, steps.Write, steps.Destroy} {
-		if n := p.Counts[effect]; n > 0 {
+		if n := checked.Counts[effect]; n > 0 {
 			parts = append(parts, plural(int64(n), effect.String()))
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// TestResumePreviewOfElements checks that a dry run of a resume tells which elements are in the journal, and counts only calls that are left.
+// TestResumePreviewOfElements checks that a dry run of a resume tells which elements are in the journal, and counts only calls that are
+// left.
 func TestResumePreviewOfElements(t *testing.T) {
 	t.Parallel()
 	put := steps.Function{Spec: steps.Spec{Name: "bin.put", EffectDeclared: true}, Call: func(_ context.Context, args []byte) ([]byte, error) {

@@ -175,8 +175,8 @@ func (w *resumeTest) check(t *testing.T, answer gjson.Result) {
 	}
 }
 
-// wantOutcomes checks that the outcomes reported for a position agree with the shop. The journal does not know the outcome of calls that were
-// under way when their process was killed.
+// wantOutcomes checks that the outcomes reported for a position agree with the shop. The journal does not know the outcome of calls that
+// were under way when their process was killed.
 func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outcomes) {
 	key, drawn := w.drawn.keys[position]
 	if !drawn {

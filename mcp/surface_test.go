@@ -287,8 +287,8 @@ func TestStringIsNotStructured(t *testing.T) {
 	}
 }
 
-// TestLostWriteOnEverySurface: a write with an unknown outcome is told in the same way by a chain, a dispatcher and a flat tool. It must not
-// be sent again, but can be resumed.
+// TestLostWriteOnEverySurface: a write with an unknown outcome is told in the same way by a chain, a dispatcher and a flat tool. It must
+// not be sent again, but can be resumed.
 func TestLostWriteOnEverySurface(t *testing.T) {
 	t.Parallel()
 	spec := steps.Spec{Name: "shop.item.lose", EffectDeclared: true, Input: json.RawMessage(`{"type":"object"}`)}

@@ -95,7 +95,8 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 // pageSize is the page size of tools/list, so large that clients which do not read further pages miss nothing.
 const pageSize = 100_000
 
-// prepare is the middleware that makes lists, and calls of tools that are not listed yet, wait for sources. It hides why a source is down from callers other than administrators and the single user of a server without tokens.
+// prepare is the middleware that makes lists, and calls of tools that are not listed yet, wait for sources. It hides why a source is down
+// from callers other than administrators and the single user of a server without tokens.
 func (f *toolset) prepare(sessions bool) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {

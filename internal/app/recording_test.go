@@ -47,8 +47,8 @@ var replaySettings = [][]string{
 		`functions: {http.count: {cacheTtl: 1h}, http.echo: {aliases: {words: text}}, expr.eval: {effect: write, defaults: {expression: "1"}}}`},
 }
 
-// TestReplayNeedsNoConfiguration checks that a replay with an empty configuration answers as the recorded run did, whatever the configuration
-// of that run was.
+// TestReplayNeedsNoConfiguration checks that a replay with an empty configuration answers as the recorded run did, whatever the
+// configuration of that run was.
 func TestReplayNeedsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	url := countingService(t)

@@ -161,7 +161,8 @@ func argumentsObject(ctx context.Context, a *app.App, name string, object []byte
 	return appendObject(list), hints, nil
 }
 
-// jsonHint says how to write a list or an object on the command line, if text is not JSON; "": the declared type is another, or text is JSON.
+// jsonHint says how to write a list or an object on the command line, if text is not JSON; "": the declared type is another, or text is
+// JSON.
 func jsonHint(key, text, declared string) string {
 	if _, err := schema.Compact([]byte(text)); err == nil {
 		return ""

@@ -10,7 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/durable"
 )
 
-// TestHelpGroups checks that each command stands in a group, and that flags which a program without an engine only refuses are hidden there.
+// TestHelpGroups checks that each command stands in a group, and that flags which a program without an engine only refuses are hidden
+// there.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
 	opens := func(context.Context, string, *durable.Options) (durable.Engine, error) {

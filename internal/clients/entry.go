@@ -52,8 +52,8 @@ func executablePath() (path string, installed bool) {
 	return path, true
 }
 
-// isGoRun reports whether a program is a build of go run. Those are in a folder go-build… below the temporary folder, or in the build cache,
-// which is called go-build.
+// isGoRun reports whether a program is a build of go run. Those are in a folder go-build… below the temporary folder, or in the build
+// cache, which is called go-build.
 func isGoRun(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(filepath.Dir(program)), "/"), func(folder string) bool {
 		return strings.HasPrefix(folder, "go-build")

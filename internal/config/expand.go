@@ -310,8 +310,8 @@ var (
 	notPassword = regexp.MustCompile(`^[0-9:.]*(/(tcp|udp))?$|[/@]`)
 )
 
-// flagOf returns the name that an argument of a command gives a value to: --key=value, Header: value, or the flag before it. -k is taken for
-// the flag of a key. "": there is none.
+// flagOf returns the name that an argument of a command gives a value to: --key=value, Header: value, or the flag before it. -k is taken
+// for the flag of a key. "": there is none.
 func flagOf(previous, argument string) string {
 	if match := assignedArgument.FindStringSubmatch(argument); match != nil {
 		return match[1]

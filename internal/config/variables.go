@@ -18,8 +18,8 @@ type Variable struct {
 }
 
 // judge decides for each variable of a text whether its value is secret, adds those that are, and returns the values that are not secret
-// whatever else they look like. anySecret reports whether one is secret. written is the text without expansion, and name that of the header,
-// variable, member or flag that it is the value of, or "".
+// whatever else they look like. anySecret reports whether one is secret. written is the text without expansion, and name that of the
+// header, variable, member or flag that it is the value of, or "".
 func (e *expander) judge(expanded expansion, written, kind, name string) (plain []string, anySecret bool) {
 	inUser := userPartOf(written)
 	for _, v := range expanded.values {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSynonyms: an action by the name that a web framework gives it names the one that is meant here, and nothing that a caller cannot call.
+// TestSynonyms: an action by the name that a web framework gives it names the one that is meant here, and nothing that a caller cannot
+// call.
 func TestSynonyms(t *testing.T) {
 	t.Parallel()
 	d := mustNew(t, &Config{Groups: []Group{{Name: "g", Resources: []string{"device"}}}}).Arrange(registry(t,

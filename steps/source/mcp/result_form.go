@@ -125,8 +125,8 @@ func wholeContent(structured string, blocks gjson.Result, keep func(string) stri
 	return append(values, "]}"...)
 }
 
-// tellsMore reports whether content has something that structured, which stands beside it, does not have: a block that is no text, or a text
-// that is neither that JSON nor a value in it.
+// tellsMore reports whether content has something that structured, which stands beside it, does not have: a block that is no text, or a
+// text that is neither that JSON nor a value in it.
 func tellsMore(structured string, blocks gjson.Result) bool {
 	more := false
 	var values map[string]bool

@@ -6,8 +6,8 @@
 //
 // A line may have `effect` (read, write, destroy) and `chain`: then only the chain of that name sees it. A recorder writes
 // more: {"function":{…}} describes a function before a chain that may call it, {"secret":"…"} replaces a secret, keyed by
-// the preceding line {"salt":"…","settings":{…}}, which also has settings of the configuration, and {"gap":n} marks n lines that could not be
-// written.
+// the preceding line {"salt":"…","settings":{…}}, which also has settings of the configuration, and {"gap":n} marks n lines that could not
+// be written.
 package replay
 
 import (

@@ -21,7 +21,8 @@ func (s *requestState) checkAgain(past *journal.Past, sent *table) *fault.Error 
 	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.has("steps") || sent.has("assume") {
 		return nil
 	}
-	if !s.sameChain(sent, past.Chain) && !s.sameChain(sent, past.Events[0].Chain) {
+	isFirst := len(past.Events) > 0 && s.sameChain(sent, past.Events[0].Chain)
+	if !isFirst && !s.sameChain(sent, past.Chain) {
 		return fault.New(fault.ResumeConflict, "the run with this key ended well with another chain: send that chain for its answer, or this one "+
 			"with another key")
 	}

@@ -61,7 +61,7 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	raw, err := entry.Send(withTask(ctx, call), sent)
 	passed.Result, passed.Err = raw, err
 	// An error of the journal changes nothing: the caller learns the outcome directly.
-	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)})
+	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err), Outcome: fault.OutcomeOf(err)})
 	if err != nil && record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {
 		passed.resumes = record.ID()
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,8 @@ func upstreamError(code int64) string {
 	return fmt.Sprintf(`{"code":%d,"message":"own words %s","data":{"hint":1.50}}`, code, strings.Repeat("é", 3000))
 }
 
-// TestErrorsOfUpstreams: an upstream's own error reaches the client word for word, whatever its code, with the HTTP status of an answer.
+// TestErrorsOfUpstreams: an upstream's own error reaches the client word for word, whatever its code, with the HTTP status of an answer
+// or, for the codes for which MCP 2026-07-28 asks for it, with 400.
 func TestErrorsOfUpstreams(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
@@ -68,9 +70,12 @@ func TestErrorsOfUpstreams(t *testing.T) {
 				c, _ := newRawClient(t, url, surface.String(), version)
 				check := func(method, params string, code int64) {
 					t.Helper()
-					answer := c.message(t, method, params)
-					if !strings.HasPrefix(answer, "200 ") || !strings.Contains(answer, `"error":`+upstreamError(code)+"}") {
-						t.Errorf("%s %s %s of code %d: got %s, want 200 and the upstream's words", version, surface, method, code, answer)
+					answer, status := c.message(t, method, params), "200 "
+					if version == statelessVersion && slices.Contains([]int64{-32602, -32022, -32021}, code) {
+						status = "400 "
+					}
+					if !strings.HasPrefix(answer, status) || !strings.Contains(answer, `"error":`+upstreamError(code)+"}") {
+						t.Errorf("%s %s %s of code %d: got %s, want %sand the upstream's words", version, surface, method, code, answer, status)
 					}
 				}
 				for i, code := range upstreamCodes {

@@ -6,21 +6,18 @@ import (
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Verbatim returns the error of an upstream in a form that the SDK writes unchanged, with HTTP status 200: what the client reads is e. Of
-// an error that says that a method is not found, the SDK would replace message and data; and since MCP 2026-07-28 it would answer some
-// codes with the HTTP status of a request that this server has refused itself.
+// Verbatim returns the error of an upstream in a form that the SDK writes unchanged: what the client reads is e. Of an error that says
+// that a method is not found, the SDK would replace message and data, and since MCP 2026-07-28 it would answer it with the HTTP status 404,
+// as if this server had no such method. The codes for which MCP asks for 400 keep that status.
 func Verbatim(e *jsonrpc.Error) *jsonrpc.Error {
-	switch e.Code {
-	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, sdk.CodeUnsupportedProtocolVersion,
-		sdk.CodeMissingRequiredClientCapabilities:
-		disguised := *e
-		disguised.Code -= disguise * codeRange
-		return &disguised
+	if e.Code != jsonrpc.CodeMethodNotFound {
+		return e
 	}
-	return e
+	disguised := *e
+	disguised.Code -= disguise * codeRange
+	return &disguised
 }
 
 // disguise is written before the five digits of a code of JSON-RPC, so that the SDK does not recognize the code. It is random, so that no

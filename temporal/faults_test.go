@@ -195,7 +195,7 @@ func TestResumeLine(t *testing.T) {
 		t.Errorf("exit %s, want 3 with one line refused: %s%s", status, out, message)
 	}
 	listed, _, _ := s.run(t, "runs", batchID.FindString(message)) // the refused line has no run
-	if !strings.Contains(listed, "failed (not_supported)") || !strings.Contains(listed, "r.jsonl (1 of 2 parts: 1 ok)") {
+	if !strings.Contains(listed, "r.jsonl  failed") || !strings.Contains(listed, "\n    1 of 2 parts: 1 ok\n    not_supported\n") {
 		t.Errorf("runs lists %s, want not_supported, and 1 ok of 2 parts", listed)
 	}
 }

@@ -177,7 +177,7 @@ func BenchmarkMillion(b *testing.B) {
 		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chain: "chain 3"}, 50},
 		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
 		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
-		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 1},
+		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 10},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			test.filter.Limit = 50

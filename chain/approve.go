@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -34,9 +36,9 @@ type ApprovalCall struct {
 
 // JSON returns the call as answers and Waiting show it.
 func (c *ApprovalCall) JSON() []byte {
-	w := &jsonWriter{}
-	w.approvalCall(c)
-	return w.b
+	w := &rawjson.Writer{}
+	writeApprovalCall(w, c)
+	return w.B
 }
 
 // approvalCollector collects the calls that need approval, in a rehearsal of what comes next.
@@ -184,10 +186,10 @@ func (r *run) redacted(function string, args []byte) []byte {
 		return args
 	}
 	return entry.Redacted(args, func(value []byte) []byte {
-		w := &jsonWriter{b: []byte{'{'}}
-		w.text("secret", hex.EncodeToString(r.o.Journal.MAC([]byte("secret"), value)[:8]))
-		w.close('}')
-		return w.b
+		w := &rawjson.Writer{B: []byte{'{'}}
+		w.Text("secret", hex.EncodeToString(r.o.Journal.MAC([]byte("secret"), value)[:8]))
+		w.Close('}')
+		return w.B
 	})
 }
 
@@ -232,27 +234,27 @@ func (r *run) approvalRequired(p *plannedStep) *fault.Error {
 }
 
 func callsJSON(calls []ApprovalCall) []byte {
-	w := &jsonWriter{b: []byte{'['}}
+	w := &rawjson.Writer{B: []byte{'['}}
 	for i := range calls {
-		w.approvalCall(&calls[i])
+		writeApprovalCall(w, &calls[i])
 	}
-	w.close(']')
-	return w.b
+	w.Close(']')
+	return w.B
 }
 
-func (w *jsonWriter) approvalCall(c *ApprovalCall) {
-	w.open('{')
-	w.text("at", c.StepPath)
+func writeApprovalCall(w *rawjson.Writer, c *ApprovalCall) {
+	w.Open('{')
+	w.Text("at", c.StepPath)
 	if c.ID != "" {
-		w.text("id", c.ID)
+		w.Text("id", c.ID)
 	}
-	w.text("fn", c.Function)
-	w.text("effect", c.Effect.String())
-	w.raw("args", c.Args)
+	w.Text("fn", c.Function)
+	w.Text("effect", c.Effect.String())
+	w.Raw("args", c.Args)
 	if c.Undo != nil {
-		w.raw("undo", c.Undo)
+		w.Raw("undo", c.Undo)
 	}
-	w.close('}')
+	w.Close('}')
 }
 
 // approvePrefix begins each approve token.

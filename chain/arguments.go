@@ -109,7 +109,7 @@ func (c *compiler) argumentsFromLastRound(p *plannedStep) (names []string) {
 		at := fault.Key("", m.name)
 		isPrevious := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.at+"/args"+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
-		asNull := append(appendString([]byte{'{'}, m.name), ":null}"...)
+		asNull := append(rawjson.AppendQuote([]byte{'{'}, m.name), ":null}"...)
 		if !slices.ContainsFunc(uses, isPrevious) || p.callee().Requires(m.name) {
 			continue
 		}
@@ -166,7 +166,7 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 		if len(common) > 0 {
 			common = append(common, ',')
 		}
-		common = append(appendString(common, m.name), ':')
+		common = append(rawjson.AppendQuote(common, m.name), ':')
 		common = append(common, m.raw...)
 	}
 	return common

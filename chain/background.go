@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -154,12 +156,12 @@ func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (stored Stored
 
 // startedAnswer answers a request whose run continues.
 func startedAnswer(run string) *Answer {
-	w := &jsonWriter{b: []byte("{")}
-	w.bool("ok", true)
-	w.text("run", run)
-	w.text("status", string(journal.Running))
-	w.text("note", `info {"run":"`+run+`"} tells how far it is, and once it has ended, how to get its answer`)
-	return &Answer{OK: true, JSON: append(w.b, '}'), Run: run}
+	w := &rawjson.Writer{B: []byte("{")}
+	w.Bool("ok", true)
+	w.Text("run", run)
+	w.Text("status", string(journal.Running))
+	w.Text("note", `info {"run":"`+run+`"} tells how far it is, and once it has ended, how to get its answer`)
+	return &Answer{OK: true, JSON: append(w.B, '}'), Run: run}
 }
 
 // KeepAnswer stores the answer of a run for its caller (nil: the zero Caller).

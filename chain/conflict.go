@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -203,20 +205,19 @@ func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *faul
 	return nil
 }
 
-// pastCalls writes the first maxConflicts calls of a list.
-func (w *jsonWriter) pastCalls(name string, list []*journal.PastCall) {
-	w.key(name)
-	w.b = append(w.b, '[')
+// writePastCalls writes the first maxConflicts calls of a list.
+func writePastCalls(w *rawjson.Writer, name string, list []*journal.PastCall) {
+	w.OpenMember(name, '[')
 	for _, c := range list[:min(len(list), maxConflicts)] {
-		w.open('{')
-		w.pastCall(c)
-		w.close('}')
+		w.Open('{')
+		writePastCall(w, c)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (w *jsonWriter) pastCall(c *journal.PastCall) {
-	w.text("at", c.StepPath)
-	w.text("fn", c.Function)
-	w.text("outcome", string(c.KnownOutcome()))
+func writePastCall(w *rawjson.Writer, c *journal.PastCall) {
+	w.Text("at", c.StepPath)
+	w.Text("fn", c.Function)
+	w.Text("outcome", string(c.KnownOutcome()))
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -54,9 +56,9 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 		dry.MaxCalls = min(p.maxRemainingCalls(resume, s.o.MaxElements), dry.MaxCalls)
 	}
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
-		w := &jsonWriter{}
-		w.plan(dry, detail)
-		if b.result = w.b; envelope.Allows(b.result) {
+		w := &rawjson.Writer{}
+		writePlan(w, dry, detail)
+		if b.result = w.B; envelope.Allows(b.result) {
 			break
 		}
 	}
@@ -107,27 +109,26 @@ const (
 	planCounts
 )
 
-func (w *jsonWriter) plan(p *DryRun, detail planDetail) {
-	w.open('{')
-	w.text("hash", p.Hash)
+func writePlan(w *rawjson.Writer, p *DryRun, detail planDetail) {
+	w.Open('{')
+	w.Text("hash", p.Hash)
 	if detail != planCounts {
-		w.dryChain(&p.DryChain, detail)
+		writeDryChain(w, &p.DryChain, detail)
 	}
-	w.int("reads", int64(p.Counts[steps.Read]))
-	w.int("writes", int64(p.Counts[steps.Write]))
-	w.int("destroys", int64(p.Counts[steps.Destroy]))
-	w.key("bound")
-	w.b = append(w.b, '{')
-	w.int("calls", p.MaxCalls)
+	w.Int("reads", int64(p.Counts[steps.Read]))
+	w.Int("writes", int64(p.Counts[steps.Write]))
+	w.Int("destroys", int64(p.Counts[steps.Destroy]))
+	w.OpenMember("bound", '{')
+	w.Int("calls", p.MaxCalls)
 	if p.MaxTokens > 0 {
-		w.int("tokens", int64(p.MaxTokens))
+		w.Int("tokens", int64(p.MaxTokens))
 	}
 	if p.MaxDuration > 0 {
-		w.int("ms", p.MaxDuration.Milliseconds())
+		w.Int("ms", p.MaxDuration.Milliseconds())
 	}
-	w.close('}')
-	w.resumePreview(p.Resume)
-	w.close('}')
+	w.Close('}')
+	writeResumePreview(w, p.Resume)
+	w.Close('}')
 }
 
 // ResumePreview describes what a resume would do, as far as that can be known without making calls.
@@ -177,85 +178,61 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 	return preview, nil
 }
 
-// resumePreview writes what a resume would do.
-func (w *jsonWriter) resumePreview(preview *ResumePreview) {
+// writeResumePreview writes what a resume would do.
+func writeResumePreview(w *rawjson.Writer, preview *ResumePreview) {
 	if preview == nil {
 		return
 	}
-	w.key("resume")
-	w.b = append(w.b, '{')
-	w.ints("reused", preview.Reused)
-	w.ints("made", preview.Made)
+	w.OpenMember("resume", '{')
+	w.Ints("reused", preview.Reused)
+	w.Ints("made", preview.Made)
 	if len(preview.Partly) > 0 {
-		w.key("partly")
-		w.b = append(w.b, '[')
+		w.OpenMember("partly", '[')
 		for _, p := range preview.Partly {
-			w.open('{')
-			w.int("step", int64(p.Step))
-			w.int("reused", int64(p.Reused))
-			w.int("elements", int64(p.Elements))
-			w.close('}')
+			w.Open('{')
+			w.Int("step", int64(p.Step))
+			w.Int("reused", int64(p.Reused))
+			w.Int("elements", int64(p.Elements))
+			w.Close('}')
 		}
-		w.close(']')
+		w.Close(']')
 	}
-	w.pastCalls("conflicts", preview.Conflicts)
-	w.close('}')
+	writePastCalls(w, "conflicts", preview.Conflicts)
+	w.Close('}')
 }
 
-func (w *jsonWriter) ints(name string, list []int) {
-	w.key(name)
-	w.b = append(w.b, '[')
-	for _, n := range list {
-		w.comma()
-		w.b = append(w.b, itoa(n)...)
+func writeDryChain(w *rawjson.Writer, c *DryChain, detail planDetail) {
+	w.OpenMember("waves", '[')
+	for _, wave := range c.Waves {
+		w.IntArray(wave)
 	}
-	w.close(']')
-}
-
-func (w *jsonWriter) waves(waves [][]int) {
-	w.key("waves")
-	w.b = append(w.b, '[')
-	for _, wave := range waves {
-		w.open('[')
-		for _, n := range wave {
-			w.comma()
-			w.b = append(w.b, itoa(n)...)
-		}
-		w.close(']')
-	}
-	w.close(']')
-}
-
-func (w *jsonWriter) dryChain(c *DryChain, detail planDetail) {
-	w.waves(c.Waves)
-	w.key("steps")
-	w.b = append(w.b, '[')
+	w.Close(']')
+	w.OpenMember("steps", '[')
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		w.open('{')
-		w.step(i, s.ID)
+		w.Open('{')
+		writeStep(w, i, s.ID)
 		if s.Function != "" {
-			w.text("fn", s.Function)
+			w.Text("fn", s.Function)
 		}
-		w.text("effect", s.Effect.String())
+		w.Text("effect", s.Effect.String())
 		if s.Approve {
-			w.bool("approve", true)
+			w.Bool("approve", true)
 		}
 		if s.Undo != nil {
-			w.raw("undo", s.Undo)
+			w.Raw("undo", s.Undo)
 		}
 		if s.Signature != "" && detail == planSignatures {
-			w.text("signature", s.Signature)
+			w.Text("signature", s.Signature)
 		}
 		if s.Chain != nil {
-			w.key("chain")
-			w.b = append(w.b, '{')
-			w.dryChain(s.Chain, detail)
-			w.close('}')
+			w.OpenMember("chain", '{')
+			writeDryChain(w, s.Chain, detail)
+			w.Close('}')
 		}
-		w.close('}')
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 // countEffects counts the steps that call a function, by effect.

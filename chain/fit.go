@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -200,12 +202,12 @@ func (b *answerBuilder) liteForm(result []byte) []byte {
 	if b.label == "" {
 		return result
 	}
-	w := &jsonWriter{b: make([]byte, 0, len(result)+len(b.label)+24)}
-	w.b = append(w.b, '{')
-	w.text("chain", b.label)
-	w.raw("result", result)
-	w.close('}')
-	return w.b
+	w := &rawjson.Writer{B: make([]byte, 0, len(result)+len(b.label)+24)}
+	w.B = append(w.B, '{')
+	w.Text("chain", b.label)
+	w.Raw("result", result)
+	w.Close('}')
+	return w.B
 }
 
 // wantsProbe reports whether the answer shows a probe of the result even if the result fits: because of its size, or because the function
@@ -305,11 +307,11 @@ func (b *answerBuilder) preview(characters int) []byte {
 		_, size := utf8.DecodeRune(b.result[end:])
 		end += size
 	}
-	w := &jsonWriter{b: []byte{'{'}}
-	w.text("preview", string(b.result[:end]))
-	w.int("total_size", int64(len(b.result)))
-	w.close('}')
-	return w.b
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Text("preview", string(b.result[:end]))
+	w.Int("total_size", int64(len(b.result)))
+	w.Close('}')
+	return w.B
 }
 
 // retryAdvice matches the advice at the end of a store's message, which is meant for direct users of the store.

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -101,7 +103,7 @@ func membersInstead(text string, arrays iter.Seq[string]) string {
 		if identifier.MatchString(name) {
 			name = "." + name
 		} else {
-			name = "[" + string(appendString(nil, name)) + "]"
+			name = "[" + string(rawjson.AppendQuote(nil, name)) + "]"
 		}
 		if list = append(list, fault.ClipRunes(text, maxRemedyChars)+fault.ClipRunes(name, maxRemedyChars)); len(list) == maxRemedyMembers {
 			break

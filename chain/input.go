@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -114,7 +116,7 @@ func settingValue(s Setting, params *table) string {
 			return string(compact)
 		}
 	}
-	return string(appendString(nil, s.Value))
+	return string(rawjson.AppendQuote(nil, s.Value))
 }
 
 // schemaPointer matches a registry's warning of a schema that it cannot check. Its groups are the JSON Pointer within params, and the
@@ -132,7 +134,7 @@ func (c *compiler) checkParams(values, params *table) {
 		if schema[len(schema)-1] != '[' {
 			schema = append(schema, ',')
 		}
-		schema = appendString(schema, param.name)
+		schema = rawjson.AppendQuote(schema, param.name)
 	}
 	schema = append(schema, "]}"...)
 
@@ -211,7 +213,7 @@ func appendObject(dst []byte, list []objectMember) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, m.name), ':')
+		dst = append(rawjson.AppendQuote(dst, m.name), ':')
 		dst = append(dst, m.raw...)
 	}
 	return append(dst, '}')

@@ -226,7 +226,7 @@ func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string,
 		return steps.WithIdempotencyKey(ctx, how.Header, key), args
 	}
 	list := newTable(args)
-	list.set(how.Argument, string(appendString(nil, key)))
+	list.set(how.Argument, string(rawjson.AppendQuote(nil, key)))
 	return ctx, appendObject(nil, list.list)
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -42,41 +44,41 @@ func (b *answerBuilder) write(omit *omissions) (text []byte, end, number int) {
 	case omit.probe != nil:
 		result = omit.probe
 	}
-	w := &jsonWriter{b: make([]byte, 0, 512+len(result))}
-	w.b = append(w.b, '{')
+	w := &rawjson.Writer{B: make([]byte, 0, 512+len(result))}
+	w.B = append(w.B, '{')
 	if b.label != "" && omit.label > 0 {
-		w.text("chain", fault.ClipRunes(b.label, omit.label))
+		w.Text("chain", fault.ClipRunes(b.label, omit.label))
 	}
-	w.bool("ok", b.err == nil)
+	w.Bool("ok", b.err == nil)
 	if b.err != nil {
 		b.renderError(w, omit)
 		b.renderWrites(w, omit)
 	}
 	if result != nil {
-		w.raw(b.member, result)
+		w.Raw(b.member, result)
 	}
-	end = len(w.b)
+	end = len(w.B)
 	b.renderSteps(w, omit)
 	b.renderWarnings(w, omit)
 	if b.err != nil && b.resumeToken != "" {
-		w.text("resume", b.resumeToken)
+		w.Text("resume", b.resumeToken)
 		if b.approveToken != "" {
-			w.text("approve", b.approveToken)
+			w.Text("approve", b.approveToken)
 		}
 	}
 	if b.err != nil && !omit.minimalError {
 		if b.undoneRun != "" {
-			w.text("run", b.undoneRun)
+			w.Text("run", b.undoneRun)
 		}
 		if b.requestID != "" && b.trace == "full" {
-			w.text("request", b.requestID)
+			w.Text("request", b.requestID)
 		}
 	}
-	w.key("usage")
-	w.b = append(w.b, `{"tokens":`...)
-	number = len(w.b)
+	w.Key("usage")
+	w.B = append(w.B, `{"tokens":`...)
+	number = len(w.B)
 	b.renderUsage(w)
-	return w.b, end, number
+	return w.B, end, number
 }
 
 // maxFailure is how many characters a failure may have without the digits of usage.tokens. Clients cut longer ones.
@@ -90,7 +92,7 @@ func (b *answerBuilder) showsCallerWarnings(omit *omissions) bool {
 	return len(b.callerWarnings) > 0 && (!b.lite || b.err != nil) && !omit.noCallerWarnings
 }
 
-func (b *answerBuilder) renderWarnings(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderWarnings(w *rawjson.Writer, omit *omissions) {
 	var warnings []*fault.Error
 	if b.showsCallerWarnings(omit) {
 		warnings = slices.Clip(b.callerWarnings)
@@ -101,39 +103,38 @@ func (b *answerBuilder) renderWarnings(w *jsonWriter, omit *omissions) {
 	if len(warnings) == 0 {
 		return
 	}
-	w.key("warnings")
-	w.b = append(w.b, '[')
+	w.OpenMember("warnings", '[')
 	for _, f := range warnings {
 		b.renderWarning(w, f)
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 // renderUsage writes what follows the number of tokens, to the end of the answer.
-func (b *answerBuilder) renderUsage(w *jsonWriter) {
+func (b *answerBuilder) renderUsage(w *rawjson.Writer) {
 	if limit := b.meter.Limit(); limit > 0 {
-		w.b = append(w.b, `,"limit":`...)
-		w.b = strconv.AppendInt(w.b, int64(limit), 10)
+		w.B = append(w.B, `,"limit":`...)
+		w.B = strconv.AppendInt(w.B, int64(limit), 10)
 	}
 	calls := b.undoCallCount.Load()
 	if b.run != nil {
 		calls += b.run.callCount()
 	}
-	w.b = append(w.b, `,"calls":`...)
-	w.b = strconv.AppendInt(w.b, calls, 10)
+	w.B = append(w.B, `,"calls":`...)
+	w.B = strconv.AppendInt(w.B, calls, 10)
 	if b.run != nil {
 		if cached := b.run.cached.Load(); cached > 0 {
-			w.int("cached", cached)
+			w.Int("cached", cached)
 		}
 	}
-	w.int("ms", b.ms)
+	w.Int("ms", b.ms)
 	if b.run != nil && b.single == nil {
-		w.int("kept", int64(b.storedTokens))
+		w.Int("kept", int64(b.storedTokens))
 	}
-	w.b = append(w.b, "}}"...)
+	w.B = append(w.B, "}}"...)
 }
 
-func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderSteps(w *rawjson.Writer, omit *omissions) {
 	if b.run == nil || b.single != nil || omit.trace == traceNone {
 		return
 	}
@@ -147,57 +148,55 @@ func (b *answerBuilder) renderSteps(w *jsonWriter, omit *omissions) {
 			continue
 		}
 		if !opened {
-			w.key("steps")
-			w.b = append(w.b, '[')
+			w.OpenMember("steps", '[')
 			opened = true
 		}
 		full := b.trace == "full" && omit.trace == traceAsked
-		w.stepTrace(b.run.plan.steps[i], s, b.stepTokens[i], full, i == b.step)
+		writeStepTrace(w, b.run.plan.steps[i], s, b.stepTokens[i], full, i == b.step)
 	}
 	if opened {
-		w.close(']')
+		w.Close(']')
 	}
 }
 
-func (b *answerBuilder) renderError(w *jsonWriter, omit *omissions) {
-	w.key("error")
-	w.b = append(w.b, '{')
-	w.text("code", string(b.err.Code))
+func (b *answerBuilder) renderError(w *rawjson.Writer, omit *omissions) {
+	w.OpenMember("error", '{')
+	w.Text("code", string(b.err.Code))
 	switch {
 	case b.step >= 0 && omit.minimalError:
-		w.step(b.step, "")
+		writeStep(w, b.step, "")
 	case b.step >= 0:
-		w.step(b.step, b.idOf(b.step))
+		writeStep(w, b.step, b.idOf(b.step))
 	}
 	if b.failed != nil && !omit.minimalError {
-		w.text("fn", b.failed.Spec().Name)
+		w.Text("fn", b.failed.Spec().Name)
 	}
 	if b.index >= 0 {
-		w.int("index", int64(b.index))
+		w.Int("index", int64(b.index))
 	}
 	if b.err.At != "" && !omit.minimalError {
-		w.text("at", fault.ClipRunes(b.err.At, max(omit.maxMessage, 100)))
+		w.Text("at", fault.ClipRunes(b.err.At, max(omit.maxMessage, 100)))
 	}
-	w.text("message", fault.ClipRunes(b.err.Message, omit.maxMessage))
+	w.Text("message", fault.ClipRunes(b.err.Message, omit.maxMessage))
 	b.renderFaults(w, omit)
 	b.renderElements(w, omit)
 	b.renderApprovals(w, omit)
-	w.outcome(b.outcome, b.err)
+	writeOutcome(w, b.outcome, b.err)
 	if b.err.Status > 0 {
-		w.int("status", int64(b.err.Status))
+		w.Int("status", int64(b.err.Status))
 	}
 	if len(b.err.Body) > 0 && !omit.noAvailable {
-		w.raw("body", jsonOrText(b.err.Body))
+		w.Raw("body", jsonOrText(b.err.Body))
 	}
 	if len(b.err.Available) > 0 && !omit.noAvailable {
-		w.texts("available", b.err.Available)
+		w.Texts("available", b.err.Available)
 	}
 	if !omit.noNearest {
-		w.nearest(b.err)
+		writeNearest(w, b.err)
 	}
-	w.bool("retryable", b.retryable())
+	w.Bool("retryable", b.retryable())
 	b.renderSchema(w, omit)
-	w.close('}')
+	w.Close('}')
 }
 
 // jsonOrText returns a body as JSON. A body that is not JSON becomes a string.
@@ -205,15 +204,14 @@ func jsonOrText(body []byte) []byte {
 	if compact, err := schema.Compact(body); err == nil {
 		return compact
 	}
-	return appendString(nil, string(body))
+	return rawjson.AppendQuote(nil, string(body))
 }
 
-func (b *answerBuilder) renderFaults(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderFaults(w *rawjson.Writer, omit *omissions) {
 	if len(b.faults) == 0 {
 		return
 	}
-	w.key("faults")
-	w.b = append(w.b, '[')
+	w.OpenMember("faults", '[')
 	signatures := map[*fault.Error]string{}
 	if omit.schema != schemaNone {
 		for fn, f := range b.signatureFaults {
@@ -223,28 +221,27 @@ func (b *answerBuilder) renderFaults(w *jsonWriter, omit *omissions) {
 	for _, f := range b.faults[:omit.faults] {
 		b.renderFault(w, f, omit.maxMessage, signatures[f])
 	}
-	w.close(']')
+	w.Close(']')
 	if more := len(b.faults) - omit.faults + b.moreFaults; more > 0 {
-		w.int("more", int64(more))
+		w.Int("more", int64(more))
 	}
 }
 
 // renderApprovals writes the calls that wait for approval.
-func (b *answerBuilder) renderApprovals(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 	if b.run == nil || len(b.run.awaitingApproval) == 0 {
 		return
 	}
 	if !omit.approvalsCounted {
-		w.key("calls")
-		w.b = append(w.b, '[')
+		w.OpenMember("calls", '[')
 		for i := range b.run.awaitingApproval {
-			w.approvalCall(&b.run.awaitingApproval[i])
+			writeApprovalCall(w, &b.run.awaitingApproval[i])
 		}
-		w.close(']')
+		w.Close(']')
 		return
 	}
 	if omit.approvalsToken != "" {
-		w.text(tokenField, omit.approvalsToken)
+		w.Text(tokenField, omit.approvalsToken)
 	}
 	if omit.minimalError { // the answer's `writes` has their number
 		return
@@ -253,64 +250,62 @@ func (b *answerBuilder) renderApprovals(w *jsonWriter, omit *omissions) {
 	for i := range b.run.awaitingApproval {
 		counts[b.run.awaitingApproval[i].Function]++
 	}
-	w.key("waiting")
-	w.b = append(w.b, '[')
+	w.OpenMember("waiting", '[')
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		w.open('{')
-		w.text("fn", name)
-		w.int("count", int64(counts[name]))
-		w.close('}')
+		w.Open('{')
+		w.Text("fn", name)
+		w.Int("count", int64(counts[name]))
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (b *answerBuilder) renderElements(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderElements(w *rawjson.Writer, omit *omissions) {
 	if len(b.moreElements) == 0 && len(b.unstarted) == 0 {
 		return
 	}
 	listed := min(len(b.moreElements), omit.elements)
 	if omit.elements > 0 {
-		w.key("elements")
-		w.b = append(w.b, '[')
+		w.OpenMember("elements", '[')
 		for _, e := range b.moreElements[:listed] {
-			w.open('{')
-			w.int("index", int64(e.index))
-			w.text("code", string(e.err.Code))
-			w.text("message", fault.ClipRunes(e.err.Message, min(omit.maxMessage, 200)))
-			w.outcome(e.outcome, e.err)
-			w.close('}')
+			w.Open('{')
+			w.Int("index", int64(e.index))
+			w.Text("code", string(e.err.Code))
+			w.Text("message", fault.ClipRunes(e.err.Message, min(omit.maxMessage, 200)))
+			writeOutcome(w, e.outcome, e.err)
+			w.Close('}')
 		}
 		if len(b.unstarted) > 0 {
-			w.open('{')
-			w.text("elements", formatIntervals(b.unstarted))
-			w.text("status", statusSkipped)
-			w.text("reason", b.unstartedReason)
-			w.close('}')
+			w.Open('{')
+			w.Text("elements", formatIntervals(b.unstarted))
+			w.Text("status", statusSkipped)
+			w.Text("reason", b.unstartedReason)
+			w.Close('}')
 		}
-		w.close(']')
+		w.Close(']')
 	}
 	more := len(b.moreElements) - listed
 	if omit.elements == 0 {
 		more += countElements(b.unstarted)
 	}
 	if more > 0 && !omit.minimalError {
-		w.int("more", int64(more))
+		w.Int("more", int64(more))
 	}
 }
 
 // renderSchema writes the schema or signature of the function that failed, if that helps. Of the two schema levels the higher one applies:
 // it shows less.
-func (b *answerBuilder) renderSchema(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderSchema(w *rawjson.Writer, omit *omissions) {
 	if b.failed == nil || max(b.schemaHelp, omit.schema) == schemaNone {
 		return
 	}
 	if max(b.schemaHelp, omit.schema) == schemaWhole {
 		if input, err := schema.Compact(b.failed.Spec().Input); err == nil && len(input) > 0 {
-			w.raw("inputSchema", input)
+			w.Raw("inputSchema", input)
 			return
 		}
 	}
-	w.text("signature", b.failed.Signature())
+	w.Text("signature", b.failed.Signature())
 }
 
 // retryable reports whether the same chain or call may succeed if it is sent again, and does no harm: nothing was sent that is not safe to

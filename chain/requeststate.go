@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -189,12 +187,6 @@ func (s *requestState) idOf(step int) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// appendString appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendString(dst []byte, text string) []byte {
-	quoted, _ := jsontext.AppendQuote(dst, text) // the error reports invalid UTF-8, which is replaced
-	return quoted
-}
 
 // pointerTokens splits a JSON Pointer into its unescaped tokens.
 func pointerTokens(at string) []string {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
@@ -114,7 +116,7 @@ func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error)
 func replaceAt(within gjson.Result, path []string, p Param) (value, changed string, f *fault.Error) {
 	if len(path) == 0 {
 		value, f = literalValue(within, p.Path)
-		return value, string(appendString(nil, "$input."+p.Name)), f
+		return value, string(rawjson.AppendQuote(nil, "$input."+p.Name)), f
 	}
 	var members []objectMember
 	replaced := false

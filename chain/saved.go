@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -111,7 +113,7 @@ func (r *request) schema() (schema, defaults []byte) {
 		case value.Exists():
 			values.set(param.name, value.Raw)
 		default:
-			required = appendString(append(required, ','), param.name)
+			required = rawjson.AppendQuote(append(required, ','), param.name)
 		}
 	}
 	schema = appendObject([]byte(`{"type":"object","properties":`), properties.list)

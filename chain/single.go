@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -91,11 +93,11 @@ func (s *requestState) singleText() string {
 
 // text returns the chain that makes the call, for a resume.
 func (c *Call) text(args []byte) string {
-	w := &jsonWriter{b: []byte(`{"steps":[{`)}
-	w.text("fn", c.Function)
-	w.raw("args", refs.Literal(args))
-	w.b = append(w.b, "}]}"...)
-	return string(w.b)
+	w := &rawjson.Writer{B: []byte(`{"steps":[{`)}
+	w.Text("fn", c.Function)
+	w.Raw("args", refs.Literal(args))
+	w.B = append(w.B, "}]}"...)
+	return string(w.B)
 }
 
 // refuseCall answers a call that cannot be made.

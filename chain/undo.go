@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -76,11 +78,11 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 
 // undoText returns a call as the journal stores it.
 func undoText(function string, args []byte) []byte {
-	w := &jsonWriter{b: []byte{'{'}}
-	w.text("fn", function)
-	w.raw("args", args)
-	w.close('}')
-	return w.b
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Text("fn", function)
+	w.Raw("args", args)
+	w.Close('}')
+	return w.B
 }
 
 // undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none
@@ -94,11 +96,11 @@ func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw
 	undoScope.Result = raw
 	args, err := u.args.Resolve(ctx, nil, &undoScope)
 	if err != nil {
-		w := &jsonWriter{b: []byte{'{'}}
-		w.text("fn", u.fn.Spec().Name)
-		w.text("error", asFault(err, "").Message)
-		w.close('}')
-		return w.b
+		w := &rawjson.Writer{B: []byte{'{'}}
+		w.Text("fn", u.fn.Spec().Name)
+		w.Text("error", asFault(err, "").Message)
+		w.Close('}')
+		return w.B
 	}
 	return undoText(u.fn.Spec().Name, args)
 }
@@ -130,17 +132,16 @@ func (t *undoResult) reasons() string {
 }
 
 // render writes the calls that were left, each with its reason.
-func (t *undoResult) render(w *jsonWriter) {
-	w.key("left")
-	w.b = append(w.b, '[')
+func (t *undoResult) render(w *rawjson.Writer) {
+	w.OpenMember("left", '[')
 	for _, c := range t.left[:min(len(t.left), maxConflicts)] {
-		w.open('{')
-		w.pastCall(c.PastCall)
-		w.text("code", string(c.why.Code))
-		w.text("message", c.why.Message)
-		w.close('}')
+		w.Open('{')
+		writePastCall(w, c.PastCall)
+		w.Text("code", string(c.why.Code))
+		w.Text("message", c.why.Message)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
 // undoCalls undoes all that the run has applied, the last call first. It has its own time limit and continues if the caller has left. A
@@ -262,11 +263,11 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	s.awaitFunctions(ctx, &request{Steps: undoSteps(record.Writes(""))})
 	t := s.undoCalls(ctx, "")
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
-	w := &jsonWriter{b: []byte{'{'}}
-	w.int("undone", int64(t.undone))
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Int("undone", int64(t.undone))
 	t.render(w)
-	w.close('}')
-	b.result = w.b
+	w.Close('}')
+	b.result = w.B
 	if len(t.left) > 0 {
 		b.err = fault.New(t.left[0].why.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone, t.reasons())
 	}

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -276,12 +278,11 @@ func (b *answerBuilder) summedWrites() []*writeEntry {
 }
 
 // renderWrites writes what a failed run has written: as many entries as omit allows, and the number of the others by outcome.
-func (b *answerBuilder) renderWrites(w *jsonWriter, omit *omissions) {
+func (b *answerBuilder) renderWrites(w *rawjson.Writer, omit *omissions) {
 	if len(b.summedWrites()) == 0 {
 		return
 	}
-	w.key("writes")
-	w.b = append(w.b, '[')
+	w.OpenMember("writes", '[')
 	listed := min(omit.writes, len(b.writeEntries))
 	for _, e := range b.writeEntries[:listed] {
 		b.renderWrite(w, e)
@@ -292,44 +293,44 @@ func (b *answerBuilder) renderWrites(w *jsonWriter, omit *omissions) {
 	}
 	for _, outcome := range fault.Outcomes() {
 		if n := counts[outcome]; n > 0 {
-			w.open('{')
-			w.int("count", int64(n))
-			w.text("outcome", string(outcome))
-			w.close('}')
+			w.Open('{')
+			w.Int("count", int64(n))
+			w.Text("outcome", string(outcome))
+			w.Close('}')
 		}
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (b *answerBuilder) renderWrite(w *jsonWriter, e *writeEntry) {
-	w.open('{')
+func (b *answerBuilder) renderWrite(w *rawjson.Writer, e *writeEntry) {
+	w.Open('{')
 	expected, elements := 1, formatIntervals(e.elements)
 	if elements != "" {
 		expected = countElements(e.elements)
 	}
 	switch {
 	case e.at != "":
-		w.text("at", e.at)
+		w.Text("at", e.at)
 	case b.single == nil:
-		w.step(e.step, b.idOf(e.step))
+		writeStep(w, e.step, b.idOf(e.step))
 		switch {
 		case e.suffix != "":
-			w.text("in", e.prefix+"["+elements+"]"+e.suffix)
+			w.Text("in", e.prefix+"["+elements+"]"+e.suffix)
 		case e.inline:
-			w.text("in", e.prefix)
+			w.Text("in", e.prefix)
 		}
 		if elements != "" && e.suffix == "" {
-			w.text("elements", elements)
+			w.Text("elements", elements)
 		}
 	}
 	if e.fn != "" {
-		w.text("fn", e.fn)
+		w.Text("fn", e.fn)
 	}
 	if e.calls != expected {
-		w.int("count", int64(e.calls))
+		w.Int("count", int64(e.calls))
 	}
-	w.text("outcome", string(e.outcome))
-	w.close('}')
+	w.Text("outcome", string(e.outcome))
+	w.Close('}')
 }
 
 // fewerWrites shows as many writes as fit.

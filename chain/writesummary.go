@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
 	"github.com/tidwall/gjson"
 )
 
@@ -209,37 +211,37 @@ func (o *writeSummary) identityChoices() (choices [][]string) {
 // leanForm writes the lean form with the named members of the object. size is the size of the whole result in bytes; token fetches that
 // result, or is "" if it is not stored.
 func (o *writeSummary) leanForm(names []string, size int, token string) []byte {
-	w := &jsonWriter{}
-	w.b = append(w.b, '{')
+	w := &rawjson.Writer{}
+	w.B = append(w.B, '{')
 	switch {
 	case o.deleted && o.count >= 0:
-		w.int("deleted", int64(o.count))
+		w.Int("deleted", int64(o.count))
 	case o.deleted:
-		w.bool("deleted", true)
+		w.Bool("deleted", true)
 	case o.count >= 0:
-		w.int("accepted", int64(o.count))
+		w.Int("accepted", int64(o.count))
 	default:
 		o.writeIdentity(w, names)
 	}
 	if o.status != "" {
-		w.raw("status_code", []byte(o.status))
+		w.Raw("status_code", []byte(o.status))
 	}
 	if o.deleted {
 		o.writeIdentity(w, names)
 	} else {
-		w.int("data_size", int64(size))
+		w.Int("data_size", int64(size))
 	}
 	if token != "" {
-		w.text(tokenField, token)
+		w.Text(tokenField, token)
 	}
-	w.close('}')
-	return w.b
+	w.Close('}')
+	return w.B
 }
 
-func (o *writeSummary) writeIdentity(w *jsonWriter, names []string) {
+func (o *writeSummary) writeIdentity(w *rawjson.Writer, names []string) {
 	for _, name := range names {
 		if raw, ok := scalar(o.object, name); ok {
-			w.raw(name, []byte(raw))
+			w.Raw(name, []byte(raw))
 		}
 	}
 }

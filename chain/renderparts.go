@@ -1,0 +1,138 @@
+package chain
+
+import (
+	"cmp"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// writeStep writes the number and the id of a step; id may be "".
+func writeStep(w *rawjson.Writer, number int, id string) {
+	w.Int("step", int64(number))
+	if id != "" {
+		w.Text("id", fault.ClipRunes(id, maxRemedyChars))
+	}
+}
+
+// writeNearest writes the nearest names: a list for functions, else the best one.
+func writeNearest(w *rawjson.Writer, f *fault.Error) {
+	switch {
+	case len(f.Nearest) == 0:
+	case f.Code == fault.UnknownFunction:
+		w.Texts("nearest", f.Nearest)
+	default:
+		w.Text("nearest", f.Nearest[0])
+	}
+}
+
+// renderFault writes one fault of a chain that does not compile, or of a single call; the latter has no step number. maxMessage is
+// the maximum number of characters of the message. signature "": none is written.
+func (b *answerBuilder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessage int, signature string) {
+	w.Open('{')
+	w.Text("code", string(f.Code))
+	if n := stepOf(f.At); n >= 0 && b.single == nil {
+		writeStep(w, n, b.idOf(n))
+	}
+	if f.At != "" {
+		w.Text("at", fault.ClipRunes(f.At, max(maxMessage, 200)))
+	}
+	if f.Code == fault.BadJSON && f.Line > 0 {
+		w.Int("line", int64(f.Line))
+		w.Int("column", int64(f.Column))
+	}
+	w.Text("message", fault.ClipRunes(f.Message, maxMessage))
+	writeNearest(w, f)
+	if signature != "" {
+		w.Text("signature", signature)
+	}
+	w.Close('}')
+}
+
+// renderWarning writes one warning.
+func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
+	w.Open('{')
+	w.Text("code", string(f.Code))
+	if n := stepOf(f.At); b.single == nil && b.idOf(n) != "" { // without an id, the pointer says enough
+		writeStep(w, n, b.idOf(n))
+	}
+	if f.At != "" {
+		w.Text("at", f.At)
+	}
+	w.Text("message", f.Message)
+	w.Close('}')
+}
+
+// writeStepTrace writes the trace of one step. brief leaves out the message that the answer's error has.
+func writeStepTrace(w *rawjson.Writer, p *plannedStep, s *stepRun, tokens int, full, brief bool) {
+	w.Open('{')
+	writeStep(w, p.number, p.id)
+	if p.inline != nil && p.saved == nil {
+		w.Int("chain", int64(len(p.inline.steps)))
+	} else {
+		w.Text("fn", p.name())
+	}
+	w.Text("status", s.reportedStatus())
+	if s.reason != "" {
+		w.Text("reason", s.reason)
+	}
+	if s.reason == reasonDependency {
+		w.Int("cause", int64(s.cause))
+	}
+	if s.defaulted > 0 {
+		w.Bool("defaulted", true)
+		if s.count >= 0 {
+			w.Int("defaultedElements", int64(s.defaulted))
+		}
+	}
+	if s.truncated {
+		w.Bool("truncated", true)
+	}
+	if s.err != nil {
+		w.OpenMember("error", '{')
+		w.Text("code", string(s.err.Code))
+		if !brief {
+			w.Text("message", fault.ClipRunes(s.err.Message, 200))
+			writeOutcome(w, s.outcome, s.err)
+		}
+		w.Close('}')
+	}
+	if s.count >= 0 {
+		w.Int("elements", int64(s.count))
+	}
+	if s.calls > 1 {
+		w.Int("calls", s.calls)
+	}
+	if s.status != statusSkipped {
+		if s.raw != nil {
+			w.Int("tokens", int64(tokens))
+		}
+		w.Int("ms", s.took.Milliseconds())
+	}
+	if full {
+		writeDetails(w, p, s)
+	}
+	w.Close('}')
+}
+
+// writeOutcome writes the outcome of the last call, or else that of the fault.
+func writeOutcome(w *rawjson.Writer, last fault.Outcome, f *fault.Error) {
+	if o := cmp.Or(last, f.Outcome); o != "" {
+		w.Text("outcome", string(o))
+	}
+}
+
+// writeDetails writes the arguments, as they may be shown, and the result.
+func writeDetails(w *rawjson.Writer, p *plannedStep, s *stepRun) {
+	if s.args != nil {
+		args := s.args
+		if p.fn != nil {
+			args = p.fn.Shown(args)
+		}
+		w.Raw("args", args)
+	}
+	if s.raw != nil {
+		w.Raw("result", s.raw)
+	}
+}

@@ -3,8 +3,6 @@ package chain
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -20,9 +18,6 @@ type Admission interface {
 	// bytes and always succeeds.
 	Hold(caller string, n, all int64) bool
 }
-
-// freeBytes of each request are not counted: most chains never need more.
-const freeBytes = 64 << 10
 
 // A plan is heavy work if it has this many steps or takes this long. A step is compiled within 20 µs, but one of its patterns may take 20
 // ms.
@@ -69,71 +64,8 @@ func (p *planGuard) proceed(n int) bool {
 	return p.failure == nil
 }
 
-// heldBytes counts the bytes that a request holds, of those that all running chains share.
-type heldBytes struct {
-	admission Admission
-	caller    string
-	maxTotal  int64 // limit for all callers together
-
-	used atomic.Int64 // bytes of results and arguments
-	mu   sync.Mutex
-	held atomic.Int64 // bytes that the admission counts for the request, even after releaseBytes; written under mu
-}
-
-// hold takes bytes for a result or for arguments, until the request ends or releaseBytes returns them.
-func (h *heldBytes) hold(n int) *fault.Error {
-	if h.used.Add(int64(n)) <= freeBytes+h.held.Load() {
-		return nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	over := h.used.Load() - freeBytes - h.held.Load()
-	if over <= 0 { // another goroutine has taken enough
-		return nil
-	}
-	if h.admission.Hold(h.caller, over, h.maxTotal) {
-		h.held.Add(over)
-		return nil
-	}
-	h.used.Add(int64(-n))
-	return fault.New(fault.Busy,
-		"%d more bytes exceed the memory of all running chains (limits.maxRunningBytes): send it "+
-			"again when other chains have ended, or select less", n)
-}
-
-// holdFetched is hold with an error as its result, for values that are fetched: a nil *fault.Error would not be a nil error.
-func (h *heldBytes) holdFetched(n int) error {
-	if f := h.hold(n); f != nil {
-		return f
-	}
-	return nil
-}
-
 // maxWorkBytes bounds the memory of evaluations, besides MaxChainBytes of results.
 const maxWorkBytes = 64 << 20
-
-// HoldWork holds n bytes for the values of running evaluations (admit.Request). A negative n returns bytes and never fails.
-func (s *requestState) HoldWork(n int) error {
-	if n < 0 {
-		s.releaseBytes(-n)
-		return nil
-	}
-	if s.used.Load()+int64(n) > s.o.MaxChainBytes+maxWorkBytes {
-		return fault.New(fault.LimitExceeded,
-			"the expressions and results of this chain hold more than %d bytes at once (limits.maxChainBytes): select less of the results",
-			s.o.MaxChainBytes+maxWorkBytes)
-	}
-	if f := s.hold(n); f != nil {
-		return f
-	}
-	return nil
-}
-
-// releaseBytes returns n bytes. The admission still counts them; the next hold of this request reuses them.
-func (h *heldBytes) releaseBytes(n int) { h.used.Add(int64(-n)) }
-
-// releaseAll returns everything to the admission.
-func (h *heldBytes) releaseAll() { h.admission.Hold(h.caller, -h.held.Load(), h.maxTotal) }
 
 // chargeResult counts a result, which is already held, against the chain's limit.
 func (r *run) chargeResult(p *plannedStep, raw []byte) *fault.Error {
@@ -151,7 +83,7 @@ func (r *run) chargeResult(p *plannedStep, raw []byte) *fault.Error {
 
 // holdResult holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
 func (r *run) holdResult(p *plannedStep, n int) *fault.Error {
-	f := r.hold(n)
+	f := r.memory.Hold(n)
 	if f == nil {
 		return nil
 	}

@@ -60,7 +60,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	defer cancel()
 	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
 	if f == nil && r.plan.returned != nil {
-		f = s.hold(len(raw))
+		f = s.memory.Hold(len(raw))
 	}
 	if b.result = raw; f != nil {
 		b.result = null

@@ -161,7 +161,7 @@ func (w *approvalCollector) add(p *plannedStep, c *journal.Call, undo []byte, na
 func (r *run) collectWaiting(ctx context.Context, p *plannedStep, c *journal.Call, undo []byte, name string) []ApprovalCall {
 	silent := r.silentCopy()
 	silent.record, silent.waiting = r.record.Rehearse(), &approvalCollector{}
-	defer silent.releaseAll()
+	defer silent.memory.End()
 	silent.rehearse(ctx, r.plan)
 	if !slices.ContainsFunc(silent.waiting.calls, func(call ApprovalCall) bool { return call.name == name }) {
 		silent.waiting.add(p, c, undo, name)

@@ -141,7 +141,7 @@ func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answ
 // complete executes a plan to its answer, and ends the request.
 func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
 	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
-	defer s.releaseAll()
+	defer s.memory.End()
 	return s.report(ctx, s.execute(ctx, p))
 }
 

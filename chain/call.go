@@ -128,7 +128,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	var last, joined []byte // the last round's result, and what collect has joined so far; both count as held
 	defer func() {
 		if f != nil {
-			r.releaseBytes(len(last) + len(joined))
+			r.memory.Release(len(last) + len(joined))
 		}
 	}()
 	for round := 1; ; round++ {
@@ -138,7 +138,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 		if f != nil {
 			return raw, f
 		}
-		r.releaseBytes(len(last))
+		r.memory.Release(len(last))
 		last = nil
 		if f := r.holdResult(p, len(raw)); f != nil {
 			return nil, f
@@ -167,7 +167,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 		}
 	}
 	if p.collect != nil {
-		r.releaseBytes(len(last))
+		r.memory.Release(len(last))
 		last, joined, scope.Result = joined, nil, joined
 	}
 	if p.selector == nil {
@@ -177,7 +177,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	if err != nil {
 		return nil, asFault(err, p.at+"/select")
 	}
-	r.releaseBytes(len(last))
+	r.memory.Release(len(last))
 	last = nil
 	if f := r.holdResult(p, len(selected)); f != nil {
 		return nil, f
@@ -196,7 +196,7 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 	if f != nil {
 		return nil, f
 	}
-	defer r.releaseBytes(len(args))
+	defer r.memory.Release(len(args))
 	if p.forEach == nil && (r.trace == "full" || p.effect == steps.Destroy) {
 		s.args = args
 	}
@@ -233,7 +233,7 @@ func (r *run) resolveArguments(ctx context.Context, p *plannedStep, scope *refs.
 		}
 		args = withCommon(resolved, p.common)
 	}
-	if f := r.hold(len(args)); f != nil {
+	if f := r.memory.Hold(len(args)); f != nil {
 		return nil, f.Under(p.at)
 	}
 	return args, nil

@@ -55,7 +55,7 @@ func panicFault(panicked any, what string) *fault.Error {
 func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	defer func() {
 		if !s.detached { // else complete does this when the run has ended
-			s.releaseAll()
+			s.memory.End()
 		}
 	}()
 	ctx = admit.WithRequest(ctx, &s.computing)

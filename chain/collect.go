@@ -14,7 +14,7 @@ import (
 func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.at + "/repeat/collect"
 	fail := func(f *fault.Error) ([]byte, *fault.Error) {
-		r.releaseBytes(len(joined))
+		r.memory.Release(len(joined))
 		return nil, f
 	}
 	raw, err := p.collect.Resolve(ctx, scope)
@@ -38,7 +38,7 @@ func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scop
 			"the collected arrays have %d bytes, the limit is %d (limits.maxResultBytes): collect less of each round",
 			len(raw), r.o.MaxResultBytes).Under(at))
 	}
-	r.releaseBytes(len(joined))
+	r.memory.Release(len(joined))
 	if f := r.holdResult(p, len(raw)); f != nil {
 		return nil, f
 	}

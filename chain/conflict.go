@@ -43,7 +43,7 @@ func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 	defer context.AfterFunc(r.parent, cancel)()
 	silent := r.silentCopy()
 	silent.record = r.record.Rehearse()
-	defer silent.releaseAll()
+	defer silent.memory.End()
 	silent.rehearse(ctx, r.plan)
 	return silent.record.Unmatched(), ctx.Err() == nil
 }
@@ -52,8 +52,8 @@ func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 func (s *requestState) silentCopy() *requestState {
 	silent := &requestState{o: s.o, provider: s.provider, view: s.view, results: s.results, started: s.started, meter: s.meter,
 		maxSteps: s.maxSteps, maxCalls: s.maxCalls, maxDuration: s.maxDuration, trace: "none", single: s.single, request: s.request}
-	silent.admission, silent.caller, silent.maxTotal = s.admission, s.caller, s.maxTotal
-	silent.computing.Caller, silent.computing.Slots, silent.computing.Memory = s.computing.Caller, s.computing.Slots, silent
+	silent.caller = s.caller
+	silent.share(s.o)
 	return silent
 }
 

@@ -155,7 +155,7 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 	}
 	silent := s.silentCopy()
 	silent.record = record.Rehearse()
-	defer silent.releaseAll()
+	defer silent.memory.End()
 	r := silent.rehearse(ctx, p)
 	preview := &ResumePreview{elements: map[int]int{}, Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
 	for i := range r.steps {

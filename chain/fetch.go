@@ -26,7 +26,7 @@ func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults 
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.ExpiredMessage))
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
-	result, err := s.results.WithReserve(s.holdFetched).Answer(ctx, s.caller, f.toFetch(), b.fullEnvelope(), query)
+	result, err := s.results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.toFetch(), b.fullEnvelope(), query)
 	if err != nil {
 		return s.failureAnswer(ctx, f.relocate(asFault(err, "")))
 	}

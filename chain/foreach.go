@@ -25,7 +25,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 		s.fail(p, f)
 		return
 	}
-	defer r.releaseBytes(size)
+	defer r.memory.Release(size)
 	s.count = len(items)
 	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
 		maxWorkers: int64(p.concurrency)}
@@ -53,12 +53,12 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 	if err != nil {
 		return nil, 0, asFault(err, at)
 	}
-	if f := r.hold(len(raw)); f != nil {
+	if f := r.memory.Hold(len(raw)); f != nil {
 		return nil, 0, f.Under(at)
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
-		r.releaseBytes(len(raw))
+		r.memory.Release(len(raw))
 		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", describeValue(list),
 			arrayInstead(p.forEach.String(), list)).Under(at)
 	}
@@ -67,7 +67,7 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 		return len(items) <= r.o.MaxElements
 	})
 	if len(items) > r.o.MaxElements {
-		r.releaseBytes(len(raw))
+		r.memory.Release(len(raw))
 		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer",
 			r.o.MaxElements).Under(at)
 	}

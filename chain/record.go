@@ -366,7 +366,7 @@ func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]b
 	s.lastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
-		if f := r.hold(0); f != nil {
+		if f := r.memory.Hold(0); f != nil {
 			return nil, f.Under(p.at), true
 		}
 		return previous.Result, nil, true

@@ -75,8 +75,9 @@ type requestState struct {
 	askApproval     func(context.Context, []ApprovalCall) (bool, error)
 
 	planGuard planGuard
+	caller    string
 	computing admit.Request
-	heldBytes
+	memory    admit.Held
 }
 
 func (e *Engine) newRequestState(c *Caller) *requestState {
@@ -90,8 +91,8 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)
 	}
-	s.admission, s.caller, s.maxTotal = e.o.Admission, c.ID, e.o.MaxRunningBytes
-	s.computing.Caller, s.computing.Slots, s.computing.Memory = c.ID, e.o.Admission, s
+	s.caller = c.ID
+	s.share(&e.o)
 	if s.provider == nil {
 		s.provider = e.o.Functions
 	}
@@ -105,6 +106,13 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	_ = s.applyBudget(nil, nil, "")
 	return s
+}
+
+// share gives the request its share of the memory and the processors.
+func (s *requestState) share(o *Options) {
+	s.memory.Caller, s.memory.From, s.memory.Total = s.caller, o.Admission, o.MaxRunningBytes
+	s.memory.MaxWork = o.MaxChainBytes + maxWorkBytes
+	s.computing.Caller, s.computing.Slots, s.computing.Memory = s.caller, o.Admission, &s.memory
 }
 
 // applyBudget sets the limits and the form of the answer. The override wins over the request; neither can raise the limits of the server

@@ -56,7 +56,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 				describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
 		}
 	}
-	evalCtx, cancel := context.WithTimeout(ctx, max(s.maxDuration, minReturnTime))
+	evalCtx, cancel := context.WithTimeout(ctx, max(s.limits.duration, minReturnTime))
 	defer cancel()
 	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
 	if f == nil && r.plan.returned != nil {
@@ -194,7 +194,6 @@ func (b *answerBuilder) countTokens() {
 // refuse answers a request that does not compile.
 func (s *requestState) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
 	list := faults.sorted()
-	s.dropMisleadingWarnings(list)
 	if len(list) >= heavySteps { // reporting this many is heavy work
 		var slot admit.Slot
 		_ = slot.Acquire(ctx) // if the caller has left, the answer is written all the same

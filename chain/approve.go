@@ -47,19 +47,9 @@ type approvalCollector struct {
 	calls []ApprovalCall
 }
 
-// mustApprove reports whether calls of a step need approval.
-func (s *requestState) mustApprove(p *plannedStep) bool {
-	return s.o.mustApprove(p.fn.Spec()) || s.mustApproveUndo(p)
-}
-
-// mustApproveUndo reports whether calls of a step need approval because of an undo that the step itself defines: it could smuggle any
-// call past approval. An undo from the configuration is trusted.
-func (s *requestState) mustApproveUndo(p *plannedStep) bool {
-	return p.undo != nil && p.undo.explicit && s.o.mustApprove(p.undo.fn.Spec())
-}
-
-func (o *Options) mustApprove(f *steps.Spec) bool {
-	switch cmp.Or(f.Approve, o.Approve) {
+// mustApprove reports whether calls of a function need approval. rule is that of functions that say nothing (see Options.Approve).
+func mustApprove(f *steps.Spec, rule string) bool {
+	switch cmp.Or(f.Approve, rule) {
 	case steps.ApproveAlways:
 		return true
 	case steps.ApproveWrite:
@@ -71,21 +61,11 @@ func (o *Options) mustApprove(f *steps.Spec) bool {
 }
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
-func (e *Engine) MustApprove(f *steps.Spec) bool { return e.o.mustApprove(f) }
-
-// needsApproval reports whether any call of the plan needs approval.
-func (s *requestState) needsApproval(p *plan) bool {
-	return slices.ContainsFunc(p.steps, s.mayAsk)
-}
-
-// mayAsk reports whether calls of a step, or of the steps of its inline chain, need approval.
-func (s *requestState) mayAsk(p *plannedStep) bool {
-	return p.inline != nil && s.needsApproval(p.inline) || p.fn != nil && s.mustApprove(p)
-}
+func (e *Engine) MustApprove(f *steps.Spec) bool { return mustApprove(f, e.o.Approve) }
 
 // awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.
 func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
-	if !r.mustApprove(p) {
+	if !p.mustApprove() {
 		return nil
 	}
 	undo := undoShown(ctx, p, scope)
@@ -226,7 +206,7 @@ func (r *run) approvalRequired(p *plannedStep) *fault.Error {
 	if len(r.awaitingApproval) == 1 {
 		f.Message = r.awaitingApproval[0].Function + " waits for approval; it was not sent: " + advice
 	}
-	if !r.o.mustApprove(p.fn.Spec()) {
+	if !p.approve {
 		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.name(), p.undo.fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent

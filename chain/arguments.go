@@ -75,7 +75,7 @@ func (c *compiler) checkValues(entry *steps.Entry, at string, args []byte, unkno
 			w := fault.New(fault.UnknownField, "%s does not declare %s: did you mean %s?", entry.Spec().Name, fault.Quote(name),
 				fault.Quote(nearest[0]))
 			w.At, w.Nearest, w.Err = fault.Key(at, name), nearest, fault.ErrUnknownKey
-			c.warn(w)
+			c.warnings.add(w)
 		}
 		return c.compared < maxCompared
 	})
@@ -125,11 +125,11 @@ func (c *compiler) badArguments(e *steps.Entry, at string, faults []*fault.Error
 	for _, f := range faults {
 		f = f.Under(at)
 		c.faults.add(f)
-		if _, shown := c.signatureFaults[e]; !shown && c.single == nil {
-			if c.signatureFaults == nil {
-				c.signatureFaults = map[*steps.Entry]*fault.Error{}
+		if _, shown := c.signatures[e]; !shown && !c.rules.isCall {
+			if c.signatures == nil {
+				c.signatures = map[*steps.Entry]*fault.Error{}
 			}
-			c.signatureFaults[e] = f
+			c.signatures[e] = f
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (c *compiler) warnText(field, remedy string, raw []byte, env refs.CompileSc
 	}
 	for _, u := range t.Uses() {
 		if u.Whole {
-			c.warn(fault.New(fault.BadReference, "%s holds no references, and this stays a text: %s", field, remedy).Under(u.At))
+			c.warnings.add(fault.New(fault.BadReference, "%s holds no references, and this stays a text: %s", field, remedy).Under(u.At))
 		}
 	}
 }

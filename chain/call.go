@@ -371,7 +371,7 @@ func (r *run) callerEndedFault(at string) *fault.Error {
 }
 
 func (r *run) outOfTimeFault(at string) *fault.Error {
-	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.maxDuration).Under(at)
+	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.limits.duration).Under(at)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

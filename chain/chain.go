@@ -70,8 +70,8 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 		}
 		return s.answerUndo(ctx)
 	}
-	s.awaitFunctions(ctx, r)
-	p, ended := s.compile(ctx, r, faults)
+	s.view = s.rules.awaitFunctions(ctx, r)
+	p, ended := s.plan(ctx, r, len(text), faults)
 	switch {
 	case ended != nil:
 		return s.failureAnswer(ctx, ended)
@@ -88,6 +88,28 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 		return s.answerPlan(ctx, p, r)
 	}
 	return s.carryOut(ctx, p, r)
+}
+
+// plan compiles a request of so many bytes; r is nil if nothing could be decoded. It adds what is wrong to faults. An error means that
+// decoding or compiling was cut off, or that the run to resume could not be loaded.
+func (s *requestState) plan(ctx context.Context, r *request, bytes int, faults *faultList) (*plan, *fault.Error) {
+	if r == nil {
+		return nil, s.cutOff
+	}
+	s.request, s.verify = r, r.Verify
+	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
+		faults.add(low)
+	}
+	p, found := compile(ctx, r, s.view, &s.rules, bytes >= heavyRequest, *faults)
+	*faults, s.limits, s.signatures = found.faults, found.limits, found.signatures
+	if found.maxTokens > 0 {
+		s.lowerTokens(found.maxTokens)
+	}
+	if len(faults.list) > 0 {
+		found.warnings.dropMisleading(faults.list)
+	}
+	s.warn(found.warnings...)
+	return p, found.cutOff
 }
 
 // carryOut runs a plan, in this process or at workers, and answers when it has ended, or earlier if the request says so.

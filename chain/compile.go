@@ -3,7 +3,6 @@ package chain
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,15 +15,14 @@ import (
 
 // compiler turns a request into a plan. It collects all faults and does not stop at the first.
 type compiler struct {
-	*requestState
-	request        *request // the request that is being compiled: the whole request, or a saved chain
+	*compilation
+	request        *request // what is being compiled: the whole request, or a saved chain
 	saved          []string // the saved chains around request, outermost first
 	common         []objectMember
 	lacksFunction  bool // a step names an unknown function: which members of common it declares is not known either
 	usedCommon     map[string]bool
 	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far
 	onError        string
-	total          int // the number of steps so far, including those of inline chains
 	faults         *faultList
 }
 
@@ -41,41 +39,25 @@ type level struct {
 	fills   func(key string) bool // reports whether $input.key can exist
 }
 
-// compile returns the plan of a chain and adds what is wrong to faults. If nothing could be decoded, r and the plan are nil. An error means
-// that decoding or compiling was cut off, or that the run to resume could not be loaded.
-func (s *requestState) compile(ctx context.Context, r *request, faults *faultList) (*plan, *fault.Error) {
-	if r == nil {
-		return nil, s.planGuard.failure
-	}
-	if low := s.applyBudget(r.Budget, r.Lite, r.Trace); low != nil {
-		faults.add(low)
-	}
-	s.request = r
-	c := &compiler{requestState: s, request: r, usedCommon: map[string]bool{}, onError: r.OnError, faults: faults}
-	s.planGuard.ctx, s.planGuard.since = ctx, time.Now()
-	defer s.planGuard.slot.Release()
-	if c.onError == "" {
-		c.onError = onErrorStop
-	}
+// compileRequest plans the whole request.
+func (c *compiler) compileRequest() *plan {
+	r := c.request
 	input, fills := c.buildInput(r)
-	c.common = members(r.Common)
-	s.verify = r.Verify
-
 	outermost := &level{steps: r.Steps, fills: fills}
 	p := c.compileLevel(outermost, r.Return)
-	p.input, p.dryRun = input, r.DryRun || s.override.DryRun
-	p.maxCalls, p.maxDuration = s.maxCalls, s.maxDuration
+	p.input, p.dryRun = input, r.DryRun || c.rules.dryRun
+	p.maxCalls, p.maxDuration = c.limits.calls, c.limits.duration
 	for _, m := range c.common {
 		at := r.commonAt(m.name)
 		c.warnText("common", "write it in the args of each step", []byte(m.raw), outermost.env(at, len(r.Steps)))
 		if !c.usedCommon[m.name] && !c.lacksFunction {
-			s.warn(fault.New(fault.UnknownField, "no step's function declares %q, so none receives it", m.name).Under(at))
+			c.warnings.add(fault.New(fault.UnknownField, "no step's function declares %q, so none receives it", m.name).Under(at))
 		}
 	}
 	for _, key := range c.unreadSettings {
-		s.warn(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
+		c.warnings.add(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
 	}
-	return p, c.planGuard.failure
+	return p
 }
 
 func (c *compiler) fault(code fault.Code, at, format string, args ...any) {
@@ -88,13 +70,13 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 	p := &plan{steps: make([]*plannedStep, len(l.steps)), onError: c.onError, returnAt: l.at + "/return"}
 	l.planned = p.steps
 	for i := range l.steps {
-		if c.total++; c.total > c.maxSteps {
+		if c.total++; c.total > c.limits.steps {
 			c.total += len(l.steps) - i - 1
-			c.fault(fault.LimitExceeded, l.at+"/steps", "the chain has more than %d steps: split it", c.maxSteps)
+			c.fault(fault.LimitExceeded, l.at+"/steps", "the chain has more than %d steps: split it", c.limits.steps)
 			p.steps = p.steps[:i]
 			return p
 		}
-		if !c.planGuard.proceed(c.total) {
+		if !c.guard.proceed(c.total) {
 			p.steps = p.steps[:i]
 			return p
 		}
@@ -106,7 +88,7 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 		t, faults := refs.CompileTemplate(ret, env)
 		c.addFaults(l, faults)
 		if t != nil {
-			c.warnAll(t.Warnings())
+			c.warnings.add(t.Warnings()...)
 			p.returned = t
 			c.addUses(l, nil, t.Uses())
 			if v := c.checkUses(l, nil, t.Uses()); len(t.Uses()) == 1 && t.Uses()[0].At == p.returnAt {
@@ -116,9 +98,9 @@ func (c *compiler) compileLevel(l *level, ret []byte) *plan {
 	} else if n := len(p.steps); n > 0 {
 		p.origin = p.steps[n-1].origin
 	}
-	p.orderWrites(c.mayAsk)
-	if c.o.Rung != nil {
-		p.orderByRung(c.o.Rung)
+	p.orderWrites()
+	if c.rules.rung != nil {
+		p.orderByRung(c.rules.rung)
 	}
 	return p
 }
@@ -152,7 +134,7 @@ func (l *level) env(at string, i int) refs.CompileScope {
 // compileStep plans one step.
 func (c *compiler) compileStep(l *level, i int) *plannedStep {
 	s := &l.steps[i]
-	p := &plannedStep{number: i, id: l.steps[i].ID, at: fault.Index(l.at+"/steps", i), maxRounds: 1, timeout: c.o.StepTimeout,
+	p := &plannedStep{number: i, id: l.steps[i].ID, at: fault.Index(l.at+"/steps", i), maxRounds: 1, timeout: c.rules.stepTimeout,
 		effect: steps.Write}
 	p.needs, p.after = p.dependencyBuf[0:0:2], p.dependencyBuf[2:2:4]
 	l.values = stepValues{element: l.element}
@@ -169,6 +151,9 @@ func (c *compiler) compileStep(l *level, i int) *plannedStep {
 		c.compileArguments(l, s, p)
 	}
 	c.compileUndo(l, s, p)
+	if p.fn != nil {
+		p.approve = mustApprove(p.fn.Spec(), c.rules.approve)
+	}
 	c.compileAfter(l, s, p)
 	c.compileControls(l, s, p)
 	return p
@@ -183,8 +168,8 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		c.lacksFunction = true
-		f := c.notFoundFault(s.Fn, err).Under(p.at + "/fn")
-		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && c.single == nil &&
+		f := notFoundFault(c.rules.functions, s.Fn, err).Under(p.at + "/fn")
+		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && !c.rules.isCall &&
 			slices.Contains(serverTools, steps.FoldName(s.Fn))
 		if tool {
 			f.Message = strconv.Quote(s.Fn) + " is a tool of the server, not a function: a step cannot call it"
@@ -192,14 +177,14 @@ func (c *compiler) compileFunction(l *level, s *step, p *plannedStep) {
 				f.Message += ". Inner steps belong in the field chain, and a saved chain is called as chain.NAME"
 			}
 		}
-		if f.Code == fault.UnknownFunction && len(f.Nearest) == 0 && !tool && c.o.ListHint != "" {
-			f.Message += "; " + c.o.ListHint
+		if f.Code == fault.UnknownFunction && len(f.Nearest) == 0 && !tool && c.rules.listHint != "" {
+			f.Message += "; " + c.rules.listHint
 		}
 		c.faults.add(f)
 		return
 	}
-	if c.override.ReadOnly && entry.Spec().Effect != steps.Read {
-		c.fault(fault.Denied, p.at+"/fn", "%s may write, and %s", entry.Spec().Name, cmp.Or(c.override.WhyReadOnly, onlyReads))
+	if c.rules.readOnly && entry.Spec().Effect != steps.Read {
+		c.fault(fault.Denied, p.at+"/fn", "%s may write, and %s", entry.Spec().Name, cmp.Or(c.rules.whyReadOnly, onlyReads))
 	}
 	if entry.Spec().Saved != nil {
 		c.compileSaved(l, s, p, entry)
@@ -271,7 +256,7 @@ func (c *compiler) compileArguments(l *level, s *step, p *plannedStep) {
 		return
 	}
 	p.args = t
-	c.warnAll(t.Warnings())
+	c.warnings.add(t.Warnings()...)
 	c.addUses(l, p, t.Uses())
 	if p.callee() != nil {
 		c.checkArguments(l, p)
@@ -308,7 +293,7 @@ func (c *compiler) compileControls(l *level, s *step, p *plannedStep) {
 	}
 	p.concurrency = 1
 	if p.effect == steps.Read {
-		p.concurrency = min(readConcurrency, c.o.MaxConcurrency)
+		p.concurrency = min(readConcurrency, c.rules.maxConcurrency)
 	}
 	if s.Concurrency == nil {
 		return
@@ -317,8 +302,8 @@ func (c *compiler) compileControls(l *level, s *step, p *plannedStep) {
 	if s.ForEach == nil {
 		c.fault(fault.BadRequest, p.at+"/concurrency", "concurrency goes with forEach: drop it")
 	}
-	if p.concurrency > c.o.MaxConcurrency {
-		c.fault(fault.LimitExceeded, p.at+"/concurrency", "must be at most %d (limits.maxConcurrency)", c.o.MaxConcurrency)
+	if p.concurrency > c.rules.maxConcurrency {
+		c.fault(fault.LimitExceeded, p.at+"/concurrency", "must be at most %d (limits.maxConcurrency)", c.rules.maxConcurrency)
 	}
 }
 

@@ -38,7 +38,7 @@ func (r *run) checkConflict(ctx context.Context, p *plannedStep) *fault.Error {
 // step that called it is cancelled, as when another element failed: otherwise calls that it has not reached would count as conflicts. known
 // is false if the request ended first.
 func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.maxDuration, minReturnTime))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.limits.duration, minReturnTime))
 	defer cancel()
 	defer context.AfterFunc(r.parent, cancel)()
 	silent := r.silentCopy()
@@ -50,8 +50,8 @@ func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 
 // silentCopy returns a state for a rehearsal, which notifies no front end or observer.
 func (s *requestState) silentCopy() *requestState {
-	silent := &requestState{o: s.o, provider: s.provider, view: s.view, results: s.results, started: s.started, meter: s.meter,
-		maxSteps: s.maxSteps, maxCalls: s.maxCalls, maxDuration: s.maxDuration, trace: "none", single: s.single, request: s.request}
+	silent := &requestState{o: s.o, view: s.view, results: s.results, started: s.started, meter: s.meter, limits: s.limits, trace: "none",
+		single: s.single, request: s.request}
 	silent.caller = s.caller
 	silent.share(s.o)
 	return silent

@@ -22,13 +22,13 @@ const (
 )
 
 // decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
-// not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.planGuard.failure says why: the context
+// not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.cutOff says why: the context
 // has ended, or the run to resume cannot be loaded.
 func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faultList) {
-	if s.planGuard.large = len(text) >= heavyRequest; s.planGuard.large {
+	if len(text) >= heavyRequest {
 		var slot admit.Slot
 		if err := slot.Acquire(ctx); err != nil {
-			s.planGuard.failure = abandonedFault(ctx, err, "read")
+			s.cutOff = abandonedFault(ctx, err, "read")
 			return nil, &faultList{}
 		}
 		defer slot.Release()
@@ -36,7 +36,7 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 	if s.decision != nil {
 		chain, f := s.loadDecided(ctx)
 		if f != nil {
-			s.planGuard.failure = f
+			s.cutOff = f
 			return nil, &faultList{}
 		}
 		if s.single == nil {
@@ -46,7 +46,7 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 	if s.single != nil {
 		return s.decodeCall()
 	}
-	d := &decoder{maxSteps: s.o.MaxSteps, hoisted: s.o.Hoist, topFields: s.o.topFields, hasJournal: s.o.Journal != nil}
+	d := s.rules.requests.decoder()
 	compact, f := compactJSON(text, s.o.MaxRequestBytes)
 	if f != nil {
 		d.faults.add(fromLine(f, s.line))
@@ -70,7 +70,7 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 	}
 	if s.decision == nil {
 		if root, f = s.mergeResumed(ctx, root); f != nil {
-			s.planGuard.failure = f
+			s.cutOff = f
 			return nil, &d.faults
 		}
 	}

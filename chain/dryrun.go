@@ -86,7 +86,7 @@ func (s *requestState) dryChain(p *plan) *DryChain {
 	for i, step := range p.steps {
 		dry := &c.Steps[i]
 		*dry = DryStep{ID: step.id, Function: step.name(), Effect: step.effect, After: step.after,
-			Approve: step.fn != nil && s.mustApprove(step)}
+			Approve: step.mustApprove()}
 		if step.undo != nil {
 			dry.Undo = step.undo.text
 		}

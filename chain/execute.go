@@ -104,7 +104,7 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	if s.observation != nil {
 		s.observation.run = r
 	}
-	ctx, cancel := s.withTimeLimit(ctx, s.maxDuration, r.outOfTimeFault(""))
+	ctx, cancel := s.withTimeLimit(ctx, s.limits.duration, r.outOfTimeFault(""))
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()

@@ -12,7 +12,7 @@ import (
 // answerFetch answers a request for more of a stored result. No step runs, whatever the request contains.
 func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
 	s.maxTokens = s.o.MaxTotalTokens // the caller's own limit does not apply to fetches
-	low := s.applyBudget(f.Budget, f.Lite, "")
+	low := s.applyForm(f.Budget, f.Lite, "")
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}

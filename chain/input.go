@@ -19,10 +19,10 @@ import (
 // reports whether a key can exist.
 func (c *compiler) buildInput(r *request) (input []byte, fills func(key string) bool) {
 	values, params := newTable(r.Input), newTable(r.Params)
-	if c.override.Input != nil {
+	if c.rules.input != nil {
 		c.overrideInput(values)
 	}
-	for _, setting := range c.override.Set {
+	for _, setting := range c.rules.settings {
 		values.set(setting.Key, settingValue(setting, params))
 		if r.Params == nil {
 			c.unreadSettings = append(c.unreadSettings, setting.Key)
@@ -96,7 +96,7 @@ func (t *table) names() []string {
 }
 
 func (c *compiler) overrideInput(values *table) {
-	compact, f := compactJSON(c.override.Input, c.o.MaxRequestBytes)
+	compact, f := compactJSON(c.rules.input, c.rules.requests.maxBytes)
 	if f == nil && !gjson.ParseBytes(compact).IsObject() {
 		f = fault.New(fault.BadRequest, "must be a JSON object")
 	}
@@ -128,7 +128,7 @@ func (c *compiler) checkParams(values, params *table) {
 	schema := []byte(`{"type":"object","properties":`)
 	schema = append(appendObject(schema, params.list), `,"required":[`...)
 	for _, param := range params.list {
-		if gjson.Get(param.raw, "default").Exists() || c.override.Check {
+		if gjson.Get(param.raw, "default").Exists() || c.rules.check {
 			continue
 		}
 		if schema[len(schema)-1] != '[' {
@@ -169,7 +169,7 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		if params.has(m.name) {
 			continue
 		}
-		isSet := slices.ContainsFunc(c.override.Set, func(s Setting) bool { return s.Key == m.name })
+		isSet := slices.ContainsFunc(c.rules.settings, func(s Setting) bool { return s.Key == m.name })
 		if !isSet && len(c.warnings) >= maxWarnings {
 			continue
 		}
@@ -178,7 +178,7 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		if isSet {
 			c.faults.add(w) // a value that is set explicitly must be declared
 		} else {
-			c.warn(w)
+			c.warnings.add(w)
 		}
 	}
 }

@@ -95,7 +95,5 @@ func (n *warningLog) flush(s *requestState) {
 		}
 		return strings.Compare(a.At, b.At)
 	})
-	for _, f := range n.list {
-		s.warn(f)
-	}
+	s.warn(n.list...)
 }

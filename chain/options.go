@@ -225,6 +225,23 @@ type DefaultedStep struct {
 	Elements int    // the elements of a forEach; -1: the step has none
 }
 
+// rules returns the rules for the requests of a caller.
+func (o *Options) rules(c *Caller) rules {
+	u := rules{functions: c.Functions, limits: limits{o.MaxSteps, o.MaxCalls, o.MaxDuration}, maxConcurrency: o.MaxConcurrency,
+		stepTimeout: o.StepTimeout, requests: o.requestRules(), approve: o.Approve, rung: o.Rung, listHint: o.ListHint,
+		input: c.Override.Input, settings: c.Override.Set, dryRun: c.Override.DryRun, readOnly: c.Override.ReadOnly,
+		whyReadOnly: c.Override.WhyReadOnly, check: c.Override.Check}
+	if u.functions == nil {
+		u.functions = o.Functions
+	}
+	return u
+}
+
+func (o *Options) requestRules() requestRules {
+	return requestRules{maxBytes: o.MaxRequestBytes, maxSteps: o.MaxSteps, hoisted: o.Hoist, topFields: o.topFields,
+		hasJournal: o.Journal != nil}
+}
+
 func (o *Options) setDefaults() error {
 	if o.Counter == nil {
 		counter, err := budget.NewCounter("", 0)

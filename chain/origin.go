@@ -177,11 +177,11 @@ func (c *compiler) warnUnlikely(from origin, u *refs.Use) {
 		w.Message += ": did you mean " + strconv.Quote(f.Nearest[0]) + "?"
 	}
 	for _, before := range c.warnings {
-		if before.Message == w.Message && before.At == c.relocate(w).At {
+		if before.Message == w.Message && before.At == w.At {
 			return
 		}
 	}
-	c.warn(w)
+	c.warnings.add(w)
 }
 
 // originOf returns the origin of the root of a reference.

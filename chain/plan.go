@@ -41,18 +41,22 @@ type plannedStep struct {
 	inline *plan
 	saved  *steps.Entry // the saved chain whose plan inline is; nil: inline is written in the step
 
-	args        *refs.Template // nil: literal
-	literal     []byte         // arguments of a single call, without references
-	omitIfNull  []string       // arguments that the first round of repeat leaves out if they are null
-	common      []byte         // members `"k":v,"k2":v2` to append to the arguments; nil: none
-	when        *refs.Expression
-	forEach     *refs.Selector
-	selector    *refs.Selector
-	until       *refs.Expression
-	collect     *refs.Selector // what is collected from each round of repeat; nil: the last round's result is the step's
-	orElse      []byte         // nil: none
-	undo        *plannedUndo   // nil: its calls cannot be undone
-	mayTruncate bool           // the function may set `truncated` in its result, which says that it is incomplete
+	args       *refs.Template // nil: literal
+	literal    []byte         // arguments of a single call, without references
+	omitIfNull []string       // arguments that the first round of repeat leaves out if they are null
+	common     []byte         // members `"k":v,"k2":v2` to append to the arguments; nil: none
+	when       *refs.Expression
+	forEach    *refs.Selector
+	selector   *refs.Selector
+	until      *refs.Expression
+	collect    *refs.Selector // what is collected from each round of repeat; nil: the last round's result is the step's
+	orElse     []byte         // nil: none
+	undo       *plannedUndo   // nil: its calls cannot be undone
+	approve    bool           // its function's calls need approval
+	// Its calls need approval because of the undo that the step itself defines, which could smuggle any call past approval. An undo from
+	// the configuration is trusted.
+	undoNeedsApproval bool
+	mayTruncate       bool // the function may set `truncated` in its result, which says that it is incomplete
 
 	maxRounds   int // how many rounds repeat may take; 1 if there is no repeat
 	delay       time.Duration
@@ -89,10 +93,10 @@ func (p *plannedStep) callee() *steps.Entry { return cmp.Or(p.fn, p.saved) }
 
 // orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step. So
 // does a read that asks for approval: the run stops there after all earlier steps, and before any later one.
-func (p *plan) orderWrites(asks func(*plannedStep) bool) {
+func (p *plan) orderWrites() {
 	lastBarrier := -1
 	for i, s := range p.steps {
-		if s.effect != steps.Read || asks(s) {
+		if s.effect != steps.Read || s.mayAsk() {
 			for j := max(lastBarrier, 0); j < i; j++ { // the last one itself waits for all steps before it
 				s.after = appendNew(s.after, j)
 			}
@@ -102,6 +106,17 @@ func (p *plan) orderWrites(asks func(*plannedStep) bool) {
 		}
 	}
 }
+
+// needsApproval reports whether any call of the plan needs approval.
+func (p *plan) needsApproval() bool { return slices.ContainsFunc(p.steps, (*plannedStep).mayAsk) }
+
+// mayAsk reports whether calls of a step, or of the steps of its inline chain, need approval.
+func (p *plannedStep) mayAsk() bool {
+	return p.inline != nil && p.inline.needsApproval() || p.mustApprove()
+}
+
+// mustApprove reports whether the step's own calls need approval.
+func (p *plannedStep) mustApprove() bool { return p.approve || p.undoNeedsApproval }
 
 // waves groups the steps that can run side by side, in order.
 func (p *plan) waves() [][]int {

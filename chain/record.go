@@ -18,7 +18,7 @@ import (
 // beginRecord begins to record what the plan does, in the engine's journal. If the engine has none and the run needs one, the run gets a
 // journal of its own in memory. A single call that is safe to repeat and needs no approval is not recorded.
 func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
-	needsApproval := s.needsApproval(p)
+	needsApproval := p.needsApproval()
 	switch {
 	case s.o.Journal == nil && needsApproval:
 		return fault.New(fault.Denied,

@@ -214,7 +214,7 @@ func (b *answerBuilder) renderFaults(w *rawjson.Writer, omit *omissions) {
 	w.OpenMember("faults", '[')
 	signatures := map[*fault.Error]string{}
 	if omit.schema != schemaNone {
-		for fn, f := range b.signatureFaults {
+		for fn, f := range b.signatures {
 			signatures[f] = fn.Signature()
 		}
 	}

@@ -3,7 +3,6 @@ package chain
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,8 +19,8 @@ import (
 // warnings so far.
 type requestState struct {
 	o         *Options
-	provider  steps.Provider
-	view      *steps.Registry // the functions that the request uses; awaitFunctions takes them from provider
+	rules     rules
+	view      *steps.Registry // the functions that the request uses
 	results   *budget.Results // the results of the caller; nil: there is no store
 	label     string
 	line      int    // the line of a file on which the request begins; 0: the first
@@ -40,41 +39,37 @@ type requestState struct {
 
 	undoCallCount atomic.Int64 // the calls that undid others
 
-	maxTokens       int // upper bound of the answer, whatever the request says; 0: none
-	meter           *budget.Meter
-	maxSteps        int
-	maxCalls        int
-	maxDuration     time.Duration
-	lite            bool
-	trace           string // none, summary or full
-	verify          bool   // never the lean form of a write
-	single          *Call  // the only call; nil: a chain or a fetch
-	warnings        []*fault.Error
-	compared        int            // the undeclared arguments that were compared with declared ones
-	callerWarnings  []*fault.Error // the front end's warnings; they precede warnings in the answer
-	writes          writeLog
-	signatureFaults map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
-	hinted          map[*steps.Entry]bool         // the functions whose faults say what to do about their output schema
-	request         *request                      // the request that is being compiled; nil: none
-	observation     *observation                  // nil: there is no observer
-	record          *journal.Run                  // nil: the run is not recorded
-	privateJournal  *journal.Journal              // a journal for this run alone, if the engine has none but the run needs one; else nil
-	leasedRun       *journal.Past                 // the run to resume, until record is set
-	previewedRun    *journal.Past                 // the run that a dry run looks at, without its lease
-	resumeToken     string                        // names the run for a resume; "": it cannot be resumed
-	answerTokens    int                           // the tokens of the answer; 0: not counted
-	executed        *run                          // nil: nothing was executed
-	approveToken    string                        // approves the calls that wait for approval; "": none wait
-	question        *Question                     // the question about these calls; nil: nothing is asked
-	decision        *Decision                     // the decision that came with the request; nil: none
-	resumption      resumption
-	detached        bool // the run concludes the request, since it may outlast the answer
-	background      func(context.Context, BackgroundRun) (*Background, *fault.Error)
-	durable         Durable            // nil: there are no workers
-	waiting         *approvalCollector // in a rehearsal: collects the calls that need approval
-	askApproval     func(context.Context, []ApprovalCall) (bool, error)
+	maxTokens      int // upper bound of the answer, whatever the request says; 0: none
+	meter          *budget.Meter
+	limits         limits // as the request lowers them
+	lite           bool
+	trace          string // none, summary or full
+	verify         bool   // never the lean form of a write
+	single         *Call  // the only call; nil: a chain or a fetch
+	warnings       warningList
+	callerWarnings []*fault.Error // the front end's warnings; they precede warnings in the answer
+	writes         writeLog
+	signatures     map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
+	request        *request                      // what is carried out; nil: nothing could be decoded
+	observation    *observation                  // nil: there is no observer
+	record         *journal.Run                  // nil: the run is not recorded
+	privateJournal *journal.Journal              // a journal for this run alone, if the engine has none but the run needs one; else nil
+	leasedRun      *journal.Past                 // the run to resume, until record is set
+	previewedRun   *journal.Past                 // the run that a dry run looks at, without its lease
+	resumeToken    string                        // names the run for a resume; "": it cannot be resumed
+	answerTokens   int                           // the tokens of the answer; 0: not counted
+	executed       *run                          // nil: nothing was executed
+	approveToken   string                        // approves the calls that wait for approval; "": none wait
+	question       *Question                     // the question about these calls; nil: nothing is asked
+	decision       *Decision                     // the decision that came with the request; nil: none
+	resumption     resumption
+	detached       bool // the run concludes the request, since it may outlast the answer
+	background     func(context.Context, BackgroundRun) (*Background, *fault.Error)
+	durable        Durable            // nil: there are no workers
+	waiting        *approvalCollector // in a rehearsal: collects the calls that need approval
+	askApproval    func(context.Context, []ApprovalCall) (bool, error)
 
-	planGuard planGuard
+	cutOff    *fault.Error // why decoding was cut off; nil: it was not
 	caller    string
 	computing admit.Request
 	memory    admit.Held
@@ -84,18 +79,17 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &requestState{o: &e.o, provider: c.Functions, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
+	s := &requestState{o: &e.o, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
 		background: c.Background, durable: c.Durable, suspend: c.Suspend, textAsJSON: c.TextAsJSON,
-		started: time.Now(), maxSteps: e.o.MaxSteps, maxCalls: e.o.MaxCalls, maxDuration: e.o.MaxDuration}
+		started: time.Now()}
+	s.rules = e.o.rules(c)
+	s.limits = s.rules.limits
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)
 	}
 	s.caller = c.ID
 	s.share(&e.o)
-	if s.provider == nil {
-		s.provider = e.o.Functions
-	}
 	if e.o.Observer != nil {
 		s.observation = &observation{observer: e.o.Observer}
 	}
@@ -104,7 +98,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 		n = max(n, budget.MinTokensFor(e.o.Counter))
 		s.maxTokens = min(n, cmp.Or(s.maxTokens, n))
 	}
-	_ = s.applyBudget(nil, nil, "")
+	_ = s.applyForm(nil, nil, "")
 	return s
 }
 
@@ -115,19 +109,12 @@ func (s *requestState) share(o *Options) {
 	s.computing.Caller, s.computing.Slots, s.computing.Memory = s.caller, o.Admission, &s.memory
 }
 
-// applyBudget sets the limits and the form of the answer. The override wins over the request; neither can raise the limits of the server
+// applyForm sets the token limit and the form of the answer. The override wins over the request; neither can raise the limits of the server
 // and of the caller. It returns a fault if the token budget is too low for any answer.
-func (s *requestState) applyBudget(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
+func (s *requestState) applyForm(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
 	tokens := s.override.MaxTotalTokens
-	if b != nil {
-		if tokens == 0 && b.MaxTotalTokens != nil {
-			tokens = *b.MaxTotalTokens
-		}
-		lowerLimit(&s.maxSteps, b.MaxSteps)
-		lowerLimit(&s.maxCalls, b.MaxCalls)
-		if ms := b.MaxDurationMs; ms != nil {
-			s.maxDuration = min(s.maxDuration, time.Duration(*ms)*time.Millisecond)
-		}
+	if tokens == 0 && b != nil && b.MaxTotalTokens != nil {
+		tokens = *b.MaxTotalTokens
 	}
 	// The fault itself needs an answer: with the least budget if the override is too low, else with that of the server and the caller.
 	if minTokens := budget.MinTokensFor(s.o.Counter); tokens != 0 && tokens < minTokens {
@@ -158,32 +145,18 @@ func (s *requestState) applyBudget(b *budgetRequest, lite *bool, trace string) (
 	return low
 }
 
-func lowerLimit(limit *int, to *int) {
-	if to != nil {
-		*limit = min(*limit, *to)
+// lowerTokens lowers the token limit of the answer to that of a saved chain, unless the override sets it.
+func (s *requestState) lowerTokens(n int) {
+	if limit := s.meter.Limit(); s.override.MaxTotalTokens == 0 && (limit == 0 || n < limit) {
+		s.meter = budget.NewMeter(s.o.Counter, n)
 	}
 }
 
-// warn adds a warning about something that looks like a mistake.
-func (s *requestState) warn(w *fault.Error) {
-	if len(s.warnings) < maxWarnings {
-		s.warnings = append(s.warnings, s.relocate(w))
-	}
-}
-
-func (s *requestState) warnAll(list []*fault.Error) {
+// warn adds warnings about what looks like mistakes.
+func (s *requestState) warn(list ...*fault.Error) {
 	for _, w := range list {
-		s.warn(w)
+		s.warnings.add(s.relocate(w))
 	}
-}
-
-// dropMisleadingWarnings removes the warnings that recommend interpolation for a text which one of the faults treats as an expression.
-func (s *requestState) dropMisleadingWarnings(faults []*fault.Error) {
-	s.warnings = slices.DeleteFunc(s.warnings, func(w *fault.Error) bool {
-		return w.Code == fault.BadReference && slices.ContainsFunc(faults, func(f *fault.Error) bool {
-			return f.Code == fault.BadExpression && s.relocate(f).At == w.At
-		})
-	})
 }
 
 // idOf returns the id of a step of the outermost chain, or "".

@@ -29,7 +29,8 @@ func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Erro
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}
-	r, faults := e.savedRequest(compact)
+	requests := e.o.requestRules()
+	r, faults := requests.savedRequest(compact)
 	if len(faults.list) > 0 {
 		Locate(text, faults.list)
 		return nil, faults.list
@@ -51,8 +52,9 @@ func callSaved(context.Context, []byte) ([]byte, error) {
 }
 
 // savedRequest decodes a saved chain. The request is nil if compact is not an object, which is a fault.
-func (e *Engine) savedRequest(compact []byte) (*request, *faultList) {
-	d := &decoder{maxSteps: e.o.MaxSteps, hoisted: e.o.Hoist, topFields: e.o.topFields, hasJournal: true}
+func (q *requestRules) savedRequest(compact []byte) (*request, *faultList) {
+	d := q.decoder()
+	d.hasJournal = true
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
 		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
@@ -131,18 +133,17 @@ func (c *compiler) compileSaved(l *level, s *step, p *plannedStep, entry *steps.
 		c.faults.add(f.Under(at))
 		return
 	}
-	r, faults := (&Engine{o: *c.o}).savedRequest(spec.Saved.Text)
+	r, faults := c.rules.requests.savedRequest(spec.Saved.Text)
 	if len(faults.list) == 0 {
-		c.lowerBudget(r.Budget)
-		inner := &compiler{requestState: c.requestState, request: r, saved: append(slices.Clone(c.saved), spec.Name),
-			usedCommon: map[string]bool{},
-			common:     members(r.Common), onError: cmp.Or(r.OnError, onErrorStop), total: c.total, faults: faults}
+		c.lower(r.Budget)
+		inner := newCompiler(c.compilation, r, faults)
+		inner.saved = append(slices.Clone(c.saved), spec.Name)
 		// What the saved chain adds to the signatures and warnings is dropped again; its steps count.
-		outerFaults, warnings := c.signatureFaults, len(c.warnings)
-		c.signatureFaults = nil
+		signatures, warnings := c.signatures, len(c.warnings)
+		c.signatures = nil
 		p.inline = inner.compileLevel(&level{at: p.at + "/chain", steps: r.Steps,
 			fills: func(key string) bool { return slices.Contains(entry.Properties(), key) }}, r.Return)
-		c.signatureFaults, c.warnings, c.total = outerFaults, c.warnings[:warnings], inner.total
+		c.signatures, c.warnings = signatures, c.warnings[:warnings]
 	}
 	if len(faults.list) > 0 {
 		first := faults.list[0]
@@ -167,20 +168,6 @@ func (c *compiler) nestingFault(name string) *fault.Error {
 		return fault.New(fault.LimitExceeded, "saved chains nest deeper than %d", steps.MaxSavedDepth)
 	}
 	return nil
-}
-
-// lowerBudget lowers the limits of the request to those of a saved chain that it calls.
-func (s *requestState) lowerBudget(b *budgetRequest) {
-	if b == nil {
-		return
-	}
-	lowered := *b
-	if limit := s.meter.Limit(); limit > 0 && (b.MaxTotalTokens == nil || limit < *b.MaxTotalTokens) {
-		lowered.MaxTotalTokens = &limit
-	}
-	lite, trace := s.lite, s.trace
-	_ = s.applyBudget(&lowered, nil, "")
-	s.lite, s.trace = lite, trace
 }
 
 // savedName returns the name of the saved chain that is the plan's only step, or "".

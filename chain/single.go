@@ -35,9 +35,9 @@ type Call struct {
 // Trace of Caller.Override are ignored.
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	s.single = c
-	s.override.Input, s.override.Set, s.override.Trace = nil, nil, ""
-	_ = s.applyBudget(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
+	s.single, s.rules.isCall = c, true
+	s.override.Input, s.override.Set, s.override.Trace, s.rules.input, s.rules.settings = nil, nil, "", nil, nil
+	_ = s.applyForm(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
 	defer s.finish(ctx, KindCall, &a)
 	return s.serve(ctx, c.Args)
 }

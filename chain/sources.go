@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -13,32 +12,26 @@ import (
 
 // awaitFunctions takes the functions that are available now. While sources are starting, it waits for names that are not found. A full
 // name, in any case and with any separators, is unambiguous; any other name may become ambiguous.
-func (s *requestState) awaitFunctions(ctx context.Context, r *request) {
-	if s.provider.Starting() == nil {
-		s.view = s.provider.Registry()
-		return
+//
+// A request waits no longer than it may run. r is nil if it could not be decoded; it does not wait then.
+func (u *rules) awaitFunctions(ctx context.Context, r *request) *steps.Registry {
+	if r == nil || u.functions.Starting() == nil {
+		return u.functions.Registry()
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.maxWait(r))
+	longest := u.limits
+	longest.lower(r.Budget)
+	ctx, cancel := context.WithTimeout(ctx, longest.duration)
 	defer cancel()
-	s.view = steps.Await(ctx, s.provider, func(now *steps.Registry) bool { return r == nil || s.allResolvable(now, r.Steps) })
+	return steps.Await(ctx, u.functions, func(now *steps.Registry) bool { return allResolvable(u.functions, now, r.Steps) })
 }
 
-// maxWait is how long a request may wait for functions: as long as it may run.
-func (s *requestState) maxWait(r *request) time.Duration {
-	patience := s.maxDuration
-	if r != nil && r.Budget != nil && r.Budget.MaxDurationMs != nil {
-		patience = min(patience, time.Duration(*r.Budget.MaxDurationMs)*time.Millisecond)
-	}
-	return patience
-}
-
-// allResolvable reports whether the name of each step is known, or cannot become known.
-func (s *requestState) allResolvable(functions *steps.Registry, list []step) bool {
+// allResolvable reports whether the name of each step is known now, or cannot become known.
+func allResolvable(functions steps.Provider, now *steps.Registry, list []step) bool {
 	for i := range list {
-		if inline := list[i].Chain; inline != nil && !s.allResolvable(functions, inline.Steps) {
+		if inline := list[i].Chain; inline != nil && !allResolvable(functions, now, inline.Steps) {
 			return false
 		}
-		if name := list[i].Fn; name != "" && !functions.HasName(name) && steps.Pending(s.provider, name) {
+		if name := list[i].Fn; name != "" && !now.HasName(name) && steps.Pending(functions, name) {
 			return false
 		}
 	}
@@ -65,15 +58,15 @@ func sourcesDownFault(list []*fault.Error) *fault.Error {
 }
 
 // notFoundFault is the fault for a name that is not found, perhaps because its source is unavailable.
-func (s *requestState) notFoundFault(name string, err error) *fault.Error {
+func notFoundFault(functions steps.Provider, name string, err error) *fault.Error {
 	if missing := new(steps.MissingFunctionError); errors.As(err, &missing) {
 		name = missing.Name
 	}
-	if down := steps.Unavailable(s.provider, name); down != nil {
+	if down := steps.Unavailable(functions, name); down != nil {
 		return down
 	}
 	f, _ := fault.As(err)
-	if absent := steps.AbsentSources(s.provider); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(s.provider, name) {
+	if absent := steps.AbsentSources(functions); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(functions, name) {
 		f = f.Under("") // a copy
 		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"
 	}

@@ -44,7 +44,7 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 	entry, err := c.view.Resolve(request.Fn)
 	if err != nil {
 		if s.Undo != nil { // a default that the caller may not use is ignored
-			c.faults.add(c.notFoundFault(request.Fn, err).Under(at + "/fn"))
+			c.faults.add(notFoundFault(c.rules.functions, request.Fn, err).Under(at + "/fn"))
 		}
 		return
 	}
@@ -68,12 +68,12 @@ func (c *compiler) compileUndo(l *level, s *step, p *plannedStep) {
 	}
 	c.addUses(l, p, t.Uses())
 	if s.Undo != nil { // a default is not the chain's fault
-		c.warnAll(t.Warnings())
+		c.warnings.add(t.Warnings()...)
 		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
 	}
 	u := &plannedUndo{at: at, explicit: s.Undo != nil, fn: entry, args: t, text: undoText(entry.Spec().Name, args)}
 	u.readsResult = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
-	p.undo = u
+	p.undo, p.undoNeedsApproval = u, u.explicit && mustApprove(entry.Spec(), c.rules.approve)
 }
 
 // undoText returns a call as the journal stores it.
@@ -147,7 +147,7 @@ func (t *undoResult) render(w *rawjson.Writer) {
 // undoCalls undoes all that the run has applied, the last call first. It has its own time limit and continues if the caller has left. A
 // call that fails does not stop the others. prefix is that of Run.Writes.
 func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.maxDuration)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.duration)
 	defer cancel()
 	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.caller})
 	calls := slices.DeleteFunc(s.record.Writes(prefix), func(c journal.PastCall) bool {
@@ -260,7 +260,7 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 		return s.failureAnswer(ctx, f)
 	}
 	s.record, s.leasedRun = record, nil
-	s.awaitFunctions(ctx, &request{Steps: undoSteps(record.Writes(""))})
+	s.view = s.rules.awaitFunctions(ctx, &request{Steps: undoSteps(record.Writes(""))})
 	t := s.undoCalls(ctx, "")
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
 	w := &rawjson.Writer{B: []byte{'{'}}

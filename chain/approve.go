@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -12,12 +11,11 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -45,19 +43,6 @@ func (c *ApprovalCall) JSON() []byte {
 type approvalCollector struct {
 	mu    sync.Mutex
 	calls []ApprovalCall
-}
-
-// mustApprove reports whether calls of a function need approval. rule is that of functions that say nothing (see Options.Approve).
-func mustApprove(f *steps.Spec, rule string) bool {
-	switch cmp.Or(f.Approve, rule) {
-	case steps.ApproveAlways:
-		return true
-	case steps.ApproveWrite:
-		return f.Effect != steps.Read
-	case steps.ApproveDestroy:
-		return f.Effect == steps.Destroy
-	}
-	return false
 }
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Background says how a run continues after its request was answered.

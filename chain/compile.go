@@ -13,6 +13,11 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+const (
+	maxDepth        = 4 // levels of inline chains below the outermost chain
+	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once by default
+)
+
 // compiler turns a request into a plan. It collects all faults and does not stop at the first.
 type compiler struct {
 	*compilation

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 )
 

@@ -2,9 +2,9 @@ package chain
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -21,71 +20,44 @@ const (
 	tokenField   = "continuation_token"
 )
 
-// decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
-// not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.cutOff says why: the context
-// has ended, or the run to resume cannot be loaded.
-func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faultList) {
-	if len(text) >= heavyRequest {
-		var slot admit.Slot
-		if err := slot.Acquire(ctx); err != nil {
-			s.cutOff = abandonedFault(ctx, err, "read")
-			return nil, &faultList{}
-		}
-		defer slot.Release()
-	}
-	if s.decision != nil {
-		chain, f := s.loadDecided(ctx)
-		if f != nil {
-			s.cutOff = f
-			return nil, &faultList{}
-		}
-		if s.single == nil {
-			text = chain
-		}
-	}
-	if s.single != nil {
-		return s.decodeCall()
-	}
-	d := s.rules.requests.decoder()
-	compact, f := compactJSON(text, s.o.MaxRequestBytes)
+// envelope is a request whose kind is known, and not yet its fields.
+type envelope struct {
+	decoder
+	chain   gjson.Result  // a chain; it does not exist if the request is a fetch, or nothing could be read
+	fetch   *fetchRequest // nil: no fetch
+	warning *fault.Error  // nil: none
+}
+
+// readEnvelope reads a request that begins at this line of a file.
+func readEnvelope(text []byte, line int, q *requestRules) *envelope {
+	e := &envelope{decoder: decoder{requestRules: q}}
+	compact, f := compactJSON(text, q.maxBytes)
 	if f != nil {
-		d.faults.add(fromLine(f, s.line))
-		return nil, &d.faults
+		e.faults.add(fromLine(f, line))
+		return e
 	}
-	if s.textAsJSON {
-		compact = s.readTexts(compact, d)
+	if q.textAsJSON {
+		t := textReader{maxBytes: q.maxBytes}
+		compact = t.request(compact)
+		e.warning = t.warning()
+		e.faults.add(t.faults.list...)
 	}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
-		return nil, &d.faults
+		e.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", describeValue(root))
+		return e
 	}
-	if at, fetch, ok := findToken(root); ok {
-		if root.Get("steps").Exists() {
-			d.fault(fault.BadRequest, fault.Key(at, tokenField),
-				"continuation_token is sent together with steps: send it alone to fetch, or drop it to run the steps")
-			return nil, &d.faults
-		}
-		return &request{fetch: d.decodeFetch(fetch, at)}, &d.faults
+	at, fetch, ok := findToken(root)
+	switch {
+	case !ok:
+		e.chain = root
+	case root.Get("steps").Exists():
+		e.fault(fault.BadRequest, fault.Key(at, tokenField),
+			"continuation_token is sent together with steps: send it alone to fetch, or drop it to run the steps")
+	default:
+		e.fetch = e.decodeFetch(fetch, at)
 	}
-	if s.decision == nil {
-		if root, f = s.mergeResumed(ctx, root); f != nil {
-			s.cutOff = f
-			return nil, &d.faults
-		}
-	}
-	return d.decodeChain(root), &d.faults
-}
-
-// readTexts replaces the texts of a request where JSON belongs, and warns of them.
-func (s *requestState) readTexts(compact []byte, d *decoder) []byte {
-	t := textReader{maxBytes: s.o.MaxRequestBytes}
-	compact = t.request(compact)
-	if w := t.warning(); w != nil {
-		s.warn(w)
-	}
-	d.faults.add(t.faults.list...)
-	return compact
+	return e
 }
 
 // compactJSON checks that text is one JSON value within the limits and without duplicate keys, and removes white space between tokens.
@@ -135,7 +107,7 @@ func fromLine(f *fault.Error, first int) *fault.Error {
 }
 
 func lineAndColumn(f *fault.Error) string {
-	return "line " + itoa(f.Line) + ", column " + itoa(f.Column) + ": "
+	return "line " + strconv.Itoa(f.Line) + ", column " + strconv.Itoa(f.Column) + ": "
 }
 
 // findToken looks for a continuation token at the top of the arguments or in `params`. It returns the object that holds the token, and the
@@ -154,11 +126,8 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
 
 // decoder reads the fields of a request.
 type decoder struct {
-	faults     faultList
-	maxSteps   int      // of each `steps`, at most one element more than this is read: it shows that there are too many
-	hoisted    []string // further names that are allowed at the top level of a chain
-	topFields  []string // the fields of a chain, and the names in hoisted
-	hasJournal bool
+	*requestRules
+	faults faultList
 }
 
 func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
@@ -239,11 +208,11 @@ func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 	case f.kind == "page" && (high || !whole || n < 1):
 		want := "a whole number from 1"
 		if high {
-			want += " to " + itoa(maxInteger)
+			want += " to " + strconv.Itoa(maxInteger)
 		}
 		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, describeValue(v))
 	case high:
-		d.wrongType(fault.Key(at, f.name), "at most "+itoa(maxInteger), v)
+		d.wrongType(fault.Key(at, f.name), "at most "+strconv.Itoa(maxInteger), v)
 	case !whole:
 		d.wrongType(fault.Key(at, f.name), "a whole number", v)
 	default:

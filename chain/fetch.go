@@ -37,25 +37,6 @@ func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults 
 	return b.answer(ctx)
 }
 
-// relocate prefixes a fault's pointer with that of the object that holds the fetch.
-func (f *fetchRequest) relocate(e *fault.Error) *fault.Error {
-	if e.At == "" {
-		return e
-	}
-	return e.Under(f.at)
-}
-
-func (f *fetchRequest) toFetch() budget.Fetch {
-	w := budget.Fetch{Token: f.Token, Mode: f.Mode, FilterKeys: f.FilterKeys, Query: f.Query}
-	if f.Page != nil {
-		w.Page, w.PageSet = *f.Page, true
-	}
-	if f.PageSize != nil {
-		w.PageSize, w.PageSizeSet = *f.PageSize, true
-	}
-	return w
-}
-
 // query evaluates a path or an expression over a stored value. A path may omit `$result`: `.items[0]`, `items[0]`.
 func query(ctx context.Context, text string, value []byte) ([]byte, error) {
 	env := refs.CompileScope{At: "/query", Result: true}

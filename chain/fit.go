@@ -10,10 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // omissions says what an answer leaves out. The limits of the zero value are 0; see omitNothing.

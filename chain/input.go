@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -22,10 +21,10 @@ func (c *compiler) buildInput(r *request) (input []byte, fills func(key string) 
 	if c.rules.input != nil {
 		c.overrideInput(values)
 	}
-	for _, setting := range c.rules.settings {
-		values.set(setting.Key, settingValue(setting, params))
+	for _, set := range c.rules.settings {
+		values.set(set.key, settingValue(set, params))
 		if r.Params == nil {
-			c.unreadSettings = append(c.unreadSettings, setting.Key)
+			c.unreadSettings = append(c.unreadSettings, set.key)
 		}
 	}
 	for _, param := range params.list {
@@ -110,13 +109,13 @@ func (c *compiler) overrideInput(values *table) {
 }
 
 // settingValue parses a setting: as JSON if it is JSON, unless its param is declared as a string.
-func settingValue(s Setting, params *table) string {
-	if gjson.Get(params.get(s.Key), "type").Str != "string" {
-		if compact, f := compactJSON([]byte(s.Value), DefaultMaxRequestBytes); f == nil {
+func settingValue(s setting, params *table) string {
+	if gjson.Get(params.get(s.key), "type").Str != "string" {
+		if compact, f := compactJSON([]byte(s.value), DefaultMaxBytes); f == nil {
 			return string(compact)
 		}
 	}
-	return string(rawjson.AppendQuote(nil, s.Value))
+	return string(rawjson.AppendQuote(nil, s.value))
 }
 
 // schemaPointer matches a registry's warning of a schema that it cannot check. Its groups are the JSON Pointer within params, and the
@@ -169,7 +168,7 @@ func (c *compiler) warnUndeclared(values, params *table) {
 		if params.has(m.name) {
 			continue
 		}
-		isSet := slices.ContainsFunc(c.rules.settings, func(s Setting) bool { return s.Key == m.name })
+		isSet := slices.ContainsFunc(c.rules.settings, func(s setting) bool { return s.key == m.name })
 		if !isSet && len(c.warnings) >= maxWarnings {
 			continue
 		}
@@ -184,7 +183,7 @@ func (c *compiler) warnUndeclared(values, params *table) {
 }
 
 // notCalled is the Call of functions that are registered only for their schema.
-func notCalled(context.Context, []byte) ([]byte, error) { return null, nil }
+func notCalled(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }
 
 // checkInputUse records which member of $input a reference reads. A member that nothing fills is a fault.
 func (c *compiler) checkInputUse(l *level, u refs.Use) {

@@ -2,10 +2,7 @@ package chain
 
 import (
 	"slices"
-	"strings"
-	"sync"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -58,42 +55,4 @@ func (p *plan) orderByRung(rung func(*steps.Entry) int) {
 		}
 		earlier = append(earlier, s)
 	}
-}
-
-// warningLog collects the warnings of functions while a chain runs.
-type warningLog struct {
-	mu   sync.Mutex
-	list []*fault.Error
-	seen map[string]bool // the keys of list, such as pointer and message, which the elements of a forEach share
-}
-
-func (n *warningLog) add(f *fault.Error) { n.addOnce(f.At+" "+f.Message, f) }
-
-// addOnce adds a warning unless there is one with this key.
-func (n *warningLog) addOnce(key string, f *fault.Error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen[key] || len(n.list) == maxWarnings {
-		return
-	}
-	if n.seen == nil {
-		n.seen = map[string]bool{}
-	}
-	n.seen[key], n.list = true, append(n.list, f)
-}
-
-// flush adds the warnings to the answer, in the order of the steps. Later warnings, from abandoned functions, are ignored.
-func (n *warningLog) flush(s *requestState) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.list) == 0 {
-		return
-	}
-	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
-		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
-			return d
-		}
-		return strings.Compare(a.At, b.At)
-	})
-	s.warn(n.list...)
 }

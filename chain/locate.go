@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -107,4 +108,16 @@ func (p *positionCounter) advance(offset int) (line, column int) {
 // position returns the line and column of a byte offset, both from 1. Columns count characters.
 func position(text []byte, offset int) (line, column int) {
 	return (&positionCounter{text: text}).advance(offset)
+}
+
+// pointerTokens splits a JSON Pointer into its unescaped tokens.
+func pointerTokens(at string) []string {
+	if at == "" {
+		return nil
+	}
+	tokens := strings.Split(at[1:], "/")
+	for i, token := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	}
+	return tokens
 }

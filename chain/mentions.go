@@ -24,7 +24,7 @@ type Mentions struct {
 // FindMentions returns the functions that a request names: in steps, in inline chains, in steps that replace others, and in undo. If there
 // are faults, the list may be incomplete.
 func FindMentions(text []byte) (*Mentions, []*fault.Error) {
-	d := &decoder{maxSteps: math.MaxInt}
+	d := &decoder{requestRules: &requestRules{maxSteps: math.MaxInt}}
 	m := &Mentions{}
 	compact, f := compactJSON(text, int64(len(text)))
 	if f != nil {

@@ -14,7 +14,6 @@ import (
 
 // Defaults of the server's limits. A chain's own budget can only lower them.
 const (
-	DefaultMaxSteps        = 1000
 	defaultMaxCalls        = 200_000
 	defaultMaxDuration     = 5 * time.Minute
 	noMaxDuration          = 365 * 24 * time.Hour // takes the place of -1, no limit
@@ -23,13 +22,8 @@ const (
 	defaultMaxResultBytes  = 64 << 20
 	DefaultMaxChainBytes   = 256 << 20
 	defaultMaxRunningBytes = 1 << 30
-	DefaultMaxRequestBytes = 4 << 20
+	DefaultMaxRequestBytes = DefaultMaxBytes
 	defaultStepTimeout     = 30 * time.Second
-)
-
-const (
-	maxDepth        = 4 // levels of inline chains below the outermost chain
-	readConcurrency = 8 // how many elements of a forEach over functions that only read run at once by default
 )
 
 // Options configures an Engine. Only Functions is required. A zero limit means its default. A negative one is refused, except for -1 in
@@ -229,10 +223,14 @@ type DefaultedStep struct {
 func (o *Options) rules(c *Caller) rules {
 	u := rules{functions: c.Functions, limits: limits{o.MaxSteps, o.MaxCalls, o.MaxDuration}, maxConcurrency: o.MaxConcurrency,
 		stepTimeout: o.StepTimeout, requests: o.requestRules(), approve: o.Approve, rung: o.Rung, listHint: o.ListHint,
-		input: c.Override.Input, settings: c.Override.Set, dryRun: c.Override.DryRun, readOnly: c.Override.ReadOnly,
+		input: c.Override.Input, dryRun: c.Override.DryRun, readOnly: c.Override.ReadOnly,
 		whyReadOnly: c.Override.WhyReadOnly, check: c.Override.Check}
 	if u.functions == nil {
 		u.functions = o.Functions
+	}
+	u.requests.textAsJSON = c.TextAsJSON
+	for _, s := range c.Override.Set {
+		u.settings = append(u.settings, setting{s.Key, s.Value})
 	}
 	return u
 }

@@ -206,7 +206,7 @@ func elementsOf(elements []schema.Element, path []refs.Segment) (all []schema.El
 		case refs.Flat:
 			return elements, true
 		case refs.At:
-			elements = append(elements, schema.Element{Key: itoa(segment.Index), Index: true})
+			elements = append(elements, schema.Element{Key: strconv.Itoa(segment.Index), Index: true})
 		default:
 			elements = append(elements, schema.Element{Key: segment.Key, Each: segment.Kind == refs.Each})
 		}

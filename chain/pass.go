@@ -42,9 +42,8 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 // passRecorded makes a call with a run of its own.
 func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, caller string) {
 	entry, spec := passed.entry, passed.entry.Spec()
-	single := &Call{Function: spec.Name}
 	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Scope: e.o.Scope, Hash: func() string { return "" },
-		Text: []byte(single.text(sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
+		Text: []byte(callText(spec.Name, sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
 	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
 		Shown: shownArguments(record, entry, sent)}
 	if key := spec.Idempotency; key != nil {
@@ -77,7 +76,7 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	}
 	s := e.newRequestState(caller)
 	spec := passed.entry.Spec()
-	s.single = &Call{Function: spec.Name}
+	s.single = &callRequest{Function: spec.Name}
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.resumeToken = passed.resumes

@@ -177,3 +177,30 @@ func (p *plan) callable() []*steps.Entry {
 	addUndoes(p)
 	return list
 }
+
+// needsRecord reports whether the run needs a journal of its own if the engine has none: to undo its calls, or for idempotency keys.
+func (p *plan) needsRecord() bool {
+	return p.undoes() || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
+}
+
+func (p *plan) functionNames() []string {
+	entries := p.functions(nil)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Spec().Name
+	}
+	return names
+}
+
+// mustApprove reports whether calls of a function need approval. rule is that of functions that say nothing (see Options.Approve).
+func mustApprove(f *steps.Spec, rule string) bool {
+	switch cmp.Or(f.Approve, rule) {
+	case steps.ApproveAlways:
+		return true
+	case steps.ApproveWrite:
+		return f.Effect != steps.Read
+	case steps.ApproveDestroy:
+		return f.Effect == steps.Destroy
+	}
+	return false
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -87,11 +86,6 @@ func (s *requestState) applyResumption(record *journal.Run) *fault.Error {
 	return nil
 }
 
-// needsRecord reports whether the run needs a journal of its own if the engine has none: to undo its calls, or for idempotency keys.
-func (p *plan) needsRecord() bool {
-	return p.undoes() || slices.ContainsFunc(p.functions(nil), func(e *steps.Entry) bool { return e.Spec().Idempotency != nil })
-}
-
 // effectiveText returns the chain as it runs: with the input that the front end set.
 func (s *requestState) effectiveText(p *plan, r *request) []byte {
 	if s.override.Input == nil && s.override.Set == nil {
@@ -100,15 +94,6 @@ func (s *requestState) effectiveText(p *plan, r *request) []byte {
 	all := newTable([]byte(r.text))
 	all.set("input", string(p.input))
 	return appendObject(nil, all.list)
-}
-
-func (p *plan) functionNames() []string {
-	entries := p.functions(nil)
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Spec().Name
-	}
-	return names
 }
 
 // canonical returns the canonical form of arguments, which is the same for equal arguments. Arguments with duplicate keys have none and are

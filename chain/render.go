@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 

@@ -3,9 +3,8 @@ package chain
 import (
 	"cmp"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // writeStep writes the number and the id of a step; id may be "".

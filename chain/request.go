@@ -1,5 +1,10 @@
 package chain
 
+import (
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
 // The types in this file are the only definition of a request's fields. The decoder reads their tags (see shape). internal/gen generates
 // from them the published schema, the reference in docs, and the manual and input schema of the chain tool. The schema, the reference and
 // the manual describe a field by its comment; the tag manual replaces the comment in the manual ("-" leaves the field out). Only fields
@@ -179,4 +184,26 @@ type fetchRequest struct {
 	Lite *bool `json:"lite" manual:"-"`
 
 	at string // JSON Pointer of the object that has these fields
+}
+
+// resumeFields say how an earlier run continues. They are not part of its chain.
+var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
+
+// relocate prefixes a fault's pointer with that of the object that holds the fetch.
+func (f *fetchRequest) relocate(e *fault.Error) *fault.Error {
+	if e.At == "" {
+		return e
+	}
+	return e.Under(f.at)
+}
+
+func (f *fetchRequest) toFetch() budget.Fetch {
+	w := budget.Fetch{Token: f.Token, Mode: f.Mode, FilterKeys: f.FilterKeys, Query: f.Query}
+	if f.Page != nil {
+		w.Page, w.PageSet = *f.Page, true
+	}
+	if f.PageSize != nil {
+		w.PageSize, w.PageSizeSet = *f.PageSize, true
+	}
+	return w
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -35,17 +34,15 @@ type requestState struct {
 	suspend   time.Duration // see Caller.Suspend
 	resumes   time.Time     // see Answer.Resumes
 
-	textAsJSON bool // see Caller.TextAsJSON
-
 	undoCallCount atomic.Int64 // the calls that undid others
 
 	maxTokens      int // upper bound of the answer, whatever the request says; 0: none
 	meter          *budget.Meter
 	limits         limits // as the request lowers them
 	lite           bool
-	trace          string // none, summary or full
-	verify         bool   // never the lean form of a write
-	single         *Call  // the only call; nil: a chain or a fetch
+	trace          string       // none, summary or full
+	verify         bool         // never the lean form of a write
+	single         *callRequest // the only call; nil: a chain or a fetch
 	warnings       warningList
 	callerWarnings []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes         writeLog
@@ -81,7 +78,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	s := &requestState{o: &e.o, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
 		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
-		background: c.Background, durable: c.Durable, suspend: c.Suspend, textAsJSON: c.TextAsJSON,
+		background: c.Background, durable: c.Durable, suspend: c.Suspend,
 		started: time.Now()}
 	s.rules = e.o.rules(c)
 	s.limits = s.rules.limits
@@ -168,15 +165,3 @@ func (s *requestState) idOf(step int) string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// pointerTokens splits a JSON Pointer into its unescaped tokens.
-func pointerTokens(at string) []string {
-	if at == "" {
-		return nil
-	}
-	tokens := strings.Split(at[1:], "/")
-	for i, token := range tokens {
-		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-	}
-	return tokens
-}

@@ -12,9 +12,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// resumeFields say how an earlier run continues. They are not part of its chain.
-var resumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
-
 // resumption has the fields of a request that concern an earlier run.
 type resumption struct {
 	byID    bool // the request names the run by resume, not by its key

@@ -22,26 +22,33 @@ type rules struct {
 	listHint       string                 // see Options.ListHint
 	isCall         bool                   // the request is the call of one function
 
-	input       []byte // a JSON object that replaces members of `input`; nil: none
-	settings    []Setting
+	input       []byte    // a JSON object that replaces members of `input`; nil: none
+	settings    []setting // settings that are applied after input, in order
 	dryRun      bool
 	readOnly    bool // a step that does not only read is a fault
 	whyReadOnly string
 	check       bool // missing `params` are not faults
 }
 
+// Defaults of the limits of requests.
+const (
+	DefaultMaxSteps = 1000    // steps of a chain, including inline chains
+	DefaultMaxBytes = 4 << 20 // bytes of a request
+)
+
 // requestRules are what a request may look like.
 type requestRules struct {
 	maxBytes   int64
-	maxSteps   int
+	maxSteps   int      // of each `steps`, at most one element more than this is read: it shows that there are too many
 	hoisted    []string // names that a chain may have at its top level instead of in `common`
 	topFields  []string // the fields of a chain, and the names in hoisted
 	hasJournal bool
+	textAsJSON bool // see Caller.TextAsJSON
 }
 
-func (q *requestRules) decoder() *decoder {
-	return &decoder{maxSteps: q.maxSteps, hoisted: q.hoisted, topFields: q.topFields, hasJournal: q.hasJournal}
-}
+// setting sets one member of `input` from text: as JSON if it parses as JSON, else as a string. It is always a string if `params` declares
+// it so.
+type setting struct{ key, value string }
 
 // limits bound one run. A chain, and each saved chain that it calls, can lower them.
 type limits struct {

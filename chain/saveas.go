@@ -8,12 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
@@ -30,7 +29,7 @@ var notSaved = slices.Concat(resumeFields, []string{"key", "dryRun"})
 // the defaults of the params. SaveAs returns a bad_request fault for each param that cannot be used; for a place that does not exist, the
 // fault lists what exists there.
 func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
-	compact, f := compactJSON(text, DefaultMaxChainBytes)
+	compact, f := compactJSON(text, 256<<20)
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}

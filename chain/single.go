@@ -4,13 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
-	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,69 +29,12 @@ type Call struct {
 // Trace of Caller.Override are ignored.
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	s.single, s.rules.isCall = c, true
+	call := callRequest(*c)
+	s.single, s.rules.isCall = &call, true
 	s.override.Input, s.override.Set, s.override.Trace, s.rules.input, s.rules.settings = nil, nil, "", nil, nil
 	_ = s.applyForm(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
 	defer s.finish(ctx, KindCall, &a)
 	return s.serve(ctx, c.Args)
-}
-
-// argsOfCall is the JSON Pointer of a single call's arguments.
-const argsOfCall = "/steps/0/args"
-
-// decodeCall returns the request that a call makes: one step, or a fetch.
-func (s *requestState) decodeCall() (*request, *faultList) {
-	c := s.single
-	var faults faultList
-	r := &request{Verify: c.Verify, Lite: c.Lite, Trace: "none", Steps: []step{{Fn: c.Function, literal: true}}}
-	if c.MaxTotalTokens != 0 {
-		r.Budget = &budgetRequest{MaxTotalTokens: &c.MaxTotalTokens}
-	}
-	if c.Function == "" {
-		faults.add(fault.New(fault.UnknownFunction, "which function? Its name is missing"))
-	}
-	r.text = c.text([]byte("{}"))
-	if len(c.Args) == 0 {
-		return r, &faults
-	}
-	args, f := compactJSON(c.Args, s.o.MaxRequestBytes)
-	if f == nil && args[0] != '{' {
-		f = fault.New(fault.BadArguments, "the arguments must be a JSON object%s", insteadOf("object", gjson.ParseBytes(args)))
-	}
-	if f != nil {
-		faults.add(f.Under(argsOfCall))
-		r.Steps[0].argsBroken = true
-		return r, &faults
-	}
-	if at, holder, ok := findToken(gjson.ParseBytes(args)); ok && strings.HasPrefix(holder.Get(tokenField).Str, budget.TokenPrefix) {
-		d := &decoder{}
-		return &request{fetch: d.decodeFetch(holder, c.At+at)}, &d.faults
-	}
-	r.Steps[0].Args = args
-	r.stepsRaw = c.Function + string(args) // for the hash of the plan
-	r.text = c.text(args)
-	return r, &faults
-}
-
-// singleText returns the chain that makes the call of the request, or "" if it cannot be made.
-func (s *requestState) singleText() string {
-	args := []byte("{}")
-	if len(s.single.Args) > 0 {
-		var f *fault.Error
-		if args, f = compactJSON(s.single.Args, s.o.MaxRequestBytes); f != nil || args[0] != '{' {
-			return ""
-		}
-	}
-	return s.single.text(args)
-}
-
-// text returns the chain that makes the call, for a resume.
-func (c *Call) text(args []byte) string {
-	w := &rawjson.Writer{B: []byte(`{"steps":[{`)}
-	w.Text("fn", c.Function)
-	w.Raw("args", refs.Literal(args))
-	w.B = append(w.B, "}]}"...)
-	return string(w.B)
 }
 
 // refuseCall answers a call that cannot be made.
@@ -123,7 +60,7 @@ func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Call
 // RefuseCall is Refuse for the call of a function, whose schema is shown if that helps; nil: no function.
 func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults []*fault.Error, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	s.single = &Call{}
+	s.single = &callRequest{}
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	if len(faults) == 0 {

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -130,7 +131,7 @@ func (t *textReader) warning() *fault.Error {
 		kind = "object"
 	}
 	if n := len(t.read) - 1; n > 0 {
-		more = " (" + itoa(n) + " more like this)"
+		more = " (" + strconv.Itoa(n) + " more like this)"
 	}
 	return fault.New(fault.TextAsJSON, "was a string of JSON, and was read as the %s in it: send the %s itself%s", kind, kind, more).
 		Under(t.read[0])

@@ -6,10 +6,9 @@ import (
 	"sort"
 	"sync"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 

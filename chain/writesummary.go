@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // writeSummary is the content of the lean form of a write.

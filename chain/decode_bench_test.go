@@ -15,13 +15,12 @@ func BenchmarkDecode(b *testing.B) {
 		"full":  `{"steps":[` + full + `],"input":{"a":1},"budget":{"maxTotalTokens":500},"onError":"continue","trace":"none","name":"n"}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			o := &Options{MaxSteps: 1000, MaxRequestBytes: 1 << 20}
-			o.topFields = requestShape.names
-			s := &requestState{o: o}
+			q := &requestRules{maxBytes: DefaultMaxBytes, maxSteps: DefaultMaxSteps, topFields: requestShape.names}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, faults := s.decode(b.Context(), []byte(text)); r == nil || len(faults.list) > 0 {
-					b.Fatal(faults.list)
+				e := readEnvelope([]byte(text), 0, q)
+				if r := e.decodeChain(e.chain); r == nil || len(e.faults.list) > 0 {
+					b.Fatal(e.faults.list)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -17,8 +18,8 @@ var answerFields = []string{
 // its answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own
 // hold, with their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with
 // assume, corrects the run.
-func (s *requestState) checkAgain(past *journal.Past, sent *table) *fault.Error {
-	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.has("steps") || sent.has("assume") {
+func (s *requestState) checkAgain(past *journal.Past, sent *plan.Table) *fault.Error {
+	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
 		return nil
 	}
 	isFirst := len(past.Events) > 0 && s.sameChain(sent, past.Events[0].Chain)
@@ -27,23 +28,23 @@ func (s *requestState) checkAgain(past *journal.Past, sent *table) *fault.Error 
 			"with another key")
 	}
 	s.resumption.again = true
-	for _, name := range sent.names() {
+	for _, name := range sent.Names() {
 		if !slices.Contains(answerFields, name) {
-			sent.remove(name)
+			sent.Remove(name)
 		}
 	}
 	return nil
 }
 
 // sameChain reports whether a chain that was sent does what another one does. Input that the front end sets is part of the other's input.
-func (s *requestState) sameChain(sent *table, text []byte) bool {
-	other := newTable(text)
-	for _, name := range slices.Concat(sent.names(), other.names()) {
+func (s *requestState) sameChain(sent *plan.Table, text []byte) bool {
+	other := plan.NewTable(text)
+	for _, name := range slices.Concat(sent.Names(), other.Names()) {
 		isSet := name == "input" && (s.override.Input != nil || s.override.Set != nil)
-		if slices.Contains(answerFields, name) || slices.Contains(resumeFields, name) || isSet {
+		if slices.Contains(answerFields, name) || slices.Contains(plan.ResumeFields, name) || isSet {
 			continue
 		}
-		if !bytes.Equal(canonical([]byte(sent.get(name))), canonical([]byte(other.get(name)))) {
+		if !bytes.Equal(canonical([]byte(sent.Get(name))), canonical([]byte(other.Get(name)))) {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -53,13 +54,13 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	for i := range r.steps {
 		if r.steps[i].truncated {
 			s.warn(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
-				describe(r.plan.steps[i])).Under(r.plan.steps[i].at))
+				plan.Describe(r.plan.Steps[i])).Under(r.plan.Steps[i].At))
 		}
 	}
-	evalCtx, cancel := context.WithTimeout(ctx, max(s.limits.duration, minReturnTime))
+	evalCtx, cancel := context.WithTimeout(ctx, max(s.limits.Duration, minReturnTime))
 	defer cancel()
-	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
-	if f == nil && r.plan.returned != nil {
+	raw, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.Input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()})
+	if f == nil && r.plan.Returned != nil {
 		f = s.memory.Hold(len(raw))
 	}
 	if b.result = raw; f != nil {
@@ -73,7 +74,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 			b.setError(f)
 		}
 	}
-	undoes := r.plan.onError == onErrorUndo && s.record != nil && len(r.awaitingApproval) == 0
+	undoes := r.plan.OnError == plan.OnErrorUndo && s.record != nil && len(r.awaitingApproval) == 0
 	if undoes && b.err != nil && b.err.Code != fault.ResumeConflict {
 		b.undoWrites(ctx)
 	} else {
@@ -94,7 +95,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 func (r *run) defaultedSteps() (list []DefaultedStep) {
 	for i := range r.steps {
 		if s := &r.steps[i]; s.defaulted > 0 {
-			list = append(list, DefaultedStep{Step: i, ID: r.plan.steps[i].id, Count: s.defaulted, Elements: s.count})
+			list = append(list, DefaultedStep{Step: i, ID: r.plan.Steps[i].ID, Count: s.defaulted, Elements: s.count})
 		}
 	}
 	return list
@@ -121,7 +122,7 @@ func (b *answerBuilder) findCause() {
 		}
 	}
 	for i := range b.run.steps {
-		at := b.run.plan.steps[i].at
+		at := b.run.plan.Steps[i].At
 		if b.run.journalFailed.Load() && b.run.steps[i].status == statusSkipped {
 			b.step = i
 			b.setError(journalDownFault(at))
@@ -185,35 +186,35 @@ func (b *answerBuilder) countTokens() {
 			continue
 		}
 		b.stepTokens[i] = b.meter.Estimate(raw)
-		if i < len(b.run.steps)-1 || b.run.plan.returned != nil {
+		if i < len(b.run.steps)-1 || b.run.plan.Returned != nil {
 			b.storedTokens += b.stepTokens[i]
 		}
 	}
 }
 
 // refuse answers a request that does not compile.
-func (s *requestState) refuse(ctx context.Context, text []byte, p *plan, faults *faultList) *Answer {
-	list := faults.sorted()
-	if len(list) >= heavySteps { // reporting this many is heavy work
+func (s *requestState) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *plan.Faults) *Answer {
+	list := faults.Sorted()
+	if len(list) >= plan.HeavySteps { // reporting this many is heavy work
 		var slot admit.Slot
 		_ = slot.Acquire(ctx) // if the caller has left, the answer is written all the same
 		defer slot.Release()
 	}
 	if s.single != nil {
-		return s.refuseCall(ctx, p, list, faults.more)
+		return s.refuseCall(ctx, p, list, faults.More)
 	}
-	Locate(text, list)
+	plan.Locate(text, list)
 	keepFirstCauses(list)
-	n := len(list) + faults.more
+	n := len(list) + faults.More
 	message := strconv.Itoa(n) + " faults"
 	if n == 1 {
 		message = "1 fault"
 	}
 	err := fault.New(fault.Compile, "%s", message)
-	if later := sourcesDownFault(list); later != nil && faults.more == 0 {
+	if later := plan.SourcesDownFault(list); later != nil && faults.More == 0 {
 		err = later
 	}
-	b := &answerBuilder{requestState: s, err: err, step: -1, index: -1, faults: list, moreFaults: faults.more}
+	b := &answerBuilder{requestState: s, err: err, step: -1, index: -1, faults: list, moreFaults: faults.More}
 	a := b.answer(ctx)
 	a.Faults = list
 	return a
@@ -237,13 +238,13 @@ func keepFirstCauses(list []*fault.Error) {
 }
 
 // checkAnswer answers a check without faults.
-func (s *requestState) checkAnswer(text []byte, p *plan) *Answer {
+func (s *requestState) checkAnswer(text []byte, p *plan.Plan) *Answer {
 	if s.single == nil {
-		Locate(text, s.warnings)
+		plan.Locate(text, s.warnings)
 	}
 	a := (&answerBuilder{requestState: s, step: -1, index: -1}).answer(context.Background())
-	a.Checked = &Checked{Steps: len(p.steps), Counts: map[steps.Effect]int{}}
-	p.countEffects(a.Checked.Counts)
+	a.Checked = &Checked{Steps: len(p.Steps), Counts: map[steps.Effect]int{}}
+	p.CountEffects(a.Checked.Counts)
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -46,11 +47,11 @@ type approvalCollector struct {
 }
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
-func (e *Engine) MustApprove(f *steps.Spec) bool { return mustApprove(f, e.o.Approve) }
+func (e *Engine) MustApprove(f *steps.Spec) bool { return plan.MustApprove(f, e.o.Approve) }
 
 // awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.
-func (r *run) awaitApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) *fault.Error {
-	if !p.mustApprove() {
+func (r *run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) *fault.Error {
+	if !p.MustApprove() {
 		return nil
 	}
 	undo := undoShown(ctx, p, scope)
@@ -103,19 +104,19 @@ func (r *run) approvalName(c *journal.Call, undo []byte) string {
 }
 
 // undoShown returns the call that would undo a call, as far as it is known in advance; nil: there is none.
-func undoShown(ctx context.Context, p *plannedStep, scope *refs.Scope) []byte {
-	if p.undo == nil {
+func undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
+	if p.Undo == nil {
 		return nil
 	}
-	args, err := p.undo.args.ResolveButResult(ctx, nil, scope)
+	args, err := p.Undo.Args.ResolveButResult(ctx, nil, scope)
 	if err != nil {
-		return p.undo.text // the call will not be made: a reference is missing
+		return p.Undo.Text // the call will not be made: a reference is missing
 	}
-	return undoText(p.undo.fn.Spec().Name, args)
+	return plan.UndoText(p.Undo.Fn.Spec().Name, args)
 }
 
-func (w *approvalCollector) add(p *plannedStep, c *journal.Call, undo []byte, name string) {
-	call := ApprovalCall{StepPath: c.StepPath, ID: p.id, Function: c.Function, Effect: p.effect, Args: c.Args, Undo: undo, name: name}
+func (w *approvalCollector) add(p *plan.Step, c *journal.Call, undo []byte, name string) {
+	call := ApprovalCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo, name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -123,7 +124,7 @@ func (w *approvalCollector) add(p *plannedStep, c *journal.Call, undo []byte, na
 
 // collectWaiting returns the calls to approve together: this one, those of the other elements of its step, and those of later steps that
 // depend only on ended steps.
-func (r *run) collectWaiting(ctx context.Context, p *plannedStep, c *journal.Call, undo []byte, name string) []ApprovalCall {
+func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []ApprovalCall {
 	silent := r.silentCopy()
 	silent.record, silent.waiting = r.record.Rehearse(), &approvalCollector{}
 	defer silent.memory.End()
@@ -137,7 +138,7 @@ func (r *run) collectWaiting(ctx context.Context, p *plannedStep, c *journal.Cal
 		calls[i].Args = r.redacted(calls[i].Function, calls[i].Args)
 		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {
 			function := undo.Get("fn").Str
-			calls[i].Undo = undoText(function, r.redacted(function, []byte(undo.Get("args").Raw)))
+			calls[i].Undo = plan.UndoText(function, r.redacted(function, []byte(undo.Get("args").Raw)))
 		}
 	}
 	return calls
@@ -167,7 +168,7 @@ func approvalNames(calls []ApprovalCall) []string {
 }
 
 // stopForApproval stops the run before the calls.
-func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error {
+func (r *run) stopForApproval(p *plan.Step, calls []ApprovalCall) *fault.Error {
 	r.approvalStopped.Store(true)
 	r.awaitingApproval = calls
 	r.record.Append(journal.Event{Kind: journal.Waits, Approvals: approvalNames(calls), Args: callsJSON(calls)})
@@ -175,24 +176,24 @@ func (r *run) stopForApproval(p *plannedStep, calls []ApprovalCall) *fault.Error
 }
 
 // deniedFault is the fault for a call that a person has denied.
-func deniedFault(p *plannedStep) *fault.Error {
-	f := fault.New(fault.Denied, "%s was denied, and it was not sent", p.name()).Under(p.at)
+func deniedFault(p *plan.Step) *fault.Error {
+	f := fault.New(fault.Denied, "%s was denied, and it was not sent", p.Name()).Under(p.At)
 	f.Outcome = fault.NotSent
 	return f
 }
 
-func (r *run) approvalRequired(p *plannedStep) *fault.Error {
+func (r *run) approvalRequired(p *plan.Step) *fault.Error {
 	advice := "send resume with approve, or let onecall approve and onecall resume do it"
 	if r.o.ApproveByPerson {
 		advice = "a person approves them with onecall approve"
 	}
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(r.awaitingApproval),
-		advice).Under(p.at)
+		advice).Under(p.At)
 	if len(r.awaitingApproval) == 1 {
 		f.Message = r.awaitingApproval[0].Function + " waits for approval; it was not sent: " + advice
 	}
-	if !p.approve {
-		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.name(), p.undo.fn.Spec().Name)
+	if !p.Approve {
+		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.Name(), p.Undo.Fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent
 	return f

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -34,7 +35,7 @@ type BackgroundRun struct {
 
 // answersEarly reports whether a request may be answered before its chain has ended. If so, it also returns how long the request waits for
 // the chain, and the field that asked for it.
-func (s *requestState) answersEarly(r *request) (after time.Duration, early bool, field string) {
+func (s *requestState) answersEarly(r *plan.Request) (after time.Duration, early bool, field string) {
 	if r.AsyncAfterMs != nil && !r.Async {
 		after = time.Duration(*r.AsyncAfterMs) * time.Millisecond
 	}
@@ -64,7 +65,7 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 
 // runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which continues. Once the
 // run has started, only the run uses s.
-func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.Duration) *Answer {
+func (s *requestState) runInBackground(ctx context.Context, p *plan.Plan, after time.Duration) *Answer {
 	if err := s.record.Claim(); err != nil {
 		s.record = nil
 		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
@@ -126,8 +127,8 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan, after time.
 }
 
 // backgroundRun describes the request's run.
-func (s *requestState) backgroundRun(p *plan) BackgroundRun {
-	return BackgroundRun{ID: s.record.ID(), Steps: len(p.steps), Began: s.record.Began()}
+func (s *requestState) backgroundRun(p *plan.Plan) BackgroundRun {
+	return BackgroundRun{ID: s.record.ID(), Steps: len(p.Steps), Began: s.record.Began()}
 }
 
 // notBegunAnswer answers for a run that is in the journal and cannot begin.
@@ -138,7 +139,7 @@ func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answ
 }
 
 // complete executes a plan to its answer, and ends the request.
-func (s *requestState) complete(ctx context.Context, p *plan) (a *Answer) {
+func (s *requestState) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
 	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
 	defer s.memory.End()
 	return s.report(ctx, s.execute(ctx, p))

@@ -7,13 +7,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // runStep runs one step: its condition, then its call or its forEach.
-func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, frame *inlineFrame) (s stepRun) {
+func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *inlineFrame) (s stepRun) {
 	started := time.Now()
 	s.frame, s.index, s.count = frame, -1, -1 // -1: none; forEach sets them
 	ctx, ended := r.beginStep(ctx, p)
@@ -27,10 +28,10 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 		s.took = time.Since(started)
 		s.endStep(p, ended)
 	}()
-	if p.when != nil {
-		met, err := p.when.True(ctx, &scope)
+	if p.When != nil {
+		met, err := p.When.True(ctx, &scope)
 		if err != nil {
-			r.setStepStatus(ctx, p, &s, nil, asFault(err, p.at+"/when"))
+			r.setStepStatus(ctx, p, &s, nil, asFault(err, p.At+"/when"))
 			return s
 		}
 		if !met {
@@ -38,7 +39,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 			return s
 		}
 	}
-	if p.forEach != nil {
+	if p.ForEach != nil {
 		r.forEach(ctx, p, scope, &s)
 		return s
 	}
@@ -50,7 +51,7 @@ func (r *run) runStep(ctx context.Context, p *plannedStep, scope refs.Scope, fra
 var null = []byte("null")
 
 // setStepStatus sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
-func (r *run) setStepStatus(ctx context.Context, p *plannedStep, s *stepRun, raw []byte, f *fault.Error) {
+func (r *run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
 		if f = r.chargeResult(p, raw); f != nil {
 			raw = nil
@@ -72,8 +73,8 @@ func (r *run) setStepStatus(ctx context.Context, p *plannedStep, s *stepRun, raw
 		s.status, s.reason = statusSkipped, reasonBudget
 		return
 	}
-	if r.mayDefault(ctx, p, s, f) && r.chargeResult(p, p.orElse) == nil {
-		s.status, s.raw, s.defaulted = statusOK, p.orElse, 1
+	if r.mayDefault(ctx, p, s, f) && r.chargeResult(p, p.OrElse) == nil {
+		s.status, s.raw, s.defaulted = statusOK, p.OrElse, 1
 		s.recordDefault()
 		return
 	}
@@ -89,23 +90,23 @@ func (s *stepRun) recordDefault() {
 }
 
 // mayDefault reports whether the step's orElse may replace a failure. It must not hide a write with an unknown outcome, or a conflict.
-func (r *run) mayDefault(ctx context.Context, p *plannedStep, s *stepRun, f *fault.Error) bool {
-	if p.orElse == nil || s.outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
+func (r *run) mayDefault(ctx context.Context, p *plan.Step, s *stepRun, f *fault.Error) bool {
+	if p.OrElse == nil || s.outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
 		return false
 	}
 	return ctx.Err() == nil && !r.exhausted.Load() && !r.mustStop()
 }
 
-func (s *stepRun) fail(p *plannedStep, f *fault.Error) {
+func (s *stepRun) fail(p *plan.Step, f *fault.Error) {
 	s.status, s.err = statusFailed, f
 	if s.fn == nil {
-		s.fn = p.callee()
+		s.fn = p.Callee()
 	}
 }
 
 // stepPanicFault is the fault for a step that panicked. Only logs show the cause.
-func stepPanicFault(p *plannedStep, panicked any) *fault.Error {
-	return panicFault(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.at)
+func stepPanicFault(p *plan.Step, panicked any) *fault.Error {
+	return panicFault(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.At)
 }
 
 // asFault returns err as a coded error with a place: its own, or at.
@@ -123,7 +124,7 @@ func asFault(err error, at string) *fault.Error {
 
 // runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline
 // chain fails, its result is returned together with the failure. The result counts as held.
-func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
+func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
 	scope.Result = null
 	var last, joined []byte // the last round's result, and what collect has joined so far; both count as held
 	defer func() {
@@ -133,7 +134,7 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 	}()
 	for round := 1; ; round++ {
 		s.lastCall = time.Time{}
-		s.truncated = s.truncated && p.collect == nil // the next round has read on
+		s.truncated = s.truncated && p.Collect == nil // the next round has read on
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
@@ -144,38 +145,38 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 			return nil, f
 		}
 		last, scope.Result = raw, raw
-		if p.until == nil {
+		if p.Until == nil {
 			break
 		}
-		if p.collect != nil {
+		if p.Collect != nil {
 			if joined, f = r.collectRound(ctx, p, scope, joined); f != nil {
 				return nil, f
 			}
 		}
-		done, err := p.until.True(ctx, scope)
+		done, err := p.Until.True(ctx, scope)
 		if err != nil {
-			return nil, asFault(err, p.at+"/repeat/until")
+			return nil, asFault(err, p.At+"/repeat/until")
 		}
 		if done {
 			break
 		}
-		if round == p.maxRounds {
-			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.at + "/repeat")
+		if round == p.MaxRounds {
+			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.At + "/repeat")
 		}
-		if err := r.pauseAfter(ctx, p.delay, s.lastCall); err != nil {
+		if err := r.pauseAfter(ctx, p.Delay, s.lastCall); err != nil {
 			return nil, r.interruptedFault(p)
 		}
 	}
-	if p.collect != nil {
+	if p.Collect != nil {
 		r.memory.Release(len(last))
 		last, joined, scope.Result = joined, nil, joined
 	}
-	if p.selector == nil {
+	if p.Selector == nil {
 		return last, nil
 	}
-	selected, err := p.selector.Resolve(ctx, scope)
+	selected, err := p.Selector.Resolve(ctx, scope)
 	if err != nil {
-		return nil, asFault(err, p.at+"/select")
+		return nil, asFault(err, p.At+"/select")
 	}
 	r.memory.Release(len(last))
 	last = nil
@@ -186,9 +187,9 @@ func (r *run) runElement(ctx context.Context, p *plannedStep, scope *refs.Scope,
 }
 
 // runRound runs one round of repeat: the call, and its retries after transient failures.
-func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
+func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
 	var outcome fault.Outcome
-	writes := p.fn != nil && p.effect != steps.Read
+	writes := p.Fn != nil && p.Effect != steps.Read
 	if writes {
 		defer func() { r.logWrite(p, s, outcome) }()
 	}
@@ -197,10 +198,10 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		return nil, f
 	}
 	defer r.memory.Release(len(args))
-	if p.forEach == nil && (r.trace == "full" || p.effect == steps.Destroy) {
+	if p.ForEach == nil && (r.trace == "full" || p.Effect == steps.Destroy) {
 		s.args = args
 	}
-	wait := p.backoff
+	wait := p.Backoff
 	s.call, s.recalled, s.earlierAttempts = nil, false, 0
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
@@ -210,7 +211,7 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 		if writes {
 			outcome = fault.Combine(fault.Combine(outcome, outcomeOfCall(f)), s.unknownEarlier())
 		}
-		if f == nil || attempt >= p.maxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
+		if f == nil || attempt >= p.MaxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f
 		}
 		if err := r.pauseAfter(ctx, wait, s.lastCall); err != nil {
@@ -221,20 +222,20 @@ func (r *run) runRound(ctx context.Context, p *plannedStep, scope *refs.Scope, s
 }
 
 // resolveArguments resolves a call's arguments. They count as held until the call has ended. isFirst: it is the first round.
-func (r *run) resolveArguments(ctx context.Context, p *plannedStep, scope *refs.Scope, isFirst bool) ([]byte, *fault.Error) {
-	args := p.literal
-	if p.args != nil {
-		resolved, err := p.args.Resolve(ctx, nil, scope)
+func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Scope, isFirst bool) ([]byte, *fault.Error) {
+	args := p.Literal
+	if p.Args != nil {
+		resolved, err := p.Args.Resolve(ctx, nil, scope)
 		if err != nil {
-			return nil, asFault(err, p.at+"/args")
+			return nil, asFault(err, p.At+"/args")
 		}
-		if isFirst && len(p.omitIfNull) > 0 {
-			resolved = withoutNulls(resolved, p.omitIfNull)
+		if isFirst && len(p.OmitIfNull) > 0 {
+			resolved = plan.WithoutNulls(resolved, p.OmitIfNull)
 		}
-		args = withCommon(resolved, p.common)
+		args = plan.WithCommon(resolved, p.Common)
 	}
 	if f := r.memory.Hold(len(args)); f != nil {
-		return nil, f.Under(p.at)
+		return nil, f.Under(p.At)
 	}
 	return args, nil
 }
@@ -245,55 +246,55 @@ func isTransient(code fault.Code) bool {
 }
 
 // call calls the function, evaluates the expression or runs the inline chain, within the step's timeout.
-func (r *run) call(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	if p.fn != nil {
+func (r *run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.Fn != nil {
 		return r.callFunction(ctx, p, args, scope, s)
 	}
 	callCtx := ctx
-	if p.timeout > 0 {
+	if p.Timeout > 0 {
 		var cancel context.CancelFunc
-		callCtx, cancel = r.withTimeLimit(ctx, p.timeout, timeoutFault(p))
+		callCtx, cancel = r.withTimeLimit(ctx, p.Timeout, timeoutFault(p))
 		defer cancel()
 		r.pauses.add(1) // prevents a suspension: after it, this time limit would begin again
 		defer r.pauses.add(-1)
 	}
-	if p.inline != nil {
+	if p.Inline != nil {
 		raw, f := r.runInline(callCtx, p, args, scope, s)
 		return raw, r.explainTimeout(ctx, callCtx, p, f)
 	}
-	raw, err := p.expr.Eval(callCtx, scope)
+	raw, err := p.Expr.Eval(callCtx, scope)
 	if err != nil {
-		return nil, r.explainTimeout(ctx, callCtx, p, asFault(err, p.at+"/expr"))
+		return nil, r.explainTimeout(ctx, callCtx, p, asFault(err, p.At+"/expr"))
 	}
 	return raw, nil
 }
 
 // callFunction calls the step's function within its timeout, unless the journal has the result.
-func (r *run) callFunction(ctx context.Context, p *plannedStep, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	sent, refused := p.fn.Accept(ctx, args)
+func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	sent, refused := p.Fn.Accept(ctx, args)
 	if refused == nil && r.record != nil {
 		if raw, f, settled := r.lookUp(ctx, p, sent, scope, s); settled {
 			s.recalled = s.earlierAttempts == 0
 			return raw, f
 		}
 	}
-	if r.calls.Add(1) > int64(r.plan.maxCalls) {
+	if r.calls.Add(1) > int64(r.plan.MaxCalls) {
 		r.exhausted.Store(true)
-		return nil, r.outOfCallsFault(p.at)
+		return nil, r.outOfCallsFault(p.At)
 	}
 	s.calls++
 	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
-	callCtx, cancel := withCallLimit(ctx, p.timeout, p.patient)
+	callCtx, cancel := withCallLimit(ctx, p.Timeout, p.Patient)
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
 	s.lastCall = time.Now()
 	r.noteSent(p, f)
 	if f == nil {
-		s.truncated = s.truncated || p.mayTruncate && gjson.GetBytes(raw, "truncated").Bool()
-		if misfit := p.fn.Misfit(raw); misfit != nil {
-			r.callWarnings.addOnce(p.fn.Spec().Name, misfit.Under(p.at))
+		s.truncated = s.truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
+		if misfit := p.Fn.Misfit(raw); misfit != nil {
+			r.callWarnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
 		}
 		return raw, nil
 	}
@@ -312,27 +313,27 @@ func withCallLimit(ctx context.Context, limit time.Duration, patient bool) (cont
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
-func (r *run) noteSent(p *plannedStep, f *fault.Error) {
-	if !p.repeatable && outcomeOfCall(f) != fault.NotSent {
+func (r *run) noteSent(p *plan.Step, f *fault.Error) {
+	if !p.Repeatable && outcomeOfCall(f) != fault.NotSent {
 		r.madeUnrepeatable.Store(true)
 	}
 }
 
 // faultPointer returns the JSON Pointer for a function's fault: a fault with a place is about the arguments.
-func faultPointer(p *plannedStep, f *fault.Error) string {
+func faultPointer(p *plan.Step, f *fault.Error) string {
 	if f.Code == fault.BadArguments || f.At != "" {
-		return p.at + "/args"
+		return p.At + "/args"
 	}
-	return p.at
+	return p.At
 }
 
-func timeoutFault(p *plannedStep) *fault.Error {
-	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", describe(p), p.timeout).Under(p.at)
+func timeoutFault(p *plan.Step) *fault.Error {
+	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", plan.Describe(p), p.Timeout).Under(p.At)
 }
 
 // explainTimeout returns, for a call that was cut off, an error that names the limit: the step's time, the chain's time, or the caller's
 // context. It returns any other error unchanged.
-func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fault.Error) *fault.Error {
+func (r *run) explainTimeout(ctx, callCtx context.Context, p *plan.Step, f *fault.Error) *fault.Error {
 	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
 	}
@@ -342,7 +343,7 @@ func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fa
 	cause := timeoutFault(p)
 	if most, progressed := steps.Progressed(callCtx); progressed {
 		cause = fault.New(fault.Timeout, "%s did not answer within %v of its last progress, or within %v in all (timeoutMs)",
-			describe(p), p.timeout, most).Under(p.at)
+			plan.Describe(p), p.Timeout, most).Under(p.At)
 	}
 	if ctx.Err() != nil {
 		cause = r.interruptedFault(p)
@@ -352,11 +353,11 @@ func (r *run) explainTimeout(ctx, callCtx context.Context, p *plannedStep, f *fa
 }
 
 // interruptedFault says why the chain's context ended while a step was running.
-func (r *run) interruptedFault(p *plannedStep) *fault.Error {
+func (r *run) interruptedFault(p *plan.Step) *fault.Error {
 	if r.parent.Err() != nil {
-		return r.callerEndedFault(p.at)
+		return r.callerEndedFault(p.At)
 	}
-	return r.outOfTimeFault(p.at)
+	return r.outOfTimeFault(p.At)
 }
 
 // callerEndedFault says why the caller's context ended. It is the fault that the context was cancelled with, if there is one.
@@ -371,7 +372,7 @@ func (r *run) callerEndedFault(at string) *fault.Error {
 }
 
 func (r *run) outOfTimeFault(at string) *fault.Error {
-	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.limits.duration).Under(at)
+	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.limits.Duration).Under(at)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -392,7 +393,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 var errNoCalls = errors.New("no calls left")
 
 func (r *run) outOfCallsFault(at string) *fault.Error {
-	f := fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.maxCalls).Under(at)
+	f := fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.MaxCalls).Under(at)
 	f.Err = errNoCalls
 	return f
 }

@@ -17,15 +17,15 @@ func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, e
 // withStepCallbacks adds the callbacks of one step to those of the run: warnings with the step's pointer, progress and logs for steps of
 // the outermost chain, and the HTTP status of a write that may be answered in its lean form.
 func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Context {
-	r, p := l.run, l.plan.steps[number]
-	warns := p.inline == nil && (p.rungs.any || p.fn != nil && slices.Contains(p.fn.Spec().Results, steps.ResultContent))
-	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.answersWrite()
+	r, p := l.run, l.plan.Steps[number]
+	warns := p.Inline == nil && (p.Rungs.Any || p.Fn != nil && slices.Contains(p.Fn.Spec().Results, steps.ResultContent))
+	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.AnswersWrite()
 	if !warns && !lean && !l.reports {
 		return ctx
 	}
 	callbacks := *steps.CallbacksOf(ctx)
 	if warns {
-		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.at + "/args")) }
+		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.At + "/args")) }
 	}
 	if lean {
 		callbacks.Status = func(code int) { r.httpStatus.Store(int32(code)) }
@@ -37,7 +37,7 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 		callbacks.Log = func(_ context.Context, level, logger string, data []byte) {
 			r.notify(func() {
 				if r.log != nil {
-					r.log(LogMessage{Step: number, Function: p.name(), Level: level, Logger: logger, Data: data})
+					r.log(LogMessage{Step: number, Function: p.Name(), Level: level, Logger: logger, Data: data})
 				}
 			})
 		}
@@ -65,8 +65,8 @@ func (r *run) stopNotifying() {
 
 // reportProgress reports the start, the progress or the end of a step, with the progress of the chain.
 func (l *loop) reportProgress(p Progress) {
-	step := l.plan.steps[p.Step]
-	p.ID, p.Function, p.Total = step.id, step.name(), len(l.steps)
+	step := l.plan.Steps[p.Step]
+	p.ID, p.Function, p.Total = step.ID, step.Name(), len(l.steps)
 	l.notify(func() {
 		if p.Ended {
 			l.endedSteps++

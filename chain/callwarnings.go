@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -21,7 +22,7 @@ func (n *warningLog) add(f *fault.Error) { n.addOnce(f.At+" "+f.Message, f) }
 func (n *warningLog) addOnce(key string, f *fault.Error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.seen[key] || len(n.list) == maxWarnings {
+	if n.seen[key] || len(n.list) == plan.MaxWarnings {
 		return
 	}
 	if n.seen == nil {
@@ -38,7 +39,7 @@ func (n *warningLog) flush(s *requestState) {
 		return
 	}
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
-		if d := stepOf(a.At) - stepOf(b.At); d != 0 {
+		if d := plan.StepOf(a.At) - plan.StepOf(b.At); d != 0 {
 			return d
 		}
 		return strings.Compare(a.At, b.At)

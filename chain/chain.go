@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -61,8 +62,8 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	ctx = admit.WithRequest(ctx, &s.computing)
 	r, faults := s.decode(ctx, text) // r is nil if nothing could be decoded
 	ctx = s.observeBegin(ctx, s.requestKind(r), r, len(text))
-	if r != nil && r.fetch != nil {
-		return s.answerFetch(ctx, r.fetch, faults.list)
+	if r != nil && r.Fetch != nil {
+		return s.answerFetch(ctx, r.Fetch, faults.List)
 	}
 	if s.resumption.undo && (s.leasedRun != nil || s.previewedRun != nil) {
 		if f := s.checkUndo(); f != nil {
@@ -70,21 +71,21 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 		}
 		return s.answerUndo(ctx)
 	}
-	s.view = s.rules.awaitFunctions(ctx, r)
+	s.view = s.rules.AwaitFunctions(ctx, r)
 	p, ended := s.plan(ctx, r, len(text), faults)
 	switch {
 	case ended != nil:
 		return s.failureAnswer(ctx, ended)
-	case len(faults.list) > 0:
+	case len(faults.List) > 0:
 		return s.refuse(ctx, text, p, faults)
 	}
 	if s.o.Planned != nil {
-		s.o.Planned(p.callable())
+		s.o.Planned(p.Callable())
 	}
 	switch {
 	case s.override.Check:
 		return s.checkAnswer(text, p)
-	case p.dryRun:
+	case p.DryRun:
 		return s.answerPlan(ctx, p, r)
 	}
 	return s.carryOut(ctx, p, r)
@@ -92,28 +93,28 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 
 // plan compiles a request of so many bytes; r is nil if nothing could be decoded. It adds what is wrong to faults. An error means that
 // decoding or compiling was cut off, or that the run to resume could not be loaded.
-func (s *requestState) plan(ctx context.Context, r *request, bytes int, faults *faultList) (*plan, *fault.Error) {
+func (s *requestState) plan(ctx context.Context, r *plan.Request, bytes int, faults *plan.Faults) (*plan.Plan, *fault.Error) {
 	if r == nil {
 		return nil, s.cutOff
 	}
 	s.request, s.verify = r, r.Verify
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
-		faults.add(low)
+		faults.Add(low)
 	}
-	p, found := compile(ctx, r, s.view, &s.rules, bytes >= heavyRequest, *faults)
-	*faults, s.limits, s.signatures = found.faults, found.limits, found.signatures
-	if found.maxTokens > 0 {
-		s.lowerTokens(found.maxTokens)
+	p, found := plan.Compile(ctx, r, s.view, &s.rules, bytes >= plan.HeavyRequest, *faults)
+	*faults, s.limits, s.signatures = found.Faults, found.Limits, found.Signatures
+	if found.MaxTokens > 0 {
+		s.lowerTokens(found.MaxTokens)
 	}
-	if len(faults.list) > 0 {
-		found.warnings.dropMisleading(faults.list)
+	if len(faults.List) > 0 {
+		found.Warnings.DropMisleading(faults.List)
 	}
-	s.warn(found.warnings...)
-	return p, found.cutOff
+	s.warn(found.Warnings...)
+	return p, found.CutOff
 }
 
 // carryOut runs a plan, in this process or at workers, and answers when it has ended, or earlier if the request says so.
-func (s *requestState) carryOut(ctx context.Context, p *plan, r *request) *Answer {
+func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
 	after, early, field := s.answersEarly(r)
 	durable := early && s.wantsWorkers(r)
 	if answer := s.answerHandedOver(ctx); answer != nil {

@@ -5,25 +5,26 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
 // collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. It releases
 // the bytes of joined and holds those of the returned array; with a fault, it returns nil and holds nothing.
-func (r *run) collectRound(ctx context.Context, p *plannedStep, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
-	at := p.at + "/repeat/collect"
+func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
+	at := p.At + "/repeat/collect"
 	fail := func(f *fault.Error) ([]byte, *fault.Error) {
 		r.memory.Release(len(joined))
 		return nil, f
 	}
-	raw, err := p.collect.Resolve(ctx, scope)
+	raw, err := p.Collect.Resolve(ctx, scope)
 	if err != nil {
 		return fail(asFault(err, at))
 	}
 	if value := gjson.ParseBytes(raw); !value.IsArray() {
-		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", describeValue(value),
-			arrayInstead(p.collect.String(), value)).Under(at))
+		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", plan.DescribeValue(value),
+			arrayInstead(p.Collect.String(), value)).Under(at))
 	}
 	switch {
 	case joined == nil: // the first round

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -20,7 +21,7 @@ const maxConflicts = 20
 
 // checkConflict checks, before a resumed run makes its first new write, that the corrected chain still contains every write that was
 // made. To find out, it follows the chain as far as its calls were made.
-func (r *run) checkConflict(ctx context.Context, p *plannedStep) *fault.Error {
+func (r *run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
 	if r.rehearsal || r.record.AllMatched() {
 		return nil
 	}
@@ -30,14 +31,14 @@ func (r *run) checkConflict(ctx context.Context, p *plannedStep) *fault.Error {
 		f.Outcome = fault.NotSent
 		return f
 	}
-	return r.conflictFault(r.conflicts, p.at)
+	return r.conflictFault(r.conflicts, p.At)
 }
 
 // findConflicts follows the plan without calling anything, and returns the writes that were made but are not in it. It continues if the
 // step that called it is cancelled, as when another element failed: otherwise calls that it has not reached would count as conflicts. known
 // is false if the request ended first.
 func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.limits.duration, minReturnTime))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.limits.Duration, minReturnTime))
 	defer cancel()
 	defer context.AfterFunc(r.parent, cancel)()
 	silent := r.silentCopy()
@@ -57,9 +58,9 @@ func (s *requestState) silentCopy() *requestState {
 }
 
 // rehearse executes a plan with the recorded calls, without making any.
-func (s *requestState) rehearse(ctx context.Context, p *plan) *run {
+func (s *requestState) rehearse(ctx context.Context, p *plan.Plan) *run {
 	r := &run{requestState: s, plan: p, parent: ctx, slots: make(chan struct{}, s.o.MaxConcurrency-1), rehearsal: true}
-	r.steps = r.runLevel(ctx, p, refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
+	r.steps = r.runLevel(ctx, p, refs.Scope{Input: p.Input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
 	return r
 }
 
@@ -103,7 +104,7 @@ func undeclaredEffect(function string) string {
 }
 
 // unknownCall ends a call whose outcome is not known. A rehearsal only records the call and continues, since the call is in the chain.
-func (r *run) unknownCall(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+func (r *run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	r.approvalMu.Lock()
 	r.unknownCalls = append(r.unknownCalls, previous)
 	r.approvalMu.Unlock()
@@ -115,7 +116,7 @@ func (r *run) unknownCall(p *plannedStep, s *stepRun, previous *journal.PastCall
 }
 
 // unknownCallFault is the fault for a call whose outcome is not known.
-func (r *run) unknownCallFault(p *plannedStep, stepPath string, previous *journal.PastCall) *fault.Error {
+func (r *run) unknownCallFault(p *plan.Step, stepPath string, previous *journal.PastCall) *fault.Error {
 	if stepPath != previous.StepPath {
 		r.writes.addConflicting(previous)
 	} else {
@@ -124,23 +125,23 @@ func (r *run) unknownCallFault(p *plannedStep, stepPath string, previous *journa
 	f := fault.New(fault.ResumeConflict,
 		"it is not known whether %s was done at %s, and it is not safe to repeat. Find out, and resume with assume: {%q: \"applied\"}, "+
 			"\"not_sent\" (it is made again) or {\"result\": …}",
-		p.name(), previous.StepPath, previous.StepPath)
+		p.Name(), previous.StepPath, previous.StepPath)
 	if previous.UndoUnknown {
 		undo := gjson.GetBytes(previous.Undo, "fn").Str
 		f.Message = fmt.Sprintf("it is not known whether %s undid %s at %s. Find out, and resume with the outcome of %s in assume: "+
-			"{%q: \"applied\"} or \"not_sent\"", undo, p.name(), previous.StepPath, undo, previous.StepPath)
+			"{%q: \"applied\"} or \"not_sent\"", undo, p.Name(), previous.StepPath, undo, previous.StepPath)
 	}
 	f.Available, f.Outcome = []string{previous.StepPath}, fault.SentUnknown
 	if previous.EffectAssumed {
-		f.Message += undeclaredEffect(p.name())
+		f.Message += undeclaredEffect(p.Name())
 	}
-	return f.Under(p.at)
+	return f.Under(p.At)
 }
 
 // applyAssumptions records what the caller says of calls whose outcome or place in the corrected chain is not known.
 func applyAssumptions(record *journal.Run, assumptions []byte) *fault.Error {
-	for _, m := range members(assumptions) {
-		if f := applyAssumption(record, m.name, gjson.Parse(m.raw)); f != nil {
+	for _, m := range plan.Members(assumptions) {
+		if f := applyAssumption(record, m.Name, gjson.Parse(m.Raw)); f != nil {
 			return f
 		}
 	}
@@ -158,7 +159,7 @@ func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *faul
 		e.Outcome = fault.Applied
 	case v.Type == gjson.String && v.Str == string(fault.NotSent):
 		e.Outcome = fault.NotSent
-	case v.IsObject() && v.Get("result").Exists() && len(members([]byte(v.Raw))) == 1:
+	case v.IsObject() && v.Get("result").Exists() && len(plan.Members([]byte(v.Raw))) == 1:
 		e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
 	default:
 		f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)

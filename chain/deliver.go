@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -21,7 +22,7 @@ func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller 
 	defer s.finish(ctx, KindDeliver, &a)
 	ctx = s.observeBegin(ctx, KindDeliver, nil, 0)
 	if d != nil && d.MaxTotalTokens != 0 {
-		if f := s.applyForm(&budgetRequest{MaxTotalTokens: &d.MaxTotalTokens}, nil, ""); f != nil {
+		if f := s.applyForm(&plan.BudgetRequest{MaxTotalTokens: &d.MaxTotalTokens}, nil, ""); f != nil {
 			return s.failureAnswer(ctx, f)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -40,7 +41,7 @@ type DryStep struct {
 }
 
 // answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
-func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Answer {
+func (s *requestState) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "plan"}
 	envelope := b.fullEnvelope()
 	resume, f := s.previewResume(ctx, p)
@@ -49,7 +50,7 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 	}
 	dry := s.dryRun(p, r)
 	if dry.Resume = resume; resume != nil {
-		dry.MaxCalls = min(p.maxRemainingCalls(resume.Made, resume.elements, s.o.MaxElements), dry.MaxCalls)
+		dry.MaxCalls = min(p.MaxRemainingCalls(resume.Made, resume.elements, s.o.MaxElements), dry.MaxCalls)
 	}
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &rawjson.Writer{}
@@ -67,30 +68,30 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan, r *request) *Ans
 	return a
 }
 
-func (s *requestState) dryRun(p *plan, r *request) *DryRun {
-	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.meter.Limit(),
-		MaxCalls: min(p.maxPossibleCalls(s.o.MaxElements), int64(p.maxCalls))}
-	p.countEffects(dry.Counts)
-	if p.maxDuration < noMaxDuration {
-		dry.MaxDuration = p.maxDuration
+func (s *requestState) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
+	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.meter.Limit(),
+		MaxCalls: min(p.MaxPossibleCalls(s.o.MaxElements), int64(p.MaxCalls))}
+	p.CountEffects(dry.Counts)
+	if p.MaxDuration < noMaxDuration {
+		dry.MaxDuration = p.MaxDuration
 	}
 	return dry
 }
 
-func (s *requestState) dryChain(p *plan) *DryChain {
-	c := &DryChain{Waves: p.waves(), Steps: make([]DryStep, len(p.steps))}
-	for i, step := range p.steps {
+func (s *requestState) dryChain(p *plan.Plan) *DryChain {
+	c := &DryChain{Waves: p.Waves(), Steps: make([]DryStep, len(p.Steps))}
+	for i, step := range p.Steps {
 		dry := &c.Steps[i]
-		*dry = DryStep{ID: step.id, Function: step.name(), Effect: step.effect, After: step.after,
-			Approve: step.mustApprove()}
-		if step.undo != nil {
-			dry.Undo = step.undo.text
+		*dry = DryStep{ID: step.ID, Function: step.Name(), Effect: step.Effect, After: step.After,
+			Approve: step.MustApprove()}
+		if step.Undo != nil {
+			dry.Undo = step.Undo.Text
 		}
-		if step.callee() != nil {
-			dry.Signature = step.callee().Signature()
+		if step.Callee() != nil {
+			dry.Signature = step.Callee().Signature()
 		}
-		if step.inline != nil {
-			dry.Chain = s.dryChain(step.inline)
+		if step.Inline != nil {
+			dry.Chain = s.dryChain(step.Inline)
 		}
 	}
 	return c
@@ -141,7 +142,7 @@ type ResumePreview struct {
 type PartlyReused struct{ Step, Reused, Elements int }
 
 // previewResume follows the plan through the recorded calls of the run to resume; nil: there is no such run.
-func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePreview, *fault.Error) {
+func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*ResumePreview, *fault.Error) {
 	if s.previewedRun == nil {
 		return nil, nil
 	}
@@ -159,7 +160,7 @@ func (s *requestState) previewResume(ctx context.Context, p *plan) (*ResumePrevi
 		switch {
 		case step.reused > 0 && !step.pending:
 			preview.Reused = append(preview.Reused, i)
-		case step.status == statusSkipped && step.reason == reasonWhen, p.steps[i].expr != nil && !step.pending && step.status == statusOK:
+		case step.status == statusSkipped && step.reason == reasonWhen, p.Steps[i].Expr != nil && !step.pending && step.status == statusOK:
 			// It makes no call.
 		default:
 			preview.Made = append(preview.Made, i)

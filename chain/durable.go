@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -38,7 +39,7 @@ type DurableRun struct {
 }
 
 // wantsWorkers reports whether workers carry out a run that may outlast its request.
-func (s *requestState) wantsWorkers(r *request) bool {
+func (s *requestState) wantsWorkers(r *plan.Request) bool {
 	if r.Durable != nil {
 		return *r.Durable
 	}
@@ -69,7 +70,7 @@ func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
 }
 
 // prepareDurable refuses a chain for workers if there are none, and sets the key of its run.
-func (s *requestState) prepareDurable(r *request) *fault.Error {
+func (s *requestState) prepareDurable(r *plan.Request) *fault.Error {
 	key := ""
 	switch {
 	case s.durable == nil:
@@ -90,7 +91,7 @@ func (s *requestState) prepareDurable(r *request) *fault.Error {
 }
 
 // runDurably hands a run to workers, and answers with its result if it ends within after, else with its id.
-func (s *requestState) runDurably(ctx context.Context, p *plan, r *request, after time.Duration) *Answer {
+func (s *requestState) runDurably(ctx context.Context, p *plan.Plan, r *plan.Request, after time.Duration) *Answer {
 	lease := s.record.HandOver()
 	if err := s.record.Claim(); err != nil {
 		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -31,7 +32,7 @@ const (
 // run is a plan while it is executed, and its results afterwards.
 type run struct {
 	*requestState
-	plan        *plan
+	plan        *plan.Plan
 	steps       []stepRun
 	calls       atomic.Int64
 	cached      atomic.Int64 // calls that the call cache answered
@@ -98,13 +99,13 @@ type elementFault struct {
 }
 
 // execute runs a plan. It returns when all steps that may run have ended.
-func (s *requestState) execute(ctx context.Context, p *plan) *run {
+func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
 	r := &run{requestState: s, plan: p, parent: ctx, slots: make(chan struct{}, s.o.MaxConcurrency-1)}
 	s.executed = r
 	if s.observation != nil {
 		s.observation.run = r
 	}
-	ctx, cancel := s.withTimeLimit(ctx, s.limits.duration, r.outOfTimeFault(""))
+	ctx, cancel := s.withTimeLimit(ctx, s.limits.Duration, r.outOfTimeFault(""))
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()
@@ -120,15 +121,15 @@ func (s *requestState) execute(ctx context.Context, p *plan) *run {
 	}
 	defer r.callWarnings.flush(s)
 	r.steps = r.runLevel(steps.WithCallbacks(ctx, &r.callbacks), p,
-		refs.Scope{Input: p.input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
+		refs.Scope{Input: p.Input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
 	return r
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.
-func (r *run) runLevel(ctx context.Context, p *plan, scope refs.Scope, frame *inlineFrame) []stepRun {
-	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]stepRun, len(p.steps)), waiting: make([]int, len(p.steps)),
-		done: make(chan int, len(p.steps)), slotless: noStep, reports: r.hasListener && p == r.plan}
-	l.scope.Steps = make([]refs.StepResult, len(p.steps))
+func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *inlineFrame) []stepRun {
+	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]stepRun, len(p.Steps)), waiting: make([]int, len(p.Steps)),
+		done: make(chan int, len(p.Steps)), slotless: noStep, reports: r.hasListener && p == r.plan}
+	l.scope.Steps = make([]refs.StepResult, len(p.Steps))
 	l.indexDependents()
 	for {
 		l.start(ctx)
@@ -144,7 +145,7 @@ func (r *run) runLevel(ctx context.Context, p *plan, scope refs.Scope, frame *in
 // loop is the state of one level's execution. Only its own goroutine writes to it, except for steps[i] while step i runs.
 type loop struct {
 	*run
-	plan         *plan
+	plan         *plan.Plan
 	scope        refs.Scope
 	frame        *inlineFrame
 	steps        []stepRun
@@ -183,28 +184,28 @@ func (l *loop) wait(ctx context.Context) {
 
 // fewCallsLeft reports whether there are fewer calls left than ready steps. The steps then run in the order written.
 func (l *loop) fewCallsLeft() bool {
-	return int64(l.run.plan.maxCalls)-l.calls.Load() < int64(len(l.ready))
+	return int64(l.run.plan.MaxCalls)-l.calls.Load() < int64(len(l.ready))
 }
 
 // indexDependents finds which steps wait for which.
 func (l *loop) indexDependents() {
-	l.dependentsAt = make([]int, len(l.plan.steps)+1)
-	for i, s := range l.plan.steps {
-		l.waiting[i] = len(s.after)
-		if len(s.after) == 0 {
+	l.dependentsAt = make([]int, len(l.plan.Steps)+1)
+	for i, s := range l.plan.Steps {
+		l.waiting[i] = len(s.After)
+		if len(s.After) == 0 {
 			l.ready = append(l.ready, i)
 		}
-		for _, n := range s.after {
+		for _, n := range s.After {
 			l.dependentsAt[n+1]++
 		}
 	}
-	for i := range l.plan.steps {
+	for i := range l.plan.Steps {
 		l.dependentsAt[i+1] += l.dependentsAt[i]
 	}
-	l.dependents = make([]int, l.dependentsAt[len(l.plan.steps)])
+	l.dependents = make([]int, l.dependentsAt[len(l.plan.Steps)])
 	free := slices.Clone(l.dependentsAt)
-	for i, s := range l.plan.steps {
-		for _, n := range s.after {
+	for i, s := range l.plan.Steps {
+		for _, n := range s.After {
 			l.dependents[free[n]] = i
 			free[n]++
 		}
@@ -216,7 +217,7 @@ func (l *loop) indexDependents() {
 func (l *loop) start(ctx context.Context) {
 	for len(l.ready) > 0 && !l.halted(ctx) {
 		i := l.ready[0]
-		s := l.plan.steps[i]
+		s := l.plan.Steps[i]
 		if cause, ok := l.failedDependency(s); ok {
 			l.ready = l.ready[1:]
 			l.steps[i] = stepRun{status: statusSkipped, reason: reasonDependency, cause: cause, index: -1, count: -1}
@@ -262,7 +263,7 @@ func growStack() {
 
 // halted reports whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return (l.failed || l.exhausted.Load()) && l.plan.onError != onErrorContinue || ctx.Err() != nil || l.mustStop()
+	return (l.failed || l.exhausted.Load()) && l.plan.OnError != plan.OnErrorContinue || ctx.Err() != nil || l.mustStop()
 }
 
 // mustStop reports whether no further step may start, whatever onError says.
@@ -282,8 +283,8 @@ func (r *run) releaseSlot() { <-r.slots }
 
 // failedDependency finds a step that s needs and that has no result, and returns its cause: the step itself, if it failed or was skipped
 // for want of calls or time, or the one for which it was skipped.
-func (l *loop) failedDependency(s *plannedStep) (cause int, broken bool) {
-	for _, n := range s.needs {
+func (l *loop) failedDependency(s *plan.Step) (cause int, broken bool) {
+	for _, n := range s.Needs {
 		switch dependency := &l.steps[n]; {
 		case dependency.status == statusFailed, dependency.pending:
 			return n, true

@@ -5,19 +5,20 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
 // answerFetch answers a request for more of a stored result. No step runs, whatever the request contains.
-func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults []*fault.Error) *Answer {
+func (s *requestState) answerFetch(ctx context.Context, f *plan.FetchRequest, faults []*fault.Error) *Answer {
 	s.maxTokens = s.o.MaxTotalTokens // the caller's own limit does not apply to fetches
 	low := s.applyForm(f.Budget, f.Lite, "")
 	if s.override.Check {
 		faults = append(faults, fault.New(fault.BadRequest, "a fetch cannot be checked: it has no steps"))
 	}
 	if low != nil {
-		faults = append(faults, f.relocate(low))
+		faults = append(faults, f.Relocate(low))
 	}
 	if len(faults) > 0 {
 		return s.failureAnswer(ctx, faults[0])
@@ -26,9 +27,9 @@ func (s *requestState) answerFetch(ctx context.Context, f *fetchRequest, faults 
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.ExpiredMessage))
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
-	result, err := s.results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.toFetch(), b.fullEnvelope(), query)
+	result, err := s.results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.ToFetch(), b.fullEnvelope(), query)
 	if err != nil {
-		return s.failureAnswer(ctx, f.relocate(asFault(err, "")))
+		return s.failureAnswer(ctx, f.Relocate(asFault(err, "")))
 	}
 	b.result = result
 	if s.lite {

@@ -216,8 +216,8 @@ func (b *answerBuilder) wantsProbe() bool {
 		return false
 	}
 	declared := ""
-	if last := b.run.plan.steps[len(b.run.plan.steps)-1]; b.run.plan.returned == nil && last.fn != nil && last.selector == nil {
-		declared = last.fn.Spec().Heavy
+	if last := b.run.plan.Steps[len(b.run.plan.Steps)-1]; b.run.plan.Returned == nil && last.Fn != nil && last.Selector == nil {
+		declared = last.Fn.Spec().Heavy
 	}
 	switch {
 	case declared == "never":
@@ -323,7 +323,7 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 	switch {
 	case b.run == nil:
 	case b.single != nil:
-		subject = b.run.plan.steps[0].name() + " has run; its result"
+		subject = b.run.plan.Steps[0].Name() + " has run; its result"
 	default:
 		subject = "the chain ran to its end; its result"
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
 // forEach runs the step for each element and returns the array of results. Elements start in order, as many at once as the concurrency
 // allows. It stops at the first failure unless onError is continue.
-func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *stepRun) {
+func (r *run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
 	items, size, f := r.items(ctx, p, &scope)
 	if f != nil {
 		s.fail(p, f)
@@ -25,7 +26,7 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 	defer r.memory.Release(size)
 	s.count = len(items)
 	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
-		maxWorkers: int64(p.concurrency)}
+		maxWorkers: int64(p.Concurrency)}
 	e.first.Store(int64(len(items)))
 	e.open.Store(1)
 	e.work(ctx)
@@ -44,9 +45,9 @@ func (r *run) forEach(ctx context.Context, p *plannedStep, scope refs.Scope, s *
 }
 
 // items resolves the array of a forEach. size is the array's size in bytes, which count as held until the caller releases them.
-func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
-	at := p.at + "/forEach"
-	raw, err := p.forEach.Resolve(ctx, scope)
+func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
+	at := p.At + "/forEach"
+	raw, err := p.ForEach.Resolve(ctx, scope)
 	if err != nil {
 		return nil, 0, asFault(err, at)
 	}
@@ -56,8 +57,8 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
 		r.memory.Release(len(raw))
-		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", describeValue(list),
-			arrayInstead(p.forEach.String(), list)).Under(at)
+		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", plan.DescribeValue(list),
+			arrayInstead(p.ForEach.String(), list)).Under(at)
 	}
 	list.ForEach(func(_, item gjson.Result) bool {
 		items = append(items, raw[item.Index:item.Index+len(item.Raw)])
@@ -75,11 +76,11 @@ func (r *run) items(ctx context.Context, p *plannedStep, scope *refs.Scope) (ite
 func arrayInstead(text string, value gjson.Result) string {
 	switch {
 	case value.Type == gjson.String && strings.HasPrefix(strings.TrimSpace(value.Str), "[") && gjson.Valid(value.Str):
-		return ": fromJSON(" + fault.ClipRunes(text, maxRemedyChars) + ") is the array"
+		return ": fromJSON(" + fault.ClipRunes(text, plan.MaxRemedyChars) + ") is the array"
 	case value.Type == gjson.String:
-		return splitInstead(text)
+		return plan.SplitInstead(text)
 	case value.IsObject():
-		return membersInstead(text, func(yield func(string) bool) {
+		return plan.MembersInstead(text, func(yield func(string) bool) {
 			value.ForEach(func(name, member gjson.Result) bool { return !member.IsArray() || yield(name.String()) })
 		})
 	}
@@ -89,7 +90,7 @@ func arrayInstead(text string, value gjson.Result) string {
 // forEachRun is a forEach under way. Each worker takes the next element.
 type forEachRun struct {
 	*run
-	step      *plannedStep
+	step      *plan.Step
 	frame     *inlineFrame
 	scope     refs.Scope
 	items     [][]byte
@@ -174,8 +175,8 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	if s.truncated {
 		e.truncated.Store(true)
 	}
-	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.orElse) == nil {
-		raw, f = e.step.orElse, nil
+	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.OrElse) == nil {
+		raw, f = e.step.OrElse, nil
 		e.defaulted.Add(1)
 		s.recordDefault()
 	}
@@ -218,7 +219,7 @@ func (e *forEachRun) mayNotStart(ctx context.Context, i int) bool {
 	if ctx.Err() != nil || e.exhausted.Load() || e.mustStop() {
 		return true
 	}
-	return e.plan.onError != onErrorContinue && int64(i) > e.first.Load()
+	return e.plan.OnError != plan.OnErrorContinue && int64(i) > e.first.Load()
 }
 
 func (e *forEachRun) fail(f elementFault) {
@@ -236,7 +237,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	if s.calls > 0 || failed {
 		e.logUnstarted(e.step, s)
 	}
-	if failed && e.plan.onError != onErrorContinue { // drop the elements without a result from the end
+	if failed && e.plan.OnError != plan.OnErrorContinue { // drop the elements without a result from the end
 		last := len(e.results)
 		for last > 0 && e.results[last-1] == nil {
 			last--
@@ -257,7 +258,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	}
 	if int64(size) > e.o.MaxResultBytes {
 		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): "+
-			"select less of each", size, e.o.MaxResultBytes).Under(e.step.at))
+			"select less of each", size, e.o.MaxResultBytes).Under(e.step.At))
 		return
 	}
 	s.raw = joinArray(e.results, size)
@@ -267,9 +268,9 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	case !complete && e.exhausted.Load() && s.calls == 0:
 		s.status, s.reason, s.raw = statusSkipped, reasonBudget, nil
 	case !complete && e.exhausted.Load():
-		s.fail(e.step, e.outOfCallsFault(e.step.at))
+		s.fail(e.step, e.outOfCallsFault(e.step.At))
 	case !complete && e.journalFailed.Load():
-		s.fail(e.step, journalDownFault(e.step.at))
+		s.fail(e.step, journalDownFault(e.step.At))
 	case !complete:
 		s.fail(e.step, e.interruptedFault(e.step))
 	default:
@@ -293,7 +294,7 @@ func joinArray(elements [][]byte, size int) []byte {
 func (e *forEachRun) failWithFirst(s *stepRun) {
 	first := e.failed[0]
 	s.index, s.fn, s.outcome, s.failedElements = first.index, first.fn, first.outcome, e.failed
-	if e.plan.onError != onErrorContinue {
+	if e.plan.OnError != plan.OnErrorContinue {
 		s.failedElements = e.failed[1:]
 	}
 	s.fail(e.step, first.err)

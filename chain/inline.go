@@ -4,15 +4,16 @@ import (
 	"context"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // runInline runs an inline chain. The result is the value of its return, or without one the result of its last step.
-func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
-	if p.saved != nil {
-		sent, refused := p.saved.Accept(ctx, args)
+func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+	if p.Saved != nil {
+		sent, refused := p.Saved.Accept(ctx, args)
 		if refused != nil {
 			return nil, refused.Under(faultPointer(p, refused))
 		}
@@ -20,10 +21,10 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 	}
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
 	var frame *inlineFrame // needed only for the paths of calls that write or are recorded
-	if p.effect != steps.Read || r.record != nil {
-		frame = &inlineFrame{outer: s.frame, step: p.number, index: s.index}
+	if p.Effect != steps.Read || r.record != nil {
+		frame = &inlineFrame{outer: s.frame, step: p.Number, index: s.index}
 	}
-	runs := r.runLevel(ctx, p.inline, scope, frame)
+	runs := r.runLevel(ctx, p.Inline, scope, frame)
 	first := -1
 	for i := range runs {
 		s.calls += runs[i].calls
@@ -40,7 +41,7 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 	if s.pending {
 		return nil, errPending
 	}
-	raw, f := evalReturn(ctx, p.inline, runs, scope)
+	raw, f := evalReturn(ctx, p.Inline, runs, scope)
 	if first >= 0 {
 		s.call = runs[first].call
 		s.fn, s.outcome = runs[first].fn, runs[first].outcome
@@ -50,12 +51,12 @@ func (r *run) runInline(ctx context.Context, p *plannedStep, args []byte, outer 
 		f = r.interruptedFault(p)
 	}
 	if f == nil && skippedForBudget(runs) {
-		f = r.outOfCallsFault(p.at)
+		f = r.outOfCallsFault(p.At)
 	}
 	if f == nil && r.journalFailed.Load() && slices.ContainsFunc(runs, func(s stepRun) bool { return s.reason == reasonStopped }) {
-		f = journalDownFault(p.at)
+		f = journalDownFault(p.At)
 	}
-	if f != nil && p.saved != nil {
+	if f != nil && p.Saved != nil {
 		f = r.undoSaved(ctx, p, frame, f)
 	}
 	return raw, f
@@ -71,8 +72,8 @@ func skippedForBudget(runs []stepRun) bool {
 }
 
 // evalReturn evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
-func evalReturn(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
-	if p.returned == nil {
+func evalReturn(ctx context.Context, p *plan.Plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+	if p.Returned == nil {
 		if raw := runs[len(runs)-1].raw; raw != nil {
 			return raw, nil
 		}
@@ -83,9 +84,9 @@ func evalReturn(ctx context.Context, p *plan, runs []stepRun, scope refs.Scope) 
 		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
 	}
 	scope.Lenient = true
-	raw, err := p.returned.Resolve(ctx, nil, &scope)
+	raw, err := p.Returned.Resolve(ctx, nil, &scope)
 	if err != nil {
-		return null, asFault(err, p.returnAt)
+		return null, asFault(err, p.ReturnAt)
 	}
 	return raw, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -31,19 +32,19 @@ const (
 func (b *answerBuilder) useLeanForm(ctx context.Context) {
 	above, raw := b.o.LeanAbove, b.result
 	p := b.run.plan
-	last, ran := p.steps[len(p.steps)-1], &b.run.steps[len(p.steps)-1]
-	if above < 0 || b.verify || !p.answersWrite() || ran.status != statusOK || ran.defaulted > 0 {
+	last, ran := p.Steps[len(p.Steps)-1], &b.run.steps[len(p.Steps)-1]
+	if above < 0 || b.verify || !p.AnswersWrite() || ran.status != statusOK || ran.defaulted > 0 {
 		return
 	}
-	if string(raw) == "null" && last.forEach == nil && deletes(last) {
-		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.fn.Shown(ran.args))}
+	if string(raw) == "null" && last.ForEach == nil && plan.Deletes(last) {
+		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.Fn.Shown(ran.args))}
 		b.result, b.isLean = o.leanForm([]string{"id"}, 0, ""), true
 		return
 	}
 	if b.results == nil || len(raw) <= above || b.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
 		return
 	}
-	o, known := summarizeWrite(raw, deletes(last), last.forEach != nil)
+	o, known := summarizeWrite(raw, plan.Deletes(last), last.ForEach != nil)
 	choices := o.identityChoices()
 	if !known || len(choices) == 0 {
 		return
@@ -53,9 +54,9 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 		return
 	}
 	if _, told := scalar(o.object, "id"); o.deleted && o.count < 0 && !told {
-		o.object = deletedObject(last, last.fn.Shown(ran.args))
+		o.object = deletedObject(last, last.Fn.Shown(ran.args))
 	}
-	if o.status == "" && last.forEach == nil {
+	if o.status == "" && last.ForEach == nil {
 		o.status = b.status()
 	}
 	for _, names := range choices {
@@ -70,12 +71,12 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 // deletedObject returns {"id": …} with what the arguments of a deletion say of its object: the argument id, else the last required one
 // whose name ends in id, else the only required one. It returns the zero value if there is none, or if it is no text or number that can be
 // shown.
-func deletedObject(p *plannedStep, args []byte) (object gjson.Result) {
+func deletedObject(p *plan.Step, args []byte) (object gjson.Result) {
 	given := gjson.ParseBytes(args)
 	best, required := "", 0
 	given.ForEach(func(key, _ gjson.Result) bool {
 		name := steps.FoldName(key.Str)
-		switch isRequired := p.fn.Requires(p.fn.Argument(key.Str)); {
+		switch isRequired := p.Fn.Requires(p.Fn.Argument(key.Str)); {
 		case name == "id":
 			best, required = key.Str, 0
 			return false

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -164,7 +165,7 @@ func (o *observation) end(e *RequestEnd) {
 }
 
 // observeBegin reports the start of a decoded request to the observer.
-func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *request, bytes int) context.Context {
+func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *plan.Request, bytes int) context.Context {
 	o := s.observation
 	if o == nil {
 		return ctx
@@ -177,9 +178,9 @@ func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *request, 
 }
 
 // requestKind returns the kind of a decoded request; r is nil if it could not be decoded.
-func (s *requestState) requestKind(r *request) Kind {
+func (s *requestState) requestKind(r *plan.Request) Kind {
 	switch {
-	case r != nil && r.fetch != nil:
+	case r != nil && r.Fetch != nil:
 		return KindFetch
 	case s.single != nil:
 		return KindCall
@@ -235,7 +236,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 // failedFunction returns the function of a call, or the one that failed a chain, or "".
 func (s *requestState) failedFunction(r *run, failure *fault.Error) string {
 	if s.single != nil {
-		return r.plan.steps[0].name()
+		return r.plan.Steps[0].Name()
 	}
 	for i := range r.steps {
 		if step := &r.steps[i]; failure != nil && step.status == statusFailed && step.fn != nil {
@@ -281,7 +282,7 @@ func (r *run) intermediateTokens() int {
 		return 0
 	}
 	n := len(r.steps)
-	if r.plan.returned == nil {
+	if r.plan.Returned == nil {
 		n--
 	}
 	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, minSample)
@@ -348,7 +349,7 @@ func appendSample(dst []byte, n int, text func(i int) []byte, gap int) []byte {
 }
 
 // beginStep reports the start of a step to the observer. It returns the function to call at its end; nil: none.
-func (r *run) beginStep(ctx context.Context, p *plannedStep) (observed context.Context, ended func(StepEnd)) {
+func (r *run) beginStep(ctx context.Context, p *plan.Step) (observed context.Context, ended func(StepEnd)) {
 	if r.observation == nil {
 		return ctx, nil
 	}
@@ -360,16 +361,16 @@ func (r *run) beginStep(ctx context.Context, p *plannedStep) (observed context.C
 		}
 	}()
 	return r.observation.observer.Step(ctx,
-		StepInfo{Number: p.number, At: p.at, Function: p.name(), Effect: p.effect, ForEach: p.forEach != nil})
+		StepInfo{Number: p.Number, At: p.At, Function: p.Name(), Effect: p.Effect, ForEach: p.ForEach != nil})
 }
 
 // endStep reports the end of the step.
-func (s *stepRun) endStep(p *plannedStep, ended func(StepEnd)) {
+func (s *stepRun) endStep(p *plan.Step, ended func(StepEnd)) {
 	if ended == nil {
 		return
 	}
 	defer func() { _ = recover() }() // a panic of the observer must not cost the step
-	e := StepEnd{Status: s.status, Reason: s.reason, Err: s.err, Function: p.name(), Calls: s.calls, Elements: s.count, Took: s.took}
+	e := StepEnd{Status: s.status, Reason: s.reason, Err: s.err, Function: p.Name(), Calls: s.calls, Elements: s.count, Took: s.took}
 	if s.fn != nil {
 		e.Function = s.fn.Spec().Name
 	}

@@ -2,10 +2,10 @@ package chain
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -14,6 +14,7 @@ import (
 
 // Defaults of the server's limits. A chain's own budget can only lower them.
 const (
+	DefaultMaxSteps        = plan.DefaultMaxSteps
 	defaultMaxCalls        = 200_000
 	defaultMaxDuration     = 5 * time.Minute
 	noMaxDuration          = 365 * 24 * time.Hour // takes the place of -1, no limit
@@ -22,7 +23,7 @@ const (
 	defaultMaxResultBytes  = 64 << 20
 	DefaultMaxChainBytes   = 256 << 20
 	defaultMaxRunningBytes = 1 << 30
-	DefaultMaxRequestBytes = DefaultMaxBytes
+	DefaultMaxRequestBytes = plan.DefaultMaxBytes
 	defaultStepTimeout     = 30 * time.Second
 )
 
@@ -220,24 +221,25 @@ type DefaultedStep struct {
 }
 
 // rules returns the rules for the requests of a caller.
-func (o *Options) rules(c *Caller) rules {
-	u := rules{functions: c.Functions, limits: limits{o.MaxSteps, o.MaxCalls, o.MaxDuration}, maxConcurrency: o.MaxConcurrency,
-		stepTimeout: o.StepTimeout, requests: o.requestRules(), approve: o.Approve, rung: o.Rung, listHint: o.ListHint,
-		input: c.Override.Input, dryRun: c.Override.DryRun, readOnly: c.Override.ReadOnly,
-		whyReadOnly: c.Override.WhyReadOnly, check: c.Override.Check}
-	if u.functions == nil {
-		u.functions = o.Functions
+func (o *Options) rules(c *Caller) plan.Rules {
+	u := plan.Rules{Functions: c.Functions, Limits: plan.Limits{Steps: o.MaxSteps, Calls: o.MaxCalls, Duration: o.MaxDuration},
+		MaxConcurrency: o.MaxConcurrency,
+		StepTimeout:    o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint,
+		Input: c.Override.Input, DryRun: c.Override.DryRun, ReadOnly: c.Override.ReadOnly,
+		WhyReadOnly: c.Override.WhyReadOnly, Check: c.Override.Check}
+	if u.Functions == nil {
+		u.Functions = o.Functions
 	}
-	u.requests.textAsJSON = c.TextAsJSON
+	u.Requests.TextAsJSON = c.TextAsJSON
 	for _, s := range c.Override.Set {
-		u.settings = append(u.settings, setting{s.Key, s.Value})
+		u.Settings = append(u.Settings, plan.Setting(s))
 	}
 	return u
 }
 
-func (o *Options) requestRules() requestRules {
-	return requestRules{maxBytes: o.MaxRequestBytes, maxSteps: o.MaxSteps, hoisted: o.Hoist, topFields: o.topFields,
-		hasJournal: o.Journal != nil}
+func (o *Options) requestRules() plan.RequestRules {
+	return plan.RequestRules{MaxBytes: o.MaxRequestBytes, MaxSteps: o.MaxSteps, Hoisted: o.Hoist, TopFields: o.topFields,
+		HasJournal: o.Journal != nil}
 }
 
 func (o *Options) setDefaults() error {
@@ -251,10 +253,10 @@ func (o *Options) setDefaults() error {
 	if minTokens := budget.MinTokensFor(o.Counter); o.MaxTotalTokens != 0 && o.MaxTotalTokens < minTokens {
 		return fault.New(fault.BudgetTooSmall, "MaxTotalTokens is %d: the minimum is %d; 0 means no budget", o.MaxTotalTokens, minTokens)
 	}
-	if f := hoistFault(o.Hoist); f != nil {
+	if f := plan.HoistFault(o.Hoist); f != nil {
 		return f
 	}
-	o.topFields = slices.Concat(requestShape.names, o.Hoist)
+	o.topFields = plan.TopFields(o.Hoist)
 	switch {
 	case o.LeanAbove < -1:
 		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)
@@ -266,7 +268,7 @@ func (o *Options) setDefaults() error {
 		value    *int
 		fallback int
 	}{
-		{"MaxSteps", &o.MaxSteps, DefaultMaxSteps},
+		{"MaxSteps", &o.MaxSteps, plan.DefaultMaxSteps},
 		{"MaxCalls", &o.MaxCalls, defaultMaxCalls},
 		{"MaxConcurrency", &o.MaxConcurrency, defaultMaxConcurrency},
 		{"MaxElements", &o.MaxElements, defaultMaxElements},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -43,7 +44,7 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, caller string) {
 	entry, spec := passed.entry, passed.entry.Spec()
 	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Scope: e.o.Scope, Hash: func() string { return "" },
-		Text: []byte(callText(spec.Name, sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
+		Text: []byte(plan.CallText(spec.Name, sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
 	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
 		Shown: shownArguments(record, entry, sent)}
 	if key := spec.Idempotency; key != nil {
@@ -76,16 +77,16 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	}
 	s := e.newRequestState(caller)
 	spec := passed.entry.Spec()
-	s.single = &callRequest{Function: spec.Name}
+	s.single = &plan.Call{Function: spec.Name}
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.resumeToken = passed.resumes
-	p := &plannedStep{at: "/steps/0", fn: passed.entry, effect: spec.Effect, repeatable: spec.Repeatable()}
+	p := &plan.Step{At: "/steps/0", Fn: passed.entry, Effect: spec.Effect, Repeatable: spec.Repeatable()}
 	failed := stepRun{index: -1, count: -1, calls: 1}
 	failed.fail(p, f.Under(faultPointer(p, f)))
-	r := &run{requestState: s, plan: &plan{steps: []*plannedStep{p}}, steps: []stepRun{failed}}
+	r := &run{requestState: s, plan: &plan.Plan{Steps: []*plan.Step{p}}, steps: []stepRun{failed}}
 	r.noteSent(p, f)
-	if p.effect != steps.Read {
+	if p.Effect != steps.Read {
 		r.logWrite(p, &r.steps[0], outcomeOfCall(f))
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", result: null, run: r}

@@ -66,7 +66,7 @@ func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.
 		return nil, fault.New(fault.Denied,
 			"the waiting calls have changed since this decision: send the request again without its state")
 	}
-	if s.single != nil && s.single.text(s.o.MaxRequestBytes) != string(past.Chain) {
+	if s.single != nil && s.single.Text(s.o.MaxRequestBytes) != string(past.Chain) {
 		s.releaseRun()
 		return nil, fault.New(fault.Denied, "this decision is about a call with other arguments: send the request again without its state")
 	}

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 )
@@ -10,12 +11,12 @@ import (
 // decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
 // not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.cutOff says why: the context has ended, or
 // the run to resume cannot be loaded.
-func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faultList) {
-	if len(text) >= heavyRequest {
+func (s *requestState) decode(ctx context.Context, text []byte) (*plan.Request, *plan.Faults) {
+	if len(text) >= plan.HeavyRequest {
 		var slot admit.Slot
 		if err := slot.Acquire(ctx); err != nil {
-			s.cutOff = abandonedFault(ctx, err, "read")
-			return nil, &faultList{}
+			s.cutOff = plan.AbandonedFault(ctx, err, "read")
+			return nil, &plan.Faults{}
 		}
 		defer slot.Release()
 	}
@@ -23,31 +24,31 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*request, *faul
 		chain, f := s.loadDecided(ctx)
 		if f != nil {
 			s.cutOff = f
-			return nil, &faultList{}
+			return nil, &plan.Faults{}
 		}
 		if s.single == nil {
 			text = chain
 		}
 	}
 	if s.single != nil {
-		return decodeCall(s.single, s.o.MaxRequestBytes)
+		return plan.DecodeCall(s.single, s.o.MaxRequestBytes)
 	}
-	e := readEnvelope(text, s.line, &s.rules.requests)
-	if e.warning != nil {
-		s.warn(e.warning)
+	e := plan.ReadEnvelope(text, s.line, &s.rules.Requests)
+	if e.Warning != nil {
+		s.warn(e.Warning)
 	}
 	switch {
-	case e.fetch != nil:
-		return &request{fetch: e.fetch}, &e.faults
-	case !e.chain.Exists():
-		return nil, &e.faults
+	case e.Fetch != nil:
+		return &plan.Request{Fetch: e.Fetch}, &e.Faults
+	case !e.Chain.Exists():
+		return nil, &e.Faults
 	}
 	if s.decision == nil {
 		var f *fault.Error
-		if e.chain, f = s.mergeResumed(ctx, e.chain); f != nil {
+		if e.Chain, f = s.mergeResumed(ctx, e.Chain); f != nil {
 			s.cutOff = f
-			return nil, &faultList{}
+			return nil, &plan.Faults{}
 		}
 	}
-	return e.decodeChain(e.chain), &e.faults
+	return e.DecodeChain(e.Chain), &e.Faults
 }

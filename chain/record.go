@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -16,15 +17,15 @@ import (
 
 // beginRecord begins to record what the plan does, in the engine's journal. If the engine has none and the run needs one, the run gets a
 // journal of its own in memory. A single call that is safe to repeat and needs no approval is not recorded.
-func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
-	needsApproval := p.needsApproval()
+func (s *requestState) beginRecord(p *plan.Plan, r *plan.Request) *fault.Error {
+	needsApproval := p.NeedsApproval()
 	switch {
 	case s.o.Journal == nil && needsApproval:
 		return fault.New(fault.Denied,
 			"the chain has calls that need approval, and there is no journal to keep them in: the configuration says journal: {store: off}")
-	case s.o.Journal == nil && !p.needsRecord():
+	case s.o.Journal == nil && !p.NeedsRecord():
 		return nil
-	case s.single != nil && p.steps[0].repeatable && !needsApproval:
+	case s.single != nil && p.Steps[0].Repeatable && !needsApproval:
 		return nil
 	case s.o.Journal == nil:
 		private, err := journal.New(&journal.Memory{}, nil)
@@ -33,14 +34,14 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 		}
 		s.privateJournal = private
 	}
-	effect, _ := p.effect()
+	effect, _ := p.Effect()
 	key := ""
 	if r.Key != nil {
 		key = *r.Key
 	}
 	start := &journal.Start{Caller: s.caller, Scope: s.o.Scope, Key: key, Parent: s.parent, Chain: s.runName(p, r),
-		Hash: func() string { return p.hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.steps),
-		Functions: p.functionNames(), Writes: effect != steps.Read || needsApproval || s.mayBeSuspended(p), Lookup: p.undoes(),
+		Hash: func() string { return p.Hash(r) }, Text: s.effectiveText(p, r), Steps: len(p.Steps),
+		Functions: p.FunctionNames(), Writes: effect != steps.Read || needsApproval || s.mayBeSuspended(p), Lookup: p.Undoes(),
 		KeepResults: needsApproval, Canonical: canonical}
 	if s.leasedRun == nil {
 		s.record = cmp.Or(s.o.Journal, s.privateJournal).Begin(start)
@@ -55,8 +56,8 @@ func (s *requestState) beginRecord(p *plan, r *request) *fault.Error {
 }
 
 // runName returns the name of the run's chain, or "".
-func (s *requestState) runName(p *plan, r *request) string {
-	return cmp.Or(r.Name, s.chainName, p.savedName())
+func (s *requestState) runName(p *plan.Plan, r *plan.Request) string {
+	return cmp.Or(r.Name, s.chainName, p.SavedName())
 }
 
 // claimKey makes the run's key refer to this run.
@@ -87,13 +88,13 @@ func (s *requestState) applyResumption(record *journal.Run) *fault.Error {
 }
 
 // effectiveText returns the chain as it runs: with the input that the front end set.
-func (s *requestState) effectiveText(p *plan, r *request) []byte {
+func (s *requestState) effectiveText(p *plan.Plan, r *plan.Request) []byte {
 	if s.override.Input == nil && s.override.Set == nil {
-		return []byte(r.text)
+		return []byte(r.Text)
 	}
-	all := newTable([]byte(r.text))
-	all.set("input", string(p.input))
-	return appendObject(nil, all.list)
+	all := plan.NewTable([]byte(r.Text))
+	all.Set("input", string(p.Input))
+	return plan.AppendObject(nil, all.List)
 }
 
 // canonical returns the canonical form of arguments, which is the same for equal arguments. Arguments with duplicate keys have none and are
@@ -128,17 +129,17 @@ func journalFault(err error, consequence string) *fault.Error {
 
 // lookUp looks for a call in the journal and, if needed, waits for its approval. settled: the call must not be made now, and raw or f takes
 // the place of its result.
-func (r *run) lookUp(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
+func (r *run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
 	settled bool) {
 	if s.call == nil {
-		s.call = &journal.Call{StepPath: s.stepPath(p), Function: p.name(), Args: sent, EffectAssumed: !p.fn.Spec().EffectDeclared}
-		if p.effect != steps.Read {
-			s.call.Effect = p.effect.String()
+		s.call = &journal.Call{StepPath: s.stepPath(p), Function: p.Name(), Args: sent, EffectAssumed: !p.Fn.Spec().EffectDeclared}
+		if p.Effect != steps.Read {
+			s.call.Effect = p.Effect.String()
 		}
-		if key := p.fn.Spec().Idempotency; key != nil && p.effect != steps.Read {
+		if key := p.Fn.Spec().Idempotency; key != nil && p.Effect != steps.Read {
 			s.call.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 		}
-		s.call.Shown = shownArguments(r.record, p.fn, sent)
+		s.call.Shown = shownArguments(r.record, p.Fn, sent)
 		r.record.Prepare(s.call)
 		if raw, f, settled := r.recall(ctx, p, s); settled {
 			if s.earlierAttempts > 0 { // the call is tried again: an approval that it has used remains valid
@@ -167,29 +168,29 @@ func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 }
 
 // stepPath returns the path of a call, in the form that the answer's member writes has.
-func (s *stepRun) stepPath(p *plannedStep) string {
+func (s *stepRun) stepPath(p *plan.Step) string {
 	if s.frame == nil && s.index < 0 {
-		return itoa(p.number)
+		return itoa(p.Number)
 	}
-	return formatPath(append(s.frame.path(), p.number, s.index))
+	return formatPath(append(s.frame.path(), p.Number, s.index))
 }
 
 // send makes a call and records its start and end.
-func (r *run) send(ctx context.Context, p *plannedStep, sent []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if s.call == nil {
-		raw, err := p.fn.Send(ctx, sent)
+		raw, err := p.Fn.Send(ctx, sent)
 		if err != nil {
 			return nil, asFault(err, "")
 		}
 		return raw, nil
 	}
 	if err := s.call.Begin(); err != nil {
-		return nil, journalFault(err, p.name()+" was not called")
+		return nil, journalFault(err, p.Name()+" was not called")
 	}
 	if key := s.call.IdempotencyKey(); key != "" {
-		ctx, sent = withIdempotencyKey(ctx, p.fn.Spec().Idempotency, key, sent)
+		ctx, sent = withIdempotencyKey(ctx, p.Fn.Spec().Idempotency, key, sent)
 	}
-	raw, err := p.fn.Send(withTask(ctx, s.call), sent)
+	raw, err := p.Fn.Send(withTask(ctx, s.call), sent)
 	r.recordEnd(ctx, p, scope, s.call, raw, err)
 	if err != nil {
 		return nil, asFault(err, "")
@@ -210,13 +211,13 @@ func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string,
 	if how.Header != "" {
 		return steps.WithIdempotencyKey(ctx, how.Header, key), args
 	}
-	list := newTable(args)
-	list.set(how.Argument, string(rawjson.AppendQuote(nil, key)))
-	return ctx, appendObject(nil, list.list)
+	list := plan.NewTable(args)
+	list.Set(how.Argument, string(rawjson.AppendQuote(nil, key)))
+	return ctx, plan.AppendObject(nil, list.List)
 }
 
 // recordEnd records how a call ended. If that fails for a write, no further step starts.
-func (r *run) recordEnd(ctx context.Context, p *plannedStep, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
+func (r *run) recordEnd(ctx context.Context, p *plan.Step, scope *refs.Scope, c *journal.Call, raw []byte, err error) {
 	e := journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}
 	if c.Effect != "" {
 		if e.Outcome = fault.OutcomeOf(err); e.Outcome == fault.Applied {
@@ -242,7 +243,7 @@ func reasonOf(err error) string {
 
 // recall returns what the journal knows of a call. settled: the call must not be made now. A new write is a conflict if the chain no longer
 // contains every write that the run has made (see checkConflict).
-func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
+func (r *run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	past := r.record.Past()
 	if past == nil {
 		return nil, nil, false
@@ -251,7 +252,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	switch {
 	case previous != nil && previous.Defaulted && r.record.WroteAfter(previous):
 		return r.reuse(p, s, previous) // later writes may depend on the value of orElse
-	case p.effect == steps.Read:
+	case p.Effect == steps.Read:
 		if previous != nil && previous.Code == "" && previous.Result != nil {
 			return r.reuse(p, s, previous)
 		}
@@ -263,10 +264,10 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 		return r.unknownCall(p, s, previous)
 	case previous.Outcome == fault.Applied:
 		return r.reuse(p, s, previous)
-	case previous.Outcome == fault.SentUnknown && !p.repeatable && !previous.KeyHolds() && previous.Task() == "": // it must not be done twice
+	case previous.Outcome == fault.SentUnknown && !p.Repeatable && !previous.KeyHolds() && previous.Task() == "": // it must not be done twice
 		return r.unknownCall(p, s, previous)
 	}
-	if p.effect != steps.Read {
+	if p.Effect != steps.Read {
 		if f := r.checkConflict(ctx, p); f != nil {
 			return nil, f, true
 		}
@@ -276,7 +277,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 	}
 	if r.awaitsRetry(p, previous) {
 		s.earlierAttempts, s.lastCall = s.call.ContinueAttempts(), previous.EndedAt()
-		f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is tried again", p.name(), previous.Code).Under(p.at)
+		f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is tried again", p.Name(), previous.Code).Under(p.At)
 		f.Outcome = previous.Outcome
 		return nil, f, true
 	}
@@ -285,7 +286,7 @@ func (r *run) recall(ctx context.Context, p *plannedStep, s *stepRun) (raw []byt
 
 // usedApproval returns the name of the approval that an earlier attempt at a call has used up, if it covers the call as it is now; "": it
 // does not.
-func (r *run) usedApproval(ctx context.Context, p *plannedStep, scope *refs.Scope, s *stepRun) string {
+func (r *run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
 	names := s.call.Previous().Approvals
 	if len(names) == 0 || names[0] != r.approvalName(s.call, undoShown(ctx, p, scope)) {
 		return ""
@@ -345,23 +346,23 @@ func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled b
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
 // reuse returns the recorded result or failure of a call.
-func (r *run) reuse(p *plannedStep, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+func (r *run) reuse(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
 	s.reused++
 	s.lastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
 		if f := r.memory.Hold(0); f != nil {
-			return nil, f.Under(p.at), true
+			return nil, f.Under(p.At), true
 		}
 		return previous.Result, nil, true
 	case previous.Assumed:
 		return null, nil, true
 	}
-	f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is not called again", p.name(), previous.Code).Under(p.at)
+	f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is not called again", p.Name(), previous.Code).Under(p.At)
 	if previous.Code == "" {
 		f = fault.New(fault.Internal, "%s succeeded before the run was resumed, but its result was not kept: give the result in assume",
-			p.name()).Under(p.at)
+			p.Name()).Under(p.At)
 	}
 	f.Outcome = previous.Outcome
 	return nil, f, true

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -151,7 +152,7 @@ func (b *answerBuilder) renderSteps(w *rawjson.Writer, omit *omissions) {
 			opened = true
 		}
 		full := b.trace == "full" && omit.trace == traceAsked
-		writeStepTrace(w, b.run.plan.steps[i], s, b.stepTokens[i], full, i == b.step)
+		writeStepTrace(w, b.run.plan.Steps[i], s, b.stepTokens[i], full, i == b.step)
 	}
 	if opened {
 		w.Close(']')
@@ -240,7 +241,7 @@ func (b *answerBuilder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 		return
 	}
 	if omit.approvalsToken != "" {
-		w.Text(tokenField, omit.approvalsToken)
+		w.Text(plan.TokenField, omit.approvalsToken)
 	}
 	if omit.minimalError { // the answer's `writes` has their number
 		return

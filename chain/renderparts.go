@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -11,7 +12,7 @@ import (
 func writeStep(w *rawjson.Writer, number int, id string) {
 	w.Int("step", int64(number))
 	if id != "" {
-		w.Text("id", fault.ClipRunes(id, maxRemedyChars))
+		w.Text("id", fault.ClipRunes(id, plan.MaxRemedyChars))
 	}
 }
 
@@ -31,7 +32,7 @@ func writeNearest(w *rawjson.Writer, f *fault.Error) {
 func (b *answerBuilder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessage int, signature string) {
 	w.Open('{')
 	w.Text("code", string(f.Code))
-	if n := stepOf(f.At); n >= 0 && b.single == nil {
+	if n := plan.StepOf(f.At); n >= 0 && b.single == nil {
 		writeStep(w, n, b.idOf(n))
 	}
 	if f.At != "" {
@@ -53,7 +54,7 @@ func (b *answerBuilder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessag
 func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
 	w.Open('{')
 	w.Text("code", string(f.Code))
-	if n := stepOf(f.At); b.single == nil && b.idOf(n) != "" { // without an id, the pointer says enough
+	if n := plan.StepOf(f.At); b.single == nil && b.idOf(n) != "" { // without an id, the pointer says enough
 		writeStep(w, n, b.idOf(n))
 	}
 	if f.At != "" {
@@ -64,13 +65,13 @@ func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
 }
 
 // writeStepTrace writes the trace of one step. brief leaves out the message that the answer's error has.
-func writeStepTrace(w *rawjson.Writer, p *plannedStep, s *stepRun, tokens int, full, brief bool) {
+func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *stepRun, tokens int, full, brief bool) {
 	w.Open('{')
-	writeStep(w, p.number, p.id)
-	if p.inline != nil && p.saved == nil {
-		w.Int("chain", int64(len(p.inline.steps)))
+	writeStep(w, p.Number, p.ID)
+	if p.Inline != nil && p.Saved == nil {
+		w.Int("chain", int64(len(p.Inline.Steps)))
 	} else {
-		w.Text("fn", p.name())
+		w.Text("fn", p.Name())
 	}
 	w.Text("status", s.reportedStatus())
 	if s.reason != "" {
@@ -123,11 +124,11 @@ func writeOutcome(w *rawjson.Writer, last fault.Outcome, f *fault.Error) {
 }
 
 // writeDetails writes the arguments, as they may be shown, and the result.
-func writeDetails(w *rawjson.Writer, p *plannedStep, s *stepRun) {
+func writeDetails(w *rawjson.Writer, p *plan.Step, s *stepRun) {
 	if s.args != nil {
 		args := s.args
-		if p.fn != nil {
-			args = p.fn.Shown(args)
+		if p.Fn != nil {
+			args = p.Fn.Shown(args)
 		}
 		w.Raw("args", args)
 	}

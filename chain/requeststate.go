@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -18,7 +19,7 @@ import (
 // warnings so far.
 type requestState struct {
 	o         *Options
-	rules     rules
+	rules     plan.Rules
 	view      *steps.Registry // the functions that the request uses
 	results   *budget.Results // the results of the caller; nil: there is no store
 	label     string
@@ -38,16 +39,16 @@ type requestState struct {
 
 	maxTokens      int // upper bound of the answer, whatever the request says; 0: none
 	meter          *budget.Meter
-	limits         limits // as the request lowers them
+	limits         plan.Limits // as the request lowers them
 	lite           bool
-	trace          string       // none, summary or full
-	verify         bool         // never the lean form of a write
-	single         *callRequest // the only call; nil: a chain or a fetch
-	warnings       warningList
+	trace          string     // none, summary or full
+	verify         bool       // never the lean form of a write
+	single         *plan.Call // the only call; nil: a chain or a fetch
+	warnings       plan.WarningList
 	callerWarnings []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes         writeLog
 	signatures     map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
-	request        *request                      // what is carried out; nil: nothing could be decoded
+	request        *plan.Request                 // what is carried out; nil: nothing could be decoded
 	observation    *observation                  // nil: there is no observer
 	record         *journal.Run                  // nil: the run is not recorded
 	privateJournal *journal.Journal              // a journal for this run alone, if the engine has none but the run needs one; else nil
@@ -81,7 +82,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 		background: c.Background, durable: c.Durable, suspend: c.Suspend,
 		started: time.Now()}
 	s.rules = e.o.rules(c)
-	s.limits = s.rules.limits
+	s.limits = s.rules.Limits
 	if e.o.Results != nil {
 		s.results = e.o.Results.WithRights(c.Rights)
 	}
@@ -108,7 +109,7 @@ func (s *requestState) share(o *Options) {
 
 // applyForm sets the token limit and the form of the answer. The override wins over the request; neither can raise the limits of the server
 // and of the caller. It returns a fault if the token budget is too low for any answer.
-func (s *requestState) applyForm(b *budgetRequest, lite *bool, trace string) (low *fault.Error) {
+func (s *requestState) applyForm(b *plan.BudgetRequest, lite *bool, trace string) (low *fault.Error) {
 	tokens := s.override.MaxTotalTokens
 	if tokens == 0 && b != nil && b.MaxTotalTokens != nil {
 		tokens = *b.MaxTotalTokens
@@ -152,7 +153,7 @@ func (s *requestState) lowerTokens(n int) {
 // warn adds warnings about what looks like mistakes.
 func (s *requestState) warn(list ...*fault.Error) {
 	for _, w := range list {
-		s.warnings.add(s.relocate(w))
+		s.warnings.Add(s.relocate(w))
 	}
 }
 

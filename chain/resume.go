@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -27,7 +28,7 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	if s.o.Journal == nil || !root.Get("resume").Exists() && !root.Get("key").Exists() {
 		return root, nil
 	}
-	sent := newTable([]byte(root.Raw))
+	sent := plan.NewTable([]byte(root.Raw))
 	id, f := s.resumedRunID(ctx, root)
 	if id == "" || f != nil {
 		return root, f
@@ -35,10 +36,10 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	if f := s.resumption.read(sent); f != nil {
 		return root, f
 	}
-	s.resumption.byID = sent.has("resume")
+	s.resumption.byID = sent.Has("resume")
 	past, f := s.takeRun(ctx, id, root.Get("dryRun").Bool() || s.override.DryRun)
 	if f != nil {
-		if sent.has("resume") {
+		if sent.Has("resume") {
 			return root, f.Under("/resume")
 		}
 		if f.Code == fault.Busy {
@@ -58,22 +59,22 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	return gjson.ParseBytes(merged), nil
 }
 
-func (r *resumption) read(sent *table) *fault.Error {
-	if assume := gjson.Parse(sent.get("assume")); assume.IsObject() {
+func (r *resumption) read(sent *plan.Table) *fault.Error {
+	if assume := gjson.Parse(sent.Get("assume")); assume.IsObject() {
 		r.assume = []byte(assume.Raw)
 	} else if assume.Type != gjson.Null {
 		return fault.New(fault.BadRequest, "must be an object of outcomes by place, as writes names them%s",
-			insteadOf("object", assume)).Under("/assume")
+			plan.InsteadOf("object", assume)).Under("/assume")
 	}
-	if approve := gjson.Parse(sent.get("approve")); approve.Type == gjson.String {
+	if approve := gjson.Parse(sent.Get("approve")); approve.Type == gjson.String {
 		r.approve = approve.Str
 	} else if approve.Type != gjson.Null {
 		return fault.New(fault.BadRequest, "must be the text that an answer had as approve%s",
-			insteadOf("string", approve)).Under("/approve")
+			plan.InsteadOf("string", approve)).Under("/approve")
 	}
-	undo := gjson.Parse(sent.get("undo"))
+	undo := gjson.Parse(sent.Get("undo"))
 	if r.undo = undo.Type == gjson.True; !r.undo && undo.Type != gjson.Null && undo.Type != gjson.False {
-		return fault.New(fault.BadRequest, "must be true or false%s", insteadOf("boolean", undo)).Under("/undo")
+		return fault.New(fault.BadRequest, "must be true or false%s", plan.InsteadOf("boolean", undo)).Under("/undo")
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func (s *requestState) resumedRunID(ctx context.Context, root gjson.Result) (id 
 	if resume := root.Get("resume"); resume.Exists() && resume.Type != gjson.Null {
 		if resume.Type != gjson.String {
 			return "", fault.New(fault.BadRequest, "must be the text that a failed answer had as resume%s",
-				insteadOf("string", resume)).Under("/resume")
+				plan.InsteadOf("string", resume)).Under("/resume")
 		}
 		if resume.Str == "" {
 			return "", fault.New(fault.BadRequest,
@@ -174,35 +175,35 @@ func (s *requestState) releaseRun() {
 
 // overlay returns a chain in which each field that was sent replaces the chain's own. If `steps` was sent, the chain's own `return` is
 // dropped. `replace` replaces single steps, by number or id.
-func overlay(chain []byte, sent *table) ([]byte, *fault.Error) {
-	merged := newTable(chain)
-	if sent.has("steps") {
-		merged.remove("return")
-		if sent.has("replace") {
+func overlay(chain []byte, sent *plan.Table) ([]byte, *fault.Error) {
+	merged := plan.NewTable(chain)
+	if sent.Has("steps") {
+		merged.Remove("return")
+		if sent.Has("replace") {
 			return nil, fault.New(fault.BadRequest,
 				"replace is sent together with steps: send all steps, or only the ones to replace").Under("/replace")
 		}
 	}
-	for _, m := range sent.list {
+	for _, m := range sent.List {
 		switch {
-		case m.name == "replace" && m.raw != "null":
-			steps, f := replaceSteps(gjson.Parse(merged.get("steps")), gjson.Parse(m.raw))
+		case m.Name == "replace" && m.Raw != "null":
+			steps, f := replaceSteps(gjson.Parse(merged.Get("steps")), gjson.Parse(m.Raw))
 			if f != nil {
 				return nil, f
 			}
-			merged.set("steps", steps)
-		case !slices.Contains(resumeFields, m.name):
-			merged.set(m.name, m.raw)
+			merged.Set("steps", steps)
+		case !slices.Contains(plan.ResumeFields, m.Name):
+			merged.Set(m.Name, m.Raw)
 		}
 	}
-	return appendObject(nil, merged.list), nil
+	return plan.AppendObject(nil, merged.List), nil
 }
 
 // replaceSteps returns an array of steps, some of them replaced.
 func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	if !replacements.IsObject() {
 		return "", fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s",
-			insteadOf("object", replacements)).Under("/replace")
+			plan.InsteadOf("object", replacements)).Under("/replace")
 	}
 	list := steps.Array()
 	var known []string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -20,22 +21,22 @@ func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Erro
 		f, _ := fault.As(err)
 		return nil, []*fault.Error{f}
 	}
-	compact, f := compactJSON(text, e.o.MaxRequestBytes)
+	compact, f := plan.CompactJSON(text, e.o.MaxRequestBytes)
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}
 	requests := e.o.requestRules()
-	r, faults := requests.savedRequest(compact)
-	if len(faults.list) > 0 {
-		Locate(text, faults.list)
-		return nil, faults.list
+	r, faults := requests.SavedRequest(compact)
+	if len(faults.List) > 0 {
+		plan.Locate(text, faults.List)
+		return nil, faults.List
 	}
 	saved := &steps.SavedChain{Text: compact, Tool: r.Tool, Prompt: r.Prompt}
-	saved.Names, saved.Undoes = collectFunctions(r.Steps, nil, nil)
+	saved.Names, saved.Undoes = plan.CollectFunctions(r.Steps, nil, nil)
 	if faults := e.checkSaved(text, saved); len(faults) > 0 {
 		return nil, faults
 	}
-	schema, defaults := r.schema()
+	schema, defaults := r.InputSchema()
 	return &steps.Function{Call: callSaved,
 		Spec: steps.Spec{Name: steps.ChainSource + "." + name, Description: cmp.Or(r.Description, r.Name),
 			Input: schema, Defaults: defaults, Saved: saved}}, nil
@@ -53,7 +54,7 @@ func (e *Engine) checkSaved(text []byte, saved *steps.SavedChain) []*fault.Error
 	for _, name := range append(slices.Clone(saved.Names), saved.Undoes...) {
 		if !known[name] {
 			known[name] = true
-			stubs = append(stubs, steps.Function{Spec: steps.Spec{Name: name, Effect: steps.Read}, Call: notCalled})
+			stubs = append(stubs, steps.Function{Spec: steps.Spec{Name: name, Effect: steps.Read}, Call: plan.NotCalled})
 		}
 	}
 	registry, err := steps.NewRegistry(stubs, nil)
@@ -66,8 +67,8 @@ func (e *Engine) checkSaved(text []byte, saved *steps.SavedChain) []*fault.Error
 }
 
 // undoSaved undoes what a failed saved chain has written, if its onError says so.
-func (r *run) undoSaved(ctx context.Context, p *plannedStep, frame *inlineFrame, f *fault.Error) *fault.Error {
-	if p.inline.onError != onErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() ||
+func (r *run) undoSaved(ctx context.Context, p *plan.Step, frame *inlineFrame, f *fault.Error) *fault.Error {
+	if p.Inline.OnError != plan.OnErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() ||
 		r.isSuspended() {
 		return f
 	}

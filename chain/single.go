@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -29,19 +30,19 @@ type Call struct {
 // Trace of Caller.Override are ignored.
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	call := callRequest(*c)
-	s.single, s.rules.isCall = &call, true
-	s.override.Input, s.override.Set, s.override.Trace, s.rules.input, s.rules.settings = nil, nil, "", nil, nil
+	call := plan.Call(*c)
+	s.single, s.rules.IsCall = &call, true
+	s.override.Input, s.override.Set, s.override.Trace, s.rules.Input, s.rules.Settings = nil, nil, "", nil, nil
 	_ = s.applyForm(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
 	defer s.finish(ctx, KindCall, &a)
 	return s.serve(ctx, c.Args)
 }
 
 // refuseCall answers a call that cannot be made.
-func (s *requestState) refuseCall(ctx context.Context, p *plan, list []*fault.Error, more int) *Answer {
+func (s *requestState) refuseCall(ctx context.Context, p *plan.Plan, list []*fault.Error, more int) *Answer {
 	b := &answerBuilder{requestState: s, step: -1, index: -1}
-	if p != nil && len(p.steps) > 0 {
-		b.failed = p.steps[0].callee()
+	if p != nil && len(p.Steps) > 0 {
+		b.failed = p.Steps[0].Callee()
 	}
 	b.setError(list[0]) // sets schemaHelp
 	placed := make([]*fault.Error, len(list))
@@ -60,14 +61,14 @@ func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Call
 // RefuseCall is Refuse for the call of a function, whose schema is shown if that helps; nil: no function.
 func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults []*fault.Error, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	s.single = &callRequest{}
+	s.single = &plan.Call{}
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	if len(faults) == 0 {
 		faults = []*fault.Error{fault.New(fault.Internal, "a defect of onecall: a request was refused without a fault")}
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, failed: function}
-	b.schemaHelp = schemaHelpFor(faults[0].Under(argsOfCall))
+	b.schemaHelp = schemaHelpFor(faults[0].Under(plan.ArgsOfCall))
 	return b.refuse(ctx, faults, 0)
 }
 
@@ -91,7 +92,7 @@ func (s *requestState) relocate(f *fault.Error) *fault.Error {
 	}
 	relocated := f.Under("")                // a copy
 	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
-	if inArgs, ok := strings.CutPrefix(f.At, argsOfCall); ok {
+	if inArgs, ok := strings.CutPrefix(f.At, plan.ArgsOfCall); ok {
 		relocated.At = s.single.At + inArgs
 	} else if strings.HasPrefix(f.At, "/steps/0") || strings.HasPrefix(f.At, "/return") {
 		relocated.At = ""

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -42,10 +43,10 @@ func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelF
 
 // mayBeSuspended reports whether the plan has a pause that is long enough. A run that undoes what it has done is not suspended: if it is
 // cancelled in a pause, it must undo at once.
-func (s *requestState) mayBeSuspended(p *plan) bool {
-	return s.suspend > 0 && !p.undoes() && s.o.Journal != nil && slices.ContainsFunc(p.steps, func(step *plannedStep) bool {
-		return step.until != nil && step.delay >= s.suspend || step.inline != nil && s.mayBeSuspended(step.inline) ||
-			step.fn != nil && step.maxRetries > 0 && step.backoff<<min(step.maxRetries-1, maxDoublings) >= s.suspend
+func (s *requestState) mayBeSuspended(p *plan.Plan) bool {
+	return s.suspend > 0 && !p.Undoes() && s.o.Journal != nil && slices.ContainsFunc(p.Steps, func(step *plan.Step) bool {
+		return step.Until != nil && step.Delay >= s.suspend || step.Inline != nil && s.mayBeSuspended(step.Inline) ||
+			step.Fn != nil && step.MaxRetries > 0 && step.Backoff<<min(step.MaxRetries-1, maxDoublings) >= s.suspend
 	})
 }
 
@@ -120,9 +121,9 @@ func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Tim
 }
 
 // awaitsRetry reports whether the run was suspended between two attempts at a call.
-func (r *run) awaitsRetry(p *plannedStep, previous *journal.PastCall) bool {
+func (r *run) awaitsRetry(p *plan.Step, previous *journal.PastCall) bool {
 	return previous != nil && r.record.WasSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
-		previous.Attempt < p.maxRetries
+		previous.Attempt < p.MaxRetries
 }
 
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.

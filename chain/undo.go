@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -18,22 +19,22 @@ import (
 
 // undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none
 // or if its arguments need the result, which is not known.
-func (r *run) undoOf(ctx context.Context, p *plannedStep, scope *refs.Scope, raw []byte) []byte {
-	u := p.undo
-	if u == nil || raw == nil && u.readsResult {
+func (r *run) undoOf(ctx context.Context, p *plan.Step, scope *refs.Scope, raw []byte) []byte {
+	u := p.Undo
+	if u == nil || raw == nil && u.ReadsResult {
 		return nil
 	}
 	undoScope := *scope
 	undoScope.Result = raw
-	args, err := u.args.Resolve(ctx, nil, &undoScope)
+	args, err := u.Args.Resolve(ctx, nil, &undoScope)
 	if err != nil {
 		w := &rawjson.Writer{B: []byte{'{'}}
-		w.Text("fn", u.fn.Spec().Name)
+		w.Text("fn", u.Fn.Spec().Name)
 		w.Text("error", asFault(err, "").Message)
 		w.Close('}')
 		return w.B
 	}
-	return undoText(u.fn.Spec().Name, args)
+	return plan.UndoText(u.Fn.Spec().Name, args)
 }
 
 // undoResult is the result of undoing calls.
@@ -78,7 +79,7 @@ func (t *undoResult) render(w *rawjson.Writer) {
 // undoCalls undoes all that the run has applied, the last call first. It has its own time limit and continues if the caller has left. A
 // call that fails does not stop the others. prefix is that of Run.Writes.
 func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.duration)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Duration)
 	defer cancel()
 	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Functions: s.view, Caller: s.caller})
 	calls := slices.DeleteFunc(s.record.Writes(prefix), func(c journal.PastCall) bool {
@@ -102,11 +103,11 @@ func (s *requestState) undoCalls(ctx context.Context, prefix string) *undoResult
 }
 
 // undoSteps returns a step for each function that undoes one of the calls, so that awaitFunctions can wait for these functions.
-func undoSteps(calls []journal.PastCall) (list []step) {
+func undoSteps(calls []journal.PastCall) (list []plan.StepRequest) {
 	for i := range calls {
 		c := &calls[i]
-		if fn := gjson.GetBytes(c.Undo, "fn").Str; fn != "" && !slices.ContainsFunc(list, func(s step) bool { return s.Fn == fn }) {
-			list = append(list, step{Fn: fn})
+		if fn := gjson.GetBytes(c.Undo, "fn").Str; fn != "" && !slices.ContainsFunc(list, func(s plan.StepRequest) bool { return s.Fn == fn }) {
+			list = append(list, plan.StepRequest{Fn: fn})
 		}
 	}
 	return list
@@ -174,7 +175,7 @@ func undoEffect(e *steps.Entry) string {
 func (s *requestState) checkUndo() *fault.Error {
 	switch {
 	case s.override.ReadOnly:
-		return fault.New(fault.Denied, "%s", cmp.Or(s.override.WhyReadOnly, onlyReads)).Under("/undo")
+		return fault.New(fault.Denied, "%s", cmp.Or(s.override.WhyReadOnly, plan.OnlyReads)).Under("/undo")
 	case s.previewedRun != nil:
 		return fault.New(fault.BadRequest, "undo has no dry run: onecall runs shows what the run has written").Under("/dryRun")
 	}
@@ -188,7 +189,7 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 		return s.failureAnswer(ctx, f)
 	}
 	s.record, s.leasedRun = record, nil
-	s.view = s.rules.awaitFunctions(ctx, &request{Steps: undoSteps(record.Writes(""))})
+	s.view = s.rules.AwaitFunctions(ctx, &plan.Request{Steps: undoSteps(record.Writes(""))})
 	t := s.undoCalls(ctx, "")
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
 	w := &rawjson.Writer{B: []byte{'{'}}

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -34,7 +35,7 @@ func appendInterval(list []interval, s interval) []interval {
 // writeGroup is one or more calls of a step with the same outcome, of adjacent elements if it has a forEach.
 type writeGroup struct {
 	frame     *inlineFrame
-	step      *plannedStep
+	step      *plan.Step
 	elements  interval // -1 to -1 without forEach
 	calls     int
 	outcome   fault.Outcome
@@ -76,9 +77,9 @@ func (l *writeLog) addConflicting(list ...*journal.PastCall) {
 
 // logWrite logs the outcome of a call and its retries. An outcome of "" means that the call was not made: in a forEach it is logged as
 // not_sent, elsewhere it is not logged.
-func (r *run) logWrite(p *plannedStep, s *stepRun, outcome fault.Outcome) {
+func (r *run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
 	if outcome == "" {
-		if p.forEach == nil {
+		if p.ForEach == nil {
 			return
 		}
 		outcome = fault.NotSent
@@ -88,8 +89,8 @@ func (r *run) logWrite(p *plannedStep, s *stepRun, outcome fault.Outcome) {
 }
 
 // logUnstarted logs the elements that never started.
-func (r *run) logUnstarted(p *plannedStep, s *stepRun) {
-	if p.effect == steps.Read {
+func (r *run) logUnstarted(p *plan.Step, s *stepRun) {
+	if p.Effect == steps.Read {
 		return
 	}
 	for _, elements := range s.unstarted {
@@ -104,7 +105,7 @@ func (l *writeLog) add(w writeGroup) {
 	if n := len(l.list); n > 0 {
 		last := &l.list[n-1]
 		isAdjacent := w.elements.first == last.elements.last || w.elements.first == last.elements.last+1
-		if w.step.until != nil {
+		if w.step.Until != nil {
 			isAdjacent = w.elements == last.elements // keeps the number of calls of each element
 		}
 		if isAdjacent && last.step == w.step && last.frame == w.frame && last.outcome == w.outcome && last.unstarted == w.unstarted {
@@ -134,7 +135,7 @@ func (l *writeLog) setOutcome(stepPath string, outcome fault.Outcome) {
 }
 
 // path returns the path of the group's step, without elements.
-func (w *writeGroup) path() []int { return append(w.frame.path(), w.step.number) }
+func (w *writeGroup) path() []int { return append(w.frame.path(), w.step.Number) }
 
 // element returns the element that a place names, if it is in the group; -1: the step has no forEach.
 func (w *writeGroup) element(stepPath string) (n int, ok bool) {
@@ -218,7 +219,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	sorted := make([]writeAt, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
 		w := &l.list[i]
-		sorted[i] = writeAt{append(w.path(), w.elements.first), w.elements, w.step.name(), w.calls, w.outcome}
+		sorted[i] = writeAt{append(w.path(), w.elements.first), w.elements, w.step.Name(), w.calls, w.outcome}
 	}
 	for _, c := range before {
 		path := parsePath(c.StepPath)

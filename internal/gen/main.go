@@ -28,7 +28,7 @@ func main() {
 
 // generate returns the generated files, by their paths below root.
 func generate(root string) (map[string][]byte, error) {
-	chain, err := parseStructs(filepath.Join(root, "chain"))
+	chain, err := parseStructs(filepath.Join(root, "chain/internal/plan"))
 	if err != nil {
 		return nil, err
 	}

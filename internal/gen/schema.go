@@ -17,8 +17,8 @@ const dialect = "https://json-schema.org/draft/2020-12/schema"
 // chainSchema returns the published schema of a request.
 func chainSchema(chain structs) titledSchema {
 	d := &schemaBuilder{structs: chain, defs: map[string]*jsonschema.Schema{}}
-	root := d.structSchema(chain.mustGet("request"))
-	for _, f := range chain.mustGet("fetchRequest").fields {
+	root := d.structSchema(chain.mustGet("Request"))
+	for _, f := range chain.mustGet("FetchRequest").fields {
 		d.addProperty(root, &f)
 	}
 	root.Required, root.Defs = nil, d.defs // no field is required: a request has either steps or continuation_token
@@ -71,7 +71,7 @@ func (d *schemaBuilder) addProperty(s *jsonschema.Schema, f *field) {
 	p := d.fieldSchema(f)
 	p.Description = f.doc
 	switch {
-	case required || f.goType == "[]step":
+	case required || f.goType == "[]StepRequest":
 	case p.Enum != nil:
 		p.Type, p.Enum = "", append(p.Enum, nil)
 	case p.Type != "":
@@ -79,14 +79,14 @@ func (d *schemaBuilder) addProperty(s *jsonschema.Schema, f *field) {
 	}
 	s.Properties[f.name] = p
 	s.PropertyOrder = append(s.PropertyOrder, f.name)
-	if required || f.goType == "[]step" {
+	if required || f.goType == "[]StepRequest" {
 		s.Required = append(s.Required, f.name)
 	}
 }
 
 // defRef returns a reference to the schema of a struct, and adds that schema to $defs.
 func (d *schemaBuilder) defRef(o *structType) *jsonschema.Schema {
-	name := strings.TrimSuffix(o.name, "Request")
+	name := strings.ToLower(strings.TrimSuffix(o.name, "Request"))
 	if d.defs[name] == nil {
 		d.defs[name] = &jsonschema.Schema{} // so that a struct may refer to itself
 		def := d.structSchema(o)

@@ -43,8 +43,8 @@ func (m object) MarshalJSON() ([]byte, error) {
 // toolTexts returns the input schemas and manuals of onecall's own tools. Every session of every client pays for each word of an
 // input schema.
 func toolTexts(chain, mcp structs, g *guide) object {
-	fetch := chain.mustGet("fetchRequest")
-	chainFields := &structType{fields: append(chain.mustGet("request").fields, fetch.fields...)}
+	fetch := chain.mustGet("FetchRequest")
+	chainFields := &structType{fields: append(chain.mustGet("Request").fields, fetch.fields...)}
 	tool := func(input object, manual any) object {
 		return object{{"inputSchema", input}, {"manual", manual}}
 	}
@@ -55,7 +55,7 @@ func toolTexts(chain, mcp structs, g *guide) object {
 	return object{
 		{"chain", tool(toolSchema(chain, chainFields), object{
 			{"chain", manual(chain, chainFields)},
-			{"step", manual(chain, chain.mustGet("step"))},
+			{"step", manual(chain, chain.mustGet("StepRequest"))},
 			{"references", g.references},
 		})},
 		{"search", arguments("searchArguments")},

@@ -1,0 +1,55 @@
+package chain
+
+import (
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// Mention is a function that a request names.
+type Mention struct {
+	Function string // its name as written in the request
+	At       string // JSON Pointer of the name
+}
+
+// Mentions has the functions that a request names, whether or not they exist.
+type Mentions struct {
+	Functions []Mention
+	// Resumes reports that the request continues an earlier run, which calls functions that the request need not name.
+	Resumes bool
+}
+
+// FindMentions returns the functions that a request names: in steps, in inline chains, in steps that replace others, and in undo. If there
+// are faults, the list may be incomplete.
+func FindMentions(text []byte) (*Mentions, []*fault.Error) {
+	found, faults := plan.FindMentions(text)
+	m := &Mentions{Resumes: found.Resumes}
+	for _, mention := range found.Functions {
+		m.Functions = append(m.Functions, Mention(mention))
+	}
+	return m, faults
+}
+
+// Locate sets the line and column of each fault in list that has none; text is the chain's text. The position is that of the value at the
+// fault's JSON Pointer (At) or, if that does not exist, of the innermost enclosing value. A fault with the cause fault.ErrUnknownKey gets
+// the position of its key. Locate does nothing if text is not JSON.
+func Locate(text []byte, list []*fault.Error) { plan.Locate(text, list) }
+
+// Param turns a literal among the arguments of a step into a param of the saved chain.
+type Param struct {
+	Path string // the step by number or id, and the path in its args: "0.query", "make.labels.0"
+	Name string // the name of the param
+}
+
+// SaveAs returns the text of a saved chain, for a file. The chain reads the literals at the places of params from its input; they become
+// the defaults of the params. SaveAs returns a bad_request fault for each param that cannot be used; for a place that does not exist, the
+// fault lists what exists there.
+func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
+	list := make([]plan.Param, len(params))
+	for i, p := range params {
+		list[i] = plan.Param(p)
+	}
+	return plan.SaveAs(text, list)
+}
+
+// FetchFields returns the names of the fields of a fetch.
+func FetchFields() []string { return plan.FetchFields() }

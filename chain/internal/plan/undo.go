@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Undo is the call that undoes a step's call.
+type Undo struct {
+	at          string // its JSON Pointer
+	explicit    bool   // the step defines it; else the function does
+	Fn          *steps.Entry
+	Args        *refs.Template
+	ReadsResult bool   // args refer to $result
+	Text        []byte // {"fn","args"} as written
+}
+
+// compileUndo compiles how the step's calls are undone: as the step says, or else its function.
+func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
+	request, at := s.Undo, p.At+"/undo"
+	switch {
+	case p.Fn == nil && s.Fn != "" && p.Saved == nil: // fn has a fault already
+		return
+	case request != nil && p.Fn == nil:
+		c.fault(fault.BadRequest, at, "undo goes with fn: give it to the steps that call functions")
+		return
+	case request == nil && (p.Fn == nil || p.Fn.Spec().Undo == nil || p.Effect == steps.Read):
+		return
+	case request == nil:
+		request = &undoRequest{Fn: p.Fn.Spec().Undo.Function, Args: p.Fn.Spec().Undo.Args}
+	}
+	entry, err := c.view.Resolve(request.Fn)
+	if err != nil {
+		if s.Undo != nil { // a default that the caller may not use is ignored
+			c.faults.Add(notFoundFault(c.rules.Functions, request.Fn, err).Under(at + "/fn"))
+		}
+		return
+	}
+	if entry.Spec().Saved != nil {
+		c.fault(fault.NotSupported, at+"/fn", "a saved chain cannot be an undo: name a function")
+		return
+	}
+	args := request.Args
+	if args == nil {
+		args = []byte("{}")
+	}
+	env := l.env(at+"/args", p.Number)
+	// The undo of a step may refer to what its args may, and to $result. The default of a function may refer only to $result.
+	if env.Item, env.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
+		env = refs.CompileScope{At: at + "/args", Result: true}
+	}
+	t, faults := refs.CompileTemplate(args, env)
+	c.addFaults(l, faults)
+	if t == nil {
+		return
+	}
+	c.addUses(l, p, t.Uses())
+	if s.Undo != nil { // a default is not the chain's fault
+		c.Warnings.Add(t.Warnings()...)
+		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
+	}
+	u := &Undo{at: at, explicit: s.Undo != nil, Fn: entry, Args: t, Text: UndoText(entry.Spec().Name, args)}
+	u.ReadsResult = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
+	p.Undo, p.undoNeedsApproval = u, u.explicit && MustApprove(entry.Spec(), c.rules.Approve)
+}
+
+// UndoText returns a call as the journal stores it.
+func UndoText(function string, args []byte) []byte {
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Text("fn", function)
+	w.Raw("args", args)
+	w.Close('}')
+	return w.B
+}
+
+// OnlyReads is the default of Override.WhyReadOnly.
+const OnlyReads = "this tool only reads: send the same to the tool chain"

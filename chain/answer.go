@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -23,11 +24,11 @@ type answerBuilder struct {
 	failed       *steps.Entry // the function that err is about; nil: none
 	schemaHelp   schemaLevel  // how much of the function's schema the answer shows
 	faults       []*fault.Error
-	moreElements []elementFault // failed elements of the step of err; unless onError is continue, without the one that index names
-	outcome      fault.Outcome  // the outcome of the last call that writes in that step; "": there was none
+	moreElements []facts.Element // failed elements of the step of err; unless onError is continue, without the one that index names
+	outcome      fault.Outcome   // the outcome of the last call that writes in that step; "": there was none
 
-	unstarted       []interval // elements of that step that never started
-	unstartedReason string     // why they never started
+	unstarted       []facts.Interval // elements of that step that never started
+	unstartedReason string           // why they never started
 	writeEntries    []*writeEntry
 	writesSummed    bool // writeEntries is complete
 
@@ -52,7 +53,7 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	}
 	b.findCause()
 	for i := range r.steps {
-		if r.steps[i].truncated {
+		if r.steps[i].Truncated {
 			s.warn(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
 				plan.Describe(r.plan.Steps[i])).Under(r.plan.Steps[i].At))
 		}
@@ -94,8 +95,8 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 
 func (r *run) defaultedSteps() (list []DefaultedStep) {
 	for i := range r.steps {
-		if s := &r.steps[i]; s.defaulted > 0 {
-			list = append(list, DefaultedStep{Step: i, ID: r.plan.Steps[i].ID, Count: s.defaulted, Elements: s.count})
+		if s := &r.steps[i]; s.Defaulted > 0 {
+			list = append(list, DefaultedStep{Step: i, ID: r.plan.Steps[i].ID, Count: s.Defaulted, Elements: s.Count})
 		}
 	}
 	return list
@@ -114,25 +115,25 @@ func journalDownFault(at string) *fault.Error {
 func (b *answerBuilder) findCause() {
 	for i := range b.run.steps {
 		s := &b.run.steps[i]
-		if s.status == statusFailed {
-			b.step, b.index, b.failed, b.moreElements, b.outcome = i, s.index, s.fn, s.failedElements, s.outcome
-			b.unstarted, b.unstartedReason = s.unstarted, s.unstartedReason
-			b.setError(s.err)
+		if s.Status == facts.StatusFailed {
+			b.step, b.index, b.failed, b.moreElements, b.outcome = i, s.Index, s.Failed, s.FailedElements, s.Outcome
+			b.unstarted, b.unstartedReason = s.Unstarted, s.UnstartedReason
+			b.setError(s.Err)
 			return
 		}
 	}
 	for i := range b.run.steps {
 		at := b.run.plan.Steps[i].At
-		if b.run.journalFailed.Load() && b.run.steps[i].status == statusSkipped {
+		if b.run.journalFailed.Load() && b.run.steps[i].Status == facts.StatusSkipped {
 			b.step = i
 			b.setError(journalDownFault(at))
 			return
 		}
-		switch b.run.steps[i].reason {
-		case reasonCancelled:
+		switch b.run.steps[i].Reason {
+		case facts.ReasonCancelled:
 			b.step = i
 			b.setError(b.run.callerEndedFault(at))
-		case reasonBudget:
+		case facts.ReasonBudget:
 			b.step = i
 			b.setError(b.run.outOfTimeFault(at))
 			if b.run.exhausted.Load() {
@@ -181,7 +182,7 @@ func (b *answerBuilder) countTokens() {
 	}
 	b.stepTokens = make([]int, len(b.run.steps))
 	for i := range b.run.steps {
-		raw := b.run.steps[i].raw
+		raw := b.run.steps[i].Raw
 		if raw == nil {
 			continue
 		}

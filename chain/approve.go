@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -133,7 +134,9 @@ func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call,
 		silent.waiting.add(p, c, undo, name)
 	}
 	calls := silent.waiting.calls
-	slices.SortStableFunc(calls, func(a, b ApprovalCall) int { return slices.Compare(parsePath(a.StepPath), parsePath(b.StepPath)) })
+	slices.SortStableFunc(calls, func(a, b ApprovalCall) int {
+		return slices.Compare(facts.ParsePath(a.StepPath), facts.ParsePath(b.StepPath))
+	})
 	for i := range calls {
 		calls[i].Args = r.redacted(calls[i].Function, calls[i].Args)
 		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -14,38 +15,44 @@ import (
 )
 
 // runStep runs one step: its condition, then its call or its forEach.
-func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *inlineFrame) (s stepRun) {
+func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *inlineFrame) facts.Step {
 	started := time.Now()
-	s.frame, s.index, s.count = frame, -1, -1 // -1: none; forEach sets them
+	// Index and Count -1: none; forEach sets them.
+	s := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1}, frame: frame}
 	ctx, ended := r.beginStep(ctx, p)
+	r.carryOutStep(ctx, p, scope, &s)
+	if s.Status == facts.StatusFailed || s.Defaulted > 0 { // there is no add(-1) for this: the run must not be suspended any more
+		r.pauses.add(1)
+	}
+	s.Took = time.Since(started)
+	endStep(&s.Step, ended)
+	return s.Step
+}
+
+// carryOutStep carries out a step, and turns a panic into its failure.
+func (r *run) carryOutStep(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
 		}
-		if s.status == statusFailed || s.defaulted > 0 { // there is no add(-1) for this: the run must not be suspended any more
-			r.pauses.add(1)
-		}
-		s.took = time.Since(started)
-		s.endStep(p, ended)
 	}()
 	if p.When != nil {
 		met, err := p.When.True(ctx, &scope)
 		if err != nil {
-			r.setStepStatus(ctx, p, &s, nil, asFault(err, p.At+"/when"))
-			return s
+			r.setStepStatus(ctx, p, s, nil, asFault(err, p.At+"/when"))
+			return
 		}
 		if !met {
-			s.status, s.reason, s.raw = statusSkipped, reasonWhen, null
-			return s
+			s.Status, s.Reason, s.Raw = facts.StatusSkipped, facts.ReasonWhen, null
+			return
 		}
 	}
 	if p.ForEach != nil {
-		r.forEach(ctx, p, scope, &s)
-		return s
+		r.forEach(ctx, p, scope, s)
+		return
 	}
-	raw, f := r.runElement(ctx, p, &scope, &s)
-	r.setStepStatus(ctx, p, &s, raw, f)
-	return s
+	raw, f := r.runElement(ctx, p, &scope, s)
+	r.setStepStatus(ctx, p, s, raw, f)
 }
 
 var null = []byte("null")
@@ -58,49 +65,49 @@ func (r *run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw [
 		}
 	}
 	if f == nil {
-		s.status, s.raw = statusOK, raw
+		s.Status, s.Raw = facts.StatusOK, raw
 		return
 	}
-	if s.pending {
-		s.status = statusOK
+	if s.Pending {
+		s.Status = facts.StatusOK
 		return
 	}
 	if r.isSuspended() {
-		s.status, s.reason = statusSkipped, reasonStopped
+		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonStopped
 		return
 	}
-	if errors.Is(f, errNoCalls) && s.calls == 0 {
-		s.status, s.reason = statusSkipped, reasonBudget
+	if errors.Is(f, errNoCalls) && s.Calls == 0 {
+		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonBudget
 		return
 	}
 	if r.mayDefault(ctx, p, s, f) && r.chargeResult(p, p.OrElse) == nil {
-		s.status, s.raw, s.defaulted = statusOK, p.OrElse, 1
+		s.Status, s.Raw, s.Defaulted = facts.StatusOK, p.OrElse, 1
 		s.recordDefault()
 		return
 	}
 	s.fail(p, f)
-	s.raw = raw
+	s.Raw = raw
 }
 
 // recordDefault records in the journal that orElse replaced the failure.
 func (s *stepRun) recordDefault() {
-	if s.call != nil {
-		s.call.RecordDefault()
+	if s.Recorded != nil {
+		s.Recorded.RecordDefault()
 	}
 }
 
 // mayDefault reports whether the step's orElse may replace a failure. It must not hide a write with an unknown outcome, or a conflict.
 func (r *run) mayDefault(ctx context.Context, p *plan.Step, s *stepRun, f *fault.Error) bool {
-	if p.OrElse == nil || s.outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
+	if p.OrElse == nil || s.Outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
 		return false
 	}
 	return ctx.Err() == nil && !r.exhausted.Load() && !r.mustStop()
 }
 
 func (s *stepRun) fail(p *plan.Step, f *fault.Error) {
-	s.status, s.err = statusFailed, f
-	if s.fn == nil {
-		s.fn = p.Callee()
+	s.Status, s.Err = facts.StatusFailed, f
+	if s.Failed == nil {
+		s.Failed = p.Callee()
 	}
 }
 
@@ -133,8 +140,8 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		}
 	}()
 	for round := 1; ; round++ {
-		s.lastCall = time.Time{}
-		s.truncated = s.truncated && p.Collect == nil // the next round has read on
+		s.LastCall = time.Time{}
+		s.Truncated = s.Truncated && p.Collect == nil // the next round has read on
 		raw, f := r.runRound(ctx, p, scope, s, round == 1)
 		if f != nil {
 			return raw, f
@@ -163,7 +170,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		if round == p.MaxRounds {
 			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.At + "/repeat")
 		}
-		if err := r.pauseAfter(ctx, p.Delay, s.lastCall); err != nil {
+		if err := r.pauseAfter(ctx, p.Delay, s.LastCall); err != nil {
 			return nil, r.interruptedFault(p)
 		}
 	}
@@ -199,10 +206,10 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 	}
 	defer r.memory.Release(len(args))
 	if p.ForEach == nil && (r.trace == "full" || p.Effect == steps.Destroy) {
-		s.args = args
+		s.Args = args
 	}
 	wait := p.Backoff
-	s.call, s.recalled, s.earlierAttempts = nil, false, 0
+	s.call, s.Recorded, s.recalled, s.earlierAttempts = nil, nil, false, 0
 	for attempt := 0; ; attempt++ {
 		raw, f := r.call(ctx, p, args, scope, s)
 		for ; attempt+1 < s.earlierAttempts; attempt++ { // attempts before the run was suspended count, and have doubled the pause
@@ -214,7 +221,7 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 		if f == nil || attempt >= p.MaxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f
 		}
-		if err := r.pauseAfter(ctx, wait, s.lastCall); err != nil {
+		if err := r.pauseAfter(ctx, wait, s.LastCall); err != nil {
 			return raw, f
 		}
 		wait *= 2
@@ -282,17 +289,17 @@ func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 		r.exhausted.Store(true)
 		return nil, r.outOfCallsFault(p.At)
 	}
-	s.calls++
+	s.Calls++
 	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
 	callCtx, cancel := withCallLimit(ctx, p.Timeout, p.Patient)
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
-	s.lastCall = time.Now()
+	s.LastCall = time.Now()
 	r.noteSent(p, f)
 	if f == nil {
-		s.truncated = s.truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
+		s.Truncated = s.Truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
 		if misfit := p.Fn.Misfit(raw); misfit != nil {
 			r.callWarnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
 		}

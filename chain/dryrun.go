@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -158,18 +159,18 @@ func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*Resume
 	for i := range r.steps {
 		step := &r.steps[i]
 		switch {
-		case step.reused > 0 && !step.pending:
+		case step.Reused > 0 && !step.Pending:
 			preview.Reused = append(preview.Reused, i)
-		case step.status == statusSkipped && step.reason == reasonWhen, p.Steps[i].Expr != nil && !step.pending && step.status == statusOK:
+		case step.Status == facts.StatusSkipped && step.Reason == facts.ReasonWhen, p.Steps[i].Expr != nil && !step.Pending && step.Status == facts.StatusOK:
 			// It makes no call.
 		default:
 			preview.Made = append(preview.Made, i)
-			if step.kept > 0 && step.kept < step.count {
-				preview.Partly = append(preview.Partly, PartlyReused{i, step.kept, step.count})
+			if step.Kept > 0 && step.Kept < step.Count {
+				preview.Partly = append(preview.Partly, PartlyReused{i, step.Kept, step.Count})
 			}
 		}
-		if step.count >= 0 {
-			preview.elements[i] = step.count - step.kept
+		if step.Count >= 0 {
+			preview.elements[i] = step.Count - step.Kept
 		}
 	}
 	return preview, nil

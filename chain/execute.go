@@ -6,34 +6,19 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
-)
-
-// The statuses of a step, and the reasons why a step was skipped.
-const (
-	statusOK      = "ok"
-	statusFailed  = "failed"
-	statusSkipped = "skipped"
-	statusReused  = "reused" // only in answers: the step is ok, and all its calls came from the journal
-
-	reasonWhen       = "when"       // its condition was false; its result is null
-	reasonDependency = "dependency" // a step that it refers to has no result, because that or an earlier one failed or was skipped
-	reasonStopped    = "stopped"    // an earlier failure stopped the chain
-	reasonBudget     = "budget"     // maxCalls or maxDurationMs was used up
-	reasonCancelled  = "cancelled"  // the client cancelled
 )
 
 // run is a plan while it is executed, and its results afterwards.
 type run struct {
 	*requestState
 	plan        *plan.Plan
-	steps       []stepRun
+	steps       []facts.Step
 	calls       atomic.Int64
 	cached      atomic.Int64 // calls that the call cache answered
 	httpStatus  atomic.Int32 // the HTTP status that the last step's function reported; 0: none
@@ -63,39 +48,13 @@ type run struct {
 	endedSteps  int             // how many steps of the outermost chain have ended
 }
 
-// stepRun is the result of one step.
+// stepRun is a step while it runs.
 type stepRun struct {
-	status, reason  string
-	cause           int    // with reasonDependency: the number of the step that failed, or that calls or time did not reach
-	raw             []byte // the result after select; nil: none. A failed forEach keeps the elements that succeeded
-	err             *fault.Error
-	fn              *steps.Entry   // the function that failed, which in an inline chain is not the step's own
-	frame           *inlineFrame   // the inline chain around the step; nil: the outermost chain
-	index           int            // the element of a forEach that failed first, or for which this ran; -1: none
-	outcome         fault.Outcome  // the outcome of the last call that writes; "": there was none
-	failedElements  []elementFault // the elements that failed; unless onError is continue, without the first
-	unstarted       []interval     // the elements that never started, because of unstartedReason
-	unstartedReason string
-	count           int  // elements of a forEach; -1: no forEach
-	defaulted       int  // how many failures orElse replaced: of a forEach, those of its elements; else at most 1
-	kept            int  // with a rehearsal: the elements of a forEach whose calls were all taken from the journal
-	truncated       bool // a call reported that its result is incomplete
-	calls           int64
-	reused          int64         // calls that were taken from the journal
+	facts.Step
+	frame           *inlineFrame  // the inline chain around the step; nil: the outermost chain
 	call            *journal.Call // the last call that the journal has; nil: none
 	earlierAttempts int           // attempts that were made before the run was suspended
 	recalled        bool          // the result came from the journal, so a retry makes no sense
-	lastCall        time.Time     // when the last call of this round ended, even before a resume; zero: it made none
-	pending         bool          // in a rehearsal: the step has calls that were not made yet
-	took            time.Duration
-	args            []byte // the resolved arguments, without forEach; only with trace full, or of a function that destroys
-}
-
-type elementFault struct {
-	index   int
-	err     *fault.Error
-	outcome fault.Outcome
-	fn      *steps.Entry // the function that failed
 }
 
 // execute runs a plan. It returns when all steps that may run have ended.
@@ -126,8 +85,8 @@ func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.
-func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *inlineFrame) []stepRun {
-	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]stepRun, len(p.Steps)), waiting: make([]int, len(p.Steps)),
+func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *inlineFrame) []facts.Step {
+	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]facts.Step, len(p.Steps)), waiting: make([]int, len(p.Steps)),
 		done: make(chan int, len(p.Steps)), slotless: noStep, reports: r.hasListener && p == r.plan}
 	l.scope.Steps = make([]refs.StepResult, len(p.Steps))
 	l.indexDependents()
@@ -148,7 +107,7 @@ type loop struct {
 	plan         *plan.Plan
 	scope        refs.Scope
 	frame        *inlineFrame
-	steps        []stepRun
+	steps        []facts.Step
 	waiting      []int // how many steps each step still waits for
 	dependents   []int // the steps that wait for step i are dependents[dependentsAt[i]:dependentsAt[i+1]]
 	dependentsAt []int
@@ -220,7 +179,8 @@ func (l *loop) start(ctx context.Context) {
 		s := l.plan.Steps[i]
 		if cause, ok := l.failedDependency(s); ok {
 			l.ready = l.ready[1:]
-			l.steps[i] = stepRun{status: statusSkipped, reason: reasonDependency, cause: cause, index: -1, count: -1}
+			l.steps[i] = skippedStep(s, facts.ReasonDependency)
+			l.steps[i].Cause = cause
 			l.finishStep(i)
 			continue
 		}
@@ -286,11 +246,11 @@ func (r *run) releaseSlot() { <-r.slots }
 func (l *loop) failedDependency(s *plan.Step) (cause int, broken bool) {
 	for _, n := range s.Needs {
 		switch dependency := &l.steps[n]; {
-		case dependency.status == statusFailed, dependency.pending:
+		case dependency.Status == facts.StatusFailed, dependency.Pending:
 			return n, true
-		case dependency.status == statusSkipped && dependency.reason == reasonDependency:
-			return dependency.cause, true
-		case dependency.status == statusSkipped && dependency.reason != reasonWhen:
+		case dependency.Status == facts.StatusSkipped && dependency.Reason == facts.ReasonDependency:
+			return dependency.Cause, true
+		case dependency.Status == facts.StatusSkipped && dependency.Reason != facts.ReasonWhen:
 			return n, true
 		}
 	}
@@ -300,32 +260,29 @@ func (l *loop) failedDependency(s *plan.Step) (cause int, broken bool) {
 // finishStep records an ended step and makes those ready that waited for it.
 func (l *loop) finishStep(i int) {
 	s := &l.steps[i]
-	l.scope.Steps[i] = refs.StepResult{Raw: s.raw, Status: s.status}
-	l.failed = l.failed || s.status == statusFailed
+	l.scope.Steps[i] = refs.StepResult{Raw: s.Raw, Status: s.Status}
+	l.failed = l.failed || s.Status == facts.StatusFailed
 	for _, n := range l.dependents[l.dependentsAt[i]:l.dependentsAt[i+1]] {
 		if l.waiting[n]--; l.waiting[n] == 0 {
 			l.ready = append(l.ready, n)
 		}
 	}
 	if l.reports {
-		l.reportProgress(Progress{Step: i, Ended: true, Status: s.reportedStatus(), Reason: s.reason, Err: s.err, Took: s.took,
-			Elements: s.count, Result: s.raw})
+		l.reportProgress(Progress{Step: i, Ended: true, Status: s.ReportedStatus(), Reason: s.Reason, Err: s.Err, Took: s.Took,
+			Elements: s.Count, Result: s.Raw})
 	}
 }
 
-// reportedStatus is the status that callers see.
-func (s *stepRun) reportedStatus() string {
-	if s.status == statusOK && s.calls == 0 && s.reused > 0 {
-		return statusReused
-	}
-	return s.status
+// skippedStep is what became of a step that was not run.
+func skippedStep(p *plan.Step, reason string) facts.Step {
+	return facts.Step{Planned: &p.Planned, Status: facts.StatusSkipped, Reason: reason, Index: -1, Count: -1}
 }
 
 // skipRest marks the steps that never started as skipped.
 func (l *loop) skipRest(ctx context.Context) {
 	for i := range l.steps {
-		if l.steps[i].status == "" {
-			l.steps[i] = stepRun{status: statusSkipped, reason: l.skipReason(ctx), index: -1, count: -1}
+		if l.steps[i].Status == "" {
+			l.steps[i] = skippedStep(l.plan.Steps[i], l.skipReason(ctx))
 		}
 	}
 }
@@ -334,11 +291,11 @@ func (l *loop) skipRest(ctx context.Context) {
 func (r *run) skipReason(ctx context.Context) string {
 	switch {
 	case r.parent.Err() != nil:
-		return reasonCancelled
+		return facts.ReasonCancelled
 	case r.isSuspended():
-		return reasonStopped
+		return facts.ReasonStopped
 	case ctx.Err() != nil || r.exhausted.Load():
-		return reasonBudget
+		return facts.ReasonBudget
 	}
-	return reasonStopped
+	return facts.ReasonStopped
 }

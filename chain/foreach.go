@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -24,21 +25,21 @@ func (r *run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *st
 		return
 	}
 	defer r.memory.Release(size)
-	s.count = len(items)
+	s.Count = len(items)
 	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
 		maxWorkers: int64(p.Concurrency)}
 	e.first.Store(int64(len(items)))
 	e.open.Store(1)
 	e.work(ctx)
 	e.workers.Wait()
-	s.lastCall, s.kept = e.lastCall, int(e.kept.Load())
-	s.calls, s.reused, s.defaulted, s.truncated = e.calls.Load(), e.reused.Load(), int(e.defaulted.Load()), e.truncated.Load()
-	if s.pending = e.pending.Load(); s.pending {
-		s.status = statusOK
+	s.LastCall, s.Kept = e.lastCall, int(e.kept.Load())
+	s.Calls, s.Reused, s.Defaulted, s.Truncated = e.calls.Load(), e.reused.Load(), int(e.defaulted.Load()), e.truncated.Load()
+	if s.Pending = e.pending.Load(); s.Pending {
+		s.Status = facts.StatusOK
 		return
 	}
 	if r.isSuspended() {
-		s.status, s.reason = statusSkipped, reasonStopped
+		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonStopped
 		return
 	}
 	e.finishForEach(ctx, s)
@@ -110,7 +111,7 @@ type forEachRun struct {
 	workers    sync.WaitGroup
 
 	mu       sync.Mutex
-	failed   []elementFault
+	failed   []facts.Element
 	lastCall time.Time // when the last call of any element ended; zero: there was none
 }
 
@@ -160,19 +161,19 @@ func (e *forEachRun) addWorker(ctx context.Context) {
 // runItem runs element i and stores its result.
 func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	scope.Item, scope.Index = e.items[i], i
-	s := stepRun{frame: e.frame, index: i}
+	s := stepRun{Step: facts.Step{Index: i}, frame: e.frame}
 	raw, f := e.runGuarded(ctx, scope, &s)
-	e.calls.Add(s.calls)
-	e.reused.Add(s.reused)
+	e.calls.Add(s.Calls)
+	e.reused.Add(s.Reused)
 	e.noteEnd(&s, f)
-	if f == nil && s.reused > 0 {
+	if f == nil && s.Reused > 0 {
 		e.kept.Add(1)
 	}
-	if s.pending {
+	if s.Pending {
 		e.pending.Store(true)
 		return
 	}
-	if s.truncated {
+	if s.Truncated {
 		e.truncated.Store(true)
 	}
 	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.OrElse) == nil {
@@ -181,7 +182,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 		s.recordDefault()
 	}
 	if f != nil {
-		e.fail(elementFault{i, f, s.outcome, s.fn})
+		e.fail(facts.Element{Index: i, Err: f, Outcome: s.Outcome, Fn: s.Failed})
 		return
 	}
 	e.results[i] = raw
@@ -194,8 +195,8 @@ func (e *forEachRun) noteEnd(s *stepRun, f *fault.Error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.lastCall.After(e.lastCall) {
-		e.lastCall = s.lastCall
+	if s.LastCall.After(e.lastCall) {
+		e.lastCall = s.LastCall
 	}
 }
 
@@ -222,19 +223,19 @@ func (e *forEachRun) mayNotStart(ctx context.Context, i int) bool {
 	return e.plan.OnError != plan.OnErrorContinue && int64(i) > e.first.Load()
 }
 
-func (e *forEachRun) fail(f elementFault) {
+func (e *forEachRun) fail(f facts.Element) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failed = append(e.failed, f)
-	e.first.Store(min(e.first.Load(), int64(f.index)))
+	e.first.Store(min(e.first.Load(), int64(f.Index)))
 }
 
 // finishForEach derives the step's result and status from its elements.
 func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
-	slices.SortFunc(e.failed, func(a, b elementFault) int { return a.index - b.index })
-	s.unstarted, s.unstartedReason = e.unstarted(), e.skipReason(ctx)
+	slices.SortFunc(e.failed, func(a, b facts.Element) int { return a.Index - b.Index })
+	s.Unstarted, s.UnstartedReason = e.unstarted(), e.skipReason(ctx)
 	failed := len(e.failed) > 0
-	if s.calls > 0 || failed {
+	if s.Calls > 0 || failed {
 		e.logUnstarted(e.step, s)
 	}
 	if failed && e.plan.OnError != plan.OnErrorContinue { // drop the elements without a result from the end
@@ -261,12 +262,12 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 			"select less of each", size, e.o.MaxResultBytes).Under(e.step.At))
 		return
 	}
-	s.raw = joinArray(e.results, size)
+	s.Raw = joinArray(e.results, size)
 	switch {
 	case failed:
 		e.failWithFirst(s)
-	case !complete && e.exhausted.Load() && s.calls == 0:
-		s.status, s.reason, s.raw = statusSkipped, reasonBudget, nil
+	case !complete && e.exhausted.Load() && s.Calls == 0:
+		s.Status, s.Reason, s.Raw = facts.StatusSkipped, facts.ReasonBudget, nil
 	case !complete && e.exhausted.Load():
 		s.fail(e.step, e.outOfCallsFault(e.step.At))
 	case !complete && e.journalFailed.Load():
@@ -274,7 +275,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	case !complete:
 		s.fail(e.step, e.interruptedFault(e.step))
 	default:
-		s.status = statusOK
+		s.Status = facts.StatusOK
 	}
 }
 
@@ -293,22 +294,22 @@ func joinArray(elements [][]byte, size int) []byte {
 // failWithFirst makes the failure of the lowest element the step's.
 func (e *forEachRun) failWithFirst(s *stepRun) {
 	first := e.failed[0]
-	s.index, s.fn, s.outcome, s.failedElements = first.index, first.fn, first.outcome, e.failed
+	s.Index, s.Failed, s.Outcome, s.FailedElements = first.Index, first.Fn, first.Outcome, e.failed
 	if e.plan.OnError != plan.OnErrorContinue {
-		s.failedElements = e.failed[1:]
+		s.FailedElements = e.failed[1:]
 	}
-	s.fail(e.step, first.err)
+	s.fail(e.step, first.Err)
 }
 
 // unstarted returns the elements that have neither a result nor a failure.
-func (e *forEachRun) unstarted() (list []interval) {
+func (e *forEachRun) unstarted() (list []facts.Interval) {
 	failed := e.failed
 	for i, raw := range e.results {
 		switch {
-		case len(failed) > 0 && failed[0].index == i:
+		case len(failed) > 0 && failed[0].Index == i:
 			failed = failed[1:]
 		case raw == nil:
-			list = appendInterval(list, interval{i, i})
+			list = facts.AppendInterval(list, facts.Interval{First: i, Last: i})
 		}
 	}
 	return list

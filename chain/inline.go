@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -22,30 +23,30 @@ func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
 	var frame *inlineFrame // needed only for the paths of calls that write or are recorded
 	if p.Effect != steps.Read || r.record != nil {
-		frame = &inlineFrame{outer: s.frame, step: p.Number, index: s.index}
+		frame = &inlineFrame{outer: s.frame, step: p.Number, index: s.Index}
 	}
 	runs := r.runLevel(ctx, p.Inline, scope, frame)
 	first := -1
 	for i := range runs {
-		s.calls += runs[i].calls
-		s.reused += runs[i].reused
-		s.pending = s.pending || runs[i].pending
-		s.truncated = s.truncated || runs[i].truncated
-		if runs[i].lastCall.After(s.lastCall) {
-			s.lastCall = runs[i].lastCall
+		s.Calls += runs[i].Calls
+		s.Reused += runs[i].Reused
+		s.Pending = s.Pending || runs[i].Pending
+		s.Truncated = s.Truncated || runs[i].Truncated
+		if runs[i].LastCall.After(s.LastCall) {
+			s.LastCall = runs[i].LastCall
 		}
-		if runs[i].status == statusFailed && first < 0 {
+		if runs[i].Status == facts.StatusFailed && first < 0 {
 			first = i
 		}
 	}
-	if s.pending {
+	if s.Pending {
 		return nil, errPending
 	}
 	raw, f := evalReturn(ctx, p.Inline, runs, scope)
 	if first >= 0 {
-		s.call = runs[first].call
-		s.fn, s.outcome = runs[first].fn, runs[first].outcome
-		f = runs[first].err
+		s.Recorded = runs[first].Recorded
+		s.Failed, s.Outcome = runs[first].Failed, runs[first].Outcome
+		f = runs[first].Err
 	}
 	if f == nil && ctx.Err() != nil {
 		f = r.interruptedFault(p)
@@ -53,7 +54,7 @@ func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 	if f == nil && skippedForBudget(runs) {
 		f = r.outOfCallsFault(p.At)
 	}
-	if f == nil && r.journalFailed.Load() && slices.ContainsFunc(runs, func(s stepRun) bool { return s.reason == reasonStopped }) {
+	if f == nil && r.journalFailed.Load() && slices.ContainsFunc(runs, func(s facts.Step) bool { return s.Reason == facts.ReasonStopped }) {
 		f = journalDownFault(p.At)
 	}
 	if f != nil && p.Saved != nil {
@@ -62,9 +63,9 @@ func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 	return raw, f
 }
 
-func skippedForBudget(runs []stepRun) bool {
+func skippedForBudget(runs []facts.Step) bool {
 	for i := range runs {
-		if runs[i].reason == reasonBudget {
+		if runs[i].Reason == facts.ReasonBudget {
 			return true
 		}
 	}
@@ -72,16 +73,16 @@ func skippedForBudget(runs []stepRun) bool {
 }
 
 // evalReturn evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
-func evalReturn(ctx context.Context, p *plan.Plan, runs []stepRun, scope refs.Scope) ([]byte, *fault.Error) {
+func evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, scope refs.Scope) ([]byte, *fault.Error) {
 	if p.Returned == nil {
-		if raw := runs[len(runs)-1].raw; raw != nil {
+		if raw := runs[len(runs)-1].Raw; raw != nil {
 			return raw, nil
 		}
 		return null, nil
 	}
 	scope.Steps = make([]refs.StepResult, len(runs))
 	for i := range runs {
-		scope.Steps[i] = refs.StepResult{Raw: runs[i].raw, Status: runs[i].status}
+		scope.Steps[i] = refs.StepResult{Raw: runs[i].Raw, Status: runs[i].Status}
 	}
 	scope.Lenient = true
 	raw, err := p.Returned.Resolve(ctx, nil, &scope)

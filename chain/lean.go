@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -33,11 +34,11 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 	above, raw := b.o.LeanAbove, b.result
 	p := b.run.plan
 	last, ran := p.Steps[len(p.Steps)-1], &b.run.steps[len(p.Steps)-1]
-	if above < 0 || b.verify || !p.AnswersWrite() || ran.status != statusOK || ran.defaulted > 0 {
+	if above < 0 || b.verify || !p.AnswersWrite() || ran.Status != facts.StatusOK || ran.Defaulted > 0 {
 		return
 	}
 	if string(raw) == "null" && last.ForEach == nil && plan.Deletes(last) {
-		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.Fn.Shown(ran.args))}
+		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.Fn.Shown(ran.Args))}
 		b.result, b.isLean = o.leanForm([]string{"id"}, 0, ""), true
 		return
 	}
@@ -54,7 +55,7 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 		return
 	}
 	if _, told := scalar(o.object, "id"); o.deleted && o.count < 0 && !told {
-		o.object = deletedObject(last, last.Fn.Shown(ran.args))
+		o.object = deletedObject(last, last.Fn.Shown(ran.Args))
 	}
 	if o.status == "" && last.ForEach == nil {
 		o.status = b.status()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -223,7 +224,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 	if r := o.run; r != nil {
 		e.Calls, e.Cached = r.callCount(), r.cached.Load()
 		for i := range r.steps {
-			if r.steps[i].status == statusSkipped {
+			if r.steps[i].Status == facts.StatusSkipped {
 				e.Skipped++
 			}
 		}
@@ -239,8 +240,8 @@ func (s *requestState) failedFunction(r *run, failure *fault.Error) string {
 		return r.plan.Steps[0].Name()
 	}
 	for i := range r.steps {
-		if step := &r.steps[i]; failure != nil && step.status == statusFailed && step.fn != nil {
-			return step.fn.Spec().Name
+		if step := &r.steps[i]; failure != nil && step.Status == facts.StatusFailed && step.Failed != nil {
+			return step.Failed.Spec().Name
 		}
 	}
 	return ""
@@ -249,7 +250,7 @@ func (s *requestState) failedFunction(r *run, failure *fault.Error) string {
 // callCount returns the number of calls of functions.
 func (r *run) callCount() (calls int64) {
 	for i := range r.steps {
-		calls += r.steps[i].calls
+		calls += r.steps[i].Calls
 	}
 	return calls
 }
@@ -270,7 +271,7 @@ func (b *answerBuilder) observeStored(probe bool) {
 	}
 	switch {
 	case e.Lean:
-		e.Stored += b.estimateText(o.run.steps[len(o.run.steps)-1].raw)
+		e.Stored += b.estimateText(o.run.steps[len(o.run.steps)-1].Raw)
 	case probe:
 		e.Stored += b.estimateText(b.result)
 	}
@@ -285,7 +286,7 @@ func (r *run) intermediateTokens() int {
 	if r.plan.Returned == nil {
 		n--
 	}
-	return r.estimate(n, func(i int) []byte { return r.steps[i].raw }, minSample)
+	return r.estimate(n, func(i int) []byte { return r.steps[i].Raw }, minSample)
 }
 
 // estimateText estimates the tokens of a text.
@@ -365,14 +366,14 @@ func (r *run) beginStep(ctx context.Context, p *plan.Step) (observed context.Con
 }
 
 // endStep reports the end of the step.
-func (s *stepRun) endStep(p *plan.Step, ended func(StepEnd)) {
+func endStep(s *facts.Step, ended func(StepEnd)) {
 	if ended == nil {
 		return
 	}
 	defer func() { _ = recover() }() // a panic of the observer must not cost the step
-	e := StepEnd{Status: s.status, Reason: s.reason, Err: s.err, Function: p.Name(), Calls: s.calls, Elements: s.count, Took: s.took}
-	if s.fn != nil {
-		e.Function = s.fn.Spec().Name
+	e := StepEnd{Status: s.Status, Reason: s.Reason, Err: s.Err, Function: s.Name(), Calls: s.Calls, Elements: s.Count, Took: s.Took}
+	if s.Failed != nil {
+		e.Function = s.Failed.Spec().Name
 	}
 	ended(e)
 }

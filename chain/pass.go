@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -81,13 +82,14 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.resumeToken = passed.resumes
-	p := &plan.Step{At: "/steps/0", Fn: passed.entry, Effect: spec.Effect, Repeatable: spec.Repeatable()}
-	failed := stepRun{index: -1, count: -1, calls: 1}
+	p := &plan.Step{Planned: facts.Planned{At: "/steps/0", Fn: passed.entry}, Effect: spec.Effect, Repeatable: spec.Repeatable()}
+	failed := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1, Calls: 1}}
 	failed.fail(p, f.Under(faultPointer(p, f)))
-	r := &run{requestState: s, plan: &plan.Plan{Steps: []*plan.Step{p}}, steps: []stepRun{failed}}
+	r := &run{requestState: s, plan: &plan.Plan{Steps: []*plan.Step{p}}, steps: []facts.Step{failed.Step}}
 	r.noteSent(p, f)
 	if p.Effect != steps.Read {
-		r.logWrite(p, &r.steps[0], outcomeOfCall(f))
+		r.logWrite(p, &failed, outcomeOfCall(f))
+		r.steps[0] = failed.Step
 	}
 	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", result: null, run: r}
 	b.findCause()

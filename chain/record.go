@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -141,6 +142,7 @@ func (r *run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs
 		}
 		s.call.Shown = shownArguments(r.record, p.Fn, sent)
 		r.record.Prepare(s.call)
+		s.Recorded = s.call
 		if raw, f, settled := r.recall(ctx, p, s); settled {
 			if s.earlierAttempts > 0 { // the call is tried again: an approval that it has used remains valid
 				s.call.Approval = r.usedApproval(ctx, p, scope, s)
@@ -169,10 +171,10 @@ func shownArguments(record *journal.Run, fn *steps.Entry, sent []byte) []byte {
 
 // stepPath returns the path of a call, in the form that the answer's member writes has.
 func (s *stepRun) stepPath(p *plan.Step) string {
-	if s.frame == nil && s.index < 0 {
+	if s.frame == nil && s.Index < 0 {
 		return itoa(p.Number)
 	}
-	return formatPath(append(s.frame.path(), p.Number, s.index))
+	return facts.FormatPath(append(s.frame.path(), p.Number, s.Index))
 }
 
 // send makes a call and records its start and end.
@@ -276,7 +278,7 @@ func (r *run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte,
 		s.call.MatchPrevious(false)
 	}
 	if r.awaitsRetry(p, previous) {
-		s.earlierAttempts, s.lastCall = s.call.ContinueAttempts(), previous.EndedAt()
+		s.earlierAttempts, s.LastCall = s.call.ContinueAttempts(), previous.EndedAt()
 		f := fault.New(previous.Code, "%s ended with %s before the run was resumed, and is tried again", p.Name(), previous.Code).Under(p.At)
 		f.Outcome = previous.Outcome
 		return nil, f, true
@@ -310,7 +312,7 @@ func (r *run) siblingResult(c *journal.Call) []byte {
 
 // sameStep reports whether two paths are of the same step, whatever their elements.
 func sameStep(a, b string) bool {
-	first, second := parsePath(a), parsePath(b)
+	first, second := facts.ParsePath(a), facts.ParsePath(b)
 	if len(first) != len(second) {
 		return false
 	}
@@ -338,7 +340,7 @@ func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled b
 	if !r.rehearsal {
 		return nil, nil, false
 	}
-	s.pending = true
+	s.Pending = true
 	return nil, errPending, true
 }
 
@@ -348,8 +350,8 @@ var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 // reuse returns the recorded result or failure of a call.
 func (r *run) reuse(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
-	s.reused++
-	s.lastCall = previous.EndedAt()
+	s.Reused++
+	s.LastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
 		if f := r.memory.Hold(0); f != nil {

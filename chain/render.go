@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -142,9 +143,9 @@ func (b *answerBuilder) renderSteps(w *rawjson.Writer, omit *omissions) {
 	for i := range b.run.steps {
 		s := &b.run.steps[i]
 		switch {
-		case b.trace == "none" && (s.status != statusFailed || i == b.step): // it shows only the failed steps besides that of the error
+		case b.trace == "none" && (s.Status != facts.StatusFailed || i == b.step): // it shows only the failed steps besides that of the error
 			continue
-		case omit.trace == traceNotOK && s.status == statusOK:
+		case omit.trace == traceNotOK && s.Status == facts.StatusOK:
 			continue
 		}
 		if !opened {
@@ -269,16 +270,16 @@ func (b *answerBuilder) renderElements(w *rawjson.Writer, omit *omissions) {
 		w.OpenMember("elements", '[')
 		for _, e := range b.moreElements[:listed] {
 			w.Open('{')
-			w.Int("index", int64(e.index))
-			w.Text("code", string(e.err.Code))
-			w.Text("message", fault.ClipRunes(e.err.Message, min(omit.maxMessage, 200)))
-			writeOutcome(w, e.outcome, e.err)
+			w.Int("index", int64(e.Index))
+			w.Text("code", string(e.Err.Code))
+			w.Text("message", fault.ClipRunes(e.Err.Message, min(omit.maxMessage, 200)))
+			writeOutcome(w, e.Outcome, e.Err)
 			w.Close('}')
 		}
 		if len(b.unstarted) > 0 {
 			w.Open('{')
-			w.Text("elements", formatIntervals(b.unstarted))
-			w.Text("status", statusSkipped)
+			w.Text("elements", facts.FormatIntervals(b.unstarted))
+			w.Text("status", facts.StatusSkipped)
 			w.Text("reason", b.unstartedReason)
 			w.Close('}')
 		}
@@ -286,7 +287,7 @@ func (b *answerBuilder) renderElements(w *rawjson.Writer, omit *omissions) {
 	}
 	more := len(b.moreElements) - listed
 	if omit.elements == 0 {
-		more += countElements(b.unstarted)
+		more += facts.CountElements(b.unstarted)
 	}
 	if more > 0 && !omit.minimalError {
 		w.Int("more", int64(more))

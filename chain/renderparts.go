@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -65,7 +66,7 @@ func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
 }
 
 // writeStepTrace writes the trace of one step. brief leaves out the message that the answer's error has.
-func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *stepRun, tokens int, full, brief bool) {
+func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *facts.Step, tokens int, full, brief bool) {
 	w.Open('{')
 	writeStep(w, p.Number, p.ID)
 	if p.Inline != nil && p.Saved == nil {
@@ -73,42 +74,42 @@ func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *stepRun, tokens int, ful
 	} else {
 		w.Text("fn", p.Name())
 	}
-	w.Text("status", s.reportedStatus())
-	if s.reason != "" {
-		w.Text("reason", s.reason)
+	w.Text("status", s.ReportedStatus())
+	if s.Reason != "" {
+		w.Text("reason", s.Reason)
 	}
-	if s.reason == reasonDependency {
-		w.Int("cause", int64(s.cause))
+	if s.Reason == facts.ReasonDependency {
+		w.Int("cause", int64(s.Cause))
 	}
-	if s.defaulted > 0 {
+	if s.Defaulted > 0 {
 		w.Bool("defaulted", true)
-		if s.count >= 0 {
-			w.Int("defaultedElements", int64(s.defaulted))
+		if s.Count >= 0 {
+			w.Int("defaultedElements", int64(s.Defaulted))
 		}
 	}
-	if s.truncated {
+	if s.Truncated {
 		w.Bool("truncated", true)
 	}
-	if s.err != nil {
+	if s.Err != nil {
 		w.OpenMember("error", '{')
-		w.Text("code", string(s.err.Code))
+		w.Text("code", string(s.Err.Code))
 		if !brief {
-			w.Text("message", fault.ClipRunes(s.err.Message, 200))
-			writeOutcome(w, s.outcome, s.err)
+			w.Text("message", fault.ClipRunes(s.Err.Message, 200))
+			writeOutcome(w, s.Outcome, s.Err)
 		}
 		w.Close('}')
 	}
-	if s.count >= 0 {
-		w.Int("elements", int64(s.count))
+	if s.Count >= 0 {
+		w.Int("elements", int64(s.Count))
 	}
-	if s.calls > 1 {
-		w.Int("calls", s.calls)
+	if s.Calls > 1 {
+		w.Int("calls", s.Calls)
 	}
-	if s.status != statusSkipped {
-		if s.raw != nil {
+	if s.Status != facts.StatusSkipped {
+		if s.Raw != nil {
 			w.Int("tokens", int64(tokens))
 		}
-		w.Int("ms", s.took.Milliseconds())
+		w.Int("ms", s.Took.Milliseconds())
 	}
 	if full {
 		writeDetails(w, p, s)
@@ -124,15 +125,15 @@ func writeOutcome(w *rawjson.Writer, last fault.Outcome, f *fault.Error) {
 }
 
 // writeDetails writes the arguments, as they may be shown, and the result.
-func writeDetails(w *rawjson.Writer, p *plan.Step, s *stepRun) {
-	if s.args != nil {
-		args := s.args
+func writeDetails(w *rawjson.Writer, p *plan.Step, s *facts.Step) {
+	if s.Args != nil {
+		args := s.Args
 		if p.Fn != nil {
 			args = p.Fn.Shown(args)
 		}
 		w.Raw("args", args)
 	}
-	if s.raw != nil {
-		w.Raw("result", s.raw)
+	if s.Raw != nil {
+		w.Raw("result", s.Raw)
 	}
 }

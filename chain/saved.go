@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -72,5 +73,5 @@ func (r *run) undoSaved(ctx context.Context, p *plan.Step, frame *inlineFrame, f
 		r.isSuspended() {
 		return f
 	}
-	return r.undoCalls(ctx, formatPath(frame.path())+".").addTo(f)
+	return r.undoCalls(ctx, facts.FormatPath(frame.path())+".").addTo(f)
 }

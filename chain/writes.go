@@ -6,6 +6,7 @@ import (
 	"sort"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -20,23 +21,11 @@ type inlineFrame struct {
 	index int // -1: the step has no forEach
 }
 
-// interval is a range of elements, including both ends.
-type interval struct{ first, last int }
-
-// appendInterval adds an interval that begins at or after the start of the last one, and merges the two if there is no gap between them.
-func appendInterval(list []interval, s interval) []interval {
-	if n := len(list); n > 0 && s.first <= list[n-1].last+1 {
-		list[n-1].last = max(list[n-1].last, s.last)
-		return list
-	}
-	return append(list, s)
-}
-
 // writeGroup is one or more calls of a step with the same outcome, of adjacent elements if it has a forEach.
 type writeGroup struct {
 	frame     *inlineFrame
 	step      *plan.Step
-	elements  interval // -1 to -1 without forEach
+	elements  facts.Interval // -1 to -1 without forEach
 	calls     int
 	outcome   fault.Outcome
 	unstarted bool // the elements never started
@@ -84,8 +73,8 @@ func (r *run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
 		}
 		outcome = fault.NotSent
 	}
-	s.outcome = outcome
-	r.writes.add(writeGroup{s.frame, p, interval{s.index, s.index}, 1, outcome, false})
+	s.Outcome = outcome
+	r.writes.add(writeGroup{s.frame, p, facts.Interval{First: s.Index, Last: s.Index}, 1, outcome, false})
 }
 
 // logUnstarted logs the elements that never started.
@@ -93,8 +82,8 @@ func (r *run) logUnstarted(p *plan.Step, s *stepRun) {
 	if p.Effect == steps.Read {
 		return
 	}
-	for _, elements := range s.unstarted {
-		r.writes.add(writeGroup{s.frame, p, elements, elements.last - elements.first + 1, fault.NotSent, true})
+	for _, elements := range s.Unstarted {
+		r.writes.add(writeGroup{s.frame, p, elements, elements.Last - elements.First + 1, fault.NotSent, true})
 	}
 }
 
@@ -104,12 +93,12 @@ func (l *writeLog) add(w writeGroup) {
 	defer l.mu.Unlock()
 	if n := len(l.list); n > 0 {
 		last := &l.list[n-1]
-		isAdjacent := w.elements.first == last.elements.last || w.elements.first == last.elements.last+1
+		isAdjacent := w.elements.First == last.elements.Last || w.elements.First == last.elements.Last+1
 		if w.step.Until != nil {
 			isAdjacent = w.elements == last.elements // keeps the number of calls of each element
 		}
 		if isAdjacent && last.step == w.step && last.frame == w.frame && last.outcome == w.outcome && last.unstarted == w.unstarted {
-			last.elements.last = w.elements.last
+			last.elements.Last = w.elements.Last
 			last.calls += w.calls
 			return
 		}
@@ -128,7 +117,7 @@ func (l *writeLog) setOutcome(stepPath string, outcome fault.Outcome) {
 			continue
 		}
 		remaining := group.without(n)
-		group.elements, group.calls, group.outcome = interval{n, n}, 1, outcome
+		group.elements, group.calls, group.outcome = facts.Interval{First: n, Last: n}, 1, outcome
 		l.list = append(slices.Replace(l.list, i, i+1, remaining...), group)
 		return
 	}
@@ -139,22 +128,22 @@ func (w *writeGroup) path() []int { return append(w.frame.path(), w.step.Number)
 
 // element returns the element that a place names, if it is in the group; -1: the step has no forEach.
 func (w *writeGroup) element(stepPath string) (n int, ok bool) {
-	path := parsePath(stepPath)
+	path := facts.ParsePath(stepPath)
 	n = path[len(path)-1]
-	return n, slices.Equal(path[:len(path)-1], w.path()) && w.elements.first <= n && n <= w.elements.last
+	return n, slices.Equal(path[:len(path)-1], w.path()) && w.elements.First <= n && n <= w.elements.Last
 }
 
 // without returns the group without one call of an element.
 func (w *writeGroup) without(n int) (list []writeGroup) {
 	rest := *w
-	if w.elements.first == w.elements.last {
+	if w.elements.First == w.elements.Last {
 		if rest.calls--; rest.calls > 0 {
 			list = append(list, rest)
 		}
 		return list
 	}
-	for _, elements := range []interval{{w.elements.first, n - 1}, {n + 1, w.elements.last}} {
-		if rest.elements, rest.calls = elements, elements.last-elements.first+1; rest.calls > 0 {
+	for _, elements := range []facts.Interval{{First: w.elements.First, Last: n - 1}, {First: n + 1, Last: w.elements.Last}} {
+		if rest.elements, rest.calls = elements, elements.Last-elements.First+1; rest.calls > 0 {
 			list = append(list, rest)
 		}
 	}
@@ -166,14 +155,14 @@ func (l *writeLog) removeStarted(calls []*journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range calls {
-		path := parsePath(c.StepPath)
+		path := facts.ParsePath(c.StepPath)
 		for i := range l.list {
 			w := &l.list[i]
 			prefix := w.path()
 			if !w.unstarted || len(path) <= len(prefix) || !slices.Equal(path[:len(prefix)], prefix) {
 				continue
 			}
-			if n := path[len(prefix)]; w.elements.first <= n && n <= w.elements.last {
+			if n := path[len(prefix)]; w.elements.First <= n && n <= w.elements.Last {
 				l.list = slices.Replace(l.list, i, i+1, w.without(n)...)
 				break
 			}
@@ -200,7 +189,7 @@ type writeEntry struct {
 	fn             string // "": an inline chain in which nothing began
 	outcome        fault.Outcome
 	inline         bool
-	elements       []interval
+	elements       []facts.Interval
 	calls          int
 }
 
@@ -211,7 +200,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	defer l.mu.Unlock()
 	type writeAt struct {
 		path     []int
-		elements interval
+		elements facts.Interval
 		fn       string
 		calls    int
 		outcome  fault.Outcome
@@ -219,12 +208,12 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	sorted := make([]writeAt, len(l.list), len(l.list)+len(before))
 	for i := range l.list {
 		w := &l.list[i]
-		sorted[i] = writeAt{append(w.path(), w.elements.first), w.elements, w.step.Name(), w.calls, w.outcome}
+		sorted[i] = writeAt{append(w.path(), w.elements.First), w.elements, w.step.Name(), w.calls, w.outcome}
 	}
 	for _, c := range before {
-		path := parsePath(c.StepPath)
+		path := facts.ParsePath(c.StepPath)
 		n := path[len(path)-1]
-		sorted = append(sorted, writeAt{path, interval{n, n}, c.Function, 1, c.KnownOutcome()})
+		sorted = append(sorted, writeAt{path, facts.Interval{First: n, Last: n}, c.Function, 1, c.KnownOutcome()})
 	}
 	slices.SortStableFunc(sorted, func(a, b writeAt) int { return slices.Compare(a.path, b.path) })
 	type key struct {
@@ -234,7 +223,7 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 	var list []*writeEntry
 	known := map[key]*writeEntry{}
 	for _, w := range sorted {
-		prefix, interval, suffix := splitPath(w.path, w.elements)
+		prefix, interval, suffix := facts.SplitPath(w.path, w.elements)
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {
@@ -242,8 +231,8 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 			known[k], list = e, append(list, e)
 		}
 		e.calls += w.calls
-		if interval.first >= 0 {
-			e.elements = appendInterval(e.elements, interval)
+		if interval.First >= 0 {
+			e.elements = facts.AppendInterval(e.elements, interval)
 		}
 	}
 	for _, c := range l.conflicting {
@@ -304,9 +293,9 @@ func (b *answerBuilder) renderWrites(w *rawjson.Writer, omit *omissions) {
 
 func (b *answerBuilder) renderWrite(w *rawjson.Writer, e *writeEntry) {
 	w.Open('{')
-	expected, elements := 1, formatIntervals(e.elements)
+	expected, elements := 1, facts.FormatIntervals(e.elements)
 	if elements != "" {
-		expected = countElements(e.elements)
+		expected = facts.CountElements(e.elements)
 	}
 	switch {
 	case e.at != "":

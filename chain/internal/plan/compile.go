@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -139,7 +140,7 @@ func (l *level) env(at string, i int) refs.CompileScope {
 // compileStep plans one step.
 func (c *compiler) compileStep(l *level, i int) *Step {
 	s := &l.steps[i]
-	p := &Step{Number: i, ID: l.steps[i].ID, At: fault.Index(l.at+"/steps", i), MaxRounds: 1, Timeout: c.rules.StepTimeout,
+	p := &Step{Planned: facts.Planned{Number: i, ID: l.steps[i].ID, At: fault.Index(l.at+"/steps", i)}, MaxRounds: 1, Timeout: c.rules.StepTimeout,
 		Effect: steps.Write}
 	p.Needs, p.After = p.dependencyBuf[0:0:2], p.dependencyBuf[2:2:4]
 	l.values = stepValues{element: l.element}
@@ -218,6 +219,7 @@ func (c *compiler) compileInline(l *level, s *StepRequest, p *Step) {
 	p.Inline = c.compileLevel(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
 		element: l.values.element,
 		fills:   func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
+	p.Inner = len(p.Inline.Steps)
 	p.Effect, p.Repeatable = p.Inline.Effect()
 	l.values.result = p.Inline.origin
 }

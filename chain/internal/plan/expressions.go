@@ -17,7 +17,7 @@ func (c *compiler) compileExpression(l *level, s *StepRequest, p *Step) {
 	var v value
 	p.Expr, v = compileText(c, l, p, *s.Expr, env, refs.CompileExpression)
 	l.values.result = v.origin
-	p.Effect, p.Repeatable = steps.Read, true
+	p.IsExpr, p.Effect, p.Repeatable = true, steps.Read, true
 }
 
 // compileBefore compiles what is evaluated once before the step's calls: when and forEach.

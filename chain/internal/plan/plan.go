@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -33,13 +34,9 @@ type Plan struct {
 
 // Step is one step of a plan.
 type Step struct {
-	Number int
-	ID     string       // "": none
-	At     string       // its JSON Pointer
-	Fn     *steps.Entry // exactly one of fn, expr and inline is not nil
-	Expr   *refs.Expression
-	Inline *Plan
-	Saved  *steps.Entry // the saved chain whose plan inline is; nil: inline is written in the step
+	facts.Planned
+	Expr   *refs.Expression // exactly one of Fn, Expr and Inline is not nil
+	Inline *Plan            // of an inline chain, or of the chain Saved
 
 	Args       *refs.Template // nil: literal
 	Literal    []byte         // arguments of a single call, without references
@@ -75,21 +72,6 @@ type Step struct {
 
 	Rungs rungRange // the rungs of the functions that it calls
 }
-
-// Name returns the canonical name of the step's function or saved chain, "expr" for an expression and "" for an inline chain.
-func (p *Step) Name() string {
-	switch {
-	case p.Callee() != nil:
-		return p.Callee().Spec().Name
-	case p.Expr != nil:
-		return "expr"
-	}
-	return ""
-}
-
-// Callee returns the function or the saved chain that the step names; nil: it has an expression or a written inline chain, or the name was
-// not found.
-func (p *Step) Callee() *steps.Entry { return cmp.Or(p.Fn, p.Saved) }
 
 // orderWrites adds the dependencies that follow from effects: a read waits for the last write before it, a write for every earlier step. So
 // does a read that asks for approval: the run stops there after all earlier steps, and before any later one.

@@ -94,7 +94,7 @@ func (c *compiler) compileSaved(l *level, s *StepRequest, p *Step, entry *steps.
 		p.Inline = nil
 		return
 	}
-	p.Saved = entry
+	p.Saved, p.Inner = entry, len(p.Inline.Steps)
 	p.Effect, p.Repeatable = p.Inline.Effect()
 	p.Common = c.commonFor(entry, s.Args)
 	l.values.result = p.Inline.origin

@@ -15,6 +15,9 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
+// TokenField is the name of a continuation token in probes and requests.
+const TokenField = "continuation_token"
+
 // ExpiredMessage is the message for a token that is not valid for its caller, for any reason.
 const ExpiredMessage = "Continuation token expired or not found. Re-invoke without continuation_token to start a new negotiation."
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -22,29 +23,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// ApprovalCall is a call that waits for approval.
-type ApprovalCall struct {
-	StepPath string // the path of its step, as in writes: 3, 3[7], 3[7].1
-	ID       string // the id of its step; "": the step has none
-	Function string
-	Effect   steps.Effect
-	Args     []byte // the arguments as sent, with digests in place of secrets
-	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
-
-	name string // see approvalName
-}
-
-// JSON returns the call as answers and Waiting show it.
-func (c *ApprovalCall) JSON() []byte {
-	w := &rawjson.Writer{}
-	writeApprovalCall(w, c)
-	return w.B
-}
-
 // approvalCollector collects the calls that need approval, in a rehearsal of what comes next.
 type approvalCollector struct {
 	mu    sync.Mutex
-	calls []ApprovalCall
+	calls []facts.WaitingCall
 }
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
@@ -117,7 +99,7 @@ func undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
 }
 
 func (w *approvalCollector) add(p *plan.Step, c *journal.Call, undo []byte, name string) {
-	call := ApprovalCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo, name: name}
+	call := facts.WaitingCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo, Name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -125,16 +107,16 @@ func (w *approvalCollector) add(p *plan.Step, c *journal.Call, undo []byte, name
 
 // collectWaiting returns the calls to approve together: this one, those of the other elements of its step, and those of later steps that
 // depend only on ended steps.
-func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []ApprovalCall {
+func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []facts.WaitingCall {
 	silent := r.silentCopy()
 	silent.record, silent.waiting = r.record.Rehearse(), &approvalCollector{}
 	defer silent.memory.End()
 	silent.rehearse(ctx, r.plan)
-	if !slices.ContainsFunc(silent.waiting.calls, func(call ApprovalCall) bool { return call.name == name }) {
+	if !slices.ContainsFunc(silent.waiting.calls, func(call facts.WaitingCall) bool { return call.Name == name }) {
 		silent.waiting.add(p, c, undo, name)
 	}
 	calls := silent.waiting.calls
-	slices.SortStableFunc(calls, func(a, b ApprovalCall) int {
+	slices.SortStableFunc(calls, func(a, b facts.WaitingCall) int {
 		return slices.Compare(facts.ParsePath(a.StepPath), facts.ParsePath(b.StepPath))
 	})
 	for i := range calls {
@@ -162,19 +144,19 @@ func (r *run) redacted(function string, args []byte) []byte {
 	})
 }
 
-func approvalNames(calls []ApprovalCall) []string {
+func approvalNames(calls []facts.WaitingCall) []string {
 	list := make([]string, len(calls))
 	for i := range calls {
-		list[i] = calls[i].name
+		list[i] = calls[i].Name
 	}
 	return list
 }
 
 // stopForApproval stops the run before the calls.
-func (r *run) stopForApproval(p *plan.Step, calls []ApprovalCall) *fault.Error {
+func (r *run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
 	r.approvalStopped.Store(true)
 	r.awaitingApproval = calls
-	r.record.Append(journal.Event{Kind: journal.Waits, Approvals: approvalNames(calls), Args: callsJSON(calls)})
+	r.record.Append(journal.Event{Kind: journal.Waits, Approvals: approvalNames(calls), Args: answer.CallsJSON(calls)})
 	return r.approvalRequired(p)
 }
 
@@ -200,30 +182,6 @@ func (r *run) approvalRequired(p *plan.Step) *fault.Error {
 	}
 	f.Outcome = fault.NotSent
 	return f
-}
-
-func callsJSON(calls []ApprovalCall) []byte {
-	w := &rawjson.Writer{B: []byte{'['}}
-	for i := range calls {
-		writeApprovalCall(w, &calls[i])
-	}
-	w.Close(']')
-	return w.B
-}
-
-func writeApprovalCall(w *rawjson.Writer, c *ApprovalCall) {
-	w.Open('{')
-	w.Text("at", c.StepPath)
-	if c.ID != "" {
-		w.Text("id", c.ID)
-	}
-	w.Text("fn", c.Function)
-	w.Text("effect", c.Effect.String())
-	w.Raw("args", c.Args)
-	if c.Undo != nil {
-		w.Raw("undo", c.Undo)
-	}
-	w.Close('}')
 }
 
 // approvePrefix begins each approve token.

@@ -57,7 +57,7 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 	case s.o.Journal == nil:
 		return fault.New(fault.NotSupported,
 			"runs are not recorded here (journal: {store: off}), so none can continue in the background: %s", remedy).Under(at)
-	case s.results == nil:
+	case s.form.Results == nil:
 		return fault.New(fault.NotSupported, "there is no store for the answer of a run in the background: %s", remedy).Under(at)
 	}
 	return nil
@@ -133,9 +133,8 @@ func (s *requestState) backgroundRun(p *plan.Plan) BackgroundRun {
 
 // notBegunAnswer answers for a run that is in the journal and cannot begin.
 func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
-	answer := &answerBuilder{requestState: s, err: f, step: -1, index: -1}
-	answer.recordUnfinished(journal.Failed)
-	return answer.answer(ctx)
+	s.recordUnfinished(f, journal.Failed)
+	return s.failureAnswer(ctx, f)
 }
 
 // complete executes a plan to its answer, and ends the request.
@@ -147,9 +146,9 @@ func (s *requestState) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
 
 // keepAnswer stores an answer for its caller.
 func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (stored StoredAnswer) {
-	stored.Token, _, _ = s.results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
+	stored.Token, _, _ = s.form.Results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
 	if stored.Token != "" {
-		stored.Life = s.results.MaxTTL()
+		stored.Life = s.form.Results.MaxTTL()
 	}
 	return stored
 }
@@ -167,7 +166,7 @@ func startedAnswer(run string) *Answer {
 // KeepAnswer stores the answer of a run for its caller (nil: the zero Caller).
 func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAnswer {
 	s := e.newRequestState(c)
-	if s.results == nil {
+	if s.form.Results == nil {
 		return StoredAnswer{}
 	}
 	return s.keepAnswer(ctx, a)
@@ -177,10 +176,10 @@ func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAns
 // again. It fails with token_expired for any other token.
 func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
 	s := e.newRequestState(c)
-	if s.results == nil || token == "" {
+	if s.form.Results == nil || token == "" {
 		return nil, 0, notResumableFault("the answer of this run is not kept any more")
 	}
-	return s.results.Value(ctx, s.caller, token)
+	return s.form.Results.Value(ctx, s.caller, token)
 }
 
 // PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. It fails with token_expired if the run

@@ -39,7 +39,7 @@ func (r *run) carryOutStep(ctx context.Context, p *plan.Step, scope refs.Scope, 
 	if p.When != nil {
 		met, err := p.When.True(ctx, &scope)
 		if err != nil {
-			r.setStepStatus(ctx, p, s, nil, asFault(err, p.At+"/when"))
+			r.setStepStatus(ctx, p, s, nil, fault.From(err, p.At+"/when"))
 			return
 		}
 		if !met {
@@ -116,19 +116,6 @@ func stepPanicFault(p *plan.Step, panicked any) *fault.Error {
 	return panicFault(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.At)
 }
 
-// asFault returns err as a coded error with a place: its own, or at.
-func asFault(err error, at string) *fault.Error {
-	f, ok := fault.As(err)
-	if !ok {
-		f = fault.New(fault.Internal, "%v", err)
-		f.Err = err
-	}
-	if f.At == "" {
-		f = f.Under(at)
-	}
-	return f
-}
-
 // runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline
 // chain fails, its result is returned together with the failure. The result counts as held.
 func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
@@ -162,7 +149,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		}
 		done, err := p.Until.True(ctx, scope)
 		if err != nil {
-			return nil, asFault(err, p.At+"/repeat/until")
+			return nil, fault.From(err, p.At+"/repeat/until")
 		}
 		if done {
 			break
@@ -183,7 +170,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 	}
 	selected, err := p.Selector.Resolve(ctx, scope)
 	if err != nil {
-		return nil, asFault(err, p.At+"/select")
+		return nil, fault.From(err, p.At+"/select")
 	}
 	r.memory.Release(len(last))
 	last = nil
@@ -205,7 +192,7 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 		return nil, f
 	}
 	defer r.memory.Release(len(args))
-	if p.ForEach == nil && (r.trace == "full" || p.Effect == steps.Destroy) {
+	if p.ForEach == nil && (r.form.Trace == "full" || p.Effect == steps.Destroy) {
 		s.Args = args
 	}
 	wait := p.Backoff
@@ -234,7 +221,7 @@ func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 	if p.Args != nil {
 		resolved, err := p.Args.Resolve(ctx, nil, scope)
 		if err != nil {
-			return nil, asFault(err, p.At+"/args")
+			return nil, fault.From(err, p.At+"/args")
 		}
 		if isFirst && len(p.OmitIfNull) > 0 {
 			resolved = plan.WithoutNulls(resolved, p.OmitIfNull)
@@ -271,7 +258,7 @@ func (r *run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.S
 	}
 	raw, err := p.Expr.Eval(callCtx, scope)
 	if err != nil {
-		return nil, r.explainTimeout(ctx, callCtx, p, asFault(err, p.At+"/expr"))
+		return nil, r.explainTimeout(ctx, callCtx, p, fault.From(err, p.At+"/expr"))
 	}
 	return raw, nil
 }

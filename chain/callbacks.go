@@ -10,7 +10,7 @@ import (
 
 // storeForCaller stores a value for the caller (Keep of steps.Callbacks).
 func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
-	token, _, err = r.results.Keep(ctx, r.caller, value)
+	token, _, err = r.form.Results.Keep(ctx, r.caller, value)
 	return token, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -39,7 +40,7 @@ func (n *warningLog) flush(s *requestState) {
 		return
 	}
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
-		if d := plan.StepOf(a.At) - plan.StepOf(b.At); d != 0 {
+		if d := facts.StepOf(a.At) - facts.StepOf(b.At); d != 0 {
 			return d
 		}
 		return strings.Compare(a.At, b.At)

@@ -97,7 +97,7 @@ func (s *requestState) plan(ctx context.Context, r *plan.Request, bytes int, fau
 	if r == nil {
 		return nil, s.cutOff
 	}
-	s.request, s.verify = r, r.Verify
+	s.request, s.form.Steps, s.form.Verify = r, r, r.Verify
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.Add(low)
 	}

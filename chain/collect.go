@@ -20,7 +20,7 @@ func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope,
 	}
 	raw, err := p.Collect.Resolve(ctx, scope)
 	if err != nil {
-		return fail(asFault(err, at))
+		return fail(fault.From(err, at))
 	}
 	if value := gjson.ParseBytes(raw); !value.IsArray() {
 		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", plan.DescribeValue(value),

@@ -50,8 +50,8 @@ func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 
 // silentCopy returns a state for a rehearsal, which notifies no front end or observer.
 func (s *requestState) silentCopy() *requestState {
-	silent := &requestState{o: s.o, view: s.view, results: s.results, started: s.started, meter: s.meter, limits: s.limits, trace: "none",
-		single: s.single, request: s.request}
+	silent := &requestState{o: s.o, view: s.view, form: s.form, limits: s.limits, single: s.single, request: s.request}
+	silent.form.Trace = "none"
 	silent.caller = s.caller
 	silent.share(s.o)
 	return silent

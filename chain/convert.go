@@ -1,8 +1,12 @@
 package chain
 
 import (
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Mention is a function that a request names.
@@ -53,3 +57,29 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 
 // FetchFields returns the names of the fields of a fetch.
 func FetchFields() []string { return plan.FetchFields() }
+
+// ApprovalCall is a call that waits for approval.
+type ApprovalCall struct {
+	StepPath string // the path of its step, as in writes: 3, 3[7], 3[7].1
+	ID       string // the id of its step; "": the step has none
+	Function string
+	Effect   steps.Effect
+	Args     []byte // the arguments as sent, with digests in place of secrets
+	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
+}
+
+// JSON returns the call as answers and Waiting show it.
+func (c *ApprovalCall) JSON() []byte {
+	w := &rawjson.Writer{}
+	answer.WriteCall(w, &facts.WaitingCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo})
+	return w.B
+}
+
+// approvalCalls returns calls that wait for approval as front ends see them.
+func approvalCalls(calls []facts.WaitingCall) []ApprovalCall {
+	list := make([]ApprovalCall, len(calls))
+	for i, c := range calls {
+		list[i] = ApprovalCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo}
+	}
+	return list
+}

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -26,10 +27,12 @@ func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller 
 			return s.failureAnswer(ctx, f)
 		}
 	}
-	s.lite, s.trace = true, "none"
+	s.form.Lite, s.form.Trace = true, "none"
 	compact, err := schema.Compact(value)
 	if err != nil {
 		return s.failureAnswer(ctx, fault.New(fault.Internal, "a defect of onecall: what was to be answered is not JSON"))
 	}
-	return (&answerBuilder{requestState: s, step: -1, index: -1, member: "result", result: compact}).liteAnswer(ctx)
+	c := s.content(facts.NoStep(nil))
+	c.Result = compact
+	return s.answer(ctx, c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -43,8 +44,7 @@ type DryStep struct {
 
 // answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
 func (s *requestState) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
-	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "plan"}
-	envelope := b.fullEnvelope()
+	envelope := s.form.Envelope(true, s.warnings)
 	resume, f := s.previewResume(ctx, p)
 	if f != nil {
 		return s.failureAnswer(ctx, f)
@@ -53,24 +53,22 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Req
 	if dry.Resume = resume; resume != nil {
 		dry.MaxCalls = min(p.MaxRemainingCalls(resume.Made, resume.elements, s.o.MaxElements), dry.MaxCalls)
 	}
+	c := s.content(facts.NoStep(nil))
+	c.Plan = true
 	for _, detail := range []planDetail{planSignatures, planSteps, planCounts} {
 		w := &rawjson.Writer{}
 		writePlan(w, dry, detail)
-		if b.result = w.B; envelope.Allows(b.result) {
+		if c.Result = w.B; envelope.Allows(c.Result) {
 			break
 		}
 	}
-	answer := b.answer
-	if s.lite {
-		answer = b.liteAnswer
-	}
-	a := answer(ctx)
+	a := s.answer(ctx, c)
 	a.Plan = dry
 	return a
 }
 
 func (s *requestState) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
-	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.meter.Limit(),
+	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.form.Meter.Limit(),
 		MaxCalls: min(p.MaxPossibleCalls(s.o.MaxElements), int64(p.MaxCalls))}
 	p.CountEffects(dry.Counts)
 	if p.MaxDuration < noMaxDuration {
@@ -161,7 +159,8 @@ func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*Resume
 		switch {
 		case step.Reused > 0 && !step.Pending:
 			preview.Reused = append(preview.Reused, i)
-		case step.Status == facts.StatusSkipped && step.Reason == facts.ReasonWhen, p.Steps[i].Expr != nil && !step.Pending && step.Status == facts.StatusOK:
+		case step.Status == facts.StatusSkipped && step.Reason == facts.ReasonWhen,
+			step.IsExpr && !step.Pending && step.Status == facts.StatusOK:
 			// It makes no call.
 		default:
 			preview.Made = append(preview.Made, i)
@@ -209,7 +208,7 @@ func writeDryChain(w *rawjson.Writer, c *DryChain, detail planDetail) {
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		w.Open('{')
-		writeStep(w, i, s.ID)
+		answer.WriteStep(w, i, s.ID)
 		if s.Function != "" {
 			w.Text("fn", s.Function)
 		}

@@ -30,10 +30,10 @@ type run struct {
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
 	slots            chan struct{} // has an element for each goroutine besides the first, which bounds the calls under way
 
-	rehearsal        bool           // nothing is called
-	approvalMu       sync.Mutex     // one approval is asked for at a time
-	approvalStopped  atomic.Bool    // a call was not approved: no further step starts
-	awaitingApproval []ApprovalCall // calls that wait for approval
+	rehearsal        bool                // nothing is called
+	approvalMu       sync.Mutex          // one approval is asked for at a time
+	approvalStopped  atomic.Bool         // a call was not approved: no further step starts
+	awaitingApproval []facts.WaitingCall // calls that wait for approval
 	conflictsOnce    sync.Once
 	conflicts        []*journal.PastCall // recorded writes that the chain, as far as it can be followed, does not contain
 	conflictsKnown   bool                // conflicts is complete
@@ -69,7 +69,7 @@ func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()
 	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.caller, Cached: func() { r.cached.Add(1) }}
-	if r.results != nil {
+	if r.form.Results != nil {
 		r.callbacks.Keep = r.storeForCaller
 	}
 	if r.hasListener = s.progress != nil || s.log != nil; r.hasListener {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -23,19 +24,17 @@ func (s *requestState) answerFetch(ctx context.Context, f *plan.FetchRequest, fa
 	if len(faults) > 0 {
 		return s.failureAnswer(ctx, faults[0])
 	}
-	if s.results == nil {
+	if s.form.Results == nil {
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.ExpiredMessage))
 	}
-	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
-	result, err := s.results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.ToFetch(), b.fullEnvelope(), query)
+	envelope := s.form.Envelope(false, s.warnings)
+	result, err := s.form.Results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.ToFetch(), envelope, query)
 	if err != nil {
-		return s.failureAnswer(ctx, f.Relocate(asFault(err, "")))
+		return s.failureAnswer(ctx, f.Relocate(fault.From(err, "")))
 	}
-	b.result = result
-	if s.lite {
-		return b.liteAnswer(ctx)
-	}
-	return b.answer(ctx)
+	c := s.content(facts.NoStep(nil))
+	c.Result = result
+	return s.answer(ctx, c)
 }
 
 // query evaluates a path or an expression over a stored value. A path may omit `$result`: `.items[0]`, `items[0]`.

@@ -50,7 +50,7 @@ func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items
 	at := p.At + "/forEach"
 	raw, err := p.ForEach.Resolve(ctx, scope)
 	if err != nil {
-		return nil, 0, asFault(err, at)
+		return nil, 0, fault.From(err, at)
 	}
 	if f := r.memory.Hold(len(raw)); f != nil {
 		return nil, 0, f.Under(at)

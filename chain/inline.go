@@ -87,7 +87,7 @@ func evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, scope refs
 	scope.Lenient = true
 	raw, err := p.Returned.Resolve(ctx, nil, &scope)
 	if err != nil {
-		return null, asFault(err, p.ReturnAt)
+		return null, fault.From(err, p.ReturnAt)
 	}
 	return raw, nil
 }

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
@@ -171,7 +170,7 @@ func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *plan.Requ
 	if o == nil {
 		return ctx
 	}
-	o.info = RequestInfo{Kind: kind, Caller: s.caller, Label: s.label, Bytes: bytes, Started: s.started}
+	o.info = RequestInfo{Kind: kind, Caller: s.caller, Label: s.form.Label, Bytes: bytes, Started: s.form.Started}
 	if r != nil {
 		o.info.Name, o.info.Steps = r.Name, len(r.Steps)
 	}
@@ -219,7 +218,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 		e.Err = nil
 	}
 	if e.Tokens == 0 {
-		e.Tokens = s.estimate(1, func(int) []byte { return (*a).JSON }, maxSample)
+		e.Tokens = s.form.EstimateAnswer((*a).JSON)
 	}
 	if r := o.run; r != nil {
 		e.Calls, e.Cached = r.callCount(), r.cached.Load()
@@ -230,7 +229,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 		}
 		e.Function = s.failedFunction(r, e.Err)
 	}
-	e.Took = time.Since(s.started)
+	e.Took = time.Since(s.form.Started)
 	o.end(e)
 }
 
@@ -253,100 +252,6 @@ func (r *run) callCount() (calls int64) {
 		calls += r.steps[i].Calls
 	}
 	return calls
-}
-
-// observeStored counts the tokens of results that are not in the answer.
-func (b *answerBuilder) observeStored(probe bool) {
-	o := b.observation
-	if o == nil {
-		return
-	}
-	e := &o.result
-	e.Probe, e.Lean = probe, b.isLean && !probe
-	switch {
-	case b.stepTokens != nil:
-		e.Stored = b.storedTokens
-	case o.run != nil:
-		e.Stored = o.run.intermediateTokens()
-	}
-	switch {
-	case e.Lean:
-		e.Stored += b.estimateText(o.run.steps[len(o.run.steps)-1].Raw)
-	case probe:
-		e.Stored += b.estimateText(b.result)
-	}
-}
-
-// intermediateTokens estimates the tokens of the results that are not returned.
-func (r *run) intermediateTokens() int {
-	if r.single != nil {
-		return 0
-	}
-	n := len(r.steps)
-	if r.plan.Returned == nil {
-		n--
-	}
-	return r.estimate(n, func(i int) []byte { return r.steps[i].Raw }, minSample)
-}
-
-// estimateText estimates the tokens of a text.
-func (s *requestState) estimateText(text []byte) int {
-	return s.estimate(1, func(int) []byte { return text }, minSample)
-}
-
-// An estimate counts the tokens of pieces that make up a quarter of the text, from minSample to maxSample bytes. That takes less time than
-// a call. Several texts with fewer than guessBelow bytes in all, which may come in thousands, are only estimated by their size.
-const (
-	pieceBytes = 64
-	minSample  = 2 * pieceBytes
-	maxSample  = 16 * pieceBytes
-
-	guessBelow = 2 * minSample
-	tokenBytes = 3 // about, in short JSON
-)
-
-// samples is a pool of buffers for the pieces.
-var samples = sync.Pool{New: func() any { return new([maxSample]byte) }}
-
-// estimate estimates the tokens of n texts, taken as one, from pieces at even distances. A single text of at most minBytes bytes
-// (minSample ≤ minBytes ≤ maxSample) is counted. Several texts with fewer than guessBelow bytes in all are estimated by their size.
-func (s *requestState) estimate(n int, text func(i int) []byte, minBytes int) int {
-	size := 0
-	for i := range n {
-		size += len(text(i))
-	}
-	if size == 0 {
-		return 0
-	}
-	if size < guessBelow && n > 1 {
-		return max(1, size/tokenBytes)
-	}
-	sampleSize := min(max(size/4, minBytes), maxSample) / pieceBytes * pieceBytes
-	buffer := samples.Get().(*[maxSample]byte)
-	defer samples.Put(buffer)
-	sample := appendSample(buffer[:0:sampleSize], n, text, max(0, size-sampleSize)/(sampleSize/pieceBytes-1))
-	tokens := s.meter.Estimate(sample)
-	return int(float64(tokens) * float64(size) / float64(len(sample)))
-}
-
-// appendSample fills the capacity of dst with pieces of the texts that are gap bytes apart.
-func appendSample(dst []byte, n int, text func(i int) []byte, gap int) []byte {
-	skip, left := 0, pieceBytes // bytes until the next piece, and left in the current one
-	for i := range n {
-		for rest := text(i); len(dst) < cap(dst); {
-			if skip >= len(rest) {
-				skip -= len(rest)
-				break
-			}
-			rest = rest[skip:]
-			piece := rest[:min(left, len(rest), cap(dst)-len(dst))]
-			dst, rest, skip, left = append(dst, piece...), rest[len(piece):], 0, left-len(piece)
-			if left == 0 {
-				skip, left = gap, pieceBytes
-			}
-		}
-	}
-	return dst
 }
 
 // beginStep reports the start of a step to the observer. It returns the function to call at its end; nil: none.

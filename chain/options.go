@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -261,7 +262,7 @@ func (o *Options) setDefaults() error {
 	case o.LeanAbove < -1:
 		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)
 	case o.LeanAbove == 0:
-		o.LeanAbove = defaultLeanAbove
+		o.LeanAbove = answer.DefaultLeanAbove
 	}
 	for _, limit := range []struct {
 		name     string

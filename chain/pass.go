@@ -72,13 +72,13 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 // AnswerFailure answers the failure of a passed call as Call would have: with its outcome, what it may have written, whether the caller may
 // send it again, and how to resume it.
 func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Caller) (a *Answer) {
-	f := asFault(passed.Err, "")
+	f := fault.From(passed.Err, "")
 	if !passed.begun {
 		return e.RefuseCall(ctx, passed.entry, []*fault.Error{f}, caller)
 	}
 	s := e.newRequestState(caller)
 	spec := passed.entry.Spec()
-	s.single = &plan.Call{Function: spec.Name}
+	s.single, s.form.Call = &plan.Call{Function: spec.Name}, true
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.resumeToken = passed.resumes
@@ -91,7 +91,7 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 		r.logWrite(p, &failed, outcomeOfCall(f))
 		r.steps[0] = failed.Step
 	}
-	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result", result: null, run: r}
-	b.findCause()
-	return b.answer(ctx)
+	c := s.content(r.findCause())
+	c.Result, c.Run = null, r.facts()
+	return s.answer(ctx, c)
 }

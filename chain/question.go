@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
@@ -29,8 +30,8 @@ type Decision struct {
 }
 
 // questionOf returns the question about the calls that a run waits for.
-func questionOf(j *journal.Journal, past *journal.Past, calls []ApprovalCall) *Question {
-	return &Question{Run: past.Row.ID, Proof: proofOf(j, past), Calls: calls}
+func questionOf(j *journal.Journal, past *journal.Past, calls []facts.WaitingCall) *Question {
+	return &Question{Run: past.Row.ID, Proof: proofOf(j, past), Calls: approvalCalls(calls)}
 }
 
 func proofOf(j *journal.Journal, past *journal.Past) string {
@@ -70,7 +71,7 @@ func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.
 		s.releaseRun()
 		return nil, fault.New(fault.Denied, "this decision is about a call with other arguments: send the request again without its state")
 	}
-	s.askApproval = func(_ context.Context, calls []ApprovalCall) (bool, error) {
+	s.askApproval = func(_ context.Context, calls []facts.WaitingCall) (bool, error) {
 		if d.Undecided || !slices.Equal(approvalNames(calls), waits.Approvals) {
 			return false, errUndecided
 		}

@@ -182,7 +182,7 @@ func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 	if s.call == nil {
 		raw, err := p.Fn.Send(ctx, sent)
 		if err != nil {
-			return nil, asFault(err, "")
+			return nil, fault.From(err, "")
 		}
 		return raw, nil
 	}
@@ -195,7 +195,7 @@ func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 	raw, err := p.Fn.Send(withTask(ctx, s.call), sent)
 	r.recordEnd(ctx, p, scope, s.call, raw, err)
 	if err != nil {
-		return nil, asFault(err, "")
+		return nil, fault.From(err, "")
 	}
 	return raw, nil
 }

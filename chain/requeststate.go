@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -20,32 +22,24 @@ import (
 type requestState struct {
 	o         *Options
 	rules     plan.Rules
+	form      answer.Form
 	view      *steps.Registry // the functions that the request uses
-	results   *budget.Results // the results of the caller; nil: there is no store
-	label     string
-	line      int    // the line of a file on which the request begins; 0: the first
-	chainName string // the name of the chain, if the request has none
-	parent    string // the run that this one is a part of; "": none
-	requestID string // the id of the request in logs, which a failure with trace full names; "": none
-	undoneRun string // the id of the run that was undone, which a failure names, since it has no resume; "": none
+	line      int             // the line of a file on which the request begins; 0: the first
+	chainName string          // the name of the chain, if the request has none
+	parent    string          // the run that this one is a part of; "": none
+	undoneRun string          // the id of the run that was undone, which a failure names, since it has no resume; "": none
 	override  Override
 	progress  func(Progress)
 	log       func(LogMessage)
-	started   time.Time
 	suspend   time.Duration // see Caller.Suspend
 	resumes   time.Time     // see Answer.Resumes
 
 	undoCallCount atomic.Int64 // the calls that undid others
 
-	maxTokens      int // upper bound of the answer, whatever the request says; 0: none
-	meter          *budget.Meter
+	maxTokens      int         // upper bound of the answer, whatever the request says; 0: none
 	limits         plan.Limits // as the request lowers them
-	lite           bool
-	trace          string     // none, summary or full
-	verify         bool       // never the lean form of a write
-	single         *plan.Call // the only call; nil: a chain or a fetch
+	single         *plan.Call  // the only call; nil: a chain or a fetch
 	warnings       plan.WarningList
-	callerWarnings []*fault.Error // the front end's warnings; they precede warnings in the answer
 	writes         writeLog
 	signatures     map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
 	request        *plan.Request                 // what is carried out; nil: nothing could be decoded
@@ -65,7 +59,7 @@ type requestState struct {
 	background     func(context.Context, BackgroundRun) (*Background, *fault.Error)
 	durable        Durable            // nil: there are no workers
 	waiting        *approvalCollector // in a rehearsal: collects the calls that need approval
-	askApproval    func(context.Context, []ApprovalCall) (bool, error)
+	askApproval    func(context.Context, []facts.WaitingCall) (bool, error)
 
 	cutOff    *fault.Error // why decoding was cut off; nil: it was not
 	caller    string
@@ -77,16 +71,15 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &requestState{o: &e.o, label: c.Label, line: c.Line, chainName: c.Chain, parent: c.Parent, requestID: c.Run,
-		override: c.Override, progress: c.Progress, log: c.Log, callerWarnings: c.Warnings, askApproval: c.Approve, decision: c.Decision,
-		background: c.Background, durable: c.Durable, suspend: c.Suspend,
-		started: time.Now()}
+	s := &requestState{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
+		log: c.Log, decision: c.Decision, background: c.Background, durable: c.Durable, suspend: c.Suspend,
+		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
+			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, Observed: e.o.Observer != nil}}
 	s.rules = e.o.rules(c)
 	s.limits = s.rules.Limits
 	if e.o.Results != nil {
-		s.results = e.o.Results.WithRights(c.Rights)
+		s.form.Results = e.o.Results.WithRights(c.Rights)
 	}
-	s.caller = c.ID
 	s.share(&e.o)
 	if e.o.Observer != nil {
 		s.observation = &observation{observer: e.o.Observer}
@@ -95,6 +88,11 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	if n := c.MaxTotalTokens; n > 0 {
 		n = max(n, budget.MinTokensFor(e.o.Counter))
 		s.maxTokens = min(n, cmp.Or(s.maxTokens, n))
+	}
+	if c.Approve != nil {
+		s.askApproval = func(ctx context.Context, calls []facts.WaitingCall) (bool, error) {
+			return c.Approve(ctx, approvalCalls(calls))
+		}
 	}
 	_ = s.applyForm(nil, nil, "")
 	return s
@@ -125,44 +123,36 @@ func (s *requestState) applyForm(b *plan.BudgetRequest, lite *bool, trace string
 	if tokens == 0 || s.maxTokens > 0 && s.maxTokens < tokens {
 		tokens = s.maxTokens
 	}
-	if s.meter == nil || s.meter.Limit() != tokens {
-		s.meter = budget.NewMeter(s.o.Counter, tokens)
+	if s.form.Meter == nil || s.form.Meter.Limit() != tokens {
+		s.form.Meter = budget.NewMeter(s.o.Counter, tokens)
 	}
-	if s.lite = s.o.Lite; s.override.Lite != nil {
-		s.lite = *s.override.Lite
+	if s.form.Lite = s.o.Lite; s.override.Lite != nil {
+		s.form.Lite = *s.override.Lite
 	} else if lite != nil {
-		s.lite = *lite
+		s.form.Lite = *lite
 	}
-	switch s.trace = cmp.Or(s.override.Trace, trace); {
-	case s.trace != "":
-	case s.lite:
-		s.trace = "none"
+	switch s.form.Trace = cmp.Or(s.override.Trace, trace); {
+	case s.form.Trace != "":
+	case s.form.Lite:
+		s.form.Trace = "none"
 	default:
-		s.trace = "summary"
+		s.form.Trace = "summary"
 	}
 	return low
 }
 
 // lowerTokens lowers the token limit of the answer to that of a saved chain, unless the override sets it.
 func (s *requestState) lowerTokens(n int) {
-	if limit := s.meter.Limit(); s.override.MaxTotalTokens == 0 && (limit == 0 || n < limit) {
-		s.meter = budget.NewMeter(s.o.Counter, n)
+	if limit := s.form.Meter.Limit(); s.override.MaxTotalTokens == 0 && (limit == 0 || n < limit) {
+		s.form.Meter = budget.NewMeter(s.o.Counter, n)
 	}
 }
 
 // warn adds warnings about what looks like mistakes.
 func (s *requestState) warn(list ...*fault.Error) {
 	for _, w := range list {
-		s.warnings.Add(s.relocate(w))
+		s.warnings.Add(s.form.Relocate(w))
 	}
-}
-
-// idOf returns the id of a step of the outermost chain, or "".
-func (s *requestState) idOf(step int) string {
-	if s.request == nil || step < 0 || step >= len(s.request.Steps) {
-		return ""
-	}
-	return s.request.Steps[step].ID
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -239,16 +240,19 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 
 // recordUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, except that it is
 // journal.Waiting if it waits for approval or is suspended, and stays journal.OK if it had ended well and another chain with its key was
-// refused. If the answer has no error, recordUnfinished does nothing.
-func (b *answerBuilder) recordUnfinished(status journal.Status) {
-	s := b.requestState
-	if s.record == nil || b.err == nil {
+// refused. If err is nil, recordUnfinished does nothing.
+func (s *requestState) recordUnfinished(err *fault.Error, status journal.Status) {
+	if s.record == nil || err == nil {
 		return
 	}
-	if b.run != nil && len(b.run.awaitingApproval) > 0 {
+	var waiting []facts.WaitingCall
+	if s.executed != nil {
+		waiting = s.executed.awaitingApproval
+	}
+	if len(waiting) > 0 {
 		status = journal.Waiting
 	}
-	code, message := b.err.Code, b.err.Message
+	code, message := err.Code, err.Message
 	if !s.resumes.IsZero() {
 		status, code, message = journal.Waiting, "", ""
 	}
@@ -263,7 +267,7 @@ func (b *answerBuilder) recordUnfinished(status journal.Status) {
 		return
 	}
 	past := s.record.Past()
-	s.question = questionOf(s.o.Journal, past, b.run.awaitingApproval)
+	s.question = questionOf(s.o.Journal, past, waiting)
 	if !s.o.ApproveByPerson {
 		s.approveToken = approveTokenOf(s.o.Journal, past)
 	}
@@ -283,10 +287,10 @@ func (s *requestState) journalAnswer(a *Answer) {
 	}
 	tokens, storedTokens := s.answerTokens, 0
 	if tokens == 0 {
-		tokens = s.estimateText(a.JSON)
+		tokens = s.form.EstimateText(a.JSON)
 	}
 	if s.executed != nil {
-		storedTokens = s.executed.intermediateTokens()
+		storedTokens = s.form.IntermediateTokens(s.executed.facts())
 	}
 	if !s.resumes.IsZero() { // no caller reads this answer
 		tokens, storedTokens = 0, 0

@@ -2,8 +2,10 @@ package chain
 
 import (
 	"context"
-	"strings"
+	"strconv"
 
+	"github.com/onecall-mcp/onecall/chain/internal/answer"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -31,25 +33,11 @@ type Call struct {
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
 	call := plan.Call(*c)
-	s.single, s.rules.IsCall = &call, true
+	s.single, s.rules.IsCall, s.form.Call, s.form.ArgsAt = &call, true, true, call.At
 	s.override.Input, s.override.Set, s.override.Trace, s.rules.Input, s.rules.Settings = nil, nil, "", nil, nil
 	_ = s.applyForm(nil, c.Lite, "none") // sets the form of an answer to a failure before decoding
 	defer s.finish(ctx, KindCall, &a)
 	return s.serve(ctx, c.Args)
-}
-
-// refuseCall answers a call that cannot be made.
-func (s *requestState) refuseCall(ctx context.Context, p *plan.Plan, list []*fault.Error, more int) *Answer {
-	b := &answerBuilder{requestState: s, step: -1, index: -1}
-	if p != nil && len(p.Steps) > 0 {
-		b.failed = p.Steps[0].Callee()
-	}
-	b.setError(list[0]) // sets schemaHelp
-	placed := make([]*fault.Error, len(list))
-	for i, f := range list {
-		placed[i] = s.relocate(f)
-	}
-	return b.refuse(ctx, placed, more)
 }
 
 // Refuse answers with the faults of a request that a front end could not turn into a chain or a call, within the token budget. A single
@@ -61,41 +49,38 @@ func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Call
 // RefuseCall is Refuse for the call of a function, whose schema is shown if that helps; nil: no function.
 func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults []*fault.Error, caller *Caller) (a *Answer) {
 	s := e.newRequestState(caller)
-	s.single = &plan.Call{}
+	s.single, s.form.Call = &plan.Call{}, true
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	if len(faults) == 0 {
 		faults = []*fault.Error{fault.New(fault.Internal, "a defect of onecall: a request was refused without a fault")}
 	}
-	b := &answerBuilder{requestState: s, step: -1, index: -1, failed: function}
-	b.schemaHelp = schemaHelpFor(faults[0].Under(plan.ArgsOfCall))
-	return b.refuse(ctx, faults, 0)
+	c := s.content(facts.NoStep(faults[0]))
+	c.Placed, c.Cause.Failed = true, function
+	return s.refuseAll(ctx, c, faults, 0)
 }
 
-// refuse answers faults with the caller's own pointers. The error is the only fault, or their number.
-func (b *answerBuilder) refuse(ctx context.Context, list []*fault.Error, more int) *Answer {
-	b.err = list[0]
-	if n := len(list) + more; n > 1 {
-		b.err = b.err.Under("") // a copy
-		b.err.Message, b.err.Available, b.err.Nearest = itoa(n)+" faults", nil, nil
-		b.faults, b.moreFaults = list, more
+// refuseCall answers a call that cannot be made.
+func (s *requestState) refuseCall(ctx context.Context, p *plan.Plan, list []*fault.Error, more int) *Answer {
+	c := s.content(facts.NoStep(list[0]))
+	if p != nil && len(p.Steps) > 0 {
+		c.Cause.Failed = p.Steps[0].Callee()
 	}
-	a := b.answer(ctx)
+	placed := make([]*fault.Error, len(list))
+	for i, f := range list {
+		placed[i] = s.form.Relocate(f)
+	}
+	return s.refuseAll(ctx, c, placed, more)
+}
+
+// refuseAll answers faults with the caller's own pointers. The error is the only fault, or their number.
+func (s *requestState) refuseAll(ctx context.Context, c *answer.Content, list []*fault.Error, more int) *Answer {
+	if n := len(list) + more; n > 1 {
+		err := c.Cause.Err.Under("") // a copy
+		err.Message, err.Available, err.Nearest = strconv.Itoa(n)+" faults", nil, nil
+		c.Cause.Err, c.Faults, c.MoreFaults = err, list, more
+	}
+	a := s.answer(ctx, c)
 	a.Faults = list
 	return a
-}
-
-// relocate changes the pointer of a single call's fault to that in the caller's request, or removes it. Faults of a chain do not change.
-func (s *requestState) relocate(f *fault.Error) *fault.Error {
-	if s.single == nil {
-		return f
-	}
-	relocated := f.Under("")                // a copy
-	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
-	if inArgs, ok := strings.CutPrefix(f.At, plan.ArgsOfCall); ok {
-		relocated.At = s.single.At + inArgs
-	} else if strings.HasPrefix(f.At, "/steps/0") || strings.HasPrefix(f.At, "/return") {
-		relocated.At = ""
-	}
-	return relocated
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // maxDoublings bounds the doublings that mayBeSuspended computes, so that they do not overflow: the longest backoffMs doubled that often is
@@ -124,13 +123,4 @@ func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Tim
 func (r *run) awaitsRetry(p *plan.Step, previous *journal.PastCall) bool {
 	return previous != nil && r.record.WasSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
 		previous.Attempt < p.MaxRetries
-}
-
-// suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
-func (b *answerBuilder) suspendedAnswer(ctx context.Context) *Answer {
-	b.resumes = b.run.pauses.suspendedUntil()
-	b.setError(fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", b.resumes.UTC().Format(time.RFC3339)))
-	b.recordUnfinished(journal.Waiting)
-	b.countTokens()
-	return b.answer(ctx)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -30,7 +31,7 @@ func (r *run) undoOf(ctx context.Context, p *plan.Step, scope *refs.Scope, raw [
 	if err != nil {
 		w := &rawjson.Writer{B: []byte{'{'}}
 		w.Text("fn", u.Fn.Spec().Name)
-		w.Text("error", asFault(err, "").Message)
+		w.Text("error", fault.From(err, "").Message)
 		w.Close('}')
 		return w.B
 	}
@@ -134,7 +135,7 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 	}
 	entry, err := s.view.Resolve(text.Get("fn").Str)
 	if err != nil {
-		return asFault(err, "")
+		return fault.From(err, "")
 	}
 	sent, f := entry.Accept(ctx, []byte(text.Get("args").Raw))
 	if f != nil {
@@ -158,7 +159,7 @@ func (s *requestState) undoCall(ctx context.Context, c *journal.PastCall) *fault
 		return journalFault(ended, "the outcome of "+entry.Spec().Name+" could not be recorded")
 	}
 	if err != nil {
-		return asFault(err, "")
+		return fault.From(err, "")
 	}
 	return nil
 }
@@ -191,21 +192,22 @@ func (s *requestState) answerUndo(ctx context.Context) *Answer {
 	s.record, s.leasedRun = record, nil
 	s.view = s.rules.AwaitFunctions(ctx, &plan.Request{Steps: undoSteps(record.Writes(""))})
 	t := s.undoCalls(ctx, "")
-	b := &answerBuilder{requestState: s, step: -1, index: -1, member: "result"}
+	var failure *fault.Error
 	w := &rawjson.Writer{B: []byte{'{'}}
 	w.Int("undone", int64(t.undone))
 	t.render(w)
 	w.Close('}')
-	b.result = w.B
 	if len(t.left) > 0 {
-		b.err = fault.New(t.left[0].why.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone, t.reasons())
+		failure = fault.New(t.left[0].why.Code, "%d of %d calls could not be undone: %s", len(t.left), len(t.left)+t.undone, t.reasons())
 	}
 	code, message := fault.Code(""), ""
-	if b.err != nil {
-		code, message = b.err.Code, b.err.Message
+	if failure != nil {
+		code, message = failure.Code, failure.Message
 	}
 	s.endUndone(code, message)
-	return b.answer(ctx)
+	c := s.content(facts.NoStep(failure))
+	c.Result = w.B
+	return s.answered(s.form.WriteStandard(ctx, c))
 }
 
 // addTo returns a copy of a failure whose message also says what was undone.
@@ -218,13 +220,6 @@ func (t *undoResult) addTo(f *fault.Error) *fault.Error {
 		extended.Message += fmt.Sprintf(". Undo: %d undone", t.undone)
 	}
 	return extended
-}
-
-// undoWrites undoes what the failed run has written.
-func (b *answerBuilder) undoWrites(ctx context.Context) {
-	t := b.undoCalls(ctx, "")
-	b.err = t.addTo(b.err)
-	b.endUndone(b.err.Code, b.err.Message)
 }
 
 // endUndone records that the run was undone. A failure then names the run, since nothing can be resumed.

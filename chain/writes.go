@@ -3,14 +3,12 @@ package chain
 import (
 	"errors"
 	"slices"
-	"sort"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -181,20 +179,8 @@ func outcomeOfCall(f *fault.Error) fault.Outcome {
 	return fault.OutcomeOf(f)
 }
 
-// writeEntry is an answer's entry for the writes of one step with one outcome.
-type writeEntry struct {
-	at             string // the place of a recorded call that the chain does not make; "": see the other fields
-	step           int    // the number of the step of the outermost chain
-	prefix, suffix string // the path of the step around the elements: "3", ".1"
-	fn             string // "": an inline chain in which nothing began
-	outcome        fault.Outcome
-	inline         bool
-	elements       []facts.Interval
-	calls          int
-}
-
 // summarize sums up the log in the order of the steps, together with recorded writes that this run has not reached.
-func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
+func (l *writeLog) summarize(before []*journal.PastCall) []*facts.Write {
 	l.removeStarted(before)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,26 +206,26 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*writeEntry {
 		prefix, suffix string
 		outcome        fault.Outcome
 	}
-	var list []*writeEntry
-	known := map[key]*writeEntry{}
+	var list []*facts.Write
+	known := map[key]*facts.Write{}
 	for _, w := range sorted {
 		prefix, interval, suffix := facts.SplitPath(w.path, w.elements)
 		k := key{prefix, suffix, w.outcome}
 		e := known[k]
 		if e == nil {
-			e = &writeEntry{step: w.path[0], prefix: prefix, suffix: suffix, inline: len(w.path) > 2, fn: w.fn, outcome: w.outcome}
+			e = &facts.Write{Step: w.path[0], Prefix: prefix, Suffix: suffix, Inline: len(w.path) > 2, Fn: w.fn, Outcome: w.outcome}
 			known[k], list = e, append(list, e)
 		}
-		e.calls += w.calls
+		e.Calls += w.calls
 		if interval.First >= 0 {
-			e.elements = facts.AppendInterval(e.elements, interval)
+			e.Elements = facts.AppendInterval(e.Elements, interval)
 		}
 	}
 	for _, c := range l.conflicting {
 		if slices.ContainsFunc(l.reported, func(have *journal.PastCall) bool { return have.N == c.N }) {
 			continue
 		}
-		list = append(list, &writeEntry{at: c.StepPath, fn: c.Function, outcome: c.KnownOutcome(), calls: 1})
+		list = append(list, &facts.Write{At: c.StepPath, Fn: c.Function, Outcome: c.KnownOutcome(), Calls: 1})
 	}
 	return list
 }
@@ -250,87 +236,4 @@ func (n *inlineFrame) path() []int {
 		return nil
 	}
 	return append(n.outer.path(), n.step, n.index)
-}
-
-// summedWrites returns the answer's entries for writes.
-func (b *answerBuilder) summedWrites() []*writeEntry {
-	if !b.writesSummed {
-		var before []*journal.PastCall
-		if b.run != nil && b.record != nil {
-			before = slices.DeleteFunc(b.record.Unreached(), func(c *journal.PastCall) bool {
-				return slices.Contains(b.run.unknownCalls, c) || b.writes.isConflicting(c)
-			})
-		}
-		b.writesSummed, b.writeEntries = true, b.writes.summarize(before)
-	}
-	return b.writeEntries
-}
-
-// renderWrites writes what a failed run has written: as many entries as omit allows, and the number of the others by outcome.
-func (b *answerBuilder) renderWrites(w *rawjson.Writer, omit *omissions) {
-	if len(b.summedWrites()) == 0 {
-		return
-	}
-	w.OpenMember("writes", '[')
-	listed := min(omit.writes, len(b.writeEntries))
-	for _, e := range b.writeEntries[:listed] {
-		b.renderWrite(w, e)
-	}
-	counts := map[fault.Outcome]int{}
-	for _, e := range b.writeEntries[listed:] {
-		counts[e.outcome] += e.calls
-	}
-	for _, outcome := range fault.Outcomes() {
-		if n := counts[outcome]; n > 0 {
-			w.Open('{')
-			w.Int("count", int64(n))
-			w.Text("outcome", string(outcome))
-			w.Close('}')
-		}
-	}
-	w.Close(']')
-}
-
-func (b *answerBuilder) renderWrite(w *rawjson.Writer, e *writeEntry) {
-	w.Open('{')
-	expected, elements := 1, facts.FormatIntervals(e.elements)
-	if elements != "" {
-		expected = facts.CountElements(e.elements)
-	}
-	switch {
-	case e.at != "":
-		w.Text("at", e.at)
-	case b.single == nil:
-		writeStep(w, e.step, b.idOf(e.step))
-		switch {
-		case e.suffix != "":
-			w.Text("in", e.prefix+"["+elements+"]"+e.suffix)
-		case e.inline:
-			w.Text("in", e.prefix)
-		}
-		if elements != "" && e.suffix == "" {
-			w.Text("elements", elements)
-		}
-	}
-	if e.fn != "" {
-		w.Text("fn", e.fn)
-	}
-	if e.calls != expected {
-		w.Int("count", int64(e.calls))
-	}
-	w.Text("outcome", string(e.outcome))
-	w.Close('}')
-}
-
-// fewerWrites shows as many writes as fit.
-func (b *answerBuilder) fewerWrites(omit *omissions) {
-	if b.err == nil || len(b.summedWrites()) == 0 {
-		return
-	}
-	omit.writes = sort.Search(len(b.writeEntries), func(n int) bool {
-		trial := *omit
-		trial.writes = n + 1
-		_, within := b.render(&trial)
-		return !within
-	})
 }

@@ -118,6 +118,19 @@ func As(err error) (*Error, bool) {
 	return e, ok
 }
 
+// From returns err as a coded error with a place: its own, or at. An error without a code is Internal. err must not be nil.
+func From(err error, at string) *Error {
+	e, ok := As(err)
+	if !ok {
+		e = New(Internal, "%v", err)
+		e.Err = err
+	}
+	if e.At == "" {
+		e = e.Under(at)
+	}
+	return e
+}
+
 // CodeOf returns the code of err: "" for nil, Internal for an error without a code.
 func CodeOf(err error) Code {
 	if err == nil {

@@ -74,3 +74,17 @@ func CountElements(list []Interval) (n int) {
 	}
 	return n
 }
+
+// StepOf returns the number of the outermost step that a pointer lies in, or -1.
+func StepOf(at string) int {
+	rest, ok := strings.CutPrefix(at, "/steps/")
+	if !ok {
+		return -1
+	}
+	digits, _, _ := strings.Cut(rest, "/")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return -1
+	}
+	return n
+}

@@ -48,7 +48,7 @@ func DecodeCall(c *Call, maxBytes int64) (*Request, *Faults) {
 		r.Steps[0].argsBroken = true
 		return r, &faults
 	}
-	if at, holder, ok := findToken(gjson.ParseBytes(args)); ok && strings.HasPrefix(holder.Get(TokenField).Str, budget.TokenPrefix) {
+	if at, holder, ok := findToken(gjson.ParseBytes(args)); ok && strings.HasPrefix(holder.Get(budget.TokenField).Str, budget.TokenPrefix) {
 		d := &decoder{RequestRules: &RequestRules{}}
 		return &Request{Fetch: d.decodeFetch(holder, c.At+at)}, &d.Faults
 	}

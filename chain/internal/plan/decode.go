@@ -18,9 +18,6 @@ import (
 // maxJSONDepth bounds the levels of nesting in a request; results may be deeper.
 const maxJSONDepth = 200
 
-// TokenField is the field of a fetch that names what to fetch.
-const TokenField = "continuation_token"
-
 // Envelope is a request whose kind is known, and not yet its fields.
 type Envelope struct {
 	decoder
@@ -53,7 +50,7 @@ func ReadEnvelope(text []byte, line int, q *RequestRules) *Envelope {
 	case !ok:
 		e.Chain = root
 	case root.Get("steps").Exists():
-		e.fault(fault.BadRequest, fault.Key(at, TokenField),
+		e.fault(fault.BadRequest, fault.Key(at, budget.TokenField),
 			"continuation_token is sent together with steps: send it alone to fetch, or drop it to run the steps")
 	default:
 		e.Fetch = e.decodeFetch(fetch, at)
@@ -114,14 +111,14 @@ func lineAndColumn(f *fault.Error) string {
 // findToken looks for a continuation token at the top of the arguments or in `params`. It returns the object that holds the token, and the
 // JSON Pointer of that object.
 func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
-	if !strings.Contains(root.Raw, TokenField) && !strings.Contains(root.Raw, `\u`) { // the key may be escaped
+	if !strings.Contains(root.Raw, budget.TokenField) && !strings.Contains(root.Raw, `\u`) { // the key may be escaped
 		return "", root, false
 	}
-	if token := root.Get(TokenField); token.Exists() && token.Type != gjson.Null {
+	if token := root.Get(budget.TokenField); token.Exists() && token.Type != gjson.Null {
 		return "", root, true
 	}
 	params := root.Get("params")
-	token := params.Get(TokenField) // in a chain, this may be the schema of a param with that name
+	token := params.Get(budget.TokenField) // in a chain, this may be the schema of a param with that name
 	return "/params", params, token.Type == gjson.String && strings.HasPrefix(token.Str, budget.TokenPrefix)
 }
 

@@ -2,9 +2,9 @@ package plan
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -49,24 +49,10 @@ func (l *Faults) has(at string) bool {
 // Sorted returns the faults in the order of their steps, those without a step first, then by pointer.
 func (l *Faults) Sorted() []*fault.Error {
 	slices.SortStableFunc(l.List, func(a, b *fault.Error) int {
-		if d := StepOf(a.At) - StepOf(b.At); d != 0 {
+		if d := facts.StepOf(a.At) - facts.StepOf(b.At); d != 0 {
 			return d
 		}
 		return strings.Compare(a.At, b.At)
 	})
 	return l.List
-}
-
-// StepOf returns the number of the outermost step that a pointer lies in, or -1.
-func StepOf(at string) int {
-	rest, ok := strings.CutPrefix(at, "/steps/")
-	if !ok {
-		return -1
-	}
-	digits, _, _ := strings.Cut(rest, "/")
-	n, err := strconv.Atoi(digits)
-	if err != nil {
-		return -1
-	}
-	return n
 }

@@ -186,6 +186,14 @@ type FetchRequest struct {
 	at string // JSON Pointer of the object that has these fields
 }
 
+// StepID returns the id of a step of the outermost chain, or "".
+func (r *Request) StepID(step int) string {
+	if step < 0 || step >= len(r.Steps) {
+		return ""
+	}
+	return r.Steps[step].ID
+}
+
 // ResumeFields say how an earlier run continues. They are not part of its chain.
 var ResumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -85,7 +86,7 @@ func (t *textReader) field(dst []byte, f *field, v gjson.Result, at string) []by
 		return t.fields(dst, v, at, inlineShape)
 	case f.name == "replace":
 		return t.object(dst, v, at, t.step)
-	case f.name == "params" && v.Get(TokenField).Type == gjson.String:
+	case f.name == "params" && v.Get(budget.TokenField).Type == gjson.String:
 		return t.fields(dst, v, at, fetchShape)
 	}
 	return append(dst, v.Raw...)

@@ -1,4 +1,4 @@
-package chain
+package answer
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -233,7 +233,7 @@ func (o *writeSummary) leanForm(names []string, size int, token string) []byte {
 		w.Int("data_size", int64(size))
 	}
 	if token != "" {
-		w.Text(plan.TokenField, token)
+		w.Text(budget.TokenField, token)
 	}
 	w.Close('}')
 	return w.B

@@ -1,4 +1,4 @@
-package chain
+package answer
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/budget"
 )
 
 // TestSampled checks for random texts that a sample has their bytes in order. It is everything if the texts are no longer than the maximum;
@@ -50,38 +50,34 @@ func TestSampled(t *testing.T) {
 // TestEstimate: the estimate of a text covers all of it, even if its beginning differs from the rest. A short text is counted.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
-	functions, err := steps.NewRegistry(nil, nil)
+	counter, err := budget.NewCounter("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(&Options{Functions: functions})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := e.newRequestState(nil)
+	f := &Form{Meter: budget.NewMeter(counter, 0)}
 	for name, text := range map[string]string{
 		"one sort":  strings.Repeat(`{"id":7,"name":"a thing of some sort"},`, 3000),
 		"two sorts": strings.Repeat(`"3f9a1c77-0b52-4d8e-9a66-d2c4e8f10b35",`, 1000) + strings.Repeat("plain words that go on and on, ", 3000),
 		"a list":    "[" + strings.Repeat("1234567,", 400) + "0]",
 	} {
-		exact := s.meter.Count([]byte(text))
-		if got := s.estimateText([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
+		exact := f.Meter.Count([]byte(text))
+		if got := f.EstimateText([]byte(text)); math.Abs(float64(got-exact)) > .15*float64(exact) {
 			t.Errorf("%s: estimate of %d tokens for %d bytes, want about %d", name, got, len(text), exact)
 		}
 		halves := []string{text[:len(text)/2], text[len(text)/2:]}
-		if got := s.estimate(2, func(i int) []byte { return []byte(halves[i]) }, minSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
+		if got := f.estimate(2, func(i int) []byte { return []byte(halves[i]) }, minSample); math.Abs(float64(got-exact)) > .15*float64(exact) {
 			t.Errorf("%s in two parts: estimate of %d tokens, want about %d", name, got, exact)
 		}
 	}
 	many := func(int) []byte { return []byte(`{"id":"a-1","value":7}`) }
 	for _, n := range []int{2, 9, 11, 12, 50} { // some are guessed, others counted
-		one := s.meter.Count(many(0))
-		if got := s.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
+		one := f.Meter.Count(many(0))
+		if got := f.estimate(n, many, minSample); got < n*one/2 || got > n*one*2 {
 			t.Errorf("%d short texts: estimate of %d tokens, want half to twice of %d", n, got, n*one)
 		}
 	}
 	short := []byte(`{"ok":true,"of":["a","short","answer"]}`)
-	if got, want := s.estimateText(short), s.meter.Count(short); got != want || s.estimateText(nil) != 0 {
+	if got, want := f.EstimateText(short), f.Meter.Count(short); got != want || f.EstimateText(nil) != 0 {
 		t.Errorf("short text: %d tokens, want %d", got, want)
 	}
 }

@@ -1,19 +1,19 @@
-package chain
+package answer
 
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
-	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// defaultLeanAbove is the size in tokens above which a write's result is answered in its lean form.
-const defaultLeanAbove = 100
+// DefaultLeanAbove is the size in tokens above which a write's result is answered in its lean form.
+const DefaultLeanAbove = 100
 
 const (
 	maxLeanTokens = 90  // tokens of a lean form, like those of a probe without its preview: the lowest budget has room for it
@@ -30,40 +30,39 @@ const (
 //
 // If the result cannot be stored it is answered completely. A delete that answers null gets the lean form although null is short: null
 // alone does not say that something was deleted.
-func (b *answerBuilder) useLeanForm(ctx context.Context) {
-	above, raw := b.o.LeanAbove, b.result
-	p := b.run.plan
-	last, ran := p.Steps[len(p.Steps)-1], &b.run.steps[len(p.Steps)-1]
-	if above < 0 || b.verify || !p.AnswersWrite() || ran.Status != facts.StatusOK || ran.Defaulted > 0 {
+func (b *builder) useLeanForm(ctx context.Context) {
+	above, raw := b.LeanAbove, b.Result
+	last, ran := b.Run.Last, &b.Run.Steps[len(b.Run.Steps)-1]
+	if above < 0 || b.Verify || !last.Writes || ran.Status != facts.StatusOK || ran.Defaulted > 0 {
 		return
 	}
-	if string(raw) == "null" && last.ForEach == nil && plan.Deletes(last) {
-		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(last, last.Fn.Shown(ran.Args))}
-		b.result, b.isLean = o.leanForm([]string{"id"}, 0, ""), true
+	if string(raw) == "null" && !last.ForEach && last.Deletes {
+		o := writeSummary{deleted: true, count: -1, status: b.status(), object: deletedObject(ran.Fn, ran.Fn.Shown(ran.Args))}
+		b.Result, b.isLean = o.leanForm([]string{"id"}, 0, ""), true
 		return
 	}
-	if b.results == nil || len(raw) <= above || b.o.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
+	if b.Results == nil || len(raw) <= above || b.Counter.Count(raw, above) <= above { // no text has more tokens than bytes
 		return
 	}
-	o, known := summarizeWrite(raw, plan.Deletes(last), last.ForEach != nil)
+	o, known := summarizeWrite(raw, last.Deletes, last.ForEach)
 	choices := o.identityChoices()
 	if !known || len(choices) == 0 {
 		return
 	}
-	token, _, err := b.results.Keep(context.WithoutCancel(ctx), b.caller, slices.Clip(raw))
+	token, _, err := b.Results.Keep(context.WithoutCancel(ctx), b.Caller, slices.Clip(raw))
 	if err != nil {
 		return
 	}
 	if _, told := scalar(o.object, "id"); o.deleted && o.count < 0 && !told {
-		o.object = deletedObject(last, last.Fn.Shown(ran.Args))
+		o.object = deletedObject(ran.Fn, ran.Fn.Shown(ran.Args))
 	}
-	if o.status == "" && last.ForEach == nil {
+	if o.status == "" && !last.ForEach {
 		o.status = b.status()
 	}
 	for _, names := range choices {
 		lean := o.leanForm(names, len(raw), token)
-		if b.o.Counter.Count(lean, maxLeanTokens) <= maxLeanTokens {
-			b.result, b.isLean = lean, true
+		if b.Counter.Count(lean, maxLeanTokens) <= maxLeanTokens {
+			b.Result, b.isLean = lean, true
 			return
 		}
 	}
@@ -72,12 +71,12 @@ func (b *answerBuilder) useLeanForm(ctx context.Context) {
 // deletedObject returns {"id": …} with what the arguments of a deletion say of its object: the argument id, else the last required one
 // whose name ends in id, else the only required one. It returns the zero value if there is none, or if it is no text or number that can be
 // shown.
-func deletedObject(p *plan.Step, args []byte) (object gjson.Result) {
+func deletedObject(fn *steps.Entry, args []byte) (object gjson.Result) {
 	given := gjson.ParseBytes(args)
 	best, required := "", 0
 	given.ForEach(func(key, _ gjson.Result) bool {
 		name := steps.FoldName(key.Str)
-		switch isRequired := p.Fn.Requires(p.Fn.Argument(key.Str)); {
+		switch isRequired := fn.Requires(fn.Argument(key.Str)); {
 		case name == "id":
 			best, required = key.Str, 0
 			return false
@@ -97,9 +96,9 @@ func deletedObject(p *plan.Step, args []byte) (object gjson.Result) {
 }
 
 // status returns the HTTP status of the call, or "".
-func (b *answerBuilder) status() string {
-	if code := b.run.httpStatus.Load(); code != 0 {
-		return itoa(int(code))
+func (b *builder) status() string {
+	if code := b.Run.HTTPStatus; code != 0 {
+		return strconv.Itoa(code)
 	}
 	return ""
 }

@@ -1,19 +1,21 @@
-package chain
+package answer
 
 import (
 	"cmp"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
-	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// writeStep writes the number and the id of a step; id may be "".
-func writeStep(w *rawjson.Writer, number int, id string) {
+// maxIDChars is how many characters of an id are shown.
+const maxIDChars = 80
+
+// WriteStep writes the number and the id of a step; id may be "".
+func WriteStep(w *rawjson.Writer, number int, id string) {
 	w.Int("step", int64(number))
 	if id != "" {
-		w.Text("id", fault.ClipRunes(id, plan.MaxRemedyChars))
+		w.Text("id", fault.ClipRunes(id, maxIDChars))
 	}
 }
 
@@ -30,11 +32,11 @@ func writeNearest(w *rawjson.Writer, f *fault.Error) {
 
 // renderFault writes one fault of a chain that does not compile, or of a single call; the latter has no step number. maxMessage is
 // the maximum number of characters of the message. signature "": none is written.
-func (b *answerBuilder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessage int, signature string) {
+func (b *builder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessage int, signature string) {
 	w.Open('{')
 	w.Text("code", string(f.Code))
-	if n := plan.StepOf(f.At); n >= 0 && b.single == nil {
-		writeStep(w, n, b.idOf(n))
+	if n := facts.StepOf(f.At); n >= 0 && !b.Call {
+		WriteStep(w, n, b.stepID(n))
 	}
 	if f.At != "" {
 		w.Text("at", fault.ClipRunes(f.At, max(maxMessage, 200)))
@@ -52,11 +54,11 @@ func (b *answerBuilder) renderFault(w *rawjson.Writer, f *fault.Error, maxMessag
 }
 
 // renderWarning writes one warning.
-func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
+func (b *builder) renderWarning(w *rawjson.Writer, f *fault.Error) {
 	w.Open('{')
 	w.Text("code", string(f.Code))
-	if n := plan.StepOf(f.At); b.single == nil && b.idOf(n) != "" { // without an id, the pointer says enough
-		writeStep(w, n, b.idOf(n))
+	if n := facts.StepOf(f.At); !b.Call && b.stepID(n) != "" { // without an id, the pointer says enough
+		WriteStep(w, n, b.stepID(n))
 	}
 	if f.At != "" {
 		w.Text("at", f.At)
@@ -66,13 +68,13 @@ func (b *answerBuilder) renderWarning(w *rawjson.Writer, f *fault.Error) {
 }
 
 // writeStepTrace writes the trace of one step. brief leaves out the message that the answer's error has.
-func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *facts.Step, tokens int, full, brief bool) {
+func writeStepTrace(w *rawjson.Writer, s *facts.Step, tokens int, full, brief bool) {
 	w.Open('{')
-	writeStep(w, p.Number, p.ID)
-	if p.Inline != nil && p.Saved == nil {
-		w.Int("chain", int64(len(p.Inline.Steps)))
+	WriteStep(w, s.Number, s.ID)
+	if s.Inner > 0 && s.Saved == nil {
+		w.Int("chain", int64(s.Inner))
 	} else {
-		w.Text("fn", p.Name())
+		w.Text("fn", s.Name())
 	}
 	w.Text("status", s.ReportedStatus())
 	if s.Reason != "" {
@@ -112,7 +114,7 @@ func writeStepTrace(w *rawjson.Writer, p *plan.Step, s *facts.Step, tokens int, 
 		w.Int("ms", s.Took.Milliseconds())
 	}
 	if full {
-		writeDetails(w, p, s)
+		writeDetails(w, s)
 	}
 	w.Close('}')
 }
@@ -125,15 +127,41 @@ func writeOutcome(w *rawjson.Writer, last fault.Outcome, f *fault.Error) {
 }
 
 // writeDetails writes the arguments, as they may be shown, and the result.
-func writeDetails(w *rawjson.Writer, p *plan.Step, s *facts.Step) {
+func writeDetails(w *rawjson.Writer, s *facts.Step) {
 	if s.Args != nil {
 		args := s.Args
-		if p.Fn != nil {
-			args = p.Fn.Shown(args)
+		if s.Fn != nil {
+			args = s.Fn.Shown(args)
 		}
 		w.Raw("args", args)
 	}
 	if s.Raw != nil {
 		w.Raw("result", s.Raw)
 	}
+}
+
+// CallsJSON writes the calls that wait for approval.
+func CallsJSON(calls []facts.WaitingCall) []byte {
+	w := &rawjson.Writer{B: []byte{'['}}
+	for i := range calls {
+		WriteCall(w, &calls[i])
+	}
+	w.Close(']')
+	return w.B
+}
+
+// WriteCall writes one of them.
+func WriteCall(w *rawjson.Writer, c *facts.WaitingCall) {
+	w.Open('{')
+	w.Text("at", c.StepPath)
+	if c.ID != "" {
+		w.Text("id", c.ID)
+	}
+	w.Text("fn", c.Function)
+	w.Text("effect", c.Effect.String())
+	w.Raw("args", c.Args)
+	if c.Undo != nil {
+		w.Raw("undo", c.Undo)
+	}
+	w.Close('}')
 }

@@ -1,4 +1,4 @@
-package chain
+package answer
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -39,8 +40,8 @@ type omissions struct {
 }
 
 // omitNothing returns omissions that leave out nothing.
-func (b *answerBuilder) omitNothing() *omissions {
-	return &omissions{faults: len(b.faults), elements: math.MaxInt, writes: math.MaxInt, maxMessage: math.MaxInt, label: math.MaxInt}
+func (b *builder) omitNothing() *omissions {
+	return &omissions{faults: len(b.Faults), elements: math.MaxInt, writes: math.MaxInt, maxMessage: math.MaxInt, label: math.MaxInt}
 }
 
 type traceLevel int
@@ -71,40 +72,41 @@ const (
 )
 
 // reductions is the order in which an answer leaves things out until it fits.
-var reductions = []func(ctx context.Context, b *answerBuilder, omit *omissions){
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceSummary },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceNotOK },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noWarnings = true },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.schema = schemaSignature },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.schema = schemaNone },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) {
+var reductions = []func(ctx context.Context, b *builder, omit *omissions){
+	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceSummary },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceNotOK },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.noWarnings = true },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.schema = schemaSignature },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.schema = schemaNone },
+	func(_ context.Context, _ *builder, omit *omissions) {
 		omit.noAvailable, omit.maxMessage = true, longMessage
 	},
-	func(ctx context.Context, b *answerBuilder, omit *omissions) { b.probeResult(ctx, omit) },
-	func(ctx context.Context, b *answerBuilder, omit *omissions) { b.countApprovals(ctx, omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = manyElements },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = fewElements },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.trace = traceNone },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.maxMessage = shortMessage },
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerFaults(omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noCallerWarnings = true },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.elements = 0 },
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerWrites(omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) {
+	func(ctx context.Context, b *builder, omit *omissions) { b.probeResult(ctx, omit) },
+	func(ctx context.Context, b *builder, omit *omissions) { b.countApprovals(ctx, omit) },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = manyElements },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = fewElements },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceNone },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.maxMessage = shortMessage },
+	func(_ context.Context, b *builder, omit *omissions) { b.fewerFaults(omit) },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.noCallerWarnings = true },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = 0 },
+	func(_ context.Context, b *builder, omit *omissions) { b.fewerWrites(omit) },
+	func(_ context.Context, _ *builder, omit *omissions) {
 		omit.maxMessage, omit.noNearest = minMessage, true
 	},
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerWrites(omit) },
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.fewerFaults(omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.minimalError = true },
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.shorterMessage(omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.label = shortLabel },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.noResult = true },
-	func(_ context.Context, b *answerBuilder, omit *omissions) { b.shorterMessage(omit) },
-	func(_ context.Context, _ *answerBuilder, omit *omissions) { omit.label = 0 },
+	func(_ context.Context, b *builder, omit *omissions) { b.fewerWrites(omit) },
+	func(_ context.Context, b *builder, omit *omissions) { b.fewerFaults(omit) },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.minimalError = true },
+	func(_ context.Context, b *builder, omit *omissions) { b.shorterMessage(omit) },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.label = shortLabel },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.noResult = true },
+	func(_ context.Context, b *builder, omit *omissions) { b.shorterMessage(omit) },
+	func(_ context.Context, _ *builder, omit *omissions) { omit.label = 0 },
 }
 
-// answer writes the answer, leaving out what does not fit.
-func (b *answerBuilder) answer(ctx context.Context) *Answer {
+// writeStandard writes the answer in its standard form, leaving out what does not fit.
+func (b *builder) writeStandard(ctx context.Context) Written {
+	b.countTokens()
 	omit := b.omitNothing()
 	if b.wantsProbe() {
 		b.preferProbe(ctx, omit)
@@ -113,9 +115,9 @@ func (b *answerBuilder) answer(ctx context.Context) *Answer {
 }
 
 // fit writes the answer without what omit leaves out and, until it fits, without more.
-func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
-	b.ms = time.Since(b.started).Milliseconds()
-	b.exceedsAlone = b.result != nil && !b.meter.Allows(b.result)
+func (b *builder) fit(ctx context.Context, omit *omissions) Written {
+	b.ms = time.Since(b.Started).Milliseconds()
+	b.exceedsAlone = b.Result != nil && !b.Meter.Allows(b.Result)
 	json, within := b.render(omit)
 	for i := 0; i < len(reductions) && !within; i++ {
 		lost := omit.resultLost
@@ -132,26 +134,28 @@ func (b *answerBuilder) fit(ctx context.Context, omit *omissions) *Answer {
 		b.force = true
 		json, _ = b.render(omit)
 	}
-	b.observeStored(omit.probe != nil && !omit.resultLost)
-	return &Answer{OK: b.err == nil, JSON: json, Error: b.err, Warnings: b.warnings, Warned: b.showsCallerWarnings(omit)}
+	probe := omit.probe != nil && !omit.resultLost
+	w := b.written(json, probe)
+	w.Warned = b.showsCallerWarnings(omit)
+	return w
 }
 
 // countApprovals replaces the calls that wait for approval by their number. It stores their list, so that it can be fetched.
-func (b *answerBuilder) countApprovals(ctx context.Context, omit *omissions) {
-	if b.run == nil || len(b.run.awaitingApproval) == 0 || omit.approvalsCounted {
+func (b *builder) countApprovals(ctx context.Context, omit *omissions) {
+	if b.Run == nil || len(b.Run.Waiting) == 0 || omit.approvalsCounted {
 		return
 	}
 	omit.approvalsCounted = true
-	if b.results == nil {
+	if b.Results == nil {
 		return
 	}
-	if token, _, err := b.results.Keep(context.WithoutCancel(ctx), b.caller, callsJSON(b.run.awaitingApproval)); err == nil {
+	if token, _, err := b.Results.Keep(context.WithoutCancel(ctx), b.Caller, CallsJSON(b.Run.Waiting)); err == nil {
 		omit.approvalsToken = token
 	}
 }
 
 // shorterMessage cuts the message until the answer fits. A character costs between a fraction of a token and four.
-func (b *answerBuilder) shorterMessage(omit *omissions) {
+func (b *builder) shorterMessage(omit *omissions) {
 	tooLong := sort.Search(minMessage+1, func(n int) bool {
 		trial := *omit
 		trial.maxMessage = n
@@ -161,11 +165,11 @@ func (b *answerBuilder) shorterMessage(omit *omissions) {
 	omit.maxMessage = max(tooLong-1, 0)
 }
 
-// liteAnswer answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
+// writeLite answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
 // reports what has run.
-func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
-	whole := b.liteForm(b.result)
-	heavy, within := b.wantsProbe(), b.meter.Allows(whole)
+func (b *builder) writeLite(ctx context.Context) Written {
+	whole := b.liteForm(b.Result)
+	heavy, within := b.wantsProbe(), b.Meter.Allows(whole)
 	if within && !heavy {
 		return b.liteSuccess(whole, false)
 	}
@@ -175,7 +179,7 @@ func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
 		return b.liteSuccess(b.liteForm(probe), true)
 	case within:
 		return b.liteSuccess(whole, false)
-	case b.run != nil:
+	case b.Run != nil:
 		b.countTokens()
 	}
 	omit := b.omitNothing()
@@ -184,26 +188,25 @@ func (b *answerBuilder) liteAnswer(ctx context.Context) *Answer {
 }
 
 // liteSuccess answers text, which is the result or a probe of it.
-func (b *answerBuilder) liteSuccess(text []byte, probe bool) *Answer {
-	b.observeStored(probe)
-	return &Answer{OK: true, JSON: text, Warnings: b.warnings}
+func (b *builder) liteSuccess(text []byte, probe bool) Written {
+	return b.written(text, probe)
 }
 
 // liteEnvelope is the envelope of a result in the lite form.
-func (b *answerBuilder) liteEnvelope() *budget.Envelope {
+func (b *builder) liteEnvelope() *budget.Envelope {
 	empty := b.liteForm(nil)
 	end := max(len(empty)-1, 0)
-	return &budget.Envelope{Meter: b.meter, Before: empty[:end], After: empty[end:]}
+	return &budget.Envelope{Meter: b.Meter, Before: empty[:end], After: empty[end:]}
 }
 
 // liteForm returns the lite form of a result: the result itself, or an object with the front end's label.
-func (b *answerBuilder) liteForm(result []byte) []byte {
-	if b.label == "" {
+func (b *builder) liteForm(result []byte) []byte {
+	if b.Label == "" {
 		return result
 	}
-	w := &rawjson.Writer{B: make([]byte, 0, len(result)+len(b.label)+24)}
+	w := &rawjson.Writer{B: make([]byte, 0, len(result)+len(b.Label)+24)}
 	w.B = append(w.B, '{')
-	w.Text("chain", b.label)
+	w.Text("chain", b.Label)
 	w.Raw("result", result)
 	w.Close('}')
 	return w.B
@@ -211,31 +214,27 @@ func (b *answerBuilder) liteForm(result []byte) []byte {
 
 // wantsProbe reports whether the answer shows a probe of the result even if the result fits: because of its size, or because the function
 // asks for it and its result is the default `return`. A result that does not fit becomes a probe in any case, or it would be lost.
-func (b *answerBuilder) wantsProbe() bool {
-	if b.result == nil || b.run == nil || b.isLean || b.member != "result" {
+func (b *builder) wantsProbe() bool {
+	if b.Result == nil || b.Run == nil || b.isLean || b.Plan {
 		return false
 	}
-	declared := ""
-	if last := b.run.plan.Steps[len(b.run.plan.Steps)-1]; b.run.plan.Returned == nil && last.Fn != nil && last.Selector == nil {
-		declared = last.Fn.Spec().Heavy
-	}
-	switch {
-	case declared == "never":
+	switch heavy := b.Run.Last.Heavy; {
+	case heavy == "never":
 		return false
-	case declared == "always" && b.err == nil:
+	case heavy == "always" && b.Cause.Err == nil:
 		return true
 	}
-	return b.o.ProbeAbove > 0 && b.o.Counter.Count(b.result, b.o.ProbeAbove) > b.o.ProbeAbove
+	return b.ProbeAbove > 0 && b.Counter.Count(b.Result, b.ProbeAbove) > b.ProbeAbove
 }
 
 // preferProbe shows a probe of a result that may fit. A result that cannot be stored stays if it fits.
-func (b *answerBuilder) preferProbe(ctx context.Context, omit *omissions) {
+func (b *builder) preferProbe(ctx context.Context, omit *omissions) {
 	omit.probe, omit.storeFault = b.storeResult(ctx, nil, false)
 }
 
 // probeResult replaces the result by a probe, with as much of a preview as fits.
-func (b *answerBuilder) probeResult(ctx context.Context, omit *omissions) {
-	if omit.resultLost || b.result == nil || b.isLean || b.member != "result" || len(b.result) <= smallResult && b.err != nil {
+func (b *builder) probeResult(ctx context.Context, omit *omissions) {
+	if omit.resultLost || b.Result == nil || b.isLean || b.Plan || len(b.Result) <= smallResult && b.Cause.Err != nil {
 		return
 	}
 	if omit.storeFault != nil { // already tried
@@ -257,20 +256,29 @@ func (b *answerBuilder) probeResult(ctx context.Context, omit *omissions) {
 	omit.probe = probe
 }
 
-// fullEnvelope is the envelope of a result in an answer that leaves out nothing.
-func (b *answerBuilder) fullEnvelope() *budget.Envelope {
-	if b.lite {
+// Envelope is the envelope of a result in an answer that leaves out nothing. plan: the result is a plan.
+func (f *Form) Envelope(plan bool, warnings []*fault.Error) *budget.Envelope {
+	b := f.builder(&Content{Cause: facts.NoStep(nil), Plan: plan, Warnings: warnings})
+	if b.Lite {
 		return b.liteEnvelope()
 	}
 	return b.resultEnvelope(b.omitNothing())
 }
 
+// member is the name of the result.
+func (b *builder) member() string {
+	if b.Plan {
+		return "plan"
+	}
+	return "result"
+}
+
 // resultEnvelope is the envelope of the result in an answer with these omissions.
-func (b *answerBuilder) resultEnvelope(omit *omissions) *budget.Envelope {
+func (b *builder) resultEnvelope(omit *omissions) *budget.Envelope {
 	trial := *omit
 	trial.probe = []byte{}
 	text, end, number := b.write(&trial)
-	envelope := &budget.Envelope{Meter: b.meter, Before: text[:end], After: text[end:], Number: number - end}
+	envelope := &budget.Envelope{Meter: b.Meter, Before: text[:end], After: text[end:], Number: number - end}
 	if b.isBounded() {
 		envelope.MaxRunes = maxFailure
 	}
@@ -279,9 +287,9 @@ func (b *answerBuilder) resultEnvelope(omit *omissions) *budget.Envelope {
 
 // loseResult gives up a result that neither fits nor could be stored, for the reason f. The answer shows a preview if there is room. If
 // the answer has no error yet, the loss becomes its error.
-func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
-	if b.err == nil {
-		b.err = b.lostFault(f)
+func (b *builder) loseResult(omit *omissions, f *fault.Error) {
+	if b.Cause.Err == nil {
+		b.Cause.Err = b.lostFault(f)
 	}
 	trial := *omit
 	trial.trace, trial.noWarnings = traceNone, true
@@ -292,7 +300,7 @@ func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 		omit.probe = b.preview(tooLong - 1)
 		return
 	}
-	b.result, b.exceedsAlone = nil, false
+	b.Result, b.exceedsAlone = nil, false
 }
 
 // The preview of a lost result has at most maxPreview characters, as many as that of a probe. If there is room for fewer than minPreview,
@@ -300,15 +308,15 @@ func (b *answerBuilder) loseResult(omit *omissions, f *fault.Error) {
 const maxPreview, minPreview = 200, 20
 
 // preview describes a result that cannot be fetched: its first characters, and its size.
-func (b *answerBuilder) preview(characters int) []byte {
+func (b *builder) preview(characters int) []byte {
 	end := 0
 	for range characters {
-		_, size := utf8.DecodeRune(b.result[end:])
+		_, size := utf8.DecodeRune(b.Result[end:])
 		end += size
 	}
 	w := &rawjson.Writer{B: []byte{'{'}}
-	w.Text("preview", string(b.result[:end]))
-	w.Int("total_size", int64(len(b.result)))
+	w.Text("preview", string(b.Result[:end]))
+	w.Int("total_size", int64(len(b.Result)))
 	w.Close('}')
 	return w.B
 }
@@ -318,20 +326,20 @@ var retryAdvice = regexp.MustCompile(`[;.] [Tt]ry again[^.]*\.?$`)
 
 // lostFault is the fault for a result that neither fits nor could be stored, for the reason f. It begins with what ran, since the message
 // may be cut. It does not suggest a retry if something was written.
-func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
+func (b *builder) lostFault(f *fault.Error) *fault.Error {
 	subject := "the result"
 	switch {
-	case b.run == nil:
-	case b.single != nil:
-		subject = b.run.plan.Steps[0].Name() + " has run; its result"
+	case b.Run == nil:
+	case b.Call:
+		subject = b.Run.Steps[0].Name() + " has run; its result"
 	default:
 		subject = "the chain ran to its end; its result"
 	}
 	lost := f.Under("") // a copy
-	lost.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", subject, b.meter.Estimate(b.result),
+	lost.Message = fmt.Sprintf("%s, of about %d tokens, does not fit and is not kept. %s", subject, b.Meter.Estimate(b.Result),
 		retryAdvice.ReplaceAllString(f.Message, "."))
 	switch {
-	case b.run != nil && b.run.madeUnrepeatable.Load():
+	case b.Run != nil && b.Run.Unrepeatable:
 		lost.Message += " The work is done: do not send it again."
 	case f.Code.Retryable():
 		lost.Message += " Ask for less, or send it again later."
@@ -341,31 +349,31 @@ func (b *answerBuilder) lostFault(f *fault.Error) *fault.Error {
 
 // storeResult stores the result for its caller and returns a probe of it. The probe has a preview that fits envelope, or none
 // if noPreview is set.
-func (b *answerBuilder) storeResult(ctx context.Context, envelope *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
-	if b.results == nil {
+func (b *builder) storeResult(ctx context.Context, envelope *budget.Envelope, noPreview bool) (probe []byte, f *fault.Error) {
+	if b.Results == nil {
 		return nil, fault.New(fault.LimitExceeded, "There is no store to keep it in (Options.Results): ask for less of it.")
 	}
 	var err error
 	// The answer, and the result that it refers to, are due even if the client's context has ended.
 	ctx = context.WithoutCancel(ctx)
-	value := slices.Clip(b.result)
+	value := slices.Clip(b.Result)
 	if noPreview {
-		probe, err = b.results.Probe(ctx, b.caller, value, 0)
+		probe, err = b.Results.Probe(ctx, b.Caller, value, 0)
 	} else {
-		probe, err = b.results.ProbeWithin(ctx, b.caller, value, envelope)
+		probe, err = b.Results.ProbeWithin(ctx, b.Caller, value, envelope)
 	}
 	if err != nil {
-		return nil, asFault(err, "")
+		return nil, fault.From(err, "")
 	}
 	return probe, nil
 }
 
 // fewerFaults shows as many faults as fit.
-func (b *answerBuilder) fewerFaults(omit *omissions) {
-	if len(b.faults) == 0 {
+func (b *builder) fewerFaults(omit *omissions) {
+	if len(b.Faults) == 0 {
 		return
 	}
-	omit.faults = sort.Search(len(b.faults), func(n int) bool {
+	omit.faults = sort.Search(len(b.Faults), func(n int) bool {
 		trial := *omit
 		trial.faults = n + 1
 		_, within := b.render(&trial)

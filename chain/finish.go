@@ -1,0 +1,103 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.
+const minReturnTime = 10 * time.Second
+
+// finish returns the result of a run whose steps have ended, and why it failed, if it did.
+func (r *run) finish(ctx context.Context) (result []byte, cause facts.Cause) {
+	cause = r.findCause()
+	for i := range r.steps {
+		if r.steps[i].Truncated {
+			r.warn(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
+				plan.Describe(r.plan.Steps[i])).Under(r.plan.Steps[i].At))
+		}
+	}
+	evalCtx, cancel := context.WithTimeout(ctx, max(r.limits.Duration, minReturnTime))
+	defer cancel()
+	result, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.now()})
+	if f == nil && r.plan.Returned != nil {
+		f = r.memory.Hold(len(result))
+	}
+	if f != nil {
+		result = null
+	}
+	if f == nil && r.record != nil && cause.Err == nil {
+		f = r.conflictFault(r.record.Unmatched(), "")
+	}
+	if cause.Err == nil {
+		cause.Err = f
+	}
+	return result, cause
+}
+
+// findCause returns why the run failed: the failure of the first step that failed, or the reason why steps were skipped without one.
+func (r *run) findCause() facts.Cause {
+	for i := range r.steps {
+		s := &r.steps[i]
+		if s.Status == facts.StatusFailed {
+			return facts.Cause{Err: s.Err, Step: i, Index: s.Index, Failed: s.Failed, More: s.FailedElements, Outcome: s.Outcome,
+				Unstarted: s.Unstarted, UnstartedReason: s.UnstartedReason}
+		}
+	}
+	for i := range r.steps {
+		at := r.plan.Steps[i].At
+		cause := facts.Cause{Step: i, Index: -1}
+		switch reason := r.steps[i].Reason; {
+		case r.journalFailed.Load() && r.steps[i].Status == facts.StatusSkipped:
+			cause.Err = journalDownFault(at)
+		case reason == facts.ReasonCancelled:
+			cause.Err = r.callerEndedFault(at)
+		case reason == facts.ReasonBudget && r.exhausted.Load():
+			cause.Err = r.outOfCallsFault(at)
+		case reason == facts.ReasonBudget:
+			cause.Err = r.outOfTimeFault(at)
+		default:
+			continue
+		}
+		return cause
+	}
+	return facts.NoStep(nil)
+}
+
+// facts returns what became of the run, for its answer.
+func (r *run) facts() *facts.Run {
+	last := r.plan.Steps[len(r.plan.Steps)-1]
+	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Cached: r.cached.Load(), HTTPStatus: int(r.httpStatus.Load()),
+		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.awaitingApproval, Writes: r}
+	if !f.Returned && last.Fn != nil && last.Selector == nil {
+		f.Last.Heavy = last.Fn.Spec().Heavy
+	}
+	if f.Last.Writes = r.plan.AnswersWrite(); f.Last.Writes {
+		f.Last.Deletes, f.Last.ForEach = plan.Deletes(last), last.ForEach != nil
+	}
+	return f
+}
+
+// Summary implements facts.Writes.
+func (r *run) Summary() []*facts.Write {
+	var before []*journal.PastCall
+	if r.record != nil {
+		before = slices.DeleteFunc(r.record.Unreached(), func(c *journal.PastCall) bool {
+			return slices.Contains(r.unknownCalls, c) || r.writes.isConflicting(c)
+		})
+	}
+	return r.writes.summarize(before)
+}
+
+// journalDownFault is the fault for steps that did not start because the journal could not record the end of a write.
+func journalDownFault(at string) *fault.Error {
+	return fault.New(fault.Unavailable,
+		"the journal cannot be written: no further step was started; writes lists what the earlier steps did").Under(at)
+}

@@ -1,0 +1,206 @@
+// Package answer is the last stage of a request: it writes an answer, and gives up details until the answer fits its budget.
+package answer
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Form says in which form a request is answered, and within which bounds.
+type Form struct {
+	Counter    budget.Counter
+	Meter      *budget.Meter
+	Results    *budget.Results // nil: there is no store for what does not fit
+	Caller     string          // owns what is stored
+	ProbeAbove int             // the tokens above which a result is answered as a probe even if it fits; 0: off
+	LeanAbove  int             // the tokens above which the result of a write is answered in its lean form; -1: never
+	Lite       bool            // a success is only the result
+	Verify     bool            // never the lean form of a write
+	Trace      string          // none, summary or full
+	Label      string          // the first member `chain`; "": none
+	RequestID  string          // the id of the request in logs, which a failure with trace full names; "": none
+	Started    time.Time
+
+	Observed bool // Written.Stored is wanted
+
+	Call   bool    // the request is the call of one function, whose answer has no step numbers
+	ArgsAt string  // with Call: the JSON Pointer of the arguments in the caller's request
+	Steps  StepIDs // nil: the request has none
+
+	CallerWarnings []*fault.Error // the front end's warnings; they precede those of the request
+}
+
+// StepIDs names the steps of the outermost chain.
+type StepIDs interface {
+	// StepID returns the id of a step, or "".
+	StepID(number int) string
+}
+
+// Content is what an answer consists of, before anything is given up.
+type Content struct {
+	Cause      facts.Cause
+	Placed     bool                          // with Form.Call: the pointers are already those of the caller's request
+	Faults     []*fault.Error                // of a request that does not compile
+	MoreFaults int                           // faults that were only counted
+	Signatures map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
+	Warnings   []*fault.Error
+
+	Plan      bool       // Result is a plan
+	Result    []byte     // nil: none
+	Run       *facts.Run // nil: nothing ran
+	UndoCalls int64      // the calls that undid others
+
+	Resume    string // names the run for a resume; "": it cannot be resumed
+	Approve   string // approves the calls that wait; "": none wait, or only a person can approve them
+	UndoneRun string // the id of the run that was undone, which a failure names, since it has no resume; "": none
+}
+
+// Written is an answer.
+type Written struct {
+	JSON   []byte
+	Err    *fault.Error // nil: ok. It may be the loss of the result, which neither fits nor can be stored
+	Warned bool         // JSON has the CallerWarnings
+	Tokens int          // the tokens of the answer; 0: not counted
+	Stored int          // estimated tokens of results that are not in the answer; only if Form.Observed
+	Probe  bool         // the answer has a probe of the result
+	Lean   bool         // the answer has the lean form of a write
+}
+
+// builder writes one answer.
+type builder struct {
+	*Form
+	Content
+	schemaHelp   schemaLevel // how much of the function's schema the answer shows
+	writes       []*facts.Write
+	writesSummed bool  // writes is complete
+	ms           int64 // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
+	isLean       bool  // Result is the lean form of a write
+	force        bool  // write the answer even if it does not fit
+	exceedsAlone bool  // the result alone exceeds the budget, so nothing with it needs to be rendered
+	stepTokens   []int // by step: the tokens of its result
+	storedTokens int   // the estimated tokens of the steps' results that are not the answer's
+	tokens       int   // see Written.Tokens
+}
+
+func (f *Form) builder(c *Content) *builder {
+	b := &builder{Form: f, Content: *c}
+	switch err := c.Cause.Err; {
+	case err == nil:
+	case c.Placed:
+		b.schemaHelp = schemaHelpFor(err.Under(ArgsOfCall))
+	default:
+		b.schemaHelp, b.Cause.Err = schemaHelpFor(err), f.Relocate(err)
+	}
+	if f.Call {
+		b.Cause.Step = -1
+	}
+	return b
+}
+
+// Write writes the answer. A success is only its result if the form is lite.
+func (f *Form) Write(ctx context.Context, c *Content) Written {
+	b := f.builder(c)
+	if b.Run != nil {
+		b.useLeanForm(ctx)
+	}
+	if b.Cause.Err == nil && f.Lite {
+		return b.writeLite(ctx)
+	}
+	return b.writeStandard(ctx)
+}
+
+// WriteStandard is Write for an answer that is never lite.
+func (f *Form) WriteStandard(ctx context.Context, c *Content) Written {
+	return f.builder(c).writeStandard(ctx)
+}
+
+// ArgsOfCall is the JSON Pointer of a single call's arguments in the chain that makes the call.
+const ArgsOfCall = "/steps/0/args"
+
+// Relocate changes the pointer of a single call's fault to that in the caller's request, or removes it. Faults of a chain do not change.
+func (f *Form) Relocate(e *fault.Error) *fault.Error {
+	if !f.Call {
+		return e
+	}
+	relocated := e.Under("")                // a copy
+	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
+	if inArgs, ok := strings.CutPrefix(e.At, ArgsOfCall); ok {
+		relocated.At = f.ArgsAt + inArgs
+	} else if strings.HasPrefix(e.At, "/steps/0") || strings.HasPrefix(e.At, "/return") {
+		relocated.At = ""
+	}
+	return relocated
+}
+
+// written describes an answer.
+func (b *builder) written(json []byte, probe bool) Written {
+	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe}
+	if !b.Observed {
+		return w
+	}
+	switch {
+	case b.stepTokens != nil:
+		w.Stored = b.storedTokens
+	case b.Run != nil:
+		w.Stored = b.IntermediateTokens(b.Run)
+	}
+	switch {
+	case w.Lean:
+		w.Stored += b.EstimateText(b.Run.Steps[len(b.Run.Steps)-1].Raw)
+	case probe:
+		w.Stored += b.EstimateText(b.Result)
+	}
+	return w
+}
+
+// stepID returns the id of a step, or "".
+func (f *Form) stepID(number int) string {
+	if f.Steps == nil {
+		return ""
+	}
+	return f.Steps.StepID(number)
+}
+
+// schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it or refer to something that
+// is missing, its signature if the function failed, an expression in its arguments failed, or its arguments exceed a limit, and nothing for
+// other failures.
+func schemaHelpFor(f *fault.Error) schemaLevel {
+	inArgs := strings.Contains(f.At, "/args")
+	switch f.Code {
+	case fault.BadArguments, fault.ReferenceMissing:
+		if inArgs {
+			return schemaWhole
+		}
+	case fault.FunctionFailed:
+		return schemaSignature
+	case fault.BadExpression, fault.LimitExceeded:
+		if inArgs {
+			return schemaSignature
+		}
+	}
+	return schemaNone
+}
+
+// countTokens counts the tokens of the steps' results.
+func (b *builder) countTokens() {
+	if b.Call || b.Run == nil {
+		return
+	}
+	b.stepTokens = make([]int, len(b.Run.Steps))
+	for i := range b.Run.Steps {
+		raw := b.Run.Steps[i].Raw
+		if raw == nil {
+			continue
+		}
+		b.stepTokens[i] = b.Meter.Estimate(raw)
+		if i < len(b.Run.Steps)-1 || b.Run.Returned {
+			b.storedTokens += b.stepTokens[i]
+		}
+	}
+}

@@ -42,7 +42,7 @@ func ReadEnvelope(text []byte, line int, q *RequestRules) *Envelope {
 	}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		e.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", DescribeValue(root))
+		e.Faults.Add(notAChain(root))
 		return e
 	}
 	at, fetch, ok := findToken(root)

@@ -11,13 +11,16 @@ import (
 
 // DecodeChain decodes the fields of a chain.
 func (d *decoder) DecodeChain(root gjson.Result) *Request {
-	r := &Request{}
+	r, before := &Request{}, len(d.Faults.List)
 	read := d.object(root, "", requestShape, reflect.ValueOf(r).Elem(), d.TopFields, func(name string, v gjson.Result) bool {
 		return d.topMember(r, name, v)
 	})
 	r.Text, r.stepsRaw = root.Raw, root.Get("steps").Raw
 	if r.stepsRaw == "" {
-		d.fault(fault.BadRequest, "", "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
+		if isStep(root) { // the fault replaces those of its fields
+			d.Faults.List = d.Faults.List[:before]
+		}
+		d.Faults.Add(withoutSteps(root))
 	}
 	r.anyInput = r.Input == nil && d.Faults.pointers["/input"]
 	if len(r.hoisted) > 0 {
@@ -28,6 +31,28 @@ func (d *decoder) DecodeChain(root gjson.Result) *Request {
 		d.checkTags(r, "")
 	}
 	return r
+}
+
+// notAChain returns the fault of a request that is not an object.
+func notAChain(v gjson.Result) *fault.Error {
+	f := fault.New(fault.BadRequest, "a chain is a JSON object, {\"steps\":[…]}, not %s", DescribeValue(v))
+	if v.IsArray() {
+		f.Message += ": put the array under steps"
+	}
+	return f
+}
+
+// isStep reports whether an object is a step where a chain is expected.
+func isStep(v gjson.Result) bool {
+	return !v.Get("steps").Exists() && (v.Get("fn").Exists() || v.Get("expr").Exists() || v.Get("chain").Exists())
+}
+
+// withoutSteps returns the fault of a chain that has no steps.
+func withoutSteps(v gjson.Result) *fault.Error {
+	if isStep(v) {
+		return fault.New(fault.BadRequest, "this is a step, not a chain: put it in an array under steps, {\"steps\":[{…}]}")
+	}
+	return fault.New(fault.BadRequest, "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 }
 
 // checkResumption refuses the fields that need an earlier run. When a run is resumed they are not decoded here: mergeResumed removes
@@ -124,9 +149,13 @@ func (d *decoder) checkKind(s *StepRequest, at string) {
 }
 
 func (d *decoder) decodeInline(v gjson.Result, at string) *InlineRequest {
-	c := &InlineRequest{}
+	c, before := &InlineRequest{}, len(d.Faults.List)
 	d.object(v, at, inlineShape, reflect.ValueOf(c).Elem(), inlineShape.Names, nil)
 	if v.IsObject() && c.Steps == nil && !d.Faults.pointers[at+"/steps"] {
+		if isStep(v) {
+			d.Faults.List = append(d.Faults.List[:before], withoutSteps(v).Under(at))
+			return c
+		}
 		d.fault(fault.BadRequest, at, "steps is missing: an inline chain is {\"steps\":[…],\"return\":…}")
 	}
 	return c

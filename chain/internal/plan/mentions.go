@@ -35,7 +35,7 @@ func FindMentions(text []byte) (*Mentions, []*fault.Error) {
 	d.Faults.Add(texts.faults.List...)
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		return m, []*fault.Error{fault.New(fault.BadRequest, "a chain is a JSON object, {\"steps\":[…]}, not %s", DescribeValue(root))}
+		return m, []*fault.Error{notAChain(root)}
 	}
 	sent := NewTable(compact)
 	if steps := gjson.Parse(sent.Get("steps")); sent.Has("steps") {
@@ -54,7 +54,7 @@ func FindMentions(text []byte) (*Mentions, []*fault.Error) {
 	case isSet("resume"), isSet("key") && !sent.Has("steps"):
 		m.Resumes = true
 	case !sent.Has("steps") && !fetches:
-		d.fault(fault.BadRequest, "", "steps is missing")
+		d.Faults.Add(withoutSteps(root))
 	}
 	return m, d.Faults.List
 }

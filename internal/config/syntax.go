@@ -41,6 +41,8 @@ func remedyFor(lines []string, at position, line string, offset int, message str
 	switch {
 	case strings.Contains(message, "flow") && commentInText.MatchString(line):
 		return `in YAML, " #" ends a text and begins a comment: put the value in quotes`
+	case strings.Contains(message, "tag character"), message == "unexpected scalar value type" && strings.Contains(line, "!"):
+		return "! begins a tag in YAML, so put the value in quotes" // the tag itself may be a secret
 	case strings.Contains(message, "is a reserved character"):
 		return "put the value in quotes"
 	case strings.Contains(message, "invalid key for this map") || strings.Contains(message, "mapping value") && pairInText.MatchString(line):
@@ -51,6 +53,25 @@ func remedyFor(lines []string, at position, line string, offset int, message str
 		return fmt.Sprintf("between braces, put a value with %c in quotes", next)
 	case offset > 0 && offset <= len(line) && line[offset-1] == '*':
 		return "* begins the name of an alias in YAML, so put the value in quotes"
+	case strings.Contains(message, "must be specified"), strings.Contains(message, "value is not allowed"):
+		return continuedValue(strings.TrimRight(line[:offset], " "), next)
+	}
+	return ""
+}
+
+// continuedValue returns the remedy for a value that its last character has ended, although next follows; "": before ends in none such, or
+// next begins a value of its own.
+func continuedValue(before string, next byte) string {
+	if before == "" || strings.IndexByte("\x00\"'", next) >= 0 {
+		return ""
+	}
+	switch last := before[len(before)-1]; last {
+	case '\'':
+		return "the ' before it ends the text: write '' for one in the text, or put the text in double quotes"
+	case '"':
+		return `the " before it ends the text: write \" for one in the text, or put the text in single quotes`
+	case ']', '}':
+		return fmt.Sprintf("the %c before it ends the value: to have it in a text, put the whole text in quotes", last)
 	}
 	return ""
 }

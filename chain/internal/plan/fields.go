@@ -3,6 +3,7 @@ package plan
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -104,6 +105,11 @@ func (d *decoder) decodeSteps(v gjson.Result, at string) []StepRequest {
 }
 
 func (d *decoder) decodeStep(v gjson.Result, at string, s *StepRequest) {
+	if name, value, ok := strings.Cut(v.Str, ":"); ok && stepShape.field(name) != nil { // a string: Str is "" for any other value
+		d.fault(fault.BadRequest, at, "must be an object, not %s: in YAML a space follows the colon, %s: %s", DescribeValue(v), name,
+			fault.Clip(strings.TrimSpace(value), 60))
+		return
+	}
 	before := len(d.Faults.List)
 	read := d.object(v, at, stepShape, reflect.ValueOf(s).Elem(), stepShape.Names, nil)
 	if read.hasUnknown {

@@ -141,7 +141,7 @@ type Filter struct {
 	Status   Status    // "": any
 	NotOK    bool      // leave out runs with status OK
 	Function string    // only runs with this function in Row.Functions, and days of it; "": any
-	Chain    string    // only runs and days of the chain with this name; "": any
+	Chains   []string  // only runs and days of chains with one of these names; empty: any
 	Since    time.Time // only runs that began at this time or later, and days from its day on; zero: no limit
 	Until    time.Time // only runs that began before this time, and days up to its day; zero: no limit
 	Limit    int       // the maximum number of rows; 0: no limit

@@ -219,7 +219,7 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 func (f *Filter) matches(r *Row) bool {
 	return strings.HasPrefix(r.ID, f.IDPrefix) && (f.Caller == nil || *f.Caller == r.Caller) && (f.Parent == nil || *f.Parent == r.Parent) &&
 		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) &&
-		(f.Chain == "" || f.Chain == r.Chain) && (f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
+		(len(f.Chains) == 0 || slices.Contains(f.Chains, r.Chain)) && (f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
 		(f.Until.IsZero() || r.Began.Before(f.Until))
 }
 
@@ -256,7 +256,7 @@ func (m *Memory) Days(_ context.Context, f *Filter) (days []Day, err error) {
 }
 
 func (f *Filter) matchesDay(d *Day) bool {
-	return (f.Caller == nil || *f.Caller == d.Caller) && (f.Chain == "" || f.Chain == d.Chain) &&
+	return (f.Caller == nil || *f.Caller == d.Caller) && (len(f.Chains) == 0 || slices.Contains(f.Chains, d.Chain)) &&
 		(f.Function == "" || f.Function == d.Function) &&
 		(f.Since.IsZero() || d.Day >= DayOf(f.Since)) && (f.Until.IsZero() || d.Day <= DayOf(f.Until))
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/history"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // withJournal opens the app and calls run. It fails if there is no journal.
@@ -53,7 +55,11 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
-	filter := &journal.Filter{Status: journal.Status(f.status), Function: f.function, Chain: f.chain}
+	filter := &journal.Filter{Status: journal.Status(f.status), Function: f.function}
+	if f.chain != "" {
+		name := strings.TrimPrefix(f.chain, steps.ChainSource+".")
+		filter.Chains = []string{name, steps.ChainSource + "." + name} // a saved chain may run under either
+	}
 	if cmd.Flags().Changed("caller") {
 		caller := strings.TrimPrefix(f.caller, "-") // stats shows the unnamed caller as -
 		filter.Caller = &caller
@@ -77,7 +83,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.status, "status", "", "only runs with this status: running, interrupted, ok, failed, waiting or undone")
 	flags.StringVar(&f.function, "function", "", "only runs that call this function")
-	flags.StringVar(&f.chain, "chain", "", "only runs of the chain with this name")
+	flags.StringVar(&f.chain, "chain", "", "only runs of the chain with this name, with or without chain. before it")
 	flags.StringVar(&f.caller, "caller", "", "only runs of this caller")
 	flags.StringVar(&parent, "parent", "", "only the parts of this run")
 	flags.DurationVar(&f.since, "since", 0, "only runs that began within this time, such as 2h")
@@ -120,6 +126,11 @@ func newRunsCommand(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(runs) == 0 && f.chain != "" {
+				if err := c.explainNoRuns(cmd.Context(), a, f.chain); err != nil {
+					return err
+				}
+			}
 			if f.asJSON {
 				return c.writeValue(map[string]any{"runs": runs})
 			}
@@ -127,6 +138,37 @@ func newRunsCommand(c *cli) *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// explainNoRuns says so if neither a run nor a saved chain has the name.
+func (c *cli) explainNoRuns(ctx context.Context, a *app.App, name string) error {
+	const maxRuns = 1000 // names of older runs are not suggested
+	runs, err := history.Runs(ctx, a.Journal, &journal.Filter{Limit: maxRuns})
+	if err != nil {
+		return err
+	}
+	var known []string
+	for i := range runs {
+		known = append(known, strings.TrimPrefix(runs[i].Chain, steps.ChainSource+"."))
+	}
+	for _, folder := range c.chainFolders()[1:] { // the first is the working directory
+		list, _ := chainfile.List(folder)
+		for _, file := range list {
+			known = append(known, file.Name)
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	name = strings.TrimPrefix(name, steps.ChainSource+".")
+	if slices.Contains(known, name) {
+		return nil
+	}
+	message := "no run and no saved chain has the name " + fault.Quote(fault.Clip(name, 60))
+	if near := fault.Nearest(name, known, 1); len(near) > 0 {
+		message += ": did you mean " + near[0] + "?"
+	}
+	c.noticef("%s", message)
+	return nil
 }
 
 var runStatuses = []journal.Status{

@@ -111,7 +111,7 @@ func TestRuns(t *testing.T) {
 		}
 		alice := "alice"
 		for name, filter := range map[string]journal.Filter{
-			"caller": {Caller: &alice}, "chain": {Chain: "nightly"}, "status": {Status: journal.OK}, "until": {Until: second.Began()},
+			"caller": {Caller: &alice}, "chain": {Chains: []string{"nightly"}}, "status": {Status: journal.OK}, "until": {Until: second.Began()},
 		} {
 			runs, err := history.Runs(t.Context(), p.Journal, &filter)
 			if err != nil || len(runs) != 1 || runs[0].ID != first.ID() {

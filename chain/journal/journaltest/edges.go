@@ -54,14 +54,14 @@ func unusualText(t *testing.T, s Store) {
 		w.Row.Key, w.Row.Chain, w.Row.Hash, w.Row.Functions, w.Row.Caller = text, text, text, []string{text, "fs.read"}, text
 		w.Days = []journal.Day{{Day: journal.DayOf(start), Caller: text, Chain: text, Function: text, Count: 1}}
 		write(t, d, w, newRun(fmt.Sprint("run_beside_", i)))
-		rows, err := d.List(t.Context(), &journal.Filter{Caller: &text, Chain: text, Function: text})
+		rows, err := d.List(t.Context(), &journal.Filter{Caller: &text, Chains: []string{text}, Function: text})
 		if err != nil || len(rows) != 1 || rows[0].ID != w.ID {
 			t.Errorf("%q: %+v, %v", text, rows, err)
 		}
 		if id, err := d.Find(t.Context(), text, text); id != w.ID {
 			t.Errorf("%q: found %q, %v", text, id, err)
 		}
-		if days, err := d.Days(t.Context(), &journal.Filter{Caller: &text, Chain: text, Function: text}); len(days) != 1 || err != nil {
+		if days, err := d.Days(t.Context(), &journal.Filter{Caller: &text, Chains: []string{text}, Function: text}); len(days) != 1 || err != nil {
 			t.Errorf("%q: %d days, %v", text, len(days), err)
 		}
 	}

@@ -252,7 +252,8 @@ func list(t *testing.T, s Store) {
 	}{
 		{"all", journal.Filter{}, "[5 4 3 2 1 0]"}, {"limit", journal.Filter{Limit: 2}, "[5 4]"}, {"caller",
 			journal.Filter{Caller: &noCaller}, "[5 3 1]"},
-		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chain: "nightly", Limit: 1}, "[5]"},
+		{"status", journal.Filter{Status: journal.Running}, "[4 2 0]"}, {"chain", journal.Filter{Chains: []string{"nightly"}, Limit: 1}, "[5]"},
+		{"chains", journal.Filter{Chains: []string{"none", "nightly"}, Limit: 1}, "[5]"},
 		{"function", journal.Filter{Function: "pay.charge"}, "[5 3 1]"}, {"part of a name", journal.Filter{Function: "pay"}, "[]"},
 		{"since", journal.Filter{Since: start.Add(4 * time.Minute)}, "[5 4]"}, {"until", journal.Filter{Until: start.Add(2 * time.Minute)},
 			"[1 0]"},
@@ -303,7 +304,7 @@ func days(t *testing.T, s Store) {
 		filter journal.Filter
 		want   int
 	}{{journal.Filter{}, 3}, {journal.Filter{Since: start.AddDate(0, 0, 1)}, 1}, {journal.Filter{Caller: &noCaller},
-		0}, {journal.Filter{Chain: "nightly"}, 3}} {
+		0}, {journal.Filter{Chains: []string{"none", "nightly"}}, 3}} {
 		if got, err := d.Days(t.Context(), &test.filter); len(got) != test.want || err != nil {
 			t.Errorf("%+v: %d days, %v", test.filter, len(got), err)
 		}

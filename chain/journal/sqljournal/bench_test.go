@@ -174,7 +174,7 @@ func BenchmarkMillion(b *testing.B) {
 	}{
 		{"newest", journal.Filter{}, 50}, {"function", journal.Filter{Function: "rare.call"}, 10}, {"common function", journal.Filter{Function: "fs.read"}, 50},
 		{"status", journal.Filter{Status: journal.Failed}, 50}, {"waiting", journal.Filter{Status: journal.Waiting}, 10}, {"caller", journal.Filter{Caller: &rare}, 50},
-		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chain: "chain 3"}, 50},
+		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chains: []string{"chain 3"}}, 50},
 		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
 		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
 		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 10},

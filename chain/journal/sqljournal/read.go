@@ -152,6 +152,16 @@ func (w *condition) and(term string, arg ...any) {
 	w.terms = append(w.terms, term)
 }
 
+// in adds that a column holds one of the texts.
+func (w *condition) in(column string, texts []string) {
+	places := make([]string, len(texts))
+	for i, text := range texts {
+		w.args = append(w.args, validText(text))
+		places[i] = fmt.Sprintf("$%d", len(w.args))
+	}
+	w.terms = append(w.terms, column+" IN ("+strings.Join(places, ", ")+")")
+}
+
 func (w *condition) String() string {
 	if len(w.terms) == 0 {
 		return ""
@@ -231,9 +241,9 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 			w.and("r.parent <> ''") // matches the partial index
 		}
 	}
-	if f.Chain != "" {
+	if len(f.Chains) > 0 {
 		w.and("r.chain <> ''")
-		w.and("r.chain = ", validText(f.Chain))
+		w.in("r.chain", f.Chains)
 	}
 	if !f.Since.IsZero() {
 		w.and(began+" >= ", f.Since.UnixMicro())
@@ -254,8 +264,8 @@ func (d *Driver) Days(ctx context.Context, f *journal.Filter) (days []journal.Da
 	if f.Caller != nil {
 		w.and("caller = ", validText(*f.Caller))
 	}
-	if f.Chain != "" {
-		w.and("chain = ", validText(f.Chain))
+	if len(f.Chains) > 0 {
+		w.in("chain", f.Chains)
 	}
 	if f.Function != "" {
 		w.and("fn = ", validText(f.Function))

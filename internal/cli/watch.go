@@ -45,7 +45,7 @@ func (c *cli) watch(cmd *cobra.Command, f *runFlags, files []chainfile.File) err
 			return err
 		}
 		_ = c.exitStatus(w.run(cmd)) // the error is shown; the next save may fix it
-		if c.errTerminal && ctx.Err() == nil {
+		if ctx.Err() == nil {
 			c.noticef("%s  waiting for a change of %s; ^C ends", time.Now().Format(time.TimeOnly), file.Name)
 		}
 		var changed bool

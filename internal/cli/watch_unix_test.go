@@ -18,7 +18,8 @@ import (
 )
 
 // TestWatch checks that a chain runs again when its file is saved, in place or by renaming, when its input or a saved chain that it
-// calls changes, and after a broken version. A chain that writes does not run. An interrupt ends the command with its exit status.
+// calls changes, and after a broken version. A chain that writes does not run. Without a
+// terminal, too, the command says what it waits for. An interrupt ends the command with its exit status.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	var called atomic.Int64
@@ -38,6 +39,8 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +80,9 @@ func TestWatch(t *testing.T) {
 	}
 	if got := clitest.ExitCode(cmd.Wait()); got != "130" {
 		t.Errorf("exit status %s, want 130", got)
+	}
+	if !strings.Contains(stderr.String(), "waiting for a change of a.chain.json; ^C ends") {
+		t.Errorf("stderr does not say what the command waits for: %s", stderr.String())
 	}
 	if called.Load() > 0 {
 		t.Errorf("%d writes, want none", called.Load())

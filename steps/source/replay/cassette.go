@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -130,7 +132,7 @@ func Read(r io.Reader, name string) (*Cassette, error) {
 	c := &Cassette{name: name, missingDigests: map[string]bool{}}
 	byName := map[string]*recordedFunction{}
 	lines := lineReader{in: bufio.NewReaderSize(r, 64<<10), maxLine: maxLine}
-	for number := 1; ; number++ {
+	for number, begun := 1, false; ; number++ {
 		text, whole, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return c, nil
@@ -145,13 +147,16 @@ func Read(r io.Reader, name string) (*Cassette, error) {
 			}
 		}
 		if err == nil {
+			begun = begun || len(bytes.TrimSpace(text)) > 0
 			continue
 		}
 		f, ok := fault.As(err)
-		if !ok {
+		switch isObject := bytes.HasPrefix(text, []byte("{")); {
+		case !ok:
 			f = unreadable(name, err)
-		}
-		if f.Code == fault.BadJSON && !whole {
+		case !begun && f.Code != fault.LimitExceeded && (whole || !isObject) && !gjson.GetBytes(text, "fn").Exists():
+			f.Message += "; the file holds no recording: onecall run CHAIN --record FILE makes one"
+		case f.Code == fault.BadJSON && !whole:
 			f.Message = "the last line was not written to its end: delete it or record again (" + f.Message + ")"
 		}
 		f.Message, f.Line = fmt.Sprintf("%s line %d: %s", name, number, f.Message), number

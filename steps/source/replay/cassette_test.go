@@ -46,6 +46,10 @@ func TestReadFaults(t *testing.T) {
 			fault.BadJSON, 1, "/args"},
 		{"endless exponent", `{"fn":"a","args":{"x":1e` + strings.Repeat("9", 5000) + `},"result":1}` + "\n", fault.BadJSON, 1, "/args"},
 		{"unknown effect", `{"fn":"a","effect":"reads","result":1}` + "\n", fault.BadRequest, 1, "/effect"},
+		{"no recording: a chain", `{"steps":[{"fn":"a"}]}` + "\n", fault.UnknownField, 1, "/steps"},
+		{"no recording: a chain on many lines", "{\n\"steps\":[{\"fn\":\"a\"}]}", fault.BadJSON, 1, ""},
+		{"no recording: YAML", "steps:\n  - fn: a", fault.BadJSON, 1, ""},
+		{"no recording: one line of YAML", "steps: []", fault.BadJSON, 1, ""},
 		{"later line", "\n \r\n" + good + "\n" + "x\n", fault.BadJSON, 5, ""},
 	}
 	for _, test := range tests {
@@ -57,6 +61,10 @@ func TestReadFaults(t *testing.T) {
 		}
 		if !strings.HasPrefix(f.Message, "calls.jsonl line ") {
 			t.Errorf("%s: the message lacks the file and line: %s", test.name, f.Message)
+		}
+		if hint := strings.Contains(f.Message, "holds no recording: onecall run CHAIN --record FILE makes one"); !hint &&
+			strings.HasPrefix(test.name, "no recording") || hint && strings.Contains(test.text, `{"fn":"a.b"`) {
+			t.Errorf("%s: %s, has the hint: %t", test.name, f.Message, hint)
 		}
 		if cut := strings.Contains(f.Message, "not written to its end"); cut != (test.name == "truncated") {
 			t.Errorf("%s: %s, want not written to its end: %t", test.name, f.Message, !cut)

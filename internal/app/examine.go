@@ -167,7 +167,14 @@ func (e *examination) addFault(status Status, f *fault.Error, remedy string) {
 	e.add(CheckConfiguration, subject, status, strings.TrimSpace(f.Message), remedy)
 }
 
-func (e *examination) addWarning(f *fault.Error) { e.addFault(StatusWarn, f, "") }
+// addWarning adds a warning of the configuration. One about a saved chain that cannot be used is a failure.
+func (e *examination) addWarning(f *fault.Error) {
+	status := StatusWarn
+	if slices.ContainsFunc(e.BrokenChains(), func(broken *fault.Error) bool { return broken.Message == f.Message }) {
+		status = StatusFail
+	}
+	e.addFault(status, f, "")
+}
 
 // checkRunning makes the checks that need a running app: of sources, settings, the list of tools and the stores.
 func (e *examination) checkRunning(ctx context.Context) {

@@ -33,7 +33,8 @@ func newDoctorCommand(c *cli) *cobra.Command {
 		Long: "Check the configuration, the programs of servers, each source (which is started), logins, the list of tools, the journal,\n" +
 			"the store of results, and the entries of MCP clients. Each check writes a line: ok, warn or fail, and what to do. Doctor\n" +
 			"changes nothing, except that it creates a missing journal, and that npx or uvx may install a server that they start.\n" +
-			"The exit status is 4 if a configuration is wrong, onecall's or a client's, and 5 if a source or a store is unavailable.",
+			"The exit status is 4 if a configuration, onecall's or a client's, or a saved chain is wrong, and 5 if a source or a store is\n" +
+			"unavailable.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.doctor(cmd.Context(), asJSON) },
 	}

@@ -75,6 +75,11 @@ func (c *call) info() *sdk.CallToolResult {
 	}
 	f := infoArguments{Lite: c.now.Lite}
 	a := readArguments(c.args, &f)
+	for _, unknown := range a.faults {
+		if unknown.Code == fault.UnknownField && len(unknown.Nearest) == 0 { // such as the name of a function
+			unknown.Message += "; search finds functions and describes them"
+		}
+	}
 	if len(a.faults) > 0 {
 		return c.refuse(a.faults...)
 	}

@@ -356,8 +356,8 @@ func (c *PastCall) KeyHolds() bool {
 // maxExamined is how many of the newest runs Examine reads.
 const maxExamined = 100
 
-// Examine looks for damage: in the whole database, and in the records of the newest runs, of which it also notices that they were written
-// with another key. It returns the first that it finds, or nil.
+// Examine checks the whole database and the records of the newest runs for damage. A record written with another key counts as damaged. It
+// returns the first problem found, or nil.
 func (j *Journal) Examine(ctx context.Context) error {
 	if err := j.driver.Verify(ctx); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // answerFields are the fields of a chain that say how it is named and answered, and not what it does.
@@ -18,7 +19,7 @@ var answerFields = []string{
 // its answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own
 // hold, with their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with
 // assume, corrects the run.
-func (s *requestState) checkAgain(past *journal.Past, sent *plan.Table) *fault.Error {
+func (s *requestState) checkAgain(past *journal.Past, sent *rawjson.Table) *fault.Error {
 	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
 		return nil
 	}
@@ -37,8 +38,8 @@ func (s *requestState) checkAgain(past *journal.Past, sent *plan.Table) *fault.E
 }
 
 // sameChain reports whether a chain that was sent does what another one does. Input that the front end sets is part of the other's input.
-func (s *requestState) sameChain(sent *plan.Table, text []byte) bool {
-	other := plan.NewTable(text)
+func (s *requestState) sameChain(sent *rawjson.Table, text []byte) bool {
+	other := rawjson.NewTable(text)
 	for _, name := range slices.Concat(sent.Names(), other.Names()) {
 		isSet := name == "input" && (s.override.Input != nil || s.override.Set != nil)
 		if slices.Contains(answerFields, name) || slices.Contains(plan.ResumeFields, name) || isSet {

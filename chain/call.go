@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -224,7 +225,7 @@ func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 			return nil, fault.From(err, p.At+"/args")
 		}
 		if isFirst && len(p.OmitIfNull) > 0 {
-			resolved = plan.WithoutNulls(resolved, p.OmitIfNull)
+			resolved = withoutNulls(resolved, p.OmitIfNull)
 		}
 		args = plan.WithCommon(resolved, p.Common)
 	}
@@ -390,4 +391,20 @@ func (r *run) outOfCallsFault(at string) *fault.Error {
 	f := fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.MaxCalls).Under(at)
 	f.Err = errNoCalls
 	return f
+}
+
+// withoutNulls copies an object without the named members that are null.
+func withoutNulls(object []byte, names []string) []byte {
+	out := []byte{'{'}
+	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
+		if value.Type == gjson.Null && slices.Contains(names, key.Str) {
+			return true
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key.Raw...), ':'), value.Raw...)
+		return true
+	})
+	return append(out, '}')
 }

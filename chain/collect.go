@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
@@ -23,7 +24,7 @@ func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope,
 		return fail(fault.From(err, at))
 	}
 	if value := gjson.ParseBytes(raw); !value.IsArray() {
-		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", plan.DescribeValue(value),
+		return fail(fault.New(fault.BadArguments, "collect needs an array, not %s%s", decode.Describe(value),
 			arrayInstead(p.Collect.String(), value)).Under(at))
 	}
 	switch {

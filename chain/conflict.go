@@ -140,7 +140,7 @@ func (r *run) unknownCallFault(p *plan.Step, stepPath string, previous *journal.
 
 // applyAssumptions records what the caller says of calls whose outcome or place in the corrected chain is not known.
 func applyAssumptions(record *journal.Run, assumptions []byte) *fault.Error {
-	for _, m := range plan.Members(assumptions) {
+	for _, m := range rawjson.ListMembers(assumptions) {
 		if f := applyAssumption(record, m.Name, gjson.Parse(m.Raw)); f != nil {
 			return f
 		}
@@ -159,7 +159,7 @@ func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *faul
 		e.Outcome = fault.Applied
 	case v.Type == gjson.String && v.Str == string(fault.NotSent):
 		e.Outcome = fault.NotSent
-	case v.IsObject() && v.Get("result").Exists() && len(plan.Members([]byte(v.Raw))) == 1:
+	case v.IsObject() && v.Get("result").Exists() && len(rawjson.ListMembers([]byte(v.Raw))) == 1:
 		e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
 	default:
 		f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)

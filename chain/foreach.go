@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
@@ -58,7 +59,7 @@ func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
 		r.memory.Release(len(raw))
-		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", plan.DescribeValue(list),
+		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", decode.Describe(list),
 			arrayInstead(p.ForEach.String(), list)).Under(at)
 	}
 	list.ForEach(func(_, item gjson.Result) bool {

@@ -93,9 +93,9 @@ func (s *requestState) effectiveText(p *plan.Plan, r *plan.Request) []byte {
 	if s.override.Input == nil && s.override.Set == nil {
 		return []byte(r.Text)
 	}
-	all := plan.NewTable([]byte(r.Text))
+	all := rawjson.NewTable([]byte(r.Text))
 	all.Set("input", string(p.Input))
-	return plan.AppendObject(nil, all.List)
+	return rawjson.AppendObject(nil, all.List)
 }
 
 // canonical returns the canonical form of arguments, which is the same for equal arguments. Arguments with duplicate keys have none and are
@@ -213,9 +213,9 @@ func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string,
 	if how.Header != "" {
 		return steps.WithIdempotencyKey(ctx, how.Header, key), args
 	}
-	list := plan.NewTable(args)
+	list := rawjson.NewTable(args)
 	list.Set(how.Argument, string(rawjson.AppendQuote(nil, key)))
-	return ctx, plan.AppendObject(nil, list.List)
+	return ctx, rawjson.AppendObject(nil, list.List)
 }
 
 // recordEnd records how a call ended. If that fails for a write, no further step starts.

@@ -12,6 +12,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // resumption has the fields of a request that concern an earlier run.
@@ -29,7 +31,7 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	if s.o.Journal == nil || !root.Get("resume").Exists() && !root.Get("key").Exists() {
 		return root, nil
 	}
-	sent := plan.NewTable([]byte(root.Raw))
+	sent := rawjson.NewTable([]byte(root.Raw))
 	id, f := s.resumedRunID(ctx, root)
 	if id == "" || f != nil {
 		return root, f
@@ -60,22 +62,22 @@ func (s *requestState) mergeResumed(ctx context.Context, root gjson.Result) (gjs
 	return gjson.ParseBytes(merged), nil
 }
 
-func (r *resumption) read(sent *plan.Table) *fault.Error {
+func (r *resumption) read(sent *rawjson.Table) *fault.Error {
 	if assume := gjson.Parse(sent.Get("assume")); assume.IsObject() {
 		r.assume = []byte(assume.Raw)
 	} else if assume.Type != gjson.Null {
 		return fault.New(fault.BadRequest, "must be an object of outcomes by place, as writes names them%s",
-			plan.InsteadOf("object", assume)).Under("/assume")
+			decode.InsteadOf("object", assume)).Under("/assume")
 	}
 	if approve := gjson.Parse(sent.Get("approve")); approve.Type == gjson.String {
 		r.approve = approve.Str
 	} else if approve.Type != gjson.Null {
 		return fault.New(fault.BadRequest, "must be the text that an answer had as approve%s",
-			plan.InsteadOf("string", approve)).Under("/approve")
+			decode.InsteadOf("string", approve)).Under("/approve")
 	}
 	undo := gjson.Parse(sent.Get("undo"))
 	if r.undo = undo.Type == gjson.True; !r.undo && undo.Type != gjson.Null && undo.Type != gjson.False {
-		return fault.New(fault.BadRequest, "must be true or false%s", plan.InsteadOf("boolean", undo)).Under("/undo")
+		return fault.New(fault.BadRequest, "must be true or false%s", decode.InsteadOf("boolean", undo)).Under("/undo")
 	}
 	return nil
 }
@@ -85,7 +87,7 @@ func (s *requestState) resumedRunID(ctx context.Context, root gjson.Result) (id 
 	if resume := root.Get("resume"); resume.Exists() && resume.Type != gjson.Null {
 		if resume.Type != gjson.String {
 			return "", fault.New(fault.BadRequest, "must be the text that a failed answer had as resume%s",
-				plan.InsteadOf("string", resume)).Under("/resume")
+				decode.InsteadOf("string", resume)).Under("/resume")
 		}
 		if resume.Str == "" {
 			return "", fault.New(fault.BadRequest,
@@ -176,8 +178,8 @@ func (s *requestState) releaseRun() {
 
 // overlay returns a chain in which each field that was sent replaces the chain's own. If `steps` was sent, the chain's own `return` is
 // dropped. `replace` replaces single steps, by number or id.
-func overlay(chain []byte, sent *plan.Table) ([]byte, *fault.Error) {
-	merged := plan.NewTable(chain)
+func overlay(chain []byte, sent *rawjson.Table) ([]byte, *fault.Error) {
+	merged := rawjson.NewTable(chain)
 	if sent.Has("steps") {
 		merged.Remove("return")
 		if sent.Has("replace") {
@@ -197,14 +199,14 @@ func overlay(chain []byte, sent *plan.Table) ([]byte, *fault.Error) {
 			merged.Set(m.Name, m.Raw)
 		}
 	}
-	return plan.AppendObject(nil, merged.List), nil
+	return rawjson.AppendObject(nil, merged.List), nil
 }
 
 // replaceSteps returns an array of steps, some of them replaced.
 func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 	if !replacements.IsObject() {
 		return "", fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s",
-			plan.InsteadOf("object", replacements)).Under("/replace")
+			decode.InsteadOf("object", replacements)).Under("/replace")
 	}
 	list := steps.Array()
 	var known []string

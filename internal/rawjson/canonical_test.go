@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 func canonicalText(t interface{ Fatalf(string, ...any) }, value string) string {

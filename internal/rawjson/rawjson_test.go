@@ -9,10 +9,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
+
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 var samples = []string{

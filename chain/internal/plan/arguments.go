@@ -105,7 +105,7 @@ func (c *compiler) unknownArguments(l *level, p *Step, args *refs.Template, at s
 // first round omits them.
 func (c *compiler) argumentsFromLastRound(p *Step) (names []string) {
 	uses := p.Args.Uses()
-	for _, m := range Members(p.Args.Value()) {
+	for _, m := range rawjson.ListMembers(p.Args.Value()) {
 		at := fault.Key("", m.Name)
 		isPrevious := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.At+"/args"+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
@@ -175,7 +175,7 @@ func (c *compiler) commonFor(entry *steps.Entry, args []byte) []byte {
 // givenEarlier reports whether a member of `common` before the one at i is the same argument of a function. Different values are a fault,
 // since the intended one is unknown.
 func (c *compiler) givenEarlier(entry *steps.Entry, declared string, i int) bool {
-	first := slices.IndexFunc(c.common[:i], func(m Member) bool { return entry.Argument(m.Name) == declared })
+	first := slices.IndexFunc(c.common[:i], func(m rawjson.Member) bool { return entry.Argument(m.Name) == declared })
 	if first < 0 {
 		return false
 	}
@@ -188,7 +188,7 @@ func (c *compiler) givenEarlier(entry *steps.Entry, declared string, i int) bool
 
 // providesArgument reports whether args have the declared argument, in any accepted spelling.
 func providesArgument(entry *steps.Entry, args []byte, declared string) bool {
-	return hasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
+	return rawjson.HasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
 // WithCommon returns args with the members of `common` added, in a copy; without such members it returns args itself.

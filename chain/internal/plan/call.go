@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 )
@@ -41,7 +42,7 @@ func DecodeCall(c *Call, maxBytes int64) (*Request, *Faults) {
 	}
 	args, f := CompactJSON(c.Args, maxBytes)
 	if f == nil && args[0] != '{' {
-		f = fault.New(fault.BadArguments, "the arguments must be a JSON object%s", InsteadOf("object", gjson.ParseBytes(args)))
+		f = fault.New(fault.BadArguments, "the arguments must be a JSON object%s", decode.InsteadOf("object", gjson.ParseBytes(args)))
 	}
 	if f != nil {
 		faults.Add(f.Under(ArgsOfCall))

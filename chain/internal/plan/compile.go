@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -24,7 +25,7 @@ type compiler struct {
 	*compilation
 	request        *Request // what is being compiled: the whole request, or a saved chain
 	saved          []string // the saved chains around request, outermost first
-	common         []Member
+	common         []rawjson.Member
 	lacksFunction  bool // a step names an unknown function: which members of common it declares is not known either
 	usedCommon     map[string]bool
 	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far

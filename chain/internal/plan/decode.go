@@ -12,6 +12,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -136,21 +137,7 @@ func (d *decoder) wrongType(at, want string, got gjson.Result) {
 	if got.Type == gjson.String && d.Faults.pointers[at] { // a text whose JSON cannot be read
 		return
 	}
-	d.fault(fault.BadRequest, at, "must be %s%s", want, InsteadOf(want, got))
-}
-
-// InsteadOf ends the sentence about a value of the wrong type. It recognizes an object or array that was sent as a string, as some
-// clients do.
-func InsteadOf(want string, got gjson.Result) string {
-	if got.Type == gjson.String && gjson.Valid(got.Str) {
-		switch parsed := gjson.Parse(got.Str); {
-		case parsed.IsObject() && strings.Contains(want, "object"):
-			return ": send the object itself, not a string of it"
-		case parsed.IsArray() && strings.Contains(want, "array"):
-			return ": send the array itself, not a string of it"
-		}
-	}
-	return ", not " + DescribeValue(got)
+	d.fault(fault.BadRequest, at, "must be %s%s", want, decode.InsteadOf(want, got))
 }
 
 // refuseWithoutJournal refuses a field of a chain that needs a journal, for an engine that has none.
@@ -174,7 +161,7 @@ func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
 		return &word
 	case v.Type != gjson.String && f.name == "forEach":
 		d.fault(fault.BadRequest, fault.Key(at, f.name),
-			`must be a string, not %s: a reference such as "$0.items", or an expression that gives an array, such as "[1, 2]"`, DescribeValue(v))
+			`must be a string, not %s: a reference such as "$0.items", or an expression that gives an array, such as "[1, 2]"`, decode.Describe(v))
 		list := "[]" // the other fields of the step may use $item
 		return &list
 	}
@@ -208,7 +195,7 @@ func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
 		if high {
 			want += " to " + strconv.Itoa(maxInteger)
 		}
-		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, DescribeValue(v))
+		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, decode.Describe(v))
 	case high:
 		d.wrongType(fault.Key(at, f.name), "at most "+strconv.Itoa(maxInteger), v)
 	case !whole:
@@ -242,24 +229,4 @@ func (d *decoder) texts(v gjson.Result, at string) []string {
 		return true
 	})
 	return texts
-}
-
-// DescribeValue names a value in a sentence: its type, and what is written if that is short.
-func DescribeValue(v gjson.Result) string {
-	switch {
-	case v.IsObject():
-		return "an object"
-	case v.IsArray():
-		return "an array"
-	case v.IsBool():
-		return "a boolean"
-	case v.Type == gjson.String:
-		if cut := fault.ClipRunes(v.Raw, 60); cut != v.Raw {
-			return "the string " + cut + `"`
-		}
-		return "the string " + v.Raw
-	case v.Type == gjson.Number:
-		return "the number " + fault.ClipRunes(v.Raw, 60)
-	}
-	return "null"
 }

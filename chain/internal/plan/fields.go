@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // DecodeChain decodes the fields of a chain.
@@ -36,7 +37,7 @@ func (d *decoder) DecodeChain(root gjson.Result) *Request {
 
 // notAChain returns the fault of a request that is not an object.
 func notAChain(v gjson.Result) *fault.Error {
-	f := fault.New(fault.BadRequest, "a chain is a JSON object, {\"steps\":[…]}, not %s", DescribeValue(v))
+	f := fault.New(fault.BadRequest, "a chain is a JSON object, {\"steps\":[…]}, not %s", decode.Describe(v))
 	if v.IsArray() {
 		f.Message += ": put the array under steps"
 	}
@@ -106,7 +107,7 @@ func (d *decoder) decodeSteps(v gjson.Result, at string) []StepRequest {
 
 func (d *decoder) decodeStep(v gjson.Result, at string, s *StepRequest) {
 	if name, value, ok := strings.Cut(v.Str, ":"); ok && stepShape.field(name) != nil { // a string: Str is "" for any other value
-		d.fault(fault.BadRequest, at, "must be an object, not %s: in YAML a space follows the colon, %s: %s", DescribeValue(v), name,
+		d.fault(fault.BadRequest, at, "must be an object, not %s: in YAML a space follows the colon, %s: %s", decode.Describe(v), name,
 			fault.Clip(strings.TrimSpace(value), 60))
 		return
 	}

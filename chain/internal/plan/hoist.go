@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // reservedNames are the names that cannot be hoisted, besides the fields of chains, fetches and steps: arguments of the tools that call
@@ -33,7 +34,7 @@ func (d *decoder) takeHoisted(r *Request, name string, v gjson.Result) bool {
 		return false
 	}
 	if v.Type != gjson.Null {
-		r.hoisted = append(r.hoisted, Member{name, v.Raw})
+		r.hoisted = append(r.hoisted, rawjson.Member{Name: name, Raw: v.Raw})
 	}
 	return true
 }
@@ -45,13 +46,18 @@ func (d *decoder) mergeHoisted(r *Request) {
 			d.fault(fault.BadRequest, fault.Key("", m.Name), "%s is given here and in common: give it once", m.Name)
 		}
 	}
-	r.Common = AppendObject(nil, append(Members(r.Common), r.hoisted...))
+	r.Common = rawjson.AppendObject(nil, append(rawjson.ListMembers(r.Common), r.hoisted...))
 }
 
 // commonAt returns the JSON Pointer of a member of `common`.
 func (r *Request) commonAt(name string) string {
-	if slices.ContainsFunc(r.hoisted, func(m Member) bool { return m.Name == name }) {
+	if slices.ContainsFunc(r.hoisted, func(m rawjson.Member) bool { return m.Name == name }) {
 		return fault.Key("", name)
 	}
 	return fault.Key("/common", name)
+}
+
+// hasKey reports whether a raw object has a member with this name.
+func hasKey(object []byte, name string) bool {
+	return rawjson.HasMember(object, func(key string) bool { return key == name })
 }

@@ -17,7 +17,7 @@ import (
 // buildInput builds $input: the request's `input`, overridden by the front end, and the defaults of `params` for missing members. fills
 // reports whether a key can exist.
 func (c *compiler) buildInput(r *Request) (input []byte, fills func(key string) bool) {
-	values, params := NewTable(r.Input), NewTable(r.Params)
+	values, params := rawjson.NewTable(r.Input), rawjson.NewTable(r.Params)
 	if c.rules.Input != nil {
 		c.overrideInput(values)
 	}
@@ -35,10 +35,10 @@ func (c *compiler) buildInput(r *Request) (input []byte, fills func(key string) 
 	if r.Params != nil && !r.anyInput {
 		c.checkParams(values, params)
 	}
-	return AppendObject(nil, values.List), func(key string) bool { return r.anyInput || values.Has(key) || params.Has(key) }
+	return rawjson.AppendObject(nil, values.List), func(key string) bool { return r.anyInput || values.Has(key) || params.Has(key) }
 }
 
-func (c *compiler) overrideInput(values *Table) {
+func (c *compiler) overrideInput(values *rawjson.Table) {
 	compact, f := CompactJSON(c.rules.Input, c.rules.Requests.MaxBytes)
 	if f == nil && !gjson.ParseBytes(compact).IsObject() {
 		f = fault.New(fault.BadRequest, "must be a JSON object")
@@ -47,13 +47,13 @@ func (c *compiler) overrideInput(values *Table) {
 		c.faults.Add(f.Under("/input"))
 		return
 	}
-	for _, m := range Members(compact) {
+	for _, m := range rawjson.ListMembers(compact) {
 		values.Set(m.Name, m.Raw)
 	}
 }
 
 // settingValue parses a setting: as JSON if it is JSON, unless its param is declared as a string.
-func settingValue(s Setting, params *Table) string {
+func settingValue(s Setting, params *rawjson.Table) string {
 	if gjson.Get(params.Get(s.Key), "type").Str != "string" {
 		if compact, f := CompactJSON([]byte(s.Value), DefaultMaxBytes); f == nil {
 			return string(compact)
@@ -67,9 +67,9 @@ func settingValue(s Setting, params *Table) string {
 var schemaPointer = regexp.MustCompile(`(?s)^its input schema is not checked as written: #/properties(/[^ ]*): (.*)$`)
 
 // checkParams validates the input against `params`. A param without a default is required, except in a check (Override.Check).
-func (c *compiler) checkParams(values, params *Table) {
+func (c *compiler) checkParams(values, params *rawjson.Table) {
 	schema := []byte(`{"type":"object","properties":`)
-	schema = append(AppendObject(schema, params.List), `,"required":[`...)
+	schema = append(rawjson.AppendObject(schema, params.List), `,"required":[`...)
 	for _, param := range params.List {
 		if gjson.Get(param.Raw, "default").Exists() || c.rules.Check {
 			continue
@@ -99,14 +99,14 @@ func (c *compiler) checkParams(values, params *Table) {
 	if err != nil {
 		return
 	}
-	for _, f := range entry.Check(AppendObject(nil, values.List), nil) {
+	for _, f := range entry.Check(rawjson.AppendObject(nil, values.List), nil) {
 		c.faults.Add(f.Under("/input"))
 	}
 	c.warnUndeclared(values, params)
 }
 
 // warnUndeclared warns of input that params does not declare: it may be misspelled.
-func (c *compiler) warnUndeclared(values, params *Table) {
+func (c *compiler) warnUndeclared(values, params *rawjson.Table) {
 	names := params.Names()
 	for _, m := range values.List {
 		if params.Has(m.Name) {

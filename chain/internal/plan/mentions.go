@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // Mention is a function that a request names.
@@ -37,7 +38,7 @@ func FindMentions(text []byte) (*Mentions, []*fault.Error) {
 	if !root.IsObject() {
 		return m, []*fault.Error{notAChain(root)}
 	}
-	sent := NewTable(compact)
+	sent := rawjson.NewTable(compact)
 	if steps := gjson.Parse(sent.Get("steps")); sent.Has("steps") {
 		m.add(d.decodeSteps(steps, "/steps"), "/steps")
 	}

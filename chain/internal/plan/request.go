@@ -3,6 +3,7 @@ package plan
 import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // The types in this file are the only definition of a request's fields. The decoder reads their tags (see shape). internal/gen generates
@@ -74,11 +75,11 @@ type Request struct {
 	// before.
 	Key *string `json:"key" validate:"omitnil,min=1,max=128"`
 
-	Fetch    *FetchRequest // not nil: a fetch, and nothing else is set
-	Text     string        // the chain, compact
-	stepsRaw string        // `steps` as sent, compact; for an Engine.Call, its function and arguments. The plan's hash covers it
-	anyInput bool          // input was given and is not an object: Input is nil, and any member may be read
-	hoisted  []Member      // the top-level members that Options.Hoist names; Common has them too
+	Fetch    *FetchRequest    // not nil: a fetch, and nothing else is set
+	Text     string           // the chain, compact
+	stepsRaw string           // `steps` as sent, compact; for an Engine.Call, its function and arguments. The plan's hash covers it
+	anyInput bool             // input was given and is not an object: Input is nil, and any member may be read
+	hoisted  []rawjson.Member // the top-level members that Options.Hoist names; Common has them too
 }
 
 // BudgetRequest lowers the server's limits; nil means not given.

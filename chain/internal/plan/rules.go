@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -133,6 +134,6 @@ func (c *compilation) lower(b *BudgetRequest) {
 }
 
 func newCompiler(shared *compilation, r *Request, faults *Faults) *compiler {
-	return &compiler{compilation: shared, request: r, common: Members(r.Common), onError: cmp.Or(r.OnError, onErrorStop),
+	return &compiler{compilation: shared, request: r, common: rawjson.ListMembers(r.Common), onError: cmp.Or(r.OnError, onErrorStop),
 		usedCommon: map[string]bool{}, faults: faults}
 }

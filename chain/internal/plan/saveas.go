@@ -33,13 +33,13 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}
-	root := NewTable(compact)
+	root := rawjson.NewTable(compact)
 	for _, name := range notSaved {
 		root.Remove(name)
 	}
 	var faults []*fault.Error
-	declared, list := NewTable([]byte(root.Get("params"))), gjson.Parse(root.Get("steps"))
-	input := NewTable([]byte(root.Get("input")))
+	declared, list := rawjson.NewTable([]byte(root.Get("params"))), gjson.Parse(root.Get("steps"))
+	input := rawjson.NewTable([]byte(root.Get("input")))
 	for _, p := range params {
 		value, changed, f := extract(list, p)
 		switch {
@@ -63,10 +63,11 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		return nil, faults
 	}
 	if len(declared.List) > 0 {
-		root.Set("params", string(AppendObject(nil, declared.List)))
+		root.Set("params", string(rawjson.AppendObject(nil, declared.List)))
 	}
 	root.Set("steps", list.Raw)
-	pretty, err := jsontext.AppendFormat(nil, AppendObject(nil, root.List), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
+	pretty, err := jsontext.AppendFormat(nil, rawjson.AppendObject(nil, root.List), jsontext.PreserveRawStrings(true),
+		jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, []*fault.Error{fault.New(fault.BadJSON, "%v", err)}
 	}
@@ -105,9 +106,9 @@ func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error)
 	for i := range all {
 		rawSteps[i] = all[i].Raw
 	}
-	changedStep := NewTable([]byte(rawSteps[number]))
+	changedStep := rawjson.NewTable([]byte(rawSteps[number]))
 	changedStep.Set("args", changed)
-	rawSteps[number] = string(AppendObject(nil, changedStep.List))
+	rawSteps[number] = string(rawjson.AppendObject(nil, changedStep.List))
 	return value, "[" + strings.Join(rawSteps, ",") + "]", nil
 }
 
@@ -117,7 +118,7 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 		value, f = literalValue(within, p.Path)
 		return value, string(rawjson.AppendQuote(nil, "$input."+p.Name)), f
 	}
-	var members []Member
+	var members []rawjson.Member
 	replaced := false
 	i := 0
 	within.ForEach(func(key, v gjson.Result) bool {
@@ -130,7 +131,7 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 			replaced = true
 			value, raw, f = replaceAt(v, path[1:], p)
 		}
-		members = append(members, Member{name, raw})
+		members = append(members, rawjson.Member{Name: name, Raw: raw})
 		return f == nil
 	})
 	switch {
@@ -139,7 +140,7 @@ func replaceAt(within gjson.Result, path []string, p Param) (value, changed stri
 	case !replaced:
 		return "", "", noValueFault(p.Path, "there is no "+fault.Quote(path[0]), keysOf(within))
 	case within.IsObject():
-		return value, string(AppendObject(nil, members)), nil
+		return value, string(rawjson.AppendObject(nil, members)), nil
 	}
 	elements := make([]string, len(members))
 	for i, m := range members {

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -18,7 +19,7 @@ func (q *RequestRules) SavedRequest(compact []byte) (*Request, *Faults) {
 	d := &decoder{RequestRules: &withJournal}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", DescribeValue(root))
+		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", decode.Describe(root))
 		return nil, &d.Faults
 	}
 	return d.DecodeChain(root), &d.Faults
@@ -43,7 +44,7 @@ func CollectFunctions(list []StepRequest, functions, undoes []string) (_, _ []st
 
 // InputSchema returns the input schema of a saved chain, and the defaults of its members.
 func (r *Request) InputSchema() (schema, defaults []byte) {
-	properties, values := NewTable(r.Params), NewTable(r.Input)
+	properties, values := rawjson.NewTable(r.Params), rawjson.NewTable(r.Input)
 	for _, value := range values.List {
 		if !properties.Has(value.Name) {
 			properties.Set(value.Name, "{}")
@@ -60,11 +61,11 @@ func (r *Request) InputSchema() (schema, defaults []byte) {
 			required = rawjson.AppendQuote(append(required, ','), param.Name)
 		}
 	}
-	schema = AppendObject([]byte(`{"type":"object","properties":`), properties.List)
+	schema = rawjson.AppendObject([]byte(`{"type":"object","properties":`), properties.List)
 	if required != nil {
 		schema = append(append(append(schema, `,"required":[`...), required[1:]...), ']')
 	}
-	return append(schema, `,"additionalProperties":false}`...), AppendObject(nil, values.List)
+	return append(schema, `,"additionalProperties":false}`...), rawjson.AppendObject(nil, values.List)
 }
 
 // compileSaved compiles a saved chain in place of the step that names it: with its own onError, common and return, and with the functions

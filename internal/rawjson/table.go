@@ -1,4 +1,4 @@
-package plan
+package rawjson
 
 import (
 	"bytes"
@@ -6,15 +6,13 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Member is a member of a raw object.
+// Member is a member of an object, with its value as written.
 type Member struct{ Name, Raw string }
 
-// Members lists the members of a raw object. Duplicate keys have already been refused.
-func Members(object []byte) []Member {
+// ListMembers lists the members of an object that has no key twice.
+func ListMembers(object []byte) []Member {
 	var list []Member
 	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
 		list = append(list, Member{strings.Clone(key.String()), value.Raw})
@@ -23,29 +21,8 @@ func Members(object []byte) []Member {
 	return list
 }
 
-// WithoutNulls copies an object without the named members that are null.
-func WithoutNulls(object []byte, names []string) []byte {
-	out := []byte{'{'}
-	gjson.ParseBytes(object).ForEach(func(key, value gjson.Result) bool {
-		if value.Type == gjson.Null && slices.Contains(names, key.Str) {
-			return true
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, key.Raw...), ':'), value.Raw...)
-		return true
-	})
-	return append(out, '}')
-}
-
-// hasKey reports whether a raw object has a member with this name.
-func hasKey(object []byte, name string) bool {
-	return hasMember(object, func(key string) bool { return key == name })
-}
-
-// hasMember reports whether a raw object has a member whose name satisfies a condition.
-func hasMember(object []byte, satisfies func(name string) bool) (ok bool) {
+// HasMember reports whether an object has a member whose name satisfies a condition.
+func HasMember(object []byte, satisfies func(name string) bool) (ok bool) {
 	if len(object) == 0 || !bytes.Contains(object, []byte(":")) {
 		return false
 	}
@@ -56,6 +33,19 @@ func hasMember(object []byte, satisfies func(name string) bool) (ok bool) {
 	return ok
 }
 
+// AppendObject appends members as an object.
+func AppendObject(dst []byte, list []Member) []byte {
+	dst = append(dst, '{')
+	for i, m := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(AppendQuote(dst, m.Name), ':')
+		dst = append(dst, m.Raw...)
+	}
+	return append(dst, '}')
+}
+
 // Table is an object whose members keep their order and are found by name.
 type Table struct {
 	List  []Member
@@ -64,7 +54,7 @@ type Table struct {
 
 // NewTable returns the table of a raw object.
 func NewTable(object []byte) *Table {
-	t := &Table{List: Members(object), index: map[string]int{}}
+	t := &Table{List: ListMembers(object), index: map[string]int{}}
 	for i, m := range t.List {
 		t.index[m.Name] = i
 	}
@@ -115,17 +105,4 @@ func (t *Table) Names() []string {
 		names[i] = t.List[i].Name
 	}
 	return names
-}
-
-// AppendObject appends members as a JSON object.
-func AppendObject(dst []byte, list []Member) []byte {
-	dst = append(dst, '{')
-	for i, m := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(rawjson.AppendQuote(dst, m.Name), ':')
-		dst = append(dst, m.Raw...)
-	}
-	return append(dst, '}')
 }

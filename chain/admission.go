@@ -42,7 +42,7 @@ func (r *run) chargeResult(p *plan.Step, raw []byte) *fault.Error {
 
 // holdResult holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
 func (r *run) holdResult(p *plan.Step, n int) *fault.Error {
-	f := r.memory.Hold(n)
+	f := r.o.Memory.Hold(n)
 	if f == nil {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 
 // content returns what all answers of the request have, for this cause.
 func (s *requestState) content(cause facts.Cause) *answer.Content {
-	return &answer.Content{Cause: cause, Signatures: s.signatures, Warnings: s.warnings, UndoCalls: s.undoCallCount.Load(),
-		Resume: s.resumeToken, Approve: s.approveToken, UndoneRun: s.undoneRun}
+	return &answer.Content{Cause: cause, Signatures: s.signatures, Warnings: s.warnings, UndoCalls: s.ledger.UndoCalls(),
+		Resume: s.ledger.ResumeToken, Approve: s.ledger.ApproveToken, UndoneRun: s.ledger.UndoneRun}
 }
 
 // answer answers with this content. A success is only its result if the request asks for that.
@@ -44,15 +44,17 @@ func (s *requestState) failureAnswer(ctx context.Context, f *fault.Error) *Answe
 // report answers a run.
 func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	if r.isSuspended() {
+		s.warn(r.warnings.sorted()...)
 		return s.suspendedAnswer(ctx, r)
 	}
 	result, cause := r.finish(ctx)
-	undoes := r.plan.OnError == plan.OnErrorUndo && s.record != nil && len(r.awaitingApproval) == 0
+	s.warn(r.warnings.sorted()...)
+	undoes := r.plan.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
 	if undoes && cause.Err != nil && cause.Err.Code != fault.ResumeConflict {
-		cause.Err = s.undoCalls(ctx, "").addTo(cause.Err)
-		s.endUndone(cause.Err.Code, cause.Err.Message)
+		cause.Err = s.ledger.UndoAll(ctx, r.undoing(), "").AddTo(cause.Err)
+		s.ledger.EndUndone(cause.Err.Code, cause.Err.Message)
 	} else {
-		s.recordUnfinished(cause.Err, journal.Failed)
+		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}
 	c := s.content(cause)
 	c.Result, c.Run = result, r.facts()
@@ -63,9 +65,9 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
 func (s *requestState) suspendedAnswer(ctx context.Context, r *run) *Answer {
-	s.resumes = r.pauses.suspendedUntil()
-	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.resumes.UTC().Format(time.RFC3339))
-	s.recordUnfinished(f, journal.Waiting)
+	s.ledger.Resumes = r.pauses.suspendedUntil()
+	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.ledger.Resumes.UTC().Format(time.RFC3339))
+	s.ledger.EndUnfinished(f, journal.Waiting)
 	c := s.content(facts.NoStep(f))
 	c.Run = r.facts()
 	return s.answer(ctx, c)

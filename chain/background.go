@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -66,11 +67,11 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 // runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which continues. Once the
 // run has started, only the run uses s.
 func (s *requestState) runInBackground(ctx context.Context, p *plan.Plan, after time.Duration) *Answer {
-	if err := s.record.Claim(); err != nil {
-		s.record = nil
-		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
+	if err := s.ledger.Record.Claim(); err != nil {
+		s.ledger.Record = nil
+		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
 	}
-	id := s.record.ID()
+	id := s.ledger.Record.ID()
 	b, f := s.background(ctx, s.backgroundRun(p))
 	if f != nil {
 		return s.notBegunAnswer(ctx, f)
@@ -128,12 +129,12 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan.Plan, after 
 
 // backgroundRun describes the request's run.
 func (s *requestState) backgroundRun(p *plan.Plan) BackgroundRun {
-	return BackgroundRun{ID: s.record.ID(), Steps: len(p.Steps), Began: s.record.Began()}
+	return BackgroundRun{ID: s.ledger.Record.ID(), Steps: len(p.Steps), Began: s.ledger.Record.Began()}
 }
 
 // notBegunAnswer answers for a run that is in the journal and cannot begin.
 func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
-	s.recordUnfinished(f, journal.Failed)
+	s.ledger.EndUnfinished(f, journal.Failed)
 	return s.failureAnswer(ctx, f)
 }
 
@@ -177,7 +178,7 @@ func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAns
 func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
 	s := e.newRequestState(c)
 	if s.form.Results == nil || token == "" {
-		return nil, 0, notResumableFault("the answer of this run is not kept any more")
+		return nil, 0, ledger.NotResumable("the answer of this run is not kept any more")
 	}
 	return s.form.Results.Value(ctx, s.caller, token)
 }
@@ -186,14 +187,14 @@ func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]b
 // is unknown, belongs to another caller or began in another scope.
 func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Past, error) {
 	s := e.newRequestState(c)
-	f := noSuchRunFault()
+	f := ledger.NoSuchRun()
 	if s.o.Journal != nil {
-		if _, f = s.takeRun(ctx, id, true); s.previewedRun != nil {
-			return s.previewedRun, nil // even if it cannot be resumed
+		if _, f = s.ledger.Take(ctx, id, true); s.ledger.Previewed() != nil {
+			return s.ledger.Previewed(), nil // even if it cannot be resumed
 		}
 	}
 	if f.Code == fault.TokenExpired {
-		f = notResumableFault("there is no such run of yours, or it is not kept any more")
+		f = ledger.NotResumable("there is no such run of yours, or it is not kept any more")
 	}
 	return nil, f
 }

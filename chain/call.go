@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -16,17 +17,22 @@ import (
 )
 
 // runStep runs one step: its condition, then its call or its forEach.
-func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *inlineFrame) facts.Step {
+func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *facts.Frame) facts.Step {
 	started := time.Now()
 	// Index and Count -1: none; forEach sets them.
 	s := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1}, frame: frame}
-	ctx, ended := r.beginStep(ctx, p)
+	var ended any
+	if r.o.Observer != nil {
+		ctx, ended = r.o.Observer.StepBegins(ctx, p)
+	}
 	r.carryOutStep(ctx, p, scope, &s)
 	if s.Status == facts.StatusFailed || s.Defaulted > 0 { // there is no add(-1) for this: the run must not be suspended any more
 		r.pauses.add(1)
 	}
 	s.Took = time.Since(started)
-	endStep(&s.Step, ended)
+	if ended != nil {
+		r.o.Observer.StepEnded(ended, s.Step)
+	}
 	return s.Step
 }
 
@@ -124,7 +130,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 	var last, joined []byte // the last round's result, and what collect has joined so far; both count as held
 	defer func() {
 		if f != nil {
-			r.memory.Release(len(last) + len(joined))
+			r.o.Memory.Release(len(last) + len(joined))
 		}
 	}()
 	for round := 1; ; round++ {
@@ -134,7 +140,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		if f != nil {
 			return raw, f
 		}
-		r.memory.Release(len(last))
+		r.o.Memory.Release(len(last))
 		last = nil
 		if f := r.holdResult(p, len(raw)); f != nil {
 			return nil, f
@@ -163,7 +169,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		}
 	}
 	if p.Collect != nil {
-		r.memory.Release(len(last))
+		r.o.Memory.Release(len(last))
 		last, joined, scope.Result = joined, nil, joined
 	}
 	if p.Selector == nil {
@@ -173,7 +179,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 	if err != nil {
 		return nil, fault.From(err, p.At+"/select")
 	}
-	r.memory.Release(len(last))
+	r.o.Memory.Release(len(last))
 	last = nil
 	if f := r.holdResult(p, len(selected)); f != nil {
 		return nil, f
@@ -192,8 +198,8 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 	if f != nil {
 		return nil, f
 	}
-	defer r.memory.Release(len(args))
-	if p.ForEach == nil && (r.form.Trace == "full" || p.Effect == steps.Destroy) {
+	defer r.o.Memory.Release(len(args))
+	if p.ForEach == nil && (r.o.KeepArgs || p.Effect == steps.Destroy) {
 		s.Args = args
 	}
 	wait := p.Backoff
@@ -206,7 +212,7 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 		if writes {
 			outcome = fault.Combine(fault.Combine(outcome, outcomeOfCall(f)), s.unknownEarlier())
 		}
-		if f == nil || attempt >= p.MaxRetries || !isTransient(f.Code) || s.recalled || ctx.Err() != nil {
+		if f == nil || attempt >= p.MaxRetries || !ledger.IsTransient(f.Code) || s.recalled || ctx.Err() != nil {
 			return raw, f
 		}
 		if err := r.pauseAfter(ctx, wait, s.LastCall); err != nil {
@@ -229,15 +235,10 @@ func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 		}
 		args = plan.WithCommon(resolved, p.Common)
 	}
-	if f := r.memory.Hold(len(args)); f != nil {
+	if f := r.o.Memory.Hold(len(args)); f != nil {
 		return nil, f.Under(p.At)
 	}
 	return args, nil
-}
-
-// isTransient reports whether another attempt may succeed after a failure with this code.
-func isTransient(code fault.Code) bool {
-	return code == fault.FunctionFailed || code.Retryable()
 }
 
 // call calls the function, evaluates the expression or runs the inline chain, within the step's timeout.
@@ -267,7 +268,7 @@ func (r *run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.S
 // callFunction calls the step's function within its timeout, unless the journal has the result.
 func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	sent, refused := p.Fn.Accept(ctx, args)
-	if refused == nil && r.record != nil {
+	if refused == nil && r.ledger.Record != nil {
 		if raw, f, settled := r.lookUp(ctx, p, sent, scope, s); settled {
 			s.recalled = s.earlierAttempts == 0
 			return raw, f
@@ -281,7 +282,7 @@ func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 	if refused != nil { // it counts as a call all the same
 		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
-	callCtx, cancel := withCallLimit(ctx, p.Timeout, p.Patient)
+	callCtx, cancel := steps.WithLimit(ctx, p.Timeout, p.Patient)
 	defer cancel()
 	raw, f := r.send(callCtx, p, sent, scope, s)
 	s.LastCall = time.Now()
@@ -289,22 +290,11 @@ func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 	if f == nil {
 		s.Truncated = s.Truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
 		if misfit := p.Fn.Misfit(raw); misfit != nil {
-			r.callWarnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
+			r.warnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
 		}
 		return raw, nil
 	}
 	return nil, r.explainTimeout(ctx, callCtx, p, f.Under(faultPointer(p, f)))
-}
-
-// withCallLimit returns the context of one call of a function; limit 0: none.
-func withCallLimit(ctx context.Context, limit time.Duration, patient bool) (context.Context, context.CancelFunc) {
-	switch {
-	case limit <= 0:
-		return ctx, func() {}
-	case patient:
-		return steps.WithPatience(ctx, limit)
-	}
-	return context.WithTimeout(ctx, limit)
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
@@ -367,7 +357,7 @@ func (r *run) callerEndedFault(at string) *fault.Error {
 }
 
 func (r *run) outOfTimeFault(at string) *fault.Error {
-	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.limits.Duration).Under(at)
+	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.plan.MaxDuration).Under(at)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

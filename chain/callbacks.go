@@ -3,14 +3,16 @@ package chain
 import (
 	"context"
 	"slices"
+	"sync"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // storeForCaller stores a value for the caller (Keep of steps.Callbacks).
 func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
-	token, _, err = r.form.Results.Keep(ctx, r.caller, value)
+	token, _, err = r.o.Results.Keep(ctx, r.o.Caller, value)
 	return token, err
 }
 
@@ -25,19 +27,19 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	}
 	callbacks := *steps.CallbacksOf(ctx)
 	if warns {
-		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.At + "/args")) }
+		callbacks.Warn = func(f *fault.Error) { r.warnings.add(f.Under(p.At + "/args")) }
 	}
 	if lean {
 		callbacks.Status = func(code int) { r.httpStatus.Store(int32(code)) }
 	}
 	if l.reports {
 		callbacks.Progress = func(_ context.Context, done, total float64, message string) {
-			l.reportProgress(Progress{Step: number, FunctionDone: done, FunctionTotal: total, Message: message})
+			l.reportProgress(facts.Progress{Step: number, FunctionDone: done, FunctionTotal: total, Message: message})
 		}
 		callbacks.Log = func(_ context.Context, level, logger string, data []byte) {
-			r.notify(func() {
-				if r.log != nil {
-					r.log(LogMessage{Step: number, Function: p.Name(), Level: level, Logger: logger, Data: data})
+			r.listener.notify(func() {
+				if r.listener.log != nil {
+					r.listener.log(facts.LogMessage{Step: number, Function: p.Name(), Level: level, Logger: logger, Data: data})
 				}
 			})
 		}
@@ -45,34 +47,44 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	return steps.WithCallbacks(ctx, &callbacks)
 }
 
+// listener is the front end that wants progress or logs.
+type listener struct {
+	mu       sync.Mutex // guards ended, and calls of the front end
+	progress func(facts.Progress)
+	log      func(facts.LogMessage)
+	ended    int // how many steps of the outermost chain have ended
+}
+
+func (n *listener) wanted() bool { return n.progress != nil || n.log != nil }
+
 // notify calls the front end, one call at a time, unless the chain has ended. After a panic the front end is not called again; the chain
 // continues.
-func (r *run) notify(call func()) {
-	r.listenerMu.Lock()
-	defer r.listenerMu.Unlock()
+func (n *listener) notify(call func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	defer func() {
 		if recover() != nil {
-			r.progress, r.log = nil, nil
+			n.progress, n.log = nil, nil
 		}
 	}()
 	call()
 }
 
-// stopNotifying ends the calls to the front end, since an abandoned function may still be running.
-func (r *run) stopNotifying() {
-	r.notify(func() { r.progress, r.log = nil, nil })
+// stop ends the calls to the front end, since an abandoned function may still be running.
+func (n *listener) stop() {
+	n.notify(func() { n.progress, n.log = nil, nil })
 }
 
 // reportProgress reports the start, the progress or the end of a step, with the progress of the chain.
-func (l *loop) reportProgress(p Progress) {
-	step := l.plan.Steps[p.Step]
+func (l *loop) reportProgress(p facts.Progress) {
+	step, n := l.plan.Steps[p.Step], &l.run.listener
 	p.ID, p.Function, p.Total = step.ID, step.Name(), len(l.steps)
-	l.notify(func() {
+	n.notify(func() {
 		if p.Ended {
-			l.endedSteps++
+			n.ended++
 		}
-		if p.Done = l.endedSteps; l.progress != nil {
-			l.progress(p)
+		if p.Done = n.ended; n.progress != nil {
+			n.progress(p)
 		}
 	})
 }

@@ -32,18 +32,15 @@ func (n *warningLog) addOnce(key string, f *fault.Error) {
 	n.seen[key], n.list = true, append(n.list, f)
 }
 
-// flush adds the warnings to the answer, in the order of the steps. Later warnings, from abandoned functions, are ignored.
-func (n *warningLog) flush(s *requestState) {
+// sorted returns the warnings in the order of the steps.
+func (n *warningLog) sorted() []*fault.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.list) == 0 {
-		return
-	}
 	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
 		if d := facts.StepOf(a.At) - facts.StepOf(b.At); d != 0 {
 			return d
 		}
 		return strings.Compare(a.At, b.At)
 	})
-	s.warn(n.list...)
+	return slices.Clone(n.list) // later warnings, from abandoned functions, are ignored
 }

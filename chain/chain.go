@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -65,7 +66,7 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 	if r != nil && r.Fetch != nil {
 		return s.answerFetch(ctx, r.Fetch, faults.List)
 	}
-	if s.resumption.undo && (s.leasedRun != nil || s.previewedRun != nil) {
+	if s.ledger.Resumption.Undo && (s.ledger.Leased() != nil || s.ledger.Previewed() != nil) {
 		if f := s.checkUndo(); f != nil {
 			return s.failureAnswer(ctx, f)
 		}
@@ -120,7 +121,7 @@ func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Reque
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
-	if durable && s.leasedRun != nil && s.leasedRun.Row.Status == journal.OK { // the journal has its answer: no worker is needed
+	if durable && s.ledger.Leased() != nil && s.ledger.Leased().Row.Status == journal.OK { // the journal has its answer: no worker is needed
 		early, durable = false, false
 	}
 	var f *fault.Error
@@ -142,4 +143,28 @@ func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Reque
 		return s.runInBackground(ctx, p, after)
 	}
 	return s.report(ctx, s.execute(ctx, p))
+}
+
+// execute runs a plan.
+func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
+	s.executed = newRun(ctx, p, s.runOptions())
+	s.executed.execute(ctx)
+	return s.executed
+}
+
+// runOptions says with what the run of the request works.
+func (s *requestState) runOptions() *runOptions {
+	o := &runOptions{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
+		MaxElements: s.o.MaxElements, MaxResultBytes: s.o.MaxResultBytes, MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
+		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}
+	if s.progress != nil {
+		o.Progress = func(p facts.Progress) { s.progress(Progress(p)) }
+	}
+	if s.log != nil {
+		o.Log = func(m facts.LogMessage) { s.log(LogMessage(m)) }
+	}
+	if s.observation != nil {
+		o.Observer = s.observation
+	}
+	return o
 }

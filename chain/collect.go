@@ -16,7 +16,7 @@ import (
 func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.At + "/repeat/collect"
 	fail := func(f *fault.Error) ([]byte, *fault.Error) {
-		r.memory.Release(len(joined))
+		r.o.Memory.Release(len(joined))
 		return nil, f
 	}
 	raw, err := p.Collect.Resolve(ctx, scope)
@@ -40,7 +40,7 @@ func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope,
 			"the collected arrays have %d bytes, the limit is %d (limits.maxResultBytes): collect less of each round",
 			len(raw), r.o.MaxResultBytes).Under(at))
 	}
-	r.memory.Release(len(joined))
+	r.o.Memory.Release(len(joined))
 	if f := r.holdResult(p, len(raw)); f != nil {
 		return nil, f
 	}

@@ -2,222 +2,54 @@ package chain
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"sync"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
-	"github.com/onecall-mcp/onecall/refs"
 )
 
-// maxConflicts bounds the calls that a conflict names.
-const maxConflicts = 20
+// conflicts are the recorded writes that a resumed chain, as far as it can be followed, does not contain.
+type conflicts struct {
+	once  sync.Once
+	list  []*journal.PastCall
+	known bool // list is complete
+}
 
 // checkConflict checks, before a resumed run makes its first new write, that the corrected chain still contains every write that was
 // made. To find out, it follows the chain as far as its calls were made.
 func (r *run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
-	if r.rehearsal || r.record.AllMatched() {
+	if r.ledger.Rehearsal || r.ledger.Record.AllMatched() {
 		return nil
 	}
-	r.conflictsOnce.Do(func() { r.conflicts, r.conflictsKnown = r.findConflicts(ctx) })
-	if !r.conflictsKnown {
+	c := &r.conflicts
+	c.once.Do(func() { c.list, c.known = r.findConflicts(ctx) })
+	if !c.known {
 		f := r.interruptedFault(p)
 		f.Outcome = fault.NotSent
 		return f
 	}
-	return r.conflictFault(r.conflicts, p.At)
+	return r.ledger.ConflictFault(c.list, p.At)
 }
 
 // findConflicts follows the plan without calling anything, and returns the writes that were made but are not in it. It continues if the
 // step that called it is cancelled, as when another element failed: otherwise calls that it has not reached would count as conflicts. known
 // is false if the request ended first.
 func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.limits.Duration, minReturnTime))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.plan.MaxDuration, minReturnTime))
 	defer cancel()
 	defer context.AfterFunc(r.parent, cancel)()
-	silent := r.silentCopy()
-	silent.record = r.record.Rehearse()
-	defer silent.memory.End()
-	silent.rehearse(ctx, r.plan)
-	return silent.record.Unmatched(), ctx.Err() == nil
+	silent := rehearse(ctx, r.plan, r.o, r.ledger.Rehearse())
+	return silent.ledger.Record.Unmatched(), ctx.Err() == nil
 }
 
-// silentCopy returns a state for a rehearsal, which notifies no front end or observer.
-func (s *requestState) silentCopy() *requestState {
-	silent := &requestState{o: s.o, view: s.view, form: s.form, limits: s.limits, single: s.single, request: s.request}
-	silent.form.Trace = "none"
-	silent.caller = s.caller
-	silent.share(s.o)
-	return silent
-}
-
-// rehearse executes a plan with the recorded calls, without making any.
-func (s *requestState) rehearse(ctx context.Context, p *plan.Plan) *run {
-	r := &run{requestState: s, plan: p, parent: ctx, slots: make(chan struct{}, s.o.MaxConcurrency-1), rehearsal: true}
-	r.steps = r.runLevel(ctx, p, refs.Scope{Input: p.Input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
+// rehearse follows a plan by the recorded calls of a ledger, without making any. It notifies no front end or observer.
+func rehearse(ctx context.Context, p *plan.Plan, o *runOptions, l *ledger.Ledger) *run {
+	memory := o.Memory.Sibling()
+	defer memory.End()
+	r := newRun(ctx, p, &runOptions{Ledger: l, Functions: o.Functions, Caller: o.Caller, Memory: memory, MaxConcurrency: o.MaxConcurrency,
+		MaxElements: o.MaxElements, MaxResultBytes: o.MaxResultBytes, MaxChainBytes: o.MaxChainBytes})
+	r.steps = r.runLevel(ctx, p, r.scope(), nil)
 	return r
-}
-
-// conflictFault is the fault for calls that were made and are not in the corrected chain; nil: there are none. It adds them to the
-// answer's writes.
-func (s *requestState) conflictFault(list []*journal.PastCall, at string) *fault.Error {
-	if len(list) == 0 {
-		return nil
-	}
-	s.writes.addConflicting(list[:min(len(list), maxConflicts)]...)
-	var calls, paths []string
-	effectAssumed := map[string]bool{}
-	for _, c := range list[:min(len(list), maxConflicts)] {
-		calls, paths = append(calls, fmt.Sprintf("%s (%s, %s)", c.StepPath, c.Function, c.Outcome)), append(paths, c.StepPath)
-		effectAssumed[c.Function] = c.EffectAssumed
-	}
-	if more := len(list) - len(calls); more > 0 {
-		calls = append(calls, fmt.Sprintf("%d more", more))
-	}
-	f := fault.New(fault.ResumeConflict,
-		"this run made calls that the chain no longer makes: %s. Give the outcome of each in assume: {%q: \"applied\"} "+
-			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or change the chain to make it as before",
-		strings.Join(calls, ", "), paths[0])
-	for _, function := range slices.Sorted(maps.Keys(effectAssumed)) {
-		if effectAssumed[function] {
-			f.Message += undeclaredEffect(function)
-			break
-		}
-	}
-	f.Available = paths
-	if at != "" {
-		f.Outcome = fault.NotSent // the outcome of the call at this pointer
-	}
-	return f.Under(at)
-}
-
-// undeclaredEffect continues a message about a function that is assumed to write.
-func undeclaredEffect(function string) string {
-	return fmt.Sprintf(". %s has no declared effect: if it only reads, say so in the configuration, as in functions: {%q: {effect: read}}",
-		function, function)
-}
-
-// unknownCall ends a call whose outcome is not known. A rehearsal only records the call and continues, since the call is in the chain.
-func (r *run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
-	r.approvalMu.Lock()
-	r.unknownCalls = append(r.unknownCalls, previous)
-	r.approvalMu.Unlock()
-	if !r.rehearsal {
-		return nil, r.unknownCallFault(p, s.call.StepPath, previous), true
-	}
-	s.call.MatchPrevious(false)
-	return r.stopIfRehearsal(s)
-}
-
-// unknownCallFault is the fault for a call whose outcome is not known.
-func (r *run) unknownCallFault(p *plan.Step, stepPath string, previous *journal.PastCall) *fault.Error {
-	if stepPath != previous.StepPath {
-		r.writes.addConflicting(previous)
-	} else {
-		r.writes.markReported(previous)
-	}
-	f := fault.New(fault.ResumeConflict,
-		"it is not known whether %s was done at %s, and it is not safe to repeat. Find out, and resume with assume: {%q: \"applied\"}, "+
-			"\"not_sent\" (it is made again) or {\"result\": …}",
-		p.Name(), previous.StepPath, previous.StepPath)
-	if previous.UndoUnknown {
-		undo := gjson.GetBytes(previous.Undo, "fn").Str
-		f.Message = fmt.Sprintf("it is not known whether %s undid %s at %s. Find out, and resume with the outcome of %s in assume: "+
-			"{%q: \"applied\"} or \"not_sent\"", undo, p.Name(), previous.StepPath, undo, previous.StepPath)
-	}
-	f.Available, f.Outcome = []string{previous.StepPath}, fault.SentUnknown
-	if previous.EffectAssumed {
-		f.Message += undeclaredEffect(p.Name())
-	}
-	return f.Under(p.At)
-}
-
-// applyAssumptions records what the caller says of calls whose outcome or place in the corrected chain is not known.
-func applyAssumptions(record *journal.Run, assumptions []byte) *fault.Error {
-	for _, m := range rawjson.ListMembers(assumptions) {
-		if f := applyAssumption(record, m.Name, gjson.Parse(m.Raw)); f != nil {
-			return f
-		}
-	}
-	return nil
-}
-
-// applyAssumption records the outcome that the caller gives for a place: for the calls with an unknown outcome or, if there are none, for
-// those that were applied or undone or, if there are none of these either, for the others.
-func applyAssumption(record *journal.Run, stepPath string, v gjson.Result) *fault.Error {
-	at := fault.Key("/assume", stepPath)
-	stepPath = resolveIDs(gjson.GetBytes(record.Past().Chain, "steps"), stepPath)
-	e := journal.Event{Kind: journal.Assumed}
-	switch {
-	case v.Type == gjson.String && v.Str == string(fault.Applied):
-		e.Outcome = fault.Applied
-	case v.Type == gjson.String && v.Str == string(fault.NotSent):
-		e.Outcome = fault.NotSent
-	case v.IsObject() && v.Get("result").Exists() && len(rawjson.ListMembers([]byte(v.Raw))) == 1:
-		e.Outcome, e.Result = fault.Applied, []byte(v.Get("result").Raw)
-	default:
-		f := fault.New(fault.BadRequest, "must be \"applied\", \"not_sent\" or {\"result\": …}").Under(at)
-		f.Available = []string{string(fault.Applied), string(fault.NotSent)}
-		return f
-	}
-	var unknown, done, others []*journal.PastCall
-	var paths []string
-	for _, c := range record.Past().Calls() {
-		switch {
-		case !c.Writes() || c.Undoes != 0 && c.Outcome != fault.SentUnknown:
-		case c.StepPath != stepPath:
-			paths = append(paths, c.StepPath)
-		case c.Outcome == fault.SentUnknown:
-			unknown = append(unknown, c)
-		case c.Outcome == fault.Applied, c.Outcome == fault.Undone:
-			done = append(done, c)
-		default:
-			others = append(others, c)
-		}
-	}
-	calls := others
-	if len(unknown) > 0 {
-		calls = unknown
-	} else if len(done) > 0 {
-		calls = done
-	}
-	switch {
-	case len(calls) == 0:
-		f := fault.New(fault.BadRequest, "this run has made no call that writes at %s", fault.ClipRunes(stepPath, 60)).Under(at)
-		f.Available, f.Nearest = paths, fault.Nearest(stepPath, paths, 1)
-		return f
-	case len(calls) > 1 && (e.Outcome != fault.Applied || e.Result != nil):
-		return fault.New(fault.BadRequest,
-			"%d calls were made at %s, and one outcome must hold for all: only \"applied\" (leave them) can describe them all",
-			len(calls), stepPath).Under(at)
-	}
-	for _, c := range calls {
-		assumed := e
-		assumed.Of = c.N
-		record.Append(assumed)
-	}
-	return nil
-}
-
-// writePastCalls writes the first maxConflicts calls of a list.
-func writePastCalls(w *rawjson.Writer, name string, list []*journal.PastCall) {
-	w.OpenMember(name, '[')
-	for _, c := range list[:min(len(list), maxConflicts)] {
-		w.Open('{')
-		writePastCall(w, c)
-		w.Close('}')
-	}
-	w.Close(']')
-}
-
-func writePastCall(w *rawjson.Writer, c *journal.PastCall) {
-	w.Text("at", c.StepPath)
-	w.Text("fn", c.Function)
-	w.Text("outcome", string(c.KnownOutcome()))
 }

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
@@ -71,7 +70,7 @@ type ApprovalCall struct {
 // JSON returns the call as answers and Waiting show it.
 func (c *ApprovalCall) JSON() []byte {
 	w := &rawjson.Writer{}
-	answer.WriteCall(w, &facts.WaitingCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo})
+	facts.WriteCall(w, &facts.WaitingCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo})
 	return w.B
 }
 

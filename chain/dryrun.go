@@ -6,6 +6,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -142,18 +143,16 @@ type PartlyReused struct{ Step, Reused, Elements int }
 
 // previewResume follows the plan through the recorded calls of the run to resume; nil: there is no such run.
 func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*ResumePreview, *fault.Error) {
-	if s.previewedRun == nil {
+	if s.ledger.Previewed() == nil {
 		return nil, nil
 	}
-	record := s.o.Journal.Resume(s.previewedRun, &journal.Start{Writes: true, Hash: func() string { return "" }, Canonical: canonical})
-	if f := applyAssumptions(record, s.resumption.assume); f != nil {
+	preview := &ResumePreview{elements: map[int]int{}}
+	followed, f := s.ledger.Preview()
+	if f != nil {
 		return nil, f
 	}
-	silent := s.silentCopy()
-	silent.record = record.Rehearse()
-	defer silent.memory.End()
-	r := silent.rehearse(ctx, p)
-	preview := &ResumePreview{elements: map[int]int{}, Conflicts: append(silent.record.Unmatched(), r.unknownCalls...)}
+	r := rehearse(ctx, p, s.runOptions(), followed)
+	preview.Conflicts = followed.Conflicting()
 	for i := range r.steps {
 		step := &r.steps[i]
 		switch {
@@ -194,7 +193,7 @@ func writeResumePreview(w *rawjson.Writer, preview *ResumePreview) {
 		}
 		w.Close(']')
 	}
-	writePastCalls(w, "conflicts", preview.Conflicts)
+	ledger.WritePastCalls(w, "conflicts", preview.Conflicts)
 	w.Close('}')
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -44,14 +45,14 @@ func (s *requestState) wantsWorkers(r *plan.Request) bool {
 		return *r.Durable
 	}
 	// Workers find a run by its key. A new run gets one (prepareDurable); a run to resume may have none.
-	hasKey := s.leasedRun == nil || s.leasedRun.Row.Key != ""
+	hasKey := s.ledger.Leased() == nil || s.ledger.Leased().Row.Key != ""
 	return s.durable != nil && hasKey
 }
 
 // answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well,
 // since the workers would continue it in any case.
 func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
-	past := s.leasedRun
+	past := s.ledger.Leased()
 	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
 		return nil
 	}
@@ -62,10 +63,10 @@ func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
 			"it is not known whether workers still have this run, because their engine does not answer: nothing was run"))
 	case !running:
 		return nil
-	case s.resumption.byID:
+	case s.ledger.Resumption.ByID:
 		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running this run: resume it when it has ended").Under("/resume"))
 	}
-	s.releaseRun()
+	s.ledger.Release()
 	return startedAnswer(past.Row.ID)
 }
 
@@ -76,15 +77,15 @@ func (s *requestState) prepareDurable(r *plan.Request) *fault.Error {
 	case s.durable == nil:
 		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run continues as long as "+
 			"the server does, and with a key it can be resumed").Under("/durable")
-	case s.leasedRun == nil && r.Key != nil:
+	case s.ledger.Leased() == nil && r.Key != nil:
 		return nil
-	case s.leasedRun == nil:
+	case s.ledger.Leased() == nil:
 		key = s.durable.NewKey()
-	case s.leasedRun.Row.Key == "":
+	case s.ledger.Leased().Row.Key == "":
 		return fault.New(fault.NotSupported, "this run began in a server, without a key by which workers could find it: resume it with "+
 			"\"durable\": false").Under("/durable")
 	default:
-		key = s.leasedRun.Row.CallersKey()
+		key = s.ledger.Leased().Row.CallersKey()
 	}
 	r.Key = &key
 	return nil
@@ -92,15 +93,15 @@ func (s *requestState) prepareDurable(r *plan.Request) *fault.Error {
 
 // runDurably hands a run to workers, and answers with its result if it ends within after, else with its id.
 func (s *requestState) runDurably(ctx context.Context, p *plan.Plan, r *plan.Request, after time.Duration) *Answer {
-	lease := s.record.HandOver()
-	if err := s.record.Claim(); err != nil {
-		return s.failureAnswer(ctx, journalFault(err, "nothing was run"))
+	lease := s.ledger.Record.HandOver()
+	if err := s.ledger.Record.Claim(); err != nil {
+		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
 	}
-	run := &DurableRun{HandedRun: HandedRun{s.record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}
+	run := &DurableRun{HandedRun: HandedRun{s.ledger.Record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}
 	if f := s.durable.Start(ctx, run); f != nil {
 		return s.notBegunAnswer(ctx, f) // a worker that has learned of the run sees that it has failed
 	}
-	_ = s.record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
+	_ = s.ledger.Record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
 	if after > 0 {
 		if a := s.awaitWorkers(ctx, run.HandedRun, after); a != nil {
 			return a

@@ -4,90 +4,114 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+// runOptions say with what a run works. Its ledger has what is known of earlier attempts.
+type runOptions struct {
+	Ledger    *ledger.Ledger
+	Functions *steps.Registry
+	Caller    string
+	Memory    *admit.Held
+
+	MaxConcurrency int
+	MaxElements    int
+	MaxResultBytes int64
+	MaxChainBytes  int64
+	StepTimeout    time.Duration // of calls that undo others
+	Laddered       bool          // decisions about a call depend on those before it in the session
+	KeepArgs       bool          // the arguments of steps are kept
+	Suspend        time.Duration // see Caller.Suspend
+
+	Results  *budget.Results                                          // nil: functions can keep nothing
+	Ask      func(context.Context, []facts.WaitingCall) (bool, error) // nil: nobody can be asked
+	Progress func(facts.Progress)                                     // nil: not wanted
+	Log      func(facts.LogMessage)                                   // nil: not wanted
+	Observer stepObserver                                             // nil: none
+}
+
+// stepObserver is notified of steps. They are passed as values, so that they need no allocation.
+type stepObserver interface {
+	StepBegins(ctx context.Context, p *plan.Step) (observed context.Context, ended any)
+	StepEnded(ended any, s facts.Step)
+}
+
 // run is a plan while it is executed, and its results afterwards.
 type run struct {
-	*requestState
+	o           *runOptions
+	ledger      *ledger.Ledger
 	plan        *plan.Plan
+	parent      context.Context // the caller's, without the chain's own deadline
 	steps       []facts.Step
 	calls       atomic.Int64
 	cached      atomic.Int64 // calls that the call cache answered
 	httpStatus  atomic.Int32 // the HTTP status that the last step's function reported; 0: none
 	resultBytes atomic.Int64 // the size of all stored results
 
-	callWarnings     warningLog    // the warnings of functions
+	warnings         warningLog    // the warnings of functions
 	exhausted        atomic.Bool   // maxCalls is used up: a call was not made
 	madeUnrepeatable atomic.Bool   // a call was sent that is not safe to repeat
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
 	slots            chan struct{} // has an element for each goroutine besides the first, which bounds the calls under way
 
-	rehearsal        bool                // nothing is called
-	approvalMu       sync.Mutex          // one approval is asked for at a time
-	approvalStopped  atomic.Bool         // a call was not approved: no further step starts
-	awaitingApproval []facts.WaitingCall // calls that wait for approval
-	conflictsOnce    sync.Once
-	conflicts        []*journal.PastCall // recorded writes that the chain, as far as it can be followed, does not contain
-	conflictsKnown   bool                // conflicts is complete
-	unknownCalls     []*journal.PastCall // calls with an unknown outcome; guarded by approvalMu
-
-	parent context.Context // the caller's, without the chain's own deadline
-	pauses *pauses         // nil: the run is never suspended
-
-	callbacks   steps.Callbacks // the callbacks that all calls have in common
-	hasListener bool            // the front end wants progress or logs
-	listenerMu  sync.Mutex      // guards endedSteps, and calls of the front end
-	endedSteps  int             // how many steps of the outermost chain have ended
+	approvals approvals
+	conflicts conflicts
+	pauses    *pauses         // nil: the run is never suspended
+	callbacks steps.Callbacks // the callbacks that all calls have in common
+	listener  listener
 }
 
 // stepRun is a step while it runs.
 type stepRun struct {
 	facts.Step
-	frame           *inlineFrame  // the inline chain around the step; nil: the outermost chain
+	frame           *facts.Frame  // the inline chain around the step; nil: the outermost chain
 	call            *journal.Call // the last call that the journal has; nil: none
 	earlierAttempts int           // attempts that were made before the run was suspended
 	recalled        bool          // the result came from the journal, so a retry makes no sense
 }
 
-// execute runs a plan. It returns when all steps that may run have ended.
-func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
-	r := &run{requestState: s, plan: p, parent: ctx, slots: make(chan struct{}, s.o.MaxConcurrency-1)}
-	s.executed = r
-	if s.observation != nil {
-		s.observation.run = r
-	}
-	ctx, cancel := s.withTimeLimit(ctx, s.limits.Duration, r.outOfTimeFault(""))
+func newRun(ctx context.Context, p *plan.Plan, o *runOptions) *run {
+	return &run{o: o, ledger: o.Ledger, plan: p, parent: ctx, slots: make(chan struct{}, o.MaxConcurrency-1)}
+}
+
+// execute runs the plan. It returns when all steps that may run have ended.
+func (r *run) execute(ctx context.Context) {
+	ctx, cancel := r.withTimeLimit(ctx, r.plan.MaxDuration, r.outOfTimeFault(""))
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()
-	r.callbacks = steps.Callbacks{Functions: r.view, Caller: r.caller, Cached: func() { r.cached.Add(1) }}
-	if r.form.Results != nil {
+	r.callbacks = steps.Callbacks{Functions: r.o.Functions, Caller: r.o.Caller, Cached: func() { r.cached.Add(1) }}
+	if r.o.Results != nil {
 		r.callbacks.Keep = r.storeForCaller
 	}
-	if r.hasListener = s.progress != nil || s.log != nil; r.hasListener {
-		defer r.stopNotifying()
+	if r.listener.progress, r.listener.log = r.o.Progress, r.o.Log; r.listener.wanted() {
+		defer r.listener.stop()
 	}
-	if s.o.Rung != nil && steps.SessionOf(ctx) == nil {
+	if r.o.Laddered && steps.SessionOf(ctx) == nil {
 		ctx = steps.WithSession(ctx, &steps.Session{}) // a session of this chain only
 	}
-	defer r.callWarnings.flush(s)
-	r.steps = r.runLevel(steps.WithCallbacks(ctx, &r.callbacks), p,
-		refs.Scope{Input: p.Input, MaxBytes: int(s.o.MaxResultBytes), Now: s.now()}, nil)
-	return r
+	r.steps = r.runLevel(steps.WithCallbacks(ctx, &r.callbacks), r.plan, r.scope(), nil)
+}
+
+// scope is what the outermost chain can refer to before it has run.
+func (r *run) scope() refs.Scope {
+	return refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now()}
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.
-func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *inlineFrame) []facts.Step {
+func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *facts.Frame) []facts.Step {
 	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]facts.Step, len(p.Steps)), waiting: make([]int, len(p.Steps)),
-		done: make(chan int, len(p.Steps)), slotless: noStep, reports: r.hasListener && p == r.plan}
+		done: make(chan int, len(p.Steps)), slotless: noStep, reports: r.listener.wanted() && p == r.plan}
 	l.scope.Steps = make([]refs.StepResult, len(p.Steps))
 	l.indexDependents()
 	for {
@@ -103,10 +127,10 @@ func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, fram
 
 // loop is the state of one level's execution. Only its own goroutine writes to it, except for steps[i] while step i runs.
 type loop struct {
-	*run
+	run          *run
 	plan         *plan.Plan
 	scope        refs.Scope
-	frame        *inlineFrame
+	frame        *facts.Frame
 	steps        []facts.Step
 	waiting      []int // how many steps each step still waits for
 	dependents   []int // the steps that wait for step i are dependents[dependentsAt[i]:dependentsAt[i+1]]
@@ -125,9 +149,9 @@ const noStep = -1
 func (l *loop) wait(ctx context.Context) {
 	var slot chan<- struct{}
 	if len(l.ready) > 0 && !l.halted(ctx) && !l.fewCallsLeft() {
-		slot = l.slots
+		slot = l.run.slots
 	}
-	l.pauses.add(-1)
+	l.run.pauses.add(-1)
 	select {
 	case i := <-l.done: // the ended step passes its share of pauses.atWork to this goroutine
 		l.running--
@@ -136,14 +160,14 @@ func (l *loop) wait(ctx context.Context) {
 		}
 		l.finishStep(i)
 	case slot <- struct{}{}:
-		l.pauses.add(1)
-		l.releaseSlot() // start takes it again, or another goroutine does
+		l.run.pauses.add(1)
+		l.run.releaseSlot() // start takes it again, or another goroutine does
 	}
 }
 
 // fewCallsLeft reports whether there are fewer calls left than ready steps. The steps then run in the order written.
 func (l *loop) fewCallsLeft() bool {
-	return int64(l.run.plan.MaxCalls)-l.calls.Load() < int64(len(l.ready))
+	return int64(l.run.plan.MaxCalls)-l.run.calls.Load() < int64(len(l.ready))
 }
 
 // indexDependents finds which steps wait for which.
@@ -185,28 +209,28 @@ func (l *loop) start(ctx context.Context) {
 			continue
 		}
 		runsAlone := len(l.ready) == 1 && l.running == 0 || l.fewCallsLeft()
-		if l.slotless != noStep && (runsAlone || !l.tryAcquireSlot()) {
+		if l.slotless != noStep && (runsAlone || !l.run.tryAcquireSlot()) {
 			return // until a step ends or a slot is free
 		}
 		l.ready = l.ready[1:]
 		if l.reports {
-			l.reportProgress(Progress{Step: i})
+			l.reportProgress(facts.Progress{Step: i})
 		}
 		if runsAlone {
-			l.steps[i] = l.runStep(l.withStepCallbacks(ctx, i), s, l.scope, l.frame)
+			l.steps[i] = l.run.runStep(l.withStepCallbacks(ctx, i), s, l.scope, l.frame)
 			l.finishStep(i)
 			continue
 		}
 		l.running++
-		release := l.releaseSlot
+		release := l.run.releaseSlot
 		if l.slotless == noStep {
 			l.slotless, release = i, func() {}
 		}
-		l.pauses.add(1)
+		l.run.pauses.add(1)
 		go func() {
 			growStack()
 			defer release()
-			l.steps[i] = l.runStep(l.withStepCallbacks(ctx, i), s, l.scope, l.frame)
+			l.steps[i] = l.run.runStep(l.withStepCallbacks(ctx, i), s, l.scope, l.frame)
 			l.done <- i
 		}()
 	}
@@ -223,11 +247,11 @@ func growStack() {
 
 // halted reports whether no further step may start.
 func (l *loop) halted(ctx context.Context) bool {
-	return (l.failed || l.exhausted.Load()) && l.plan.OnError != plan.OnErrorContinue || ctx.Err() != nil || l.mustStop()
+	return (l.failed || l.run.exhausted.Load()) && l.plan.OnError != plan.OnErrorContinue || ctx.Err() != nil || l.run.mustStop()
 }
 
 // mustStop reports whether no further step may start, whatever onError says.
-func (r *run) mustStop() bool { return r.journalFailed.Load() || r.approvalStopped.Load() }
+func (r *run) mustStop() bool { return r.journalFailed.Load() || r.approvals.stopped.Load() }
 
 // tryAcquireSlot takes a slot for one more goroutine. releaseSlot returns it.
 func (r *run) tryAcquireSlot() bool {
@@ -268,7 +292,7 @@ func (l *loop) finishStep(i int) {
 		}
 	}
 	if l.reports {
-		l.reportProgress(Progress{Step: i, Ended: true, Status: s.ReportedStatus(), Reason: s.Reason, Err: s.Err, Took: s.Took,
+		l.reportProgress(facts.Progress{Step: i, Ended: true, Status: s.ReportedStatus(), Reason: s.Reason, Err: s.Err, Took: s.Took,
 			Elements: s.Count, Result: s.Raw})
 	}
 }
@@ -282,7 +306,7 @@ func skippedStep(p *plan.Step, reason string) facts.Step {
 func (l *loop) skipRest(ctx context.Context) {
 	for i := range l.steps {
 		if l.steps[i].Status == "" {
-			l.steps[i] = skippedStep(l.plan.Steps[i], l.skipReason(ctx))
+			l.steps[i] = skippedStep(l.plan.Steps[i], l.run.skipReason(ctx))
 		}
 	}
 }

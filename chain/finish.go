@@ -2,14 +2,11 @@ package chain
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
-	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/refs"
 )
 
 // minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.
@@ -20,21 +17,21 @@ func (r *run) finish(ctx context.Context) (result []byte, cause facts.Cause) {
 	cause = r.findCause()
 	for i := range r.steps {
 		if r.steps[i].Truncated {
-			r.warn(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
+			r.warnings.add(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
 				plan.Describe(r.plan.Steps[i])).Under(r.plan.Steps[i].At))
 		}
 	}
-	evalCtx, cancel := context.WithTimeout(ctx, max(r.limits.Duration, minReturnTime))
+	evalCtx, cancel := context.WithTimeout(ctx, max(r.plan.MaxDuration, minReturnTime))
 	defer cancel()
-	result, f := evalReturn(evalCtx, r.plan, r.steps, refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.now()})
+	result, f := evalReturn(evalCtx, r.plan, r.steps, r.scope())
 	if f == nil && r.plan.Returned != nil {
-		f = r.memory.Hold(len(result))
+		f = r.o.Memory.Hold(len(result))
 	}
 	if f != nil {
 		result = null
 	}
-	if f == nil && r.record != nil && cause.Err == nil {
-		f = r.conflictFault(r.record.Unmatched(), "")
+	if f == nil && r.ledger.Record != nil && cause.Err == nil {
+		f = r.ledger.ConflictFault(r.ledger.Record.Unmatched(), "")
 	}
 	if cause.Err == nil {
 		cause.Err = f
@@ -75,7 +72,7 @@ func (r *run) findCause() facts.Cause {
 func (r *run) facts() *facts.Run {
 	last := r.plan.Steps[len(r.plan.Steps)-1]
 	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Cached: r.cached.Load(), HTTPStatus: int(r.httpStatus.Load()),
-		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.awaitingApproval, Writes: r}
+		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger}
 	if !f.Returned && last.Fn != nil && last.Selector == nil {
 		f.Last.Heavy = last.Fn.Spec().Heavy
 	}
@@ -83,17 +80,6 @@ func (r *run) facts() *facts.Run {
 		f.Last.Deletes, f.Last.ForEach = plan.Deletes(last), last.ForEach != nil
 	}
 	return f
-}
-
-// Summary implements facts.Writes.
-func (r *run) Summary() []*facts.Write {
-	var before []*journal.PastCall
-	if r.record != nil {
-		before = slices.DeleteFunc(r.record.Unreached(), func(c *journal.PastCall) bool {
-			return slices.Contains(r.unknownCalls, c) || r.writes.isConflicting(c)
-		})
-	}
-	return r.writes.summarize(before)
 }
 
 // journalDownFault is the fault for steps that did not start because the journal could not record the end of a write.

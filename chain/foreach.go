@@ -25,7 +25,7 @@ func (r *run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *st
 		s.fail(p, f)
 		return
 	}
-	defer r.memory.Release(size)
+	defer r.o.Memory.Release(size)
 	s.Count = len(items)
 	e := &forEachRun{run: r, step: p, frame: s.frame, scope: scope, items: items, results: make([][]byte, len(items)),
 		maxWorkers: int64(p.Concurrency)}
@@ -53,12 +53,12 @@ func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items
 	if err != nil {
 		return nil, 0, fault.From(err, at)
 	}
-	if f := r.memory.Hold(len(raw)); f != nil {
+	if f := r.o.Memory.Hold(len(raw)); f != nil {
 		return nil, 0, f.Under(at)
 	}
 	list := gjson.ParseBytes(raw)
 	if !list.IsArray() {
-		r.memory.Release(len(raw))
+		r.o.Memory.Release(len(raw))
 		return nil, 0, fault.New(fault.BadArguments, "forEach needs an array, not %s%s", decode.Describe(list),
 			arrayInstead(p.ForEach.String(), list)).Under(at)
 	}
@@ -67,7 +67,7 @@ func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items
 		return len(items) <= r.o.MaxElements
 	})
 	if len(items) > r.o.MaxElements {
-		r.memory.Release(len(raw))
+		r.o.Memory.Release(len(raw))
 		return nil, 0, fault.New(fault.LimitExceeded, "forEach has more than %d elements (limits.maxElements): select fewer",
 			r.o.MaxElements).Under(at)
 	}
@@ -91,9 +91,9 @@ func arrayInstead(text string, value gjson.Result) string {
 
 // forEachRun is a forEach under way. Each worker takes the next element.
 type forEachRun struct {
-	*run
+	run       *run
 	step      *plan.Step
-	frame     *inlineFrame
+	frame     *facts.Frame
 	scope     refs.Scope
 	items     [][]byte
 	results   [][]byte
@@ -120,7 +120,7 @@ type forEachRun struct {
 func (e *forEachRun) work(ctx context.Context) {
 	defer func() {
 		if e.open.Add(-1) > 0 { // the last one leaves its share of pauses.atWork to the step's own goroutine
-			e.pauses.add(-1)
+			e.run.pauses.add(-1)
 		}
 	}()
 	scope := e.scope
@@ -145,15 +145,15 @@ func (e *forEachRun) addWorker(ctx context.Context) {
 		e.extra.Add(-1)
 		return
 	}
-	if !e.tryAcquireSlot() {
+	if !e.run.tryAcquireSlot() {
 		e.extra.Add(-1)
 		return
 	}
 	e.open.Add(1)
-	e.pauses.add(1)
+	e.run.pauses.add(1)
 	e.workers.Go(func() {
 		growStack()
-		defer e.releaseSlot()
+		defer e.run.releaseSlot()
 		defer e.extra.Add(-1)
 		e.work(ctx)
 	})
@@ -177,7 +177,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	if s.Truncated {
 		e.truncated.Store(true)
 	}
-	if f != nil && e.mayDefault(ctx, e.step, &s, f) && e.chargeResult(e.step, e.step.OrElse) == nil {
+	if f != nil && e.run.mayDefault(ctx, e.step, &s, f) && e.run.chargeResult(e.step, e.step.OrElse) == nil {
 		raw, f = e.step.OrElse, nil
 		e.defaulted.Add(1)
 		s.recordDefault()
@@ -192,7 +192,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 // noteEnd records when the last call of an element ended. An element that has failed keeps the run from being suspended.
 func (e *forEachRun) noteEnd(s *stepRun, f *fault.Error) {
 	if f != nil {
-		e.pauses.add(1)
+		e.run.pauses.add(1)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,9 +208,9 @@ func (e *forEachRun) runGuarded(ctx context.Context, scope *refs.Scope, s *stepR
 			raw, f = nil, stepPanicFault(e.step, panicked)
 		}
 	}()
-	raw, f = e.runElement(ctx, e.step, scope, s)
+	raw, f = e.run.runElement(ctx, e.step, scope, s)
 	if f == nil {
-		f = e.chargeResult(e.step, raw)
+		f = e.run.chargeResult(e.step, raw)
 	}
 	return raw, f
 }
@@ -218,10 +218,10 @@ func (e *forEachRun) runGuarded(ctx context.Context, scope *refs.Scope, s *stepR
 // mayNotStart reports whether element i must not start any more. With onError stop, elements before the first failure still run, so that
 // the reported failure does not depend on timing.
 func (e *forEachRun) mayNotStart(ctx context.Context, i int) bool {
-	if ctx.Err() != nil || e.exhausted.Load() || e.mustStop() {
+	if ctx.Err() != nil || e.run.exhausted.Load() || e.run.mustStop() {
 		return true
 	}
-	return e.plan.OnError != plan.OnErrorContinue && int64(i) > e.first.Load()
+	return e.run.plan.OnError != plan.OnErrorContinue && int64(i) > e.first.Load()
 }
 
 func (e *forEachRun) fail(f facts.Element) {
@@ -234,12 +234,12 @@ func (e *forEachRun) fail(f facts.Element) {
 // finishForEach derives the step's result and status from its elements.
 func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	slices.SortFunc(e.failed, func(a, b facts.Element) int { return a.Index - b.Index })
-	s.Unstarted, s.UnstartedReason = e.unstarted(), e.skipReason(ctx)
+	s.Unstarted, s.UnstartedReason = e.unstarted(), e.run.skipReason(ctx)
 	failed := len(e.failed) > 0
 	if s.Calls > 0 || failed {
-		e.logUnstarted(e.step, s)
+		e.run.logUnstarted(e.step, s)
 	}
-	if failed && e.plan.OnError != plan.OnErrorContinue { // drop the elements without a result from the end
+	if failed && e.run.plan.OnError != plan.OnErrorContinue { // drop the elements without a result from the end
 		last := len(e.results)
 		for last > 0 && e.results[last-1] == nil {
 			last--
@@ -258,23 +258,23 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 		}
 		size += len(e.results[i]) + 1
 	}
-	if int64(size) > e.o.MaxResultBytes {
+	if int64(size) > e.run.o.MaxResultBytes {
 		s.fail(e.step, fault.New(fault.LimitExceeded, "the array of results has %d bytes, the limit is %d (limits.maxResultBytes): "+
-			"select less of each", size, e.o.MaxResultBytes).Under(e.step.At))
+			"select less of each", size, e.run.o.MaxResultBytes).Under(e.step.At))
 		return
 	}
 	s.Raw = joinArray(e.results, size)
 	switch {
 	case failed:
 		e.failWithFirst(s)
-	case !complete && e.exhausted.Load() && s.Calls == 0:
+	case !complete && e.run.exhausted.Load() && s.Calls == 0:
 		s.Status, s.Reason, s.Raw = facts.StatusSkipped, facts.ReasonBudget, nil
-	case !complete && e.exhausted.Load():
-		s.fail(e.step, e.outOfCallsFault(e.step.At))
-	case !complete && e.journalFailed.Load():
+	case !complete && e.run.exhausted.Load():
+		s.fail(e.step, e.run.outOfCallsFault(e.step.At))
+	case !complete && e.run.journalFailed.Load():
 		s.fail(e.step, journalDownFault(e.step.At))
 	case !complete:
-		s.fail(e.step, e.interruptedFault(e.step))
+		s.fail(e.step, e.run.interruptedFault(e.step))
 	default:
 		s.Status = facts.StatusOK
 	}
@@ -296,7 +296,7 @@ func joinArray(elements [][]byte, size int) []byte {
 func (e *forEachRun) failWithFirst(s *stepRun) {
 	first := e.failed[0]
 	s.Index, s.Failed, s.Outcome, s.FailedElements = first.Index, first.Fn, first.Outcome, e.failed
-	if e.plan.OnError != plan.OnErrorContinue {
+	if e.run.plan.OnError != plan.OnErrorContinue {
 		s.FailedElements = e.failed[1:]
 	}
 	s.fail(e.step, first.Err)

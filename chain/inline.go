@@ -21,9 +21,9 @@ func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 		args = sent
 	}
 	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
-	var frame *inlineFrame // needed only for the paths of calls that write or are recorded
-	if p.Effect != steps.Read || r.record != nil {
-		frame = &inlineFrame{outer: s.frame, step: p.Number, index: s.Index}
+	var frame *facts.Frame // needed only for the paths of calls that write or are recorded
+	if p.Effect != steps.Read || r.ledger.Record != nil {
+		frame = &facts.Frame{Outer: s.frame, Step: p.Number, Index: s.Index}
 	}
 	runs := r.runLevel(ctx, p.Inline, scope, frame)
 	first := -1

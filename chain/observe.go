@@ -140,7 +140,6 @@ type observation struct {
 	ended    func(*RequestEnd) // the function that Observer.Request returned; nil: none, or it has been called
 	begun    bool              // Observer.Request has been called
 	result   RequestEnd        // what is known of the end so far
-	run      *run              // nil: nothing ran
 }
 
 // begin reports the start of the request that o.info describes.
@@ -220,45 +219,35 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 	if e.Tokens == 0 {
 		e.Tokens = s.form.EstimateAnswer((*a).JSON)
 	}
-	if r := o.run; r != nil {
-		e.Calls, e.Cached = r.callCount(), r.cached.Load()
-		for i := range r.steps {
-			if r.steps[i].Status == facts.StatusSkipped {
+	if r := s.executed; r != nil {
+		done := r.facts()
+		e.Calls, e.Cached = done.Calls(), done.Cached
+		for i := range done.Steps {
+			if done.Steps[i].Status == facts.StatusSkipped {
 				e.Skipped++
 			}
 		}
-		e.Function = s.failedFunction(r, e.Err)
+		e.Function = s.failedFunction(done, e.Err)
 	}
 	e.Took = time.Since(s.form.Started)
 	o.end(e)
 }
 
 // failedFunction returns the function of a call, or the one that failed a chain, or "".
-func (s *requestState) failedFunction(r *run, failure *fault.Error) string {
+func (s *requestState) failedFunction(r *facts.Run, failure *fault.Error) string {
 	if s.single != nil {
-		return r.plan.Steps[0].Name()
+		return r.Steps[0].Name()
 	}
-	for i := range r.steps {
-		if step := &r.steps[i]; failure != nil && step.Status == facts.StatusFailed && step.Failed != nil {
+	for i := range r.Steps {
+		if step := &r.Steps[i]; failure != nil && step.Status == facts.StatusFailed && step.Failed != nil {
 			return step.Failed.Spec().Name
 		}
 	}
 	return ""
 }
 
-// callCount returns the number of calls of functions.
-func (r *run) callCount() (calls int64) {
-	for i := range r.steps {
-		calls += r.steps[i].Calls
-	}
-	return calls
-}
-
-// beginStep reports the start of a step to the observer. It returns the function to call at its end; nil: none.
-func (r *run) beginStep(ctx context.Context, p *plan.Step) (observed context.Context, ended func(StepEnd)) {
-	if r.observation == nil {
-		return ctx, nil
-	}
+// StepBegins implements stepObserver.
+func (o *observation) StepBegins(ctx context.Context, p *plan.Step) (observed context.Context, ended any) {
 	defer func() {
 		if recover() != nil {
 			observed, ended = ctx, nil
@@ -266,19 +255,20 @@ func (r *run) beginStep(ctx context.Context, p *plan.Step) (observed context.Con
 			observed = ctx
 		}
 	}()
-	return r.observation.observer.Step(ctx,
+	observed, end := o.observer.Step(ctx,
 		StepInfo{Number: p.Number, At: p.At, Function: p.Name(), Effect: p.Effect, ForEach: p.ForEach != nil})
+	if end == nil {
+		return observed, nil
+	}
+	return observed, end
 }
 
-// endStep reports the end of the step.
-func endStep(s *facts.Step, ended func(StepEnd)) {
-	if ended == nil {
-		return
-	}
+// StepEnded implements stepObserver.
+func (o *observation) StepEnded(ended any, s facts.Step) {
 	defer func() { _ = recover() }() // a panic of the observer must not cost the step
 	e := StepEnd{Status: s.Status, Reason: s.Reason, Err: s.Err, Function: s.Name(), Calls: s.Calls, Elements: s.Count, Took: s.Took}
 	if s.Failed != nil {
 		e.Function = s.Failed.Spec().Name
 	}
-	ended(e)
+	ended.(func(StepEnd))(e)
 }

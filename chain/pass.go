@@ -1,10 +1,10 @@
 package chain
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -44,29 +44,25 @@ func (e *Engine) Pass(ctx context.Context, entry *steps.Entry, args []byte, call
 // passRecorded makes a call with a run of its own.
 func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, caller string) {
 	entry, spec := passed.entry, passed.entry.Spec()
-	record := e.o.Journal.Begin(&journal.Start{Caller: caller, Scope: e.o.Scope, Hash: func() string { return "" },
-		Text: []byte(plan.CallText(spec.Name, sent)), Steps: 1, Functions: []string{spec.Name}, Writes: true, Canonical: canonical})
-	call := &journal.Call{StepPath: "0", Function: spec.Name, Effect: spec.Effect.String(), EffectAssumed: !spec.EffectDeclared, Args: sent,
-		Shown: shownArguments(record, entry, sent)}
-	if key := spec.Idempotency; key != nil {
-		call.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
-	}
-	record.Prepare(call)
-	if err := call.Begin(); err != nil {
-		passed.Err = journalFault(err, spec.Name+" was not called")
+	l := &ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: caller}
+	start := &journal.Start{Hash: func() string { return "" }, Text: []byte(plan.CallText(spec.Name, sent)), Steps: 1,
+		Functions: []string{spec.Name}, Writes: true}
+	if f := l.Begin(start); f != nil {
+		passed.Err = f
 		return
 	}
-	if key := call.IdempotencyKey(); key != "" {
-		ctx, sent = withIdempotencyKey(ctx, spec.Idempotency, key, sent)
-	}
-	raw, err := entry.Send(withTask(ctx, call), sent)
+	call := l.NewCall("0", entry, sent)
+	l.Look(call, false, 0)
+	raw, ended, err := ledger.Send(ctx, entry, call, sent)
 	passed.Result, passed.Err = raw, err
-	// An error of the journal changes nothing: the caller learns the outcome directly.
-	_ = call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err), Outcome: fault.OutcomeOf(err)})
-	if err != nil && record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {
-		passed.resumes = record.ID()
+	if ended.Kind == "" {
+		return
 	}
-	record.Answered(0, 0)
+	_ = call.End(&ended) // an error of the journal changes nothing: the caller learns the outcome directly
+	if err != nil && l.Record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {
+		passed.resumes = l.Record.ID()
+	}
+	l.Record.Answered(0, 0)
 }
 
 // AnswerFailure answers the failure of a passed call as Call would have: with its outcome, what it may have written, whether the caller may
@@ -81,16 +77,16 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	s.single, s.form.Call = &plan.Call{Function: spec.Name}, true
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
-	s.resumeToken = passed.resumes
+	s.ledger.ResumeToken = passed.resumes
 	p := &plan.Step{Planned: facts.Planned{At: "/steps/0", Fn: passed.entry}, Effect: spec.Effect, Repeatable: spec.Repeatable()}
 	failed := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1, Calls: 1}}
 	failed.fail(p, f.Under(faultPointer(p, f)))
-	r := &run{requestState: s, plan: &plan.Plan{Steps: []*plan.Step{p}}, steps: []facts.Step{failed.Step}}
+	r := newRun(ctx, &plan.Plan{Steps: []*plan.Step{p}}, s.runOptions())
 	r.noteSent(p, f)
 	if p.Effect != steps.Read {
 		r.logWrite(p, &failed, outcomeOfCall(f))
-		r.steps[0] = failed.Step
 	}
+	r.steps = []facts.Step{failed.Step}
 	c := s.content(r.findCause())
 	c.Result, c.Run = null, r.facts()
 	return s.answer(ctx, c)

@@ -45,7 +45,7 @@ func (s *requestState) decode(ctx context.Context, text []byte) (*plan.Request, 
 	}
 	if s.decision == nil {
 		var f *fault.Error
-		if e.Chain, f = s.mergeResumed(ctx, e.Chain); f != nil {
+		if e.Chain, f = s.ledger.Merge(ctx, e.Chain, s.override.DryRun, s.override.Input != nil || s.override.Set != nil); f != nil {
 			s.cutOff = f
 			return nil, &plan.Faults{}
 		}

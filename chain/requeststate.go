@@ -3,15 +3,13 @@ package chain
 import (
 	"cmp"
 	"context"
-	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
-	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
@@ -23,43 +21,30 @@ type requestState struct {
 	o         *Options
 	rules     plan.Rules
 	form      answer.Form
+	ledger    ledger.Ledger
 	view      *steps.Registry // the functions that the request uses
 	line      int             // the line of a file on which the request begins; 0: the first
 	chainName string          // the name of the chain, if the request has none
 	parent    string          // the run that this one is a part of; "": none
-	undoneRun string          // the id of the run that was undone, which a failure names, since it has no resume; "": none
 	override  Override
 	progress  func(Progress)
 	log       func(LogMessage)
 	suspend   time.Duration // see Caller.Suspend
-	resumes   time.Time     // see Answer.Resumes
 
-	undoCallCount atomic.Int64 // the calls that undid others
-
-	maxTokens      int         // upper bound of the answer, whatever the request says; 0: none
-	limits         plan.Limits // as the request lowers them
-	single         *plan.Call  // the only call; nil: a chain or a fetch
-	warnings       plan.WarningList
-	writes         writeLog
-	signatures     map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
-	request        *plan.Request                 // what is carried out; nil: nothing could be decoded
-	observation    *observation                  // nil: there is no observer
-	record         *journal.Run                  // nil: the run is not recorded
-	privateJournal *journal.Journal              // a journal for this run alone, if the engine has none but the run needs one; else nil
-	leasedRun      *journal.Past                 // the run to resume, until record is set
-	previewedRun   *journal.Past                 // the run that a dry run looks at, without its lease
-	resumeToken    string                        // names the run for a resume; "": it cannot be resumed
-	answerTokens   int                           // the tokens of the answer; 0: not counted
-	executed       *run                          // nil: nothing was executed
-	approveToken   string                        // approves the calls that wait for approval; "": none wait
-	question       *Question                     // the question about these calls; nil: nothing is asked
-	decision       *Decision                     // the decision that came with the request; nil: none
-	resumption     resumption
-	detached       bool // the run concludes the request, since it may outlast the answer
-	background     func(context.Context, BackgroundRun) (*Background, *fault.Error)
-	durable        Durable            // nil: there are no workers
-	waiting        *approvalCollector // in a rehearsal: collects the calls that need approval
-	askApproval    func(context.Context, []facts.WaitingCall) (bool, error)
+	maxTokens    int         // upper bound of the answer, whatever the request says; 0: none
+	limits       plan.Limits // as the request lowers them
+	single       *plan.Call  // the only call; nil: a chain or a fetch
+	warnings     plan.WarningList
+	signatures   map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
+	request      *plan.Request                 // what is carried out; nil: nothing could be decoded
+	observation  *observation                  // nil: there is no observer
+	answerTokens int                           // the tokens of the answer; 0: not counted
+	executed     *run                          // nil: nothing was executed
+	decision     *Decision                     // the decision that came with the request; nil: none
+	detached     bool                          // the run concludes the request, since it may outlast the answer
+	background   func(context.Context, BackgroundRun) (*Background, *fault.Error)
+	durable      Durable // nil: there are no workers
+	askApproval  func(context.Context, []facts.WaitingCall) (bool, error)
 
 	cutOff    *fault.Error // why decoding was cut off; nil: it was not
 	caller    string
@@ -73,6 +58,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 	}
 	s := &requestState{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
 		log: c.Log, decision: c.Decision, background: c.Background, durable: c.Durable, suspend: c.Suspend,
+		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, ByPerson: e.o.ApproveByPerson},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
 			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, Observed: e.o.Observer != nil}}
 	s.rules = e.o.rules(c)
@@ -154,5 +140,3 @@ func (s *requestState) warn(list ...*fault.Error) {
 		s.warnings.Add(s.form.Relocate(w))
 	}
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

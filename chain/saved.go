@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -65,13 +64,4 @@ func (e *Engine) checkSaved(text []byte, saved *steps.SavedChain) []*fault.Error
 	}
 	standard := false
 	return e.Run(context.Background(), text, &Caller{Functions: registry, Override: Override{Check: true, Lite: &standard}}).Faults
-}
-
-// undoSaved undoes what a failed saved chain has written, if its onError says so.
-func (r *run) undoSaved(ctx context.Context, p *plan.Step, frame *inlineFrame, f *fault.Error) *fault.Error {
-	if p.Inline.OnError != plan.OnErrorUndo || f.Code == fault.ResumeConflict || r.record == nil || r.rehearsal || r.approvalStopped.Load() ||
-		r.isSuspended() {
-		return f
-	}
-	return r.undoCalls(ctx, facts.FormatPath(frame.path())+".").addTo(f)
 }

@@ -5,14 +5,7 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/onecall-mcp/onecall/chain/internal/plan"
-	"github.com/onecall-mcp/onecall/chain/journal"
 )
-
-// maxDoublings bounds the doublings that mayBeSuspended computes, so that they do not overflow: the longest backoffMs doubled that often is
-// more than a century.
-const maxDoublings = 20
 
 // pauses counts the work under way in a run. The run is suspended when it only pauses, and even the pause that ends first still takes at
 // least min. When it is resumed, what it has done comes from the journal. It is not suspended after a failure, since a resume would make
@@ -30,23 +23,14 @@ type pauses struct {
 
 // watchPauses returns the context of the steps, which ends when the run is suspended.
 func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelFunc) {
-	if r.record == nil || !r.mayBeSuspended(r.plan) {
+	if r.ledger.Record == nil || !r.plan.MayBeSuspended(r.o.Suspend) {
 		return ctx, func() {}
 	}
 	watched, suspend := context.WithCancel(ctx)
-	r.pauses = &pauses{min: r.suspend, suspend: suspend, atWork: 1, mustNotSuspend: func() bool {
-		return ctx.Err() != nil || r.exhausted.Load() || r.mustStop() || r.record.DroppedResult()
+	r.pauses = &pauses{min: r.o.Suspend, suspend: suspend, atWork: 1, mustNotSuspend: func() bool {
+		return ctx.Err() != nil || r.exhausted.Load() || r.mustStop() || r.ledger.Record.DroppedResult()
 	}}
 	return watched, suspend
-}
-
-// mayBeSuspended reports whether the plan has a pause that is long enough. A run that undoes what it has done is not suspended: if it is
-// cancelled in a pause, it must undo at once.
-func (s *requestState) mayBeSuspended(p *plan.Plan) bool {
-	return s.suspend > 0 && !p.Undoes() && s.o.Journal != nil && slices.ContainsFunc(p.Steps, func(step *plan.Step) bool {
-		return step.Until != nil && step.Delay >= s.suspend || step.Inline != nil && s.mayBeSuspended(step.Inline) ||
-			step.Fn != nil && step.MaxRetries > 0 && step.Backoff<<min(step.MaxRetries-1, maxDoublings) >= s.suspend
-	})
 }
 
 // add adds n to atWork. It suspends the run if only long pauses are left.
@@ -105,7 +89,7 @@ func (r *run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
 // the pause again.
 func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
 	switch {
-	case r.rehearsal:
+	case r.ledger.Rehearsal:
 		return ctx.Err()
 	case lastCall.IsZero():
 		return sleep(ctx, d)
@@ -117,10 +101,4 @@ func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Tim
 	r.pauses.begin(end)
 	defer r.pauses.end(end)
 	return sleep(ctx, d)
-}
-
-// awaitsRetry reports whether the run was suspended between two attempts at a call.
-func (r *run) awaitsRetry(p *plan.Step, previous *journal.PastCall) bool {
-	return previous != nil && r.record.WasSuspended() && previous.Ended > 0 && isTransient(previous.Code) &&
-		previous.Attempt < p.MaxRetries
 }

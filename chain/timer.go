@@ -27,10 +27,10 @@ func timerOf(ctx context.Context) *pausableTimer {
 	return c
 }
 
-// withTimeLimit returns a context that ends after limit. If the request can ask for approval, the time until a decision does not count, and
+// withTimeLimit returns a context that ends after limit. If the run can ask for approval, the time until a decision does not count, and
 // the context is cancelled with cause. Otherwise it ends with context.DeadlineExceeded.
-func (s *requestState) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
-	if s.askApproval == nil || s.record == nil {
+func (r *run) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
+	if r.o.Ask == nil || r.ledger.Record == nil {
 		return context.WithTimeout(ctx, limit)
 	}
 	limited, cancel := context.WithCancelCause(ctx)

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/steps"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestAllows(t *testing.T) {

@@ -3,9 +3,8 @@ package steps_test
 import (
 	"testing"
 
-	"github.com/onecall-mcp/onecall/steps"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestParseEffectAndTier(t *testing.T) {

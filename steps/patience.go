@@ -83,3 +83,14 @@ func Progressed(ctx context.Context) (most time.Duration, ok bool) {
 	defer p.mu.Unlock()
 	return maxPatience * p.limit, p.progressed
 }
+
+// WithLimit returns the context of one call of a function; limit 0: none.
+func WithLimit(ctx context.Context, limit time.Duration, patient bool) (context.Context, context.CancelFunc) {
+	switch {
+	case limit <= 0:
+		return ctx, func() {}
+	case patient:
+		return WithPatience(ctx, limit)
+	}
+	return context.WithTimeout(ctx, limit)
+}

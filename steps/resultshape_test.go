@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/steps"
-
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
 

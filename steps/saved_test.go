@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/steps"
-
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func returnNull(context.Context, []byte) ([]byte, error) { return []byte("null"), nil }

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/onecall-mcp/onecall/steps"
-
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func TestScrubbedCalls(t *testing.T) {

@@ -68,6 +68,11 @@ func (h *Held) Reserve(n int) error {
 	return nil
 }
 
+// Sibling returns a count for other work of the same request, which holds nothing yet. Its End must be called.
+func (h *Held) Sibling() *Held {
+	return &Held{Caller: h.Caller, From: h.From, Total: h.Total, MaxWork: h.MaxWork}
+}
+
 // Release returns n bytes. From still counts them; the next Hold of this request uses them again.
 func (h *Held) Release(n int) { h.used.Add(int64(-n)) }
 

@@ -149,7 +149,7 @@ func (b *builder) countApprovals(ctx context.Context, omit *omissions) {
 	if b.Results == nil {
 		return
 	}
-	if token, _, err := b.Results.Keep(context.WithoutCancel(ctx), b.Caller, CallsJSON(b.Run.Waiting)); err == nil {
+	if token, _, err := b.Results.Keep(context.WithoutCancel(ctx), b.Caller, facts.CallsJSON(b.Run.Waiting)); err == nil {
 		omit.approvalsToken = token
 	}
 }

@@ -139,29 +139,3 @@ func writeDetails(w *rawjson.Writer, s *facts.Step) {
 		w.Raw("result", s.Raw)
 	}
 }
-
-// CallsJSON writes the calls that wait for approval.
-func CallsJSON(calls []facts.WaitingCall) []byte {
-	w := &rawjson.Writer{B: []byte{'['}}
-	for i := range calls {
-		WriteCall(w, &calls[i])
-	}
-	w.Close(']')
-	return w.B
-}
-
-// WriteCall writes one of them.
-func WriteCall(w *rawjson.Writer, c *facts.WaitingCall) {
-	w.Open('{')
-	w.Text("at", c.StepPath)
-	if c.ID != "" {
-		w.Text("id", c.ID)
-	}
-	w.Text("fn", c.Function)
-	w.Text("effect", c.Effect.String())
-	w.Raw("args", c.Args)
-	if c.Undo != nil {
-		w.Raw("undo", c.Undo)
-	}
-	w.Close('}')
-}

@@ -233,7 +233,7 @@ func (b *builder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 	if !omit.approvalsCounted {
 		w.OpenMember("calls", '[')
 		for i := range b.Run.Waiting {
-			WriteCall(w, &b.Run.Waiting[i])
+			facts.WriteCall(w, &b.Run.Waiting[i])
 		}
 		w.Close(']')
 		return

@@ -88,3 +88,18 @@ func StepOf(at string) int {
 	}
 	return n
 }
+
+// Frame is a running inline chain: the step that it belongs to, and the element of that step's forEach.
+type Frame struct {
+	Outer *Frame // nil: the step is in the outermost chain
+	Step  int
+	Index int // -1: the step has no forEach
+}
+
+// Path returns the steps and elements that an inline chain is in, outermost first.
+func (n *Frame) Path() []int {
+	if n == nil {
+		return nil
+	}
+	return append(n.Outer.Path(), n.Step, n.Index)
+}

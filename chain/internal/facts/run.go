@@ -48,18 +48,6 @@ type Cause struct {
 // NoStep is the cause of a failure that no step has; err nil: of none.
 func NoStep(err *fault.Error) Cause { return Cause{Err: err, Step: -1, Index: -1} }
 
-// WaitingCall is a call that waits for approval.
-type WaitingCall struct {
-	StepPath string // the path of its step, as in writes: 3, 3[7], 3[7].1
-	ID       string // the id of its step; "": the step has none
-	Function string
-	Effect   steps.Effect
-	Args     []byte // the arguments as sent, with digests in place of secrets
-	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
-
-	Name string // identifies exactly this call
-}
-
 // Writes sums up what a run has written.
 type Writes interface {
 	// Summary returns the entries in the order of the steps. It may be called often.

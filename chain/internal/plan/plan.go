@@ -187,3 +187,16 @@ func MustApprove(f *steps.Spec, rule string) bool {
 	}
 	return false
 }
+
+// maxDoublings bounds the doublings that MayBeSuspended computes, so that they do not overflow: the longest backoffMs doubled that often is
+// more than a century.
+const maxDoublings = 20
+
+// MayBeSuspended reports whether the plan has a pause of at least this length. 0: none is long enough. A run that undoes what it has done
+// is not suspended: if it is cancelled in a pause, it must undo at once.
+func (p *Plan) MayBeSuspended(least time.Duration) bool {
+	return least > 0 && !p.Undoes() && slices.ContainsFunc(p.Steps, func(s *Step) bool {
+		return s.Until != nil && s.Delay >= least || s.Inline != nil && s.Inline.MayBeSuspended(least) ||
+			s.Fn != nil && s.MaxRetries > 0 && s.Backoff<<min(s.MaxRetries-1, maxDoublings) >= least
+	})
+}

@@ -1,10 +1,9 @@
-package chain
+package ledger
 
 import (
 	"bytes"
 	"slices"
 
-	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -16,19 +15,19 @@ var answerFields = []string{
 }
 
 // checkAgain decides what a request with the key of a run that ended well asks for. The chain with which the run began or ended asks for
-// its answer: checkAgain sets s.resumption.again and removes all fields from sent that are not about the answer, so that the run's own
+// its answer: checkAgain sets l.Resumption.Again and removes all fields from sent that are not about the answer, so that the run's own
 // hold, with their corrections. Any other chain is refused, since the key is that of what was done. A request without steps, or with
 // assume, corrects the run.
-func (s *requestState) checkAgain(past *journal.Past, sent *rawjson.Table) *fault.Error {
-	if s.resumption.byID || s.resumption.undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
+func (l *Ledger) checkAgain(past *journal.Past, sent *rawjson.Table, setsInput bool) *fault.Error {
+	if l.Resumption.ByID || l.Resumption.Undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
 		return nil
 	}
-	isFirst := len(past.Events) > 0 && s.sameChain(sent, past.Events[0].Chain)
-	if !isFirst && !s.sameChain(sent, past.Chain) {
+	isFirst := len(past.Events) > 0 && sameChain(sent, past.Events[0].Chain, setsInput)
+	if !isFirst && !sameChain(sent, past.Chain, setsInput) {
 		return fault.New(fault.ResumeConflict, "the run with this key ended well with another chain: send that chain for its answer, or this one "+
 			"with another key")
 	}
-	s.resumption.again = true
+	l.Resumption.Again = true
 	for _, name := range sent.Names() {
 		if !slices.Contains(answerFields, name) {
 			sent.Remove(name)
@@ -38,11 +37,11 @@ func (s *requestState) checkAgain(past *journal.Past, sent *rawjson.Table) *faul
 }
 
 // sameChain reports whether a chain that was sent does what another one does. Input that the front end sets is part of the other's input.
-func (s *requestState) sameChain(sent *rawjson.Table, text []byte) bool {
+func sameChain(sent *rawjson.Table, text []byte, setsInput bool) bool {
 	other := rawjson.NewTable(text)
 	for _, name := range slices.Concat(sent.Names(), other.Names()) {
-		isSet := name == "input" && (s.override.Input != nil || s.override.Set != nil)
-		if slices.Contains(answerFields, name) || slices.Contains(plan.ResumeFields, name) || isSet {
+		isSet := name == "input" && setsInput
+		if slices.Contains(answerFields, name) || slices.Contains(ResumeFields, name) || isSet {
 			continue
 		}
 		if !bytes.Equal(canonical([]byte(sent.Get(name))), canonical([]byte(other.Get(name)))) {

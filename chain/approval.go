@@ -1,0 +1,159 @@
+package chain
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/refs"
+)
+
+// approvals are the approvals that a run asks for, one at a time.
+type approvals struct {
+	mu      sync.Mutex
+	stopped atomic.Bool         // a call was not approved: no further step starts
+	calls   []facts.WaitingCall // in a rehearsal: those that would need approval
+}
+
+// awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.
+func (r *run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) *fault.Error {
+	if !p.MustApprove() {
+		return nil
+	}
+	undo := undoShown(ctx, p, scope)
+	name := r.ledger.ApprovalName(s.call, undo)
+	if r.ledger.Record.Approved(name) {
+		s.call.Approval = name
+		return nil
+	}
+	if r.ledger.Rehearsal {
+		r.approvals.add(p, s.call, undo, name)
+		return nil
+	}
+	defer timerOf(ctx).pause()() // the chain's time does not pass while a person decides
+	r.approvals.mu.Lock()
+	defer r.approvals.mu.Unlock()
+	if r.ledger.Record.Approved(name) { // another element of the step asked for all of them
+		s.call.Approval = name
+		return nil
+	}
+	switch {
+	case r.approvals.stopped.Load() && len(r.ledger.Waiting) == 0: // a person has denied an earlier call
+		return deniedFault(p)
+	case r.approvals.stopped.Load():
+		return r.approvalRequired(p)
+	}
+	calls := r.collectWaiting(ctx, p, s.call, undo, name)
+	if r.o.Ask == nil {
+		return r.stopForApproval(p, calls)
+	}
+	approved, err := r.o.Ask(r.parent, calls)
+	switch {
+	case err != nil:
+		return r.stopForApproval(p, calls)
+	case !approved:
+		r.ledger.Settle(calls, false)
+		r.approvals.stopped.Store(true)
+		return deniedFault(p)
+	}
+	r.ledger.Settle(calls, true)
+	s.call.Approval = name
+	return nil
+}
+
+// undoShown returns the call that would undo a call, as far as it is known in advance; nil: there is none.
+func undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
+	if p.Undo == nil {
+		return nil
+	}
+	args, err := p.Undo.Args.ResolveButResult(ctx, nil, scope)
+	if err != nil {
+		return p.Undo.Text // the call will not be made: a reference is missing
+	}
+	return plan.UndoText(p.Undo.Fn.Spec().Name, args)
+}
+
+// add adds a call to those that would need approval.
+func (w *approvals) add(p *plan.Step, c *journal.Call, undo []byte, name string) {
+	call := facts.WaitingCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo, Name: name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call)
+}
+
+// collectWaiting returns the calls to approve together: this one, those of the other elements of its step, and those of later steps that
+// depend only on ended steps.
+func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []facts.WaitingCall {
+	next := &rehearse(ctx, r.plan, r.o, r.ledger.Rehearse()).approvals
+	if !slices.ContainsFunc(next.calls, func(call facts.WaitingCall) bool { return call.Name == name }) {
+		next.add(p, c, undo, name)
+	}
+	calls := next.calls
+	slices.SortStableFunc(calls, func(a, b facts.WaitingCall) int {
+		return slices.Compare(facts.ParsePath(a.StepPath), facts.ParsePath(b.StepPath))
+	})
+	for i := range calls {
+		calls[i].Args = r.redacted(calls[i].Function, calls[i].Args)
+		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {
+			function := undo.Get("fn").Str
+			calls[i].Undo = plan.UndoText(function, r.redacted(function, []byte(undo.Get("args").Raw)))
+		}
+	}
+	return calls
+}
+
+// redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known
+// of its secrets, and args are returned as they are.
+func (r *run) redacted(function string, args []byte) []byte {
+	entry, err := r.o.Functions.Resolve(function)
+	if err != nil {
+		return args
+	}
+	return entry.Redacted(args, func(value []byte) []byte {
+		w := &rawjson.Writer{B: []byte{'{'}}
+		w.Text("secret", hex.EncodeToString(r.ledger.Journal.MAC([]byte("secret"), value)[:8]))
+		w.Close('}')
+		return w.B
+	})
+}
+
+// stopForApproval stops the run before the calls.
+func (r *run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
+	r.approvals.stopped.Store(true)
+	r.ledger.Wait(calls)
+	return r.approvalRequired(p)
+}
+
+// deniedFault is the fault for a call that a person has denied.
+func deniedFault(p *plan.Step) *fault.Error {
+	f := fault.New(fault.Denied, "%s was denied, and it was not sent", p.Name()).Under(p.At)
+	f.Outcome = fault.NotSent
+	return f
+}
+
+func (r *run) approvalRequired(p *plan.Step) *fault.Error {
+	advice := "send resume with approve, or let onecall approve and onecall resume do it"
+	if r.ledger.ByPerson {
+		advice = "a person approves them with onecall approve"
+	}
+	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(r.ledger.Waiting),
+		advice).Under(p.At)
+	if len(r.ledger.Waiting) == 1 {
+		f.Message = r.ledger.Waiting[0].Function + " waits for approval; it was not sent: " + advice
+	}
+	if !p.Approve {
+		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.Name(), p.Undo.Fn.Spec().Name)
+	}
+	f.Outcome = fault.NotSent
+	return f
+}

@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// approvePrefix begins each approve token.
+const approvePrefix = "oca_"
+
+// approveTokenOf returns the token that approves exactly the calls that the run waits for.
+func approveTokenOf(j *journal.Journal, past *journal.Past) string {
+	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitingMAC(j, "approve", past))
+}
+
+// ApprovalName identifies exactly one call: changing one byte gives another name. undo is the call that would undo it.
+func (l *Ledger) ApprovalName(c *journal.Call, undo []byte) string {
+	mac := l.Journal.MAC([]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal())))
+	return base64.RawURLEncoding.EncodeToString(mac)
+}
+
+// Names returns the names of calls.
+func Names(calls []facts.WaitingCall) []string {
+	list := make([]string, len(calls))
+	for i := range calls {
+		list[i] = calls[i].Name
+	}
+	return list
+}
+
+// Wait records that the run waits for the approval of these calls.
+func (l *Ledger) Wait(calls []facts.WaitingCall) {
+	l.Waiting = calls
+	l.Record.Append(journal.Event{Kind: journal.Waits, Approvals: Names(calls), Args: facts.CallsJSON(calls)})
+}
+
+// Settle records that a person has approved or denied these calls.
+func (l *Ledger) Settle(calls []facts.WaitingCall, yes bool) {
+	kind := journal.Denied
+	if yes {
+		kind = journal.Approved
+	}
+	l.Record.Append(journal.Event{Kind: kind, Approvals: Names(calls)})
+}
+
+// applyApproval checks an approve token that was sent with a resume, and records the approval.
+func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
+	past := record.Past()
+	switch {
+	case l.ByPerson:
+		return fault.New(fault.Denied, "only a person can approve this run, with onecall approve; approve in a request cannot").Under("/approve")
+	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(l.Resumption.Approve)):
+		return fault.New(fault.Denied,
+			"the waiting calls have changed since this approve was given: resume the run without approve to see them").Under("/approve")
+	}
+	record.Append(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
+	return nil
+}
+
+// Stored returns the calls that a run waits for, as they are stored.
+func Stored(past *journal.Past) ([]gjson.Result, error) {
+	if past.Waiting == nil || past.Row.Status != journal.Waiting {
+		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
+	}
+	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
+}
+
+// DigestOf identifies a list of waiting calls.
+func DigestOf(calls []gjson.Result) string {
+	h := sha256.New()
+	for i := range calls {
+		h.Write([]byte(calls[i].Raw + "\n"))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Decide records an event of this kind for the calls that a run waits for, and ends the run again with status and code.
+func Decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
+	code fault.Code) ([]gjson.Result, error) {
+	past, err := j.Acquire(ctx, run, nil)
+	if err != nil {
+		return nil, err
+	}
+	calls, err := Stored(past)
+	if err == nil && digest != "" && digest != DigestOf(calls) {
+		err = fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
+	}
+	if err != nil {
+		j.Release(past)
+		return nil, err
+	}
+	r := j.Resume(past, nil)
+	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
+	return calls, r.EndUnfinished(status, code, "")
+}

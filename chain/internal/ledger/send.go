@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Send records that a call begins, and makes it. The event says how it ended, for the caller to complete and to record
+// (journal.Call.End). If the beginning cannot be recorded, the call is not made, and the event is zero.
+func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte) (raw []byte, ended journal.Event, err error) {
+	if err := call.Begin(); err != nil {
+		return nil, journal.Event{}, Fault(err, call.Function+" was not called")
+	}
+	if key := call.IdempotencyKey(); key != "" {
+		ctx, sent = withIdempotencyKey(ctx, entry.Spec().Idempotency, key, sent)
+	}
+	raw, err = entry.Send(withTask(ctx, call), sent)
+	ended = journal.Event{Kind: journal.Ended, Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}
+	if call.Effect != "" {
+		ended.Outcome = fault.OutcomeOf(err)
+	}
+	return raw, ended, err
+}
+
+// NewCall returns a call of a function, as the journal records it.
+func (l *Ledger) NewCall(path string, entry *steps.Entry, sent []byte) *journal.Call {
+	spec := entry.Spec()
+	c := &journal.Call{StepPath: path, Function: spec.Name, Args: sent, EffectAssumed: !spec.EffectDeclared, Shown: l.Shown(entry, sent)}
+	if spec.Effect != steps.Read {
+		c.Effect = spec.Effect.String()
+		if key := spec.Idempotency; key != nil {
+			c.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
+		}
+	}
+	return c
+}
+
+// withTask lets a source that carries out a write as a task report it, or ask for the task of an earlier attempt.
+func withTask(ctx context.Context, c *journal.Call) context.Context {
+	if c.Effect == "" { // a resume reads again
+		return ctx
+	}
+	return steps.WithTask(ctx, &steps.Task{Known: c.Task(), Report: c.ReportTask})
+}
+
+// withIdempotencyKey adds the key to a call, in the way that its function takes it.
+func withIdempotencyKey(ctx context.Context, how *steps.Idempotency, key string, args []byte) (context.Context, []byte) {
+	if how.Header != "" {
+		return steps.WithIdempotencyKey(ctx, how.Header, key), args
+	}
+	list := rawjson.NewTable(args)
+	list.Set(how.Argument, string(rawjson.AppendQuote(nil, key)))
+	return ctx, rawjson.AppendObject(nil, list.List)
+}
+
+// reasonOf returns why a call failed, with the HTTP status of its answer; "" if it did not fail.
+func reasonOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	message := fault.Message(err)
+	if f, coded := fault.As(err); coded && f.Status > 0 && !strings.Contains(message, strconv.Itoa(f.Status)) {
+		message = "status " + strconv.Itoa(f.Status) + ": " + message
+	}
+	return message
+}

@@ -85,6 +85,8 @@ func damages(rec, other *journal.Record, each func(name string, damage func(*jou
 			}
 		})
 		each(fmt.Sprint("one of another run ", i), func(r *journal.Record) { r.Segments[i] = other.Segments[i] })
+		each(fmt.Sprint("change the first byte ", i), func(r *journal.Record) { changeFirst(&r.Segments[i], 0) })
+		each(fmt.Sprint("cut the header ", i), func(r *journal.Record) { changeFirst(&r.Segments[i], segmentHeader) })
 		for name, part := range parts {
 			for divisor := range 3 {
 				each(fmt.Sprint("cut ", name, i, divisor), func(r *journal.Record) {
@@ -107,6 +109,17 @@ func damages(rec, other *journal.Record, each func(name string, damage func(*jou
 		}
 	}
 	each("an older lease", func(r *journal.Record) { r.Row.Lease = 2 })
+}
+
+// segmentHeader is the length of what stands before the events of a segment: a zero byte, the id of the key and a MAC.
+const segmentHeader = 1 + 4 + 16
+
+// changeFirst cuts n bytes from the plain part of a segment, or changes its first: what is left looks like events without a header.
+func changeFirst(s *journal.Segment, n int) {
+	s.Events = slices.Clone(s.Events[n:])
+	if n == 0 {
+		s.Events[0] = 1
+	}
 }
 
 // TestDamagedRun: whatever part of a run's record is deleted, doubled, exchanged or cut, a resume makes no call that was

@@ -72,7 +72,23 @@ func TestEncode(t *testing.T) {
 
 // readSegment returns the history of a run with one segment, whose plain part is data.
 func readSegment(data []byte) (*Past, error) {
-	return (&keys{}).open(&Record{Segments: []Segment{{Lease: 1, First: 1, Events: data}}, Written: 1})
+	return (&keys{}).open(&Record{Segments: []Segment{{Lease: 1, First: 1, Events: data}}, Written: -1})
+}
+
+// TestNoHeader: a segment without its header, which holds the MAC of its events, is read only in a run of a version that wrote none.
+func TestNoHeader(t *testing.T) {
+	t.Parallel()
+	k, err := newKeys(make([]byte, MinKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := k.sealEvents("run_a", 1, []Event{{N: 1, Kind: Stopped}})
+	s.Events = s.Events[headerSize:]
+	for written, want := range map[int]error{-1: nil, 1: errDamaged} {
+		if _, err := k.open(&Record{Row: Row{ID: "run_a"}, Segments: []Segment{*s}, Written: written}); !errors.Is(err, want) {
+			t.Errorf("of %d segments: %v, want %v", written, err, want)
+		}
+	}
 }
 
 // TestImpossibleEvents: an event with a number or an outcome that no run writes makes the run unreadable.

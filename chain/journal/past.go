@@ -159,7 +159,7 @@ func (j *Journal) pastOf(rec *Record) (*Past, error) {
 func (k *keys) open(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	for i := range rec.Segments {
-		events, err := k.openEvents(rec.Row.ID, &rec.Segments[i])
+		events, err := k.openEvents(rec.Row.ID, &rec.Segments[i], rec.Written < 0)
 		if err != nil {
 			return nil, err
 		}

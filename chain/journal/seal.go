@@ -19,8 +19,8 @@ const (
 )
 
 // The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that
-// binds the plain part and what is retained to their place in the run. Segments of versions that wrote no header are read without these
-// checks.
+// binds the plain part and what is retained to their place in the run. Only runs that versions without headers began have segments without
+// one, which are read without these checks.
 const (
 	macOffset  = 1 + keyIDSize
 	headerSize = macOffset + macSize
@@ -53,12 +53,12 @@ func (k *keys) segmentMAC(run string, s *Segment) []byte {
 	return k.macOf(sealContext(run, s, "events"), s.Events[headerSize:], tag)
 }
 
-// checkSegment checks the header of a segment, and returns the encoded events.
-func (k *keys) checkSegment(run string, s *Segment) (encoded []byte, err error) {
+// checkSegment checks the header of a segment, and returns the encoded events. older: the segment may have no header.
+func (k *keys) checkSegment(run string, s *Segment, older bool) (encoded []byte, err error) {
 	switch {
-	case len(s.Events) > 0 && s.Events[0] != 0: // it has no header
+	case older && len(s.Events) > 0 && s.Events[0] != 0:
 		return s.Events, nil
-	case len(s.Events) < headerSize:
+	case len(s.Events) < headerSize || s.Events[0] != 0:
 		return nil, errDamaged
 	case !bytes.Equal(s.Events[1:macOffset], k.id[:]):
 		return nil, ErrOtherKey
@@ -78,9 +78,9 @@ func appendSecret(dst []byte, n int, f field, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// openEvents decodes the events of a segment, including what is encrypted.
-func (k *keys) openEvents(run string, s *Segment) ([]Event, error) {
-	encoded, err := k.checkSegment(run, s)
+// openEvents decodes the events of a segment, including what is encrypted. older: see checkSegment.
+func (k *keys) openEvents(run string, s *Segment, older bool) ([]Event, error) {
+	encoded, err := k.checkSegment(run, s, older)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
-		{"Parts", parts},
+		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {
@@ -332,6 +332,43 @@ func expire(t *testing.T, s Store) {
 	}
 	load(t, d, "run_b")
 	write(t, d, journal.Write{ID: "run_c", Lease: 1, Segment: segment(1, 2)})
+}
+
+// expireWhileRead: a run that expires while it is read is there with all its segments, or not at all.
+func expireWhileRead(t *testing.T, s Store) {
+	d, reader := s.Open(t), s.Open(t)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	for i := range 40 {
+		id := fmt.Sprint("run_", i)
+		write(t, d, newRun(id), journal.Write{ID: id, Lease: 1, Segment: segment(1, 2), Release: true})
+		begun := make(chan struct{}, 3)
+		for range cap(begun) {
+			readers.Go(func() {
+				for {
+					rec, err := reader.Load(t.Context(), id)
+					select {
+					case begun <- struct{}{}:
+					default:
+					}
+					if errors.Is(err, journal.ErrNotFound) {
+						return
+					}
+					if err != nil || len(rec.Segments) != rec.Written {
+						t.Errorf("%s while it expires: %+v, %v", id, rec, err)
+						return
+					}
+				}
+			})
+		}
+		for range cap(begun) {
+			<-begun
+		}
+		if err := d.Expire(t.Context(), start.Add(2*time.Hour), start); err != nil {
+			t.Fatal(err)
+		}
+		readers.Wait()
+	}
 }
 
 // batch: the writes of a batch are done in their order.

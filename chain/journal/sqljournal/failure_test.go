@@ -230,6 +230,47 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+// TestBeforeCounting: the segments of a run that an older version began are not counted, whatever is added to them.
+func TestBeforeCounting(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", sharedPostgres(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			mustWrite(t, d, typical("run_a", false))
+			d.Close()
+			db, err := sql.Open(at.driver, at.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			for _, change := range []string{"ALTER TABLE onecall_runs DROP COLUMN segments", "UPDATE onecall_meta SET version = 3"} {
+				if _, err := db.Exec(change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d = openAt(t, at.where)
+			rec, err := d.Acquire(t.Context(), "run_a", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := len(rec.Segments)
+			lease := rec.Row.Lease
+			mustWrite(t, d, journal.Write{ID: "run_a", Lease: lease, Segment: &journal.Segment{Lease: lease, First: 9, Events: []byte("e")}})
+			mustWrite(t, d, typical("run_b", false))
+			if rec, err = d.Load(t.Context(), "run_a"); err != nil || len(rec.Segments) != count+1 || rec.Written >= 0 {
+				t.Errorf("the older run has %d segments and counts %d, error %v; want %d and a negative count", len(rec.Segments), rec.Written, err,
+					count+1)
+			}
+			if rec, err = d.Load(t.Context(), "run_b"); err != nil || rec.Written != len(rec.Segments) {
+				t.Errorf("the new run has %d segments and counts %d, error %v", len(rec.Segments), rec.Written, err)
+			}
+		})
+	}
+}
+
 // TestBecomesNewer: a newer version migrates the tables while an older one uses them. Check of the older one reports that.
 func TestBecomesNewer(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,7 @@ type queries interface {
 func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err error) {
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		var holder string
-		if rec, holder, err = db.load(ctx, db.read, id); err != nil {
+		if rec, holder, err = db.loadAtOnce(ctx, id); err != nil {
 			return err
 		}
 		rows := []journal.Row{rec.Row}
@@ -83,6 +83,16 @@ func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err 
 		return nil, err
 	}
 	return rec, nil
+}
+
+// loadAtOnce loads a run as it is at one moment: a run that expires meanwhile would seem to have lost its segments.
+func (db *database) loadAtOnce(ctx context.Context, id string) (rec *journal.Record, holder string, err error) {
+	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, "", err
+	}
+	defer tx.Rollback() //nolint:errcheck // it has only read
+	return db.load(ctx, tx, id)
 }
 
 // segmentsOf selects the segments of a run: its first may be in its row.

@@ -10,7 +10,8 @@ import (
 // schemaVersion is the version of the tables that this package writes. To change them, add a migration.
 var schemaVersion = len(migrations)
 
-// migrations upgrade the tables, each by one version. All SQL of this package is written for PostgreSQL; inSQLite translates it.
+// migrations upgrade the tables, each by one version. Other processes wait meanwhile, so none may read or write every run: the segments of
+// older runs are not counted, and their number stays negative (journal.Record.Written). All SQL of this package is written for PostgreSQL; inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
@@ -40,9 +41,7 @@ ALTER TABLE onecall_runs ADD COLUMN batch BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX onecall_runs_parent ON onecall_runs (parent, began, n);
 CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent <> '' AND status <> 'ok';
 `, `
-ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT 0;
-UPDATE onecall_runs SET segments = (SELECT count(*) FROM onecall_segments s WHERE s.run = onecall_runs.n) +
-	CASE WHEN first_events IS NULL THEN 0 ELSE 1 END;
+ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT -1000000000;
 `}
 
 // dialect translates SQL for a database.

@@ -139,8 +139,9 @@ var advices = map[Code]advice{
 	ResumeConflict: {
 		[]string{"The corrected chain no longer makes a write that was already applied.",
 			"It is not known whether a write was done, and it is not safe to repeat."},
-		"Find out whether each call that the message names was done. Then say it in `assume`, or on the command line: `--assume " +
-			"STEP=applied` or `--assume STEP=not_sent`.",
+		"A call that the message names as applied is done: leave its arguments as they were, and the resume reuses it, or take it back with " +
+			"`onecall undo RUN`. With `assume`, or `--assume STEP=applied`, it stays, and the changed call is made besides. Of a call that is " +
+			"`sent_unknown`, find out whether it was done, and say so: `--assume STEP=applied` or `--assume STEP=not_sent`.",
 	},
 	Unreadable: {
 		[]string{"The key of the journal was lost, or is another one, as after a restored backup.",

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,20 +24,33 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 	if len(list) == 0 {
 		return nil
 	}
-	l.writes.addConflicting(list[:min(len(list), MaxConflicts)]...)
+	named := list[:min(len(list), MaxConflicts)]
+	l.writes.addConflicting(named...)
 	var calls, paths []string
+	var applied, unknown string // the first path with each outcome
 	effectAssumed := map[string]bool{}
-	for _, c := range list[:min(len(list), MaxConflicts)] {
-		calls, paths = append(calls, fmt.Sprintf("%s (%s, %s)", c.StepPath, c.Function, c.Outcome)), append(paths, c.StepPath)
+	for _, c := range named {
+		outcome := c.KnownOutcome()
+		if outcome == fault.SentUnknown {
+			unknown = cmp.Or(unknown, c.StepPath)
+		} else {
+			applied = cmp.Or(applied, c.StepPath)
+		}
+		calls, paths = append(calls, fmt.Sprintf("%s (%s, %s)", c.StepPath, c.Function, outcome)), append(paths, c.StepPath)
 		effectAssumed[c.Function] = c.EffectAssumed
 	}
 	if more := len(list) - len(calls); more > 0 {
 		calls = append(calls, fmt.Sprintf("%d more", more))
 	}
-	f := fault.New(fault.ResumeConflict,
-		"this run made calls that the chain no longer makes: %s. Give the outcome of each in assume: {%q: \"applied\"} "+
-			"(leave it), \"not_sent\" (make it again where the chain does) or {\"result\": …}; or change the chain to make it as before",
-		strings.Join(calls, ", "), paths[0])
+	f := fault.New(fault.ResumeConflict, "this run made calls that the chain no longer makes: %s", strings.Join(calls, ", "))
+	if applied != "" {
+		f.Message += fmt.Sprintf(". What is applied is done: leave its args as they were to reuse it, undo the run, or, with assume: "+
+			"{%q: \"applied\"}, keep it and make the calls of this chain besides", applied)
+	}
+	if unknown != "" {
+		f.Message += fmt.Sprintf(". Find out whether what is sent_unknown was done, and resume with assume: {%q: \"applied\"} or \"not_sent\"",
+			unknown)
+	}
 	for _, function := range slices.Sorted(maps.Keys(effectAssumed)) {
 		if effectAssumed[function] {
 			f.Message += undeclaredEffect(function)

@@ -8,6 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -58,11 +59,22 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	if ended.Kind == "" {
 		return
 	}
+	if ended.Outcome == fault.Applied && spec.Undo != nil {
+		ended.Undo = undoOf(context.WithoutCancel(ctx), plan.DefaultUndo(entry, e.usableFunctions(ctx)), &refs.Scope{}, raw)
+	}
 	_ = call.End(&ended) // an error of the journal changes nothing: the caller learns the outcome directly
 	if err != nil && l.Record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {
 		passed.resumes = l.Record.ID()
 	}
 	l.Record.Answered(0, 0)
+}
+
+// usableFunctions returns the functions that the caller of a passed call may use, as far as they are known.
+func (e *Engine) usableFunctions(ctx context.Context) *steps.Registry {
+	if functions := steps.CallbacksOf(ctx).Functions; functions != nil {
+		return functions
+	}
+	return e.o.Functions.Registry()
 }
 
 // AnswerFailure answers the failure of a passed call as Call would have: with its outcome, what it may have written, whether the caller may

@@ -59,6 +59,22 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// TestUndoOfPassed: a passed call is undone as a chain with that call is, by what its function names.
+func TestUndoOfPassed(t *testing.T) {
+	t.Parallel()
+	s := newScriptedEngine(t, nil, nil)
+	entry, err := s.all.Resolve("taken.put")
+	must(t, err)
+	passed := s.engine.Pass(t.Context(), entry, []byte(`{"k":"a"}`), "")
+	must(t, passed.Err)
+	rows, err := s.journal.List(t.Context(), &journal.Filter{})
+	must(t, err)
+	if got := s.run("", `{"resume":%q,"undo":true}`, rows[0].ID); got.Get("result").Raw != `{"undone":1,"left":[]}` {
+		t.Errorf("the undo of a passed call answers %s", got.Raw)
+	}
+	s.wantCalls(`taken.put {"k":"a"}`, `guarded.set {"id":"x"}`)
+}
+
 // TestPassWithoutJournal: a call that cannot be recorded is not sent, unless it is safe to repeat.
 func TestPassWithoutJournal(t *testing.T) {
 	t.Parallel()

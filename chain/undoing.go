@@ -13,8 +13,7 @@ import (
 
 // undoOf returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none
 // or if its arguments need the result, which is not known.
-func undoOf(ctx context.Context, p *plan.Step, scope *refs.Scope, raw []byte) []byte {
-	u := p.Undo
+func undoOf(ctx context.Context, u *plan.Undo, scope *refs.Scope, raw []byte) []byte {
 	if u == nil || raw == nil && u.ReadsResult {
 		return nil
 	}

@@ -191,6 +191,14 @@ func providesArgument(entry *steps.Entry, args []byte, declared string) bool {
 	return rawjson.HasMember(args, func(name string) bool { return name == declared || entry.Argument(name) == declared })
 }
 
+// orEmpty returns args; if there are none, {}.
+func orEmpty(args []byte) []byte {
+	if args == nil {
+		return []byte("{}")
+	}
+	return args
+}
+
 // WithCommon returns args with the members of `common` added, in a copy; without such members it returns args itself.
 func WithCommon(args, common []byte) []byte {
 	if len(common) == 0 {

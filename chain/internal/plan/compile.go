@@ -239,13 +239,10 @@ func (p *Plan) Effect() (effect steps.Effect, repeatable bool) {
 
 // compileArguments compiles the arguments of the step's function or inline chain.
 func (c *compiler) compileArguments(l *level, s *StepRequest, p *Step) {
-	args := s.Args
 	if s.argsBroken {
 		return // nothing is known of its members
 	}
-	if args == nil {
-		args = []byte("{}")
-	}
+	args := orEmpty(s.Args)
 	if s.literal {
 		p.Literal = args
 		if p.Callee() != nil {

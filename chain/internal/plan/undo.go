@@ -44,10 +44,7 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 		c.fault(fault.NotSupported, at+"/fn", "a saved chain cannot be an undo: name a function")
 		return
 	}
-	args := request.Args
-	if args == nil {
-		args = []byte("{}")
-	}
+	args := orEmpty(request.Args)
 	env := l.env(at+"/args", p.Number)
 	// The undo of a step may refer to what its args may, and to $result. The default of a function may refer only to $result.
 	if env.Item, env.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
@@ -63,9 +60,33 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 		c.Warnings.Add(t.Warnings()...)
 		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
 	}
-	u := &Undo{at: at, explicit: s.Undo != nil, Fn: entry, Args: t, Text: UndoText(entry.Spec().Name, args)}
-	u.ReadsResult = slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
+	u := newUndo(entry, t, args)
+	u.at, u.explicit = at, s.Undo != nil
 	p.Undo, p.undoNeedsApproval = u, u.explicit && MustApprove(entry.Spec(), c.rules.Approve)
+}
+
+// DefaultUndo returns how a call of a function is undone that no step makes: as the function says; nil: it cannot be. The caller may use the
+// functions.
+func DefaultUndo(function *steps.Entry, functions *steps.Registry) *Undo {
+	u := function.Spec().Undo
+	if u == nil {
+		return nil
+	}
+	entry, err := functions.Resolve(u.Function)
+	if err != nil || entry.Spec().Saved != nil {
+		return nil
+	}
+	args := orEmpty(u.Args)
+	t, faults := refs.CompileTemplate(args, refs.CompileScope{Result: true})
+	if len(faults) > 0 {
+		return nil
+	}
+	return newUndo(entry, t, args)
+}
+
+func newUndo(entry *steps.Entry, t *refs.Template, args []byte) *Undo {
+	readsResult := slices.ContainsFunc(t.Uses(), func(use refs.Use) bool { return use.Root == refs.RootResult })
+	return &Undo{Fn: entry, Args: t, ReadsResult: readsResult, Text: UndoText(entry.Spec().Name, args)}
 }
 
 // UndoText returns a call as the journal stores it.

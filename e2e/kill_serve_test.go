@@ -16,9 +16,9 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // replicaPair is two replicas over one PostgreSQL. Clients use one at a time.

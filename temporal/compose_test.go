@@ -17,8 +17,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 const composeFolder = "../deploy/compose"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/sqldb"
 )
 
 // reopenAfter is the delay before a failed database is opened again.
@@ -15,7 +16,7 @@ const reopenAfter = time.Second
 
 // database is an open database.
 type database struct {
-	*dialect
+	*sqldb.Schema
 	read  *sql.DB
 	write *sql.DB // its transactions may write from the beginning
 	// beginTx begins a transaction for a batch of writes.
@@ -51,21 +52,12 @@ type statement struct {
 type engine interface {
 	open(ctx context.Context, holder string) (*database, error)
 	// explain returns a message that says what failed and what helps, and how to continue with the database.
-	explain(err error) (message string, effect failureEffect)
+	explain(err error) (message string, effect sqldb.Effect)
 	// isRetryable reports whether a transaction failed only because of another one, and did nothing.
 	isRetryable(err error) bool
 	// close closes the database, unless db is nil, and releases the leases of a holder.
 	close(db *database, holder string)
 }
-
-// failureEffect says how to continue with a database after a failure.
-type failureEffect int
-
-const (
-	retryNow   failureEffect = iota // the next call may use the database at once
-	retrySoon                       // calls may use the database after reopenAfter
-	mustReopen                      // the database is closed, and opened again after reopenAfter
-)
 
 var errClosed = errors.New("the journal is closed")
 
@@ -143,11 +135,11 @@ func (d *Driver) fail(db *database, err error) error {
 	failure := &fault.Error{Code: fault.Unavailable, Message: message, Err: err}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if effect == retryNow && db != nil || d.db != db { // db can be used at once, or another caller has replaced it already
+	if effect == sqldb.RetryNow && db != nil || d.db != db { // db can be used at once, or another caller has replaced it already
 		return failure
 	}
 	d.failure, d.failedAt = failure, time.Now()
-	if effect == mustReopen && db != nil {
+	if effect == sqldb.MustReopen && db != nil {
 		d.db = nil
 		go db.close() // others may be using it
 	}

@@ -58,7 +58,7 @@ func (db *database) removeExpired(ctx context.Context, at time.Time, after expir
 		holders[holder] = append(holders[holder], last.n)
 		count++
 		return nil
-	}, db.sql(findExpired), at.UnixMicro(), after.expires, after.n, maxExpired)
+	}, db.SQL(findExpired), at.UnixMicro(), after.expires, after.n, maxExpired)
 	if err != nil || count == 0 {
 		return after, 0, err
 	}
@@ -79,7 +79,7 @@ func (db *database) removeExpired(ctx context.Context, at time.Time, after expir
 	}
 	for _, query := range []string{forgetFunctions + `WHERE r.n IN` + inList + `)`, `DELETE FROM onecall_segments WHERE run IN` + inList,
 		`DELETE FROM onecall_runs WHERE n IN` + inList} {
-		if _, err := tx.ExecContext(ctx, db.sql(query), string(list)); err != nil {
+		if _, err := tx.ExecContext(ctx, db.SQL(query), string(list)); err != nil {
 			return after, 0, err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
-	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // wantUnavailable checks that an error is unavailable and says what is wrong.

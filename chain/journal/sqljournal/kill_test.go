@@ -17,8 +17,8 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
-	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // kills returns how often a process is killed: often in CI, and a tenth of that elsewhere.

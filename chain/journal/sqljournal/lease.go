@@ -31,7 +31,7 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
 	var currentHolder, runCaller string
-	err = tx.QueryRowContext(ctx, db.sql(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).
+	err = tx.QueryRowContext(ctx, db.SQL(`SELECT holder, caller FROM onecall_runs WHERE id = $1 FOR UPDATE`), id).
 		Scan(&currentHolder, &runCaller)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && caller != nil && validText(*caller) != runCaller {
 		return nil, journal.ErrNotFound

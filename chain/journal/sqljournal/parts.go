@@ -43,7 +43,7 @@ func (db *database) countParts(ctx context.Context, list string) (counts map[str
 		r.Batch = holder == "batch"
 		rows, holders, numbers = append(rows, r), append(holders, holder), append(numbers, n)
 		return err
-	}, db.sql(countParts), list)
+	}, db.SQL(countParts), list)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,25 +12,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/sqldb"
 )
 
 // OpenPostgres returns a driver for a PostgreSQL database. The tables are created at first use, in the first schema of the search path.
 // dsn is a URL or keyword list of libpq. OpenPostgres fails if dsn is "" or cannot be parsed. No error contains the password.
 func OpenPostgres(dsn string, o *Options) (*Driver, error) {
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil || dsn == "" {
-		return nil, fault.New(fault.BadRequest,
-			"The journal's address is not that of a PostgreSQL database: write it as postgres://user:password@host:5432/database.")
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
+	config, err := sqldb.ParsePostgres(dsn, "The journal's")
+	if err != nil {
+		return nil, err
 	}
 	config.RuntimeParams["synchronous_commit"] = "on"
 	return newDriver(&postgresEngine{config: config}, o)
 }
-
-const connectTimeout = 5 * time.Second
 
 // A holder is dead if it was not renewed for leaseTime.
 const (
@@ -46,17 +38,13 @@ const maxConnections = 10
 type postgresEngine struct{ config *pgx.ConnConfig }
 
 func (e *postgresEngine) open(ctx context.Context, holder string) (*database, error) {
-	pool := stdlib.OpenDB(*e.config)
-	pool.SetMaxOpenConns(maxConnections)
-	pool.SetMaxIdleConns(maxConnections)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	db := &database{dialect: inPostgres, read: pool, write: pool, alive: postgresAlive}
-	if err := db.migrate(ctx, pool); err != nil {
+	pool := sqldb.OpenPool(e.config, maxConnections)
+	db := &database{Schema: inPostgres, read: pool, write: pool, alive: postgresAlive}
+	if err := db.Migrate(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err
 	}
-	own := stdlib.OpenDB(*e.config) // slow queries may use all connections of pool for longer than leaseTime
-	own.SetMaxOpenConns(1)
+	own := sqldb.OpenPool(e.config, 1) // slow queries may use all connections of pool for longer than leaseTime
 	if err := renewHolder(ctx, own, holder); err != nil {
 		own.Close()
 		pool.Close()
@@ -153,7 +141,7 @@ func (t *postgresTransaction) exec(ctx context.Context, list []statement, last b
 		}
 		changed = make([]int64, len(list))
 		for i, s := range list {
-			b.Queue(inPostgres.sql(s.sql), s.args...).Exec(func(tag pgconn.CommandTag) error {
+			b.Queue(inPostgres.SQL(s.sql), s.args...).Exec(func(tag pgconn.CommandTag) error {
 				changed[i] = tag.RowsAffected()
 				return nil
 			})
@@ -169,7 +157,7 @@ func (t *postgresTransaction) exec(ctx context.Context, list []statement, last b
 }
 
 func (t *postgresTransaction) query(ctx context.Context, s statement) (value []byte, err error) {
-	err = t.do(func(conn *pgx.Conn) error { return conn.QueryRow(ctx, inPostgres.sql(s.sql), s.args...).Scan(&value) })
+	err = t.do(func(conn *pgx.Conn) error { return conn.QueryRow(ctx, inPostgres.SQL(s.sql), s.args...).Scan(&value) })
 	return value, err
 }
 
@@ -184,63 +172,12 @@ func (t *postgresTransaction) end() {
 	t.conn.Close()
 }
 
-// PostgreSQL's error codes and classes (its manual, appendix A).
-const (
-	undefinedTable  = "42P01"
-	undefinedSchema = "3F000"
-	readOnly        = "25006"
-	diskFull        = "53100"
-	noPrivilege     = "42501"
-	serialization   = "40001"
-	deadlock        = "40P01"
-	classAccess     = "28"
-	classResources  = "53"
-	classEnd        = "57" // the server or an administrator ended the connection
-)
+func (e *postgresEngine) isRetryable(err error) bool { return sqldb.IsConflict(err) }
 
-func postgresCode(err error) string {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		return pgErr.Code
+func (e *postgresEngine) explain(err error) (message string, effect sqldb.Effect) {
+	clause, effect := sqldb.Explain(e.config, err)
+	if errors.Is(err, errDamaged) {
+		clause, effect = "holds data that onecall did not write ("+err.Error()+"): find out what else writes there.", sqldb.RetryNow
 	}
-	return ""
-}
-
-func (e *postgresEngine) isRetryable(err error) bool {
-	code := postgresCode(err)
-	return code == serialization || code == deadlock
-}
-
-func (e *postgresEngine) explain(err error) (message string, effect failureEffect) {
-	var newer newerVersionError
-	code := postgresCode(err)
-	subject := fmt.Sprintf("The journal's database %q at %s", e.config.Database, e.config.Host)
-	switch {
-	case errors.As(err, &newer):
-		return subject + " " + newer.clause() + ", or name another database.", mustReopen
-	case code == undefinedTable, code == undefinedSchema:
-		return subject + " has lost its tables, which are created again: if this message returns, something removes them.", mustReopen
-	case code == diskFull:
-		return subject + " cannot grow, since its disk is full: make room there.", retryNow
-	case code == readOnly:
-		return subject + " is read-only: name the primary server.", mustReopen
-	case code == noPrivilege:
-		return subject + " does not let this user write (" + e.scrub(err) + "): allow the user to write and to create tables.", mustReopen
-	case strings.HasPrefix(code, classAccess):
-		return subject + " refuses the login: check the user and password.", retrySoon
-	case errors.Is(err, errDamaged):
-		return subject + " holds data that onecall did not write (" + err.Error() + "): find out what else writes there.", retryNow
-	case strings.HasPrefix(code, classResources), strings.HasPrefix(code, classEnd), code == "":
-		return subject + " does not answer (" + e.scrub(err) + "): check that the server runs and can be reached.", retrySoon
-	}
-	return subject + " refuses the work (" + e.scrub(err) + "): its log says why.", retryNow
-}
-
-// scrub returns the text of an error without the password.
-func (e *postgresEngine) scrub(err error) string {
-	text := err.Error()
-	if e.config.Password != "" {
-		text = strings.ReplaceAll(text, e.config.Password, "xxxxx")
-	}
-	return text
+	return sqldb.Subject(e.config, "The journal's") + " " + clause, effect
 }

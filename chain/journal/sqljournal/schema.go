@@ -1,17 +1,14 @@
 package sqljournal
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
 	"strings"
+
+	"github.com/onecall-mcp/onecall/internal/sqldb"
 )
 
-// schemaVersion is the version of the tables that this package writes. To change them, add a migration.
-var schemaVersion = len(migrations)
-
-// migrations upgrade the tables, each by one version. Other processes wait meanwhile, so none may read or write every run: the segments of
-// older runs are not counted, and their number stays negative (journal.Record.Written). All SQL of this package is written for PostgreSQL; inSQLite translates it.
+// migrations upgrade the tables, each by one version: to change them, add one. Other processes wait meanwhile, so none may read or write
+// every run: the segments of older runs are not counted, and their number stays negative (journal.Record.Written). All SQL of this package
+// is written for PostgreSQL; inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
@@ -44,91 +41,18 @@ CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent 
 ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT -1000000000;
 `}
 
-// dialect translates SQL for a database.
-type dialect struct {
-	replacer *strings.Replacer
-	// countTables is the query that counts the tables with a name.
-	countTables string
-	// lock is the statement that keeps other processes from migrating the database until the transaction ends.
-	lock string
-}
-
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value.
 var (
-	inPostgres = &dialect{
-		replacer:    strings.NewReplacer("EACH(", "json_array_elements_text(", " WITHOUT ROWID", ""),
-		countTables: `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass($1)`,
-		lock:        `SELECT pg_advisory_xact_lock(1869505905)`, // an arbitrary number, the same in all processes
-	}
-	inSQLite = &dialect{
-		replacer: strings.NewReplacer("EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
-			"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT"),
-		countTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
-		lock:        `SELECT 1`, // every writing transaction is exclusive
-	}
+	inPostgres = schemaIn(sqldb.Postgres, "EACH(", "json_array_elements_text(", " WITHOUT ROWID", "")
+	inSQLite   = schemaIn(sqldb.Dialect{
+		CountTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
+		Lock:        `SELECT 1`, // every writing transaction is exclusive
+	}, "EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+		"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT")
 )
 
-// sql translates a query.
-func (d *dialect) sql(query string) string { return d.replacer.Replace(query) }
-
-// newerVersionError reports that a newer version of onecall wrote the database.
-type newerVersionError int
-
-func (e newerVersionError) Error() string { return fmt.Sprintf("its tables are of version %d", int(e)) }
-
-// clause returns the error as part of a sentence.
-func (e newerVersionError) clause() string {
-	return fmt.Sprintf("was written by a newer version of onecall (its tables are of version %d, not %d): update onecall",
-		int(e), schemaVersion)
-}
-
-// version returns the version of the tables, or 0 if there are none. It fails if the version is newer than schemaVersion.
-func (d *dialect) version(ctx context.Context, db interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (version int, err error) {
-	var tables int
-	if err := db.QueryRowContext(ctx, d.sql(d.countTables), "onecall_meta").Scan(&tables); err != nil || tables == 0 {
-		return 0, err
-	}
-	if err := db.QueryRowContext(ctx, `SELECT version FROM onecall_meta`).Scan(&version); err != nil {
-		return 0, err
-	}
-	if version > schemaVersion {
-		return version, newerVersionError(version)
-	}
-	return version, nil
-}
-
-// migrate upgrades the tables to schemaVersion, in one transaction.
-func (d *dialect) migrate(ctx context.Context, db *sql.DB) error {
-	if version, err := d.version(ctx, db); err != nil || version == schemaVersion {
-		return err
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
-	if _, err := tx.ExecContext(ctx, d.lock); err != nil {
-		return err
-	}
-	version, err := d.version(ctx, tx) // another process may have done it meanwhile
-	if err != nil || version == schemaVersion {
-		return err
-	}
-	steps := migrations[version:]
-	if version == 0 {
-		steps = append([]string{`CREATE TABLE onecall_meta (version BIGINT NOT NULL); INSERT INTO onecall_meta VALUES (0)`}, steps...)
-	}
-	for _, step := range append(steps, fmt.Sprintf(`UPDATE onecall_meta SET version = %d`, schemaVersion)) {
-		for statement := range strings.SplitSeq(step, ";") {
-			if strings.TrimSpace(statement) == "" {
-				continue
-			}
-			if _, err := tx.ExecContext(ctx, d.sql(statement)); err != nil {
-				return err
-			}
-		}
-	}
-	return tx.Commit()
+// schemaIn returns the tables in a dialect, which writes for each odd one of words the next.
+func schemaIn(d sqldb.Dialect, words ...string) *sqldb.Schema {
+	d.Replacer = strings.NewReplacer(words...)
+	return &sqldb.Schema{Dialect: &d, Meta: "onecall_meta", Migrations: migrations}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/journaltest"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
-	"github.com/onecall-mcp/onecall/chain/journal/sqljournal/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 var shared struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/sqldb"
 )
 
 // slowEngine is an engine whose database is slow to open.
@@ -25,9 +26,9 @@ func (e *slowEngine) open(ctx context.Context, _ string) (*database, error) {
 	}
 }
 
-func (e *slowEngine) explain(error) (string, failureEffect) { return "It is slow.", mustReopen }
-func (e *slowEngine) isRetryable(error) bool                { return false }
-func (e *slowEngine) close(*database, string)               {}
+func (e *slowEngine) explain(error) (string, sqldb.Effect) { return "It is slow.", sqldb.MustReopen }
+func (e *slowEngine) isRetryable(error) bool               { return false }
+func (e *slowEngine) close(*database, string)              {}
 
 // TestSlow: a database that does not open blocks no caller for longer than the timeout, and is tried again after a second, not earlier. A
 // caller that stops waiting does not count as a failure of the database.

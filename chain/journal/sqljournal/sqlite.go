@@ -18,6 +18,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/sqldb"
 )
 
 // OpenSQLite returns a driver for a SQLite file. It fails if path is "". The file and its folder are created at first use, for this user
@@ -51,7 +52,7 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 	if err := e.prepareFile(); err != nil {
 		return nil, err
 	}
-	db := &database{dialect: inSQLite, alive: e.alive}
+	db := &database{Schema: inSQLite, alive: e.alive}
 	// The path is part of a URI, since a plain name would end at a question mark.
 	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(e.path)}
 	if !strings.HasPrefix(uri.Path, "/") {
@@ -131,7 +132,7 @@ func (e *sqliteEngine) setUp(ctx context.Context, db *database) error {
 }
 
 func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
-	if _, err := db.version(ctx, db.write); err != nil {
+	if _, err := db.Version(ctx, db.write); err != nil {
 		return err // do not change a database that a newer version wrote
 	}
 	for _, setting := range []string{"PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL"} {
@@ -139,7 +140,7 @@ func (e *sqliteEngine) setUpOnce(ctx context.Context, db *database) error {
 			return err
 		}
 	}
-	return db.migrate(ctx, db.write)
+	return db.Migrate(ctx, db.write)
 }
 
 // cleanUp returns database.cleanUp. It shrinks the file if more than half of it is free, and removes lock files of dead holders.
@@ -189,24 +190,24 @@ func sqliteCode(err error) int { return extendedCode(err) & 0xff }
 
 func (e *sqliteEngine) isRetryable(error) bool { return false }
 
-func (e *sqliteEngine) explain(err error) (message string, effect failureEffect) {
-	var newer newerVersionError
+func (e *sqliteEngine) explain(err error) (message string, effect sqldb.Effect) {
+	var newer *sqldb.NewerVersionError
 	code, subject := sqliteCode(err), "The journal "+e.path+" "
 	switch {
 	case errors.As(err, &newer):
-		return subject + newer.clause() + ", or name another file.", mustReopen
+		return subject + newer.Clause() + ", or name another file.", sqldb.MustReopen
 	case errors.Is(err, errNetwork):
-		return subject + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", mustReopen
+		return subject + "is on a network file system: name a file on a disk of this machine, or use PostgreSQL.", sqldb.MustReopen
 	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED, errors.Is(err, context.DeadlineExceeded):
-		return subject + "is locked by another program, or its disk is too slow: end that program, or name another file.", retryNow
+		return subject + "is locked by another program, or its disk is too slow: end that program, or name another file.", sqldb.RetryNow
 	case code == sqlite3.SQLITE_FULL:
-		return subject + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", retryNow
+		return subject + "cannot grow, since the disk is full: make room on it, or name a file on another disk.", sqldb.RetryNow
 	case extendedCode(err) == sqlite3.SQLITE_IOERR_WRITE: // a quota, or a limit of this process
-		return subject + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), retryNow
+		return subject + fmt.Sprintf("cannot be written (%v): make room for it, or name a file on another disk.", err), sqldb.RetryNow
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB, errors.Is(err, errDamaged):
-		return subject + "is damaged, or is not a journal: move it away, and a new one is made.", mustReopen
+		return subject + "is damaged, or is not a journal: move it away, and a new one is made.", sqldb.MustReopen
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM, errors.Is(err, fs.ErrPermission):
-		return subject + "cannot be written: check that this user may write to the file and its folder.", mustReopen
+		return subject + "cannot be written: check that this user may write to the file and its folder.", sqldb.MustReopen
 	}
-	return subject + fmt.Sprintf("cannot be used (%v): check the disk, or name another file.", err), mustReopen
+	return subject + fmt.Sprintf("cannot be used (%v): check the disk, or name another file.", err), sqldb.MustReopen
 }

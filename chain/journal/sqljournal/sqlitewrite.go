@@ -112,7 +112,7 @@ func (w *sqliteWriter) prepare(ctx context.Context, on any, s statement) (driver
 	prepared := w.prepared[s.sql]
 	if prepared == nil {
 		var err error
-		if prepared, err = on.(driver.ConnPrepareContext).PrepareContext(ctx, w.db.sql(s.sql)); err != nil {
+		if prepared, err = on.(driver.ConnPrepareContext).PrepareContext(ctx, w.db.SQL(s.sql)); err != nil {
 			return nil, nil, err
 		}
 		w.prepared[s.sql] = prepared

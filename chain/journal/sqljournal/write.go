@@ -70,12 +70,12 @@ func (d *Driver) Check(ctx context.Context) error {
 			return err
 		}
 		defer tx.end()
-		changed, err := tx.exec(ctx, []statement{{`UPDATE onecall_meta SET version = version WHERE version = $1`, []any{schemaVersion}}},
+		changed, err := tx.exec(ctx, []statement{{`UPDATE onecall_meta SET version = version WHERE version = $1`, []any{db.Current()}}},
 			true)
 		if err != nil || changed[0] > 0 {
 			return err
 		}
-		_, err = db.version(ctx, db.read)
+		_, err = db.Version(ctx, db.read)
 		return err
 	})
 }

@@ -20,18 +20,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/internal/compressed"
 	"github.com/onecall-mcp/onecall/budget/internal/recent"
 	"github.com/onecall-mcp/onecall/fault"
 )
-
-// chunk is how many bytes are compressed or decompressed between two checks of the context.
-const chunk = 1 << 20
-
-// maxWindow bounds the window of a decoder, and so its memory.
-const maxWindow = 8 << 20
 
 // Options are the settings of a Store. Nil or a zero field means the default.
 type Options struct {
@@ -48,11 +41,10 @@ type Options struct {
 // folder, a process knows only of the results that it adds itself. It scans when it opens the store, once a minute while it adds results,
 // and at the limit. Several processes together may exceed the limit for up to a minute.
 type Store struct {
-	dir      string
-	o        Options // MaxBytes is guarded by mu
-	encoders sync.Pool
-	decoders sync.Pool
-	recent   *recent.Values[fileVersion]
+	dir    string
+	o      Options // MaxBytes is guarded by mu
+	codec  compressed.Codec
+	recent *recent.Values[fileVersion]
 
 	mu     sync.Mutex // guards the fields below and allows one sweep at a time
 	bytes  int64      // total size of the folder, as far as this process knows
@@ -226,29 +218,13 @@ func (s *Store) countAdded(size int64, name string) {
 
 // write writes a file and returns its size.
 func (s *Store) write(ctx context.Context, f *os.File, name string, e budget.Entry) (int64, error) {
-	encoder, err := s.encoder(f)
-	if err != nil {
-		return 0, err
-	}
 	start := headerSize + int64(len(e.Owner))
 	if _, err := f.Seek(start, io.SeekStart); err != nil {
 		return 0, err
 	}
-	for rest := e.Value; len(rest) > 0; {
-		n := min(len(rest), chunk)
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		if _, err := encoder.Write(rest[:n]); err != nil {
-			return 0, err
-		}
-		rest = rest[n:]
-	}
-	if err := encoder.Close(); err != nil {
+	if err := s.codec.Write(ctx, f, e.Value); err != nil {
 		return 0, err
 	}
-	encoder.Reset(nil)
-	s.encoders.Put(encoder)
 	end, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return 0, err
@@ -298,22 +274,4 @@ func (s *Store) remove(name string) error {
 		return err
 	}
 	return nil
-}
-
-// encoder returns a pooled encoder. Every store has its own pool because encoders and decoders hold channels, which testing/synctest
-// bubbles must not share.
-func (s *Store) encoder(w io.Writer) (*zstd.Encoder, error) {
-	if e, ok := s.encoders.Get().(*zstd.Encoder); ok {
-		e.Reset(w)
-		return e, nil
-	}
-	return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20),
-		zstd.WithLowerEncoderMem(true))
-}
-
-func (s *Store) decoder(r io.Reader) (*zstd.Decoder, error) {
-	if d, ok := s.decoders.Get().(*zstd.Decoder); ok {
-		return d, d.Reset(r)
-	}
-	return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/internal/compressed"
 )
 
 // A file is a header, the owner, and the value as one zstd frame. The header is written last, so that an unfinished file has none. Later
@@ -31,9 +32,6 @@ type header struct {
 	Sum     uint32 // the checksum of the immutable fields, the owner and the file's name
 }
 
-// errDamaged is the error for a file whose content this package did not write under that name.
-var errDamaged = errors.New("damaged result file")
-
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
 // seal sets the magic and the checksum.
@@ -48,7 +46,7 @@ func (h header) checksum(name, owner string) uint32 {
 	return crc32.Checksum(append(append(b, owner...), name...), checksums)
 }
 
-// readHeader reads the header and the owner of a file with this name, up to the beginning of the frame. It returns errDamaged for a file
+// readHeader reads the header and the owner of a file with this name, up to the beginning of the frame. It returns ErrDamaged for a file
 // that is damaged, truncated or not a result.
 func readHeader(f *os.File, name string) (h header, owner string, err error) {
 	var fixed [headerSize]byte
@@ -56,10 +54,10 @@ func readHeader(f *os.File, name string) (h header, owner string, err error) {
 		return h, "", damagedIfShort(err)
 	}
 	if _, err := binary.Decode(fixed[:], binary.LittleEndian, &h); err != nil {
-		return h, "", errDamaged
+		return h, "", compressed.ErrDamaged
 	}
 	if string(h.Magic[:]) != magic || h.Owner > maxOwner || h.Size < 0 || h.Stored < 0 || h.Stored > maxStored {
-		return h, "", errDamaged
+		return h, "", compressed.ErrDamaged
 	}
 	rest := make([]byte, h.Owner)
 	if _, err := io.ReadFull(f, rest); err != nil {
@@ -71,14 +69,14 @@ func readHeader(f *os.File, name string) (h header, owner string, err error) {
 		return h, "", err
 	}
 	if h.checksum(name, owner) != h.Sum || info.Size() != headerSize+int64(h.Owner)+h.Stored {
-		return h, "", errDamaged
+		return h, "", compressed.ErrDamaged
 	}
 	return h, owner, nil
 }
 
 func damagedIfShort(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errDamaged
+		return compressed.ErrDamaged
 	}
 	return err
 }

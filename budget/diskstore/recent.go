@@ -26,7 +26,7 @@ func (d fileVersion) equal(other fileVersion) bool {
 // value returns the value of an open file, from memory or decoded now.
 func (s *Store) value(ctx context.Context, f *os.File, key string, h header) ([]byte, error) {
 	if h.Size < recent.MinSize {
-		return s.read(ctx, f, h)
+		return s.codec.Read(ctx, f, h.Size, h.Stored)
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -42,6 +42,6 @@ func (s *Store) value(ctx context.Context, f *os.File, key string, h header) ([]
 		if same, err := again.Stat(); err != nil || !newFileVersion(same, now).equal(newFileVersion(info, h)) {
 			return nil, errReplaced
 		}
-		return s.read(ctx, again, h)
+		return s.codec.Read(ctx, again, h.Size, h.Stored)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/internal/compressed"
 	"github.com/onecall-mcp/onecall/budget/internal/shares"
 )
 
@@ -131,7 +132,7 @@ func (s *Store) inspect(file fs.DirEntry, now time.Time) (resultFile, state) {
 	defer f.Close()
 	h, owner, err := readHeader(f, file.Name())
 	switch {
-	case errors.Is(err, errDamaged) || err == nil && now.UnixNano() >= h.Expires:
+	case errors.Is(err, compressed.ErrDamaged) || err == nil && now.UnixNano() >= h.Expires:
 		return resultFile{}, dead
 	case err != nil:
 		return resultFile{}, skipped

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
 )
@@ -69,5 +70,41 @@ func readByMany(t *testing.T, d budget.Driver) {
 		readers.Wait()
 		random[0]++
 		put(t, d, "k", entry(fmt.Sprint(round), string(random)))
+	}
+}
+
+// readDuringEviction checks that a reader of a value that is evicted gets all of it or ErrNotFound.
+func readDuringEviction(t *testing.T, d budget.Driver) {
+	const size = 3 << 20
+	if err := d.SetMaxBytes(3 * size); err != nil {
+		t.Fatal(err)
+	}
+	random := make([]byte, size) // cannot be compressed
+	_, _ = rand.NewChaCha8([32]byte{6}).Read(random)
+	for round := range 5 {
+		first := fmt.Sprint("first", round)
+		put(t, d, first, entry("o", string(random)))
+		written := make(chan struct{})
+		var reader sync.WaitGroup
+		reader.Go(func() {
+			for again := true; again; {
+				select {
+				case <-written:
+					again = false
+				default:
+				}
+				e, err := d.Get(t.Context(), first, nil)
+				if !errors.Is(err, budget.ErrNotFound) && (err != nil || !bytes.Equal(e.Value, random)) {
+					t.Errorf("Get during eviction: %d bytes, %v", len(e.Value), err)
+				}
+			}
+		})
+		for i := range 4 {
+			e := entry("o", string(random))
+			e.Created, e.Expires = e.Created.Add(time.Second), e.Expires.Add(time.Second)
+			put(t, d, fmt.Sprint("later", round, "-", i), e)
+		}
+		close(written)
+		reader.Wait()
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Run tests the drivers that open returns. Every call must return a new, empty store of at least 64 MiB on the real clock; Run closes it.
+// Run tests the drivers that open returns. Every call must return a new, empty store of at least 256 MiB on the real clock; Run closes it.
 // No test waits: expired entries are stored with a time in the past.
 func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 	tests := []struct {
@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) budget.Driver) {
 		{"large value", largeValue},
 		{"admitted", admitted},
 		{"read by many", readByMany},
+		{"read during eviction", readDuringEviction},
 		{"shares", ownerShares},
 		{"concurrent use", concurrentUse},
 		{"concurrent use of one key", oneKey},
@@ -247,7 +248,7 @@ func changedLimit(t *testing.T, d budget.Driver) {
 }
 
 func largeValue(t *testing.T, d budget.Driver) {
-	random := make([]byte, 8<<20)                    // cannot be compressed
+	random := make([]byte, 64<<20)                   // cannot be compressed
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(random) // never fails
 	put(t, d, "random", entry("o", string(random)))
 	zeros := strings.Repeat("0", 32<<20) // compresses to almost nothing

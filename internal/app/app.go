@@ -231,7 +231,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		hint = "no onecall.yaml was found; onecall tools lists the functions"
 	}
 	a.maxTotalTokens = config.Or(c.Budget.MaxTotalTokens, tokens)
-	if err := a.openResults(&c.Results, a.defaultStore()); err != nil {
+	if err := a.openResults(&c.Config, a.defaultStore()); err != nil {
 		return c.Refused([]*fault.Error{c.FaultAt("/results", err)})
 	}
 	runs, err := a.openJournal(&c.Config)

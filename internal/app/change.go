@@ -127,6 +127,9 @@ func (r *reloader) warnOfLosses(before *App) {
 // find the same results.
 func (a *App) storeIdentity() string {
 	store := config.Or(a.config.Results.Store, a.defaultStore())
+	if store == "postgres" {
+		store = config.Or(a.config.Journal.Store, "")
+	}
 	server, err := url.Parse(store)
 	if err != nil {
 		return store

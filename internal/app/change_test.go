@@ -49,12 +49,21 @@ func TestStoredResults(t *testing.T) {
 		{"results: {store: 'redis://h/1'}", "results: {store: 'redis://h/2'}", false},
 		{"results: {store: 'redis://u:one@h/1'}", "results: {store: 'redis://u:two@h/1'}", true},
 		{"results: {store: 'redis://h/1'}", "results: {store: memory}", false},
+		{inPostgres("u:one@h/1"), inPostgres("u:two@h/1"), true},
+		{inPostgres("u:one@h/1"), inPostgres("u:one@h/2"), false},
+		{inPostgres("u:one@h/1"), inPostgres("u:one@h/1") + "budget: {maxTotalTokens: 500}", true},
+		{inPostgres("u:one@h/1"), "results: {store: disk}", false},
 	} {
 		serves := serverTraits{serve: true}
 		if got := appOf(t, c.after, serves).storeIdentity() == appOf(t, c.before, serves).storeIdentity(); got != c.want {
 			t.Errorf("%s, then %s: same store is %t, want %t", c.before, c.after, got, c.want)
 		}
 	}
+}
+
+// inPostgres returns a configuration whose results are in a database.
+func inPostgres(where string) string {
+	return "results: {store: postgres}\njournal: {store: 'postgres://" + where + "', key: '${TEST_JOURNAL_KEY}'}\n"
 }
 
 // TestCheckLoadable: an empty or missing configuration does not replace the served one.

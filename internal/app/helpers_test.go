@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,12 @@ func processOf(o Options, s serverTraits) *process {
 // appOf returns an app that has only its configuration.
 func appOf(t *testing.T, text string, s serverTraits) *App {
 	t.Helper()
-	c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
+	c, faults := config.Parse("onecall.yaml", []byte(text), func(name string) (string, bool) {
+		if name == "TEST_JOURNAL_KEY" {
+			return strings.Repeat("k", 32), true
+		}
+		return os.LookupEnv(name)
+	})
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -10,16 +10,23 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/diskstore"
 	"github.com/onecall-mcp/onecall/budget/memstore"
+	"github.com/onecall-mcp/onecall/budget/pgstore"
 	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
 // openResults opens the store of large results: on disk in the user's cache folder, in memory, or on a server. defaultStore is used if
 // the configuration names none. Apps with the same store share it, so that results survive a reload.
-func (a *App) openResults(c *config.Results, defaultStore string) error {
+func (a *App) openResults(all *config.Config, defaultStore string) error {
+	c := &all.Results
 	maxBytes := int64(config.Or(c.MaxBytes, 0))
 	where := config.Or(c.Store, defaultStore)
-	driver, release, err := acquire(&a.process.pool, "results "+where, func() (budget.Driver, error) { return openStore(where, maxBytes) })
+	database := config.Or(all.Journal.Store, "") // of "postgres"
+	id := "results " + where
+	if where == "postgres" {
+		id += " " + database
+	}
+	driver, release, err := acquire(&a.process.pool, id, func() (budget.Driver, error) { return openStore(where, database, maxBytes) })
 	if err != nil {
 		return err
 	}
@@ -49,8 +56,8 @@ func maxTTL(c *config.Results) time.Duration {
 	return max(config.Or(c.MaxTTL, budget.DefaultMaxTTL), config.Or(c.TTL, 0))
 }
 
-// openStore opens a store. It neither connects to a server nor creates a folder before that is needed.
-func openStore(where string, maxBytes int64) (budget.Driver, error) {
+// openStore opens a store. It neither connects to a server nor creates a folder before that is needed. database is the journal's.
+func openStore(where, database string, maxBytes int64) (budget.Driver, error) {
 	switch where {
 	case "disk":
 		d := &lazyDisk{maxBytes: maxBytes}
@@ -58,6 +65,8 @@ func openStore(where string, maxBytes int64) (budget.Driver, error) {
 		return d, nil
 	case "memory":
 		return memstore.New(&memstore.Options{MaxBytes: maxBytes})
+	case "postgres":
+		return pgstore.New(&pgstore.Options{URL: database, MaxBytes: maxBytes})
 	}
 	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
 }

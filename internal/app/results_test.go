@@ -19,7 +19,7 @@ func TestSharedStore(t *testing.T) {
 	p := processOf(Options{}, serverTraits{})
 	open := func(store string) *App {
 		a := &App{process: p}
-		if err := a.openResults(&config.Results{Store: &store}, ""); err != nil {
+		if err := a.openResults(&config.Config{Results: config.Results{Store: &store}}, ""); err != nil {
 			t.Fatal(err)
 		}
 		return a
@@ -52,7 +52,7 @@ func TestLazyDisk(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", folder)
 	t.Setenv("HOME", folder)
-	store, err := openStore("disk", 0)
+	store, err := openStore("disk", "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -318,6 +318,15 @@ func (d *decoder) checkJournal(c *File) {
 	}
 }
 
+// checkSharedResults checks that results that are kept in the journal's database have one.
+func (d *decoder) checkSharedResults(c *Config) {
+	shared := Or(c.Results.Store, "") == "postgres" && !databaseURL.MatchString(Or(c.Journal.Store, ""))
+	if shared && !d.hasFault("/results/store") && !d.hasFault("/journal/store") {
+		d.faultAt("/results/store", fault.BadRequest, "results are kept in the journal's database, and the journal is not in PostgreSQL: "+
+			"set journal: {store: postgres://…, key: ${JOURNAL_KEY}}, or results: {store: disk}")
+	}
+}
+
 func (d *decoder) hasFault(at string) bool {
 	return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at })
 }

@@ -89,7 +89,7 @@ func (v *secretVisitor) Visit(n ast.Node) ast.Visitor {
 var nearlyStore = regexp.MustCompile(`(?i)^\s*(redis|valkey|unix)s?\s*:?/`)
 
 // plainStores are the stores that are not URLs, which may contain a password.
-var plainStores = map[string]bool{"memory": true, "disk": true}
+var plainStores = map[string]bool{"memory": true, "disk": true, "postgres": true}
 
 // plainKey matches normal keys. Anything else, such as a key without a value, may be a misplaced secret.
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)

@@ -60,7 +60,7 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 		return
 	}
 	if ended.Outcome == fault.Applied && spec.Undo != nil {
-		ended.Undo = undoOf(context.WithoutCancel(ctx), plan.DefaultUndo(entry, e.usableFunctions(ctx)), &refs.Scope{}, raw)
+		ended.Undo = plan.DefaultUndo(entry, e.usableFunctions(ctx)).Call(context.WithoutCancel(ctx), &refs.Scope{}, raw)
 	}
 	_ = call.End(&ended) // an error of the journal changes nothing: the caller learns the outcome directly
 	if err != nil && l.Record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {

@@ -54,7 +54,7 @@ func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 	} else {
 		var ended journal.Event
 		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent); ended.Outcome == fault.Applied {
-			ended.Undo = undoOf(context.WithoutCancel(ctx), p.Undo, scope, raw)
+			ended.Undo = p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
 		}
 		if ended.Kind != "" && s.call.End(&ended) != nil {
 			r.journalFailed.Store(true)

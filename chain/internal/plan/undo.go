@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -100,3 +101,22 @@ func UndoText(function string, args []byte) []byte {
 
 // OnlyReads is the default of Override.WhyReadOnly.
 const OnlyReads = "this tool only reads: send the same to the tool chain"
+
+// Call returns the resolved call that undoes an applied call, {"fn","error"} if it cannot be resolved, or nil if there is none
+// or if its arguments need the result, which is not known.
+func (u *Undo) Call(ctx context.Context, scope *refs.Scope, raw []byte) []byte {
+	if u == nil || raw == nil && u.ReadsResult {
+		return nil
+	}
+	undoScope := *scope
+	undoScope.Result = raw
+	args, err := u.Args.Resolve(ctx, nil, &undoScope)
+	if err != nil {
+		w := &rawjson.Writer{B: []byte{'{'}}
+		w.Text("fn", u.Fn.Spec().Name)
+		w.Text("error", fault.From(err, "").Message)
+		w.Close('}')
+		return w.B
+	}
+	return UndoText(u.Fn.Spec().Name, args)
+}

@@ -42,14 +42,14 @@ func (s *requestState) failureAnswer(ctx context.Context, f *fault.Error) *Answe
 }
 
 // report answers a run.
-func (s *requestState) report(ctx context.Context, r *run) *Answer {
-	if r.isSuspended() {
-		s.warn(r.warnings.sorted()...)
+func (s *requestState) report(ctx context.Context, p *plan.Plan, r *run) *Answer {
+	if !r.suspendedUntil().IsZero() {
+		s.warn(r.sortedWarnings()...)
 		return s.suspendedAnswer(ctx, r)
 	}
 	result, cause := r.finish(ctx)
-	s.warn(r.warnings.sorted()...)
-	undoes := r.plan.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
+	s.warn(r.sortedWarnings()...)
+	undoes := p.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
 	if undoes && cause.Err != nil && cause.Err.Code != fault.ResumeConflict {
 		cause.Err = s.ledger.UndoAll(ctx, r.undoing(), "").AddTo(cause.Err)
 		s.ledger.EndUndone(cause.Err.Code, cause.Err.Message)
@@ -59,13 +59,13 @@ func (s *requestState) report(ctx context.Context, r *run) *Answer {
 	c := s.content(cause)
 	c.Result, c.Run = result, r.facts()
 	a := s.answer(ctx, c)
-	a.Defaulted = defaultedSteps(r.steps)
+	a.Defaulted = defaultedSteps(c.Run.Steps)
 	return a
 }
 
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
 func (s *requestState) suspendedAnswer(ctx context.Context, r *run) *Answer {
-	s.ledger.Resumes = r.pauses.suspendedUntil()
+	s.ledger.Resumes = r.suspendedUntil()
 	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.ledger.Resumes.UTC().Format(time.RFC3339))
 	s.ledger.EndUnfinished(f, journal.Waiting)
 	c := s.content(facts.NoStep(f))

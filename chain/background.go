@@ -142,7 +142,7 @@ func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answ
 func (s *requestState) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
 	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
 	defer s.memory.End()
-	return s.report(ctx, s.execute(ctx, p))
+	return s.report(ctx, p, s.execute(ctx, p))
 }
 
 // keepAnswer stores an answer for its caller.

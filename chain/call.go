@@ -120,7 +120,7 @@ func (s *stepRun) fail(p *plan.Step, f *fault.Error) {
 
 // stepPanicFault is the fault for a step that panicked. Only logs show the cause.
 func stepPanicFault(p *plan.Step, panicked any) *fault.Error {
-	return panicFault(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.At)
+	return fault.Panicked(panicked, "a defect of onecall stopped this step; the chain's other results stand").Under(p.At)
 }
 
 // runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline

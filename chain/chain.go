@@ -2,8 +2,6 @@ package chain
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -44,13 +42,6 @@ func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
 	s := e.newRequestState(c)
 	defer s.finish(ctx, KindChain, &a)
 	return s.serve(ctx, text)
-}
-
-// panicFault is the fault for work that a panic ended. The panic and its stack are its cause, not part of its message.
-func panicFault(panicked any, what string) *fault.Error {
-	f := fault.New(fault.Internal, "%s", what)
-	f.Err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
-	return f
 }
 
 // serve carries out a request. Its text is a chain, a fetch, or the arguments of a single call.
@@ -142,7 +133,7 @@ func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Reque
 	case early:
 		return s.runInBackground(ctx, p, after)
 	}
-	return s.report(ctx, s.execute(ctx, p))
+	return s.report(ctx, p, s.execute(ctx, p))
 }
 
 // execute runs a plan.

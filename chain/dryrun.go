@@ -151,10 +151,10 @@ func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*Resume
 	if f != nil {
 		return nil, f
 	}
-	r := rehearse(ctx, p, s.runOptions(), followed)
+	ended := rehearse(ctx, p, s.runOptions(), followed).facts().Steps
 	preview.Conflicts = followed.Conflicting()
-	for i := range r.steps {
-		step := &r.steps[i]
+	for i := range ended {
+		step := &ended[i]
 		switch {
 		case step.Reused > 0 && !step.Pending:
 			preview.Reused = append(preview.Reused, i)

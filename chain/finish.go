@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.
@@ -87,3 +88,24 @@ func journalDownFault(at string) *fault.Error {
 	return fault.New(fault.Unavailable,
 		"the journal cannot be written: no further step was started; writes lists what the earlier steps did").Under(at)
 }
+
+// failedCall is what became of a call of a function that failed, as a run of this one step.
+func failedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *runOptions) (*facts.Run, facts.Cause) {
+	spec := fn.Spec()
+	p := &plan.Step{Planned: facts.Planned{At: "/steps/0", Fn: fn}, Effect: spec.Effect, Repeatable: spec.Repeatable()}
+	failed := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1, Calls: 1}}
+	failed.fail(p, f.Under(faultPointer(p, f)))
+	r := newRun(ctx, &plan.Plan{Steps: []*plan.Step{p}}, o)
+	r.noteSent(p, f)
+	if p.Effect != steps.Read {
+		r.logWrite(p, &failed, outcomeOfCall(f))
+	}
+	r.steps = []facts.Step{failed.Step}
+	return r.facts(), r.findCause()
+}
+
+// suspendedUntil returns when a suspended run continues; zero: it was not suspended.
+func (r *run) suspendedUntil() time.Time { return r.pauses.suspendedUntil() }
+
+// sortedWarnings returns the warnings of functions, in the order of the steps.
+func (r *run) sortedWarnings() []*fault.Error { return r.warnings.sorted() }

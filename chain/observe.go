@@ -200,7 +200,7 @@ func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
 // conclude is finish for a caller that has called recover itself. panicked is what recover returned; nil: there was no panic.
 func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
 	if panicked != nil {
-		*a = s.failureAnswer(ctx, panicFault(panicked, "a defect of onecall stopped this request"))
+		*a = s.failureAnswer(ctx, fault.Panicked(panicked, "a defect of onecall stopped this request"))
 	}
 	s.journalAnswer(*a)
 	o := s.observation

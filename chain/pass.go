@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 
-	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -90,16 +89,8 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.ledger.ResumeToken = passed.resumes
-	p := &plan.Step{Planned: facts.Planned{At: "/steps/0", Fn: passed.entry}, Effect: spec.Effect, Repeatable: spec.Repeatable()}
-	failed := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1, Calls: 1}}
-	failed.fail(p, f.Under(faultPointer(p, f)))
-	r := newRun(ctx, &plan.Plan{Steps: []*plan.Step{p}}, s.runOptions())
-	r.noteSent(p, f)
-	if p.Effect != steps.Read {
-		r.logWrite(p, &failed, outcomeOfCall(f))
-	}
-	r.steps = []facts.Step{failed.Step}
-	c := s.content(r.findCause())
-	c.Result, c.Run = null, r.facts()
+	done, cause := failedCall(ctx, passed.entry, f, s.runOptions())
+	c := s.content(cause)
+	c.Result, c.Run = null, done
 	return s.answer(ctx, c)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/answer"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -42,34 +43,34 @@ func (s *requestState) failureAnswer(ctx context.Context, f *fault.Error) *Answe
 }
 
 // report answers a run.
-func (s *requestState) report(ctx context.Context, p *plan.Plan, r *run) *Answer {
-	if !r.suspendedUntil().IsZero() {
-		s.warn(r.sortedWarnings()...)
+func (s *requestState) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer {
+	if !r.SuspendedUntil().IsZero() {
+		s.warn(r.Warnings()...)
 		return s.suspendedAnswer(ctx, r)
 	}
-	result, cause := r.finish(ctx)
-	s.warn(r.sortedWarnings()...)
+	result, cause := r.Finish(ctx)
+	s.warn(r.Warnings()...)
 	undoes := p.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
 	if undoes && cause.Err != nil && cause.Err.Code != fault.ResumeConflict {
-		cause.Err = s.ledger.UndoAll(ctx, r.undoing(), "").AddTo(cause.Err)
+		cause.Err = s.ledger.UndoAll(ctx, r.Undoing(), "").AddTo(cause.Err)
 		s.ledger.EndUndone(cause.Err.Code, cause.Err.Message)
 	} else {
 		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}
 	c := s.content(cause)
-	c.Result, c.Run = result, r.facts()
+	c.Result, c.Run = result, r.Facts()
 	a := s.answer(ctx, c)
 	a.Defaulted = defaultedSteps(c.Run.Steps)
 	return a
 }
 
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
-func (s *requestState) suspendedAnswer(ctx context.Context, r *run) *Answer {
-	s.ledger.Resumes = r.suspendedUntil()
+func (s *requestState) suspendedAnswer(ctx context.Context, r *run.Run) *Answer {
+	s.ledger.Resumes = r.SuspendedUntil()
 	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.ledger.Resumes.UTC().Format(time.RFC3339))
 	s.ledger.EndUnfinished(f, journal.Waiting)
 	c := s.content(facts.NoStep(f))
-	c.Run = r.facts()
+	c.Run = r.Facts()
 	return s.answer(ctx, c)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
@@ -137,15 +138,15 @@ func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Reque
 }
 
 // execute runs a plan.
-func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run {
-	s.executed = newRun(ctx, p, s.runOptions())
-	s.executed.execute(ctx)
+func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run.Run {
+	s.executed = run.New(ctx, p, s.runOptions())
+	s.executed.Execute(ctx)
 	return s.executed
 }
 
 // runOptions says with what the run of the request works.
-func (s *requestState) runOptions() *runOptions {
-	o := &runOptions{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
+func (s *requestState) runOptions() *run.Options {
+	o := &run.Options{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
 		MaxElements: s.o.MaxElements, MaxResultBytes: s.o.MaxResultBytes, MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
 		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}
 	if s.progress != nil {

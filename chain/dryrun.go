@@ -8,6 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -151,7 +152,7 @@ func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*Resume
 	if f != nil {
 		return nil, f
 	}
-	ended := rehearse(ctx, p, s.runOptions(), followed).facts().Steps
+	ended := run.Rehearse(ctx, p, s.runOptions(), followed).Facts().Steps
 	preview.Conflicts = followed.Conflicting()
 	for i := range ended {
 		step := &ended[i]

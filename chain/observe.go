@@ -220,7 +220,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 		e.Tokens = s.form.EstimateAnswer((*a).JSON)
 	}
 	if r := s.executed; r != nil {
-		done := r.facts()
+		done := r.Facts()
 		e.Calls, e.Cached = done.Calls(), done.Cached
 		for i := range done.Steps {
 			if done.Steps[i].Status == facts.StatusSkipped {

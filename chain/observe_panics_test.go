@@ -129,7 +129,7 @@ func TestDefectsHaveACause(t *testing.T) {
 		t.Fatalf("got %s, want internal without the cause", answer.JSON)
 	}
 	if reported == nil || reported.Err == nil || !strings.Contains(reported.Err.Error(), "a broken context") ||
-		!strings.Contains(reported.Err.Error(), "chain.(*run)") {
+		!strings.Contains(reported.Err.Error(), "run.(*Run)") {
 		t.Errorf("the reported error lacks the cause: %v", reported)
 	}
 }

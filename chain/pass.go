@@ -5,6 +5,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
@@ -89,8 +90,8 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
 	s.ledger.ResumeToken = passed.resumes
-	done, cause := failedCall(ctx, passed.entry, f, s.runOptions())
+	done, cause := run.FailedCall(ctx, passed.entry, f, s.runOptions())
 	c := s.content(cause)
-	c.Result, c.Run = null, done
+	c.Result, c.Run = []byte("null"), done
 	return s.answer(ctx, c)
 }

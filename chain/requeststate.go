@@ -10,6 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
@@ -39,7 +40,7 @@ type requestState struct {
 	request      *plan.Request                 // what is carried out; nil: nothing could be decoded
 	observation  *observation                  // nil: there is no observer
 	answerTokens int                           // the tokens of the answer; 0: not counted
-	executed     *run                          // nil: nothing was executed
+	executed     *run.Run                      // nil: nothing was executed
 	decision     *Decision                     // the decision that came with the request; nil: none
 	detached     bool                          // the run concludes the request, since it may outlast the answer
 	background   func(context.Context, BackgroundRun) (*Background, *fault.Error)

@@ -12,7 +12,7 @@ func (s *requestState) journalAnswer(a *Answer) {
 			tokens = s.form.EstimateText(a.JSON)
 		}
 		if s.executed != nil {
-			storedTokens = s.form.IntermediateTokens(s.executed.facts())
+			storedTokens = s.form.IntermediateTokens(s.executed.Facts())
 		}
 	}
 	s.ledger.Close(a.Error, tokens, storedTokens)

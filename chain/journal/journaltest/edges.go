@@ -61,7 +61,8 @@ func unusualText(t *testing.T, s Store) {
 		if id, err := d.Find(t.Context(), text, text); id != w.ID {
 			t.Errorf("%q: found %q, %v", text, id, err)
 		}
-		if days, err := d.Days(t.Context(), &journal.Filter{Caller: &text, Chains: []string{text}, Function: text}); len(days) != 1 || err != nil {
+		filter := &journal.Filter{Caller: &text, Chains: []string{text}, Function: text}
+		if days, err := d.Days(t.Context(), filter); len(days) != 1 || err != nil {
 			t.Errorf("%q: %d days, %v", text, len(days), err)
 		}
 	}

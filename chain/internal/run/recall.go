@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // lookUp looks for a call in the journal and, if needed, waits for its approval. settled: the call must not be made now, and raw or f takes
 // the place of its result.
-func (r *run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
+func (r *Run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
 	settled bool) {
 	if s.call == nil {
 		s.call = r.ledger.NewCall(s.stepPath(p), p.Fn, sent)
@@ -47,7 +47,7 @@ func (s *stepRun) stepPath(p *plan.Step) string {
 }
 
 // send makes a call and records its start and end. If the end of a write cannot be recorded, no further step starts.
-func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
+func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error) {
 	var err error
 	if s.call == nil {
 		raw, err = p.Fn.Send(ctx, sent)
@@ -68,7 +68,7 @@ func (r *run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 
 // recall returns what the journal knows of a call. settled: the call must not be made now. A new write is a conflict if the chain no longer
 // contains every write that the run has made (see checkConflict).
-func (r *run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
+func (r *Run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	d, raw := r.ledger.Look(s.call, p.Repeatable, p.MaxRetries)
 	previous := s.call.Previous()
 	switch d {
@@ -99,7 +99,7 @@ func (r *run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte,
 }
 
 // unknownCall ends a call whose outcome is not known. A rehearsal only records the call and continues, since the call is in the chain.
-func (r *run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+func (r *Run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	r.ledger.NoteUnknown(previous)
 	if !r.ledger.Rehearsal {
 		return nil, r.ledger.UnknownFault(&p.Planned, s.call.StepPath, previous), true
@@ -110,7 +110,7 @@ func (r *run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) 
 
 // usedApproval returns the name of the approval that an earlier attempt at a call has used up, if it covers the call as it is now; "": it
 // does not.
-func (r *run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
+func (r *Run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
 	names := s.call.Previous().Approvals
 	if len(names) == 0 || names[0] != r.ledger.ApprovalName(s.call, undoShown(ctx, p, scope)) {
 		return ""
@@ -130,7 +130,7 @@ func (s *stepRun) unknownEarlier() fault.Outcome {
 }
 
 // stopIfRehearsal marks a call as pending in a rehearsal, which calls nothing and goes on with the other steps.
-func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled bool) {
+func (r *Run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled bool) {
 	if !r.ledger.Rehearsal {
 		return nil, nil, false
 	}
@@ -142,7 +142,7 @@ func (r *run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled b
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
 // reuse returns the recorded result or failure of a call.
-func (r *run) reuse(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+func (r *Run) reuse(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
 	s.Reused++
 	s.LastCall = previous.EndedAt()

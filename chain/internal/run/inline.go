@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // runInline runs an inline chain. The result is the value of its return, or without one the result of its last step.
-func (r *run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.Saved != nil {
 		sent, refused := p.Saved.Accept(ctx, args)
 		if refused != nil {

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // collectRound appends the array that repeat.collect returns for a round to joined, the arrays of earlier rounds. It releases
 // the bytes of joined and holds those of the returned array; with a fault, it returns nil and holds nothing.
-func (r *run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
+func (r *Run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope, joined []byte) ([]byte, *fault.Error) {
 	at := p.At + "/repeat/collect"
 	fail := func(f *fault.Error) ([]byte, *fault.Error) {
 		r.o.Memory.Release(len(joined))

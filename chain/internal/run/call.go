@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // runStep runs one step: its condition, then its call or its forEach.
-func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *facts.Frame) facts.Step {
+func (r *Run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame *facts.Frame) facts.Step {
 	started := time.Now()
 	// Index and Count -1: none; forEach sets them.
 	s := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1}, frame: frame}
@@ -37,7 +37,7 @@ func (r *run) runStep(ctx context.Context, p *plan.Step, scope refs.Scope, frame
 }
 
 // carryOutStep carries out a step, and turns a panic into its failure.
-func (r *run) carryOutStep(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
+func (r *Run) carryOutStep(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			s.fail(p, stepPanicFault(p, panicked))
@@ -65,7 +65,7 @@ func (r *run) carryOutStep(ctx context.Context, p *plan.Step, scope refs.Scope, 
 var null = []byte("null")
 
 // setStepStatus sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
-func (r *run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw []byte, f *fault.Error) {
+func (r *Run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
 		if f = r.chargeResult(p, raw); f != nil {
 			raw = nil
@@ -104,7 +104,7 @@ func (s *stepRun) recordDefault() {
 }
 
 // mayDefault reports whether the step's orElse may replace a failure. It must not hide a write with an unknown outcome, or a conflict.
-func (r *run) mayDefault(ctx context.Context, p *plan.Step, s *stepRun, f *fault.Error) bool {
+func (r *Run) mayDefault(ctx context.Context, p *plan.Step, s *stepRun, f *fault.Error) bool {
 	if p.OrElse == nil || s.Outcome == fault.SentUnknown || f.Code == fault.ResumeConflict {
 		return false
 	}
@@ -125,7 +125,7 @@ func stepPanicFault(p *plan.Step, panicked any) *fault.Error {
 
 // runElement runs one call, or one element of a forEach: the rounds of repeat, then select. It overwrites scope.Result. If an inline
 // chain fails, its result is returned together with the failure. The result counts as held.
-func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
+func (r *Run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) (result []byte, f *fault.Error) {
 	scope.Result = null
 	var last, joined []byte // the last round's result, and what collect has joined so far; both count as held
 	defer func() {
@@ -188,7 +188,7 @@ func (r *run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 }
 
 // runRound runs one round of repeat: the call, and its retries after transient failures.
-func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
+func (r *Run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun, isFirst bool) ([]byte, *fault.Error) {
 	var outcome fault.Outcome
 	writes := p.Fn != nil && p.Effect != steps.Read
 	if writes {
@@ -223,7 +223,7 @@ func (r *run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 }
 
 // resolveArguments resolves a call's arguments. They count as held until the call has ended. isFirst: it is the first round.
-func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Scope, isFirst bool) ([]byte, *fault.Error) {
+func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Scope, isFirst bool) ([]byte, *fault.Error) {
 	args := p.Literal
 	if p.Args != nil {
 		resolved, err := p.Args.Resolve(ctx, nil, scope)
@@ -242,7 +242,7 @@ func (r *run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 }
 
 // call calls the function, evaluates the expression or runs the inline chain, within the step's timeout.
-func (r *run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *Run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	if p.Fn != nil {
 		return r.callFunction(ctx, p, args, scope, s)
 	}
@@ -266,7 +266,7 @@ func (r *run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.S
 }
 
 // callFunction calls the step's function within its timeout, unless the journal has the result.
-func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
+func (r *Run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope *refs.Scope, s *stepRun) ([]byte, *fault.Error) {
 	sent, refused := p.Fn.Accept(ctx, args)
 	if refused == nil && r.ledger.Record != nil {
 		if raw, f, settled := r.lookUp(ctx, p, sent, scope, s); settled {
@@ -290,7 +290,7 @@ func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 	if f == nil {
 		s.Truncated = s.Truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
 		if misfit := p.Fn.Misfit(raw); misfit != nil {
-			r.warnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
+			r.callWarnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
 		}
 		return raw, nil
 	}
@@ -298,7 +298,7 @@ func (r *run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
-func (r *run) noteSent(p *plan.Step, f *fault.Error) {
+func (r *Run) noteSent(p *plan.Step, f *fault.Error) {
 	if !p.Repeatable && outcomeOfCall(f) != fault.NotSent {
 		r.madeUnrepeatable.Store(true)
 	}
@@ -318,7 +318,7 @@ func timeoutFault(p *plan.Step) *fault.Error {
 
 // explainTimeout returns, for a call that was cut off, an error that names the limit: the step's time, the chain's time, or the caller's
 // context. It returns any other error unchanged.
-func (r *run) explainTimeout(ctx, callCtx context.Context, p *plan.Step, f *fault.Error) *fault.Error {
+func (r *Run) explainTimeout(ctx, callCtx context.Context, p *plan.Step, f *fault.Error) *fault.Error {
 	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
 	}
@@ -338,7 +338,7 @@ func (r *run) explainTimeout(ctx, callCtx context.Context, p *plan.Step, f *faul
 }
 
 // interruptedFault says why the chain's context ended while a step was running.
-func (r *run) interruptedFault(p *plan.Step) *fault.Error {
+func (r *Run) interruptedFault(p *plan.Step) *fault.Error {
 	if r.parent.Err() != nil {
 		return r.callerEndedFault(p.At)
 	}
@@ -346,7 +346,7 @@ func (r *run) interruptedFault(p *plan.Step) *fault.Error {
 }
 
 // callerEndedFault says why the caller's context ended. It is the fault that the context was cancelled with, if there is one.
-func (r *run) callerEndedFault(at string) *fault.Error {
+func (r *Run) callerEndedFault(at string) *fault.Error {
 	if causeFault, ok := fault.As(context.Cause(r.parent)); ok && causeFault != nil {
 		return causeFault.Under(at)
 	}
@@ -356,7 +356,7 @@ func (r *run) callerEndedFault(at string) *fault.Error {
 	return fault.New(fault.Cancelled, "the client cancelled").Under(at)
 }
 
-func (r *run) outOfTimeFault(at string) *fault.Error {
+func (r *Run) outOfTimeFault(at string) *fault.Error {
 	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.plan.MaxDuration).Under(at)
 }
 
@@ -377,7 +377,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // errNoCalls is the cause of the failure if maxCalls left no call for a step.
 var errNoCalls = errors.New("no calls left")
 
-func (r *run) outOfCallsFault(at string) *fault.Error {
+func (r *Run) outOfCallsFault(at string) *fault.Error {
 	f := fault.New(fault.LimitExceeded, "the chain's %d calls are used up (budget.maxCalls)", r.plan.MaxCalls).Under(at)
 	f.Err = errNoCalls
 	return f

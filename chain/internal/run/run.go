@@ -1,4 +1,5 @@
-package chain
+// Package run carries out a plan: it makes the calls, tells the ledger about them, and finds out why a run failed.
+package run
 
 import (
 	"context"
@@ -17,8 +18,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// runOptions say with what a run works. Its ledger has what is known of earlier attempts.
-type runOptions struct {
+// Options say with what a run works. Its ledger has what is known of earlier attempts.
+type Options struct {
 	Ledger    *ledger.Ledger
 	Functions *steps.Registry
 	Caller    string
@@ -37,18 +38,18 @@ type runOptions struct {
 	Ask      func(context.Context, []facts.WaitingCall) (bool, error) // nil: nobody can be asked
 	Progress func(facts.Progress)                                     // nil: not wanted
 	Log      func(facts.LogMessage)                                   // nil: not wanted
-	Observer stepObserver                                             // nil: none
+	Observer Observer                                                 // nil: none
 }
 
-// stepObserver is notified of steps. They are passed as values, so that they need no allocation.
-type stepObserver interface {
+// Observer is notified of steps. They are passed as values, so that they need no allocation.
+type Observer interface {
 	StepBegins(ctx context.Context, p *plan.Step) (observed context.Context, ended any)
 	StepEnded(ended any, s facts.Step)
 }
 
-// run is a plan while it is executed, and its results afterwards.
-type run struct {
-	o           *runOptions
+// Run is a plan while it is executed, and its results afterwards.
+type Run struct {
+	o           *Options
 	ledger      *ledger.Ledger
 	plan        *plan.Plan
 	parent      context.Context // the caller's, without the chain's own deadline
@@ -58,7 +59,7 @@ type run struct {
 	httpStatus  atomic.Int32 // the HTTP status that the last step's function reported; 0: none
 	resultBytes atomic.Int64 // the size of all stored results
 
-	warnings         warningLog    // the warnings of functions
+	callWarnings     warningLog    // the warnings of functions
 	exhausted        atomic.Bool   // maxCalls is used up: a call was not made
 	madeUnrepeatable atomic.Bool   // a call was sent that is not safe to repeat
 	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
@@ -80,12 +81,13 @@ type stepRun struct {
 	recalled        bool          // the result came from the journal, so a retry makes no sense
 }
 
-func newRun(ctx context.Context, p *plan.Plan, o *runOptions) *run {
-	return &run{o: o, ledger: o.Ledger, plan: p, parent: ctx, slots: make(chan struct{}, o.MaxConcurrency-1)}
+// New returns a run of a plan. ctx is that of its caller, without a time limit of its own.
+func New(ctx context.Context, p *plan.Plan, o *Options) *Run {
+	return &Run{o: o, ledger: o.Ledger, plan: p, parent: ctx, slots: make(chan struct{}, o.MaxConcurrency-1)}
 }
 
-// execute runs the plan. It returns when all steps that may run have ended.
-func (r *run) execute(ctx context.Context) {
+// Execute runs the plan. It returns when all steps that may run have ended.
+func (r *Run) Execute(ctx context.Context) {
 	ctx, cancel := r.withTimeLimit(ctx, r.plan.MaxDuration, r.outOfTimeFault(""))
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
@@ -104,12 +106,12 @@ func (r *run) execute(ctx context.Context) {
 }
 
 // scope is what the outermost chain can refer to before it has run.
-func (r *run) scope() refs.Scope {
+func (r *Run) scope() refs.Scope {
 	return refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now()}
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.
-func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *facts.Frame) []facts.Step {
+func (r *Run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, frame *facts.Frame) []facts.Step {
 	l := &loop{run: r, plan: p, scope: scope, frame: frame, steps: make([]facts.Step, len(p.Steps)), waiting: make([]int, len(p.Steps)),
 		done: make(chan int, len(p.Steps)), slotless: noStep, reports: r.listener.wanted() && p == r.plan}
 	l.scope.Steps = make([]refs.StepResult, len(p.Steps))
@@ -127,7 +129,7 @@ func (r *run) runLevel(ctx context.Context, p *plan.Plan, scope refs.Scope, fram
 
 // loop is the state of one level's execution. Only its own goroutine writes to it, except for steps[i] while step i runs.
 type loop struct {
-	run          *run
+	run          *Run
 	plan         *plan.Plan
 	scope        refs.Scope
 	frame        *facts.Frame
@@ -251,10 +253,10 @@ func (l *loop) halted(ctx context.Context) bool {
 }
 
 // mustStop reports whether no further step may start, whatever onError says.
-func (r *run) mustStop() bool { return r.journalFailed.Load() || r.approvals.stopped.Load() }
+func (r *Run) mustStop() bool { return r.journalFailed.Load() || r.approvals.stopped.Load() }
 
 // tryAcquireSlot takes a slot for one more goroutine. releaseSlot returns it.
-func (r *run) tryAcquireSlot() bool {
+func (r *Run) tryAcquireSlot() bool {
 	select {
 	case r.slots <- struct{}{}:
 		return true
@@ -263,7 +265,7 @@ func (r *run) tryAcquireSlot() bool {
 	}
 }
 
-func (r *run) releaseSlot() { <-r.slots }
+func (r *Run) releaseSlot() { <-r.slots }
 
 // failedDependency finds a step that s needs and that has no result, and returns its cause: the step itself, if it failed or was skipped
 // for want of calls or time, or the one for which it was skipped.
@@ -312,7 +314,7 @@ func (l *loop) skipRest(ctx context.Context) {
 }
 
 // skipReason returns why steps, or elements of a forEach, did not start.
-func (r *run) skipReason(ctx context.Context) string {
+func (r *Run) skipReason(ctx context.Context) string {
 	switch {
 	case r.parent.Err() != nil:
 		return facts.ReasonCancelled

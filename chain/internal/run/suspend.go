@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type pauses struct {
 }
 
 // watchPauses returns the context of the steps, which ends when the run is suspended.
-func (r *run) watchPauses(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *Run) watchPauses(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.ledger.Record == nil || !r.plan.MayBeSuspended(r.o.Suspend) {
 		return ctx, func() {}
 	}
@@ -82,12 +82,12 @@ func (p *pauses) suspendedUntil() time.Time {
 	return p.until
 }
 
-func (r *run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
+func (r *Run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
 
 // pauseAfter pauses until d after the last call of a round or attempt. If that call was made before the run was resumed, some of the
 // pause is over. The journal does not record a round without calls, so the run is not suspended in the pause after it: a resume would begin
 // the pause again.
-func (r *run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
+func (r *Run) pauseAfter(ctx context.Context, d time.Duration, lastCall time.Time) error {
 	switch {
 	case r.ledger.Rehearsal:
 		return ctx.Err()

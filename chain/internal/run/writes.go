@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // logWrite logs the outcome of a call and its retries. An outcome of "" means that the call was not made: in a forEach it is logged as
 // not_sent, elsewhere it is not logged.
-func (r *run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
+func (r *Run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
 	if outcome == "" {
 		if p.ForEach == nil {
 			return
@@ -22,7 +22,7 @@ func (r *run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
 }
 
 // logUnstarted logs the elements that never started.
-func (r *run) logUnstarted(p *plan.Step, s *stepRun) {
+func (r *Run) logUnstarted(p *plan.Step, s *stepRun) {
 	if p.Effect == steps.Read {
 		return
 	}

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type approvals struct {
 }
 
 // awaitApproval waits until a call that needs approval is approved. A fault means that the call must not be made.
-func (r *run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) *fault.Error {
+func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) *fault.Error {
 	if !p.MustApprove() {
 		return nil
 	}
@@ -93,8 +93,8 @@ func (w *approvals) add(p *plan.Step, c *journal.Call, undo []byte, name string)
 
 // collectWaiting returns the calls to approve together: this one, those of the other elements of its step, and those of later steps that
 // depend only on ended steps.
-func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []facts.WaitingCall {
-	next := &rehearse(ctx, r.plan, r.o, r.ledger.Rehearse()).approvals
+func (r *Run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call, undo []byte, name string) []facts.WaitingCall {
+	next := &Rehearse(ctx, r.plan, r.o, r.ledger.Rehearse()).approvals
 	if !slices.ContainsFunc(next.calls, func(call facts.WaitingCall) bool { return call.Name == name }) {
 		next.add(p, c, undo, name)
 	}
@@ -114,7 +114,7 @@ func (r *run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call,
 
 // redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known
 // of its secrets, and args are returned as they are.
-func (r *run) redacted(function string, args []byte) []byte {
+func (r *Run) redacted(function string, args []byte) []byte {
 	entry, err := r.o.Functions.Resolve(function)
 	if err != nil {
 		return args
@@ -128,7 +128,7 @@ func (r *run) redacted(function string, args []byte) []byte {
 }
 
 // stopForApproval stops the run before the calls.
-func (r *run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
+func (r *Run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
 	r.approvals.stopped.Store(true)
 	r.ledger.Wait(calls)
 	return r.approvalRequired(p)
@@ -141,7 +141,7 @@ func deniedFault(p *plan.Step) *fault.Error {
 	return f
 }
 
-func (r *run) approvalRequired(p *plan.Step) *fault.Error {
+func (r *Run) approvalRequired(p *plan.Step) *fault.Error {
 	advice := "send resume with approve, or let onecall approve and onecall resume do it"
 	if r.ledger.ByPerson {
 		advice = "a person approves them with onecall approve"

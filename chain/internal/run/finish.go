@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 // minReturnTime is how long `return` may take in any case, so that a chain that ran out of time still answers its results.
 const minReturnTime = 10 * time.Second
 
-// finish returns the result of a run whose steps have ended, and why it failed, if it did.
-func (r *run) finish(ctx context.Context) (result []byte, cause facts.Cause) {
+// Finish returns the result of a run whose steps have ended, and why it failed, if it did.
+func (r *Run) Finish(ctx context.Context) (result []byte, cause facts.Cause) {
 	cause = r.findCause()
 	for i := range r.steps {
 		if r.steps[i].Truncated {
-			r.warnings.add(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
+			r.callWarnings.add(fault.New(fault.LimitExceeded, "%s returned only part of its result (truncated): raise its limit, or continue from next",
 				plan.Describe(r.plan.Steps[i])).Under(r.plan.Steps[i].At))
 		}
 	}
@@ -41,7 +41,7 @@ func (r *run) finish(ctx context.Context) (result []byte, cause facts.Cause) {
 }
 
 // findCause returns why the run failed: the failure of the first step that failed, or the reason why steps were skipped without one.
-func (r *run) findCause() facts.Cause {
+func (r *Run) findCause() facts.Cause {
 	for i := range r.steps {
 		s := &r.steps[i]
 		if s.Status == facts.StatusFailed {
@@ -69,8 +69,8 @@ func (r *run) findCause() facts.Cause {
 	return facts.NoStep(nil)
 }
 
-// facts returns what became of the run, for its answer.
-func (r *run) facts() *facts.Run {
+// Facts returns what became of the run, for its answer.
+func (r *Run) Facts() *facts.Run {
 	last := r.plan.Steps[len(r.plan.Steps)-1]
 	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Cached: r.cached.Load(), HTTPStatus: int(r.httpStatus.Load()),
 		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger}
@@ -89,23 +89,23 @@ func journalDownFault(at string) *fault.Error {
 		"the journal cannot be written: no further step was started; writes lists what the earlier steps did").Under(at)
 }
 
-// failedCall is what became of a call of a function that failed, as a run of this one step.
-func failedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *runOptions) (*facts.Run, facts.Cause) {
+// FailedCall is what became of a call of a function that failed, as a run of this one step.
+func FailedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *Options) (*facts.Run, facts.Cause) {
 	spec := fn.Spec()
 	p := &plan.Step{Planned: facts.Planned{At: "/steps/0", Fn: fn}, Effect: spec.Effect, Repeatable: spec.Repeatable()}
 	failed := stepRun{Step: facts.Step{Planned: &p.Planned, Index: -1, Count: -1, Calls: 1}}
 	failed.fail(p, f.Under(faultPointer(p, f)))
-	r := newRun(ctx, &plan.Plan{Steps: []*plan.Step{p}}, o)
+	r := New(ctx, &plan.Plan{Steps: []*plan.Step{p}}, o)
 	r.noteSent(p, f)
 	if p.Effect != steps.Read {
 		r.logWrite(p, &failed, outcomeOfCall(f))
 	}
 	r.steps = []facts.Step{failed.Step}
-	return r.facts(), r.findCause()
+	return r.Facts(), r.findCause()
 }
 
-// suspendedUntil returns when a suspended run continues; zero: it was not suspended.
-func (r *run) suspendedUntil() time.Time { return r.pauses.suspendedUntil() }
+// SuspendedUntil returns when a suspended run continues; zero: it was not suspended.
+func (r *Run) SuspendedUntil() time.Time { return r.pauses.suspendedUntil() }
 
-// sortedWarnings returns the warnings of functions, in the order of the steps.
-func (r *run) sortedWarnings() []*fault.Error { return r.warnings.sorted() }
+// Warnings returns the warnings of functions, in the order of the steps.
+func (r *Run) Warnings() []*fault.Error { return r.callWarnings.sorted() }

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type conflicts struct {
 
 // checkConflict checks, before a resumed run makes its first new write, that the corrected chain still contains every write that was
 // made. To find out, it follows the chain as far as its calls were made.
-func (r *run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
+func (r *Run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
 	if r.ledger.Rehearsal || r.ledger.Record.AllMatched() {
 		return nil
 	}
@@ -36,19 +36,19 @@ func (r *run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
 // findConflicts follows the plan without calling anything, and returns the writes that were made but are not in it. It continues if the
 // step that called it is cancelled, as when another element failed: otherwise calls that it has not reached would count as conflicts. known
 // is false if the request ended first.
-func (r *run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
+func (r *Run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.plan.MaxDuration, minReturnTime))
 	defer cancel()
 	defer context.AfterFunc(r.parent, cancel)()
-	silent := rehearse(ctx, r.plan, r.o, r.ledger.Rehearse())
+	silent := Rehearse(ctx, r.plan, r.o, r.ledger.Rehearse())
 	return silent.ledger.Record.Unmatched(), ctx.Err() == nil
 }
 
-// rehearse follows a plan by the recorded calls of a ledger, without making any. It notifies no front end or observer.
-func rehearse(ctx context.Context, p *plan.Plan, o *runOptions, l *ledger.Ledger) *run {
+// Rehearse follows a plan by the recorded calls of a ledger, without making any. It notifies no front end or observer.
+func Rehearse(ctx context.Context, p *plan.Plan, o *Options, l *ledger.Ledger) *Run {
 	memory := o.Memory.Sibling()
 	defer memory.End()
-	r := newRun(ctx, p, &runOptions{Ledger: l, Functions: o.Functions, Caller: o.Caller, Memory: memory, MaxConcurrency: o.MaxConcurrency,
+	r := New(ctx, p, &Options{Ledger: l, Functions: o.Functions, Caller: o.Caller, Memory: memory, MaxConcurrency: o.MaxConcurrency,
 		MaxElements: o.MaxElements, MaxResultBytes: o.MaxResultBytes, MaxChainBytes: o.MaxChainBytes})
 	r.steps = r.runLevel(ctx, p, r.scope(), nil)
 	return r

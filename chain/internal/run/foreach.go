@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // forEach runs the step for each element and returns the array of results. Elements start in order, as many at once as the concurrency
 // allows. It stops at the first failure unless onError is continue.
-func (r *run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
+func (r *Run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *stepRun) {
 	items, size, f := r.items(ctx, p, &scope)
 	if f != nil {
 		s.fail(p, f)
@@ -47,7 +47,7 @@ func (r *run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *st
 }
 
 // items resolves the array of a forEach. size is the array's size in bytes, which count as held until the caller releases them.
-func (r *run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
+func (r *Run) items(ctx context.Context, p *plan.Step, scope *refs.Scope) (items [][]byte, size int, f *fault.Error) {
 	at := p.At + "/forEach"
 	raw, err := p.ForEach.Resolve(ctx, scope)
 	if err != nil {
@@ -91,7 +91,7 @@ func arrayInstead(text string, value gjson.Result) string {
 
 // forEachRun is a forEach under way. Each worker takes the next element.
 type forEachRun struct {
-	run       *run
+	run       *Run
 	step      *plan.Step
 	frame     *facts.Frame
 	scope     refs.Scope

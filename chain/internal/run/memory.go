@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -6,7 +6,7 @@ import (
 )
 
 // chargeResult counts a result, which is already held, against the chain's limit.
-func (r *run) chargeResult(p *plan.Step, raw []byte) *fault.Error {
+func (r *Run) chargeResult(p *plan.Step, raw []byte) *fault.Error {
 	if int64(len(raw)) > r.o.MaxResultBytes {
 		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw),
 			r.o.MaxResultBytes).Under(p.At)
@@ -20,7 +20,7 @@ func (r *run) chargeResult(p *plan.Step, raw []byte) *fault.Error {
 }
 
 // holdResult holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
-func (r *run) holdResult(p *plan.Step, n int) *fault.Error {
+func (r *Run) holdResult(p *plan.Step, n int) *fault.Error {
 	f := r.o.Memory.Hold(n)
 	if f == nil {
 		return nil

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // storeForCaller stores a value for the caller (Keep of steps.Callbacks).
-func (r *run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
+func (r *Run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
 	token, _, err = r.o.Results.Keep(ctx, r.o.Caller, value)
 	return token, err
 }
@@ -27,7 +27,7 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	}
 	callbacks := *steps.CallbacksOf(ctx)
 	if warns {
-		callbacks.Warn = func(f *fault.Error) { r.warnings.add(f.Under(p.At + "/args")) }
+		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.At + "/args")) }
 	}
 	if lean {
 		callbacks.Status = func(code int) { r.httpStatus.Store(int32(code)) }

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func timerOf(ctx context.Context) *pausableTimer {
 
 // withTimeLimit returns a context that ends after limit. If the run can ask for approval, the time until a decision does not count, and
 // the context is cancelled with cause. Otherwise it ends with context.DeadlineExceeded.
-func (r *run) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
+func (r *Run) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
 	if r.o.Ask == nil || r.ledger.Record == nil {
 		return context.WithTimeout(ctx, limit)
 	}

@@ -1,4 +1,4 @@
-package chain
+package run
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 )
 
 // undoSaved undoes what a failed saved chain has written, if its onError says so.
-func (r *run) undoSaved(ctx context.Context, p *plan.Step, frame *facts.Frame, f *fault.Error) *fault.Error {
+func (r *Run) undoSaved(ctx context.Context, p *plan.Step, frame *facts.Frame, f *fault.Error) *fault.Error {
 	if p.Inline.OnError != plan.OnErrorUndo || f.Code == fault.ResumeConflict || r.ledger.Record == nil || r.ledger.Rehearsal ||
 		r.approvals.stopped.Load() || r.isSuspended() {
 		return f
 	}
-	return r.ledger.UndoAll(ctx, r.undoing(), facts.FormatPath(frame.Path())+".").AddTo(f)
+	return r.ledger.UndoAll(ctx, r.Undoing(), facts.FormatPath(frame.Path())+".").AddTo(f)
 }
 
-// undoing says how the run undoes its calls.
-func (r *run) undoing() *ledger.Undoing {
+// Undoing says how the run undoes its calls.
+func (r *Run) Undoing() *ledger.Undoing {
 	return &ledger.Undoing{Functions: r.o.Functions, Limit: r.plan.MaxDuration, Timeout: r.o.StepTimeout}
 }

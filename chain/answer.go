@@ -17,18 +17,18 @@ import (
 )
 
 // content returns what all answers of the request have, for this cause.
-func (s *requestState) content(cause facts.Cause) *answer.Content {
+func (s *request) content(cause facts.Cause) *answer.Content {
 	return &answer.Content{Cause: cause, Signatures: s.signatures, Warnings: s.warnings, UndoCalls: s.ledger.UndoCalls(),
 		Resume: s.ledger.ResumeToken, Approve: s.ledger.ApproveToken, UndoneRun: s.ledger.UndoneRun}
 }
 
 // answer answers with this content. A success is only its result if the request asks for that.
-func (s *requestState) answer(ctx context.Context, c *answer.Content) *Answer {
+func (s *request) answer(ctx context.Context, c *answer.Content) *Answer {
 	return s.answered(s.form.Write(ctx, c))
 }
 
 // answered returns the answer that was written, and tells the observer about it.
-func (s *requestState) answered(w answer.Written) *Answer {
+func (s *request) answered(w answer.Written) *Answer {
 	s.answerTokens = w.Tokens
 	if o := s.observation; o != nil {
 		e := &o.result
@@ -38,12 +38,12 @@ func (s *requestState) answered(w answer.Written) *Answer {
 }
 
 // failureAnswer answers an error that belongs to no step.
-func (s *requestState) failureAnswer(ctx context.Context, f *fault.Error) *Answer {
+func (s *request) failureAnswer(ctx context.Context, f *fault.Error) *Answer {
 	return s.answer(ctx, s.content(facts.NoStep(f)))
 }
 
 // report answers a run.
-func (s *requestState) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer {
+func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer {
 	if !r.SuspendedUntil().IsZero() {
 		s.warn(r.Warnings()...)
 		return s.suspendedAnswer(ctx, r)
@@ -65,7 +65,7 @@ func (s *requestState) report(ctx context.Context, p *plan.Plan, r *run.Run) *An
 }
 
 // suspendedAnswer answers a run that was suspended. No caller sees the answer if the run is resumed, so it has no result.
-func (s *requestState) suspendedAnswer(ctx context.Context, r *run.Run) *Answer {
+func (s *request) suspendedAnswer(ctx context.Context, r *run.Run) *Answer {
 	s.ledger.Resumes = r.SuspendedUntil()
 	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.ledger.Resumes.UTC().Format(time.RFC3339))
 	s.ledger.EndUnfinished(f, journal.Waiting)
@@ -84,7 +84,7 @@ func defaultedSteps(steps []facts.Step) (list []DefaultedStep) {
 }
 
 // refuse answers a request that does not compile.
-func (s *requestState) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *plan.Faults) *Answer {
+func (s *request) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *plan.Faults) *Answer {
 	list := faults.Sorted()
 	if len(list) >= plan.HeavySteps { // reporting this many is heavy work
 		var slot admit.Slot
@@ -130,7 +130,7 @@ func keepFirstCauses(list []*fault.Error) {
 }
 
 // checkAnswer answers a check without faults.
-func (s *requestState) checkAnswer(text []byte, p *plan.Plan) *Answer {
+func (s *request) checkAnswer(text []byte, p *plan.Plan) *Answer {
 	if s.single == nil {
 		plan.Locate(text, s.warnings)
 	}

@@ -36,7 +36,7 @@ type BackgroundRun struct {
 
 // answersEarly reports whether a request may be answered before its chain has ended. If so, it also returns how long the request waits for
 // the chain, and the field that asked for it.
-func (s *requestState) answersEarly(r *plan.Request) (after time.Duration, early bool, field string) {
+func (s *request) answersEarly(r *plan.Request) (after time.Duration, early bool, field string) {
 	if r.AsyncAfterMs != nil && !r.Async {
 		after = time.Duration(*r.AsyncAfterMs) * time.Millisecond
 	}
@@ -52,7 +52,7 @@ func (s *requestState) answersEarly(r *plan.Request) (after time.Duration, early
 }
 
 // checkBackground refuses a run in the background if there is no journal or no store for its answer.
-func (s *requestState) checkBackground(at string) *fault.Error {
+func (s *request) checkBackground(at string) *fault.Error {
 	const remedy = "leave it out, and the answer comes with the request"
 	switch {
 	case s.o.Journal == nil:
@@ -66,7 +66,7 @@ func (s *requestState) checkBackground(at string) *fault.Error {
 
 // runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which continues. Once the
 // run has started, only the run uses s.
-func (s *requestState) runInBackground(ctx context.Context, p *plan.Plan, after time.Duration) *Answer {
+func (s *request) runInBackground(ctx context.Context, p *plan.Plan, after time.Duration) *Answer {
 	if err := s.ledger.Record.Claim(); err != nil {
 		s.ledger.Record = nil
 		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
@@ -128,25 +128,25 @@ func (s *requestState) runInBackground(ctx context.Context, p *plan.Plan, after 
 }
 
 // backgroundRun describes the request's run.
-func (s *requestState) backgroundRun(p *plan.Plan) BackgroundRun {
+func (s *request) backgroundRun(p *plan.Plan) BackgroundRun {
 	return BackgroundRun{ID: s.ledger.Record.ID(), Steps: len(p.Steps), Began: s.ledger.Record.Began()}
 }
 
 // notBegunAnswer answers for a run that is in the journal and cannot begin.
-func (s *requestState) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
+func (s *request) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
 	s.ledger.EndUnfinished(f, journal.Failed)
 	return s.failureAnswer(ctx, f)
 }
 
 // complete executes a plan to its answer, and ends the request.
-func (s *requestState) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
+func (s *request) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
 	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
 	defer s.memory.End()
 	return s.report(ctx, p, s.execute(ctx, p))
 }
 
 // keepAnswer stores an answer for its caller.
-func (s *requestState) keepAnswer(ctx context.Context, a *Answer) (stored StoredAnswer) {
+func (s *request) keepAnswer(ctx context.Context, a *Answer) (stored StoredAnswer) {
 	stored.Token, _, _ = s.form.Results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
 	if stored.Token != "" {
 		stored.Life = s.form.Results.MaxTTL()
@@ -166,7 +166,7 @@ func startedAnswer(run string) *Answer {
 
 // KeepAnswer stores the answer of a run for its caller (nil: the zero Caller).
 func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAnswer {
-	s := e.newRequestState(c)
+	s := e.newRequest(c)
 	if s.form.Results == nil {
 		return StoredAnswer{}
 	}
@@ -176,7 +176,7 @@ func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAns
 // StoredResult returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
 // again. It fails with token_expired for any other token.
 func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
-	s := e.newRequestState(c)
+	s := e.newRequest(c)
 	if s.form.Results == nil || token == "" {
 		return nil, 0, ledger.NotResumable("the answer of this run is not kept any more")
 	}
@@ -186,7 +186,7 @@ func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]b
 // PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. It fails with token_expired if the run
 // is unknown, belongs to another caller or began in another scope.
 func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Past, error) {
-	s := e.newRequestState(c)
+	s := e.newRequest(c)
 	f := ledger.NoSuchRun()
 	if s.o.Journal != nil {
 		if _, f = s.ledger.Take(ctx, id, true); s.ledger.Previewed() != nil {

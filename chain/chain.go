@@ -40,13 +40,13 @@ func New(o *Options) (*Engine, error) {
 // Answer; errors of the request, the functions and the data are in it, with a code. If ctx ends, running calls are cancelled and the
 // answer has the results of the steps that had ended.
 func (e *Engine) Run(ctx context.Context, text []byte, c *Caller) (a *Answer) {
-	s := e.newRequestState(c)
+	s := e.newRequest(c)
 	defer s.finish(ctx, KindChain, &a)
 	return s.serve(ctx, text)
 }
 
 // serve carries out a request. Its text is a chain, a fetch, or the arguments of a single call.
-func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
+func (s *request) serve(ctx context.Context, text []byte) *Answer {
 	defer func() {
 		if !s.detached { // else complete does this when the run has ended
 			s.memory.End()
@@ -86,11 +86,11 @@ func (s *requestState) serve(ctx context.Context, text []byte) *Answer {
 
 // plan compiles a request of so many bytes; r is nil if nothing could be decoded. It adds what is wrong to faults. An error means that
 // decoding or compiling was cut off, or that the run to resume could not be loaded.
-func (s *requestState) plan(ctx context.Context, r *plan.Request, bytes int, faults *plan.Faults) (*plan.Plan, *fault.Error) {
+func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *plan.Faults) (*plan.Plan, *fault.Error) {
 	if r == nil {
 		return nil, s.cutOff
 	}
-	s.request, s.form.Steps, s.form.Verify = r, r, r.Verify
+	s.decoded, s.form.Steps, s.form.Verify = r, r, r.Verify
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.Add(low)
 	}
@@ -107,7 +107,7 @@ func (s *requestState) plan(ctx context.Context, r *plan.Request, bytes int, fau
 }
 
 // carryOut runs a plan, in this process or at workers, and answers when it has ended, or earlier if the request says so.
-func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
+func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
 	after, early, field := s.answersEarly(r)
 	durable := early && s.wantsWorkers(r)
 	if answer := s.answerHandedOver(ctx); answer != nil {
@@ -138,14 +138,14 @@ func (s *requestState) carryOut(ctx context.Context, p *plan.Plan, r *plan.Reque
 }
 
 // execute runs a plan.
-func (s *requestState) execute(ctx context.Context, p *plan.Plan) *run.Run {
+func (s *request) execute(ctx context.Context, p *plan.Plan) *run.Run {
 	s.executed = run.New(ctx, p, s.runOptions())
 	s.executed.Execute(ctx)
 	return s.executed
 }
 
 // runOptions says with what the run of the request works.
-func (s *requestState) runOptions() *run.Options {
+func (s *request) runOptions() *run.Options {
 	o := &run.Options{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
 		MaxElements: s.o.MaxElements, MaxResultBytes: s.o.MaxResultBytes, MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
 		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}

@@ -19,7 +19,7 @@ type Delivery struct {
 // may be nil. The value may be stored, so it must not be changed afterwards. Errors are in the Answer: budget_too_small, limit_exceeded
 // if the value does not fit and there is no store, internal if it is not JSON.
 func (e *Engine) Deliver(ctx context.Context, value []byte, d *Delivery, caller *Caller) (a *Answer) {
-	s := e.newRequestState(caller)
+	s := e.newRequest(caller)
 	defer s.finish(ctx, KindDeliver, &a)
 	ctx = s.observeBegin(ctx, KindDeliver, nil, 0)
 	if d != nil && d.MaxTotalTokens != 0 {

@@ -45,7 +45,7 @@ type DryStep struct {
 }
 
 // answerPlan answers a dry run. If the answer does not fit, it omits the signatures, then the steps.
-func (s *requestState) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
+func (s *request) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
 	envelope := s.form.Envelope(true, s.warnings)
 	resume, f := s.previewResume(ctx, p)
 	if f != nil {
@@ -69,7 +69,7 @@ func (s *requestState) answerPlan(ctx context.Context, p *plan.Plan, r *plan.Req
 	return a
 }
 
-func (s *requestState) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
+func (s *request) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
 	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.form.Meter.Limit(),
 		MaxCalls: min(p.MaxPossibleCalls(s.o.MaxElements), int64(p.MaxCalls))}
 	p.CountEffects(dry.Counts)
@@ -79,7 +79,7 @@ func (s *requestState) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
 	return dry
 }
 
-func (s *requestState) dryChain(p *plan.Plan) *DryChain {
+func (s *request) dryChain(p *plan.Plan) *DryChain {
 	c := &DryChain{Waves: p.Waves(), Steps: make([]DryStep, len(p.Steps))}
 	for i, step := range p.Steps {
 		dry := &c.Steps[i]
@@ -143,7 +143,7 @@ type ResumePreview struct {
 type PartlyReused struct{ Step, Reused, Elements int }
 
 // previewResume follows the plan through the recorded calls of the run to resume; nil: there is no such run.
-func (s *requestState) previewResume(ctx context.Context, p *plan.Plan) (*ResumePreview, *fault.Error) {
+func (s *request) previewResume(ctx context.Context, p *plan.Plan) (*ResumePreview, *fault.Error) {
 	if s.ledger.Previewed() == nil {
 		return nil, nil
 	}

@@ -40,7 +40,7 @@ type DurableRun struct {
 }
 
 // wantsWorkers reports whether workers carry out a run that may outlast its request.
-func (s *requestState) wantsWorkers(r *plan.Request) bool {
+func (s *request) wantsWorkers(r *plan.Request) bool {
 	if r.Durable != nil {
 		return *r.Durable
 	}
@@ -51,7 +51,7 @@ func (s *requestState) wantsWorkers(r *plan.Request) bool {
 
 // answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well,
 // since the workers would continue it in any case.
-func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
+func (s *request) answerHandedOver(ctx context.Context) *Answer {
 	past := s.ledger.Leased()
 	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
 		return nil
@@ -71,7 +71,7 @@ func (s *requestState) answerHandedOver(ctx context.Context) *Answer {
 }
 
 // prepareDurable refuses a chain for workers if there are none, and sets the key of its run.
-func (s *requestState) prepareDurable(r *plan.Request) *fault.Error {
+func (s *request) prepareDurable(r *plan.Request) *fault.Error {
 	key := ""
 	switch {
 	case s.durable == nil:
@@ -92,7 +92,7 @@ func (s *requestState) prepareDurable(r *plan.Request) *fault.Error {
 }
 
 // runDurably hands a run to workers, and answers with its result if it ends within after, else with its id.
-func (s *requestState) runDurably(ctx context.Context, p *plan.Plan, r *plan.Request, after time.Duration) *Answer {
+func (s *request) runDurably(ctx context.Context, p *plan.Plan, r *plan.Request, after time.Duration) *Answer {
 	lease := s.ledger.Record.HandOver()
 	if err := s.ledger.Record.Claim(); err != nil {
 		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
@@ -111,7 +111,7 @@ func (s *requestState) runDurably(ctx context.Context, p *plan.Plan, r *plan.Req
 }
 
 // awaitWorkers returns the answer of a run; nil: there is none in time. Until then the request can cancel the run.
-func (s *requestState) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
+func (s *request) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
 	waitCtx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
 	a, err := s.durable.Wait(waitCtx, run)

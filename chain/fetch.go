@@ -12,7 +12,7 @@ import (
 )
 
 // answerFetch answers a request for more of a stored result. No step runs, whatever the request contains.
-func (s *requestState) answerFetch(ctx context.Context, f *plan.FetchRequest, faults []*fault.Error) *Answer {
+func (s *request) answerFetch(ctx context.Context, f *plan.FetchRequest, faults []*fault.Error) *Answer {
 	s.maxTokens = s.o.MaxTotalTokens // the caller's own limit does not apply to fetches
 	low := s.applyForm(f.Budget, f.Lite, "")
 	if s.override.Check {

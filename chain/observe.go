@@ -164,7 +164,7 @@ func (o *observation) end(e *RequestEnd) {
 }
 
 // observeBegin reports the start of a decoded request to the observer.
-func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *plan.Request, bytes int) context.Context {
+func (s *request) observeBegin(ctx context.Context, kind Kind, r *plan.Request, bytes int) context.Context {
 	o := s.observation
 	if o == nil {
 		return ctx
@@ -177,7 +177,7 @@ func (s *requestState) observeBegin(ctx context.Context, kind Kind, r *plan.Requ
 }
 
 // requestKind returns the kind of a decoded request; r is nil if it could not be decoded.
-func (s *requestState) requestKind(r *plan.Request) Kind {
+func (s *request) requestKind(r *plan.Request) Kind {
 	switch {
 	case r != nil && r.Fetch != nil:
 		return KindFetch
@@ -191,14 +191,14 @@ func (s *requestState) requestKind(r *plan.Request) Kind {
 
 // finish turns a panic into an answer and reports the end of the request to the observer and the journal. It must be
 // deferred itself, since it calls recover. It does nothing if the run is detached. Only logs show the cause of a panic.
-func (s *requestState) finish(ctx context.Context, kind Kind, a **Answer) {
+func (s *request) finish(ctx context.Context, kind Kind, a **Answer) {
 	if !s.detached {
 		s.conclude(ctx, kind, a, recover())
 	}
 }
 
 // conclude is finish for a caller that has called recover itself. panicked is what recover returned; nil: there was no panic.
-func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
+func (s *request) conclude(ctx context.Context, kind Kind, a **Answer, panicked any) {
 	if panicked != nil {
 		*a = s.failureAnswer(ctx, fault.Panicked(panicked, "a defect of onecall stopped this request"))
 	}
@@ -234,7 +234,7 @@ func (s *requestState) conclude(ctx context.Context, kind Kind, a **Answer, pani
 }
 
 // failedFunction returns the function of a call, or the one that failed a chain, or "".
-func (s *requestState) failedFunction(r *facts.Run, failure *fault.Error) string {
+func (s *request) failedFunction(r *facts.Run, failure *fault.Error) string {
 	if s.single != nil {
 		return r.Steps[0].Name()
 	}

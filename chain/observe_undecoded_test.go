@@ -36,7 +36,7 @@ func TestUndecodedIsObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(ctx context.Context) (a *Answer) {
-		s := e.newRequestState(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
+		s := e.newRequest(&Caller{ID: "token:ci", Label: "a.jsonl:1"})
 		defer s.finish(ctx, KindChain, &a)
 		panic("while decoding")
 	}

@@ -84,7 +84,7 @@ func (e *Engine) AnswerFailure(ctx context.Context, passed *Passed, caller *Call
 	if !passed.begun {
 		return e.RefuseCall(ctx, passed.entry, []*fault.Error{f}, caller)
 	}
-	s := e.newRequestState(caller)
+	s := e.newRequest(caller)
 	spec := passed.entry.Spec()
 	s.single, s.form.Call = &plan.Call{Function: spec.Name}, true
 	defer s.finish(ctx, KindRefuse, &a)

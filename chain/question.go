@@ -28,7 +28,7 @@ type Decision struct {
 
 // loadDecided takes the run that a decision is about, and returns its chain. The decision applies when the run reaches the same calls
 // again; about other calls the client is asked again.
-func (s *requestState) loadDecided(ctx context.Context) (chain []byte, f *fault.Error) {
+func (s *request) loadDecided(ctx context.Context) (chain []byte, f *fault.Error) {
 	d, single := s.decision, ""
 	if s.single != nil {
 		single = s.single.Text(s.o.MaxRequestBytes)

@@ -13,7 +13,7 @@ import (
 
 // beginRecord begins to record what the plan does, in the engine's journal. If the engine has none and the run needs one, the run gets a
 // journal of its own in memory. A single call that is safe to repeat and needs no approval is not recorded.
-func (s *requestState) beginRecord(p *plan.Plan, r *plan.Request) *fault.Error {
+func (s *request) beginRecord(p *plan.Plan, r *plan.Request) *fault.Error {
 	needsApproval := p.NeedsApproval()
 	switch {
 	case s.o.Journal == nil && needsApproval:
@@ -35,7 +35,7 @@ func (s *requestState) beginRecord(p *plan.Plan, r *plan.Request) *fault.Error {
 }
 
 // longestWait is how long the run may do nothing but pause; 0: as long as it wants, as it cannot be resumed.
-func (s *requestState) longestWait() time.Duration {
+func (s *request) longestWait() time.Duration {
 	if s.o.Journal == nil {
 		return 0
 	}
@@ -43,12 +43,12 @@ func (s *requestState) longestWait() time.Duration {
 }
 
 // runName returns the name of the run's chain, or "".
-func (s *requestState) runName(p *plan.Plan, r *plan.Request) string {
+func (s *request) runName(p *plan.Plan, r *plan.Request) string {
 	return cmp.Or(r.Name, s.chainName, p.SavedName())
 }
 
 // effectiveText returns the chain as it runs: with the input that the front end set.
-func (s *requestState) effectiveText(p *plan.Plan, r *plan.Request) []byte {
+func (s *request) effectiveText(p *plan.Plan, r *plan.Request) []byte {
 	if s.override.Input == nil && s.override.Set == nil {
 		return []byte(r.Text)
 	}

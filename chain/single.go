@@ -31,7 +31,7 @@ type Call struct {
 // continuation token of onecall (budget.TokenPrefix), at their top or in `params`, are a fetch; then nothing is called. Input, Set and
 // Trace of Caller.Override are ignored.
 func (e *Engine) Call(ctx context.Context, c *Call, caller *Caller) (a *Answer) {
-	s := e.newRequestState(caller)
+	s := e.newRequest(caller)
 	call := plan.Call(*c)
 	s.single, s.rules.IsCall, s.form.Call, s.form.ArgsAt = &call, true, true, call.At
 	s.override.Input, s.override.Set, s.override.Trace, s.rules.Input, s.rules.Settings = nil, nil, "", nil, nil
@@ -48,7 +48,7 @@ func (e *Engine) Refuse(ctx context.Context, faults []*fault.Error, caller *Call
 
 // RefuseCall is Refuse for the call of a function, whose schema is shown if that helps; nil: no function.
 func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults []*fault.Error, caller *Caller) (a *Answer) {
-	s := e.newRequestState(caller)
+	s := e.newRequest(caller)
 	s.single, s.form.Call = &plan.Call{}, true
 	defer s.finish(ctx, KindRefuse, &a)
 	ctx = s.observeBegin(ctx, KindRefuse, nil, 0)
@@ -61,7 +61,7 @@ func (e *Engine) RefuseCall(ctx context.Context, function *steps.Entry, faults [
 }
 
 // refuseCall answers a call that cannot be made.
-func (s *requestState) refuseCall(ctx context.Context, p *plan.Plan, list []*fault.Error, more int) *Answer {
+func (s *request) refuseCall(ctx context.Context, p *plan.Plan, list []*fault.Error, more int) *Answer {
 	c := s.content(facts.NoStep(list[0]))
 	if p != nil && len(p.Steps) > 0 {
 		c.Cause.Failed = p.Steps[0].Callee()
@@ -74,7 +74,7 @@ func (s *requestState) refuseCall(ctx context.Context, p *plan.Plan, list []*fau
 }
 
 // refuseAll answers faults with the caller's own pointers. The error is the only fault, or their number.
-func (s *requestState) refuseAll(ctx context.Context, c *answer.Content, list []*fault.Error, more int) *Answer {
+func (s *request) refuseAll(ctx context.Context, c *answer.Content, list []*fault.Error, more int) *Answer {
 	if n := len(list) + more; n > 1 {
 		err := c.Cause.Err.Under("") // a copy
 		err.Message, err.Available, err.Nearest = strconv.Itoa(n)+" faults", nil, nil

@@ -27,7 +27,7 @@ func undoSteps(calls []journal.PastCall) (list []plan.StepRequest) {
 }
 
 // checkUndo refuses a request to undo that cannot be carried out.
-func (s *requestState) checkUndo() *fault.Error {
+func (s *request) checkUndo() *fault.Error {
 	switch {
 	case s.override.ReadOnly:
 		return fault.New(fault.Denied, "%s", cmp.Or(s.override.WhyReadOnly, plan.OnlyReads)).Under("/undo")
@@ -38,7 +38,7 @@ func (s *requestState) checkUndo() *fault.Error {
 }
 
 // answerUndo undoes an earlier run.
-func (s *requestState) answerUndo(ctx context.Context) *Answer {
+func (s *request) answerUndo(ctx context.Context) *Answer {
 	if f := s.ledger.BeginUndo(); f != nil {
 		return s.failureAnswer(ctx, f)
 	}

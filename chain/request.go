@@ -16,9 +16,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// requestState is one request of one caller, from its decoding to its answer: the engine's options, the limits that apply to it, and the
-// warnings so far.
-type requestState struct {
+// request is one request of one caller. It hands each stage what that needs, and the result to the next: plan, run with its ledger, answer.
+type request struct {
 	o         *Options
 	rules     plan.Rules
 	form      answer.Form
@@ -37,7 +36,7 @@ type requestState struct {
 	single       *plan.Call  // the only call; nil: a chain or a fetch
 	warnings     plan.WarningList
 	signatures   map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
-	request      *plan.Request                 // what is carried out; nil: nothing could be decoded
+	decoded      *plan.Request                 // what is carried out; nil: nothing could be decoded
 	observation  *observation                  // nil: there is no observer
 	answerTokens int                           // the tokens of the answer; 0: not counted
 	executed     *run.Run                      // nil: nothing was executed
@@ -53,13 +52,14 @@ type requestState struct {
 	memory    admit.Held
 }
 
-func (e *Engine) newRequestState(c *Caller) *requestState {
+func (e *Engine) newRequest(c *Caller) *request {
 	if c == nil {
 		c = &Caller{}
 	}
-	s := &requestState{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
+	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
 		log: c.Log, decision: c.Decision, background: c.Background, durable: c.Durable, suspend: c.Suspend,
-		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, ByPerson: e.o.ApproveByPerson},
+		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator,
+			ByPerson: e.o.ApproveByPerson},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
 			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, Observed: e.o.Observer != nil}}
 	s.rules = e.o.rules(c)
@@ -86,7 +86,7 @@ func (e *Engine) newRequestState(c *Caller) *requestState {
 }
 
 // share gives the request its share of the memory and the processors.
-func (s *requestState) share(o *Options) {
+func (s *request) share(o *Options) {
 	s.memory.Caller, s.memory.From, s.memory.Total = s.caller, o.Admission, o.MaxRunningBytes
 	s.memory.MaxWork = o.MaxChainBytes + maxWorkBytes
 	s.computing.Caller, s.computing.Slots, s.computing.Memory = s.caller, o.Admission, &s.memory
@@ -94,7 +94,7 @@ func (s *requestState) share(o *Options) {
 
 // applyForm sets the token limit and the form of the answer. The override wins over the request; neither can raise the limits of the server
 // and of the caller. It returns a fault if the token budget is too low for any answer.
-func (s *requestState) applyForm(b *plan.BudgetRequest, lite *bool, trace string) (low *fault.Error) {
+func (s *request) applyForm(b *plan.BudgetRequest, lite *bool, trace string) (low *fault.Error) {
 	tokens := s.override.MaxTotalTokens
 	if tokens == 0 && b != nil && b.MaxTotalTokens != nil {
 		tokens = *b.MaxTotalTokens
@@ -129,14 +129,14 @@ func (s *requestState) applyForm(b *plan.BudgetRequest, lite *bool, trace string
 }
 
 // lowerTokens lowers the token limit of the answer to that of a saved chain, unless the override sets it.
-func (s *requestState) lowerTokens(n int) {
+func (s *request) lowerTokens(n int) {
 	if limit := s.form.Meter.Limit(); s.override.MaxTotalTokens == 0 && (limit == 0 || n < limit) {
 		s.form.Meter = budget.NewMeter(s.o.Counter, n)
 	}
 }
 
 // warn adds warnings about what looks like mistakes.
-func (s *requestState) warn(list ...*fault.Error) {
+func (s *request) warn(list ...*fault.Error) {
 	for _, w := range list {
 		s.warnings.Add(s.form.Relocate(w))
 	}

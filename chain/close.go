@@ -1,7 +1,7 @@
 package chain
 
 // journalAnswer completes an answer with the question and the time of a resume, and ends the account of the run.
-func (s *requestState) journalAnswer(a *Answer) {
+func (s *request) journalAnswer(a *Answer) {
 	a.Resumes = s.ledger.Resumes
 	if s.ledger.Asks {
 		a.Question = &Question{Run: s.ledger.Record.ID(), Proof: s.ledger.Proof(), Calls: approvalCalls(s.ledger.Waiting)}

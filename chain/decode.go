@@ -11,7 +11,7 @@ import (
 // decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
 // not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.cutOff says why: the context has ended, or
 // the run to resume cannot be loaded.
-func (s *requestState) decode(ctx context.Context, text []byte) (*plan.Request, *plan.Faults) {
+func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *plan.Faults) {
 	if len(text) >= plan.HeavyRequest {
 		var slot admit.Slot
 		if err := slot.Acquire(ctx); err != nil {

@@ -45,11 +45,13 @@ func (s *request) failureAnswer(ctx context.Context, f *fault.Error) *Answer {
 // report answers a run.
 func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer {
 	if !r.SuspendedUntil().IsZero() {
-		s.warn(r.Warnings()...)
+		done := r.Facts()
+		s.warn(done.Warnings...)
 		return s.suspendedAnswer(ctx, r)
 	}
 	result, cause := r.Finish(ctx)
-	s.warn(r.Warnings()...)
+	done := r.Facts()
+	s.warn(done.Warnings...)
 	undoes := p.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
 	if undoes && cause.Err != nil && cause.Err.Code != fault.ResumeConflict {
 		cause.Err = s.ledger.UndoAll(ctx, r.Undoing(), "").AddTo(cause.Err)
@@ -58,7 +60,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}
 	c := s.content(cause)
-	c.Result, c.Run = result, r.Facts()
+	c.Result, c.Run = result, done
 	a := s.answer(ctx, c)
 	a.Defaulted = defaultedSteps(c.Run.Steps)
 	return a
@@ -69,8 +71,10 @@ func (s *request) suspendedAnswer(ctx context.Context, r *run.Run) *Answer {
 	s.ledger.Resumes = r.SuspendedUntil()
 	f := fault.New(fault.Cancelled, "the chain pauses until %s, and continues when it is resumed", s.ledger.Resumes.UTC().Format(time.RFC3339))
 	s.ledger.EndUnfinished(f, journal.Waiting)
+	done := r.Facts()
+	s.warn(done.Warnings...)
 	c := s.content(facts.NoStep(f))
-	c.Run = r.Facts()
+	c.Run = done
 	return s.answer(ctx, c)
 }
 

@@ -15,6 +15,7 @@ type Run struct {
 	Unrepeatable bool  // a call was sent that is not safe to repeat
 	Waiting      []WaitingCall
 	Writes       Writes
+	Warnings     []*fault.Error // of functions, in the order of the steps
 }
 
 // Calls returns the number of calls of functions.

@@ -13,6 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // approvePrefix begins each approve token.
@@ -102,4 +104,19 @@ func Decide(ctx context.Context, j *journal.Journal, run, digest string, kind jo
 	r := j.Resume(past, nil)
 	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
 	return calls, r.EndUnfinished(status, code, "")
+}
+
+// Redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known
+// of its secrets, and args are returned as they are.
+func (l *Ledger) Redacted(functions *steps.Registry, function string, args []byte) []byte {
+	entry, err := functions.Resolve(function)
+	if err != nil {
+		return args
+	}
+	return entry.Redacted(args, func(value []byte) []byte {
+		w := &rawjson.Writer{B: []byte{'{'}}
+		w.Text("secret", hex.EncodeToString(l.Journal.MAC([]byte("secret"), value)[:8]))
+		w.Close('}')
+		return w.B
+	})
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,10 +10,10 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
@@ -51,13 +50,13 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 	case r.approvals.stopped.Load() && len(r.ledger.Waiting) == 0: // a person has denied an earlier call
 		return deniedFault(p)
 	case r.approvals.stopped.Load():
-		return r.approvalRequired(p)
+		return approvalRequired(r.ledger, p)
 	}
 	calls := r.collectWaiting(ctx, p, s.call, undo, name)
 	if r.o.Ask == nil {
 		return r.stopForApproval(p, calls)
 	}
-	approved, err := r.o.Ask(r.parent, calls)
+	approved, err := r.o.Ask(r.ends.parent, calls)
 	switch {
 	case err != nil:
 		return r.stopForApproval(p, calls)
@@ -103,35 +102,20 @@ func (r *Run) collectWaiting(ctx context.Context, p *plan.Step, c *journal.Call,
 		return slices.Compare(facts.ParsePath(a.StepPath), facts.ParsePath(b.StepPath))
 	})
 	for i := range calls {
-		calls[i].Args = r.redacted(calls[i].Function, calls[i].Args)
+		calls[i].Args = r.ledger.Redacted(r.o.Functions, calls[i].Function, calls[i].Args)
 		if undo := gjson.ParseBytes(calls[i].Undo); undo.Get("args").IsObject() {
 			function := undo.Get("fn").Str
-			calls[i].Undo = plan.UndoText(function, r.redacted(function, []byte(undo.Get("args").Raw)))
+			calls[i].Undo = plan.UndoText(function, r.ledger.Redacted(r.o.Functions, function, []byte(undo.Get("args").Raw)))
 		}
 	}
 	return calls
-}
-
-// redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known
-// of its secrets, and args are returned as they are.
-func (r *Run) redacted(function string, args []byte) []byte {
-	entry, err := r.o.Functions.Resolve(function)
-	if err != nil {
-		return args
-	}
-	return entry.Redacted(args, func(value []byte) []byte {
-		w := &rawjson.Writer{B: []byte{'{'}}
-		w.Text("secret", hex.EncodeToString(r.ledger.Journal.MAC([]byte("secret"), value)[:8]))
-		w.Close('}')
-		return w.B
-	})
 }
 
 // stopForApproval stops the run before the calls.
 func (r *Run) stopForApproval(p *plan.Step, calls []facts.WaitingCall) *fault.Error {
 	r.approvals.stopped.Store(true)
 	r.ledger.Wait(calls)
-	return r.approvalRequired(p)
+	return approvalRequired(r.ledger, p)
 }
 
 // deniedFault is the fault for a call that a person has denied.
@@ -141,15 +125,16 @@ func deniedFault(p *plan.Step) *fault.Error {
 	return f
 }
 
-func (r *Run) approvalRequired(p *plan.Step) *fault.Error {
+// approvalRequired is the fault for a call that waits for approval, like those that wait with it.
+func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
 	advice := "send resume with approve, or let onecall approve and onecall resume do it"
-	if r.ledger.ByPerson {
+	if l.ByPerson {
 		advice = "a person approves them with onecall approve"
 	}
-	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(r.ledger.Waiting),
+	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(l.Waiting),
 		advice).Under(p.At)
-	if len(r.ledger.Waiting) == 1 {
-		f.Message = r.ledger.Waiting[0].Function + " waits for approval; it was not sent: " + advice
+	if len(l.Waiting) == 1 {
+		f.Message = l.Waiting[0].Function + " waits for approval; it was not sent: " + advice
 	}
 	if !p.Approve {
 		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.Name(), p.Undo.Fn.Spec().Name)

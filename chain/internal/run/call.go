@@ -67,7 +67,7 @@ var null = []byte("null")
 // setStepStatus sets a step's status from its result or failure. orElse replaces a failure, unless the whole chain must stop.
 func (r *Run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw []byte, f *fault.Error) {
 	if f == nil {
-		if f = r.chargeResult(p, raw); f != nil {
+		if f = r.results.charge(p, raw); f != nil {
 			raw = nil
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw [
 		s.Status = facts.StatusOK
 		return
 	}
-	if r.isSuspended() {
+	if r.pauses.suspended() {
 		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonStopped
 		return
 	}
@@ -87,7 +87,7 @@ func (r *Run) setStepStatus(ctx context.Context, p *plan.Step, s *stepRun, raw [
 		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonBudget
 		return
 	}
-	if r.mayDefault(ctx, p, s, f) && r.chargeResult(p, p.OrElse) == nil {
+	if r.mayDefault(ctx, p, s, f) && r.results.charge(p, p.OrElse) == nil {
 		s.Status, s.Raw, s.Defaulted = facts.StatusOK, p.OrElse, 1
 		s.recordDefault()
 		return
@@ -142,7 +142,7 @@ func (r *Run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 		}
 		r.o.Memory.Release(len(last))
 		last = nil
-		if f := r.holdResult(p, len(raw)); f != nil {
+		if f := r.results.hold(p, len(raw)); f != nil {
 			return nil, f
 		}
 		last, scope.Result = raw, raw
@@ -165,7 +165,7 @@ func (r *Run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 			return nil, fault.New(fault.LimitExceeded, "repeat.until was not true after %d calls", round).Under(p.At + "/repeat")
 		}
 		if err := r.pauseAfter(ctx, p.Delay, s.LastCall); err != nil {
-			return nil, r.interruptedFault(p)
+			return nil, r.ends.interrupted(p.At)
 		}
 	}
 	if p.Collect != nil {
@@ -181,7 +181,7 @@ func (r *Run) runElement(ctx context.Context, p *plan.Step, scope *refs.Scope, s
 	}
 	r.o.Memory.Release(len(last))
 	last = nil
-	if f := r.holdResult(p, len(selected)); f != nil {
+	if f := r.results.hold(p, len(selected)); f != nil {
 		return nil, f
 	}
 	return selected, nil
@@ -192,7 +192,7 @@ func (r *Run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 	var outcome fault.Outcome
 	writes := p.Fn != nil && p.Effect != steps.Read
 	if writes {
-		defer func() { r.logWrite(p, s, outcome) }()
+		defer func() { s.logWrite(r.ledger, p, outcome) }()
 	}
 	args, f := r.resolveArguments(ctx, p, scope, isFirst)
 	if f != nil {
@@ -249,18 +249,18 @@ func (r *Run) call(ctx context.Context, p *plan.Step, args []byte, scope *refs.S
 	callCtx := ctx
 	if p.Timeout > 0 {
 		var cancel context.CancelFunc
-		callCtx, cancel = r.withTimeLimit(ctx, p.Timeout, timeoutFault(p))
+		callCtx, cancel = r.ends.within(ctx, p.Timeout, timeoutFault(p))
 		defer cancel()
 		r.pauses.add(1) // prevents a suspension: after it, this time limit would begin again
 		defer r.pauses.add(-1)
 	}
 	if p.Inline != nil {
 		raw, f := r.runInline(callCtx, p, args, scope, s)
-		return raw, r.explainTimeout(ctx, callCtx, p, f)
+		return raw, r.ends.explain(ctx, callCtx, p, f)
 	}
 	raw, err := p.Expr.Eval(callCtx, scope)
 	if err != nil {
-		return nil, r.explainTimeout(ctx, callCtx, p, fault.From(err, p.At+"/expr"))
+		return nil, r.ends.explain(ctx, callCtx, p, fault.From(err, p.At+"/expr"))
 	}
 	return raw, nil
 }
@@ -280,7 +280,7 @@ func (r *Run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 	}
 	s.Calls++
 	if refused != nil { // it counts as a call all the same
-		return nil, r.explainTimeout(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
+		return nil, r.ends.explain(ctx, ctx, p, refused.Under(faultPointer(p, refused)))
 	}
 	callCtx, cancel := steps.WithLimit(ctx, p.Timeout, p.Patient)
 	defer cancel()
@@ -294,7 +294,7 @@ func (r *Run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 		}
 		return raw, nil
 	}
-	return nil, r.explainTimeout(ctx, callCtx, p, f.Under(faultPointer(p, f)))
+	return nil, r.ends.explain(ctx, callCtx, p, f.Under(faultPointer(p, f)))
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.
@@ -310,54 +310,6 @@ func faultPointer(p *plan.Step, f *fault.Error) string {
 		return p.At + "/args"
 	}
 	return p.At
-}
-
-func timeoutFault(p *plan.Step) *fault.Error {
-	return fault.New(fault.Timeout, "%s did not answer within %v (timeoutMs)", plan.Describe(p), p.Timeout).Under(p.At)
-}
-
-// explainTimeout returns, for a call that was cut off, an error that names the limit: the step's time, the chain's time, or the caller's
-// context. It returns any other error unchanged.
-func (r *Run) explainTimeout(ctx, callCtx context.Context, p *plan.Step, f *fault.Error) *fault.Error {
-	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
-		return f
-	}
-	if errors.Is(f, fault.ErrWaiting) && ctx.Err() == nil { // the call was not started, and its message says so
-		return f
-	}
-	cause := timeoutFault(p)
-	if most, progressed := steps.Progressed(callCtx); progressed {
-		cause = fault.New(fault.Timeout, "%s did not answer within %v of its last progress, or within %v in all (timeoutMs)",
-			plan.Describe(p), p.Timeout, most).Under(p.At)
-	}
-	if ctx.Err() != nil {
-		cause = r.interruptedFault(p)
-	}
-	cause.Outcome = f.Outcome
-	return cause
-}
-
-// interruptedFault says why the chain's context ended while a step was running.
-func (r *Run) interruptedFault(p *plan.Step) *fault.Error {
-	if r.parent.Err() != nil {
-		return r.callerEndedFault(p.At)
-	}
-	return r.outOfTimeFault(p.At)
-}
-
-// callerEndedFault says why the caller's context ended. It is the fault that the context was cancelled with, if there is one.
-func (r *Run) callerEndedFault(at string) *fault.Error {
-	if causeFault, ok := fault.As(context.Cause(r.parent)); ok && causeFault != nil {
-		return causeFault.Under(at)
-	}
-	if errors.Is(r.parent.Err(), context.DeadlineExceeded) {
-		return fault.New(fault.Timeout, "the caller's deadline passed").Under(at)
-	}
-	return fault.New(fault.Cancelled, "the client cancelled").Under(at)
-}
-
-func (r *Run) outOfTimeFault(at string) *fault.Error {
-	return fault.New(fault.Timeout, "the chain's time of %v is used up (budget.maxDurationMs)", r.plan.MaxDuration).Under(at)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// storeForCaller stores a value for the caller (Keep of steps.Callbacks).
-func (r *Run) storeForCaller(ctx context.Context, value []byte) (token string, err error) {
-	token, _, err = r.o.Results.Keep(ctx, r.o.Caller, value)
+// keep stores a value for the caller (Keep of steps.Callbacks).
+func (o *Options) keep(ctx context.Context, value []byte) (token string, err error) {
+	token, _, err = o.Results.Keep(ctx, o.Caller, value)
 	return token, err
 }
 

@@ -41,7 +41,7 @@ func (r *Run) collectRound(ctx context.Context, p *plan.Step, scope *refs.Scope,
 			len(raw), r.o.MaxResultBytes).Under(at))
 	}
 	r.o.Memory.Release(len(joined))
-	if f := r.holdResult(p, len(raw)); f != nil {
+	if f := r.results.hold(p, len(raw)); f != nil {
 		return nil, f
 	}
 	return raw, nil

@@ -56,11 +56,11 @@ func (r *Run) findCause() facts.Cause {
 		case r.journalFailed.Load() && r.steps[i].Status == facts.StatusSkipped:
 			cause.Err = journalDownFault(at)
 		case reason == facts.ReasonCancelled:
-			cause.Err = r.callerEndedFault(at)
+			cause.Err = r.ends.callerEnded(at)
 		case reason == facts.ReasonBudget && r.exhausted.Load():
 			cause.Err = r.outOfCallsFault(at)
 		case reason == facts.ReasonBudget:
-			cause.Err = r.outOfTimeFault(at)
+			cause.Err = r.ends.outOfTime(at)
 		default:
 			continue
 		}
@@ -73,7 +73,8 @@ func (r *Run) findCause() facts.Cause {
 func (r *Run) Facts() *facts.Run {
 	last := r.plan.Steps[len(r.plan.Steps)-1]
 	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Cached: r.cached.Load(), HTTPStatus: int(r.httpStatus.Load()),
-		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger}
+		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger,
+		Warnings: r.callWarnings.sorted()}
 	if !f.Returned && last.Fn != nil && last.Selector == nil {
 		f.Last.Heavy = last.Fn.Spec().Heavy
 	}
@@ -98,7 +99,7 @@ func FailedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *Options
 	r := New(ctx, &plan.Plan{Steps: []*plan.Step{p}}, o)
 	r.noteSent(p, f)
 	if p.Effect != steps.Read {
-		r.logWrite(p, &failed, outcomeOfCall(f))
+		failed.logWrite(r.ledger, p, outcomeOfCall(f))
 	}
 	r.steps = []facts.Step{failed.Step}
 	return r.Facts(), r.findCause()
@@ -106,6 +107,3 @@ func FailedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *Options
 
 // SuspendedUntil returns when a suspended run continues; zero: it was not suspended.
 func (r *Run) SuspendedUntil() time.Time { return r.pauses.suspendedUntil() }
-
-// Warnings returns the warnings of functions, in the order of the steps.
-func (r *Run) Warnings() []*fault.Error { return r.callWarnings.sorted() }

@@ -39,7 +39,7 @@ func (r *Run) forEach(ctx context.Context, p *plan.Step, scope refs.Scope, s *st
 		s.Status = facts.StatusOK
 		return
 	}
-	if r.isSuspended() {
+	if r.pauses.suspended() {
 		s.Status, s.Reason = facts.StatusSkipped, facts.ReasonStopped
 		return
 	}
@@ -145,7 +145,7 @@ func (e *forEachRun) addWorker(ctx context.Context) {
 		e.extra.Add(-1)
 		return
 	}
-	if !e.run.tryAcquireSlot() {
+	if !e.run.slots.take() {
 		e.extra.Add(-1)
 		return
 	}
@@ -153,7 +153,7 @@ func (e *forEachRun) addWorker(ctx context.Context) {
 	e.run.pauses.add(1)
 	e.workers.Go(func() {
 		growStack()
-		defer e.run.releaseSlot()
+		defer e.run.slots.free()
 		defer e.extra.Add(-1)
 		e.work(ctx)
 	})
@@ -177,7 +177,7 @@ func (e *forEachRun) runItem(ctx context.Context, scope *refs.Scope, i int) {
 	if s.Truncated {
 		e.truncated.Store(true)
 	}
-	if f != nil && e.run.mayDefault(ctx, e.step, &s, f) && e.run.chargeResult(e.step, e.step.OrElse) == nil {
+	if f != nil && e.run.mayDefault(ctx, e.step, &s, f) && e.run.results.charge(e.step, e.step.OrElse) == nil {
 		raw, f = e.step.OrElse, nil
 		e.defaulted.Add(1)
 		s.recordDefault()
@@ -210,7 +210,7 @@ func (e *forEachRun) runGuarded(ctx context.Context, scope *refs.Scope, s *stepR
 	}()
 	raw, f = e.run.runElement(ctx, e.step, scope, s)
 	if f == nil {
-		f = e.run.chargeResult(e.step, raw)
+		f = e.run.results.charge(e.step, raw)
 	}
 	return raw, f
 }
@@ -237,7 +237,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	s.Unstarted, s.UnstartedReason = e.unstarted(), e.run.skipReason(ctx)
 	failed := len(e.failed) > 0
 	if s.Calls > 0 || failed {
-		e.run.logUnstarted(e.step, s)
+		s.logUnstarted(e.run.ledger, e.step)
 	}
 	if failed && e.run.plan.OnError != plan.OnErrorContinue { // drop the elements without a result from the end
 		last := len(e.results)
@@ -274,7 +274,7 @@ func (e *forEachRun) finishForEach(ctx context.Context, s *stepRun) {
 	case !complete && e.run.journalFailed.Load():
 		s.fail(e.step, journalDownFault(e.step.At))
 	case !complete:
-		s.fail(e.step, e.run.interruptedFault(e.step))
+		s.fail(e.step, e.run.ends.interrupted(e.step.At))
 	default:
 		s.Status = facts.StatusOK
 	}

@@ -49,7 +49,7 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 		f = runs[first].Err
 	}
 	if f == nil && ctx.Err() != nil {
-		f = r.interruptedFault(p)
+		f = r.ends.interrupted(p.At)
 	}
 	if f == nil && skippedForBudget(runs) {
 		f = r.outOfCallsFault(p.At)

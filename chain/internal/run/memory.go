@@ -1,27 +1,37 @@
 package run
 
 import (
+	"sync/atomic"
+
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
-// chargeResult counts a result, which is already held, against the chain's limit.
-func (r *Run) chargeResult(p *plan.Step, raw []byte) *fault.Error {
-	if int64(len(raw)) > r.o.MaxResultBytes {
-		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw),
-			r.o.MaxResultBytes).Under(p.At)
+// results bound the results that a run holds.
+type results struct {
+	held   *admit.Held
+	most   int64        // bytes of one result
+	mostIn int64        // bytes of all results of the run
+	bytes  atomic.Int64 // the size of all stored results
+}
+
+// charge counts a result, which is already held, against the chain's limit.
+func (l *results) charge(p *plan.Step, raw []byte) *fault.Error {
+	if int64(len(raw)) > l.most {
+		return fault.New(fault.LimitExceeded, "the result has %d bytes, the limit is %d (limits.maxResultBytes)", len(raw), l.most).Under(p.At)
 	}
-	if total := r.resultBytes.Add(int64(len(raw))); total > r.o.MaxChainBytes {
-		r.resultBytes.Add(-int64(len(raw)))
+	if total := l.bytes.Add(int64(len(raw))); total > l.mostIn {
+		l.bytes.Add(-int64(len(raw)))
 		return fault.New(fault.LimitExceeded,
-			"the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", r.o.MaxChainBytes).Under(p.At)
+			"the results of this chain have more than %d bytes (limits.maxChainBytes): select less of them", l.mostIn).Under(p.At)
 	}
 	return nil
 }
 
-// holdResult holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
-func (r *Run) holdResult(p *plan.Step, n int) *fault.Error {
-	f := r.o.Memory.Hold(n)
+// hold holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
+func (l *results) hold(p *plan.Step, n int) *fault.Error {
+	f := l.held.Hold(n)
 	if f == nil {
 		return nil
 	}

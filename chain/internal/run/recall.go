@@ -9,6 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -22,20 +23,20 @@ func (r *Run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs
 		s.Recorded = s.call
 		if raw, f, settled := r.recall(ctx, p, s); settled {
 			if s.earlierAttempts > 0 { // the call is tried again: an approval that it has used remains valid
-				s.call.Approval = r.usedApproval(ctx, p, scope, s)
+				s.call.Approval = s.usedApproval(ctx, r.ledger, p, scope)
 			}
 			return raw, f, true
 		}
 	}
 	if s.call.Approval == "" && s.call.Task() != "" && s.call.Previous() != nil { // nothing is sent that was not approved
-		s.call.Approval = r.usedApproval(ctx, p, scope, s)
+		s.call.Approval = s.usedApproval(ctx, r.ledger, p, scope)
 	}
 	if s.call.Approval == "" {
 		if f := r.awaitApproval(ctx, p, scope, s); f != nil {
 			return nil, f, true
 		}
 	}
-	return r.stopIfRehearsal(s)
+	return s.stopIf(r.ledger.Rehearsal)
 }
 
 // stepPath returns the path of a call, in the form that the answer's member writes has.
@@ -75,7 +76,7 @@ func (r *Run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte,
 	case ledger.Sibling:
 		return raw, nil, true
 	case ledger.Reuse:
-		return r.reuse(p, s, previous)
+		return s.reuse(p, previous, r.o.Memory)
 	case ledger.Unknown:
 		return r.unknownCall(p, s, previous)
 	case ledger.Make:
@@ -105,14 +106,14 @@ func (r *Run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) 
 		return nil, r.ledger.UnknownFault(&p.Planned, s.call.StepPath, previous), true
 	}
 	s.call.MatchPrevious(false)
-	return r.stopIfRehearsal(s)
+	return s.stopIf(r.ledger.Rehearsal)
 }
 
 // usedApproval returns the name of the approval that an earlier attempt at a call has used up, if it covers the call as it is now; "": it
 // does not.
-func (r *Run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
+func (s *stepRun) usedApproval(ctx context.Context, l *ledger.Ledger, p *plan.Step, scope *refs.Scope) string {
 	names := s.call.Previous().Approvals
-	if len(names) == 0 || names[0] != r.ledger.ApprovalName(s.call, undoShown(ctx, p, scope)) {
+	if len(names) == 0 || names[0] != l.ApprovalName(s.call, undoShown(ctx, p, scope)) {
 		return ""
 	}
 	return names[0]
@@ -129,9 +130,9 @@ func (s *stepRun) unknownEarlier() fault.Outcome {
 	return ""
 }
 
-// stopIfRehearsal marks a call as pending in a rehearsal, which calls nothing and goes on with the other steps.
-func (r *Run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled bool) {
-	if !r.ledger.Rehearsal {
+// stopIf marks a call as pending in a rehearsal, which calls nothing and goes on with the other steps.
+func (s *stepRun) stopIf(rehearsal bool) (raw []byte, f *fault.Error, settled bool) {
+	if !rehearsal {
 		return nil, nil, false
 	}
 	s.Pending = true
@@ -142,13 +143,13 @@ func (r *Run) stopIfRehearsal(s *stepRun) (raw []byte, f *fault.Error, settled b
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
 // reuse returns the recorded result or failure of a call.
-func (r *Run) reuse(p *plan.Step, s *stepRun, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
+func (s *stepRun) reuse(p *plan.Step, previous *journal.PastCall, memory *admit.Held) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
 	s.Reused++
 	s.LastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
-		if f := r.o.Memory.Hold(0); f != nil {
+		if f := memory.Hold(0); f != nil {
 			return nil, f.Under(p.At), true
 		}
 		return previous.Result, nil, true

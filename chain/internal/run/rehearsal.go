@@ -26,7 +26,7 @@ func (r *Run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
 	c := &r.conflicts
 	c.once.Do(func() { c.list, c.known = r.findConflicts(ctx) })
 	if !c.known {
-		f := r.interruptedFault(p)
+		f := r.ends.interrupted(p.At)
 		f.Outcome = fault.NotSent
 		return f
 	}
@@ -39,7 +39,7 @@ func (r *Run) checkConflict(ctx context.Context, p *plan.Step) *fault.Error {
 func (r *Run) findConflicts(ctx context.Context) (list []*journal.PastCall, known bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(r.plan.MaxDuration, minReturnTime))
 	defer cancel()
-	defer context.AfterFunc(r.parent, cancel)()
+	defer context.AfterFunc(r.ends.parent, cancel)()
 	silent := Rehearse(ctx, r.plan, r.o, r.ledger.Rehearse())
 	return silent.ledger.Record.Unmatched(), ctx.Err() == nil
 }

@@ -49,21 +49,21 @@ type Observer interface {
 
 // Run is a plan while it is executed, and its results afterwards.
 type Run struct {
-	o           *Options
-	ledger      *ledger.Ledger
-	plan        *plan.Plan
-	parent      context.Context // the caller's, without the chain's own deadline
-	steps       []facts.Step
-	calls       atomic.Int64
-	cached      atomic.Int64 // calls that the call cache answered
-	httpStatus  atomic.Int32 // the HTTP status that the last step's function reported; 0: none
-	resultBytes atomic.Int64 // the size of all stored results
+	o          *Options
+	ledger     *ledger.Ledger
+	plan       *plan.Plan
+	steps      []facts.Step
+	calls      atomic.Int64
+	cached     atomic.Int64 // calls that the call cache answered
+	httpStatus atomic.Int32 // the HTTP status that the last step's function reported; 0: none
 
-	callWarnings     warningLog    // the warnings of functions
-	exhausted        atomic.Bool   // maxCalls is used up: a call was not made
-	madeUnrepeatable atomic.Bool   // a call was sent that is not safe to repeat
-	journalFailed    atomic.Bool   // the end of a write could not be recorded: no further step starts
-	slots            chan struct{} // has an element for each goroutine besides the first, which bounds the calls under way
+	callWarnings     warningLog  // the warnings of functions
+	exhausted        atomic.Bool // maxCalls is used up: a call was not made
+	madeUnrepeatable atomic.Bool // a call was sent that is not safe to repeat
+	journalFailed    atomic.Bool // the end of a write could not be recorded: no further step starts
+	slots            slots
+	ends             deadline
+	results          results
 
 	approvals approvals
 	conflicts conflicts
@@ -83,18 +83,21 @@ type stepRun struct {
 
 // New returns a run of a plan. ctx is that of its caller, without a time limit of its own.
 func New(ctx context.Context, p *plan.Plan, o *Options) *Run {
-	return &Run{o: o, ledger: o.Ledger, plan: p, parent: ctx, slots: make(chan struct{}, o.MaxConcurrency-1)}
+	r := &Run{o: o, ledger: o.Ledger, plan: p, slots: make(chan struct{}, o.MaxConcurrency-1),
+		ends: deadline{parent: ctx, limit: p.MaxDuration, pausable: o.Ask != nil && o.Ledger.Record != nil}}
+	r.results.held, r.results.most, r.results.mostIn = o.Memory, o.MaxResultBytes, o.MaxChainBytes
+	return r
 }
 
 // Execute runs the plan. It returns when all steps that may run have ended.
 func (r *Run) Execute(ctx context.Context) {
-	ctx, cancel := r.withTimeLimit(ctx, r.plan.MaxDuration, r.outOfTimeFault(""))
+	ctx, cancel := r.ends.within(ctx, r.plan.MaxDuration, r.ends.outOfTime(""))
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()
 	r.callbacks = steps.Callbacks{Functions: r.o.Functions, Caller: r.o.Caller, Cached: func() { r.cached.Add(1) }}
 	if r.o.Results != nil {
-		r.callbacks.Keep = r.storeForCaller
+		r.callbacks.Keep = r.o.keep
 	}
 	if r.listener.progress, r.listener.log = r.o.Progress, r.o.Log; r.listener.wanted() {
 		defer r.listener.stop()
@@ -163,7 +166,7 @@ func (l *loop) wait(ctx context.Context) {
 		l.finishStep(i)
 	case slot <- struct{}{}:
 		l.run.pauses.add(1)
-		l.run.releaseSlot() // start takes it again, or another goroutine does
+		l.run.slots.free() // start takes it again, or another goroutine does
 	}
 }
 
@@ -211,7 +214,7 @@ func (l *loop) start(ctx context.Context) {
 			continue
 		}
 		runsAlone := len(l.ready) == 1 && l.running == 0 || l.fewCallsLeft()
-		if l.slotless != noStep && (runsAlone || !l.run.tryAcquireSlot()) {
+		if l.slotless != noStep && (runsAlone || !l.run.slots.take()) {
 			return // until a step ends or a slot is free
 		}
 		l.ready = l.ready[1:]
@@ -224,7 +227,7 @@ func (l *loop) start(ctx context.Context) {
 			continue
 		}
 		l.running++
-		release := l.run.releaseSlot
+		release := l.run.slots.free
 		if l.slotless == noStep {
 			l.slotless, release = i, func() {}
 		}
@@ -254,18 +257,6 @@ func (l *loop) halted(ctx context.Context) bool {
 
 // mustStop reports whether no further step may start, whatever onError says.
 func (r *Run) mustStop() bool { return r.journalFailed.Load() || r.approvals.stopped.Load() }
-
-// tryAcquireSlot takes a slot for one more goroutine. releaseSlot returns it.
-func (r *Run) tryAcquireSlot() bool {
-	select {
-	case r.slots <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (r *Run) releaseSlot() { <-r.slots }
 
 // failedDependency finds a step that s needs and that has no result, and returns its cause: the step itself, if it failed or was skipped
 // for want of calls or time, or the one for which it was skipped.
@@ -316,9 +307,9 @@ func (l *loop) skipRest(ctx context.Context) {
 // skipReason returns why steps, or elements of a forEach, did not start.
 func (r *Run) skipReason(ctx context.Context) string {
 	switch {
-	case r.parent.Err() != nil:
+	case r.ends.parent.Err() != nil:
 		return facts.ReasonCancelled
-	case r.isSuspended():
+	case r.pauses.suspended():
 		return facts.ReasonStopped
 	case ctx.Err() != nil || r.exhausted.Load():
 		return facts.ReasonBudget

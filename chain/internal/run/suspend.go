@@ -82,7 +82,7 @@ func (p *pauses) suspendedUntil() time.Time {
 	return p.until
 }
 
-func (r *Run) isSuspended() bool { return !r.pauses.suspendedUntil().IsZero() }
+func (p *pauses) suspended() bool { return !p.suspendedUntil().IsZero() }
 
 // pauseAfter pauses until d after the last call of a round or attempt. If that call was made before the run was resumed, some of the
 // pause is over. The journal does not record a round without calls, so the run is not suspended in the pause after it: a resume would begin

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // pausableTimer ends a context when the time of a chain, or of a step with an inline chain or an expression, is up. It is paused while an
@@ -25,21 +23,6 @@ type timerKey struct{}
 func timerOf(ctx context.Context) *pausableTimer {
 	c, _ := ctx.Value(timerKey{}).(*pausableTimer)
 	return c
-}
-
-// withTimeLimit returns a context that ends after limit. If the run can ask for approval, the time until a decision does not count, and
-// the context is cancelled with cause. Otherwise it ends with context.DeadlineExceeded.
-func (r *Run) withTimeLimit(ctx context.Context, limit time.Duration, cause *fault.Error) (context.Context, context.CancelFunc) {
-	if r.o.Ask == nil || r.ledger.Record == nil {
-		return context.WithTimeout(ctx, limit)
-	}
-	limited, cancel := context.WithCancelCause(ctx)
-	c := &pausableTimer{outer: timerOf(ctx), remaining: limit, since: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { cancel(cause) })
-	return &timerContext{limited, c}, func() {
-		c.timer.Stop()
-		cancel(nil)
-	}
 }
 
 // timerContext is a context that ends with a pausableTimer.

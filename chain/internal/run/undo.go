@@ -12,7 +12,7 @@ import (
 // undoSaved undoes what a failed saved chain has written, if its onError says so.
 func (r *Run) undoSaved(ctx context.Context, p *plan.Step, frame *facts.Frame, f *fault.Error) *fault.Error {
 	if p.Inline.OnError != plan.OnErrorUndo || f.Code == fault.ResumeConflict || r.ledger.Record == nil || r.ledger.Rehearsal ||
-		r.approvals.stopped.Load() || r.isSuspended() {
+		r.approvals.stopped.Load() || r.pauses.suspended() {
 		return f
 	}
 	return r.ledger.UndoAll(ctx, r.Undoing(), facts.FormatPath(frame.Path())+".").AddTo(f)

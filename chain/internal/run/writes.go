@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 
+	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
@@ -10,7 +11,7 @@ import (
 
 // logWrite logs the outcome of a call and its retries. An outcome of "" means that the call was not made: in a forEach it is logged as
 // not_sent, elsewhere it is not logged.
-func (r *Run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
+func (s *stepRun) logWrite(l *ledger.Ledger, p *plan.Step, outcome fault.Outcome) {
 	if outcome == "" {
 		if p.ForEach == nil {
 			return
@@ -18,15 +19,15 @@ func (r *Run) logWrite(p *plan.Step, s *stepRun, outcome fault.Outcome) {
 		outcome = fault.NotSent
 	}
 	s.Outcome = outcome
-	r.ledger.LogWrite(s.frame, &p.Planned, s.Index, p.Until != nil, outcome)
+	l.LogWrite(s.frame, &p.Planned, s.Index, p.Until != nil, outcome)
 }
 
 // logUnstarted logs the elements that never started.
-func (r *Run) logUnstarted(p *plan.Step, s *stepRun) {
+func (s *stepRun) logUnstarted(l *ledger.Ledger, p *plan.Step) {
 	if p.Effect == steps.Read {
 		return
 	}
-	r.ledger.LogUnstarted(s.frame, &p.Planned, s.Unstarted)
+	l.LogUnstarted(s.frame, &p.Planned, s.Unstarted)
 }
 
 // outcomeOfCall returns the outcome of a call; "": it was not made.

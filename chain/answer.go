@@ -62,7 +62,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	c := s.content(cause)
 	c.Result, c.Run = result, done
 	a := s.answer(ctx, c)
-	a.Defaulted = defaultedSteps(c.Run.Steps)
+	a.Defaulted, a.Unrepeatable = defaultedSteps(c.Run.Steps), c.Run.Unrepeatable
 	return a
 }
 

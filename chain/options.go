@@ -210,7 +210,9 @@ type Answer struct {
 	Resumes  time.Time      // when to resume the run, which was suspended; Error is then not a failure. zero: it was not suspended
 	// Defaulted lists the steps of which orElse replaced failures, also if JSON does not tell.
 	Defaulted []DefaultedStep
-	Run       string // id of the run that continues in the background (JSON says how to follow it); "": it has ended
+	// Unrepeatable: a call was made that is not safe to repeat, so the same request again would write again.
+	Unrepeatable bool
+	Run          string // id of the run that continues in the background (JSON says how to follow it); "": it has ended
 }
 
 // DefaultedStep is a step of the outermost chain of which orElse replaced failures.

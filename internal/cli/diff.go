@@ -182,7 +182,7 @@ func (r *diffRow) cells() []string {
 	}
 	name := r.Function
 	if cmp.Or(r.A, r.B).Undoes {
-		name += " (undo)"
+		name = "undo: " + name
 	}
 	if r.count > 1 {
 		name += fmt.Sprintf(" ×%d", r.count)

@@ -23,12 +23,14 @@ import (
 // output is where answers go: stdout, a device or pipe, or a file that appears under its name only when it is complete.
 type output struct {
 	w         *bufio.Writer
-	terminal  bool     // a terminal shows the output
-	forPerson bool     // a person reads the output: results are indented, failures are explained
-	raw       bool     // only the result is written, and a string without its quotes
-	fullSize  int      // size in bytes of a result that was cut; 0: it was not
-	path      string   // the path of the file to create; "": no file is created
-	file      *os.File // the temporary file, device or pipe; nil: stdout
+	terminal  bool // a terminal shows the output
+	forPerson bool // a person reads the output: results are indented, failures are explained
+	raw       bool // only the result is written, and a string without its quotes
+	fullSize  int  // size in bytes of a result that was cut; 0: it was not
+	// unrepeatable: a second run would write again, so nothing may advise one
+	unrepeatable bool
+	path         string   // the path of the file to create; "": no file is created
+	file         *os.File // the temporary file, device or pipe; nil: stdout
 }
 
 // newOutput opens the output of a command. An empty path is stdout. The caller must end the output with commit or discard; discard after a

@@ -61,11 +61,16 @@ func cellText(value gjson.Result) string {
 }
 
 // showTableOf writes a result as a table, and says what is not in it. It reports false, and writes nothing, if the result is no array of
-// flat objects, or the terminal has no room for their columns.
+// flat objects, or the terminal has no room for their columns, or if a table would leave out what only a second run could show, which would
+// write again.
 func (c *cli) showTableOf(out *output, result gjson.Result) (shown bool, err error) {
 	p := c.outPage()
 	t, total := resultTable(result)
 	if t == nil || p.isNarrow() || !p.fits(t) {
+		return false, nil
+	}
+	hidden, isCut := total-len(t.rows), !slices.Equal(p.widths(t), page{}.widths(t))
+	if out.unrepeatable && (hidden > 0 || isCut) {
 		return false, nil
 	}
 	if _, err := out.w.WriteString(t.text(p)); err != nil {
@@ -74,9 +79,9 @@ func (c *cli) showTableOf(out *output, result gjson.Result) (shown bool, err err
 	if err := out.flush(); err != nil { // so that the notice on stderr comes last
 		return true, err
 	}
-	if hidden := total - len(t.rows); hidden > 0 {
+	if hidden > 0 {
 		c.noticef("%s more: --json shows all", plural(int64(hidden), "row"))
-	} else if !slices.Equal(p.widths(t), page{}.widths(t)) {
+	} else if isCut {
 		c.noticef("Cells are cut to the width of the terminal: --json shows all")
 	}
 	return true, nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -194,7 +195,11 @@ func newUndoCommand(c *cli) *cobra.Command {
 		}
 		name, _ := nameOf(args)
 		return c.withJournal(cmd.Context(), app.Options{Calls: true}, func(a *app.App) error {
-			return c.continueRun(cmd.Context(), a, name, nil, fields, override, "")
+			err := c.continueRun(cmd.Context(), a, name, nil, fields, override, "")
+			if errors.Is(err, exitError(fault.Compile.Exit())) { // nothing was compiled: a call that stays has no undo, or its undo is not there
+				return exitError(exitFailed)
+			}
+			return err
 		})
 	}
 	return cmd

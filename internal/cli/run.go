@@ -276,6 +276,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	answer := makeAnswer(caller)
 	p.stop()
 	c.showWarnings("", answer)
+	out.unrepeatable = answer.Unrepeatable
 	show := func() error { return out.writeAnswer(answer.JSON) }
 	switch {
 	case out.forPerson && answer.Plan != nil:
@@ -297,7 +298,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	}
 	switch {
 	case out.fullSize > 0:
-		c.warnCut(out.fullSize)
+		c.warnCut(out, out.fullSize)
 	case out.path != "" && c.errTerminal && !c.asJSON && !answer.OK:
 		c.showFailure(doc, answer, gjson.ParseBytes(answer.JSON))
 	}

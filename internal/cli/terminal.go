@@ -90,12 +90,17 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		c.noticef("The result is large: onecall fetch%s %s --mode %s", c.configFlag(), token, mode)
 	}
 	if cut {
-		c.warnCut(size)
+		c.warnCut(out, size)
 	}
 	return nil
 }
 
-func (c *cli) warnCut(size int) {
+func (c *cli) warnCut(out *output, size int) {
+	if out.unrepeatable {
+		c.noticef("Cut here: the result has %d bytes. Do not run the chain again for the rest: it would write again. The next time, redirect the "+
+			"output to a file or a pipe.", size)
+		return
+	}
 	c.noticef("Cut here: the result has %d bytes. Redirect the output to a file or a pipe for all of it.", size)
 }
 
@@ -232,7 +237,11 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions [
 	case fault.Denied:
 		return fmt.Sprintf("A resume asks again: onecall resume%s %s", config, run)
 	}
-	if len(positions) > 0 {
+	switch {
+	case f.Code == fault.ResumeConflict && len(f.Available) > 0 && len(positions) == 0:
+		return fmt.Sprintf("Put back what is applied as it was, and go on: onecall resume%s %s %s; or take it back: onecall undo%s %s", config, run,
+			file, config, run)
+	case len(positions) > 0:
 		var flags strings.Builder
 		for _, position := range positions {
 			fmt.Fprintf(&flags, " --assume '%s=applied'", position)
@@ -252,9 +261,14 @@ func (c *cli) configFlag() string {
 }
 
 // unknownWrites returns the positions of the calls whose outcomes a resume needs: at most maxAssumed, unless the failure lists them itself.
+// What the run knows to be done is not one of them.
 func unknownWrites(f *fault.Error, failed gjson.Result, writes []gjson.Result) []string {
 	if f.Code == fault.ResumeConflict {
-		return stringList(failed.Get("available"))
+		return slices.DeleteFunc(stringList(failed.Get("available")), func(position string) bool {
+			return slices.ContainsFunc(writes, func(w gjson.Result) bool {
+				return w.Get("at").Str == position && w.Get("outcome").Str != string(fault.SentUnknown)
+			})
+		})
 	}
 	var positions []string
 	for _, write := range writes {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
@@ -39,7 +41,8 @@ http:
     put: {method: POST, url: %q}
     refused: {method: POST, url: %q}
     drop: {method: DELETE, url: %q}
-`, strings.TrimPrefix(server.URL, "http://"), server.URL+"/put", server.URL+"/no", server.URL+"/drop"))
+    here: {method: GET, url: %q}
+`, strings.TrimPrefix(server.URL, "http://"), server.URL+"/put", server.URL+"/no", server.URL+"/drop", server.URL+"/here"))
 	config := filepath.Join(dir, "onecall.yaml")
 	run := func(terminal bool, chain string, args ...string) string {
 		t.Helper()
@@ -115,8 +118,36 @@ Approve them: onecall approve RUN, then onecall resume RUN
 			}
 		})
 	}
+	rows := func(fn string) string { // whose result is more than a table shows
+		return run(true, `{"steps":[{"fn":"`+fn+`"},{"expr":"map(1..201, ({n: #}))"}]}`, "run", "-")
+	}
+	if got := rows("http.here"); !strings.HasPrefix(got, "n\n1\n") || !strings.Contains(got, "1 row more: --json shows all") {
+		t.Errorf("of a chain that only reads, want a table, and how to see the rest, got\n%s", got)
+	}
+	if got := rows("http.put"); !strings.HasPrefix(got, "[") || !strings.Contains(got, "201") || strings.Contains(got, "--json") {
+		t.Errorf("of a chain that writes, want all rows, since a second run would write again, got\n%s", got)
+	}
 	if got, want := run(false, `{"steps":[{"expr":"'a\\nb\u001b'"}]}`, "run", "-", "--raw"), "a\nb\x1b\n--\n-- exit 0\n"; got != want {
 		t.Errorf("raw, in a pipe: %q, want %q", got, want)
+	}
+}
+
+// TestConflictAtTerminal: a person is asked to find out what became of a call only if that is not known.
+func TestConflictAtTerminal(t *testing.T) {
+	t.Parallel()
+	for writes, want := range map[string]string{
+		`[{"at":"1","outcome":"applied"}]`: "Put back what is applied as it was, and go on: onecall resume RUN a.json; or take it back: onecall undo RUN",
+		`[{"at":"1","outcome":"sent_unknown"}]`: "Find out whether each call was done (if not: 'PLACE=not_sent'), and go on: " +
+			"onecall resume RUN --assume '1=applied' a.json",
+	} {
+		var stderr strings.Builder
+		f := &fault.Error{Code: fault.ResumeConflict, Available: []string{"1"}}
+		answer := `{"error":{"code":"resume_conflict","message":"no","available":["1"]},"writes":` + writes + `,"resume":"RUN"}`
+		c := &cli{streams: &streams{err: &stderr}}
+		c.showFailure(&document{name: "a.json", file: "a.json"}, &chain.Answer{Error: f}, gjson.Parse(answer))
+		if !strings.HasSuffix(strings.TrimSpace(stderr.String()), want) {
+			t.Errorf("%s: got\n%s\nwant at its end\n%s", writes, stderr.String(), want)
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func callRow(call *history.Call) row {
 	}
 	name := call.Function
 	if call.Undoes {
-		name += " (undo)"
+		name = "undo: " + name // first, since a terminal cuts the end
 	}
 	r := row{cells: []string{call.At, name, status, figure.Millis(call.Millis), figure.Millis(call.After), strconv.Itoa(call.Tokens),
 		strconv.Itoa(call.Wave), knownMillis(call.Waited), strconv.Itoa(call.Bytes)}}

@@ -151,6 +151,22 @@ func TestDamagedRun(t *testing.T) {
 	}
 }
 
+// TestLostEvents: a run that has lost all its events is unreadable, also if they were not counted, and whoever sends its key again learns so.
+func TestLostEvents(t *testing.T) {
+	t.Parallel()
+	for _, written := range []int{0, -1} {
+		d := &damagedDriver{Memory: &journal.Memory{}}
+		store, engine := binEngine(t, newJournal(t, d))
+		for _, want := range []fault.Code{"", fault.Unreadable} {
+			a := engine.Run(t.Context(), []byte(`{"key":"K","steps":[{"fn":"bin.put","args":{"key":"a"}}]}`), nil)
+			if code := gjson.GetBytes(a.JSON, "error.code").Str; code != string(want) || len(writesOf(store)) != 1 {
+				t.Errorf("got code %q, want %q, after the calls %q: %s", code, want, store.log, a.JSON)
+			}
+			d.damage = func(r *journal.Record) { r.Segments, r.Written = nil, written }
+		}
+	}
+}
+
 // TestDamagedJournal: of a journal in a file, each row that is deleted makes its run unreadable or unknown, and nothing is sent.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()

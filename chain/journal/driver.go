@@ -126,8 +126,8 @@ type Write struct {
 }
 
 // Record is a run with its segments, ordered by lease and first number. Written is how many segments had been added to it, counted in
-// the transactions that added them: if Segments has fewer, the record is damaged. It is negative if the run began with a version that neither
-// counted segments nor wrote headers.
+// the transactions that added them: if Segments has fewer, the record is damaged. It is negative if the run began with a version that
+// neither counted segments nor wrote headers.
 type Record struct {
 	Row      Row
 	Segments []Segment

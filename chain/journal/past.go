@@ -154,8 +154,8 @@ func (j *Journal) pastOf(rec *Record) (*Past, error) {
 }
 
 // open decodes a record. It fails if a segment is missing, since the run may have done what the others do not tell. The numbers of events
-// have gaps also where a write failed, so it is the count of the segments that shows a loss. A record that was read while its run goes on
-// may have more of them than it says.
+// have gaps also where a write failed, so it is the count of the segments that shows a loss; a run without events has lost its first. A
+// record that was read while its run goes on may have more segments than it says.
 func (k *keys) open(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	for i := range rec.Segments {
@@ -168,7 +168,7 @@ func (k *keys) open(rec *Record) (*Past, error) {
 		}
 		p.Events = append(p.Events, events...)
 	}
-	if len(rec.Segments) < rec.Written {
+	if len(rec.Segments) < rec.Written || len(p.Events) == 0 {
 		return nil, errDamaged
 	}
 	for i := range p.Events {

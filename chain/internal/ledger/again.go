@@ -22,8 +22,7 @@ func (l *Ledger) checkAgain(past *journal.Past, sent *rawjson.Table, setsInput b
 	if l.Resumption.ByID || l.Resumption.Undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
 		return nil
 	}
-	isFirst := len(past.Events) > 0 && sameChain(sent, past.Events[0].Chain, setsInput)
-	if !isFirst && !sameChain(sent, past.Chain, setsInput) {
+	if !sameChain(sent, past.Chain, setsInput) && !sameChain(sent, past.Events[0].Chain, setsInput) {
 		return fault.New(fault.ResumeConflict, "the run with this key ended well with another chain: send that chain for its answer, or this one "+
 			"with another key")
 	}

@@ -171,21 +171,11 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	if t.task && c.protocol <= protocol.Stateful { // newer servers decide themselves what becomes a task
 		return c.callTask(ctx, t, args)
 	}
-	callbacks := steps.CallbacksOf(ctx)
-	pending := &pendingRequest{stub: noContent, alive: steps.Alive(ctx)}
-	params := &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
-	if f := c.addClientParams(ctx, pending, params); f != nil {
+	pending := &pendingRequest{stub: noContent}
+	params, token, f := c.begin(ctx, pending, t, args)
+	if f != nil {
 		return nil, f
 	}
-	pending.startDelivery(ctx, callbacks, c.notify())
-	var token int64
-	if callbacks.Progress != nil || pending.alive != nil {
-		token = c.tap.progressToken(pending)
-	}
-	if callbacks.Log != nil && c.tap.downstream == nil {
-		c.askForLogsOf(params)
-	}
-	carryTrace(ctx, params)
 	inner := pending.withContext(ctx)
 	if c.process == nil { // HTTP requests outlive their session
 		inner, pending.cancel = context.WithCancel(inner)
@@ -227,8 +217,8 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 		}
 		return nil, &f
 	case pending.result != nil:
-		if callbacks.Verbatim != nil {
-			callbacks.Verbatim(withObjectsIn(pending.result))
+		if verbatim := steps.CallbacksOf(ctx).Verbatim; verbatim != nil {
+			verbatim(withObjectsIn(pending.result))
 		}
 		value, f, converted := c.source.valueInTime(ctx, t, pending.result)
 		if converted && (f == nil || ctx.Err() == nil) {
@@ -243,6 +233,28 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 		return nil, f
 	}
 	return nil, c.answerLost(ctx, t, pending, err)
+}
+
+// begin prepares a call: pending receives its progress and log messages until tap.forget. It returns the call's params, and the progress
+// token that they still lack; 0: nobody waits for progress.
+func (c *connection) begin(ctx context.Context, pending *pendingRequest, t *tool, args []byte) (
+	params *sdk.CallToolParams, token int64, f *fault.Error,
+) {
+	callbacks := steps.CallbacksOf(ctx)
+	pending.alive = steps.Alive(ctx)
+	params = &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(args)}
+	if f := c.addClientParams(ctx, pending, params); f != nil {
+		return nil, 0, f
+	}
+	pending.startDelivery(ctx, callbacks, c.notify())
+	if callbacks.Progress != nil || pending.alive != nil {
+		token = c.tap.progressToken(pending)
+	}
+	if callbacks.Log != nil && c.tap.downstream == nil {
+		c.askForLogsOf(params)
+	}
+	carryTrace(ctx, params)
+	return params, token, nil
 }
 
 // Members of _meta that carry a trace (MCP 2026-07-28, "_meta"; OpenTelemetry's semantic conventions for MCP).

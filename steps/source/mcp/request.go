@@ -120,11 +120,13 @@ func (c *connection) subscribe(ctx context.Context, uri string) error {
 
 // request sends a request without the SDK, which would decode it and its answer.
 func (c *connection) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	return c.requestFor(ctx, &tool{function: c.source.options.Name + " " + method, effect: steps.Read}, method, params)
+	return c.requestFor(ctx, &tool{function: c.source.options.Name + " " + method, effect: steps.Read}, method, params, nil)
 }
 
-// requestFor is like request, for the call of a tool: a fault says what is known of its outcome.
-func (c *connection) requestFor(ctx context.Context, t *tool, method string, params json.RawMessage) (json.RawMessage, error) {
+// requestFor is like request, for the call of a tool: a fault says what is known of its outcome. run is the task of the call; nil: none.
+func (c *connection) requestFor(ctx context.Context, t *tool, method string, params json.RawMessage, run *taskRun) (
+	json.RawMessage, error,
+) {
 	pending := &pendingRequest{stub: noResult, rawErrors: true, done: make(chan struct{})}
 	meta := gjson.GetBytes(params, "_meta")
 	clientToken := meta.Get(progressTokenKey)
@@ -139,6 +141,12 @@ func (c *connection) requestFor(ctx context.Context, t *tool, method string, par
 	}
 	pending.ctx, pending.cancelCtx = context.WithCancel(ctx)
 	pending.logLevel = requestedLogLevel(meta)
+	if run != nil {
+		callbacks.Log, pending.logLevel = steps.CallbacksOf(ctx).Log, run.messages.logLevel
+		if method == methodCall { // its token is valid until the task ends
+			progressToken = run.token
+		}
+	}
 	pending.startDelivery(ctx, callbacks, notify)
 	var inner context.Context
 	inner, pending.cancel = context.WithCancel(pending.withContext(ctx))

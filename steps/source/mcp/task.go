@@ -24,17 +24,51 @@ const (
 // taskCancelTime bounds how long a call whose time is over waits to see what became of its task.
 const taskCancelTime = time.Second
 
+// taskRun is a call that runs as a task: what its requests have in common.
+type taskRun struct {
+	messages *pendingRequest // receives progress until the task ends, whichever request is under way
+	token    int64           // the progress token; 0: nobody waits for progress
+	meta     string          // the _meta of an ordinary call, raw; "": none
+}
+
+// beginTask prepares the requests of a call that runs as a task.
+func (c *connection) beginTask(ctx context.Context, t *tool, args []byte) (run *taskRun, f *fault.Error) {
+	run = &taskRun{messages: &pendingRequest{}}
+	params, token, f := c.begin(ctx, run.messages, t, args)
+	if f != nil {
+		return nil, f
+	}
+	run.token = token
+	if len(params.Meta) > 0 {
+		meta, err := json.Marshal(params.Meta)
+		if err != nil {
+			c.tap.forget(run.messages)
+			f = fault.New(fault.BadArguments, "the _meta of the call cannot be written as JSON: %s", cause(err))
+			f.Outcome = fault.NotSent
+			return nil, f
+		}
+		run.meta = string(meta)
+	}
+	return run, nil
+}
+
 // callTask calls a tool that runs only as a task, and waits for its result. A call whose earlier attempt has left a task asks for that.
 func (c *connection) callTask(ctx context.Context, t *tool, args []byte) ([]byte, *fault.Error) {
+	run, f := c.beginTask(ctx, t, args)
+	if f != nil {
+		return nil, f
+	}
+	defer run.messages.awaitDelivery(ctx)
+	defer c.tap.forget(run.messages)
 	recorded := steps.TaskOf(ctx)
 	id := recorded.Known
 	if id != "" {
 		if f := c.checkTask(ctx, t, id); f != nil {
 			return nil, f
 		}
-		return c.awaitTask(ctx, t, id)
+		return c.awaitTask(ctx, t, id, run)
 	}
-	result, err := c.requestFor(ctx, t, methodCall, c.taskParams(ctx, t, args))
+	result, err := c.requestFor(ctx, t, methodCall, run.callParams(t, args), run)
 	if err != nil {
 		return nil, c.taskFault(ctx, t, err)
 	}
@@ -44,31 +78,34 @@ func (c *connection) callTask(ctx context.Context, t *tool, args []byte) ([]byte
 	if recorded.Report != nil {
 		_ = recorded.Report(id) // if it cannot be recorded, the task's end still can
 	}
-	return c.awaitTask(ctx, t, id)
+	return c.awaitTask(ctx, t, id, run)
 }
 
-// taskParams returns the params of a call that asks for a task, with the client's _meta.
-func (c *connection) taskParams(ctx context.Context, t *tool, args []byte) json.RawMessage {
+// callParams returns the params of a call that asks for a task.
+func (run *taskRun) callParams(t *tool, args []byte) json.RawMessage {
 	var params objectBuilder
 	params.text("name", t.name)
 	params.raw("arguments", string(args))
 	params.raw("task", "{}")
-	if call, ok := ctx.Value(sessionCallKey{c.source}).(*sessionCall); ok {
-		params.copyMembers(gjson.ParseBytes(call.params), "_meta")
+	if run.meta != "" {
+		params.raw("_meta", run.meta)
 	}
 	return params.end()
 }
 
-// taskRef returns the params of a request about a task.
-func taskRef(id string) json.RawMessage {
+// taskRef returns the params of a request about a task. meta is its _meta, raw; "": none.
+func taskRef(id, meta string) json.RawMessage {
 	var params objectBuilder
 	params.text("taskId", id)
+	if meta != "" {
+		params.raw("_meta", meta)
+	}
 	return params.end()
 }
 
 // awaitTask waits for the result of a task. If the call's time is over before that, it cancels the task.
-func (c *connection) awaitTask(ctx context.Context, t *tool, id string) ([]byte, *fault.Error) {
-	result, err := c.request(ctx, methodTaskResult, taskRef(id))
+func (c *connection) awaitTask(ctx context.Context, t *tool, id string, run *taskRun) ([]byte, *fault.Error) {
+	result, err := c.requestFor(ctx, t, methodTaskResult, taskRef(id, run.meta), run)
 	switch {
 	case err == nil:
 		return c.taskValue(ctx, t, result)
@@ -85,7 +122,7 @@ func (c *connection) awaitTask(ctx context.Context, t *tool, id string) ([]byte,
 
 // checkTask returns the fault of a call whose task the server does not know any more, or could not be asked for.
 func (c *connection) checkTask(ctx context.Context, t *tool, id string) *fault.Error {
-	_, err := c.request(ctx, methodTaskGet, taskRef(id))
+	_, err := c.request(ctx, methodTaskGet, taskRef(id, ""))
 	if err == nil {
 		return nil
 	}
@@ -109,7 +146,7 @@ func taskStatus(answer json.RawMessage, err error) string {
 
 // hasEnded reports whether the server says that a task has ended.
 func (c *connection) hasEnded(ctx context.Context, id string) bool {
-	switch taskStatus(c.request(ctx, methodTaskGet, taskRef(id))) {
+	switch taskStatus(c.request(ctx, methodTaskGet, taskRef(id, ""))) {
 	case "completed", "failed", "cancelled":
 		return true
 	}
@@ -123,9 +160,9 @@ func (c *connection) cancelTask(ctx context.Context, t *tool, id string) ([]byte
 	c.markUnknown(t, f)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), taskCancelTime)
 	defer cancel()
-	status := taskStatus(c.request(within, methodTaskCancel, taskRef(id)))
+	status := taskStatus(c.request(within, methodTaskCancel, taskRef(id, "")))
 	if status == "" { // it cannot be cancelled any more, or never could
-		status = taskStatus(c.request(within, methodTaskGet, taskRef(id)))
+		status = taskStatus(c.request(within, methodTaskGet, taskRef(id, "")))
 	}
 	switch status {
 	case "cancelled":
@@ -133,7 +170,7 @@ func (c *connection) cancelTask(ctx context.Context, t *tool, id string) ([]byte
 			f.Outcome = fault.Failed
 		}
 	case "completed", "failed":
-		if result, err := c.request(within, methodTaskResult, taskRef(id)); err == nil {
+		if result, err := c.request(within, methodTaskResult, taskRef(id, "")); err == nil {
 			return c.taskValue(within, t, result)
 		}
 	}

@@ -4,13 +4,13 @@
 // A chain is data. It is checked completely before anything runs. Its reads run side by side, its writes in the order written.
 // Intermediate results stay on the server; only what `return` names is answered.
 //
-// Engine.Run is what every front end calls: the command line, the MCP server, Go programs. It has four stages, each with a file of its
-// own, and each takes what the stage before it returns:
+// Engine.Run is what every front end calls: the command line, the MCP server, Go programs. Each stage is a package below internal, and takes
+// what the stage before it returns:
 //
-//	decode   bytes → request      strict: unknown fields, duplicate keys and wrong types are faults
-//	compile  request → plan       names, references, expressions, literals, limits: reports all faults at once
-//	execute  plan → run           waves of steps: resolve, call, store
-//	report   run → Answer         `return` within the budget; what does not fit is omitted in a fixed order
+//	plan     bytes → request      strict: unknown fields, duplicate keys and wrong types are faults
+//	         request → plan       names, references, expressions, literals, limits: reports all faults at once
+//	run      plan → facts         waves of steps: resolve, call, store; the ledger has what the journal knows of the run
+//	answer   facts → Answer       `return` within the budget; what does not fit is omitted in a fixed order
 //
 // Engine.Call runs a chain of one step, for front ends that call one function. Its arguments are literal. Engine.Deliver answers a value
 // that a front end has made, and Engine.Refuse answers with faults that a front end has found. All of them share the budget, the probe

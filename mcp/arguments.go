@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -43,9 +44,7 @@ func readArguments(raw []byte, into any) *argumentReader {
 		case duplicate:
 			a.fault(fault.BadRequest, fault.Key("", name), "%q is given twice", name)
 		case !slices.Contains(known, name):
-			f := fault.New(fault.UnknownField, "unknown field %q: known are %s", name, strings.Join(known, ", "))
-			f.At, f.Available, f.Nearest = fault.Key("", name), known, fault.Nearest(name, known, 1)
-			a.faults = append(a.faults, f)
+			a.faults = append(a.faults, decode.Unknown("field", name, "", known))
 		case value.Type != gjson.Null:
 			a.values[name] = value
 		}

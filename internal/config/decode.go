@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // position is the position of a value in the text, counted from 1.
@@ -219,12 +220,7 @@ func (d *decoder) unknownKey(p position, key, pointer string, t reflect.Type, kn
 		}
 		return
 	}
-	f := fault.New(fault.UnknownField, "unknown key %q", key)
-	f.Available, f.Nearest = known, fault.Nearest(key, known, 1)
-	if len(f.Nearest) == 0 {
-		f.Message += ": known here are " + strings.Join(known, ", ")
-	}
-	d.add(p, pointer, f)
+	d.add(p, pointer, decode.Unknown("key", key, "", known))
 }
 
 // value decodes a value into a field of any kind that a configuration uses.

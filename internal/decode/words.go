@@ -1,4 +1,4 @@
-// Package decode has the words of faults about values that are not what a field takes.
+// Package decode has the words of faults about objects and values that are not what a reader takes.
 package decode
 
 import (
@@ -8,6 +8,22 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 )
+
+// maxName bounds the characters of a name that a message repeats.
+const maxName = 60
+
+// Unknown is the fault for a member of the object at pointer that is none of the known ones. what is what such a member is called: field or
+// key.
+func Unknown(what, name, pointer string, known []string) *fault.Error {
+	f := fault.New(fault.UnknownField, "unknown %s %q", what, fault.ClipRunes(name, maxName))
+	f.At, f.Available, f.Nearest, f.Err = fault.Key(pointer, name), known, fault.Nearest(name, known, 1), fault.ErrUnknownKey
+	if len(f.Nearest) > 0 {
+		f.Message += ": did you mean " + f.Nearest[0] + "?"
+	} else {
+		f.Message += ": known here are " + strings.Join(known, ", ")
+	}
+	return f
+}
 
 // InsteadOf ends the sentence about a value of the wrong type. It recognizes an object or array that was sent as a string, as some
 // clients do.

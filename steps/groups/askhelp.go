@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // Help is a request for help on a whole dispatcher, on a resource with those below it, or on one action. The zero value requests
@@ -97,9 +98,7 @@ func (r *reader) helpField(request *Request, target *helpTarget, m member, at st
 		}
 	default:
 		known := slices.Concat([]string{"resource", "action"}, helpFields, []string{"lite", budgetField})
-		f := fault.New(fault.UnknownField, "help takes no %s: it takes %s", fault.Quote(m.name), strings.Join(known, ", "))
-		f.At, f.Available, f.Nearest = pointer, known, fault.Nearest(m.name, known, 1)
-		r.faults = append(r.faults, f)
+		r.faults = append(r.faults, decode.Unknown("field", m.name, at, known))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // shape describes the fields of a struct type for the decoder. It is built once at start, from the tags of the type's fields:
@@ -120,22 +121,11 @@ func (d *decoder) object(value gjson.Result, at string, s *shape, into reflect.V
 			r.needsValidator = d.field(f, into.Field(f.index), v, at) || r.needsValidator
 		} else if other == nil || !other(name, v) {
 			r.hasUnknown = true
-			d.unknown(name, at, known)
+			d.Faults.Add(decode.Unknown("field", name, at, known))
 		}
 		return true
 	})
 	return r
-}
-
-func (d *decoder) unknown(name, at string, known []string) {
-	f := fault.New(fault.UnknownField, "unknown field %q", fault.ClipRunes(name, 60))
-	f.At, f.Available, f.Nearest, f.Err = fault.Key(at, name), known, fault.Nearest(name, known, 1), fault.ErrUnknownKey
-	if len(f.Nearest) > 0 {
-		f.Message += ": did you mean " + f.Nearest[0] + "?"
-	} else {
-		f.Message += ": known here are " + strings.Join(known, ", ")
-	}
-	d.Faults.Add(f)
 }
 
 // field decodes one value, and reports whether the validator must check it. null counts as absent, except for steps and fields of any

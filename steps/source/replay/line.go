@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/schema"
@@ -261,9 +262,7 @@ func members(object gjson.Result, pointer string, known []string) (map[string]gj
 		if _, twice := fields[key.Str]; twice {
 			err = at(fault.New(fault.BadJSON, "the key %s occurs twice", shorten(key.Raw)), fault.Key(pointer, key.Str))
 		} else if !slices.Contains(known, key.Str) {
-			f := fault.New(fault.UnknownField, "there is no field %s here: the fields are %s", shorten(key.Raw), strings.Join(known, ", "))
-			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)
-			err = at(f, fault.Key(pointer, key.Str))
+			err = at(decode.Unknown("field", key.Str, "", known), pointer)
 		}
 		fields[key.Str] = value
 		return err == nil

@@ -217,10 +217,10 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 }
 
 func (f *Filter) matches(r *Row) bool {
-	return strings.HasPrefix(r.ID, f.IDPrefix) && (f.Caller == nil || *f.Caller == r.Caller) && (f.Parent == nil || *f.Parent == r.Parent) &&
+	return f.matchesBoth(r.Caller, r.Chain) && strings.HasPrefix(r.ID, f.IDPrefix) && (f.Parent == nil || *f.Parent == r.Parent) &&
 		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) &&
-		(len(f.Chains) == 0 || slices.Contains(f.Chains, r.Chain)) && (f.Function == "" || slices.Contains(r.Functions, f.Function)) && !r.Began.Before(f.Since) &&
-		(f.Until.IsZero() || r.Began.Before(f.Until))
+		(f.Function == "" || slices.Contains(r.Functions, f.Function)) &&
+		!r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until))
 }
 
 // Parts implements Driver.
@@ -255,9 +255,13 @@ func (m *Memory) Days(_ context.Context, f *Filter) (days []Day, err error) {
 	return days, nil
 }
 
+// matchesBoth reports whether rows and days of a caller and a chain match, as far as these two decide.
+func (f *Filter) matchesBoth(caller, chain string) bool {
+	return (f.Caller == nil || *f.Caller == caller) && (len(f.Chains) == 0 || slices.Contains(f.Chains, chain))
+}
+
 func (f *Filter) matchesDay(d *Day) bool {
-	return (f.Caller == nil || *f.Caller == d.Caller) && (len(f.Chains) == 0 || slices.Contains(f.Chains, d.Chain)) &&
-		(f.Function == "" || f.Function == d.Function) &&
+	return f.matchesBoth(d.Caller, d.Chain) && (f.Function == "" || f.Function == d.Function) &&
 		(f.Since.IsZero() || d.Day >= DayOf(f.Since)) && (f.Until.IsZero() || d.Day <= DayOf(f.Until))
 }
 

@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
@@ -27,7 +29,7 @@ type tap struct {
 	mu        sync.Mutex
 	pending   map[int64]*pendingRequest // the pending requests by id
 	progress  map[int64]*pendingRequest // the pending requests by progress token
-	abandoned map[int64]bool            // if clients share the connection: forgotten requests that the server may still work on
+	abandoned map[int64]time.Time       // if clients share the connection: until when the server may still work on forgotten requests
 	ended     bool                      // the connection has ended
 	failure   *fault.Error              // why the connection was given up (see giveUp); nil: it was not
 }
@@ -40,7 +42,7 @@ func newTap(s *Source) *tap {
 				s.options.Log(s.scrub.excerpt(level+": "+data, maxLogLine))
 			}
 		},
-		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{}, abandoned: map[int64]bool{},
+		pending: map[int64]*pendingRequest{}, progress: map[int64]*pendingRequest{}, abandoned: map[int64]time.Time{},
 	}
 }
 
@@ -94,7 +96,8 @@ func (t *tap) forget(pending *pendingRequest) {
 	if t.pending[pending.id] == pending {
 		delete(t.pending, pending.id)
 		if t.downstream != nil && t.downstream.session.downstream.Shared && pending.unanswered() {
-			t.abandoned[pending.id] = true
+			t.stillAbandoned()
+			t.abandoned[pending.id] = time.Now().Add(abandonedFor)
 		}
 	}
 	delete(t.progress, pending.token)
@@ -122,13 +125,24 @@ func (t *tap) latest() (last *pendingRequest) {
 	return last
 }
 
-// only returns the only call that the server can mean: the pending one, if no earlier call was left without its answer; nil: there is none.
+// only returns the only call that the server can mean: the pending one, unless an earlier one may still be at work; nil: there is none.
 // The caller holds t.mu.
 func (t *tap) only() *pendingRequest {
-	if len(t.pending) > 1 || len(t.abandoned) > 0 {
+	if len(t.pending) > 1 || t.stillAbandoned() {
 		return nil
 	}
 	return t.latest()
+}
+
+// abandonedFor is how long a server may still work on a request, and ask a client for it, after it was told that the request is cancelled.
+// It has to stop, and not to answer (MCP 2025-11-25, "Cancellation"), so that an answer may never come.
+const abandonedFor = time.Minute
+
+// stillAbandoned reports whether the server may still work on a forgotten request. The caller holds t.mu.
+func (t *tap) stillAbandoned() bool {
+	now := time.Now()
+	maps.DeleteFunc(t.abandoned, func(_ int64, until time.Time) bool { return !now.Before(until) })
+	return len(t.abandoned) > 0
 }
 
 // idOf returns the id of a sent request; 0: not sent.

@@ -123,13 +123,13 @@ func errorResponse(id int64, f *fault.Error) string {
 }
 
 // answer handles an answer of the server, and returns what the SDK should read in its place; "": nothing. asked is the id of the request
-// to which the text is the response over HTTP: an error without a known id is its answer. asked is 0 for other transports.
+// to which the text is the response over HTTP: an error is its answer, whatever id it has. asked is 0 for other transports.
 func (t *tap) answer(text string, m *message, request *pendingRequest, asked int64) string {
 	id := m.requestID()
-	pending := t.find(id)
-	if pending == nil && m.err.Exists() && asked != 0 && id != asked {
-		id, pending = asked, t.find(asked)
+	if m.err.Exists() && asked != 0 {
+		id = asked
 	}
+	pending := t.find(id)
 	switch {
 	case id == 0 && m.err.Exists():
 		t.warn(fault.New(fault.FunctionFailed, "MCP server %q reports an error of a request that it does not name: %s",

@@ -184,3 +184,36 @@ func TestErrorOfNoRequest(t *testing.T) {
 		t.Errorf("got the warning %q, want the text of the error", got)
 	}
 }
+
+// An error over HTTP is the answer to its own request, even if it names another one, which goes on.
+func TestErrorNamesAnotherRequest(t *testing.T) {
+	t.Parallel()
+	first, began, refused := make(chan string, 1), make(chan struct{}), make(chan struct{})
+	server := &rawServer{}
+	server.call = func(w http.ResponseWriter, _ *http.Request, id string) {
+		select {
+		case first <- id:
+			close(began)
+			<-refused
+			answerJSON(w, id, okResult)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"declined"}}`, <-first)
+		}
+	}
+	s := openRaw(t, server, mcpsource.Options{}, toolList("a", "b"))
+	answered := make(chan string)
+	go func() {
+		value, err := function(t, s, "net.a").Call(t.Context(), []byte(`{}`))
+		answered <- fmt.Sprint(string(value), err)
+	}()
+	<-began
+	f := mustFail(t.Context(), t, s, "net.b", `{}`, fault.FunctionFailed)
+	close(refused)
+	if !strings.Contains(f.Message, "declined") {
+		t.Errorf("the refused call: got %v, want what its answer says", f)
+	}
+	if got := <-answered; got != `"ok"<nil>` {
+		t.Errorf("the other call: got %s, want ok", got)
+	}
+}

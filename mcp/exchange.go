@@ -15,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -23,12 +24,12 @@ import (
 // servers: the call's result asks the client, and the call goes on without its request until the client repeats the request with the
 // answers.
 type exchange struct {
-	owner  exchangeOwner
 	cancel context.CancelCauseFunc // ends the call
 	news   chan struct{}           // gets a token with each question
 	done   chan struct{}           // closed when the call has ended
 
 	mu        sync.Mutex
+	owner     exchangeOwner              // of the request that may be repeated
 	questions map[string]*clientQuestion // not answered yet, by their keys in the result
 	count     int                        // questions so far
 	expires   *time.Timer                // ends the call if the client does not repeat its request
@@ -96,9 +97,8 @@ func (e *exchanges) take(state string, owner *exchangeOwner) *exchange {
 // converse answers a call. If its client can be asked by results only, the servers' questions become results, and a repeated request
 // continues its call.
 func (c *call) converse(t *tool) *sdk.CallToolResult {
-	owner := exchangeOwner{c.caller.ID, c.toolset.rights, c.session, t.Name, string(c.args)}
 	if state := c.request.Params.RequestState; strings.HasPrefix(state, exchangePrefix) {
-		x := c.toolset.server.exchanges.take(state, &owner)
+		x := c.toolset.server.exchanges.take(state, c.exchangeOwner())
 		if x == nil {
 			return c.refuse(fault.New(fault.TokenExpired, "no call waits for these inputResponses: it has ended, belongs to another request, or "+
 				"another process has it. Send the call again without requestState if its work is not done"))
@@ -110,12 +110,21 @@ func (c *call) converse(t *tool) *sdk.CallToolResult {
 		capabilitiesFor(c.request.ClientCapabilities()) == (askable{}) {
 		return t.answer(c)
 	}
-	return c.attend(c.beginExchange(t, &owner))
+	return c.attend(c.beginExchange(t))
+}
+
+// exchangeOwner returns what the call has in common with its repeated requests. Clients may write the same arguments otherwise.
+func (c *call) exchangeOwner() *exchangeOwner {
+	args := c.args
+	if canonical, err := rawjson.AppendCanonical(nil, rawjson.AppendCompact(nil, args)); err == nil {
+		args = canonical
+	}
+	return &exchangeOwner{c.caller.ID, c.toolset.rights, c.session, c.request.Params.Name, string(args)}
 }
 
 // beginExchange starts the call.
-func (c *call) beginExchange(t *tool, owner *exchangeOwner) *exchange {
-	x := &exchange{owner: *owner, news: make(chan struct{}, 1), done: make(chan struct{}), questions: map[string]*clientQuestion{}}
+func (c *call) beginExchange(t *tool) *exchange {
+	x := &exchange{news: make(chan struct{}, 1), done: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	x.cancel = cancel
 	running := *c
@@ -190,6 +199,7 @@ func (c *call) ask(x *exchange) *sdk.CallToolResult {
 		end()
 		return nil
 	}
+	x.owner = *c.exchangeOwner()
 	state := c.toolset.server.exchanges.put(x)
 	stop := context.AfterFunc(detached, func() { x.cancel(context.Cause(detached)) })
 	x.attached = func() { stop(); end() }
@@ -250,7 +260,9 @@ func AskByResult(ctx context.Context, method string, params json.RawMessage) (js
 	}
 	q := &clientQuestion{Method: method, Params: params, answer: make(chan json.RawMessage, 1)}
 	x.mu.Lock()
-	x.count++
+	if x.count++; x.questions == nil {
+		x.questions = map[string]*clientQuestion{}
+	}
 	key := "q" + strconv.Itoa(x.count)
 	x.questions[key] = q
 	x.tell()

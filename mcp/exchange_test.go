@@ -109,6 +109,10 @@ func TestRepeatedRequests(t *testing.T) {
 	if text := mcptest.TextOf(t, call(`{"n":1}`, again.RequestState, yes)); !strings.Contains(text, `"token_expired"`) {
 		t.Errorf("the state of a call that has ended: got %s, want token_expired", text)
 	}
+	asked = call(`{"n":1,"o":{"b":2,"a":[1]}}`, "", nil)
+	if text := mcptest.TextOf(t, call(`{ "o": {"a": [1], "b": 2}, "n": 1 }`, asked.RequestState, yes)); text != "accept yes" {
+		t.Errorf("the same arguments, written otherwise: got %s, want accept yes", text)
+	}
 	no := sdk.InputResponseMap{"q1": &sdk.ElicitResult{Action: "decline"}}
 	if text := mcptest.TextOf(t, call(`{"n":2}`, other.RequestState, no)); text != "decline <nil>" {
 		t.Errorf("got %s, want decline", text)

@@ -14,6 +14,10 @@ import (
 // clients allow ten seconds in all for the handshake and the list.
 const listWait = 5 * time.Second
 
+// maxListCallers bounds the callers of whom it is known that their lists no longer wait: a login service may name any number of them. All
+// are forgotten then; while a source is starting, the next list of each may wait once more.
+const maxListCallers = 4096
+
 type stdioListsKey struct{}
 
 // withStdioLists returns the context of a client over stdio. Its lists wait for starting sources from now on.
@@ -27,11 +31,18 @@ func (s *Server) listsWaitUntil(ctx context.Context) time.Time {
 	if until, ok := ctx.Value(stdioListsKey{}).(time.Time); ok {
 		return until
 	}
-	caller := transport.RequestIn(ctx).Caller.ID
+	return s.callerListsUntil(transport.RequestIn(ctx).Caller.ID)
+}
+
+// callerListsUntil returns when the lists of a caller over HTTP stop waiting.
+func (s *Server) callerListsUntil(caller string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	until, ok := s.listsUntil[caller]
 	if !ok {
+		if len(s.listsUntil) >= maxListCallers {
+			clear(s.listsUntil)
+		}
 		until = time.Now().Add(listWait)
 		s.listsUntil[caller] = until
 	}

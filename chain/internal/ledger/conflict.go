@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +27,6 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 	l.writes.addConflicting(named...)
 	var calls, paths []string
 	var applied, unknown string // the first path with each outcome
-	effectAssumed := map[string]bool{}
 	for _, c := range named {
 		outcome := c.KnownOutcome()
 		if outcome == fault.SentUnknown {
@@ -37,7 +35,6 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 			applied = cmp.Or(applied, c.StepPath)
 		}
 		calls, paths = append(calls, fmt.Sprintf("%s (%s, %s)", c.StepPath, c.Function, outcome)), append(paths, c.StepPath)
-		effectAssumed[c.Function] = c.EffectAssumed
 	}
 	if more := len(list) - len(calls); more > 0 {
 		calls = append(calls, fmt.Sprintf("%d more", more))
@@ -51,11 +48,8 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 		f.Message += fmt.Sprintf(". Find out whether what is sent_unknown was done, and resume with assume: {%q: \"applied\"} or \"not_sent\"",
 			unknown)
 	}
-	for _, function := range slices.Sorted(maps.Keys(effectAssumed)) {
-		if effectAssumed[function] {
-			f.Message += undeclaredEffect(function)
-			break
-		}
+	if i := slices.IndexFunc(named, func(c *journal.PastCall) bool { return c.EffectAssumed }); i >= 0 {
+		f.Message += undeclaredEffect(named[i].Function)
 	}
 	f.Available = paths
 	if at != "" {

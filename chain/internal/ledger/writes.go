@@ -39,7 +39,12 @@ func (l *writeLog) markReported(c *journal.PastCall) {
 func (l *writeLog) isConflicting(c *journal.PastCall) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.conflicting, func(have *journal.PastCall) bool { return have.N == c.N })
+	return has(l.conflicting, c)
+}
+
+// has reports whether a list has a recorded call, or a copy of it.
+func has(list []*journal.PastCall, c *journal.PastCall) bool {
+	return slices.ContainsFunc(list, func(have *journal.PastCall) bool { return have.N == c.N })
 }
 
 // addConflicting adds recorded calls that conflict with the chain.
@@ -47,7 +52,7 @@ func (l *writeLog) addConflicting(list ...*journal.PastCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range list {
-		if !slices.ContainsFunc(l.conflicting, func(have *journal.PastCall) bool { return have.N == c.N }) {
+		if !has(l.conflicting, c) {
 			l.conflicting = append(l.conflicting, c)
 		}
 	}
@@ -179,10 +184,9 @@ func (l *writeLog) summarize(before []*journal.PastCall) []*facts.Write {
 		}
 	}
 	for _, c := range l.conflicting {
-		if slices.ContainsFunc(l.reported, func(have *journal.PastCall) bool { return have.N == c.N }) {
-			continue
+		if !has(l.reported, c) {
+			list = append(list, &facts.Write{At: c.StepPath, Fn: c.Function, Outcome: c.KnownOutcome(), Calls: 1})
 		}
-		list = append(list, &facts.Write{At: c.StepPath, Fn: c.Function, Outcome: c.KnownOutcome(), Calls: 1})
 	}
 	return list
 }

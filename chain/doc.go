@@ -4,8 +4,8 @@
 // A chain is data. It is checked completely before anything runs. Its reads run side by side, its writes in the order written.
 // Intermediate results stay on the server; only what `return` names is answered.
 //
-// Engine.Run is what every front end calls: the command line, the MCP server, Go programs. Each stage is a package below internal, and takes
-// what the stage before it returns:
+// Engine.Run is what every front end calls: the command line, the MCP server, Go programs. Each stage is a package below internal, and
+// takes what the stage before it returns:
 //
 //	plan     bytes → request      strict: unknown fields, duplicate keys and wrong types are faults
 //	         request → plan       names, references, expressions, literals, limits: reports all faults at once

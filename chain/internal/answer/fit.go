@@ -3,7 +3,6 @@ package answer
 import (
 	"context"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"sort"
@@ -15,94 +14,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
-
-// omissions says what an answer leaves out. The limits of the zero value are 0; see omitNothing.
-type omissions struct {
-	trace            traceLevel
-	noWarnings       bool
-	noCallerWarnings bool // the front end's warnings are left out, too
-	schema           schemaLevel
-	noAvailable      bool   // available and the body of a failed call are left out
-	probe            []byte // replaces the result
-	resultLost       bool   // probe is a preview of a result that is not stored
-	faults           int    // how many faults are shown
-	elements         int    // how many failed elements are shown
-	writes           int    // how many entries for writes are shown
-	maxMessage       int    // the maximum characters of a message
-	noNearest        bool
-	label            int    // the maximum characters of the front end's label
-	minimalError     bool   // the place and the function of the error, and the id of the run, are left out
-	noResult         bool   // the result is left out, even as a probe
-	approvalsCounted bool   // the calls that wait for approval are replaced by their number
-	approvalsToken   string // the continuation token of the list of these calls; "": the list is shown, or could not be stored
-
-	storeFault *fault.Error // why the result could not be stored; nil: it was stored, or not tried
-}
-
-// omitNothing returns omissions that leave out nothing.
-func (b *builder) omitNothing() *omissions {
-	return &omissions{faults: len(b.Faults), elements: math.MaxInt, writes: math.MaxInt, maxMessage: math.MaxInt, label: math.MaxInt}
-}
-
-type traceLevel int
-
-const (
-	traceAsked   traceLevel = iota // as the request asks
-	traceSummary                   // arguments and results are left out
-	traceNotOK                     // only the steps that are not ok
-	traceNone
-)
-
-type schemaLevel int
-
-const (
-	schemaWhole schemaLevel = iota
-	schemaSignature
-	schemaNone
-)
-
-const (
-	longMessage  = 2000 // characters
-	shortMessage = 300
-	minMessage   = 60
-	manyElements = 100
-	fewElements  = 10
-	shortLabel   = 24
-	smallResult  = 60 // bytes; a probe is no shorter
-)
-
-// reductions is the order in which an answer leaves things out until it fits.
-var reductions = []func(ctx context.Context, b *builder, omit *omissions){
-	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceSummary },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceNotOK },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.noWarnings = true },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.schema = schemaSignature },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.schema = schemaNone },
-	func(_ context.Context, _ *builder, omit *omissions) {
-		omit.noAvailable, omit.maxMessage = true, longMessage
-	},
-	func(ctx context.Context, b *builder, omit *omissions) { b.probeResult(ctx, omit) },
-	func(ctx context.Context, b *builder, omit *omissions) { b.countApprovals(ctx, omit) },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = manyElements },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = fewElements },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.trace = traceNone },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.maxMessage = shortMessage },
-	func(_ context.Context, b *builder, omit *omissions) { b.fewerFaults(omit) },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.noCallerWarnings = true },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.elements = 0 },
-	func(_ context.Context, b *builder, omit *omissions) { b.fewerWrites(omit) },
-	func(_ context.Context, _ *builder, omit *omissions) {
-		omit.maxMessage, omit.noNearest = minMessage, true
-	},
-	func(_ context.Context, b *builder, omit *omissions) { b.fewerWrites(omit) },
-	func(_ context.Context, b *builder, omit *omissions) { b.fewerFaults(omit) },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.minimalError = true },
-	func(_ context.Context, b *builder, omit *omissions) { b.shorterMessage(omit) },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.label = shortLabel },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.noResult = true },
-	func(_ context.Context, b *builder, omit *omissions) { b.shorterMessage(omit) },
-	func(_ context.Context, _ *builder, omit *omissions) { omit.label = 0 },
-}
 
 // writeStandard writes the answer in its standard form, leaving out what does not fit.
 func (b *builder) writeStandard(ctx context.Context) Written {
@@ -119,13 +30,13 @@ func (b *builder) fit(ctx context.Context, omit *omissions) Written {
 	b.ms = time.Since(b.Started).Milliseconds()
 	b.exceedsAlone = b.Result != nil && !b.Meter.Allows(b.Result)
 	json, within := b.render(omit)
-	for i := 0; i < len(reductions) && !within; i++ {
+	for omit.stage < lastStage && !within {
 		lost := omit.resultLost
-		reductions[i](ctx, b, omit)
+		b.giveUp(ctx, omit)
 		if omit.resultLost && !lost { // without the result, there may be room for what was left out
 			restart := b.omitNothing()
 			restart.probe, restart.resultLost = omit.probe, true
-			omit, i = restart, -1
+			omit = restart
 		}
 		json, within = b.render(omit)
 	}
@@ -140,17 +51,13 @@ func (b *builder) fit(ctx context.Context, omit *omissions) Written {
 	return w
 }
 
-// countApprovals replaces the calls that wait for approval by their number. It stores their list, so that it can be fetched.
-func (b *builder) countApprovals(ctx context.Context, omit *omissions) {
-	if b.Run == nil || len(b.Run.Waiting) == 0 || omit.approvalsCounted {
-		return
-	}
-	omit.approvalsCounted = true
-	if b.Results == nil {
+// countWaiting stores the list of the calls that wait for approval, whose number is shown instead, so that the list can be fetched.
+func (b *builder) countWaiting(ctx context.Context, omit *omissions) {
+	if b.Run == nil || len(b.Run.Waiting) == 0 || b.Results == nil {
 		return
 	}
 	if token, _, err := b.Results.Keep(context.WithoutCancel(ctx), b.Caller, facts.CallsJSON(b.Run.Waiting)); err == nil {
-		omit.approvalsToken = token
+		omit.waitingToken = token
 	}
 }
 
@@ -158,11 +65,11 @@ func (b *builder) countApprovals(ctx context.Context, omit *omissions) {
 func (b *builder) shorterMessage(omit *omissions) {
 	tooLong := sort.Search(minMessage+1, func(n int) bool {
 		trial := *omit
-		trial.maxMessage = n
+		trial.message = n
 		_, within := b.render(&trial)
 		return !within
 	})
-	omit.maxMessage = max(tooLong-1, 0)
+	omit.message = max(tooLong-1, 0)
 }
 
 // writeLite answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
@@ -243,7 +150,7 @@ func (b *builder) probeResult(ctx context.Context, omit *omissions) {
 	}
 	probe, f := b.storeResult(ctx, b.resultEnvelope(omit), false)
 	if f != nil && f.Code == fault.BudgetTooSmall && b.showsCallerWarnings(omit) {
-		omit.noCallerWarnings = true
+		omit.withoutCallersOwn = true
 		probe, f = b.storeResult(ctx, b.resultEnvelope(omit), false)
 	}
 	if f != nil && f.Code == fault.BudgetTooSmall {
@@ -292,7 +199,7 @@ func (b *builder) loseResult(omit *omissions, f *fault.Error) {
 		b.Cause.Err = b.lostFault(f)
 	}
 	trial := *omit
-	trial.trace, trial.noWarnings = traceNone, true
+	trial.besideResult = true
 	envelope := b.resultEnvelope(&trial)
 	omit.probe, omit.resultLost = nil, true
 	tooLong := sort.Search(maxPreview+1, func(n int) bool { return !envelope.Allows(b.preview(n)) })

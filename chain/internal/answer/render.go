@@ -17,7 +17,7 @@ import (
 // render writes the answer and reports whether it fits the budget; if it does not, json may be nil. usage.tokens counts the whole text,
 // including its own digits.
 func (b *builder) render(omit *omissions) (json []byte, within bool) {
-	if b.exceedsAlone && omit.probe == nil && (b.Cause.Err == nil || !omit.noResult) {
+	if b.exceedsAlone && omit.probe == nil && (b.Cause.Err == nil || !omit.gaveUp(allOfResult)) {
 		return nil, false
 	}
 	text, _, number := b.write(omit)
@@ -37,15 +37,15 @@ func (b *builder) render(omit *omissions) (json []byte, within bool) {
 func (b *builder) write(omit *omissions) (text []byte, end, number int) {
 	result := b.Result
 	switch {
-	case omit.noResult && b.Cause.Err != nil:
+	case omit.gaveUp(allOfResult) && b.Cause.Err != nil:
 		result = nil
 	case omit.probe != nil:
 		result = omit.probe
 	}
 	w := &rawjson.Writer{B: make([]byte, 0, 512+len(result))}
 	w.B = append(w.B, '{')
-	if b.Label != "" && omit.label > 0 {
-		w.Text("chain", fault.ClipRunes(b.Label, omit.label))
+	if b.Label != "" && omit.label() > 0 {
+		w.Text("chain", fault.ClipRunes(b.Label, omit.label()))
 	}
 	w.Bool("ok", b.Cause.Err == nil)
 	if b.Cause.Err != nil {
@@ -64,7 +64,7 @@ func (b *builder) write(omit *omissions) (text []byte, end, number int) {
 			w.Text("approve", b.Approve)
 		}
 	}
-	if b.Cause.Err != nil && !omit.minimalError {
+	if b.Cause.Err != nil && !omit.gaveUp(placeOfError) {
 		if b.UndoneRun != "" {
 			w.Text("run", b.UndoneRun)
 		}
@@ -87,7 +87,7 @@ func (b *builder) isBounded() bool { return b.Cause.Err != nil && b.Trace != "fu
 
 // showsCallerWarnings reports whether the answer has the front end's warnings.
 func (b *builder) showsCallerWarnings(omit *omissions) bool {
-	return len(b.CallerWarnings) > 0 && (!b.Lite || b.Cause.Err != nil) && !omit.noCallerWarnings
+	return len(b.CallerWarnings) > 0 && (!b.Lite || b.Cause.Err != nil) && !omit.noCallerWarnings()
 }
 
 func (b *builder) renderWarnings(w *rawjson.Writer, omit *omissions) {
@@ -95,7 +95,7 @@ func (b *builder) renderWarnings(w *rawjson.Writer, omit *omissions) {
 	if b.showsCallerWarnings(omit) {
 		warnings = slices.Clip(b.CallerWarnings)
 	}
-	if (!b.Lite || b.Cause.Err != nil) && !omit.noWarnings {
+	if (!b.Lite || b.Cause.Err != nil) && !omit.noWarnings() {
 		warnings = append(warnings, b.Warnings...)
 	}
 	if len(warnings) == 0 {
@@ -133,7 +133,7 @@ func (b *builder) renderUsage(w *rawjson.Writer) {
 }
 
 func (b *builder) renderSteps(w *rawjson.Writer, omit *omissions) {
-	if b.Run == nil || b.Call || omit.trace == traceNone {
+	if b.Run == nil || b.Call || omit.noTrace() {
 		return
 	}
 	opened := false
@@ -142,14 +142,14 @@ func (b *builder) renderSteps(w *rawjson.Writer, omit *omissions) {
 		switch {
 		case b.Trace == "none" && (s.Status != facts.StatusFailed || i == b.Cause.Step): // it shows only the failed steps besides that of the error
 			continue
-		case omit.trace == traceNotOK && s.Status == facts.StatusOK:
+		case omit.gaveUp(stepsOK) && s.Status == facts.StatusOK:
 			continue
 		}
 		if !opened {
 			w.OpenMember("steps", '[')
 			opened = true
 		}
-		full := b.Trace == "full" && omit.trace == traceAsked
+		full := b.Trace == "full" && !omit.gaveUp(traceDetails)
 		writeStepTrace(w, s, b.stepTokens[i], full, i == b.Cause.Step)
 	}
 	if opened {
@@ -161,21 +161,21 @@ func (b *builder) renderError(w *rawjson.Writer, omit *omissions) {
 	w.OpenMember("error", '{')
 	w.Text("code", string(b.Cause.Err.Code))
 	switch {
-	case b.Cause.Step >= 0 && omit.minimalError:
+	case b.Cause.Step >= 0 && omit.gaveUp(placeOfError):
 		WriteStep(w, b.Cause.Step, "")
 	case b.Cause.Step >= 0:
 		WriteStep(w, b.Cause.Step, b.stepID(b.Cause.Step))
 	}
-	if b.Cause.Failed != nil && !omit.minimalError {
+	if b.Cause.Failed != nil && !omit.gaveUp(placeOfError) {
 		w.Text("fn", b.Cause.Failed.Spec().Name)
 	}
 	if b.Cause.Index >= 0 {
 		w.Int("index", int64(b.Cause.Index))
 	}
-	if b.Cause.Err.At != "" && !omit.minimalError {
-		w.Text("at", fault.ClipRunes(b.Cause.Err.At, max(omit.maxMessage, 100)))
+	if b.Cause.Err.At != "" && !omit.gaveUp(placeOfError) {
+		w.Text("at", fault.ClipRunes(b.Cause.Err.At, max(omit.maxMessage(), 100)))
 	}
-	w.Text("message", fault.ClipRunes(b.Cause.Err.Message, omit.maxMessage))
+	w.Text("message", fault.ClipRunes(b.Cause.Err.Message, omit.maxMessage()))
 	b.renderFaults(w, omit)
 	b.renderElements(w, omit)
 	b.renderApprovals(w, omit)
@@ -183,13 +183,13 @@ func (b *builder) renderError(w *rawjson.Writer, omit *omissions) {
 	if b.Cause.Err.Status > 0 {
 		w.Int("status", int64(b.Cause.Err.Status))
 	}
-	if len(b.Cause.Err.Body) > 0 && !omit.noAvailable {
+	if len(b.Cause.Err.Body) > 0 && !omit.gaveUp(availableNames) {
 		w.Raw("body", jsonOrText(b.Cause.Err.Body))
 	}
-	if len(b.Cause.Err.Available) > 0 && !omit.noAvailable {
+	if len(b.Cause.Err.Available) > 0 && !omit.gaveUp(availableNames) {
 		w.Texts("available", b.Cause.Err.Available)
 	}
-	if !omit.noNearest {
+	if !omit.gaveUp(shortMessages) {
 		writeNearest(w, b.Cause.Err)
 	}
 	w.Bool("retryable", b.retryable())
@@ -211,13 +211,13 @@ func (b *builder) renderFaults(w *rawjson.Writer, omit *omissions) {
 	}
 	w.OpenMember("faults", '[')
 	signatures := map[*fault.Error]string{}
-	if omit.schema != schemaNone {
+	if omit.schema() != schemaNone {
 		for fn, f := range b.Signatures {
 			signatures[f] = fn.Signature()
 		}
 	}
 	for _, f := range b.Faults[:omit.faults] {
-		b.renderFault(w, f, omit.maxMessage, signatures[f])
+		b.renderFault(w, f, omit.maxMessage(), signatures[f])
 	}
 	w.Close(']')
 	if more := len(b.Faults) - omit.faults + b.MoreFaults; more > 0 {
@@ -230,7 +230,7 @@ func (b *builder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 	if b.Run == nil || len(b.Run.Waiting) == 0 {
 		return
 	}
-	if !omit.approvalsCounted {
+	if !omit.gaveUp(waitingCalls) {
 		w.OpenMember("calls", '[')
 		for i := range b.Run.Waiting {
 			facts.WriteCall(w, &b.Run.Waiting[i])
@@ -238,10 +238,10 @@ func (b *builder) renderApprovals(w *rawjson.Writer, omit *omissions) {
 		w.Close(']')
 		return
 	}
-	if omit.approvalsToken != "" {
-		w.Text(budget.TokenField, omit.approvalsToken)
+	if omit.waitingToken != "" {
+		w.Text(budget.TokenField, omit.waitingToken)
 	}
-	if omit.minimalError { // the answer's `writes` has their number
+	if omit.gaveUp(placeOfError) { // the answer's `writes` has their number
 		return
 	}
 	counts := map[string]int{}
@@ -262,14 +262,14 @@ func (b *builder) renderElements(w *rawjson.Writer, omit *omissions) {
 	if len(b.Cause.More) == 0 && len(b.Cause.Unstarted) == 0 {
 		return
 	}
-	listed := min(len(b.Cause.More), omit.elements)
-	if omit.elements > 0 {
+	listed := min(len(b.Cause.More), omit.elements())
+	if omit.elements() > 0 {
 		w.OpenMember("elements", '[')
 		for _, e := range b.Cause.More[:listed] {
 			w.Open('{')
 			w.Int("index", int64(e.Index))
 			w.Text("code", string(e.Err.Code))
-			w.Text("message", fault.ClipRunes(e.Err.Message, min(omit.maxMessage, 200)))
+			w.Text("message", fault.ClipRunes(e.Err.Message, min(omit.maxMessage(), 200)))
 			writeOutcome(w, e.Outcome, e.Err)
 			w.Close('}')
 		}
@@ -283,10 +283,10 @@ func (b *builder) renderElements(w *rawjson.Writer, omit *omissions) {
 		w.Close(']')
 	}
 	more := len(b.Cause.More) - listed
-	if omit.elements == 0 {
+	if omit.elements() == 0 {
 		more += facts.CountElements(b.Cause.Unstarted)
 	}
-	if more > 0 && !omit.minimalError {
+	if more > 0 && !omit.gaveUp(placeOfError) {
 		w.Int("more", int64(more))
 	}
 }
@@ -294,10 +294,10 @@ func (b *builder) renderElements(w *rawjson.Writer, omit *omissions) {
 // renderSchema writes the schema or signature of the function that failed, if that helps. Of the two schema levels the higher one applies:
 // it shows less.
 func (b *builder) renderSchema(w *rawjson.Writer, omit *omissions) {
-	if b.Cause.Failed == nil || max(b.schemaHelp, omit.schema) == schemaNone {
+	if b.Cause.Failed == nil || max(b.schemaHelp, omit.schema()) == schemaNone {
 		return
 	}
-	if max(b.schemaHelp, omit.schema) == schemaWhole {
+	if max(b.schemaHelp, omit.schema()) == schemaWhole {
 		if input, err := schema.Compact(b.Cause.Failed.Spec().Input); err == nil && len(input) > 0 {
 			w.Raw("inputSchema", input)
 			return

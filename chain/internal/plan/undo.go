@@ -66,8 +66,8 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 	p.Undo, p.undoNeedsApproval = u, u.explicit && MustApprove(entry.Spec(), c.rules.Approve)
 }
 
-// DefaultUndo returns how a call of a function is undone that no step makes: as the function says; nil: it cannot be. The caller may use the
-// functions.
+// DefaultUndo returns how a call of a function is undone that no step makes: as the function says; nil: it cannot be. The caller may use
+// the functions.
 func DefaultUndo(function *steps.Entry, functions *steps.Registry) *Undo {
 	u := function.Spec().Undo
 	if u == nil {

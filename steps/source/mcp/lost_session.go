@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/tidwall/gjson"
 )
 
@@ -24,7 +25,7 @@ func readRefusal(request *http.Request, response *http.Response, id int64) []byt
 		m = parseMessage(string(body))
 	}
 	switch {
-	case request.Header.Get(sessionHeader) != "" && sessionLost(response.StatusCode, body, m.err.Exists() && m.requestID() == id):
+	case request.Header.Get(sessionHeader) != "" && sessionLost(response.StatusCode, body, &m, id):
 		response.Status, response.StatusCode = "404 Not Found", http.StatusNotFound
 		response.Body, response.ContentLength = http.NoBody, 0
 	case m.err.Exists():
@@ -34,10 +35,23 @@ func readRefusal(request *http.Request, response *http.Response, id int64) []byt
 	return body
 }
 
-// sessionLost reports whether a status and its body say that the session of a request is lost. answered: the body is the answer to the
-// request, with its id.
-func sessionLost(status int, body []byte, answered bool) bool {
-	return status == http.StatusNotFound && !answered || status == http.StatusBadRequest && saysSessionUnknown(body)
+// sessionLost reports whether a status and its body, which is m if it is JSON, say that the session of the request with this id is lost. An
+// error with that id may be the tool's own, about sessions of its own: then the call was made, and must not be sent again.
+func sessionLost(status int, body []byte, m *message, id int64) bool {
+	answered := m.err.Exists() && m.requestID() == id
+	switch status {
+	case http.StatusNotFound:
+		return !answered
+	case http.StatusBadRequest:
+		return saysSessionUnknown(body) && (!answered || ofTransport(readError(m.err).code))
+	}
+	return false
+}
+
+// ofTransport reports whether a server's transport may have made an error with this code: an invalid request, or one of the codes that
+// JSON-RPC leaves to servers (JSON-RPC 2.0, section 5.1). SDKs use -32000 and -32001 for sessions.
+func ofTransport(code int64) bool {
+	return code == jsonrpc.CodeInvalidRequest || code >= -32099 && code <= -32000
 }
 
 // saysSessionUnknown reports whether the text of a 400 says that the server does not know the session.

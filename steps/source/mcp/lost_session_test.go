@@ -127,6 +127,26 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
+// TestSessionOfTheTool: a tool that does not find a session of its own has been called. A call that writes is not sent again, and its fault
+// says what the tool says.
+func TestSessionOfTheTool(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"-32603", "-32602", "7", `"E_SESSION"`} {
+		h, s := openForgetful(t, mcpsource.Options{})
+		h.mu.Lock()
+		h.status, h.bad = http.StatusBadRequest, "put"
+		h.body = `{"jsonrpc":"2.0","id":THIS,"error":{"code":` + code + `,"message":"browser session not found"}}`
+		h.mu.Unlock()
+		_, err := function(t, s, "net.put").Call(t.Context(), []byte(`{}`))
+		if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, "browser session not found") {
+			t.Errorf("%s: got %v, want the tool's text", code, err)
+		}
+		if calls, _ := h.calls("tools/call"); !slices.Equal(calls, []string{"put"}) {
+			t.Errorf("%s: the server received the calls %q, want put once", code, calls)
+		}
+	}
+}
+
 // The other requests of a client's session find the new session as well.
 func TestLostSessionOfClient(t *testing.T) {
 	t.Parallel()

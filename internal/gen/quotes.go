@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
@@ -19,14 +21,14 @@ var (
 	quotedFigure = regexp.MustCompile(`-?[\d.,]+` + figureName.String())
 )
 
-// fillQuotes fills the figures of bench/results into all documents. generated holds the pages that are generated in the same run;
-// fillQuotes adds every other page that quotes figures.
+// fillQuotes fills the figures of bench/results and the counts of bench/testdata into all documents. generated holds the pages that are
+// generated in the same run; fillQuotes adds every other page that quotes figures.
 func fillQuotes(root string, generated map[string][]byte) error {
 	pages, err := documentPages(root)
 	if err != nil {
 		return err
 	}
-	results := results{folder: filepath.Join(root, "bench/results")}
+	results := results{folders: []string{filepath.Join(root, "bench/results"), filepath.Join(root, "bench/testdata")}}
 	for _, name := range pages {
 		text, ok := generated[name]
 		if !ok {
@@ -60,7 +62,7 @@ func documentPages(root string) (names []string, err error) {
 
 // results are the figures of the comparison, by section and name.
 type results struct {
-	folder   string
+	folders  []string // each may have a file of a section
 	sections map[string]map[string]figureValue
 }
 
@@ -88,28 +90,11 @@ func (r *results) fill(page []byte) ([]byte, error) {
 	return filled, failed
 }
 
-// figure returns a figure from the file of its section.
+// figure returns a figure from the files of its section.
 func (r *results) figure(section, name string) (f figureValue, err error) {
-	if _, read := r.sections[section]; !read {
-		text, err := os.ReadFile(filepath.Join(r.folder, section+".json"))
-		if err != nil {
-			return f, fmt.Errorf("a figure of the section %s: %w", section, err)
-		}
-		var file struct {
-			Figures []struct {
-				Name string
-				figureValue
-			}
-		}
-		if err := json.Unmarshal(text, &file); err != nil {
-			return f, fmt.Errorf("the section %s: %w", section, err)
-		}
-		if r.sections == nil {
-			r.sections = map[string]map[string]figureValue{}
-		}
-		r.sections[section] = map[string]figureValue{}
-		for _, one := range file.Figures {
-			r.sections[section][one.Name] = one.figureValue
+	if r.sections[section] == nil {
+		if err := r.read(section); err != nil {
+			return f, err
 		}
 	}
 	f, ok := r.sections[section][name]
@@ -117,4 +102,39 @@ func (r *results) figure(section, name string) (f figureValue, err error) {
 		return f, fmt.Errorf("the section %s has no figure %s", section, name)
 	}
 	return f, nil
+}
+
+// read reads the figures of a section from its files, of which there must be one.
+func (r *results) read(section string) error {
+	figures, read := map[string]figureValue{}, false
+	for _, folder := range r.folders {
+		text, err := os.ReadFile(filepath.Join(folder, section+".json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var file struct {
+			Figures []struct {
+				Name string
+				figureValue
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &file)
+		}
+		if err != nil {
+			return fmt.Errorf("the section %s: %w", section, err)
+		}
+		read = true
+		for _, one := range file.Figures {
+			figures[one.Name] = one.figureValue
+		}
+	}
+	if !read {
+		return fmt.Errorf("the section %s is in none of %s", section, strings.Join(r.folders, ", "))
+	}
+	if r.sections == nil {
+		r.sections = map[string]map[string]figureValue{}
+	}
+	r.sections[section] = figures
+	return nil
 }

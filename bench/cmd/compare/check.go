@@ -45,11 +45,11 @@ func (c *comparison) checkFigures(ctx context.Context, committed, results string
 
 // worse returns the figures that regressed, by name. It fails if a figure was not measured, unless mayMiss allows that.
 func (c *comparison) worse(committed, results string) (map[string]string, error) {
-	before, err := report.ReadAll(committed, names(c.sections))
+	before, err := report.ReadAll(names(c.sections), committed)
 	if err != nil {
 		return nil, err
 	}
-	now, err := report.ReadAll(results, names(c.sections))
+	now, err := report.ReadAll(names(c.sections), results)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 func TestPage(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
-	all, err := report.ReadAll(filepath.Join(root, "bench/results"), names(sections))
+	all, err := report.ReadAll(names(sections), filepath.Join(root, "bench/results"), filepath.Join(root, countsFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestChecked(t *testing.T) {
 		c.sections = []section{{name: "made", run: func(context.Context, *report.Options) (*report.Section, error) {
 			write(results, test.runs[next]...)
 			next++
-			all, err := report.ReadAll(results, []string{"made"})
+			all, err := report.ReadAll([]string{"made"}, results)
 			return all[0], err
 		}}}
 		if err := c.measure(t.Context(), c.sections, results); err != nil {

@@ -32,7 +32,6 @@ func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 		measure measurement
 	}{
 		{"data sets", realChains},
-		{"search, card, skeleton", codeSearch},
 		{"cookbook", cookbook},
 		{"repair", repairs},
 	} {

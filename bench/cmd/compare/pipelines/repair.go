@@ -60,8 +60,10 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 			t.Rows = append(t.Rows, report.Counts(b.title+": "+way.name, c.RoundTrips, c.Written, c.Read, c.calls, c.repeatedWrites))
 		}
 		s.Figures = append(s.Figures,
-			report.CountFigure(b.prefix+"/resume/tokens", b.title+", failed and resumed: tokens read and written", tokens(resumed.Side), 0.1),
-			report.CountFigure(b.prefix+"/again/tokens", b.title+", failed and started again: tokens read and written", tokens(restarted.Side), 0),
+			report.CountFigure(b.prefix+"/resume/tokens", b.title+", failed and resumed: tokens read and written",
+				resumed.Written+resumed.Read, 0.1),
+			report.CountFigure(b.prefix+"/again/tokens", b.title+", failed and started again: tokens read and written",
+				restarted.Written+restarted.Read, 0),
 			report.CountFigure(b.prefix+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls, exact),
 			report.CountFigure(b.prefix+"/again/calls", b.title+", failed and started again: calls made", restarted.calls, 0))
 	}

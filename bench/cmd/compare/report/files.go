@@ -10,23 +10,26 @@ import (
 	"path/filepath"
 )
 
-// ReadAll reads the sections of these names from a folder, in their order. A section that has not been measured is left out.
-func ReadAll(folder string, names []string) ([]*Section, error) {
+// ReadAll reads the sections of these names from folders, by name in their order, and for a name in the order of the folders. Folders that
+// lack a section are skipped.
+func ReadAll(names []string, folders ...string) ([]*Section, error) {
 	var all []*Section
 	for _, name := range names {
-		path := filepath.Join(folder, name+".json")
-		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		for _, folder := range folders {
+			path := filepath.Join(folder, name+".json")
+			text, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			s := &Section{}
+			if err := json.Unmarshal(text, s); err != nil {
+				return nil, fmt.Errorf("%s: %w: measure the section again", path, err)
+			}
+			all = append(all, s)
 		}
-		if err != nil {
-			return nil, err
-		}
-		s := &Section{}
-		if err := json.Unmarshal(text, s); err != nil {
-			return nil, fmt.Errorf("%s: %w: measure the section again", path, err)
-		}
-		all = append(all, s)
 	}
 	return all, nil
 }

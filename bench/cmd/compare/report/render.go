@@ -42,7 +42,7 @@ func (d *document) line(format string, args ...any) {
 
 func (d *document) head(sections []*Section) {
 	d.line("# Results of the comparison\n")
-	d.line("<!-- Made from bench/results by %s -render. -->\n", Command)
+	d.line("<!-- Made from bench/results and bench/testdata by %s -render. -->\n", Command)
 	d.line("onecall against what its users would pick instead, side by side on one machine. One command measures it again, the recorded")
 	d.line("chains only where their [data sets](README.md#the-data-sets) are:\n")
 	d.line("    %s\n", Command)
@@ -50,7 +50,9 @@ func (d *document) head(sections []*Section) {
 	d.line("parentheses. Tokens are those of o200k_base. [How it is measured](README.md#the-comparison).\n")
 	titles := map[string][]string{}
 	for _, s := range sections {
-		titles[s.when()] = append(titles[s.when()], s.Title)
+		if !s.Counted() {
+			titles[s.when()] = append(titles[s.when()], s.Title)
+		}
 	}
 	for _, when := range slices.Sorted(maps.Keys(titles)) {
 		if len(titles) == 1 {
@@ -129,13 +131,7 @@ func number(v float64, unit string) string { return strings.TrimSpace(figure.Tex
 
 func (d *document) section(s *Section) {
 	d.line("## %s\n\n%s\n", s.Title, s.Question)
-	d.line("- Measured again by `%s`", s.Command)
-	d.line("- On %s", s.when())
-	if !s.Began.IsZero() && s.Commit != "" {
-		d.line("- Began at %s UTC, with onecall of commit %s", s.Began.UTC().Format("15:04"), s.Commit)
-	} else {
-		d.line("- With onecall of a commit that was not noted")
-	}
+	d.origin(s)
 	if len(s.Versions) > 0 {
 		var list []string
 		for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
@@ -162,6 +158,21 @@ func (d *document) section(s *Section) {
 	}
 	if len(s.Comments) > 0 {
 		d.line("")
+	}
+}
+
+// origin says where the section's numbers come from.
+func (d *document) origin(s *Section) {
+	if s.Counted() {
+		d.line("- Exact, and held by a test: `%s` writes the counts again", s.Command)
+		return
+	}
+	d.line("- Measured again by `%s`", s.Command)
+	d.line("- On %s", s.when())
+	if !s.Began.IsZero() && s.Commit != "" {
+		d.line("- Began at %s UTC, with onecall of commit %s", s.Began.UTC().Format("15:04"), s.Commit)
+	} else {
+		d.line("- With onecall of a commit that was not noted")
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package report holds the results of the comparison: one file of bench/results for each section, from which RESULTS.md, its plots and the
-// figures in the documents are generated.
+// figures in the documents are generated, together with the counts that tests hold in bench/testdata, in the same form.
 package report
 
 import (
@@ -99,6 +99,9 @@ type Figure struct {
 	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met
 	Tolerance float64 `json:"tolerance,omitempty"` // the fraction by which a new run may be worse; 0: the figure is not compared
 }
+
+// Counted reports whether the section holds counts of a test, which do not depend on a machine.
+func (s *Section) Counted() bool { return s.Machine == Machine{} }
 
 // Options say how a section is run.
 type Options struct {

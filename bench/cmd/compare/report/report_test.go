@@ -92,6 +92,21 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+// TestCounts: a section of a test names that test, and no machine.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	counted := small()
+	counted.Title, counted.Machine, counted.Command = "Counted things", report.Machine{}, "go test ./things -update"
+	page := string(report.Markdown([]*report.Section{small(), counted}, ""))
+	_, after, _ := strings.Cut(page, "## Counted things")
+	if !strings.Contains(after, "held by a test: `go test ./things -update`") || strings.Contains(after, "Began at") {
+		t.Errorf("the section lacks its test, or names a machine:\n%s", after)
+	}
+	if !strings.Contains(page, "Measured on 2026-01-02 with 2 cores of Some CPU") {
+		t.Errorf("the page's head counts the section as measured on a machine of its own:\n%.1000s", page)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "results")
@@ -99,7 +114,7 @@ func TestFiles(t *testing.T) {
 	if err := s.Write(folder); err != nil {
 		t.Fatal(err)
 	}
-	all, err := report.ReadAll(folder, []string{"absent", "small"})
+	all, err := report.ReadAll([]string{"absent", "small"}, folder, t.TempDir())
 	if err != nil || len(all) != 1 {
 		t.Fatalf("read %d sections, want 1: %v", len(all), err)
 	}
@@ -119,7 +134,7 @@ func TestFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "small.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := report.ReadAll(folder, []string{"small"}); err == nil || !strings.Contains(err.Error(), "small.json") {
+	if _, err := report.ReadAll([]string{"small"}, folder); err == nil || !strings.Contains(err.Error(), "small.json") {
 		t.Errorf("reading a broken file: got error %v, want one that names small.json", err)
 	}
 }

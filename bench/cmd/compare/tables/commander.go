@@ -61,7 +61,7 @@ var errOnecall = errors.New("onecall is wrong")
 // commander has an agent send fifty queries to Desktop Commander, bare and through chains. If Desktop Commander does not work here, the
 // table says why.
 func (b *bench) commander(ctx context.Context) error {
-	const title = "(g) Desktop Commander: fifty queries of an agent"
+	const title = "(d) Desktop Commander: fifty queries of an agent"
 	err := b.commanderSession(ctx, title)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errOnecall) {
 		b.notMeasured(title, err)
@@ -110,10 +110,10 @@ func (b *bench) commanderSession(ctx context.Context, title string) error {
 	}
 	b.table(title, []string{"", "round trips", "written", "read", "written and read", "list", "all"},
 		line("bare", bare.spent), line("onecall", through.spent))
-	b.corpus(fmt.Sprintf("(g): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
-	b.comment("(g) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many " +
+	b.corpus(fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
+	b.comment("(d) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many " +
 		"was not counted.")
-	b.comment("(g) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
+	b.comment("(d) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
 		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
 		"where it wants the answers, it gets them whole.")
 	b.tokenFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
@@ -241,18 +241,18 @@ func (b *bench) commanderTimes(bare, through *shell) error {
 			}
 		}
 	}
-	b.table("(g) Desktop Commander: time a query, without the model", []string{"", "bare", "onecall", "added a call", "added, as a share"},
+	b.table("(d) Desktop Commander: time a query, without the model", []string{"", "bare", "onecall", "added a call", "added, as a share"},
 		session.row("the session, without its searches"), alone.row("single calls, each a chain of one step"))
 	b.section.Figures = append(b.section.Figures,
 		session.figure("desktop-commander/added-ms", "Desktop Commander session without its searches: time that onecall adds to a call "+
 			"(negative: it runs reads side by side)", "A chain is checked, planned and recorded, and each of its calls passes one more process."),
 		alone.figure("desktop-commander/added-single-ms", "a single call of Desktop Commander as a chain of one step: time that onecall adds",
 			"A chain is checked, planned and recorded, and its call passes one more process; nothing runs side by side."))
-	b.comment("(g) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
+	b.comment("(d) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
 		"what each chain costs; a single call has no such gain.")
-	b.comment("(g) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
+	b.comment("(d) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
 		"two calls in a row, bare or not, waits for that.")
-	b.comment("(g) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
+	b.comment("(d) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
 		"again until it is done, and that takes some 100 to 300 ms, most of it the start of a program. " +
 		"Bare, each is asked for once it is done, as a model's round trip takes longer; a chain asks again by `repeat`.")
 	return nil

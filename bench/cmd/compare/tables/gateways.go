@@ -19,7 +19,7 @@ var gateways31 = map[string]map[string]string{
 
 // gateways compares 31 flat tools with four dispatchers.
 func (b *bench) gateways(ctx context.Context) error {
-	const title = "(f) 31 actions of GitHub in four gateways: what is read before the first call"
+	const title = "(c) 31 actions of GitHub in four gateways: what is read before the first call"
 	folder, err := b.packageFolder("@octokit/openapi")
 	if err != nil {
 		b.notMeasured(title, err)

@@ -1,5 +1,5 @@
-// Package tables measures the claims of published tables of token savings on real servers and documents: lists of tools, answers, pages of
-// large results, writes, and whole sessions.
+// Package tables measures the claims of published tables of token savings on real servers and documents: lists of tools, and
+// whole sessions.
 package tables
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-const question = "What do the savings that are published for gateways, tool searches and lean answers come to on real servers and " +
+const question = "What do the savings that are published for gateways and tool searches come to on real servers and " +
 	"documents? Each part does one task in two or more ways, over stdio by the client of the official SDK, and checks what comes back. " +
 	"*List* is the result of `tools/list` as it comes on the wire, and the server's instructions; *written* is each call as a model " +
 	"writes it, `{\"name\":…,\"arguments\":…}`; *read* is the text of each answer. A text that a server sends a second time, as structured " +
@@ -49,8 +49,7 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 		name string
 		run  func(context.Context) error
 	}{
-		{"operations", b.operations}, {"servers", b.servers}, {"lite", b.lite}, {"large result", b.large}, {"write", b.write},
-		{"gateways", b.gateways}, {"Desktop Commander", b.commander}, {"health check", b.health},
+		{"operations", b.operations}, {"servers", b.servers}, {"gateways", b.gateways}, {"Desktop Commander", b.commander},
 	} {
 		began := time.Now()
 		if err := task.run(ctx); err != nil {

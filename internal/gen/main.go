@@ -63,7 +63,6 @@ func generate(root string) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	files["docs/images/round-trips.svg"] = roundTripsPicture()
 	files["docs/reference/answer.md"] = schemaReference("The members of an answer",
 		"Generated from the published schema, `onecall schema answer`. [language.md](../language.md#answers) explains them. "+
 			"A member that is not required is left out if it has nothing to say.", files["chain/answer.schema.json"])

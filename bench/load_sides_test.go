@@ -20,10 +20,10 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
-	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/budget/pgstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/auth"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -122,7 +122,7 @@ func BenchmarkMetrics(b *testing.B) {
 	})
 }
 
-// BenchmarkProbeStores measures what it takes to answer a large result with a probe, kept on the real Redis and in memory.
+// BenchmarkProbeStores measures what it takes to answer a large result with a probe, kept in the real PostgreSQL and in memory.
 func BenchmarkProbeStores(b *testing.B) {
 	const rounds, probes = 11, 100
 	large := steps.Function{
@@ -156,7 +156,7 @@ func BenchmarkProbeStores(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	shared, err := redisstore.New(&redisstore.Options{URL: redistest.Start(b).URL()})
+	shared, err := pgstore.New(&pgstore.Options{URL: postgrestest.Start(b).Database(b)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -185,9 +185,9 @@ func BenchmarkProbeStores(b *testing.B) {
 		slices.Sort(medians[0])
 		slices.Sort(medians[1])
 		b.ReportMetric(medians[0][rounds/2], "memory-p50-µs")
-		b.ReportMetric(medians[1][rounds/2], "redis-p50-µs")
-		if extra := medians[1][rounds/2] - medians[0][rounds/2]; extra > 3000 { // the target is 1 ms
-			b.Errorf("a probe stored in Redis takes %.0f µs more than in memory, want at most 3000", extra)
+		b.ReportMetric(medians[1][rounds/2], "postgres-p50-µs")
+		if extra := medians[1][rounds/2] - medians[0][rounds/2]; extra > 5000 { // of which the disk takes most
+			b.Errorf("a probe stored in PostgreSQL takes %.0f µs more than in memory, want at most 5000", extra)
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/diskstore"
-	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/budget/pgstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -38,8 +38,8 @@ func TestFetchFlood(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	server := redistest.Start(t)
-	for name, store := range map[string]string{"disk": t.TempDir(), "redis": server.URL()} {
+	server := postgrestest.Start(t)
+	for name, store := range map[string]string{"disk": t.TempDir(), "postgres": server.Database(t)} {
 		t.Run(name, func(t *testing.T) {
 			inChildProcess(t, "TestFetchFlood", floodOf+"="+store)
 		})
@@ -63,7 +63,7 @@ func storeFor(t *testing.T, store string) (d budget.Driver) {
 	t.Helper()
 	var err error
 	if strings.Contains(store, "://") {
-		d, err = redisstore.New(&redisstore.Options{URL: store, Timeout: time.Minute}) // a busy machine must not fail the test
+		d, err = pgstore.New(&pgstore.Options{URL: store, Timeout: time.Minute}) // a busy machine must not fail the test
 	} else {
 		d, err = diskstore.Open(store, nil)
 	}

@@ -3,7 +3,7 @@
 package e2e
 
 import (
-	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -109,24 +109,25 @@ func hostileUpstreams(t *testing.T) (dir, requests string, environment []string)
 		}
 	}))
 	t.Cleanup(hostile.Close)
-	redis := serveTCP(t, func(c net.Conn) {
-		for in := bufio.NewScanner(c); in.Scan(); {
-			fmt.Fprintf(c, "-ERR %s\r\n+%s\r\n", plantedSecret, plantedSecret)
-		}
+	database := serveTCP(t, func(c net.Conn) { // a refusal that PostgreSQL may send, with a text of the server's choice
+		_, _ = c.Read(make([]byte, 1000))
+		fields := "SFATAL\x00VFATAL\x00C57P03\x00M" + plantedSecret + "\x00\x00"
+		_, _ = c.Write(append(binary.BigEndian.AppendUint32([]byte("E"), uint32(4+len(fields))), fields...))
 	})
 	tls := serveTCP(t, func(c net.Conn) { fmt.Fprintf(c, "%s\r\n\r\n", plantedSecret) })
 	dir = t.TempDir()
 	clitest.Write(t, dir, "noisy.sh", "echo \"$A_TOKEN\" >&2; echo \"$A_TOKEN\"; exit 1\n")
 	clitest.Write(t, dir, "onecall.yaml", fmt.Sprintf(`
 http: {allow: [%[1]q, %[3]q, %[5]q]}
-results: {store: "redis://me:%[4]s@%[2]s/0"}
+results: {store: postgres}
+journal: {store: "postgres://me:%[4]s@%[2]s/runs?sslmode=disable", key: "${PLANTED}${PLANTED}"}
 mcpServers:
   sse: {url: "http://%[1]s/sse", headers: {Authorization: "Bearer %[4]s"}}
   plain: {url: "http://%[1]s/json", headers: {Authorization: "Bearer %[4]s"}}
   noisy: {command: sh, args: [noisy.sh], env: {A_TOKEN: %[4]q}}
 openapi:
   api: {spec: api.json, baseUrl: "http://%[1]s", auth: {login: {clientId: me, clientSecret: "${PLANTED}", tokenUrl: "http://%[1]s/token"}}}
-`, strings.TrimPrefix(hostile.URL, "http://"), redis, tls, plantedSecret, strings.TrimPrefix(idle.URL, "http://")))
+`, strings.TrimPrefix(hostile.URL, "http://"), database, tls, plantedSecret, strings.TrimPrefix(idle.URL, "http://")))
 	clitest.Write(t, dir, "api.json", `{"openapi":"3.0.3","info":{"title":"t","version":"1"},"paths":{"/ask":{"get":{"operationId":"ask","security":[{"login":[]}],
 		"responses":{"200":{"description":"ok"}}}}},"components":{"securitySchemes":{"login":{"type":"oauth2","flows":{"clientCredentials":{"tokenUrl":"https://h/token","scopes":{}}}}}}}`)
 	list := []string{`{"fn":"api.ask.get"}`, fmt.Sprintf(`{"fn":"http.get","args":{"url":"%s"}}`, idle.URL)}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // roundRobin sends each request to the next server that accepts connections. sent counts the requests by server.
@@ -79,12 +79,17 @@ type replicas struct {
 	front         *roundRobin
 }
 
-func newReplicas(t *testing.T, store string) *replicas {
+func newReplicas(t *testing.T, database string) *replicas {
 	t.Helper()
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", store))
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(database))
 	r := &replicas{first: serveHTTP(t, config, "--replica", "first"), second: serveHTTP(t, config, "--replica", "second")}
 	r.front = newRoundRobin(t, r.first.url, r.second.url)
 	return r
+}
+
+// inDatabase returns a configuration whose runs and results are in a database.
+func inDatabase(url string) string {
+	return fmt.Sprintf("results: {store: postgres}\njournal: {store: %q, key: '${PATH}${PATH}${PATH}'}\n", url)
 }
 
 // anyClient returns a client of a version of MCP.
@@ -122,7 +127,7 @@ func makeProbe(t *testing.T, w *rawClient) string {
 // nothing is lost.
 func TestRoundRobin(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, startDocumentRedis(t))
+	r := newReplicas(t, postgrestest.Start(t).Database(t))
 	w := stateless(t, r.front.url)
 	token := makeProbe(t, w)
 	for n := range 10 {
@@ -147,7 +152,7 @@ func TestRoundRobin(t *testing.T) {
 // opens a new session, in which it can read the first replica's results.
 func TestReplicaSession(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, startDocumentRedis(t))
+	r := newReplicas(t, postgrestest.Start(t).Database(t))
 	w := anyClient(t, r.first.url, statefulVersion)
 	if !strings.HasPrefix(w.session, "first-") || len(w.session) < len("first-")+26 {
 		t.Errorf("the session id is %q, want first- and 26 characters or more", w.session)
@@ -163,24 +168,25 @@ func TestReplicaSession(t *testing.T) {
 	}
 }
 
-// TestRedisRestart checks that while Redis is down results are unavailable and the rest works. When Redis is back, so are the results,
-// without a restart.
-func TestRedisRestart(t *testing.T) {
+// TestDatabaseRestart checks that while PostgreSQL is down results are unavailable and what needs neither them nor the journal works. When
+// it is back after a crash, so are the results, without a restart.
+func TestDatabaseRestart(t *testing.T) {
 	t.Parallel()
-	const secret = "quite-secret-word"
-	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--requirepass", secret)
-	r := newReplicas(t, "unix://:"+secret+"@"+redis.Socket())
+	database := postgrestest.Start(t)
+	r := newReplicas(t, database.Database(t))
 	session, w := anyClient(t, r.first.url, statefulVersion), stateless(t, r.front.url)
 	token := makeProbe(t, w)
-	redis.Kill()
+	database.Stop(syscall.SIGKILL)
 	for range 4 { // two requests for each replica
 		if text, failed := pageOf(t, w, token, 3); !failed || gjson.Get(text, "error.code").Str != "unavailable" ||
-			strings.Contains(text, secret) {
-			t.Errorf("a page without Redis: %s, want unavailable", text)
+			strings.Contains(text, postgrestest.Password) {
+			t.Errorf("a page without PostgreSQL: %s, want unavailable", text)
 		}
 		checkServes(t, session, w)
 	}
-	redis.Restart()
+	if err := database.Restart(); err != nil {
+		t.Fatal(err)
+	}
 	polltest.Until(t, "pages are available again", func() bool {
 		text, failed := pageOf(t, w, token, 3)
 		return !failed && gjson.Get(text, "items.0.id").Int() == 3
@@ -190,20 +196,4 @@ func TestRedisRestart(t *testing.T) {
 			t.Errorf("page %d: got %s, want item %d", n+1, text, n+1)
 		}
 	}
-}
-
-// TestSlowRedis checks that with a slow Redis answers are late but correct.
-func TestSlowRedis(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t)
-	slow := redistest.Forward(t, redis.Address(), 64<<10, 20*time.Millisecond)
-	r := newReplicas(t, "redis://"+slow.Address())
-	w := stateless(t, r.front.url)
-	token := makeProbe(t, w)
-	for n := range 4 {
-		if text, failed := pageOf(t, w, token, n+1); failed || gjson.Get(text, "items.0.id").Int() != int64(n+1) {
-			t.Errorf("page %d: got %s, want item %d", n+1, text, n+1)
-		}
-	}
-	checkServes(t, w)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/porttest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // TestRollingRestart restarts two servers that share results, in turn, behind the nginx file of docs/operate.md, while clients make
@@ -44,9 +44,8 @@ func TestRollingRestart(t *testing.T) {
 		fmt.Fprint(w, "42")
 	}))
 	t.Cleanup(slow.Close)
-	store := redistest.Start(t).URL()
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\nhttp: {allow: [%q]}\n", store,
-		strings.TrimPrefix(slow.URL, "http://")))
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(postgrestest.Start(t).Database(t))+
+		fmt.Sprintf("http: {allow: [%q]}\n", strings.TrimPrefix(slow.URL, "http://")))
 	var servers [2]*httpServer
 	start := func(i int) {
 		servers[i] = serveHTTP(t, config, "--http", "127.0.0.1:"+ports[i], "--metrics", "127.0.0.1:0", "--replica",

@@ -3,11 +3,12 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,20 +16,20 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
-// TestMetricsOfAlerts checks that a server with Redis has every metric of the alerting rules, and counts the operations of both
-// stores. When Redis is killed it counts and logs failures, and callers see no address.
+// TestMetricsOfAlerts checks that a server with PostgreSQL has every metric of the alerting rules, and counts the operations of
+// both stores. When PostgreSQL is killed it counts and logs failures, and callers see no address.
 func TestMetricsOfAlerts(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../internal/telemetry/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis := redistest.Start(t)
-	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf(
-		"results: {store: %q}\nmcpServers: {gone: {command: no-such-program}}\n", redis.TCP())), "--metrics", "127.0.0.1:0")
+	database := postgrestest.Start(t)
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(database.Database(t))+"mcpServers: {gone: {command: no-such-program}}\n"),
+		"--metrics", "127.0.0.1:0")
 	w := anyClient(t, s.url, statefulVersion)
 	token := makeProbe(t, w)
 	if text, failed := pageOf(t, w, token, 1); failed {
@@ -50,17 +51,17 @@ func TestMetricsOfAlerts(t *testing.T) {
 			t.Errorf("the metrics lack the operation %s", operation)
 		}
 	}
-	redis.Kill()
+	database.Stop(syscall.SIGKILL)
 	text, failed := pageOf(t, stateless(t, s.url), token, 2)
-	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, redis.Address()) {
-		t.Errorf("a page without Redis: %s, want unavailable", text)
+	if !failed || gjson.Get(text, "error.code").Str != "unavailable" || strings.Contains(text, database.Folder()) {
+		t.Errorf("a page without PostgreSQL: %s, want unavailable", text)
 	}
 	waitForLog(t, s.stderr, `msg="a store failed" store=results`, 1)
 	_, page = s.statusOf(t, "/metrics", "")
 	if !regexp.MustCompile(`onecall_store_operations_total\{code="unavailable",operation="\w+",store="results"\}`).MatchString(page) {
 		t.Error("the metrics lack the failure, which has the code unavailable")
 	}
-	if log := s.stderr.String(); !strings.Contains(log, "at "+redis.Address()+" cannot be reached") ||
+	if log := s.stderr.String(); !strings.Contains(log, database.Folder()+" does not answer") ||
 		strings.Count(log, `msg="a store failed" store=results`) > 1+int(clitest.TooLong/(10*time.Second)) {
 		t.Errorf("the log lacks the reason of the failure, or has too many failures: %s", log)
 	}
@@ -69,11 +70,15 @@ func TestMetricsOfAlerts(t *testing.T) {
 // TestStoreCheckedAtStart checks that a server with an unusable store starts, and logs the reason before the first request.
 func TestStoreCheckedAtStart(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t, "--requirepass", "the-right-word")
-	store := "redis://:quite-wrong@" + redis.Address()
-	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("results: {store: %q}\n", store)))
+	right, err := url.Parse(postgrestest.Start(t).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := *right
+	wrong.User = url.UserPassword("onecall", "quite-wrong")
+	s := serveHTTP(t, clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(wrong.String())))
 	polltest.Until(t, "the failure is logged", func() bool {
-		return regexp.MustCompile(`level=ERROR msg="a store failed" store=results .*refuses the user or the password`).MatchString(s.stderr.String())
+		return regexp.MustCompile(`level=ERROR msg="a store failed" store=results .*refuses the login: check the user and password`).MatchString(s.stderr.String())
 	}, s.stderr)
 	if log := s.stderr.String(); strings.Contains(log, "quite-wrong") {
 		t.Errorf("the log shows the password: %s", log)

@@ -97,7 +97,8 @@ func TestReady(t *testing.T) {
 			">/dev/null']}}\n", "not ready: sources are starting: deaf, mute\n"},
 		"journal": {"journal: {store: 'postgres://onecall:hunter2hunter2@127.0.0.1:1/runs', key: '${PATH}${PATH}'}\n",
 			"not ready: the journal cannot be written, and calls that write are refused\n"},
-		"results": {"results: {store: 'redis://onecall:hunter2hunter2@127.0.0.1:1'}\n", "not ready: the result store cannot be reached\n"},
+		"results": {"results: {store: postgres}\njournal: {store: 'postgres://onecall:hunter2hunter2@127.0.0.1:1/runs', key: '${PATH}${PATH}'}\n",
+			"not ready: the result store cannot be reached; the journal cannot be written, and calls that write are refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

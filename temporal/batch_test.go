@@ -43,7 +43,7 @@ func envInt(t testing.TB, variable string, fallback int) int {
 	return n
 }
 
-// TestKills: workers, the Temporal server, PostgreSQL, Redis and clients are killed at random moments of batches, and started again.
+// TestKills: workers, the Temporal server, PostgreSQL and clients are killed at random moments of batches, and started again.
 // No write is made twice, none is lost, and each answer is correct.
 func TestKills(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestKills(t *testing.T) {
 		client := s.begin(t, "run", "--durable", name+".jsonl", "--out", name+".out")
 		for range min(2, killings-round) {
 			time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
-			victim := []string{"worker", "worker", "temporal", "postgres", "redis", "client"}[rand.IntN(6)]
+			victim := []string{"worker", "worker", "temporal", "postgres", "client"}[rand.IntN(5)]
 			count[victim]++
 			round++
 			switch victim {
@@ -76,9 +76,6 @@ func TestKills(t *testing.T) {
 				if err := s.postgres.Restart(); err != nil {
 					t.Fatal(err)
 				}
-			case "redis":
-				s.redis.Kill()
-				s.redis.Restart()
 			case "client":
 				client.kill()
 			}
@@ -246,8 +243,6 @@ func TestApprovalOverRestarts(t *testing.T) {
 	s.workers[0].kill()
 	s.temporalServer.kill()
 	s.postgres.Stop(syscall.SIGQUIT)
-	s.redis.Kill()
-	s.redis.Restart()
 	if err := s.postgres.Restart(); err != nil {
 		t.Fatal(err)
 	}

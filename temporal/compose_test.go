@@ -17,7 +17,6 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
@@ -45,7 +44,7 @@ func TestComposeSecrets(t *testing.T) {
 }
 
 // thirdParty are the services of third parties, with their addresses.
-var thirdParty = map[string]string{"temporal": "temporal:7233", "postgres": "postgres:5432", "redis": "redis:6379"}
+var thirdParty = map[string]string{"temporal": "temporal:7233", "postgres": "postgres:5432"}
 
 // TestComposeServices: third-party services have a version, a health check and a volume. Our services wait for them, and cannot write.
 func TestComposeServices(t *testing.T) {
@@ -54,9 +53,8 @@ func TestComposeServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(names, []string{"client", "postgres", "redis", "temporal",
-		"worker"}) {
-		t.Fatalf("got services %q, want client, postgres, redis, temporal and worker", names)
+	if names := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(names, []string{"client", "postgres", "temporal", "worker"}) {
+		t.Fatalf("got services %q, want client, postgres, temporal and worker", names)
 	}
 	for name, service := range project.Services {
 		for _, port := range service.Ports {
@@ -107,7 +105,6 @@ func TestCompose(t *testing.T) {
 	data, etc := t.TempDir(), t.TempDir()
 	s := &stack{home: filepath.Join(folder, "chains"), postgres: postgrestest.Start(t)}
 	s.temporalServer = startTemporal(t, replaced(temporal.Command[2:], "0.0.0.0", "127.0.0.1", "/home/temporal", data)...)
-	s.redis = redistest.Start(t, project.Services["redis"].Command[1:]...)
 	if out, err := s.cli(temporal.HealthCheck.Test[2:]...).CombinedOutput(); err != nil {
 		t.Errorf("the health check of the Temporal server: %v: %s", err, out)
 	}
@@ -119,7 +116,7 @@ func TestCompose(t *testing.T) {
 	for name, value := range client.Environment {
 		variables = append(variables, name+"="+*value)
 	}
-	s.variables = replaced(variables, thirdParty["temporal"], s.address, thirdParty["redis"], s.redis.Address(),
+	s.variables = replaced(variables, thirdParty["temporal"], s.address,
 		"postgres://onecall:hunter2@"+thirdParty["postgres"]+"/onecall", s.postgres.Database(t),
 		"=/etc/onecall/", "="+folder+"/", "=/etc", "="+etc, "=/var/", "=/dev/null/")
 	t.Cleanup(func() { s.endWorkers(t) })

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/onecall-mcp/onecall/budget/redisstore"
+	"github.com/onecall-mcp/onecall/budget/pgstore"
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/polltest"
@@ -53,7 +53,7 @@ func (u *upstream) hold() (reached, release chan struct{}) {
 // deleteResults waits until the store of results has the first of keys, then removes them all from it.
 func (s *stack) deleteResults(t *testing.T, keys ...string) {
 	t.Helper()
-	store, err := redisstore.New(&redisstore.Options{URL: s.redis.TCP()})
+	store, err := pgstore.New(&pgstore.Options{URL: s.database})
 	if err != nil {
 		t.Fatal(err)
 	}

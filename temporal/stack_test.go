@@ -23,7 +23,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/porttest"
-	"github.com/onecall-mcp/onecall/internal/redisconn/redistest"
 	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 	"github.com/onecall-mcp/onecall/internal/syncbuf"
 )
@@ -206,12 +205,12 @@ func (u *upstream) polls(id string) int {
 	return u.polled[id]
 }
 
-// stack is everything that durable runs need: a Temporal server, PostgreSQL, Redis, a service, and a folder with the configuration.
+// stack is everything that durable runs need: a Temporal server, PostgreSQL, a service, and a folder with the configuration.
 type stack struct {
 	*temporalServer
 	*upstream
 	postgres  *postgrestest.Server
-	redis     *redistest.Server
+	database  string // its URL
 	home      string
 	variables []string // the environment variables of commands
 	workers   []*worker
@@ -221,11 +220,11 @@ type stack struct {
 func newStack(t testing.TB, extra string) *stack {
 	t.Helper()
 	s := &stack{temporalServer: startTemporal(t), upstream: newUpstream(t), postgres: postgrestest.Start(t), home: t.TempDir()}
-	s.redis = redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s.database = s.postgres.Database(t)
 	host := strings.TrimPrefix(s.URL, "http://")
 	clitest.Write(t, s.home, "onecall.yaml", fmt.Sprintf(`engine: temporal://%s
 journal: {store: %q, key: "${JOURNAL_KEY}"}
-results: {store: %q}
+results: {store: postgres}
 http:
   allow: [%q]
   endpoints:
@@ -239,7 +238,7 @@ http:
     poll:
       url: "http://%s/poll/{id}"
       input: {type: object, required: [id], properties: {id: {type: string}}}
-%s`, s.address, s.postgres.Database(t), s.redis.TCP(), host, host, host, host, extra))
+%s`, s.address, s.database, host, host, host, host, extra))
 	s.variables = []string{"JOURNAL_KEY=a key that all who take part have got"}
 	t.Cleanup(func() { s.endWorkers(t) })
 	return s

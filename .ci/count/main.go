@@ -46,7 +46,7 @@ func main() {
 
 // supportPackage matches the packages that only tests import.
 var supportPackage = regexp.MustCompile(`(^|/)(datasets|e2e|transcript|` +
-	`(store|steps|redis|mcp|journal|postgres|poll|port)test)(/|$)`)
+	`(store|steps|mcp|journal|postgres|poll|port)test)(/|$)`)
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 

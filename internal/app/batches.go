@@ -27,7 +27,7 @@ func (a *App) CheckShared() error {
 			"set journal: {store: postgres://…}, or omit it if all workers are on this machine")
 	case config.Or(a.config.Results.Store, "") == "memory":
 		return fault.New(fault.BadRequest, "workers read chains from the result store and leave answers there: "+
-			"set results: {store: redis://…}, or disk if all workers are on this machine")
+			"set results: {store: postgres}, or disk if all workers are on this machine")
 	}
 	return nil
 }

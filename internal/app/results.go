@@ -11,12 +11,11 @@ import (
 	"github.com/onecall-mcp/onecall/budget/diskstore"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/budget/pgstore"
-	"github.com/onecall-mcp/onecall/budget/redisstore"
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// openResults opens the store of large results: on disk in the user's cache folder, in memory, or on a server. defaultStore is used if
-// the configuration names none. Apps with the same store share it, so that results survive a reload.
+// openResults opens the store of large results: on disk in the user's cache folder, in memory, or in the journal's database. defaultStore is
+// used if the configuration names none. Apps with the same store share it, so that results survive a reload.
 func (a *App) openResults(all *config.Config, defaultStore string) error {
 	c := &all.Results
 	maxBytes := int64(config.Or(c.MaxBytes, 0))
@@ -63,12 +62,10 @@ func openStore(where, database string, maxBytes int64) (budget.Driver, error) {
 		d := &lazyDisk{maxBytes: maxBytes}
 		d.open = sync.OnceValues(d.openFolder)
 		return d, nil
-	case "memory":
-		return memstore.New(&memstore.Options{MaxBytes: maxBytes})
 	case "postgres":
 		return pgstore.New(&pgstore.Options{URL: database, MaxBytes: maxBytes})
 	}
-	return redisstore.New(&redisstore.Options{URL: where, MaxBytes: maxBytes})
+	return memstore.New(&memstore.Options{MaxBytes: maxBytes})
 }
 
 // lazyDisk is a store on disk that is opened at first use: a command that neither stores nor fetches results needs no cache folder. If

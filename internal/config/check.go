@@ -261,18 +261,32 @@ func (d *decoder) checkDocument(at string, o *OpenAPI) {
 }
 
 var (
-	// storeURL matches the URL of a store; redisconn checks the rest.
-	storeURL = regexp.MustCompile(`^(rediss?|unix)://`)
+	// redisURL matches the address of a Redis or Valkey server.
+	redisURL = regexp.MustCompile(`(?i)^(rediss?|valkeys?|unix):`)
 	// databaseURL matches the URL of a journal; package sqljournal checks the rest.
 	databaseURL = regexp.MustCompile(`^postgres(ql)?://`)
 	// storeScheme matches the beginning of a URL or of something similar.
 	storeScheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]{0,15}):/`)
 )
 
-// checkStore checks an expanded store: a word or a URL. Faults show only its scheme, because a password may be anywhere in it.
-func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url string, words ...string) {
-	if store == nil || slices.Contains(words, *store) || known.MatchString(*store) ||
-		slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at }) {
+// checkResultStore checks where results are. Addresses of servers that earlier versions knew are told what to write.
+func (d *decoder) checkResultStore(store *string) {
+	const at, instead = "/results/store", "write postgres, which keeps results in the journal's database " +
+		"(journal: {store: postgres://…, key: ${JOURNAL_KEY}}), or disk or memory for a single server"
+	switch {
+	case store != nil && redisURL.MatchString(*store) && !d.hasFault(at):
+		d.faultAt(at, fault.BadRequest, "results are not kept in Redis or Valkey: "+instead)
+	case store != nil && databaseURL.MatchString(*store) && !d.hasFault(at):
+		d.faultAt(at, fault.BadRequest, "results have no database of their own: "+instead)
+	default:
+		d.checkStore(at, store, []string{"memory", "disk", "postgres"})
+	}
+}
+
+// checkStore checks an expanded store, which is one of words. address is written for what else it may be. Faults show only the scheme of a
+// store, because a password may be anywhere in it.
+func (d *decoder) checkStore(at string, store *string, words []string, address ...string) {
+	if store == nil || slices.Contains(words, *store) || d.hasFault(at) {
 		return
 	}
 	what := "unknown store"
@@ -281,7 +295,7 @@ func (d *decoder) checkStore(at string, store *string, known *regexp.Regexp, url
 	} else if strings.TrimSpace(*store) != *store {
 		what = "unknown store, with a blank before or after it"
 	}
-	accepted := append(slices.Clip(words), url)
+	accepted := slices.Concat(words, address)
 	f := fault.New(fault.BadRequest, "%s: use %s", what, strings.Join(accepted, " or "))
 	f.Available, f.Nearest = accepted, fault.Nearest(*store, words, 1)
 	d.add(d.positions[at], at, f)

@@ -143,7 +143,6 @@ type Limits struct {
 // Results configures where results are stored, for how long, and when they are shortened.
 type Results struct {
 	// disk: the user's cache folder, where later commands find them. postgres: the database of the journal, which must be in PostgreSQL;
-	// shared by all processes that use it. A URL (redis://, rediss://, unix://): a Redis or Valkey server,
 	// shared by all processes that use it. Without it: memory with onecall serve (disk if it has workers), disk for other commands.
 	Store *string `yaml:"store" recorded:"no" expand:"text"`
 	// How long a result is kept after its last use; at least 1s.

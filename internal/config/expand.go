@@ -37,8 +37,10 @@ func (d *decoder) expandAll(c *File, lookup func(string) (string, bool)) {
 	e.walk(reflect.ValueOf(&c.Config).Elem(), "")
 	e.checkVariables(&c.Config)
 	c.Variables = e.usedVariables()
-	d.checkStore("/results/store", c.Results.Store, storeURL, "redis://…", "memory", "disk", "postgres")
-	d.checkStore("/journal/store", c.Journal.Store, databaseURL, "postgres://…", "sqlite", "memory", "off")
+	d.checkResultStore(c.Results.Store)
+	if j := c.Journal.Store; j == nil || !databaseURL.MatchString(*j) {
+		d.checkStore("/journal/store", j, []string{"sqlite", "memory", "off"}, "postgres://…")
+	}
 	d.checkJournal(c)
 	d.checkSharedResults(&c.Config)
 	d.checkExpandedAccess(&c.Access)

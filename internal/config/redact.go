@@ -14,7 +14,7 @@ import (
 )
 
 // mayNameSecrets matches words that may stand near a secret, for a text that cannot be parsed.
-var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|unix`)
+var mayNameSecrets = regexp.MustCompile(`(?i)servers|openapi|endpoints|env|headers|auth|args|url|value|key|token|secret|pass|credential|cookie|store|redis|valkey|postgres|unix`)
 
 // comment matches what may be a comment.
 var comment = regexp.MustCompile(`(^|\s)#[^\r]+`)
@@ -86,7 +86,7 @@ func (v *secretVisitor) Visit(n ast.Node) ast.Visitor {
 }
 
 // nearlyStore matches the URL of a store, or something like it, in the wrong place: its password may be anywhere in it.
-var nearlyStore = regexp.MustCompile(`(?i)^\s*(redis|valkey|unix)s?\s*:?/`)
+var nearlyStore = regexp.MustCompile(`(?i)^\s*(redis|valkey|unix|postgres|postgresql)s?\s*:?/`)
 
 // plainStores are the stores that are not URLs, which may contain a password.
 var plainStores = map[string]bool{"memory": true, "disk": true, "postgres": true}

@@ -187,10 +187,10 @@ func TestStoresNotShown(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"results: {store: 'redis:/u:p@h'}":  `unknown store redis:/…: use memory or disk or postgres or redis://…`,
-		"results: {store: 'mysql://u:p@h'}": `unknown store mysql:/…: use memory or disk or postgres or redis://…`,
-		"results: {store: ' memory'}":       `unknown store, with a blank before or after it: use memory or disk or postgres or redis://…`,
-		"results: {store: disc}":            `unknown store: use memory or disk or postgres or redis://…`,
+		"results: {store: 'redis:/u:p@h'}":  `results are not kept in Redis or Valkey: write postgres`,
+		"results: {store: 'mysql://u:p@h'}": `unknown store mysql:/…: use memory or disk or postgres`,
+		"results: {store: ' memory'}":       `unknown store, with a blank before or after it: use memory or disk or postgres`,
+		"results: {store: disc}":            `unknown store: use memory or disk or postgres`,
 		"results: {store: disk, ttl: 5}":    "results: {store: disk, ttl: 5}",
 	} {
 		if shown := linesOfFaults(t, "onecall.yaml", text); !strings.Contains(shown, want) {

@@ -33,7 +33,7 @@ var configFields = map[string]string{
 	"JWT.scopes":            `{"type": "object", "minProperties": 1, "additionalProperties": {"enum": ["read", "read_write", "admin"]}}`,
 	"Ladder.rungs":          `{"type": ["array", "null"], "items": {"type": "string"}, "maxItems": 100}`,
 	"Budget.maxTotalTokens": `{"type": ["integer", "null"], "anyOf": [{"const": 0}, {"minimum": 150}, {"type": "null"}]}`,
-	"Results.store":         `{"anyOf": [{"enum": ["memory", "disk", "postgres", null]}, {"type": "string", "pattern": "^(rediss?|unix)://|\\$\\{"}]}`,
+	"Results.store":         `{"anyOf": [{"enum": ["memory", "disk", "postgres", null]}, {"type": "string", "pattern": "\\$\\{"}]}`,
 }
 
 const configDefs = `{

@@ -138,6 +138,9 @@ func (s *Server) Restart() error {
 // takesConnections matches the line by which the server says that it takes connections.
 var takesConnections = regexp.MustCompile("database system is ready to accept connections")
 
+// Folder returns the folder of the server's socket, which is where it is in messages.
+func (s *Server) Folder() string { return s.folder }
+
 // Stop ends the server with a signal: SIGINT for a fast shutdown, SIGQUIT for an immediate one.
 func (s *Server) Stop(signal syscall.Signal) {
 	_ = s.running.Process.Signal(signal)

@@ -1,3 +1,0 @@
--- Removes an entry, if it is there.
-forget()
-return 1

@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/porttest"
+	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
 // documentRun runs the commands of a document.
@@ -23,6 +24,7 @@ type documentRun struct {
 	folder      string
 	environment []string          // variables with the addresses of the services that the document calls
 	ports       map[string]string // the ports in use, by those in the document; nil if they are the same
+	database    string            // the URL of the document's PostgreSQL database; "": none
 }
 
 var (
@@ -30,7 +32,7 @@ var (
 	inBackground = regexp.MustCompile(`(?m)^\$ .*[^&]& echo \$! > \S+\.pid`)
 
 	// documentPort matches a port in a document, but not the digits of a token or a hash.
-	documentPort = regexp.MustCompile(`\b(?:8080|8081|9090|9091|6379|7233)\b`)
+	documentPort = regexp.MustCompile(`\b(?:8080|8081|9090|9091|7233)\b`)
 )
 
 // newDocumentRun creates a document's folder. At the end of the test it kills what the commands left running.
@@ -70,8 +72,14 @@ func newDocumentRun(t *testing.T, text string) *documentRun {
 // programs returns the folder that the shell searches first. It has the test binary under the command's name.
 func (d *documentRun) programs() string { return filepath.Join(filepath.Dir(d.folder), "bin") }
 
-// withPorts replaces the ports of the document by those in use.
-func (d *documentRun) withPorts(text string) string {
+// documentDatabase is the PostgreSQL database in documents.
+const documentDatabase = "postgres://onecall:my-own-password@127.0.0.1:5432/onecall"
+
+// withAddresses replaces the ports and the database of the document by those in use.
+func (d *documentRun) withAddresses(text string) string {
+	if d.database != "" {
+		text = strings.ReplaceAll(text, documentDatabase, d.database)
+	}
 	if d.ports == nil {
 		return text
 	}
@@ -94,6 +102,10 @@ func (d *documentRun) skipUnless(t *testing.T, words string) {
 		case "":
 		case "npm":
 			installPackages(t, d.folder)
+		case "postgres":
+			if d.database == "" {
+				d.database = postgrestest.Start(t).Database(t)
+			}
 		default:
 			if _, err := os.Stat(filepath.Join(os.Getenv("ONECALL_TEST_BIN"), word)); err == nil {
 				continue
@@ -115,7 +127,7 @@ func (d *documentRun) run(t *testing.T, command string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
 	defer cancel()
 	// Record the processes that are left running, to kill them at the end of the test.
-	shell := exec.CommandContext(ctx, "bash", "-c", "trap 'jobs -p >>.jobs' EXIT\n"+d.withPorts(command))
+	shell := exec.CommandContext(ctx, "bash", "-c", "trap 'jobs -p >>.jobs' EXIT\n"+d.withAddresses(command))
 	shell.Dir = d.folder
 	home := filepath.Join(d.folder, ".home")
 	shell.Env = append(append(os.Environ(), d.environment...), clitest.AsCommand+"=1", "GORACE="+clitest.NoRaceDelay,

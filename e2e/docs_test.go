@@ -30,13 +30,13 @@ import (
 //
 // each line that begins with `$ ` is a command. Commands run in a folder of the document, which holds the files so far. The lines below a
 // command are its expected output, stdout before stderr; `…` matches any text, and `# exit N` is the exit status. A word after console, as
-// in ```console npm,curl, lists what the block needs: npm means the packages of testdata/npm, any other word a program, on the PATH or in
-// ONECALL_TEST_BIN. If one is missing, the rest of the document is skipped. Documents call the service inventory, at $INVENTORY_URL, and
+// in ```console npm,curl, lists what the block needs: npm means the packages of testdata/npm, postgres a PostgreSQL server of the
+// document's own in place of documentDatabase, any other word a program, on the PATH or in ONECALL_TEST_BIN. If one is missing, the rest of the document is skipped. Documents call the service inventory, at $INVENTORY_URL, and
 // those of servicesOf. The first sh block of the README holds commands for the repository itself, which .ci/run runs. Other sh blocks show
 // commands that need a reader's own machine.
 //
 // A command may leave a server running (COMMAND & echo $! > name.pid), which is killed at the end of the document. In such a document the
-// ports 8080, 8081, 9090, 9091, 6379 and 7233 are replaced by free ones.
+// ports 8080, 8081, 9090, 9091 and 7233 are replaced by free ones.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents := []string{"../README.md"}
@@ -99,7 +99,7 @@ func runDocument(t *testing.T, d *documentRun, blocks [][]string) {
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(file, []byte(d.withPorts(body)), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte(d.withAddresses(body)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -241,7 +241,7 @@ func runCommand(t *testing.T, d *documentRun, command, want string) {
 func TestTokenDigitsAreNotPorts(t *testing.T) {
 	t.Parallel()
 	d := newDocumentRun(t, "$ onecall serve --http :8080 --metrics :9090 & echo $! > a.pid")
-	token := "oc1_5808080819090" + d.ports["8080"] + "90916379" + d.ports["9090"]
+	token := "oc1_5808080819090" + d.ports["8080"] + "90917233" + d.ports["9090"]
 	runCommand(t, d, "echo "+token, token)
 	runCommand(t, d, "printf %s TOKEN | sed 's/./&-/g'", strings.Join(strings.Split(token, ""), "-")+"-")
 	runCommand(t, d, "echo at :8080/ 8080 a9090b | tr -d :", "at "+d.ports["8080"]+"/ "+d.ports["8080"]+" a9090b")

@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/tally"
 )
@@ -151,6 +152,6 @@ func (s *served) count(text string) int {
 // silent reports nothing: what fails, fails the test.
 type silent struct{}
 
-func (silent) Notice(string, ...any)                 {}
-func (silent) Warn(*fault.Error)                     {}
-func (silent) Faults(string, []byte, []*fault.Error) {}
+func (silent) Notice(string, ...any) {}
+func (silent) Warn(*fault.Error)     {}
+func (silent) Faults(*config.Error)  {}

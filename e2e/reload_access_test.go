@@ -112,10 +112,10 @@ func TestReloadKeepsTokensRequired(t *testing.T) {
 	}
 	for n, c := range []struct{ text, log string }{
 		{"lite: true\n", "this would admit clients without tokens"},
-		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request: this would admit clients without tokens"},
+		{"access: {limits: {calls: 5}}\n", "onecall.yaml:1:9: bad_request at /access: this would admit clients without tokens"},
 		{"access:\n  http: admin\n  tokens:\n#   - {name: a}\n", "leave out tokens if no client has one"},
 		{"access: {http: read, url: 'https://tools.example.com/mcp'}\n", "this setting is for clients on other machines"},
-		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request: this setting is for clients"},
+		{"access: {http: read, hosts: [localhost, tools.internal]}\n", "onecall.yaml:1:41: bad_request at /access/hosts/1: this setting is for clients"},
 	} {
 		clitest.Write(t, folder, "onecall.yaml", c.text)
 		hangUp(t, s.cmd)
@@ -148,10 +148,10 @@ func TestReloadFaultyConfig(t *testing.T) {
 		{good + strings.Repeat("#", config.MaxBytes), "limit_exceeded: the configuration has more than", 1},
 		{"lite: true\n---\n" + good, "a file holds one document", 1},
 		{"- access\n", "onecall.yaml:1:1: bad_request: must be an object", 1},
-		{"access: some\n", "onecall.yaml:1:9: bad_request: must be an object", 1},
-		{"access: {tokens: some}\n", "onecall.yaml:1:18: bad_request: must be a list", 1},
+		{"access: some\n", "onecall.yaml:1:9: bad_request at /access: must be an object", 1},
+		{"access: {tokens: some}\n", "onecall.yaml:1:18: bad_request at /access/tokens: must be a list", 1},
 		{"acces" + good[len("access"):], `unknown key "acces"`, 1},
-		{"budget: {maxSteps: lots}\n", "onecall.yaml:1:20: bad_request: must be a whole number", 2},
+		{"budget: {maxSteps: lots}\n", "onecall.yaml:1:20: bad_request at /budget/maxSteps: must be a whole number", 2},
 	} {
 		before := strings.Count(s.stderr.String(), open)
 		clitest.Write(t, folder, "onecall.yaml", c.text)

@@ -199,7 +199,7 @@ func TestReloadRefused(t *testing.T) {
 	clitest.Write(t, folder, "onecall.yaml", "groups: {search: [a]}\nmcpServers: {new: {command: "+path+", args: [serve], env: "+
 		"{PASSWORD: hidden-password}}}\nsurfaces: flat\n")
 	waitForLog(t, p.stderr, logRefused, 1)
-	waitForLog(t, p.stderr, `onecall.yaml:3:1: unknown_field: unknown key "surfaces"`, 1) // the faults follow on their own lines
+	waitForLog(t, p.stderr, `onecall.yaml:3:1: unknown_field at /surfaces: unknown key "surfaces"`, 1) // the faults follow on their own lines
 	if log := p.stderr.String(); strings.Contains(log, "hidden-password") {
 		t.Errorf("the log shows a secret: %s", log)
 	}
@@ -250,7 +250,7 @@ func TestReloadLadder(t *testing.T) {
 	p.checkServes(t)
 	clitest.Write(t, folder, "onecall.yaml", "functions: {expr.eval: {hide: true}}\n"+strings.Replace(ladder, "fs.list", "fs.lits", 1))
 	waitForLog(t, p.stderr, logRefused, 1)
-	waitForLog(t, p.stderr, `onecall.yaml:2:57: bad_request: "fs.lits" names no function`, 1)
+	waitForLog(t, p.stderr, `onecall.yaml:2:57: bad_request at /ladder/rungs/1: "fs.lits" names no function`, 1)
 	p.write(t, p.chainRequest(`"old"`, "7"))
 	if m, _ := p.readAnswer(t, `"old"`); m.Get("result.content.0.text").Str != "7" {
 		t.Errorf("got %s, want 7: the old configuration is no longer in use", m.Raw)

@@ -17,9 +17,9 @@ const tooLong = 2 * time.Minute
 // silent is a Reporter that reports nothing.
 type silent struct{}
 
-func (silent) Notice(string, ...any)                 {}
-func (silent) Warn(*fault.Error)                     {}
-func (silent) Faults(string, []byte, []*fault.Error) {}
+func (silent) Notice(string, ...any) {}
+func (silent) Warn(*fault.Error)     {}
+func (silent) Faults(*config.Error)  {}
 
 // processOf returns a process that reports nothing.
 func processOf(o Options, s serverTraits) *process {

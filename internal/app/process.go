@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/cache"
@@ -40,9 +41,9 @@ type Options struct {
 
 // Reporter shows messages to a person.
 type Reporter interface {
-	Notice(format string, args ...any)                      // one or more lines
-	Warn(f *fault.Error)                                    // a problem that stops nothing
-	Faults(file string, text []byte, faults []*fault.Error) // what is wrong with a configuration
+	Notice(format string, args ...any) // one or more lines
+	Warn(f *fault.Error)               // a problem that stops nothing
+	Faults(wrong *config.Error)        // what is wrong with a configuration
 }
 
 // serverTraits describes the server that an app belongs to. The zero value means a command that serves no clients.

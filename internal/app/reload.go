@@ -200,7 +200,7 @@ func (r *reloader) refuse(err error, path string, files fileState) {
 	}
 	log.Error("configuration refused", "file", wrong.File, "faults", len(wrong.Faults))
 	r.process.Reporter.Notice("%s is refused, and the former configuration stays in use:", wrong.File)
-	r.process.Reporter.Faults(wrong.File, wrong.Text, wrong.Faults)
+	r.process.Reporter.Faults(wrong)
 }
 
 // faultLines returns each fault with its position on one line.

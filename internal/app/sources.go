@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -102,11 +101,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 		list = joined.Unwrap()
 	}
 	for _, err := range list {
-		f := steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err))
-		if f.Source != "" && !bytes.Contains(o.config.Text, []byte(f.Source)) {
-			f.Source, f.Offset = "", 0 // the line differs from the file: variables were expanded in it, perhaps to secrets
-		}
-		o.faults = append(o.faults, f)
+		o.faults = append(o.faults, steps.ScrubFault(o.scrubber, o.config.FaultAt(pointer, err)))
 	}
 }
 

@@ -24,7 +24,7 @@ func (a *App) openSurface(c *config.File, before *App) (faults []*fault.Error) {
 		if _, err := chain.New(&chain.Options{Functions: a.Catalog, Counter: a.Counter, Hoist: []string{name}}); err != nil {
 			at := fault.Index("/hoist", i)
 			reported[at] = true
-			faults = append(faults, c.FaultAt(at, err))
+			faults = append(faults, c.FaultAt(at, fault.New(fault.BadRequest, "%s", fault.Message(err)))) // it is at /hoist/0
 		}
 	}
 	var groupFaults []*fault.Error

@@ -76,7 +76,7 @@ func (s *streams) exitStatus(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &config):
-		s.showFaults(&document{name: config.File, text: config.Text}, config.Faults)
+		s.showConfigurationFaults(config)
 		return exitConfiguration
 	case errors.As(err, &failed):
 		s.noticef("onecall: %v", failed)

@@ -12,6 +12,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -21,6 +22,7 @@ type document struct {
 	text []byte
 	file string // the file of a chain, for the command that resumes it; "": no file
 	line int    // the file's line in which the text begins; 0 and 1: the first
+	keys bool   // faults show the JSON pointers of their keys
 
 	fromFlags map[string]string // by JSON pointer into the request: the flag that set the value over the text
 }
@@ -43,6 +45,11 @@ func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 		doc.render(&b, f, width, s.paintErr)
 	}
 	fmt.Fprint(s.err, b.String())
+}
+
+// showConfigurationFaults writes faults of a configuration for a person. They show their keys in place of the lines, which may hold secrets.
+func (s *streams) showConfigurationFaults(wrong *config.Error) {
+	s.showFaults(&document{name: wrong.File, keys: true}, wrong.Faults)
 }
 
 // compare orders faults by line and, within a line, by the column that is shown. Faults without a line keep their order.
@@ -73,7 +80,11 @@ func (doc *document) render(b *strings.Builder, f *fault.Error, width int, paint
 		}
 	}
 	message := strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", number, f.Column)) // the position was written just before
-	fmt.Fprintf(b, "%s: %s: %s\n", paint(bold, position), paint(red, string(f.Code)), textfile.Printable(strings.TrimSpace(message)))
+	code := paint(red, string(f.Code))
+	if doc.keys && f.At != "" {
+		code += " at " + textfile.Printable(f.At)
+	}
+	fmt.Fprintf(b, "%s: %s: %s\n", paint(bold, position), code, textfile.Printable(strings.TrimSpace(message)))
 	if line != "" {
 		shown, before := window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s%s\n", margin, shown, margin, strings.Repeat(" ", before), paint(red, "^"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
@@ -39,9 +40,7 @@ func (r reporter) Notice(format string, args ...any) { r.noticef(format, args...
 func (r reporter) Warn(f *fault.Error) { r.warn(f) }
 
 // Faults implements app.Reporter.
-func (r reporter) Faults(file string, text []byte, faults []*fault.Error) {
-	r.showFaults(&document{name: file, text: text}, faults)
-}
+func (r reporter) Faults(wrong *config.Error) { r.showConfigurationFaults(wrong) }
 
 // warn shows a warning.
 func (s *streams) warn(f *fault.Error) {

@@ -212,11 +212,8 @@ func Or[T any](field *T, otherwise T) T {
 // File is a configuration with the text that it was read from. The zero value is the default configuration.
 type File struct {
 	Config
-	Path string // "": there is no file
-	// Text is the text of the file. Decoding masks everything in it that may be secret and preserves lines and columns, so that faults can
-	// show lines of it. It is nil if decoding cannot tell what is secret.
-	Text      []byte
-	Redacted  []byte              // after decoding: the text with the known secrets masked
+	Path      string              // "": there is no file
+	Redacted  []byte              // the text of the file with the known secrets masked
 	positions map[string]position // by JSON Pointer
 
 	// Settings are the values as written, by JSON Pointer, for comparing two configurations. They may be secret.
@@ -240,7 +237,6 @@ type File struct {
 // Error is an invalid configuration. The exit status is 4.
 type Error struct {
 	File   string
-	Text   []byte
 	Faults []*fault.Error
 }
 
@@ -271,8 +267,8 @@ func Load(name string) (*File, []*fault.Error) {
 // Parse decodes the text of a configuration, JSON or YAML by the extension of path, with results as those of Load. lookup returns the value
 // of an environment variable and whether it is set. Relative paths are not resolved.
 func Parse(path string, text []byte, lookup func(string) (string, bool)) (*File, []*fault.Error) {
-	c := &File{Path: path, Text: text}
-	return c, c.decode(lookup)
+	c := &File{Path: path}
+	return c, c.decode(text, lookup)
 }
 
 // resolvePaths makes the configuration's relative paths relative to its file. Commands are unchanged: they are looked up as a shell does.
@@ -355,13 +351,14 @@ func (c *File) Has(pointer string) bool {
 }
 
 // FaultAt converts an error of a package's options into a fault of the setting at pointer. Its line and column are those of that setting,
-// or of the nearest setting around it that is in the file; 0: none is.
+// or of the nearest setting around it that is in the file; 0: none is. It has no Source: variables may be expanded in that, to secrets.
 func (c *File) FaultAt(pointer string, err error) *fault.Error {
 	f, ok := fault.As(err)
 	if !ok {
 		f = fault.New(fault.BadRequest, "%v", err)
 	}
 	f = f.Under(pointer)
+	f.Source, f.Offset = "", 0
 	for at := f.At; ; at = at[:strings.LastIndexByte(at, '/')] {
 		if p, ok := c.positions[at]; ok {
 			f.Line, f.Column = p.line, p.column
@@ -397,7 +394,7 @@ func (c *File) Refused(faults []*fault.Error) error {
 	if name == "" {
 		name = "the default configuration"
 	}
-	return &Error{File: name, Text: c.Text, Faults: faults}
+	return &Error{File: name, Faults: faults}
 }
 
 // Ladder is an order of functions from cheap to costly that calls must follow.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/decode"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // position is the position of a value in the text, counted from 1.
@@ -25,9 +26,9 @@ type position struct{ line, column int }
 // maxDepth is the maximum nesting of a configuration. The YAML parser's time grows with the square of it.
 const maxDepth = 100
 
-// decode decodes c.Text, YAML or JSON, into c and returns all faults, in the order of the file. It masks the secrets in c.Text.
-func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
-	text := bytes.TrimPrefix(c.Text, []byte("\ufeff"))
+// decode decodes text, YAML or JSON, into c and returns all faults, in the order of the file.
+func (c *File) decode(text []byte, lookup func(string) (string, bool)) []*fault.Error {
+	text = textfile.WithoutMark(text)
 	d := &decoder{positions: map[string]position{}, anchors: map[string]ast.Node{}}
 	c.positions = d.positions
 	root := d.parse(text, strings.EqualFold(filepath.Ext(c.Path), ".json"))
@@ -41,7 +42,6 @@ func (c *File) decode(lookup func(string) (string, bool)) []*fault.Error {
 	}
 	d.literals = append(d.literals, keysIn(string(text))...)
 	c.Redacted = maskSecrets(text, d.literals)
-	c.Text = maskSecrets(d.redactLines(text), d.literals)
 	c.Unreadable, c.AccessUnknown = root == nil && len(d.faults) > 0, slices.ContainsFunc(d.faults, obscuresAccess)
 	c.Secrets, c.Warnings = d.secrets.list(), InOrder(d.warnings)
 	return InOrder(d.faults)
@@ -63,8 +63,7 @@ type decoder struct {
 	faults    []*fault.Error
 	warnings  []*fault.Error
 	secrets   secretSet
-	literals  []string   // secrets written in the text itself
-	roots     []ast.Node // the roots of all documents
+	literals  []string // secrets written in the text itself
 }
 
 // parse returns the root of the text, or nil if the text is empty or invalid.
@@ -107,7 +106,6 @@ func (d *decoder) parse(text []byte, asJSON bool) ast.Node {
 		default:
 			d.fault(positionOf(doc.Body), fault.BadRequest, "", "a file holds one document: remove what follows ---")
 		}
-		d.roots = append(d.roots, doc.Body)
 	}
 	return root
 }
@@ -325,6 +323,9 @@ func (d *decoder) dictionary(n ast.Node, into reflect.Value, at string, field *f
 		}
 		var text string
 		if want := setScalar(d.resolve(pair.Value), &text, field.scalars); want != "" {
+			if _, null := d.resolve(pair.Value).(*ast.NullNode); null {
+				pointer = at // a key without a value may be a misplaced secret
+			}
 			d.wrongType(pair.Value, pointer, want)
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/transcript"
 )
 
@@ -25,7 +24,7 @@ import (
 //	secret              a value that must not leave onecall
 //	variable            a variable that is used, and whether its value is secret
 //
-// and the lines that are shown to a person differently than written.
+// and the lines that init shows differently than written.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "../../testdata/config/*.txtar", func(t *testing.T, archive *txtar.Archive) {
@@ -85,18 +84,15 @@ func decodeResult(t *testing.T, environment map[string]string, name, text string
 	for _, f := range c.Warnings {
 		out = append(out, fmt.Sprintf("%d:%d warning %s: %s", f.Line, f.Column, f.At, f.Message))
 	}
-	shown := c.Text
 	if len(faults) == 0 {
-		shown = c.Redacted
-	}
-	for i, line := range strings.Split(string(shown), "\n") {
-		atFault := slices.ContainsFunc(faults, func(f *fault.Error) bool { return f.Line == i+1 })
-		if written := strings.Split(text, "\n")[i]; line != written && (atFault || len(faults) == 0) {
-			out = append(out, strings.TrimSpace("shown: "+line))
+		for i, line := range strings.Split(string(c.Redacted), "\n") {
+			if line != strings.Split(text, "\n")[i] {
+				out = append(out, strings.TrimSpace("shown: "+line))
+			}
 		}
 	}
 	for _, word := range hidden {
-		if all := strings.Join(out, "\n") + string(c.Text); strings.Contains(all, word) {
+		if all := strings.Join(out, "\n"); strings.Contains(all, word) {
 			t.Errorf("%s\nis reported with a secret:\n%s", text, all)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/tally"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -47,4 +48,4 @@ func (silentReporter) Notice(string, ...any) {}
 func (silentReporter) Warn(*fault.Error) {}
 
 // Faults implements app.Reporter.
-func (silentReporter) Faults(string, []byte, []*fault.Error) {}
+func (silentReporter) Faults(*config.Error) {}

@@ -5,7 +5,6 @@ go 1.26.0
 replace github.com/onecall-mcp/onecall => ../../..
 
 require (
-	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/onecall-mcp/onecall v0.0.0-00010101000000-000000000000
 	github.com/tidwall/gjson v1.20.0

@@ -11,7 +11,7 @@ var comments = []string{
 		"without blanks, and so it is as an argument, where it is held against the schema, too, and looked through for keys " +
 		"that stand twice. The peak memory holds the result, the arguments made of it, and what the collector has not taken back.",
 	"A chain of ten no-ops stands against *one* bare call: chains / calls of 1 means that ten times as many functions are called a " +
-		"second. A bare call passes the SDK's server, a chain is answered past it ([profiles](results/profiles/README.md)).",
+		"second. A bare call passes the SDK's server, a chain is answered past it.",
 	"Clients call onecall's server as a Go program embeds it: without a journal, and without bounds of sessions and calls. " +
 		"[Beside what users would pick instead](#beside-what-users-would-pick-instead) it is `onecall serve`.",
 	"Clients call without a pause, so from some ten on the two cores are busy, and what is told as time is waiting: of 1,000 clients each " +

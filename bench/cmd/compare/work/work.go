@@ -19,21 +19,17 @@ import (
 // Samples are measured numbers, by name: one for each round, or one for all.
 type Samples map[string][]float64
 
-// Main runs one command: the name of a measurement with a size and a number of rounds, or a server or client with its arguments.
+// Main runs one command: the name of a measurement with a size and a number of rounds, a server, or a client with its target.
 // Measurements write Samples as JSON. A wrong answer during a measurement is an error.
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("no command")
 	}
 	switch args[0] {
-	case "serve":
+	case "serve", "upstream":
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()
-		return serve(ctx, args[1:], out)
-	case "upstream":
-		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
-		defer stop()
-		return upstream(ctx, out)
+		return map[string]func(context.Context, io.Writer) error{"serve": serve, "upstream": upstream}[args[0]](ctx, out)
 	case "load":
 		return loadClients(ctx, args[1:], in, out)
 	}

@@ -51,9 +51,9 @@ type Server struct {
 	Addresses
 }
 
-// Serve starts a server that runs for at most limit. The arguments are "serve" with flags for onecall, or "upstream" for the SDK's server.
-func (w *Worker) Serve(ctx context.Context, limit time.Duration, args ...string) (*Server, error) {
-	p, err := proc.Start(ctx, exec.Command(w.path, args...), &proc.Options{Limit: limit, Grace: 10 * time.Second})
+// Serve starts a server that runs for at most limit: "serve" for onecall, or "upstream" for the SDK's server.
+func (w *Worker) Serve(ctx context.Context, limit time.Duration, name string) (*Server, error) {
+	p, err := proc.Start(ctx, exec.Command(w.path, name), &proc.Options{Limit: limit, Grace: 10 * time.Second})
 	if err != nil {
 		return nil, err
 	}

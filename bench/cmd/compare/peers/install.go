@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
-	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
@@ -42,10 +41,7 @@ func (s *setup) bin(name string) string {
 
 // build builds a program of this repository: pkg relative to folder, which is relative to the repository's root.
 func (s *setup) build(ctx context.Context, name, folder, pkg string) error {
-	cmd := exec.Command("go", "build", "-o", s.bin(name), pkg)
-	cmd.Dir = filepath.Join(s.Root, folder)
-	_, err := proc.Run(ctx, cmd, nil)
-	return err
+	return install.Build(ctx, filepath.Join(s.Root, folder), pkg, s.bin(name))
 }
 
 var errSlow = errors.New("not in the short form: it takes minutes to install")
@@ -59,10 +55,7 @@ func (s *setup) installVMCP(ctx context.Context) error {
 		return errSlow
 	}
 	s.Log("installing %s@%s, which takes minutes", vmcpPackage, vmcpVersion)
-	cmd := exec.Command("go", "install", vmcpPackage+"@"+vmcpVersion)
-	cmd.Dir = s.temp
-	cmd.Env = append(os.Environ(), "GOBIN="+filepath.Join(s.Tools, "bin"), "GOFLAGS=")
-	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 30 * time.Minute}); err != nil {
+	if err := install.Go(ctx, filepath.Join(s.Tools, "bin"), vmcpPackage+"@"+vmcpVersion); err != nil {
 		return err
 	}
 	return os.Rename(s.bin("vmcp"), s.vmcp())
@@ -101,9 +94,7 @@ func (s *setup) installNode(ctx context.Context) error {
 		return nil
 	}
 	s.Log("installing the Node.js peers")
-	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-	cmd.Dir = s.nodeFolder()
-	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: 5 * time.Minute}); err != nil {
+	if err := install.NPM(ctx, s.nodeFolder(), "ci"); err != nil {
 		return err
 	}
 	return os.WriteFile(installed, wanted, 0o644)

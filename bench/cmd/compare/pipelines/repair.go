@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/internal/app"
@@ -34,8 +35,11 @@ const filesystemPackage = "@modelcontextprotocol/server-filesystem"
 
 // repairs measures failed chains and their repair, with the filesystem MCP server from npm. If that cannot be installed, s gets a comment.
 func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
-	installed, err := install(ctx, o, s, "files", filesystemPackage)
+	packages, err := install.NewPackages(o, s)
 	if err != nil {
+		return err
+	}
+	if err := packages.Install(ctx, filesystemPackage); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -43,7 +47,11 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 		o.Log("   %v", err)
 		return nil
 	}
-	server := filepath.Join(installed, "node_modules", filesystemPackage, "dist/index.js")
+	folder, err := packages.Folder(filesystemPackage)
+	if err != nil {
+		return err
+	}
+	server := filepath.Join(folder, "dist/index.js")
 	t := report.Table{Title: "A chain that failed, and its repair",
 		Columns: []string{"way to finish the chain", "round trips", "tokens written", "tokens read", "calls made", "writes made twice"}}
 	for _, b := range []*brokenChain{hostFiles(), manySteps()} {

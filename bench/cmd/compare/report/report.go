@@ -108,7 +108,7 @@ type Options struct {
 	Root  string // the root folder of the repository
 	Data  string // the folder with the data sets of real chains; "": there is none
 	Tools string // a folder for installed programs, kept from run to run
-	Short bool   // run the short form, as CI does: fewer rounds, and only programs that install quickly
+	Short bool   // run the short form: fewer rounds, and only programs that install quickly
 	Log   func(format string, args ...any)
 }
 

@@ -130,8 +130,6 @@ func (b *bench) servers(ctx context.Context) error {
 				Title: fmt.Sprintf("tool lists of %d servers, %d tools", len(listed), tools)},
 			report.Figure{Name: "servers/list", Value: float64(chain) / float64(sum), Unit: "×", How: report.Computed,
 				Title: "tool lists of all servers: onecall / bare"})
-		b.comment("(b) An earlier measurement, with some other servers and without instructions, saw 261 tools, 90,317 tokens bare and 557 by " +
-			"onecall. GitHub's own server was not to be found at the Go module proxy; its predecessor from npm stands in for it.")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/budget"
@@ -63,10 +64,11 @@ func Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) 
 // bench is the section while it is measured.
 type bench struct {
 	*report.Options
-	section *report.Section
-	folder  string // the folder for the files of this run
-	onecall string // the path of the binary
-	count   *counter
+	section  *report.Section
+	packages *install.Packages
+	folder   string // the folder for the files of this run
+	onecall  string // the path of the binary
+	count    *counter
 }
 
 // counter counts tokens.
@@ -86,13 +88,10 @@ func (c *counter) count(text string) int { return c.Count([]byte(c.paths.Replace
 // build builds onecall as a user would.
 func (b *bench) build(ctx context.Context) error {
 	b.onecall = filepath.Join(b.folder, "onecall")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", b.onecall, "./cmd/onecall")
-	cmd.Dir = b.Root
 	if version, err := exec.CommandContext(ctx, "node", "--version").Output(); err == nil {
 		b.section.Versions["node"] = strings.TrimSpace(string(version))
 	}
-	_, err := proc.Run(ctx, cmd, nil)
-	return err
+	return install.Build(ctx, b.Root, "./cmd/onecall", b.onecall)
 }
 
 // setup is a configuration of onecall.

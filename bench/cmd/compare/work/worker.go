@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/bench/load"
 )
@@ -25,10 +26,7 @@ func Build(ctx context.Context, root, tools string) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{path: filepath.Join(tools, "worker")}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", w.path, "./worker")
-	cmd.Dir = filepath.Join(root, "bench/cmd/compare")
-	_, err := proc.Run(ctx, cmd, nil)
-	return w, err
+	return w, install.Build(ctx, filepath.Join(root, "bench/cmd/compare"), "./worker", w.path)
 }
 
 // measureLimit is the time limit of one measurement, enough for a slow machine.

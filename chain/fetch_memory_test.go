@@ -1,10 +1,11 @@
+//go:build unix
+
 package chain_test
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -43,18 +44,6 @@ func TestFetchFlood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inChildProcess(t, "TestFetchFlood", floodOf+"="+store)
 		})
-	}
-}
-
-// inChildProcess runs a test alone in a child process with one more environment variable, so that only this test uses memory there.
-func inChildProcess(t *testing.T, test, variable string) {
-	t.Helper()
-	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	self.Env = append(os.Environ(), variable)
-	output, err := self.CombinedOutput()
-	t.Logf("%s", output)
-	if err != nil {
-		t.Error(err)
 	}
 }
 

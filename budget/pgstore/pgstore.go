@@ -174,10 +174,10 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, *pg
 		lost = err != nil && conn.IsClosed()
 		return err
 	})
-	if sqldb.Lacks(err) {
+	if sqldb.LacksTables(err) {
 		s.ready.Store(false)
 	}
-	return lost || sqldb.IsConflict(err) || sqldb.Lacks(err), err
+	return lost || sqldb.IsConflict(err) || sqldb.LacksTables(err), err
 }
 
 // failure converts the error of an operation for its caller. Only the cause, for operators, says which database it is and what is wrong

@@ -336,7 +336,8 @@ func hanging(t *testing.T) (address string, connected chan struct{}) {
 		}
 	}()
 	t.Cleanup(func() { l.Close() })
-	return "postgres://onecall:" + url.QueryEscape(postgrestest.Password) + "@" + l.Addr().String() + "/d?sslmode=disable", connected
+	user := url.UserPassword("onecall", postgrestest.Password).String()
+	return "postgres://" + user + "@" + l.Addr().String() + "/d?sslmode=disable&connect_timeout=3600", connected
 }
 
 // TestHanging: an operation on a server that hangs ends with its time, with its context, and when the store is closed.

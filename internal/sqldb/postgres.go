@@ -78,8 +78,8 @@ func IsConflict(err error) bool {
 	return code == serialization || code == deadlock
 }
 
-// Lacks reports whether the database does not have the tables.
-func Lacks(err error) bool {
+// LacksTables reports whether the database does not have the tables.
+func LacksTables(err error) bool {
 	code := postgresCode(err)
 	return code == undefinedTable || code == undefinedSchema
 }
@@ -91,7 +91,7 @@ func Explain(config *pgx.ConnConfig, err error) (clause string, effect Effect) {
 	switch {
 	case errors.As(err, &newer):
 		return newer.Clause() + ", or name another database.", MustReopen
-	case Lacks(err):
+	case LacksTables(err):
 		return "has lost its tables, which are created again: if this message returns, something removes them.", MustReopen
 	case code == diskFull:
 		return "cannot grow, since its disk is full: make room there.", RetryNow

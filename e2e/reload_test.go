@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	logReloaded = " is loaded: "
+	logReloaded = " is loaded\n"
 	logRefused  = " is refused, and the former configuration stays in use"
 )
 
@@ -131,15 +131,8 @@ func TestReload(t *testing.T) {
 	settings["functions"] = map[string]any{"expr.eval": map[string]any{"defaults": map[string]any{"vars": map[string]any{"x": 2}}}}
 	writeJSON(t, folder, "onecall.json", settings)
 	waitForLog(t, p.stderr, logReloaded, 2)
-	_, text, _ := strings.Cut(p.stderr.String(), logReloaded)
-	for _, want := range []string{"added /mcpServers/comes, /mcpServers/restarts/env/NEW;", "removed /http/allow",
-		"changed /functions/expr.eval/defaults", "opened comes, restarts", "closed goes, restarts", "/mcpServers/restarts/env/NEW"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the log lacks %q: %s", want, text)
-		}
-	}
-	if strings.Contains(text, "a-secret-password") {
-		t.Errorf("the log shows a secret: %s", text)
+	if strings.Contains(p.stderr.String(), "a-secret-password") {
+		t.Errorf("the log shows a secret: %s", p.stderr)
 	}
 
 	var others []gjson.Result
@@ -281,7 +274,7 @@ func TestReloadDocuments(t *testing.T) {
 	}
 	clitest.Write(t, folder, "parts.yaml", "q: {type: string, description: after}\n")
 	waitForLog(t, p.stderr, logReloaded, 1)
-	if !lists(`"after"`) || !strings.Contains(p.stderr.String(), "changed /openapi/api/spec; opened api; closed api") {
+	if !lists(`"after"`) {
 		t.Errorf("a changed file that the document refers to was not loaded: %s", p.stderr)
 	}
 	clitest.Write(t, folder, "api.yaml", "openapi: 3.0.3\npaths: [\n")

@@ -37,10 +37,11 @@ type App struct {
 	Journal         *journal.Journal // nil: runs are not recorded
 	MaxRequestBytes int64
 
-	process    *process
-	generation int // counts the configurations served so far, including this one
-	config     *config.File
-	files      fileState // the files the configuration was read from; only when serving
+	process     *process
+	generation  int // counts the configurations served so far, including this one
+	config      *config.File
+	keptSurface bool      // the configuration names another surface than the server was started with, and over stdio that one stays
+	files       fileState // the files the configuration was read from; only when serving
 
 	settings          *steps.Settings
 	scrubber          *secret.Scrubber
@@ -129,12 +130,7 @@ func (p *process) open(before *App) (*App, error) {
 	for _, w := range cfg.Warnings {
 		a.warn(w)
 	}
-	switch {
-	case p.Surface != "":
-		cfg.Surface = &p.Surface
-	case before != nil && !p.overHTTP: // the only client listed its tools when it connected
-		cfg.Surface = new(surfaceOf(&before.config.Config).String())
-	}
+	a.settleSurface(before)
 	if err := a.assemble(before, faults); err != nil {
 		return a, errors.Join(err, a.close())
 	}

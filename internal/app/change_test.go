@@ -10,27 +10,42 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// TestNeedsRestart: settings that need a restart are reported as long as they differ from those that the server was started with.
+// TestNeedsRestart: settings that are read only at start need a restart as long as they are not what the server was started with.
 func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
 	remote, stdio := serverTraits{serve: true, overHTTP: true}, serverTraits{serve: true}
 	for _, c := range []struct {
-		use                  serverTraits
-		started, before, now string
-		want                 []string
+		use          serverTraits
+		started, now string
+		want         []string
 	}{
-		{remote, "{}", "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
-		{stdio, "{}", "{}", "access: {stdio: read}", []string{"/access/stdio"}},
-		{stdio, "{}", "access: {stdio: read}", "access: {stdio: read}\nlite: true", []string{"/access/stdio"}},
-		{stdio, "access: {stdio: admin}", "access: {stdio: read}", "access: {stdio: admin}", nil},
-		{stdio, "{}", "{}", "session: {maxTokens: 5}", nil},
-		{stdio, "{}", "{}", "surface: flat", []string{"/surface"}},
-		{remote, "{}", "{}", "surface: flat", nil},
+		{remote, "{}", "session: {maxTokens: 5}\naccess: {stdio: read}", nil},
+		{stdio, "{}", "access: {stdio: read}", []string{"/access/stdio"}},
+		{stdio, "{}", "access: {stdio: read_write}", nil}, // the default
+		{stdio, "access: {stdio: admin}", "access: {stdio: admin}\nlite: true", nil},
+		{stdio, "access: {stdio: admin}", "lite: true", []string{"/access/stdio"}},
+		{stdio, "{}", "session: {maxTokens: 5}", nil},
+		{stdio, "{}", "access: {stdio: read}\nsurface: flat", []string{"/access/stdio", "/surface"}},
+		{stdio, "surface: flat", "surface: flat", nil},
+		{remote, "{}", "surface: flat", nil},
 	} {
-		started := appOf(t, c.started, c.use).config.Settings
-		if got := compare(started, appOf(t, c.before, c.use), appOf(t, c.now, c.use)).needRestart; !slices.Equal(got, c.want) {
-			t.Errorf("%q, then %q, then %q: restart needed for %q, want %q", c.started, c.before, c.now, got, c.want)
+		started, now := appOf(t, c.started, c.use), appOf(t, c.now, c.use)
+		now.settleSurface(started)
+		if got := now.needRestart(&started.config.Config); !slices.Equal(got, c.want) {
+			t.Errorf("%q, then %q: restart needed for %q, want %q", c.started, c.now, got, c.want)
 		}
+		if again := appOf(t, c.now, c.use); len(c.want) > 0 {
+			again.settleSurface(now)
+			if got := again.needRestart(&started.config.Config); !slices.Equal(got, c.want) {
+				t.Errorf("%q, then %q twice: restart needed for %q, want %q", c.started, c.now, got, c.want)
+			}
+		}
+	}
+	flagged := appOf(t, "surface: flat", stdio)
+	flagged.process.Surface = "hybrid"
+	flagged.settleSurface(appOf(t, "{}", stdio))
+	if got := flagged.needRestart(&config.Config{}); got != nil {
+		t.Errorf("a flag names the surface: restart needed for %q, want none", got)
 	}
 }
 

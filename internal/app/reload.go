@@ -20,12 +20,12 @@ const pollInterval = time.Second
 // methods except stop and close are called by one goroutine.
 type reloader struct {
 	*server
-	app           *App              // the app that is served
-	startSettings map[string]string // the settings that the server was started with
-	stopChecks    func()            // ends the background checks of app
-	refusedFiles  *fileState        // the files as the last configuration was read from them, if it was refused; else nil
-	loadedFiles   fileState         // the files as the last configuration, served or refused, was read from them
-	polledFiles   fileState         // the files at the last poll
+	app          *App           // the app that is served
+	started      *config.Config // what the server was started with
+	stopChecks   func()         // ends the background checks of app
+	refusedFiles *fileState     // the files as the last configuration was read from them, if it was refused; else nil
+	loadedFiles  fileState      // the files as the last configuration, served or refused, was read from them
+	polledFiles  fileState      // the files at the last poll
 
 	cancel   func()
 	running  sync.WaitGroup
@@ -36,7 +36,7 @@ type reloader struct {
 // startReloader starts the reloader of a, the app that is served, and the background checks of a. They run until stop.
 func (s *server) startReloader(ctx context.Context, a *App) *reloader {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &reloader{server: s, app: a, startSettings: a.config.Settings, stopChecks: s.startChecks(ctx, a), loadedFiles: a.files,
+	r := &reloader{server: s, app: a, started: &a.config.Config, stopChecks: s.startChecks(ctx, a), loadedFiles: a.files,
 		polledFiles: a.files, cancel: cancel, done: make(chan struct{})}
 	r.running.Go(func() {
 		select {
@@ -178,7 +178,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 	r.warnIneffective(next)
 	r.stopChecks()
 	r.stopChecks = r.startChecks(ctx, next)
-	r.report(compare(r.startSettings, before, next), time.Since(began))
+	r.report(time.Since(began))
 	r.warnOfLosses(before)
 }
 

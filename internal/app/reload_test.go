@@ -124,20 +124,6 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestChangedDocument: a changed document is reported by the pointer that names it.
-func TestChangedDocument(t *testing.T) {
-	t.Parallel()
-	withDigest := func(digest string) *App {
-		a := appOf(t, "openapi: {a: {spec: a.yaml}}", serverTraits{})
-		a.files = fileState{{pointer: "/openapi/a/spec", path: "a.yaml", digest: digest}}
-		return a
-	}
-	d := compare(nil, withDigest("1"), withDigest("2"))
-	if !slices.Equal(d.Changed, []string{"/openapi/a/spec"}) || len(d.Added)+len(d.Removed) > 0 {
-		t.Errorf("got the change %q, want /openapi/a/spec", d)
-	}
-}
-
 // TestFileState: writing a file changes its stat, however it is written, and its content changes with it.
 func TestFileState(t *testing.T) {
 	t.Parallel()

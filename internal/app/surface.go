@@ -52,6 +52,19 @@ func surfaceOf(c *config.Config) mcp.Surface {
 	return surface
 }
 
+// settleSurface gives a configuration the surface of the flag or, at a reload over stdio, the one that the server was started with: its only
+// client listed the tools when it connected.
+func (a *App) settleSurface(before *App) {
+	switch {
+	case a.process.Surface != "":
+		a.config.Surface = &a.process.Surface
+	case before != nil && !a.process.overHTTP:
+		kept := surfaceOf(&before.config.Config)
+		a.keptSurface = surfaceOf(&a.config.Config) != kept
+		a.config.Surface = new(kept.String())
+	}
+}
+
 // ineffectiveGroups returns a warning if groups, autodispatch or ungrouped are configured for a surface that ignores them; otherwise nil.
 func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
 	if surface == mcp.SurfaceDispatch {

@@ -216,9 +216,6 @@ type File struct {
 	Redacted  []byte              // the text of the file with the known secrets masked
 	positions map[string]position // by JSON Pointer
 
-	// Settings are the values as written, by JSON Pointer, for comparing two configurations. They may be secret.
-	Settings map[string]string
-
 	// Unreadable is set if nothing of the file could be decoded, AccessUnknown if its settings of access may be missing or wrong. A missing
 	// setting then means nothing. Both come with faults.
 	Unreadable, AccessUnknown bool

@@ -34,8 +34,6 @@ func (c *File) decode(text []byte, lookup func(string) (string, bool)) []*fault.
 	root := d.parse(text, strings.EqualFold(filepath.Ext(c.Path), ".json"))
 	if root != nil {
 		ast.Walk(anchorVisitor(d.anchors), root)
-		c.Settings = map[string]string{}
-		d.addSettings(c.Settings, root, "")
 		d.object(root, reflect.ValueOf(&c.Config).Elem(), "")
 		d.check(&c.Config)
 		d.expandAll(c, lookup)

@@ -14,8 +14,8 @@ import (
 	"github.com/onecall-mcp/onecall/internal/config"
 )
 
-// openResults opens the store of large results: on disk in the user's cache folder, in memory, or in the journal's database. defaultStore is
-// used if the configuration names none. Apps with the same store share it, so that results survive a reload.
+// openResults opens the store of large results: on disk in the user's cache folder, in memory, or in the journal's database. defaultStore
+// is used if the configuration names none. Apps with the same store share it, so that results survive a reload.
 func (a *App) openResults(all *config.Config, defaultStore string) error {
 	c := &all.Results
 	maxBytes := int64(config.Or(c.MaxBytes, 0))

@@ -52,8 +52,8 @@ func surfaceOf(c *config.Config) mcp.Surface {
 	return surface
 }
 
-// settleSurface gives a configuration the surface of the flag or, at a reload over stdio, the one that the server was started with: its only
-// client listed the tools when it connected.
+// settleSurface gives a configuration the surface of the flag or, at a reload over stdio, the one that the server was started with: its
+// only client listed the tools when it connected.
 func (a *App) settleSurface(before *App) {
 	switch {
 	case a.process.Surface != "":

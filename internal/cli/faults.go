@@ -47,7 +47,8 @@ func (s *streams) showFaults(doc *document, faults []*fault.Error) {
 	fmt.Fprint(s.err, b.String())
 }
 
-// showConfigurationFaults writes faults of a configuration for a person. They show their keys in place of the lines, which may hold secrets.
+// showConfigurationFaults writes faults of a configuration for a person. They show their keys in place of the lines, which may hold
+// secrets.
 func (s *streams) showConfigurationFaults(wrong *config.Error) {
 	s.showFaults(&document{name: wrong.File, keys: true}, wrong.Faults)
 }

@@ -36,7 +36,8 @@ functions: {http.put: {undo: {fn: http.drop}}}
 		t.Fatalf("%v: %s", err, text)
 	}
 	answer, err := clitest.Command(t, dir, "undo", "--last").Output()
-	if clitest.ExitCode(err) != "1" || gjson.GetBytes(answer, "result.undone").Int() != 1 || gjson.GetBytes(answer, "result.left.#").Int() != 1 ||
+	if clitest.ExitCode(err) != "1" ||
+		gjson.GetBytes(answer, "result.undone").Int() != 1 || gjson.GetBytes(answer, "result.left.#").Int() != 1 ||
 		!strings.Contains(gjson.GetBytes(answer, "error.message").Str, "http.keep at 1 has no undo") {
 		t.Errorf("undo --last: exit status %s, want 1, and the answer\n%s", clitest.ExitCode(err), answer)
 	}

@@ -17,6 +17,12 @@ func Clip(text string, n int) string {
 	return text[:n] + "…"
 }
 
+// maxShort is how many bytes of a name or a text from outside a message shows.
+const maxShort = 200
+
+// Short returns a name or a text from outside for a message: its first 200 bytes at most, as valid UTF-8.
+func Short(text string) string { return strings.ToValidUTF8(Clip(text, maxShort), "\ufffd") }
+
 // ClipRunes returns at most n characters of a text. If something is cut off, the last one is an ellipsis.
 func ClipRunes(text string, n int) string {
 	if n <= 0 {

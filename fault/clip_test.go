@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -21,6 +22,19 @@ func TestClip(t *testing.T) {
 		}
 		if got := fault.ClipRunes(test.text, test.n); got != test.runes {
 			t.Errorf("ClipRunes(%q, %d) = %q, want %q", test.text, test.n, got, test.runes)
+		}
+	}
+}
+
+// TestShort: a text from outside is bounded, and always UTF-8.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	full := strings.Repeat("a", 200)
+	for text, want := range map[string]string{
+		"": "", full: full, full + "b": full + "…", full[1:] + "äb": full[1:] + "…", "a\xffb": "a\ufffdb",
+	} {
+		if got := fault.Short(text); got != want {
+			t.Errorf("Short(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	}
 	switch {
 	case info.IsDir():
-		return nil, atPath(fault.New(fault.FunctionFailed, "%q is a folder: fs.list shows what it holds", shorten(rel)))
+		return nil, atPath(fault.New(fault.FunctionFailed, "%q is a folder: fs.list shows what it holds", fault.Short(rel)))
 	case !info.Mode().IsRegular():
 		return nil, notRegularFault(rel)
 	}
@@ -125,12 +125,12 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 
 func notRegularFault(rel string) *fault.Error {
 	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read",
-		shorten(rel)))
+		fault.Short(rel)))
 }
 
 func (c *catResult) tooLargeFault(maxBytes int64) *fault.Error {
 	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, "+
-		"tail, or from and to", shorten(c.Path), c.Size, maxBytes))
+		"tail, or from and to", fault.Short(c.Path), c.Size, maxBytes))
 }
 
 // readWhole reads a whole file within the bound, counts its lines, and takes the requested ones.
@@ -177,7 +177,7 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		if int64(len(text)) > maxBytes {
 			if textStart == 0 {
 				return atPath(fault.New(fault.LimitExceeded, "line %d of %q is longer than %d bytes, the most that is read at once", line,
-					shorten(c.Path), maxBytes))
+					fault.Short(c.Path), maxBytes))
 			}
 			c.Truncated, c.Next = true, line
 			text = text[:textStart]
@@ -228,7 +228,7 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxByte
 		}
 		if size == maxBytes {
 			return atPath(fault.New(fault.LimitExceeded, "the last %d lines of %q have more than %d bytes, the most that is read at once", n,
-				shorten(c.Path), maxBytes))
+				fault.Short(c.Path), maxBytes))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

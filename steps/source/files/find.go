@@ -50,7 +50,7 @@ func (s *Source) find(ctx context.Context, a findArgs) (*findResult, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.find looks into folders", shorten(rel)))
+		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.find looks into folders", fault.Short(rel)))
 	}
 	if pattern.dirOnly && a.Type == "file" {
 		a.Type = "dir" // a pattern that ends in "/" cannot mean anything else

@@ -34,7 +34,7 @@ func argumentRule(argument, pattern string) (rule, error) {
 		return rule{}, badArgument(argument, "the pattern has %d bytes: at most %d", len(pattern), maxGlobBytes)
 	case !doublestar.ValidatePattern(pattern):
 		return rule{}, badArgument(argument,
-			`%q is not a glob pattern: *, **, ?, [a-z] and {a,b} are known, and a backslash makes a character plain`, shorten(pattern))
+			`%q is not a glob pattern: *, **, ?, [a-z] and {a,b} are known, and a backslash makes a character plain`, fault.Short(pattern))
 	case alternatives(pattern) > maxAlternatives:
 		return rule{}, badArgument(argument, "the braces of the pattern make more than %d patterns", maxAlternatives)
 	}

@@ -54,7 +54,7 @@ func (s *Source) list(ctx context.Context, a listArgs) (*listResult, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.cat reads files", shorten(rel)))
+		return nil, atPath(fault.New(fault.FunctionFailed, "%q is not a folder: fs.cat reads files", fault.Short(rel)))
 	}
 	result, skipped := &listResult{Path: rel, Entries: []listEntry{}}, &skipList{}
 	w := walk{depth: int(a.Depth) - 1, skipped: skipped}

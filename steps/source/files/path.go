@@ -51,7 +51,7 @@ func (s *Source) belowRoot(absolute string) string {
 }
 
 func outsideFault(name string) *fault.Error {
-	return atPath(fault.New(fault.Denied, "%q leads out of the folder that the file functions may read", shorten(name)))
+	return atPath(fault.New(fault.Denied, "%q leads out of the folder that the file functions may read", fault.Short(name)))
 }
 
 func atPath(f *fault.Error) *fault.Error {
@@ -80,15 +80,15 @@ func (s *Source) accessFault(rel string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		f = s.missingFault(rel)
 	case errors.Is(err, fs.ErrPermission):
-		f = fault.New(fault.Denied, "the system does not let onecall read %q", shorten(rel))
+		f = fault.New(fault.Denied, "the system does not let onecall read %q", fault.Short(rel))
 	case errors.Is(err, fs.ErrClosed):
 		f = fault.New(fault.Unavailable, "the file functions are closed")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		f = fault.New(fault.FunctionFailed, "%q has no data yet: files that make a reader wait are not read", shorten(rel))
+		f = fault.New(fault.FunctionFailed, "%q has no data yet: files that make a reader wait are not read", fault.Short(rel))
 	case errors.Is(err, syscall.ENOTDIR):
-		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", shorten(rel))
+		f = fault.New(fault.FunctionFailed, "%q goes through something that is not a folder", fault.Short(rel))
 	case errors.As(err, &errno):
-		f = fault.New(fault.FunctionFailed, "%q cannot be read: %s", shorten(rel), errno.Error())
+		f = fault.New(fault.FunctionFailed, "%q cannot be read: %s", fault.Short(rel), errno.Error())
 	default: // os.Root's own refusal, which has no exported name and is not a system error
 		f = outsideFault(rel)
 	}
@@ -106,7 +106,8 @@ func (s *Source) missingFault(rel string) *fault.Error {
 		}
 		name = path.Base(folder)
 	}
-	f := fault.New(fault.FunctionFailed, "%q does not exist: the folder %q has no %q", shorten(rel), shorten(folder), shorten(name))
+	f := fault.New(fault.FunctionFailed, "%q does not exist: the folder %q has no %q", fault.Short(rel), fault.Short(folder),
+		fault.Short(name))
 	if d, err := s.root.OpenFile(folder, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 		defer d.Close()
 		names, _ := d.Readdirnames(maxNames)
@@ -165,6 +166,3 @@ func kind(mode fs.FileMode) string {
 	}
 	return "other"
 }
-
-// shorten shortens a name for a message.
-func shorten(name string) string { return fault.Clip(name, 200) }

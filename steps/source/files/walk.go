@@ -50,7 +50,7 @@ func (f *folder) entries() ([]fs.DirEntry, error) {
 		var next []fs.DirEntry
 		next, err = d.ReadDir(10_000)
 		if all = append(all, next...); len(all) > maxEntries {
-			return nil, fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", shorten(f.path), maxEntries)
+			return nil, fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", fault.Short(f.path), maxEntries)
 		}
 	}
 	if !errors.Is(err, io.EOF) {

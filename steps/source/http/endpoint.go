@@ -131,7 +131,7 @@ func (c *endpointCompiler) compile() *endpoint {
 	c.compileQuery()
 	c.compileBody()
 	if c.Result != "" && c.Result != "body" && c.Result != "response" {
-		c.unknownWord("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", shorten(c.Result))
+		c.unknownWord("/result", c.Result, []string{"body", "response"}, "unknown result %q: use body or response", fault.Short(c.Result))
 	}
 	c.wholeResponse = c.Result == "response" || c.Result == "" && c.method == http.MethodHead
 	if c.timeout = time.Duration(c.TimeoutMs) * time.Millisecond; c.TimeoutMs < 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/refs"
 )
 
@@ -31,7 +32,8 @@ func (c *endpointCompiler) compileInput() json.RawMessage {
 	})
 	for _, in := range c.inputs.list {
 		if !slices.Contains(declared, in.name) {
-			c.unknownWord("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties", shorten(in.name))
+			c.unknownWord("/input", in.name, declared, "%s is used, and the schema does not allow it: declare it in properties",
+				fault.Short(in.name))
 		}
 	}
 	return bytes.Clone(c.Input)

@@ -41,7 +41,7 @@ func decode(args []byte, method string) (a arguments, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&a); err != nil {
-		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + shorten(err.Error()), Err: err}
+		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + fault.Short(err.Error()), Err: err}
 	}
 	switch {
 	case method != "" && (a.Method != "" || a.Body != nil):
@@ -59,9 +59,6 @@ func decode(args []byte, method string) (a arguments, err error) {
 func badArgument(name, message string) *fault.Error {
 	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
 }
-
-// shorten returns at most the first 200 bytes of a text from outside, as valid UTF-8.
-func shorten(text string) string { return strings.ToValidUTF8(fault.Clip(text, 200), "\ufffd") }
 
 // prepare builds the request: an allowed URL, valid headers that the caller may set, the body.
 func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {

@@ -155,11 +155,11 @@ func (l *loader) detectVersion() error {
 	case strings.HasPrefix(swagger, "2"):
 		d.format, l.swagger2 = "swagger "+swagger, true
 	case openapi+swagger != "":
-		return fault.New(fault.NotSupported, "OpenAPI version %s is not supported: use 3.0, 3.1 or Swagger 2.0", shorten(openapi+swagger))
+		return fault.New(fault.NotSupported, "OpenAPI version %s is not supported: use 3.0, 3.1 or Swagger 2.0", fault.Short(openapi+swagger))
 	default:
 		f := fault.New(fault.BadRequest, `this is not an OpenAPI document: it has neither "openapi" nor "swagger" at its top`)
 		for name := range root.members() {
-			if f.Available = append(f.Available, shorten(name)); len(f.Available) == 20 {
+			if f.Available = append(f.Available, fault.Short(name)); len(f.Available) == 20 {
 				break
 			}
 		}
@@ -206,7 +206,7 @@ func (l *loader) selectOperations(selection *filter) []*operationNode {
 	used := map[string]bool{}
 	chosen := slices.DeleteFunc(all, func(node *operationNode) bool { return !selection.accepts(&node.operationName, used) })
 	for _, pattern := range selection.unused(used) {
-		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q matches no operation", shorten(pattern))})
+		l.doc.warnings = append(l.doc.warnings, warning{what: fmt.Sprintf("the pattern %q matches no operation", fault.Short(pattern))})
 	}
 	return chosen
 }
@@ -234,12 +234,12 @@ func (l *loader) pathOperations(path string, item value) []*operationNode {
 		err = errors.New("it is not an object")
 	}
 	if err != nil {
-		l.doc.skipped = append(l.doc.skipped, skippedOperation{label: shorten(path), reason: err.Error()})
+		l.doc.skipped = append(l.doc.skipped, skippedOperation{label: fault.Short(path), reason: err.Error()})
 		return nil
 	}
 	if len(path) > maxPath {
 		l.doc.skipped = append(l.doc.skipped,
-			skippedOperation{label: shorten(path), reason: fmt.Sprintf("the path is longer than %d bytes", maxPath)})
+			skippedOperation{label: fault.Short(path), reason: fmt.Sprintf("the path is longer than %d bytes", maxPath)})
 		return nil
 	}
 	if !strings.HasPrefix(path, "/") {
@@ -266,7 +266,9 @@ func (l *loader) pathOperations(path string, item value) []*operationNode {
 	return list
 }
 
-func operationLabel(method, path string) string { return strings.ToUpper(method) + " " + shorten(path) }
+func operationLabel(method, path string) string {
+	return strings.ToUpper(method) + " " + fault.Short(path)
+}
 
 // build builds the operations. It returns false if their schemas are too large in total.
 func (l *loader) build(list []*operationNode) bool {
@@ -304,7 +306,7 @@ func (l *loader) follow(ref value) (value, error) {
 	if cached, ok := l.resolutions[key]; ok {
 		return cached.target, cached.err
 	}
-	text := shorten(key.text)
+	text := fault.Short(key.text)
 	for range maxHops {
 		target, err := l.step(ref)
 		if err != nil {
@@ -335,7 +337,7 @@ func (l *loader) step(ref value) (value, error) {
 	if target := t.root().pointer(fragment); target.ok() {
 		return target, nil
 	}
-	return value{}, fmt.Errorf("the reference %s has no target", shorten(text))
+	return value{}, fmt.Errorf("the reference %s has no target", fault.Short(text))
 }
 
 // file loads another file once.
@@ -345,11 +347,11 @@ func (l *loader) file(base, ref string) (*tree, error) {
 		name = resolveFile(base, ref)
 	}
 	if l.o.external == nil {
-		return nil, fmt.Errorf("the reference %s points outside the document, and only the document is read", shorten(ref))
+		return nil, fmt.Errorf("the reference %s points outside the document, and only the document is read", fault.Short(ref))
 	}
 	if t, ok := l.files[name]; ok {
 		if t == nil {
-			return nil, fmt.Errorf("the file %s cannot be read", shorten(name))
+			return nil, fmt.Errorf("the file %s cannot be read", fault.Short(name))
 		}
 		return t, nil
 	}
@@ -359,11 +361,11 @@ func (l *loader) file(base, ref string) (*tree, error) {
 	}
 	text, err := l.o.external(name)
 	if err != nil {
-		return nil, fmt.Errorf("the file %s cannot be read: %w", shorten(name), err)
+		return nil, fmt.Errorf("the file %s cannot be read: %w", fault.Short(name), err)
 	}
 	t, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("the file %s cannot be read: %w", shorten(name), err)
+		return nil, fmt.Errorf("the file %s cannot be read: %w", fault.Short(name), err)
 	}
 	l.countWork(len(t.nodes))
 	t.base = name

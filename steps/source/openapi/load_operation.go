@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // builder builds one operation.
@@ -162,12 +164,12 @@ func (b *builder) readParameters() {
 		case in == "body" || in == "formData":
 			continue
 		case in == "path" && !placeholders[name]:
-			b.warn("the path parameter %s is left out: the path has no place for it", shorten(name))
+			b.warn("the path parameter %s is left out: the path has no place for it", fault.Short(name))
 			continue
 		case in == "header" && b.l.setsHeader(name):
 			continue
 		case in == "header" && !httpguts.ValidHeaderFieldName(name):
-			b.warn("the header parameter %s is left out: no header can have this name", shorten(name))
+			b.warn("the header parameter %s is left out: no header can have this name", fault.Short(name))
 			continue
 		}
 		byLocation[in] = append(byLocation[in], b.readParameter(p, name, in))
@@ -178,7 +180,7 @@ func (b *builder) readParameters() {
 			declared = declared || a.sentName == name
 		}
 		if !declared {
-			b.warn("the path parameter %s is not described: it is taken as text", shorten(name))
+			b.warn("the path parameter %s is not described: it is taken as text", fault.Short(name))
 			byLocation["path"] = append(byLocation["path"], &argument{sentName: name, in: "path", required: true,
 				write:     func(e *emitter) { e.out = append(e.out, `{"type":["string","number"]}`...) },
 				parameter: parameter{name: name, in: "path", style: "simple", required: true}})
@@ -235,7 +237,7 @@ func (b *builder) style(p value, in string) (style string, explode bool) {
 			}
 		}
 		if declared.ok() && declared.text() != style {
-			b.warn("the style %s of %s is taken as %s", shorten(declared.text()), shorten(p.get("name").text()), style)
+			b.warn("the style %s of %s is taken as %s", fault.Short(declared.text()), fault.Short(p.get("name").text()), style)
 		}
 		explode = style == "form" || style == "deepObject"
 		if e := p.get("explode"); e.kind() == 't' || e.kind() == 'f' {

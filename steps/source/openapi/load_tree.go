@@ -156,7 +156,7 @@ func (t *tree) drop(i int32) {
 	const maxDuplicates = 5
 	if len(t.duplicates) < maxDuplicates {
 		line, _ := t.lineColumn(int64(t.nodes[i].key))
-		t.duplicates = append(t.duplicates, shorten(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
+		t.duplicates = append(t.duplicates, fault.Short(string(t.keyOf(i)))+" in line "+strconv.Itoa(line))
 	}
 }
 
@@ -367,6 +367,3 @@ func (v value) appendCompact(out []byte) []byte {
 	}
 	return append(out, v.raw()...)
 }
-
-// shorten shortens a text from outside for a message.
-func shorten(text string) string { return fault.Clip(text, 120) }

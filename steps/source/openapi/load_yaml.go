@@ -64,7 +64,7 @@ func yamlToJSON(text []byte) ([]byte, error) {
 var yamlLine = regexp.MustCompile(`\bline (\d+)`)
 
 func yamlFault(err error) *fault.Error {
-	f := fault.New(fault.BadRequest, "the document is neither JSON nor YAML: %s", shorten(strings.TrimPrefix(err.Error(), "yaml: ")))
+	f := fault.New(fault.BadRequest, "the document is neither JSON nor YAML: %s", fault.Short(strings.TrimPrefix(err.Error(), "yaml: ")))
 	if errors.Is(err, io.EOF) {
 		f.Message = "the document is empty"
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -76,7 +77,7 @@ func (e *emitter) keyword(v value, name string, member value, shape keywordShape
 	}
 	if !valid {
 		if kind != 'n' && kind != '[' {
-			e.warn("%s %s is not used", name, shorten(string(member.raw())))
+			e.warn("%s %s is not used", name, fault.Short(string(member.raw())))
 		}
 		return preceded
 	}
@@ -184,7 +185,7 @@ func (e *emitter) types(member value) []string {
 			name, known = typeNames[strings.ToLower(word)]
 		}
 		if name != word || !known {
-			e.warn("the type %s is taken as %s", shorten(string(v.raw())), orAny(name))
+			e.warn("the type %s is taken as %s", fault.Short(string(v.raw())), orAny(name))
 		}
 		if name != "" && !slices.Contains(types, name) {
 			types = append(types, name)
@@ -226,7 +227,7 @@ func (e *emitter) enum(v, member value, nullable, preceded bool) bool {
 		types := e.types(declared)
 		fitted, ok := schema.FitValues(types, values)
 		of := strings.Join(types, " or ")
-		switch shown := shorten(strings.Join(values, ", ")); {
+		switch shown := fault.Short(strings.Join(values, ", ")); {
 		case !ok:
 			e.warn("the enum %s is left open: its values are not of type %s", shown, of)
 			return preceded
@@ -247,7 +248,7 @@ func (e *emitter) enum(v, member value, nullable, preceded bool) bool {
 func (e *emitter) required(v, member value, preceded bool) bool {
 	if member.kind() != '[' {
 		if member.kind() != 'f' && member.kind() != 'n' && !v.get("in").ok() { // a parameter of Swagger 2.0 has a boolean
-			e.warn("required %s is not used: it is not a list of names", shorten(string(member.raw())))
+			e.warn("required %s is not used: it is not a list of names", fault.Short(string(member.raw())))
 		}
 		return preceded
 	}
@@ -273,7 +274,7 @@ func (e *emitter) required(v, member value, preceded bool) bool {
 
 func (e *emitter) properties(member value, depth int, preceded bool) bool {
 	if !member.isObject() {
-		e.warn("properties %s is not used: it is not an object", shorten(string(member.raw())))
+		e.warn("properties %s is not used: it is not an object", fault.Short(string(member.raw())))
 		return preceded
 	}
 	e.beginKeyword("properties", preceded)

@@ -252,7 +252,7 @@ func (a *answers) nearest(args []byte, chain string) []string {
 	})
 	var nearest []string
 	for _, c := range candidates[:min(len(candidates), maxNearest)] {
-		nearest = append(nearest, shorten(string(c.args)))
+		nearest = append(nearest, fault.Short(string(c.args)))
 	}
 	return nearest
 }

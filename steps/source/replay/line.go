@@ -260,7 +260,7 @@ func members(object gjson.Result, pointer string, known []string) (map[string]gj
 	var err error
 	object.ForEach(func(key, value gjson.Result) bool {
 		if _, twice := fields[key.Str]; twice {
-			err = at(fault.New(fault.BadJSON, "the key %s occurs twice", shorten(key.Raw)), fault.Key(pointer, key.Str))
+			err = at(fault.New(fault.BadJSON, "the key %s occurs twice", fault.Short(key.Raw)), fault.Key(pointer, key.Str))
 		} else if !slices.Contains(known, key.Str) {
 			err = at(decode.Unknown("field", key.Str, "", known), pointer)
 		}
@@ -291,6 +291,3 @@ func at(err error, pointer string) error {
 	}
 	return err
 }
-
-// shorten shortens a text for a message, between characters.
-func shorten(text string) string { return fault.Clip(text, 200) }

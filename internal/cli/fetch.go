@@ -56,8 +56,8 @@ func newFetchCommand(c *cli) *cobra.Command {
 			expired = answer.Error != nil && answer.Error.Code == fault.TokenExpired
 			return answer
 		})
-		if expired { // the answer's advice is for agents
-			c.noticef("run the chain again: its answer has a new token")
+		if expired && !c.outTerminal { // the answer's advice is for agents; a terminal shows another
+			c.noticef("the token has expired: run the chain again, whose answer has a new one")
 		}
 		return err
 	}

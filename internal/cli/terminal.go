@@ -158,8 +158,8 @@ func (c *cli) showFailure(doc *document, a *chain.Answer, answer gjson.Result) {
 		shown.Message = failed.Get("message").Str
 	}
 	if shown.Message == budget.ExpiredMessage { // the original message is for agents
-		shown.Message = "the result is not kept any more: run the chain again (onecall runs lists past runs). A large result is kept for " +
-			"results.ttl, by default five minutes"
+		shown.Message = "the token has expired, or was never given: run the chain again for a new one. A large result is kept for results.ttl, by " +
+			"default five minutes"
 	}
 	if step := failed.Get("step"); step.Exists() {
 		shown.Message = stepName(failed) + ": " + shown.Message

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
 const (
@@ -28,6 +29,12 @@ func FoldName(name string) string {
 		}
 		return unicode.ToLower(c)
 	}, name)
+}
+
+// MatchesSpelling reports whether a name matches a pattern (package pattern) in any accepted spelling. Rules that restrict use it.
+func MatchesSpelling(p, name string) bool {
+	folded := strings.ReplaceAll(FoldName(p), "?", "*") // a ? may stand for a separator, which folding removes
+	return pattern.Matches(p, name) || pattern.Matches(folded, FoldName(name))
 }
 
 // spelling is one way to write a function's name. If one text is a spelling of several names, those of the lowest rank match.

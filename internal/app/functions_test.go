@@ -93,6 +93,26 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
+// TestUnusedRules: a rule of the hook that guards a function in another spelling is used; one with a server's own name for a function is
+// not, and is told the name here.
+func TestUnusedRules(t *testing.T) {
+	t.Parallel()
+	a, names := openWith(t, `
+mcpServers:
+  s: {url: SERVER}
+hook: {deny: [s.dropAll, s.a/b, "s.ctx:get", s.gone], ask: ["s.ctx:*"]}
+`, "drop_all", "a/b", "ctx:get")
+	var got []string
+	for _, f := range a.UnusedSettings() {
+		got = append(got, f.At+" "+strings.Join(f.Nearest, ","))
+	}
+	here := "s." + names[slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "ctx") })]
+	if want := []string{"/hook/ask/0 " + here, "/hook/deny/2 " + here}; len(got) != 3 || !slices.Contains(got, want[0]) ||
+		!slices.Contains(got, want[1]) || !strings.HasPrefix(got[1], "/hook/deny/3") && !strings.HasPrefix(got[2], "/hook/deny/3") {
+		t.Errorf("got %q, want %q and /hook/deny/3", got, want)
+	}
+}
+
 // TestUnusedUndoes: an undo that cannot be called is reported at its place, unless its source is absent.
 func TestUnusedUndoes(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -30,7 +31,7 @@ func (a *App) UnusedSettings() []*fault.Error {
 	for _, entry := range registry.All() {
 		names = append(names, entry.Spec().Name)
 	}
-	unused := append(unusedSettings(a.config, a.settings, names, a.toolsOf, absent), unusedRules(a.config, names, absent)...)
+	unused := append(unusedSettings(a.config, a.settings, names, a.toolsOf, absent), unusedRules(a.config, registry, names, absent)...)
 	for _, f := range a.dispatch.Renamed() {
 		unused = append(unused, a.config.FaultAt("", f))
 	}
@@ -121,15 +122,34 @@ func idleApprovals(c *config.File, registry *steps.Registry) (idle []*fault.Erro
 	return idle
 }
 
-// unusedRules returns faults for rules of the hook that match no function and could match none of an absent source.
-func unusedRules(c *config.File, names, absent []string) (unused []*fault.Error) {
+// unusedRules returns faults for rules of the hook that match no function and could match none of an absent source. The nearest names of
+// a rule for a server's own name, which the hook does not know, are those that the functions have here.
+func unusedRules(c *config.File, registry *steps.Registry, names, absent []string) (unused []*fault.Error) {
 	for at, list := range map[string][]string{"/hook/ask": c.Hook.Ask, "/hook/deny": c.Hook.Deny} {
 		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, absent) {
+			f = c.FaultAt(at, f)
+			i, _ := strconv.Atoi(strings.TrimPrefix(f.At, at+"/")) // Unused has written it
+			if slices.ContainsFunc(names, func(name string) bool { return steps.MatchesSpelling(list[i], name) }) {
+				continue
+			}
 			f.Message += ", and guards nothing"
-			unused = append(unused, c.FaultAt(at, f))
+			if here := namesOfOwn(registry, list[i]); here != nil {
+				f.Nearest = here
+			}
+			unused = append(unused, f)
 		}
 	}
 	return unused
+}
+
+// namesOfOwn returns the names of at most 3 functions whose servers give them a name that matches a pattern.
+func namesOfOwn(registry *steps.Registry, rule string) (names []string) {
+	for _, entry := range registry.All() {
+		if spec := entry.Spec(); spec.OwnName != "" && len(names) < 3 && pattern.Matches(rule, spec.OwnName) {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }
 
 // hiddenFunctions returns a warning about functions hidden from HTTP clients if none of them has a token; otherwise nil.

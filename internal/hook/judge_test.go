@@ -54,7 +54,8 @@ func TestFunctions(t *testing.T) {
 		"github.deleteRepo": hook.Deny, "GitHub.delete-repo": hook.Deny, "my_notes.wipe": hook.Deny, "MYNOTES.WIPE": hook.Deny,
 		"delete_repo": hook.Deny, "repo": hook.Deny, "other.delete": hook.Deny, "githubdelete_repo": hook.Deny, "": hook.Deny,
 		"FS.cat": hook.Ask, "http.get": hook.Ask, "deploy": hook.Allow, "Deploy": hook.Deny, "fs.bye": hook.Deny, "FS.Bye": hook.Deny,
-		"chain.report": hook.Allow, "chain.other": hook.Ask,
+		"chain.report": hook.Allow, "chain.other": hook.Ask, "chain.größe": hook.Ask, "github/list": hook.Deny, "github.a/list": hook.Ask,
+		"fs.ctx:get": hook.Deny, "fs.ünï": hook.Deny, "fs..cat": hook.Deny, "fs.cat.": hook.Deny, // may be a tool's own name for any function
 	} {
 		if v := r.Judge(chainOf(t, name)); v.Decision != want || v.Reason == "" {
 			t.Errorf("%q: %+v, want %s", name, v, want)

@@ -4,6 +4,8 @@ package hook
 
 import (
 	"cmp"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/onecall-mcp/onecall/steps"
@@ -47,7 +49,7 @@ func (r *Rules) restricts() bool { return len(r.Ask)+len(r.Deny) > 0 }
 func (r *Rules) judgeFunction(name string) (Decision, string) {
 	saved := strings.EqualFold(sourceOf(name), steps.ChainSource)
 	match := func(patterns []string) string {
-		return cmp.Or(firstMatch(patterns, name, matchesName), firstMatch(patterns, r.originalName(name), matchesName))
+		return cmp.Or(firstMatch(patterns, name, steps.MatchesSpelling), firstMatch(patterns, r.originalName(name), steps.MatchesSpelling))
 	}
 	if p := match(r.Deny); p != "" {
 		return Deny, "the rule " + p + " denies it"
@@ -69,16 +71,20 @@ func (r *Rules) judgeFunction(name string) (Decision, string) {
 	return Ask, "no rule allows it"
 }
 
-// isQualified reports whether a name begins with a source. A shorter one may mean several functions.
+// functionName matches the names that functions of servers have. A tool with another name is also found by that name (steps.Spec.OwnName).
+var functionName = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
+
+// isQualified reports whether a name begins with a source and is that of a function. A shorter one may mean several functions; a tool's own
+// name, such as docs.ctx:get, means a function whose name, which rules have, is not known here.
 func (r *Rules) isQualified(name string) bool {
-	source := sourceOf(name)
-	for _, one := range r.Sources {
-		if source != "" && steps.FoldName(one) == steps.FoldName(source) {
-			return true
-		}
+	if _, renamed := r.Renamed[name]; renamed {
+		return true
 	}
-	_, renamed := r.Renamed[name]
-	return renamed
+	source := sourceOf(name)
+	if !functionName.MatchString(name) && source != steps.ChainSource {
+		return false
+	}
+	return slices.ContainsFunc(r.Sources, func(one string) bool { return source != "" && steps.FoldName(one) == steps.FoldName(source) })
 }
 
 // originalName returns the original name of a renamed function, or "".
@@ -110,19 +116,13 @@ func firstMatch(patterns []string, name string, matches func(pattern, name strin
 	return ""
 }
 
-// matchesName reports whether a name matches a pattern in any accepted spelling.
-func matchesName(p, name string) bool {
-	folded := strings.ReplaceAll(steps.FoldName(p), "?", "*") // a ? may stand for a separator, which folding removes
-	return pattern.Matches(p, name) || pattern.Matches(folded, steps.FoldName(name))
-}
-
 // matchesTail reports whether a name without its source could match a pattern. It also tries what follows each separator in the pattern.
 func matchesTail(p, name string) bool {
-	if matchesName(p, name) {
+	if steps.MatchesSpelling(p, name) {
 		return true
 	}
 	for i, c := range p {
-		if tail := p[i+1:]; strings.ContainsRune("._-/", c) && strings.Trim(tail, "*?") != "" && matchesName(tail, name) {
+		if tail := p[i+1:]; strings.ContainsRune("._-/", c) && strings.Trim(tail, "*?") != "" && steps.MatchesSpelling(tail, name) {
 			return true
 		}
 	}

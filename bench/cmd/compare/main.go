@@ -226,7 +226,8 @@ func (c *comparison) measure(ctx context.Context, list []section, folder string)
 // countsFolder has the counts of tokens that the tests of package bench hold.
 const countsFolder = "bench/testdata"
 
-// write writes the page and its plots from the files in the folder of results, and from the counts. plots is the prefix of the page's links to the plots.
+// write writes the page and its plots from the files in the folder of results, and from the counts. plots is the prefix of the page's links
+// to the plots.
 func (c *comparison) write(results, page, plots string) error {
 	all, err := report.ReadAll(names(sections), results, filepath.Join(c.Root, countsFolder))
 	if err != nil {

@@ -77,6 +77,13 @@ func (h *forgetful) forget(status int, body string) {
 	h.live, h.status, h.body, h.received = "", status, body, nil
 }
 
+// refuse makes the server refuse each call of a tool.
+func (h *forgetful) refuse(tool string, status int, body string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bad, h.status, h.body = tool, status, body
+}
+
 // calls returns the requests of this kind that the server received since forget, and how many sessions it had.
 func (h *forgetful) calls(method string) (calls []string, sessions int) {
 	h.mu.Lock()
@@ -133,10 +140,7 @@ func TestSessionOfTheTool(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"-32603", "-32602", "7", `"E_SESSION"`} {
 		h, s := openForgetful(t, mcpsource.Options{})
-		h.mu.Lock()
-		h.status, h.bad = http.StatusBadRequest, "put"
-		h.body = `{"jsonrpc":"2.0","id":THIS,"error":{"code":` + code + `,"message":"browser session not found"}}`
-		h.mu.Unlock()
+		h.refuse("put", http.StatusBadRequest, `{"jsonrpc":"2.0","id":THIS,"error":{"code":`+code+`,"message":"browser session not found"}}`)
 		_, err := function(t, s, "net.put").Call(t.Context(), []byte(`{}`))
 		if f, _ := fault.As(err); f == nil || !strings.Contains(f.Message, "browser session not found") {
 			t.Errorf("%s: got %v, want the tool's text", code, err)
@@ -201,7 +205,7 @@ func TestDoubtedSession(t *testing.T) {
 func TestRefusedInEachSession(t *testing.T) {
 	t.Parallel()
 	h, s := openForgetful(t, mcpsource.Options{})
-	h.status, h.body, h.bad = http.StatusBadRequest, "no such shelf", "get"
+	h.refuse("get", http.StatusBadRequest, "no such shelf")
 	if f := mustFail(t.Context(), t, s, "net.get", `{}`, fault.FunctionFailed); !strings.Contains(f.Message, "no such shelf") {
 		t.Errorf("got %q, want the text of the answer", f.Message)
 	}

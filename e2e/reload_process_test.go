@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,6 +26,8 @@ import (
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
+	// The upstreams end after their server, and write into the folder until then.
+	t.Cleanup(func() { polltest.Until(t, "the upstreams have ended", func() bool { return !isMentioned(folder) }) })
 	config := func(n int) string {
 		servers := map[string]any{"stays": upstreamOf(t, folder, "stays")}
 		restarts := upstreamOf(t, folder, "restarts")
@@ -83,6 +86,15 @@ func TestReloadsLeakNothing(t *testing.T) {
 	if t.Logf("%d goroutines after %d reloads, %d in a new server", after, rounds, before); after > before+12 {
 		t.Errorf("got %d goroutines, want at most %d:\n%s", after, before+12, lastLines(dump, 400))
 	}
+}
+
+// isMentioned reports whether the command line of a process has a text.
+func isMentioned(text string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(files, func(file string) bool {
+		line, _ := os.ReadFile(file) // the process may have ended
+		return strings.Contains(string(line), text)
+	})
 }
 
 // TestReloadNotifies checks that the service manager is notified when the server is ready, reloads and stops.

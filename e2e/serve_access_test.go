@@ -168,13 +168,13 @@ func TestServeOtherMachines(t *testing.T) {
 func TestServeOtherMachinesNeedTokens(t *testing.T) {
 	t.Parallel()
 	for text, position := range map[string]string{
-		"access: {url: 'https://tools.example.com/mcp'}\n":                ":1:15: ",
-		"access: {hosts: [localhost:80, '192.0.2.7:8080'], http: read}\n": ":1:32: ",
+		"access: {url: 'https://tools.example.com/mcp'}\n":                ":1:15: bad_request at /access/url: ",
+		"access: {hosts: [localhost:80, '192.0.2.7:8080'], http: read}\n": ":1:32: bad_request at /access/hosts/1: ",
 	} {
 		config := clitest.Write(t, t.TempDir(), "onecall.yaml", text)
 		out, err := clitest.Command(t, t.TempDir(), "serve", "--http", "127.0.0.1:0", "--config", config).CombinedOutput()
 		if clitest.ExitCode(err) != "4" || !strings.Contains(string(out),
-			config+position+"bad_request: this setting is for clients on other machines, which need tokens") {
+			config+position+"this setting is for clients on other machines, which need tokens") {
 			t.Errorf("%s%v, want exit status 4 and the fault: %s", text, err, out)
 		}
 		if out, err := clitest.Command(t, t.TempDir(), "serve", "--config", config).CombinedOutput(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"maps"
 	"strconv"
 	"strings"
@@ -251,7 +252,7 @@ func (x *exchange) tell() {
 }
 
 // AskByResult passes a server's request to the client of the call that ctx belongs to, as an input request of the call's result
-// (MCP 2026-07-28). ctx ends the wait. The error is a *jsonrpc.Error for the server.
+// (MCP 2026-07-28). ctx ends the wait. The error is a *jsonrpc.Error for the server, or ErrCallEnded.
 func AskByResult(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	x, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
@@ -279,8 +280,14 @@ func AskByResult(ctx context.Context, method string, params json.RawMessage) (js
 	x.mu.Lock()
 	delete(x.questions, key)
 	x.mu.Unlock()
+	if ctx.Err() == nil {
+		return nil, ErrCallEnded
+	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client did not answer"}
 }
+
+// ErrCallEnded is the error of AskByResult if the call has ended before its client had answered.
+var ErrCallEnded = errors.New("the call has ended")
 
 // askable is what servers may ask of a client, as far as the client's sessions with them depend on it.
 type askable struct{ form, url, sampling, samplingTools, samplingContext, roots bool }

@@ -25,7 +25,11 @@ func (l *sessions) downstreamClient(u Upstream) *mcpsource.DownstreamClient {
 		Shared:       l.server == nil,
 		Notify:       func(ctx context.Context, method string, params json.RawMessage) { l.notify(ctx, u, method, params) },
 		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			return mcp.AskByResult(ctx, method, l.scrubbed(params))
+			result, err := mcp.AskByResult(ctx, method, l.scrubbed(params))
+			if errors.Is(err, mcp.ErrCallEnded) {
+				err = mcpsource.ErrCallEnded
+			}
+			return result, err
 		},
 	}
 	if l.server == nil {
@@ -90,6 +94,9 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	return nil, errReplaced
 }
 
+// codeUndelivered is the SDK's error for a message that its transport does not send, such as one on the stream of a call that has ended.
+const codeUndelivered = -32005
+
 // ask passes an upstream's request to the client, with a ping as its carrier.
 func (l *sessions) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	o := &upstreamMessage{method: method, params: l.scrubbed(params)}
@@ -101,7 +108,10 @@ func (l *sessions) ask(ctx context.Context, method string, params json.RawMessag
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client could not be asked"}
 	}
 	var rpcErr *jsonrpc.Error
-	if errors.As(err, &rpcErr) {
+	switch {
+	case errors.As(err, &rpcErr) && rpcErr.Code == codeUndelivered:
+		return nil, mcpsource.ErrCallEnded
+	case rpcErr != nil:
 		return nil, &jsonrpc.Error{Code: rpcErr.Code, Message: rpcErr.Message, Data: rpcErr.Data}
 	}
 	message := "the client did not answer"

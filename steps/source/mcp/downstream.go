@@ -67,24 +67,24 @@ func (d *downstream) guess() *pendingRequest {
 
 // askContext returns the context for asking the client: the context of the call during which the server asks. If the call is
 // guessed, the context does not end with it, because another call may be meant. Without a call it returns the session's context.
-func (d *downstream) askContext(method string, request *pendingRequest) (ctx context.Context, guessed bool) {
+func (d *downstream) askContext(method string, request *pendingRequest) (ctx context.Context, guessed *pendingRequest) {
 	if method == methodRoots && d.session.hasSessions() {
-		return d.session.ctx, false
+		return d.session.ctx, nil
 	}
 	t := d.conn.tap
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if request != nil && request.ctx != nil {
-		return request.ctx, false
+		return request.ctx, nil
 	}
 	pending := d.guess()
 	if pending == nil && !d.streams {
 		pending = t.only()
 	}
 	if pending != nil {
-		return context.WithoutCancel(pending.ctx), true
+		return context.WithoutCancel(pending.ctx), pending
 	}
-	return d.session.ctx, false
+	return d.session.ctx, nil
 }
 
 // wantsLog reports whether the client asked in this request for log messages of a level (MCP 2026-07-28). r may be nil.

@@ -132,9 +132,18 @@ func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawM
 	within, guessed := d.askContext(method, request)
 	ctx, cancel := context.WithTimeout(within, maxAskTime)
 	stop := context.AfterFunc(r.conn.ctx, cancel)
-	r.open[key] = &serverRequest{cancel, guessed}
+	r.open[key] = &serverRequest{cancel, guessed != nil}
 	r.busy.Go(func() {
 		result, err := d.session.downstream.Ask(ctx, method, params)
+		// The guess was wrong if the call ended without the answer: the server means another one.
+		for guessed != nil && errors.Is(err, ErrCallEnded) && ctx.Err() == nil {
+			within, another := d.askContext(method, nil)
+			if another == nil || another == guessed {
+				break
+			}
+			guessed = another
+			result, err = d.session.downstream.Ask(&valuesOf{ctx, within}, method, params)
+		}
 		stop()
 		cancel()
 		r.mu.Lock()
@@ -142,6 +151,18 @@ func (r *serverRequests) ask(id jsonrpc.ID, key, method string, params json.RawM
 		r.reply(key, responseOf(id, result, err))
 	})
 }
+
+// ErrCallEnded is the error of DownstreamClient.Ask if the call that its context belongs to has ended before the client had answered.
+var ErrCallEnded = errors.New("the call has ended")
+
+// valuesOf is a context that ends with one and has the values of another.
+type valuesOf struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context.
+func (v *valuesOf) Value(key any) any { return v.values.Value(key) }
 
 // responseOf returns the response to the server for the client's answer.
 func responseOf(id jsonrpc.ID, result json.RawMessage, err error) *jsonrpc.Response {
@@ -152,6 +173,8 @@ func responseOf(id jsonrpc.ID, result json.RawMessage, err error) *jsonrpc.Respo
 	case err == nil:
 		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client's answer is not JSON"}
 	case errors.As(err, &rpcErr):
+	case errors.Is(err, ErrCallEnded):
+		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client did not answer"}
 	default:
 		rpcErr = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client could not be asked"}
 		if f, ok := fault.As(err); ok && f != nil {

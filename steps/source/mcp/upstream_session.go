@@ -23,7 +23,8 @@ type DownstreamClient struct {
 
 	// Ask passes a request of the server to the client: sampling/createMessage, elicitation/create or roots/list. ctx belongs to
 	// the call during which the server asks, else to the session; it ends when the server no longer needs an answer. A
-	// *jsonrpc.Error is passed to the server unchanged. nil: the client cannot be asked.
+	// *jsonrpc.Error is passed to the server unchanged, and ErrCallEnded says that the call ended before the client had answered. nil: the
+	// client cannot be asked.
 	Ask func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 	// Notify passes a notification of the server to the client; ctx as for Ask. It is called in the server's order, separately
 	// for the notifications of each tool call and for those outside of calls. A slow client misses notifications. If the session is

@@ -40,7 +40,7 @@ const healthDocument = `{"openapi":"3.0.3","info":{"title":"Health","version":"1
 "summary":"Tell how the service is",
 "responses":{"200":{"description":"its state","content":{"application/json":{"schema":{"type":"object"}}}}}}}}}`
 
-// countHealth asks eight services for their health, of which it wants five of fifty fields.
+// countHealth asks eight services for their health, and wants five of the fifty fields of each.
 func countHealth(t *testing.T, c *counts) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -137,7 +138,7 @@ func (r *reader) fault(code fault.Code, at, format string, args ...any) {
 }
 
 func (r *reader) wrongType(at, want string, got gjson.Result) {
-	r.fault(fault.BadRequest, at, "must be %s, not %s", want, kindOf(got))
+	r.fault(fault.BadRequest, at, "must be %s, not %s", want, decode.Describe(got))
 }
 
 // fields assigns the members of a call to the reader's fields.
@@ -178,7 +179,7 @@ func (r *reader) field(m member) {
 			return
 		}
 		if r.hasParams = value.IsObject(); !r.hasParams {
-			kind := kindOf(value)
+			kind := decode.Describe(value)
 			if value.Type == gjson.String {
 				kind = "a string" // it may contain something private
 			}
@@ -353,20 +354,4 @@ func (r *reader) arguments(e *steps.Entry, given []member) (args []byte, unused 
 		}
 	}
 	return append(args, '}'), unused
-}
-
-func kindOf(v gjson.Result) string {
-	switch {
-	case v.IsObject():
-		return "an object"
-	case v.IsArray():
-		return "an array"
-	case v.IsBool():
-		return "a boolean"
-	case v.Type == gjson.String:
-		return "the string " + fault.Quote(v.Str)
-	case v.Type == gjson.Number:
-		return "the number " + fault.ClipRunes(v.Raw, 60)
-	}
-	return "null"
 }

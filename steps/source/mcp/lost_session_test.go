@@ -205,8 +205,8 @@ func TestDoubtedSession(t *testing.T) {
 func TestRefusedInEachSession(t *testing.T) {
 	t.Parallel()
 	h, s := openForgetful(t, mcpsource.Options{})
-	h.refuse("get", http.StatusBadRequest, "no such shelf")
-	if f := mustFail(t.Context(), t, s, "net.get", `{}`, fault.FunctionFailed); !strings.Contains(f.Message, "no such shelf") {
+	h.refuse("get", http.StatusBadRequest, "no such box")
+	if f := mustFail(t.Context(), t, s, "net.get", `{}`, fault.FunctionFailed); !strings.Contains(f.Message, "no such box") {
 		t.Errorf("got %q, want the text of the answer", f.Message)
 	}
 	mustCall(t, s, "net.put", `{}`)

@@ -58,12 +58,8 @@ func main() {
 // comparison holds what the flags ask for.
 type comparison struct {
 	report.Options
-	only   string
-	out    string
-	render bool
-	check  bool
-
-	sections []section // the sections to measure
+	only, out string
+	render    bool
 }
 
 func compare(ctx context.Context, args []string) error {
@@ -71,30 +67,24 @@ func compare(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	committed := filepath.Join(c.Root, "bench/results")
-	if c.out == "" && c.check {
-		if c.out, err = os.MkdirTemp("", "onecall-compare-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(c.out)
+	chosen, err := selectSections(c.only)
+	if err != nil {
+		return err
 	}
 	results, page, plots := c.out, filepath.Join(c.out, "RESULTS.md"), ""
 	if c.out == "" {
-		results, page, plots = committed, filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
+		results, page, plots = filepath.Join(c.Root, "bench/results"), filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
 	}
 	if !c.render {
-		if err := c.ready(results); err != nil {
+		if err := c.ready(chosen, results); err != nil {
 			return err
 		}
-		if err := c.measure(ctx, c.sections, results); err != nil {
+		if err := c.measure(ctx, chosen, results); err != nil {
 			return err
 		}
 	}
 	if err := c.write(results, page, plots); err != nil {
 		return err
-	}
-	if c.check {
-		return c.checkFigures(ctx, committed, results)
 	}
 	c.Log("written: %s and %s", page, results)
 	if c.out == "" {
@@ -104,44 +94,43 @@ func compare(ctx context.Context, args []string) error {
 }
 
 func parse(args []string) (*comparison, error) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		return nil, err
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err
 	}
-	c := &comparison{Options: report.Options{Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}}
+	c := &comparison{Options: report.Options{Root: root,
+		Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	flags.StringVar(&c.Root, "root", "../../..", "the `folder` of the repository")
-	flags.StringVar(&c.Data, "data", "",
-		"a `folder` with data sets of real chains (default ../shared/data beside the repository, if it is there)")
+	flags.StringVar(&c.Data, "data", filepath.Join(root, "../shared/data"), "a `folder` with data sets of real chains")
 	flags.StringVar(&c.Tools, "tools", filepath.Join(cache, "onecall-compare"), "the `folder` for what is installed")
 	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
 	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
-	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results, with -check one that is removed again)")
+	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results)")
 	flags.BoolVar(&c.render, "render", false, "measure nothing, write RESULTS.md and its plots from the results")
-	flags.BoolVar(&c.check, "check", false, "fail if a figure is worse than in bench/results beyond its tolerance")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: sections are named by -only", flags.Arg(0))
 	}
-	if c.render && c.check {
-		return nil, fmt.Errorf("-render measures nothing that -check could compare: give one of them")
+	if c.Tools, err = filepath.Abs(c.Tools); err != nil {
+		return nil, err
 	}
-	for _, folder := range []*string{&c.Root, &c.Tools} {
-		if *folder, err = filepath.Abs(*folder); err != nil {
-			return nil, err
+	if !slices.ContainsFunc(datasets.Files(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(c.Data, name))
+		return err == nil
+	}) {
+		if c.Data != flags.Lookup("data").DefValue {
+			return nil, fmt.Errorf("-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
+				strings.Join(datasets.Files(), ", "))
 		}
+		c.Data = ""
 	}
-	switch sibling := filepath.Join(c.Root, "../shared/data"); {
-	case c.Data == "" && hasData(sibling):
-		c.Data = sibling
-	case c.Data != "" && !hasData(c.Data):
-		return nil, fmt.Errorf("-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
-			strings.Join(datasets.Files(), ", "))
-	}
-	c.sections, err = selectSections(c.only)
-	return c, err
+	return c, nil
 }
 
 // selectSections returns the sections that a comma-separated list names; "": all.
@@ -168,19 +157,16 @@ func names(list []section) (all []string) {
 }
 
 // ready checks what would otherwise fail only later, and logs what is about to happen.
-func (c *comparison) ready(results string) error {
-	minutes, npm := 0, false
-	for _, s := range c.sections {
-		npm = npm || s.npm
+func (c *comparison) ready(list []section, results string) error {
+	minutes := 0
+	for _, s := range list {
 		if c.Short {
 			minutes += s.short
 		} else {
 			minutes += s.long
 		}
-	}
-	if npm {
 		for _, program := range []string{"node", "npm"} {
-			if _, err := exec.LookPath(program); err != nil {
+			if _, err := exec.LookPath(program); err != nil && s.npm {
 				return fmt.Errorf("%s is not installed; without it, only -only scale works: %w", program, err)
 			}
 		}
@@ -188,15 +174,8 @@ func (c *comparison) ready(results string) error {
 	if err := os.MkdirAll(results, 0o755); err != nil {
 		return err
 	}
-	try, err := os.CreateTemp(results, ".writable-")
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(try.Close(), os.Remove(try.Name())); err != nil {
-		return err
-	}
 	c.Log("measures %s: some %d minutes on two quiet cores, and the first time as much again to install",
-		strings.Join(names(c.sections), ", "), minutes)
+		strings.Join(names(list), ", "), minutes)
 	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
 	if c.Data == "" {
 		c.Log("no data sets: the recorded chains are left out (their sources are in bench/README.md)")
@@ -244,12 +223,4 @@ func (c *comparison) write(results, page, plots string) error {
 		}
 	}
 	return os.WriteFile(page, report.Markdown(all, plots), 0o644)
-}
-
-// hasData reports whether a folder has a data set.
-func hasData(folder string) bool {
-	return slices.ContainsFunc(datasets.Files(), func(name string) bool {
-		_, err := os.Stat(filepath.Join(folder, name))
-		return err == nil
-	})
 }

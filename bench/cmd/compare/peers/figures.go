@@ -9,12 +9,6 @@ import (
 	"github.com/onecall-mcp/onecall/budget"
 )
 
-// How much worse a new run may be, as a share: for a ratio of times, and for a number of tokens, which is exact.
-const (
-	timeTolerance  = 0.5
-	tokenTolerance = 0.02
-)
-
 // goal is the project's own limit for a ratio of times: onecall's to another arm's.
 type goal struct {
 	work   string
@@ -51,7 +45,7 @@ func (e *protocolRun) figures(short bool) []report.Figure {
 	}
 	var all []report.Figure
 	add := func(name, title string, rounds []float64, f report.Figure) {
-		f.Name, f.Title, f.Unit, f.How, f.Tolerance = name+suffix, title+", upstream "+e.upstreamKind(), "×", report.Computed, timeTolerance
+		f.Name, f.Title, f.Unit, f.How = name+suffix, title+", upstream "+e.upstreamKind(), "×", report.Computed
 		work, _, _ := strings.Cut(name, "/")
 		f.Why = cmp.Or(whyNot[f.Name], reasons[work])
 		value, low, high := report.Spread(rounds)
@@ -100,7 +94,7 @@ func (e *protocolRun) figures(short bool) []report.Figure {
 func tokenFigures(ours *arm, counter budget.Counter) []report.Figure {
 	count := func(name, title string, text []byte) report.Figure {
 		tokens := float64(counter.Count(text, -1))
-		return report.Figure{Name: name, Title: title, Value: tokens, Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance}
+		return report.Figure{Name: name, Title: title, Value: tokens, Unit: "tokens", How: report.Measured}
 	}
 	return []report.Figure{
 		count("tokens/list", "onecall's tool list and instructions", []byte(ours.list)),

@@ -155,19 +155,17 @@ func (m *taskResults) figures() []report.Figure {
 	}
 	figures := []report.Figure{
 		{Name: "tokens/onecall", Title: "the task of ten hosts: tokens of onecall's tool list, and of all that the model writes and reads",
-			Value: float64(ours.Task.List + ours.Task.Wrote + ours.Task.Read), Unit: "tokens", How: report.Measured, Tolerance: tokenTolerance},
+			Value: float64(ours.Task.List + ours.Task.Wrote + ours.Task.Read), Unit: "tokens", How: report.Measured},
 		{Name: "failure/told", Title: "after a failure half-way, how many of three things onecall tells: that it failed, at which " +
 			"file, and what was written, by name or by place",
-			Value: float64(answered), How: report.Measured, Min: 3, Tolerance: tokenTolerance},
-		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", ours.Failure.WrittenAgain,
-			tokenTolerance),
-		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", ours.Mistake.Files,
-			tokenTolerance),
+			Value: float64(answered), How: report.Measured, Min: 3},
+		report.CountFigure("failure/written-again", "a failure half-way: files that onecall writes again", ours.Failure.WrittenAgain),
+		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", ours.Mistake.Files),
 	}
 	if bare := m.Arms["bare"]; bare != nil && bare.Dependent.Fastest > 0 {
 		figures = append(figures, report.Figure{Name: "stdio/bare",
 			Title: "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
-			Value: round(ours.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed, Tolerance: timeTolerance})
+			Value: round(ours.Dependent.Fastest / bare.Dependent.Fastest), Unit: "×", How: report.Computed})
 	}
 	return figures
 }

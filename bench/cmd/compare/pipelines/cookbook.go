@@ -90,13 +90,13 @@ func cookbook(ctx context.Context, o *report.Options, counter budget.Counter, s 
 		"with played services behind the documents", len(recipes)))
 	figure := report.CountFigure
 	s.Figures = append(s.Figures,
-		figure("cookbook/round-trips/calls", "the cookbook's recipes: round trips, calls one by one", calls.RoundTrips, 0),
-		figure("cookbook/round-trips/chain", "the cookbook's recipes: round trips, by chains", chains.RoundTrips, 0),
-		figure("cookbook/read/calls", "the cookbook's recipes: tokens read, calls one by one", calls.Read, 0),
-		figure("cookbook/read/chain", "the cookbook's recipes: tokens read, by lite chains", chains.Read, 0.1), // identifiers and dates differ
-		figure("cookbook/written/calls", "the cookbook's recipes: tokens written, calls one by one", calls.Written, 0),
-		figure("cookbook/written/chain", "the cookbook's recipes: tokens written, as chains", chains.Written, 0.1),
-		figure("tools/chain", "tokens of onecall's `tools/list`, read once", list, exact))
+		figure("cookbook/round-trips/calls", "the cookbook's recipes: round trips, calls one by one", calls.RoundTrips),
+		figure("cookbook/round-trips/chain", "the cookbook's recipes: round trips, by chains", chains.RoundTrips),
+		figure("cookbook/read/calls", "the cookbook's recipes: tokens read, calls one by one", calls.Read),
+		figure("cookbook/read/chain", "the cookbook's recipes: tokens read, by lite chains", chains.Read), // identifiers and dates differ
+		figure("cookbook/written/calls", "the cookbook's recipes: tokens written, calls one by one", calls.Written),
+		figure("cookbook/written/chain", "the cookbook's recipes: tokens written, as chains", chains.Written),
+		figure("tools/chain", "tokens of onecall's `tools/list`, read once", list))
 	s.Comments = append(s.Comments, fmt.Sprintf("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions "+
 		"there are. Single calls need the lists of all servers, which are not counted here.", list))
 	return nil

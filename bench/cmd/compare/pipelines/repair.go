@@ -69,11 +69,11 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 		}
 		s.Figures = append(s.Figures,
 			report.CountFigure(b.prefix+"/resume/tokens", b.title+", failed and resumed: tokens read and written",
-				resumed.Written+resumed.Read, 0.1),
+				resumed.Written+resumed.Read),
 			report.CountFigure(b.prefix+"/again/tokens", b.title+", failed and started again: tokens read and written",
-				restarted.Written+restarted.Read, 0),
-			report.CountFigure(b.prefix+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls, exact),
-			report.CountFigure(b.prefix+"/again/calls", b.title+", failed and started again: calls made", restarted.calls, 0))
+				restarted.Written+restarted.Read),
+			report.CountFigure(b.prefix+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls),
+			report.CountFigure(b.prefix+"/again/calls", b.title+", failed and started again: calls made", restarted.calls))
 	}
 	s.Tables = append(s.Tables, t)
 	s.Comments = append(s.Comments, "When a chain fails, its answer reports what was written so far and how to resume; that is most of what "+

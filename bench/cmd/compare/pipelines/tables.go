@@ -92,9 +92,6 @@ func timePlot(d *dataSet) report.Plot {
 	return p
 }
 
-// exact is how much worse a count of tokens may be, as a share. Such a count has no noise.
-const exact = 0.02
-
 func (d *dataSet) figures() []report.Figure {
 	count := report.CountFigure
 	ratio := func(name, title string, a, b float64) report.Figure {
@@ -102,17 +99,17 @@ func (d *dataSet) figures() []report.Figure {
 	}
 	ways := d.ways()
 	return []report.Figure{
-		count("real/tasks", "tasks of the data sets", d.tasks, 0),
-		count("real/round-trips/calls", "tasks of the data sets: round trips, calls one by one", d.calls.RoundTrips, 0),
-		count("real/round-trips/side-by-side", "tasks of the data sets: round trips at least, calls side by side", d.sideBySide, 0),
-		count("real/round-trips/chain", "tasks of the data sets: round trips, by chains", d.chain.RoundTrips, exact),
-		count("real/read/calls", "tasks of the data sets: tokens read, calls one by one", d.calls.Read, 0),
-		count("real/read/chain", "tasks of the data sets: tokens read, by lite chains", d.chain.Read, exact),
-		count("real/read/chain-full", "tasks of the data sets: tokens read, by chains with a report of each step", d.fullAnswer, exact),
-		count("real/written/calls", "tasks of the data sets: tokens written, calls one by one", d.calls.Written, 0),
-		count("real/written/chain", "tasks of the data sets: tokens written, as chains", d.chain.Written, exact),
-		count("real/written/typescript", "tasks of the data sets: tokens written, as TypeScript, its text alone", d.program, 0),
-		count("real/written/typescript-call", "tasks of the data sets: tokens written, as TypeScript in a tool's arguments", d.programCall, 0),
+		count("real/tasks", "tasks of the data sets", d.tasks),
+		count("real/round-trips/calls", "tasks of the data sets: round trips, calls one by one", d.calls.RoundTrips),
+		count("real/round-trips/side-by-side", "tasks of the data sets: round trips at least, calls side by side", d.sideBySide),
+		count("real/round-trips/chain", "tasks of the data sets: round trips, by chains", d.chain.RoundTrips),
+		count("real/read/calls", "tasks of the data sets: tokens read, calls one by one", d.calls.Read),
+		count("real/read/chain", "tasks of the data sets: tokens read, by lite chains", d.chain.Read),
+		count("real/read/chain-full", "tasks of the data sets: tokens read, by chains with a report of each step", d.fullAnswer),
+		count("real/written/calls", "tasks of the data sets: tokens written, calls one by one", d.calls.Written),
+		count("real/written/chain", "tasks of the data sets: tokens written, as chains", d.chain.Written),
+		count("real/written/typescript", "tasks of the data sets: tokens written, as TypeScript, its text alone", d.program),
+		count("real/written/typescript-call", "tasks of the data sets: tokens written, as TypeScript in a tool's arguments", d.programCall),
 		ratio("real/read/share", "tasks of the data sets: tokens read by lite chains, against calls", float64(d.chain.Read),
 			float64(d.calls.Read)),
 		ratio("real/written/share", "tasks of the data sets: tokens written as chains, against calls",

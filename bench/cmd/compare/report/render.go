@@ -229,14 +229,10 @@ func (d *document) figures(s *Section) {
 	}
 	rows := make([][]string, len(s.Figures))
 	for i, f := range s.Figures {
-		tolerance := ""
-		if f.Tolerance > 0 {
-			tolerance = fmt.Sprintf("%.0f %%", 100*f.Tolerance)
-		}
-		rows[i] = []string{"`" + f.Name + "`", f.Title, f.text(), tolerance}
+		rows[i] = []string{"`" + f.Name + "`", f.Title, f.text()}
 	}
 	d.line("### Figures of %s\n", s.Title)
-	d.table([]string{"figure", "", "value", "may get worse by"}, rows)
+	d.table([]string{"figure", "", "value"}, rows)
 }
 
 // table writes a Markdown table.

@@ -28,7 +28,7 @@ type Section struct {
 	Corpus   []string          `json:"corpus"`   // the data that it was measured on, and their sources
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots,omitempty"`
-	Figures  []Figure          `json:"figures"` // numbers that have limits, that documents quote, or that must not get worse
+	Figures  []Figure          `json:"figures"` // numbers that have limits, or that documents quote
 	Comments []string          `json:"notes"`   // failures, differences between the arms, reasons why onecall is not first
 }
 
@@ -86,18 +86,17 @@ type Line struct {
 
 // Figure is a number with a name that is unique in its section, such as "dependent10/bare".
 type Figure struct {
-	Name      string  `json:"name"`
-	Title     string  `json:"title"`
-	Value     float64 `json:"value"`
-	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low,omitempty"`  // the tenth percentile, if the value is the median of several rounds; 0: not reported
-	High      float64 `json:"high,omitempty"` // the ninetieth percentile, likewise
-	Rounds    int     `json:"rounds,omitempty"`
-	How       string  `json:"how"`
-	Max       float64 `json:"atMost,omitempty"`    // the project's own upper limit; 0: none
-	Min       float64 `json:"atLeast,omitempty"`   // the project's own lower limit; 0: none
-	Why       string  `json:"why,omitempty"`       // a sentence: why the limit is not met
-	Tolerance float64 `json:"tolerance,omitempty"` // the fraction by which a new run may be worse; 0: the figure is not compared
+	Name   string  `json:"name"`
+	Title  string  `json:"title"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit,omitempty"`
+	Low    float64 `json:"low,omitempty"`  // the tenth percentile, if the value is the median of several rounds; 0: not reported
+	High   float64 `json:"high,omitempty"` // the ninetieth percentile, likewise
+	Rounds int     `json:"rounds,omitempty"`
+	How    string  `json:"how"`
+	Max    float64 `json:"atMost,omitempty"`  // the project's own upper limit; 0: none
+	Min    float64 `json:"atLeast,omitempty"` // the project's own lower limit; 0: none
+	Why    string  `json:"why,omitempty"`     // a sentence: why the limit is not met
 }
 
 // Counted reports whether the section holds counts of a test, which do not depend on a machine.

@@ -3,11 +3,9 @@ package report_test
 import (
 	"bytes"
 	"flag"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,10 +39,10 @@ func small() *report.Section {
 			}},
 		},
 		Figures: []report.Figure{
-			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, Max: 0.8, Tolerance: 0.35},
+			{Name: "time/bare", Title: "time against bare", Value: 0.5, Low: 0.4, High: 0.55, Unit: "×", How: computed, Max: 0.8},
 			{Name: "near", Title: "close to what is asked", Value: 0.5, Low: 0.4, High: 0.6, Rounds: 25, How: computed, Max: 0.47},
-			{Name: "rate", Title: "things a second", Value: 90, How: measured, Min: 100, Tolerance: 0.1, Why: "The test asks for more."},
-			{Name: "tokens", Title: "tokens of all", Value: 4453, How: measured, Tolerance: 0.02},
+			{Name: "rate", Title: "things a second", Value: 90, How: measured, Min: 100, Why: "The test asks for more."},
+			{Name: "tokens", Title: "tokens of all", Value: 4453, How: measured},
 			{Name: "free", Title: "not compared", Value: 1, How: measured},
 		},
 		Comments: []string{"The rate is low because of the test."},
@@ -152,58 +150,6 @@ func TestWriteRefuses(t *testing.T) {
 		if err := s.Write(t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one with %q", err, want)
 		}
-	}
-}
-
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	compared := []int{0, 2, 3} // the indexes in small().Figures of time/bare, rate and tokens, which have a tolerance
-	for _, test := range []struct {
-		values [3]float64 // the values of time/bare, rate and tokens
-		worse  string
-	}{
-		{[3]float64{0.5, 90, 4453}, ""},
-		{[3]float64{0.67, 82, 4540}, ""}, // all a little worse
-		{[3]float64{0.1, 900, 4}, ""},    // all better
-		{[3]float64{0.68, 90, 4453}, "small/time/bare"},
-		{[3]float64{0.5, 80, 4453}, "small/rate"},
-		{[3]float64{0.5, 90, 4600}, "small/tokens"},
-	} {
-		now := small()
-		for i, v := range test.values {
-			now.Figures[compared[i]].Value = v
-		}
-		now.Figures[4].Value = 1000 // "free" has no tolerance, so it is not compared
-		c := report.Check([]*report.Section{small()}, []*report.Section{now})
-		var worse []string
-		if test.worse != "" {
-			worse = []string{test.worse}
-		}
-		got := slices.Collect(maps.Keys(c.Worse))
-		if c.Compared != 3 || !slices.Equal(got, worse) || test.worse != "" && !strings.HasPrefix(c.Worse[test.worse], test.worse) {
-			t.Errorf("values %v: got %d compared and %v worse, want 3 and %q", test.values, c.Compared, c.Worse, worse)
-		}
-	}
-	now := small()
-	now.Figures = now.Figures[:1]
-	c := report.Check([]*report.Section{small()}, []*report.Section{now})
-	if c.Compared != 1 || len(c.Worse) > 0 || !slices.Equal(c.Missing, []string{"small/rate", "small/tokens"}) {
-		t.Errorf("got %+v, want 1 figure compared, none worse, and small/rate and small/tokens missing", c)
-	}
-}
-
-// TestLostGoal checks that a figure that met its limit and now misses it by 25 % counts as worse, although its tolerance is 50 %. A figure
-// that never met its limit is only held to its tolerance.
-func TestLostGoal(t *testing.T) {
-	t.Parallel()
-	was := &report.Section{Name: "made", Figures: []report.Figure{
-		{Name: "time", Value: 1, Max: 1, Tolerance: 0.5}, {Name: "rate", Value: 1, Min: 1, Tolerance: 0.5}, {Name: "never", Value: 1, Max: 0.5, Tolerance: 0.5},
-	}}
-	now := &report.Section{Name: "made", Figures: []report.Figure{{Name: "time", Value: 1.25}, {Name: "rate", Value: 0.75},
-		{Name: "never", Value: 1.25}}}
-	c := report.Check([]*report.Section{was}, []*report.Section{now})
-	if len(c.Worse) != 2 || c.Worse["made/time"] == "" || c.Worse["made/rate"] == "" {
-		t.Errorf("got %+v, want made/time and made/rate worse", c)
 	}
 }
 

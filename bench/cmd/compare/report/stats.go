@@ -52,8 +52,8 @@ func Counts(name string, numbers ...int) Row {
 }
 
 // CountFigure returns a measured figure of a number without a spread.
-func CountFigure(name, title string, n int, tolerance float64) Figure {
-	return Figure{Name: name, Title: title, Value: float64(n), How: Measured, Tolerance: tolerance}
+func CountFigure(name, title string, n int) Figure {
+	return Figure{Name: name, Title: title, Value: float64(n), How: Measured}
 }
 
 // spreads returns the spreads of the section's cells that have one, each as a share of the cell's value, narrowest first, and the titles

@@ -51,7 +51,6 @@ type value struct {
 	size         int
 	unit         string
 	max          float64
-	tolerance    float64
 }
 
 // samplesBySize holds the samples of each size. A size that failed is missing.
@@ -195,7 +194,7 @@ func (f *linear) figure(all samplesBySize) (report.Figure, bool) {
 		return report.Figure{}, false
 	}
 	return report.Figure{
-		Name: f.name, Unit: "×", How: report.Computed, Tolerance: timeTolerance,
+		Name: f.name, Unit: "×", How: report.Computed,
 		Title: fmt.Sprintf("%s, of %s / of %s", f.title, number(f.to), number(f.from)),
 		Value: slices.Min(to) / float64(f.to) / (slices.Min(from) / float64(f.from)),
 	}, true
@@ -203,7 +202,7 @@ func (f *linear) figure(all samplesBySize) (report.Figure, bool) {
 
 // figure returns the figure, if it was measured.
 func (v *value) figure(all samplesBySize) (report.Figure, bool) {
-	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max, Tolerance: v.tolerance}
+	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max}
 	f.Value, _, _ = report.Spread(all[v.size][v.sample])
 	if v.over != "" {
 		base, _, _ := report.Spread(all[v.size][v.over])

@@ -10,12 +10,6 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 )
 
-// How much worse a new run may be than the committed one, as a share. Times are noisy, tokens hardly are.
-const (
-	timeTolerance  = 0.5
-	tokenTolerance = 0.02
-)
-
 // Run measures the section.
 func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
 	s := &report.Section{
@@ -68,11 +62,11 @@ var growths = []growth{{
 	linear: []linear{{"functions-ready", "until a function can be called", "ready-ms", 1000, 10_000}},
 	values: []value{
 		{name: "list-tokens", title: "tools/list with 10,000 functions", sample: "list-tokens", size: 10_000, unit: "tokens",
-			max: 600, tolerance: tokenTolerance},
+			max: 600},
 		{name: "list-tokens/bare", title: "tools/list with 10,000 functions / that of the SDK's server",
-			sample: "list-tokens", over: "bare-list-tokens", size: 10_000, tolerance: tokenTolerance},
+			sample: "list-tokens", over: "bare-list-tokens", size: 10_000},
 		{name: "ready/bare", title: "until 10,000 functions can be called / until the SDK's server has as many tools",
-			sample: "ready-ms", over: "bare-ready-ms", size: 10_000, tolerance: timeTolerance},
+			sample: "ready-ms", over: "bare-ready-ms", size: 10_000},
 	},
 }, {
 	measure: "steps", title: "Steps of a chain", x: "steps", short: []int{1, 10, 100, 1000},
@@ -107,5 +101,5 @@ var growths = []growth{{
 		{"bytes-probe", "time of a byte in a probe", "probe-ms", 1_000_000, 10_000_000},
 	},
 	values: []value{{name: "bytes-memory", title: "50 MB passed on, probed and paged: peak memory of the process / the result's size",
-		sample: "peak-mb", over: "size-mb", size: 50_000_000, tolerance: timeTolerance}},
+		sample: "peak-mb", over: "size-mb", size: 50_000_000}},
 }}

@@ -174,22 +174,19 @@ func (b *bench) notMeasured(title string, err error) {
 
 func row(name string, cells ...report.Cell) report.Row { return report.Row{Name: name, Cells: cells} }
 
-// tokenFigure adds a ratio of two counts, which must not get worse.
+// tokenFigure adds a ratio of two counts.
 func (b *bench) tokenFigure(name, title string, ours, theirs int, maximum float64) {
 	b.section.Figures = append(b.section.Figures, report.Figure{
-		Name: name, Title: title, Value: float64(ours) / float64(theirs), Unit: "×", How: report.Computed, Max: maximum, Tolerance: exact,
+		Name: name, Title: title, Value: float64(ours) / float64(theirs), Unit: "×", How: report.Computed, Max: maximum,
 	})
 }
 
-// countFigure adds a count of tokens, which must not get worse.
+// countFigure adds a count of tokens.
 func (b *bench) countFigure(name, title string, n int) {
 	b.section.Figures = append(b.section.Figures, report.Figure{
-		Name: name, Title: title, Value: float64(n), Unit: "tokens", How: report.Measured, Tolerance: exact,
+		Name: name, Title: title, Value: float64(n), Unit: "tokens", How: report.Measured,
 	})
 }
-
-// exact is the tolerance of counts.
-const exact = 0.02
 
 func (b *bench) comment(format string, args ...any) {
 	b.section.Comments = append(b.section.Comments, fmt.Sprintf(format, args...))

@@ -53,6 +53,7 @@ type (
 	grepResult struct {
 		Count, FileCount, Next int
 		Truncated              bool
+		Hot                    *folderCount
 		Files                  []struct {
 			Path        string
 			Count       int

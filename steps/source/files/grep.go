@@ -25,15 +25,16 @@ type grepArgs struct {
 	Glob                      *string
 	ExcludePatterns           []string
 	IgnoreCase, Word, Literal bool
-	Context                   integer
+	Context, Top              integer
 	Hidden, Ignored           bool
 	Limit, Offset             integer
 }
 
 type grepResult struct {
-	Count     int        `json:"count"`     // matching lines
-	FileCount int        `json:"fileCount"` // files that contain them
-	Files     []grepFile `json:"files"`
+	Count     int          `json:"count"`     // matching lines
+	FileCount int          `json:"fileCount"` // files that contain them
+	Hot       *folderCount `json:"hot,omitempty"`
+	Files     []grepFile   `json:"files"`
 	page
 	Skipped []skip `json:"skipped,omitempty"`
 }
@@ -62,6 +63,9 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	if a.Context < 0 || a.Context > maxContext {
 		return nil, badArgument("context", "context is 0 to %d lines", maxContext)
 	}
+	if a.Top < 0 || a.Top > maxTop {
+		return nil, badArgument("top", "top is 1 to %d matches of each file", maxTop)
+	}
 	p, err := compilePattern(&a)
 	if err != nil {
 		return nil, err
@@ -80,8 +84,12 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 		}
 		filter.include = &include
 	}
+	rel, info, err := s.locate(a.Path)
+	if err != nil {
+		return nil, err
+	}
 	skipped := &skipList{}
-	hits, err := s.hits(ctx, a.Path, p, filter, skipped)
+	hits, err := s.hits(ctx, rel, info, p, filter, skipped)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +97,7 @@ func (s *Source) grep(ctx context.Context, a grepArgs) (*grepResult, error) {
 	for _, h := range hits {
 		result.Count += h.count
 	}
+	result.Hot = hotFolder(hits, rel, result.Count)
 	if err := s.showMatches(ctx, &a, p, hits, result, skipped); err != nil {
 		return nil, err
 	}
@@ -102,12 +111,8 @@ type batch struct {
 	names []string
 }
 
-// hits returns the files below a path that contain matches, ranked.
-func (s *Source) hits(ctx context.Context, name string, p *pattern, filter *filter, skipped *skipList) ([]hit, error) {
-	rel, info, err := s.locate(name)
-	if err != nil {
-		return nil, err
-	}
+// hits returns the files at or below a path that contain matches, ranked.
+func (s *Source) hits(ctx context.Context, rel string, info fs.FileInfo, p *pattern, filter *filter, skipped *skipList) ([]hit, error) {
 	switch {
 	case info.Mode().IsRegular():
 		return s.hitsOfFile(ctx, rel, p, skipped)
@@ -214,7 +219,9 @@ func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, ski
 	prose := isProse(name)
 	err := s.scanFile(ctx, root, name, 0, func(text []byte, l line) bool {
 		h.count++
-		h.definition = h.definition || !prose && isDefinition(text, l)
+		if !prose && isDefinition(text, l) {
+			h.definitions++
+		}
 		return true
 	})
 	if errors.Is(err, errBinary) { // matches before the NUL do not count
@@ -253,33 +260,26 @@ func skipOrStop(ctx context.Context, err error, at string, skipped *skipList) er
 	return nil
 }
 
-// showMatches reads the page's matches from the ranked files.
+// showMatches reads the page's matches from the ranked files. Offsets count the matches that the pages show.
 func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits []hit, result *grepResult, skipped *skipList) error {
 	scanner := newScanner(p, s.maxFileBytes)
 	end, from := 0, int(a.Offset) // the number of matches up to the end of the current file; the index of the next match to show
 	matchesLeft, bytesLeft := int(a.Limit), s.maxResultBytes
 	for _, h := range hits {
-		end += h.count
-		if from >= end {
+		n := h.shown(int(a.Top))
+		end += n
+		if from >= end || matchesLeft <= 0 || bytesLeft <= 0 {
 			continue
-		}
-		if matchesLeft <= 0 || bytesLeft <= 0 {
-			break
 		}
 		file := grepFile{Path: h.path, Count: h.count, Matches: []grepMatch{}}
 		bytesLeft -= int64(len(h.path)) + matchBytes
-		toSkip, toShow := h.count-(end-from), min(matchesLeft, end-from) // the file's matches before the page, and on it
-		err := scanner.scanFile(ctx, s.root, h.path, int(a.Context), func(text []byte, l line) bool {
-			if toSkip > 0 {
-				toSkip--
-				return true
-			}
-			m := showMatch(text, l, int(a.Context), &bytesLeft, &file.InvalidUTF8)
-			m.Line = scanner.number(l.start)
-			file.Matches = append(file.Matches, m)
-			toShow--
-			return toShow > 0 && bytesLeft > 0
-		})
+		part := filePart{skip: n - (end - from), show: min(matchesLeft, end-from), context: int(a.Context), bytesLeft: &bytesLeft}
+		var err error
+		if n < h.count {
+			err = scanner.showTop(ctx, s.root, &h, n, part, &file)
+		} else {
+			err = scanner.showAll(ctx, s.root, part, &file)
+		}
 		if ctx.Err() != nil {
 			return contextFault(ctx.Err())
 		}
@@ -292,8 +292,29 @@ func (s *Source) showMatches(ctx context.Context, a *grepArgs, p *pattern, hits 
 		}
 		result.Files = append(result.Files, file)
 	}
-	result.page = pageAfter(from, result.Count)
+	result.page = pageAfter(from, end)
 	return nil
+}
+
+// filePart says which of a file's matches a page shows: some, after those that earlier pages show. The part ends when bytesLeft is used up.
+type filePart struct {
+	skip, show, context int
+	bytesLeft           *int64
+}
+
+// showAll adds a part of all matches, in the order of their lines.
+func (s *scanner) showAll(ctx context.Context, root *os.Root, part filePart, file *grepFile) error {
+	return s.scanFile(ctx, root, file.Path, part.context, func(text []byte, l line) bool {
+		if part.skip > 0 {
+			part.skip--
+			return true
+		}
+		m := showMatch(text, l, part.context, part.bytesLeft, &file.InvalidUTF8)
+		m.Line = s.number(l.start)
+		file.Matches = append(file.Matches, m)
+		part.show--
+		return part.show > 0 && *part.bytesLeft > 0
+	})
 }
 
 // matchBytes and lineBytes are the size of a match and of a line without their text: in memory, and approximately in JSON. If they

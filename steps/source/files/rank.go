@@ -9,16 +9,24 @@ import (
 
 // hit is a file with matches.
 type hit struct {
-	path       string
-	count      int  // matching lines
-	definition bool // a line defines what the pattern matches
-	test       bool
+	path        string
+	count       int // matching lines
+	definitions int // matching lines that define what the pattern matches
+	test        bool
+}
+
+// shown returns how many of the file's matches all pages together show; top is their limit, 0: none.
+func (h *hit) shown(top int) int {
+	if top == 0 {
+		return h.count
+	}
+	return min(h.count, top)
 }
 
 // compareHits ranks files: those with a definition first, then those that are not tests, then those with more matching lines, then
 // by path.
 func compareHits(a, b hit) int {
-	return cmp.Or(trueFirst(a.definition, b.definition), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count),
+	return cmp.Or(trueFirst(a.definitions > 0, b.definitions > 0), trueFirst(!a.test, !b.test), cmp.Compare(b.count, a.count),
 		cmp.Compare(a.path, b.path))
 }
 

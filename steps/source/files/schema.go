@@ -31,12 +31,11 @@ var functions = []steps.Function{
 		`+pageInput, []string{"count", "files"}, `
 		"count":   {"type":"integer"},
 		"files":   {"type":"array","items":{"type":"string"}},
-		"folders": {"type":"array","items":{"type":"object","properties":{
-			"path":{"type":"string"},"count":{"type":"integer"}},"required":["path","count"],"additionalProperties":false}},
+		"folders": {"type":"array","items":`+folderOutput+`},
 		`+pageOutput+`,
 		`+skippedOutput),
 
-	spec("fs.grep", "Search file contents by line. Files with definitions first, tests last.", []string{"pattern"}, `
+	spec("fs.grep", "Search file contents by line. Files with definitions first, tests last; hot: the folder with half of the matches.", []string{"pattern"}, `
 		"pattern":    {"type":"string","description":"RE2 regular expression"},
 		"path":       {"type":"string","description":"file or folder; default: the root"},
 		"glob":       {"type":"string","minLength":1,"description":"only these files, such as *.{ts,tsx}"},
@@ -44,10 +43,12 @@ var functions = []steps.Function{
 		"word":       {"type":"boolean","description":"whole words"},
 		"literal":    {"type":"boolean","description":"pattern is plain text"},
 		"context":    {"type":"integer","minimum":0,"maximum":100,"description":"lines before and after"},
+		"top":        {"type":"integer","minimum":1,"maximum":100,"description":"only so many matches of each file, definitions first"},
 		`+filterInput+`,
 		`+pageInput, []string{"count", "fileCount", "files"}, `
 		"count":     {"type":"integer"},
 		"fileCount": {"type":"integer"},
+		"hot":       `+folderOutput+`,
 		"files":     {"type":"array","items":{"type":"object","properties":{
 			"path":{"type":"string"},"count":{"type":"integer"},"invalidUTF8":{"const":true},
 			"matches":{"type":"array","items":{"type":"object","properties":{
@@ -76,6 +77,8 @@ const (
 	filterInput = `"excludePatterns":{"type":"array","items":{"type":"string","minLength":1},"description":"globs"},
 		"hidden":{"type":"boolean","description":"hidden files too"},
 		"ignored":{"type":"boolean","description":"what .gitignore names too"}`
+	folderOutput = `{"type":"object","properties":{"path":{"type":"string"},"count":{"type":"integer"}},
+		"required":["path","count"],"additionalProperties":false}`
 	pageOutput    = `"truncated":{"const":true},"next":{"type":"integer"}`
 	skippedOutput = `"skipped":{"type":"array","items":{"type":"object","properties":{
 		"reason":{"enum":["binary","unreadable","long_line","too_deep","ignore_size"]},"count":{"type":"integer"},"example":{"type":"string"}},

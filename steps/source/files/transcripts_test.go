@@ -29,6 +29,11 @@ var trees = map[string]map[string]string{
 		"sub/c.md": "one\ntwo Needle\nthree\n", ".hidden": "needle", "ignored": "needle", ".gitignore": "ignored",
 		"bin": "needle\x00", "latin": "needle caf\xe9 \xff\n", "a+b": "1+1=2 needle",
 	},
+	"top": {
+		"src/shop/order.go": "// Order\nx := Order{}\ntype Order struct{}\ny := Order{}\nz := Order{}\n", "src/shop/cart.go": "Order Order\nOrder\n",
+		"src/mail/mail.go": "Order\n", "src/shop/shop_test.go": "Order\nOrder\n", "notes.md": "Order\n", "one/two": "alone",
+		"half/a/1": "pair", "half/b/1": "pair",
+	},
 }
 
 // TestTranscripts makes the calls of testdata/calls.txtar; each file has the name of its tree. An answer is the whole result.

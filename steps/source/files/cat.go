@@ -16,6 +16,8 @@ import (
 type catArgs struct {
 	Path                 string
 	Head, Tail, From, To *integer
+	Symbol               *string
+	Outline              bool
 }
 
 type catResult struct {
@@ -31,6 +33,9 @@ type catResult struct {
 	Truncated   bool    `json:"truncated,omitempty"`
 	Next        int     `json:"next,omitempty"` // the line to continue from
 	Text        *string `json:"text,omitempty"`
+
+	Outline     *[]symbol `json:"outline,omitempty"`
+	SyntaxError string    `json:"syntaxError,omitempty"` // why the outline may lack symbols
 }
 
 // lineRange is the range of lines requested.
@@ -69,6 +74,9 @@ func (a *catArgs) lineRange() (lineRange, error) {
 	if pair := a.From != nil && a.To != nil; count > 2 || count == 2 && !pair {
 		return r, fault.New(fault.BadArguments, "give one of head, tail, or from and to")
 	}
+	if symbols := a.Symbol != nil || a.Outline; symbols && (count > 0 || a.Symbol != nil && a.Outline) {
+		return r, fault.New(fault.BadArguments, "give one of symbol, outline, or lines")
+	}
 	if a.From != nil && r.to < r.from {
 		return r, badArgument("to", "to is the last line: it is not below from")
 	}
@@ -101,6 +109,8 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	defer f.Close()
 	c := &catResult{Path: rel, Size: info.Size()}
 	switch large := c.Size > s.maxFileBytes; {
+	case a.Symbol != nil || a.Outline:
+		err = c.showSymbols(f, &a, s.maxFileBytes)
 	case !large:
 		err = c.readWhole(f, lines, s.maxFileBytes)
 	case lines.all:
@@ -133,31 +143,45 @@ func (c *catResult) tooLargeFault(maxBytes int64) *fault.Error {
 		"tail, or from and to", fault.Short(c.Path), c.Size, maxBytes))
 }
 
-// readWhole reads a whole file within the bound, counts its lines, and takes the requested ones.
-func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) error {
+// readText reads a whole file within the bound, and counts its lines.
+func (c *catResult) readText(f *regularFile, maxBytes int64) ([]byte, error) {
 	r, encoding := textReader(f)
 	var b bytes.Buffer
-	b.Grow(int(c.Size) + bytes.MinRead)
+	b.Grow(int(min(c.Size, maxBytes)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(r, maxBytes+1)); err != nil {
-		return err
+		return nil, err
 	}
 	text := b.Bytes()
 	if bytes.IndexByte(text, 0) >= 0 {
-		return errBinary
+		return nil, errBinary
 	}
 	if int64(len(text)) > maxBytes { // the file has grown, or its size was not known
-		return c.tooLargeFault(maxBytes)
+		return nil, c.tooLargeFault(maxBytes)
 	}
 	count := countLines(text)
+	c.Encoding, c.Lines = encoding, &count
+	return text, nil
+}
+
+// readWhole reads a whole file within the bound, and takes the requested lines.
+func (c *catResult) readWhole(f *regularFile, lines lineRange, maxBytes int64) error {
+	text, err := c.readText(f, maxBytes)
+	if err != nil {
+		return err
+	}
 	from, to := lines.from, lines.to
 	if lines.tail >= 0 {
-		from, to = max(1, count-lines.tail+1), lastLine
+		from, to = max(1, *c.Lines-lines.tail+1), lastLine
 	}
-	c.Encoding, c.Lines = encoding, &count
-	to = min(to, count) // to may be the largest integer
+	c.showRange(text, from, to)
+	return nil
+}
+
+// showRange sets the text to lines of a whole file.
+func (c *catResult) showRange(text []byte, from, to int) {
+	to = min(to, *c.Lines) // to may be the largest integer
 	start := lineStart(text, from)
 	c.show(text[start:start+lineStart(text[start:], to-from+2)], from) // up to the start of the line after to
-	return nil
 }
 
 // readLines reads a file above the bound up to the last requested line. It holds only the requested lines.

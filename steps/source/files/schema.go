@@ -59,16 +59,21 @@ var functions = []steps.Function{
 		`+pageOutput+`,
 		`+skippedOutput),
 
-	spec("fs.cat", "Read a text file, or lines of it. Binary files: size and type only.", []string{"path"}, `
+	spec("fs.cat", "Read a text file, or lines of it, or one symbol. Binary files: size and type only.", []string{"path"}, `
 		"path": {"type":"string"},
 		"head": {"type":"integer","minimum":0,"description":"first lines"},
 		"tail": {"type":"integer","minimum":0,"description":"last lines"},
 		"from": {"type":"integer","minimum":1,"description":"first line"},
-		"to":   {"type":"integer","minimum":1,"description":"last line"}`, []string{"path", "size"}, `
+		"to":   {"type":"integer","minimum":1,"description":"last line"},
+		"symbol":  {"type":"string","minLength":1,"description":"Go: Name or Type.Method; Markdown: a heading"},
+		"outline": {"type":"boolean","description":"only the symbols and their lines"}`, []string{"path", "size"}, `
 		"path":{"type":"string"},"size":{"type":"integer"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
 		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
 		`+pageOutput+`,
-		"text":{"type":"string"}`),
+		"text":{"type":"string"},"syntaxError":{"type":"string"},
+		"outline":{"type":"array","items":{"type":"object","properties":{
+			"symbol":{"type":"string"},"from":{"type":"integer"},"to":{"type":"integer"},"level":{"type":"integer"},"text":{"type":"string"}},
+			"required":["symbol","from","to"],"additionalProperties":false}}`),
 }
 
 const (

@@ -24,6 +24,42 @@ var trees = map[string]map[string]string{
 		"bom": "\xef\xbb\xbf{}", "png": "\x89PNG\r\n\x1a\n\x00\x00", "late": strings.Repeat("text\n", 100_000) + "\x00",
 		"le": "\xff\xfe\xe9\x00\n\x00b\x00\n\x00", "be": "\xfe\xff\x00\xe9\x00\n\x00b\x00\n", // é\nb\n in UTF-16
 	},
+	"outline": {
+		"shop.go": `package shop
+
+import "fmt"
+
+const ( // states
+	Open, Closed = iota, 1
+	_ = fmt.Sprint
+)
+
+// Order is
+// what a customer asks for.
+type Order[T any] struct {
+	ID T // its number
+}
+
+//line other.go:1
+func (o *Order[T]) Total(
+	tax int,
+) int { return tax }
+
+type (
+	// Shop sells.
+	Shop interface{ Total() int }
+	ID = int
+)
+
+func (s Cart) Close() {}
+func (s Shop) Close() {}
+func init() {}
+func init() {}
+`,
+		"broken.go": "package x\n\nfunc A() {}\n\nfunc B( {\n", "empty.go": "", "x.py": "def f(): pass\n", "bin.go": "\x00",
+		"guide.md": "---\ntitle: x\n---\nintro\n\n# Guide\ntext\n\n## Use `it`\n```sh\n# no heading\n```\n> # quoted\n\nMore\n----\n### Deep\n" +
+			"## Use\n# End #\n#\n# End\n",
+	},
 	"grep": {
 		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",
 		"sub/c.md": "one\ntwo Needle\nthree\n", ".hidden": "needle", "ignored": "needle", ".gitignore": "ignored",

@@ -7,6 +7,7 @@ replace github.com/onecall-mcp/onecall => ../../..
 require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/onecall-mcp/onecall v0.0.0-00010101000000-000000000000
+	github.com/prometheus/procfs v0.22.0
 	github.com/tidwall/gjson v1.20.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -59,7 +60,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
-	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect

@@ -29,7 +29,7 @@ var sections = []section{
 	{"peers", peers.Run, true, 9, 2},
 	{"tasks", peers.RunTasks, true, 1, 1},
 	{"pipelines", pipelines.Run, true, 1, 1},
-	{"tables", tables.Run, true, 1, 1},
+	{"tables", tables.Section.Run, true, 1, 1},
 	{"scale", scale.Run, false, 5, 1},
 }
 
@@ -188,11 +188,13 @@ func (c *comparison) measure(ctx context.Context, list []section, folder string)
 		c.Log("== %s", s.name)
 		began, commit := time.Now().UTC().Truncate(time.Second), report.Commit(c.Root)
 		measured, err := s.run(ctx, &c.Options)
-		if err == nil {
+		if err == nil && measured.Began.IsZero() {
 			measured.Began, measured.Commit = began, commit
 			if c.Short {
 				measured.Command += report.ShortFlag
 			}
+		}
+		if err == nil {
 			err = measured.Write(folder)
 		}
 		if err != nil {

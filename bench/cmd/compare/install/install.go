@@ -22,7 +22,7 @@ const limit = 30 * time.Minute
 func Build(ctx context.Context, folder, pkg, to string) error {
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", to, pkg)
 	cmd.Dir = folder
-	_, err := proc.Run(ctx, cmd, nil)
+	_, err := proc.Run(ctx, cmd, limit)
 	return err
 }
 
@@ -31,7 +31,7 @@ func Go(ctx context.Context, bin, program string) error {
 	cmd := exec.Command("go", "install", program)
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
-	_, err := proc.Run(ctx, cmd, &proc.Options{Limit: limit})
+	_, err := proc.Run(ctx, cmd, limit)
 	return err
 }
 
@@ -39,7 +39,7 @@ func Go(ctx context.Context, bin, program string) error {
 func NPM(ctx context.Context, folder, command string) error {
 	cmd := exec.Command("npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
 	cmd.Dir = folder
-	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: limit}); err != nil {
+	if _, err := proc.Run(ctx, cmd, limit); err != nil {
 		return fmt.Errorf("npm %s: %w", command, err)
 	}
 	return nil

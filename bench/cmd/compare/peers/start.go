@@ -56,14 +56,11 @@ func utcpProgram(program string) string {
 	return strings.NewReplacer("await tools.", "m.", "tools.", "m.").Replace(program)
 }
 
-// runLimit bounds the time of a peer's process. It is longer than a run takes.
-const runLimit = 30 * time.Minute
-
 var listening = regexp.MustCompile(`listening on (http://\S+)`)
 
 // started starts a program that prints its URL.
 func started(ctx context.Context, cmd *exec.Cmd) (*proc.Process, string, error) {
-	p, err := proc.Start(ctx, cmd, &proc.Options{Limit: runLimit})
+	p, err := proc.Start(ctx, cmd)
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,7 +124,7 @@ func (s *setup) startVMCP(ctx context.Context, upstream string) (*proc.Process, 
 	cmd := exec.Command(s.vmcp(), "serve", "--config", file, "--host", "127.0.0.1", "--port", fmt.Sprint(port))
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+folder, "XDG_CACHE_HOME="+folder, "XDG_CONFIG_HOME="+folder)
-	p, err := proc.Start(ctx, cmd, &proc.Options{Limit: runLimit})
+	p, err := proc.Start(ctx, cmd)
 	if err != nil {
 		return nil, "", err
 	}

@@ -90,7 +90,7 @@ func RunTasks(ctx context.Context, o *report.Options) (*report.Section, error) {
 	}
 	file := filepath.Join(s.temp, "tasks.json")
 	cmd := s.node("measure.mjs", s.bin("onecall"), strconv.Itoa(rounds), file)
-	_, ended := proc.Run(ctx, cmd, &proc.Options{Limit: 15 * time.Minute})
+	_, ended := proc.Run(ctx, cmd, 15*time.Minute)
 	text, err := os.ReadFile(file) // written last: if it is missing, ended says why
 	if err != nil {
 		return nil, cmp.Or(ended, err)

@@ -122,7 +122,7 @@ func record(ctx context.Context, o *report.Options, s *report.Section) (folder s
 	cmd := exec.Command("go", "test", "-count=1", "-tags", "e2e", "-run", "TestDocuments/cookbook", "./e2e")
 	cmd.Dir = o.Root
 	cmd.Env = append(os.Environ(), "ONECALL_TEST_RECORD="+folder, "ONECALL_TEST_NPM="+packages.Root())
-	if _, err := proc.Run(ctx, cmd, &proc.Options{Limit: recordTime}); err != nil {
+	if _, err := proc.Run(ctx, cmd, recordTime); err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
 	return folder, nil

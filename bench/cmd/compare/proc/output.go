@@ -8,18 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last bytes that are written to it. The zero value is ready.
 type tail struct {
 	mu   sync.Mutex
-	keep int
 	text []byte
 }
+
+// kept is how many bytes a tail keeps.
+const kept = 16 << 10
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-t.keep):]...)
-	if excess := len(t.text) - t.keep; excess > 0 {
+	t.text = append(t.text, b[max(0, len(b)-kept):]...)
+	if excess := len(t.text) - kept; excess > 0 {
 		t.text = append(t.text[:0], t.text[excess:]...)
 	}
 	return len(b), nil

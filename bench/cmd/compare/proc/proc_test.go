@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
@@ -72,6 +74,7 @@ func TestMain(m *testing.M) {
 		peers[name]()
 		os.Exit(0)
 	}
+	grace = 500 * time.Millisecond
 	os.Exit(m.Run())
 }
 
@@ -81,14 +84,11 @@ func helper(name string) *exec.Cmd {
 	return cmd
 }
 
-// short limits the wait for processes that do not end by themselves.
-var short = &Options{Limit: time.Minute, Grace: 500 * time.Millisecond}
-
 var ready = regexp.MustCompile(`ready`)
 
-func start(ctx context.Context, t *testing.T, name string, o *Options) *Process {
+func start(ctx context.Context, t *testing.T, name string) *Process {
 	t.Helper()
-	p, err := Start(ctx, helper(name), o)
+	p, err := Start(ctx, helper(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,22 +99,22 @@ func start(ctx context.Context, t *testing.T, name string, o *Options) *Process 
 // assertEnded fails the test unless the whole group of p has ended.
 func assertEnded(t *testing.T, p *Process) {
 	t.Helper()
-	polltest.Until(t, "no process of the group is left", func() bool { return len(members(p.PID())) == 0 })
+	polltest.Until(t, "no process of the group is left", func() bool { return len(members(p.pid())) == 0 })
 }
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	out, err := Run(t.Context(), helper("fine"), short)
+	out, err := Run(t.Context(), helper("fine"), time.Minute)
 	if err != nil || out != "listening on http://127.0.0.1:1234/mcp\n" {
 		t.Errorf("Run: got %q, %v, want the address that it listens on", out, err)
 	}
-	if _, err := Run(t.Context(), helper("fails"), short); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
+	if _, err := Run(t.Context(), helper("fails"), time.Minute); err == nil || !strings.HasSuffix(err.Error(), "exit status 3: no such option") {
 		t.Errorf("Run of a program that fails: got error %v, want exit status 3: no such option", err)
 	}
-	if _, err := Run(t.Context(), exec.Command("./no-such-program"), short); err == nil {
+	if _, err := Run(t.Context(), exec.Command("./no-such-program"), time.Minute); err == nil {
 		t.Error("Run of a missing program returned no error")
 	}
-	_, err = Run(t.Context(), helper("hangs"), &Options{Limit: 300 * time.Millisecond, Grace: time.Minute})
+	_, err = Run(t.Context(), helper("hangs"), 300*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "still running after 300ms") {
 		t.Errorf("Run of a program that hangs: got error %v, want still running after 300ms", err)
 	}
@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	t.Parallel()
-	p := start(t.Context(), t, "fine", short)
+	p := start(t.Context(), t, "fine")
 	if url, err := p.Await(regexp.MustCompile(`listening on (\S+)`), time.Minute); err != nil || url != "http://127.0.0.1:1234/mcp" {
 		t.Errorf("Await: got %q, %v, want http://127.0.0.1:1234/mcp", url, err)
 	}
@@ -133,7 +133,7 @@ func TestAwait(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	hangs := start(t.Context(), t, "hangs", short)
+	hangs := start(t.Context(), t, "hangs")
 	_, err = hangs.Await(regexp.MustCompile(`never`), 50*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "not ready after 50ms") {
 		t.Errorf("Await of a program that does not become ready: got error %v, want not ready after 50ms", err)
@@ -142,7 +142,7 @@ func TestAwait(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	p := start(t.Context(), t, "hangs", short)
+	p := start(t.Context(), t, "hangs")
 	if _, err := p.Await(ready, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestClose(t *testing.T) {
 
 func TestIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
-	p := start(t.Context(), t, "ignores", short)
+	p := start(t.Context(), t, "ignores")
 	if _, err := p.Await(ready, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestIgnoresSIGTERM(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := start(ctx, t, "ignores", short)
+	p := start(ctx, t, "ignores")
 	if _, err := p.Await(ready, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 
 func TestGarbage(t *testing.T) {
 	t.Parallel()
-	p := start(t.Context(), t, "garbage", &Options{Keep: 1000, Grace: 500 * time.Millisecond})
+	p := start(t.Context(), t, "garbage")
 	if _, err := p.Await(regexp.MustCompile(`{{{`), time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestGarbage(t *testing.T) {
 	if out := p.Output(); !strings.Contains(out, ".[2J{{{") || strings.ContainsAny(out, "\x00\x1b") || !utf8.ValidString(out) {
 		t.Errorf("the output has control characters, or lacks text: %q", out)
 	}
-	if len(p.out.String()) > 1000 {
-		t.Errorf("%d bytes of output are kept, want at most 1000", len(p.out.String()))
+	if len(p.out.String()) > kept {
+		t.Errorf("%d bytes of output are kept, want at most %d", len(p.out.String()), kept)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -204,7 +204,7 @@ func TestLeavesAChild(t *testing.T) {
 	if _, err := Self(); err != nil {
 		t.Skip(err)
 	}
-	_, err := Run(t.Context(), helper("leaves"), short)
+	_, err := Run(t.Context(), helper("leaves"), time.Minute)
 	if err == nil || !strings.Contains(err.Error(), "left 1 of its processes running, which were killed: ") {
 		t.Fatal(err)
 	}
@@ -214,8 +214,12 @@ func TestLeavesAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	polltest.Until(t, "the child has ended", func() bool {
-		_, alive := readStat(fmt.Sprint(child))
-		return !alive
+		p, err := procfs.NewProc(child)
+		if err != nil {
+			return true
+		}
+		s, err := p.Stat()
+		return err != nil || s.State == "Z"
 	})
 }
 
@@ -224,7 +228,7 @@ func TestUsage(t *testing.T) {
 	if _, err := Self(); err != nil {
 		t.Skip(err)
 	}
-	p := start(t.Context(), t, "works", short)
+	p := start(t.Context(), t, "works")
 	if _, err := p.Await(regexp.MustCompile(`worked`), time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -235,20 +239,6 @@ func TestUsage(t *testing.T) {
 	p.Close()
 	if u, err := p.Usage(); err == nil {
 		t.Errorf("Usage of a process that has ended: %+v, want an error", u)
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	t.Parallel()
-	line := "42 (a) b) S 1 40 40 0 -1 4194560 600 0 0 0 7 3 20 10 20 0 5 0 100 200 300"
-	s, state, err := parseStat("42", line)
-	if err != nil || state != "S" || s.group != 40 || s.process != 100*time.Millisecond || s.children != 300*time.Millisecond {
-		t.Errorf("parseStat: got %+v, %s, %v, want group 40, 100 ms, 300 ms of children, S", s, state, err)
-	}
-	for _, bad := range []string{"", "42 (a", "42 (a) S 1 2", strings.Replace(line, "7 3", "7 x", 1)} {
-		if _, _, err := parseStat("42", bad); err == nil {
-			t.Errorf("parseStat(%q) returned no error", bad)
-		}
 	}
 }
 

@@ -2,13 +2,9 @@ package proc
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Usage says what the processes of a group have used.
@@ -21,125 +17,57 @@ type Usage struct {
 	Processes int
 }
 
-// ErrNoProc is the error on a system without /proc.
-var ErrNoProc = errors.New("this system does not tell what a process uses")
+// tick is the unit of times in /proc. It is the same on all platforms of Go.
+const tick = 10 * time.Millisecond
 
-// Usage returns what the group uses. It is an error if none of its processes is alive.
-func (p *Process) Usage() (Usage, error) {
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		return Usage{}, ErrNoProc
-	}
-	return sum(members(p.PID()))
-}
+// Usage returns what the group uses. It is an error if none of its processes is alive, or if the system has no /proc.
+func (p *Process) Usage() (Usage, error) { return sum(members(p.pid())) }
 
 // Self returns what this process uses, without its children.
 func Self() (Usage, error) {
-	s, ok := readStat(strconv.Itoa(os.Getpid()))
-	if !ok {
-		return Usage{}, ErrNoProc
+	self, err := procfs.Self()
+	if err != nil {
+		return Usage{}, err
 	}
-	s.children = 0
-	return sum([]stat{s})
-}
-
-// sum returns what processes use together. It is an error if there are none.
-func sum(group []stat) (Usage, error) {
-	if len(group) == 0 {
-		return Usage{}, errors.New("no process of the group is alive")
+	s, err := self.Stat()
+	if err != nil {
+		return Usage{}, err
 	}
-	var u Usage
-	for _, s := range group {
-		u.CPU += s.process + s.children
-		u.Resident += kilobytes(s.status, "VmRSS:") << 10
-		u.FromFiles += kilobytes(s.status, "RssFile:") << 10
-		u.Peak += kilobytes(s.status, "VmHWM:") << 10
-		if files, err := os.ReadDir(filepath.Join("/proc", s.pid, "fd")); err == nil {
-			u.Files += len(files)
-		}
-	}
-	u.Processes = len(group)
-	return u, nil
-}
-
-// stat holds what /proc says about a process.
-type stat struct {
-	pid               string
-	group             int
-	process, children time.Duration // processor time
-	status            string        // the text of /proc/PID/status
+	s.CUTime, s.CSTime = 0, 0
+	return sum([]procfs.ProcStat{s})
 }
 
 // members returns the living processes of a group; none without /proc.
-func members(group int) []stat {
-	folders, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var all []stat
-	for _, f := range folders {
-		if name := f.Name(); name[0] < '0' || name[0] > '9' {
-			continue
-		}
-		if s, ok := readStat(f.Name()); ok && s.group == group {
+func members(group int) (all []procfs.ProcStat) {
+	list, _ := procfs.AllProcs() // an error is that of a system without /proc
+	for _, p := range list {
+		if s, err := p.Stat(); err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// names returns the names of processes, each once.
-func names(list []stat) string {
-	var all []string
-	for _, s := range list {
-		_, after, _ := strings.Cut(s.status, "Name:")
-		name, _, _ := strings.Cut(after, "\n")
-		all = append(all, strings.TrimSpace(name))
+// sum returns what processes use together. A process that has ended meanwhile counts with its processor time alone.
+func sum(group []procfs.ProcStat) (u Usage, err error) {
+	if len(group) == 0 {
+		return u, errors.New("no process of the group is known to be alive")
 	}
-	slices.Sort(all)
-	return strings.Join(slices.Compact(all), ", ")
-}
-
-// tick is the unit of times in /proc. It is the same on all platforms of Go.
-const tick = 10 * time.Millisecond
-
-// readStat reads what a process uses. It returns false if the process has ended, even if its parent has not waited for it yet.
-func readStat(pid string) (stat, bool) {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
-	if err != nil {
-		return stat{}, false
-	}
-	s, state, err := parseStat(pid, string(text))
-	if err != nil || state == "Z" || state == "X" {
-		return stat{}, false
-	}
-	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
-	s.status = string(status)
-	return s, err == nil
-}
-
-// parseStat reads a line of /proc/PID/stat. The second field is the program's name in parentheses, which may contain anything.
-func parseStat(pid, line string) (s stat, state string, err error) {
-	at := strings.LastIndexByte(line, ')')
-	fields := strings.Fields(line[at+1:])
-	if at < 0 || len(fields) < 15 {
-		return stat{}, "", fmt.Errorf("bad stat of process %s: %.200q", pid, line)
-	}
-	var n [5]int
-	for i, field := range []int{2, 11, 12, 13, 14} { // pgrp, utime, stime, cutime, cstime; fields[0] is the state
-		if n[i], err = strconv.Atoi(fields[field]); err != nil {
-			return stat{}, "", fmt.Errorf("bad stat of process %s: %w", pid, err)
+	for _, s := range group {
+		u.CPU += time.Duration(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) * tick
+		p, err := procfs.NewProc(s.PID)
+		if err != nil {
+			continue
+		}
+		if status, err := p.NewStatus(); err == nil {
+			u.Resident += int64(status.VmRSS)
+			u.FromFiles += int64(status.RssFile)
+			u.Peak += int64(status.VmHWM)
+		}
+		if files, err := p.FileDescriptorsLen(); err == nil {
+			u.Files += files
 		}
 	}
-	return stat{pid: pid, group: n[0], process: time.Duration(n[1]+n[2]) * tick, children: time.Duration(n[3]+n[4]) * tick}, fields[0], nil
-}
-
-// kilobytes returns a number of /proc/PID/status; 0 if it is missing.
-func kilobytes(status, key string) int64 {
-	_, after, _ := strings.Cut(status, key)
-	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	u.Processes = len(group)
+	return u, nil
 }

@@ -3,37 +3,33 @@ package report
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
-// cpuName returns the model of the first processor, from /proc/cpuinfo; "unknown" without it.
-func cpuName() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
+// ThisMachine describes the machine and how busy it is.
+func ThisMachine() Machine {
+	m := Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Load: -1}
+	if proc, err := procfs.NewDefaultFS(); err == nil {
+		if load, err := proc.LoadAvg(); err == nil {
+			m.Load = load.Load1
+		}
 	}
+	return m
+}
+
+// cpuName returns the model of the first processor, from /proc/cpuinfo; "unknown" without it. The library reads that file on Linux alone.
+func cpuName() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
 			return strings.TrimSpace(value)
 		}
 	}
 	return "unknown"
-}
-
-// loadAverage returns the load average of the last minute; -1 if the system does not report it.
-func loadAverage() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return -1
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return -1
-	}
-	return load
 }
 
 // Commit returns the commit of the repository at root, with "-dirty" if a file other than results and documents has changed; "" if git

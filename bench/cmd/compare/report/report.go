@@ -4,7 +4,6 @@ package report
 
 import (
 	"context"
-	"runtime"
 	"time"
 )
 
@@ -113,9 +112,3 @@ type Options struct {
 
 // Run measures a section.
 type Run func(ctx context.Context, o *Options) (*Section, error)
-
-// ThisMachine describes the machine and how busy it is.
-func ThisMachine() Machine {
-	return Machine{CPU: cpuName(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-		Load: loadAverage()}
-}

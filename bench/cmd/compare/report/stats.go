@@ -33,13 +33,26 @@ func Of(values []float64, unit string) Cell {
 }
 
 // Count returns a measured cell of a number without a spread.
-func Count(n int, unit string) Cell {
-	return Cell{Value: float64(n), Unit: unit, How: Measured}
+func Count(n int, unit string) Cell { return Value(float64(n), unit) }
+
+// Text returns a cell with a text in place of a number.
+func Text(text string) Cell { return Cell{Text: text} }
+
+// None is the cell of what does not exist.
+var None = Text("–")
+
+// Value returns a measured cell of a number without a spread.
+func Value(v float64, unit string) Cell { return Cell{Value: v, Unit: unit, How: Measured} }
+
+// Computed returns the cell as one that was computed.
+func (c Cell) Computed() Cell {
+	c.How = Computed
+	return c
 }
 
 // Share returns a computed cell with the ratio of a to b.
 func Share(a, b int) Cell {
-	return Cell{Value: float64(a) / float64(b), Unit: "×", How: Computed}
+	return Value(float64(a)/float64(b), "×").Computed()
 }
 
 // Counts returns a row with a Count, without a unit, for each number.
@@ -54,6 +67,45 @@ func Counts(name string, numbers ...int) Row {
 // CountFigure returns a measured figure of a number without a spread.
 func CountFigure(name, title string, n int) Figure {
 	return Figure{Name: name, Title: title, Value: float64(n), How: Measured}
+}
+
+// RatioFigure returns a computed figure, the ratio of a to b.
+func RatioFigure(name, title string, a, b float64) Figure {
+	return Figure{Name: name, Title: title, Value: a / b, Unit: "×", How: Computed}
+}
+
+// TokenFigure returns a measured figure of a number of tokens.
+func TokenFigure(name, title string, n int) Figure {
+	return Figure{Name: name, Title: title, Value: float64(n), Unit: "tokens", How: Measured}
+}
+
+// Column is a column of a table in which each row is about a value of type R.
+type Column[R any] struct {
+	Title string
+	Cell  func(R) Cell
+}
+
+// TableOf returns a table with a row for each of rows. corner is the title of the column with the rows' names. If there is a reason why a
+// row has no numbers, its first cell has it.
+func TableOf[R any](title, corner string, rows []R, name func(R) (name, why string), columns ...Column[R]) Table {
+	t := Table{Title: title, Columns: []string{corner}}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, c.Title)
+	}
+	for _, r := range rows {
+		name, why := name(r)
+		row := Row{Name: name, Cells: slices.Repeat([]Cell{None}, len(columns))}
+		for i, c := range columns {
+			if why == "" {
+				row.Cells[i] = c.Cell(r)
+			}
+		}
+		if why != "" {
+			row.Cells[0] = Text(why)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 // spreads returns the spreads of the section's cells that have one, each as a share of the cell's value, narrowest first, and the titles

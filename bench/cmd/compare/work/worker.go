@@ -35,7 +35,7 @@ const measureLimit = 4 * time.Minute
 // Measure makes one measurement in a new process.
 func (w *Worker) Measure(ctx context.Context, name string, size, rounds int) (Samples, error) {
 	cmd := exec.Command(w.path, name, fmt.Sprint(size), fmt.Sprint(rounds))
-	out, err := proc.Run(ctx, cmd, &proc.Options{Limit: measureLimit})
+	out, err := proc.Run(ctx, cmd, measureLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ type Server struct {
 
 // Serve starts a server that runs for at most limit: "serve" for onecall, or "upstream" for the SDK's server.
 func (w *Worker) Serve(ctx context.Context, limit time.Duration, name string) (*Server, error) {
-	p, err := proc.Start(ctx, exec.Command(w.path, name), &proc.Options{Limit: limit, Grace: 10 * time.Second})
+	p, err := proc.Start(ctx, exec.Command(w.path, name))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (w *Worker) Load(ctx context.Context, target load.Target, limit time.Durati
 	if err != nil {
 		return nil, err
 	}
-	p, err := proc.Start(ctx, cmd, &proc.Options{Limit: limit})
+	p, err := proc.Start(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}

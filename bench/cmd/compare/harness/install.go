@@ -1,0 +1,260 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+)
+
+// installLimit bounds each installation.
+const installLimit = 30 * time.Minute
+
+// Build builds a program of this repository, from a package relative to a folder relative to its root, and returns the program's path.
+func (b *Bench) Build(ctx context.Context, name, folder, pkg string) (path string, err error) {
+	path = filepath.Join(b.Tools, "bin", name)
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, pkg)
+	cmd.Dir = filepath.Join(b.Root, folder)
+	_, err = proc.Run(ctx, cmd, installLimit)
+	return path, err
+}
+
+// Onecall builds onecall as a user would, once, and returns its path.
+func (b *Bench) Onecall(ctx context.Context) (path string, err error) {
+	if b.onecall == "" {
+		b.onecall, err = b.Build(ctx, "onecall", ".", "./cmd/onecall")
+	}
+	return b.onecall, err
+}
+
+// goPrograms are installed by Go, which takes minutes: package and version.
+var goPrograms = map[string][2]string{
+	"vmcp":              {"github.com/stacklok/toolhive/cmd/vmcp", "v0.47.0"},
+	"everything-server": {"github.com/modelcontextprotocol/go-sdk/conformance/everything-server", "v1.8.0"},
+	"mcp-grafana":       {"github.com/grafana/mcp-grafana/cmd/mcp-grafana", "v1.6.3"},
+}
+
+// Go returns the path of a Go program: that of the tests (ONECALL_TEST_BIN), or one that is installed now or was before. The short form
+// installs none.
+func (b *Bench) Go(ctx context.Context, name string) (path string, err error) {
+	pkg, version := goPrograms[name][0], goPrograms[name][1]
+	bin := filepath.Join(b.Tools, "bin", version)
+	path = filepath.Join(bin, name)
+	if tests := os.Getenv("ONECALL_TEST_BIN"); tests != "" && exists(filepath.Join(tests, name)) {
+		path = filepath.Join(tests, name)
+	}
+	if !exists(path) && !b.Short {
+		b.Log("go installs %s", name)
+		cmd := exec.Command("go", "install", pkg+"@"+version)
+		cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
+		if _, err := proc.Run(ctx, cmd, installLimit); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrNotHere, err)
+		}
+	}
+	if !exists(path) {
+		return "", b.notInstalled(name)
+	}
+	b.Versions[pkg] = version
+	return path, nil
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func (b *Bench) notInstalled(name string) error {
+	if b.Short {
+		return fmt.Errorf("%w: %s is not installed, and the short form installs only what is small", ErrNotHere, name)
+	}
+	return fmt.Errorf("%w: %s could not be installed", ErrNotHere, name)
+}
+
+// untested are the npm packages that the comparison needs beside those of the repository's tests, with their versions.
+var untested = map[string]string{
+	"@modelcontextprotocol/server-github": "2025.4.8", "@notionhq/notion-mcp-server": "2.5.2", "@playwright/mcp": "0.0.83",
+	"chrome-devtools-mcp": "1.11.0",
+}
+
+// small are the npm packages that the short form installs.
+var small = []string{
+	"@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory",
+	"@modelcontextprotocol/server-sequential-thinking", "@octokit/openapi",
+}
+
+// manifest is a package.json.
+type manifest struct {
+	Private      bool              `json:"private"`
+	Version      string            `json:"version,omitempty"`
+	Dependencies map[string]string `json:"dependencies"`
+	Overrides    map[string]string `json:"overrides,omitempty"`
+}
+
+func readManifest(folder string) (m manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, "package.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	return m, err
+}
+
+// known returns the npm packages of the tests and of the comparison.
+func (b *Bench) known() (manifest, error) {
+	m, err := readManifest(filepath.Join(b.Root, "testdata/npm"))
+	if err == nil {
+		maps.Copy(m.Dependencies, untested)
+	}
+	return m, err
+}
+
+// packages is the folder in which this program installs npm packages.
+func (b *Bench) packages() string { return filepath.Join(b.Tools, "npm") }
+
+// PackagesRoot returns the folder in which all packages of the tests are looked for: the one in which the tests have them, if there is one.
+func (b *Bench) PackagesRoot() string {
+	if tests := os.Getenv("ONECALL_TEST_NPM"); tests != "" {
+		return tests
+	}
+	return b.packages()
+}
+
+// Package returns the folder of an npm package, in the version of the repository's tests.
+func (b *Bench) Package(name string) (string, error) {
+	known, err := b.known()
+	if err != nil {
+		return "", err
+	}
+	for _, root := range []string{b.packages(), b.PackagesRoot()} {
+		folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
+		if m, err := readManifest(folder); err == nil && m.Version == known.Dependencies[name] {
+			b.Versions[name] = m.Version
+			return folder, nil
+		}
+	}
+	return "", b.notInstalled(name)
+}
+
+// Packages installs those npm packages that are missing, beside those that were installed before; in the short form only small ones. If
+// that fails, the section has a comment, and Package says what is missing.
+func (b *Bench) Packages(ctx context.Context, names ...string) error {
+	known, err := b.known()
+	if err != nil {
+		return err
+	}
+	wanted := manifest{Private: true, Dependencies: map[string]string{}, Overrides: known.Overrides}
+	if before, err := readManifest(b.packages()); err == nil {
+		wanted.Dependencies = before.Dependencies
+	}
+	missing := false
+	for _, name := range names {
+		if _, err := b.Package(name); err != nil && (!b.Short || slices.Contains(small, name)) {
+			wanted.Dependencies[name], missing = known.Dependencies[name], true
+		}
+	}
+	if !missing {
+		return nil
+	}
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(b.packages(), "package.json"), text); err != nil {
+		return err
+	}
+	if err := npm(ctx, b.packages(), "install"); err != nil {
+		b.Comment("%s", OneLine(err))
+	}
+	return nil
+}
+
+// npm runs an npm command such as ci in a folder. Install scripts do not run: no package needs one.
+func npm(ctx context.Context, folder, command string) error {
+	cmd := exec.Command("npm", command, "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+	cmd.Dir = folder
+	_, err := proc.Run(ctx, cmd, installLimit)
+	return err
+}
+
+// writeFile writes a file and the folder that it is in.
+func writeFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644)
+}
+
+// Node is a folder of Node.js programs with the packages of its package-lock.json.
+type Node struct{ folder, temp string }
+
+// Node copies a folder of the repository to where its packages are installed, unless the same ones are.
+func (b *Bench) Node(ctx context.Context, folder string) (*Node, error) {
+	n := &Node{filepath.Join(b.Tools, "node"), b.Temp}
+	if err := os.MkdirAll(n.folder, 0o755); err != nil {
+		return n, err
+	}
+	files, err := filepath.Glob(filepath.Join(b.Root, folder, "*"))
+	if err != nil {
+		return n, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = writeFile(filepath.Join(n.folder, filepath.Base(file)), text)
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	lock, err := os.ReadFile(filepath.Join(n.folder, "package-lock.json"))
+	if err != nil {
+		return n, err
+	}
+	installed := filepath.Join(n.folder, "installed.json")
+	if before, err := os.ReadFile(installed); err == nil && bytes.Equal(before, lock) {
+		return n, nil
+	}
+	b.Log("installing the Node.js peers")
+	if err := npm(ctx, n.folder, "ci"); err != nil {
+		return n, fmt.Errorf("%w: %w", ErrNotHere, err)
+	}
+	return n, os.WriteFile(installed, lock, 0o644)
+}
+
+// Binary returns the path of the Node.js that npm has installed, else the system's.
+func (n *Node) Binary() string {
+	if local, err := filepath.Glob(filepath.Join(n.folder, "node_modules/node-*/bin/node")); err == nil && len(local) > 0 {
+		return local[0]
+	}
+	return "node"
+}
+
+// Command returns the command that runs one of the programs. The temporary folders that it makes are removed with those of the run.
+func (n *Node) Command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(n.Binary(), append([]string{filepath.Join(n.folder, program)}, args...)...)
+	cmd.Dir, cmd.Env = n.folder, append(os.Environ(), "TMPDIR="+n.temp)
+	return cmd
+}
+
+// Version returns the version of a package; "none" if it is not installed.
+func (n *Node) Version(pkg string) string {
+	m, err := readManifest(filepath.Join(n.folder, "node_modules", pkg))
+	if err != nil {
+		return "none"
+	}
+	return m.Version
+}
+
+// Release returns the version of a Node.js; "none" if there is none.
+func Release(binary string) string {
+	out, err := exec.Command(binary, "--version").Output()
+	if err != nil {
+		return "none"
+	}
+	return strings.TrimSpace(string(out))
+}

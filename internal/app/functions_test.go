@@ -279,7 +279,7 @@ func TestIdleApprovals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ functions, want string }{
 		{"fs.cat: {approve: write}", "/functions/fs.cat/approve fs.cat only reads"},
-		{`"fs.*": {approve: destroy}`, "/functions/fs.*/approve each of the 4 functions only reads"},
+		{`"fs.*": {approve: destroy}`, "/functions/fs.*/approve each of the 6 functions only reads"},
 		{"http.request: {approve: destroy}", "/functions/http.request/approve http.request destroys nothing"},
 		{`"*": {approve: write}`, ""},
 		{"http.request: {approve: write}", ""},

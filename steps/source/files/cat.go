@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"hash"
 	"io"
 	"math"
 	"net/http"
@@ -17,7 +19,7 @@ type catArgs struct {
 	Path                 string
 	Head, Tail, From, To *integer
 	Symbol               *string
-	Outline              bool
+	Outline, Digest      bool
 }
 
 type catResult struct {
@@ -31,11 +33,14 @@ type catResult struct {
 	Binary      bool    `json:"binary,omitempty"`
 	Type        string  `json:"type,omitempty"` // media type of a binary file
 	Truncated   bool    `json:"truncated,omitempty"`
-	Next        int     `json:"next,omitempty"` // the line to continue from
+	Next        int     `json:"next,omitempty"`   // the line to continue from
+	Digest      string  `json:"digest,omitempty"` // of all bytes of the file
 	Text        *string `json:"text,omitempty"`
 
 	Outline     *[]symbol `json:"outline,omitempty"`
 	SyntaxError string    `json:"syntaxError,omitempty"` // why the outline may lack symbols
+
+	digest hash.Hash // nil: not requested
 }
 
 // lineRange is the range of lines requested.
@@ -108,7 +113,13 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	}
 	defer f.Close()
 	c := &catResult{Path: rel, Size: info.Size()}
+	if a.Digest {
+		c.digest = sha256.New()
+	}
 	switch large := c.Size > s.maxFileBytes; {
+	case large && a.Digest:
+		err = fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: fs.stat gives its digest",
+			fault.Short(c.Path), c.Size, s.maxFileBytes)
 	case a.Symbol != nil || a.Outline:
 		err = c.showSymbols(f, &a, s.maxFileBytes)
 	case !large:
@@ -145,13 +156,20 @@ func (c *catResult) tooLargeFault(maxBytes int64) *fault.Error {
 
 // readText reads a whole file within the bound, and counts its lines.
 func (c *catResult) readText(f *regularFile, maxBytes int64) ([]byte, error) {
-	r, encoding := textReader(f)
+	var from io.Reader = f
+	if c.digest != nil {
+		from = io.TeeReader(f, c.digest)
+	}
+	r, encoding := textReader(from)
 	var b bytes.Buffer
 	b.Grow(int(min(c.Size, maxBytes)) + bytes.MinRead)
 	if _, err := b.ReadFrom(io.LimitReader(r, maxBytes+1)); err != nil {
 		return nil, err
 	}
 	text := b.Bytes()
+	if c.digest != nil && int64(len(text)) <= maxBytes { // all was read
+		c.Digest = digestText(c.digest)
+	}
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, errBinary
 	}
@@ -267,7 +285,7 @@ const tailBytes = minBytes
 func (c *catResult) describe(f *regularFile) (*catResult, error) {
 	head := make([]byte, 512) // enough to detect the media type
 	n, _ := f.ReadAt(head, 0)
-	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n])}, nil
+	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n]), Digest: c.Digest}, nil
 }
 
 // show sets the text and its line numbers, which begin at from.

@@ -215,7 +215,7 @@ func TestNew(t *testing.T) {
 	must(t, s.Close())
 	must(t, s.Close())
 	for fn, args := range map[string]string{"fs.list": `{}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"x"}`,
-		"fs.cat": `{"path":"files.go"}`} {
+		"fs.cat": `{"path":"files.go"}`, "fs.tree": `{}`, "fs.stat": `{"path":"."}`} {
 		mustFail(t, s, fn, args, fault.Unavailable)
 	}
 }
@@ -241,7 +241,7 @@ func TestSpecs(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"fs.list", "fs.find", "fs.grep", "fs.cat"}; !slices.Equal(names, want) {
+	if want := []string{"fs.list", "fs.find", "fs.tree", "fs.stat", "fs.grep", "fs.cat"}; !slices.Equal(names, want) {
 		t.Errorf("functions %v, want %v", names, want)
 	}
 }
@@ -254,8 +254,10 @@ func TestConformance(t *testing.T) {
 		New: func(t *testing.T) steps.Source { return openAt(t, &files.Options{Root: root}) },
 		Args: map[string]string{
 			"fs.list": `{"depth":2}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"te.t","context":1}`, "fs.cat": `{"path":"a/file.txt"}`,
+			"fs.tree": `{"depth":2}`, "fs.stat": `{"path":"a/file.txt","digest":true}`,
 		},
 		Fails: map[string][]string{
+			"fs.tree": {`{"path":"nowhere"}`, `{"path":"top.txt"}`}, "fs.stat": {`{"path":"nowhere"}`, `{"path":"a","digest":true}`, `{"path":"../x"}`},
 			"fs.list": {`{"path":"nowhere"}`, `{"path":".."}`}, "fs.find": {`{"pattern":"["}`},
 			"fs.grep": {`{"pattern":"("}`, `{"pattern":"x","path":"/"}`},
 			"fs.cat":  {`{"path":"a"}`, `{"path":"nowhere"}`, `{"path":"top.txt","head":1,"tail":1}`},
@@ -287,7 +289,7 @@ func TestCancellation(t *testing.T) {
 	}
 	_, root := open(t, tree)
 	s := openAt(t, &files.Options{Root: root, MaxFileBytes: 100_000}) // fs.cat streams
-	for _, c := range [][2]string{{"fs.list", `{"depth":5}`}, {"fs.find", `{"pattern":"*"}`}, {"fs.grep", `{"pattern":"line","path":"big"}`},
+	for _, c := range [][2]string{{"fs.list", `{"depth":5}`}, {"fs.tree", `{"depth":5}`}, {"fs.stat", `{"path":"big","digest":true}`}, {"fs.find", `{"pattern":"*"}`}, {"fs.grep", `{"pattern":"line","path":"big"}`},
 		{"fs.grep", `{"pattern":"line","limit":1}`}, {"fs.cat", `{"path":"big","from":90000,"to":90001}`}} {
 		fn, args := c[0], c[1]
 		for _, after := range []int{0, 1, 3} {

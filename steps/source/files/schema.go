@@ -35,6 +35,21 @@ var functions = []steps.Function{
 		`+pageOutput+`,
 		`+skippedOutput),
 
+	spec("fs.tree", "Outline of a folder: folders with the number of files below, down to depth.", nil, `
+		"path":  {"type":"string","description":"default: the root"},
+		"depth": {"type":"integer","minimum":1,"default":2},
+		`+filterInput+`,
+		`+pageInput, []string{"path", "files", "folders", "tree"}, `
+		"path":{"type":"string"},"files":{"type":"integer"},"folders":{"type":"integer"},"tree":{"type":"string"},
+		`+pageOutput+`,
+		`+skippedOutput),
+
+	spec("fs.stat", "Type, size and time of a file or folder.", []string{"path"}, `
+		"path":   {"type":"string"},
+		`+digestInput, []string{"path", "type", "modified"}, `
+		"path":{"type":"string"},"type":{"enum":["file","dir","link","other"]},"size":{"type":"integer"},
+		"modified":{"type":"string"},"link":{"type":"string"},"digest":{"type":"string"}`),
+
 	spec("fs.grep", "Search file contents by line. Files with definitions first, tests last; hot: the folder with half of the matches.", []string{"pattern"}, `
 		"pattern":    {"type":"string","description":"RE2 regular expression"},
 		"path":       {"type":"string","description":"file or folder; default: the root"},
@@ -66,9 +81,10 @@ var functions = []steps.Function{
 		"from": {"type":"integer","minimum":1,"description":"first line"},
 		"to":   {"type":"integer","minimum":1,"description":"last line"},
 		"symbol":  {"type":"string","minLength":1,"description":"Go: Name or Type.Method; Markdown: a heading"},
-		"outline": {"type":"boolean","description":"only the symbols and their lines"}`, []string{"path", "size"}, `
+		"outline": {"type":"boolean","description":"only the symbols and their lines"},
+		`+digestInput, []string{"path", "size"}, `
 		"path":{"type":"string"},"size":{"type":"integer"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
-		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
+		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},"digest":{"type":"string"},
 		`+pageOutput+`,
 		"text":{"type":"string"},"syntaxError":{"type":"string"},
 		"outline":{"type":"array","items":{"type":"object","properties":{
@@ -84,6 +100,7 @@ const (
 		"ignored":{"type":"boolean","description":"what .gitignore names too"}`
 	folderOutput = `{"type":"object","properties":{"path":{"type":"string"},"count":{"type":"integer"}},
 		"required":["path","count"],"additionalProperties":false}`
+	digestInput   = `"digest":{"type":"boolean","description":"tells versions of a file apart"}`
 	pageOutput    = `"truncated":{"const":true},"next":{"type":"integer"}`
 	skippedOutput = `"skipped":{"type":"array","items":{"type":"object","properties":{
 		"reason":{"enum":["binary","unreadable","long_line","too_deep","ignore_size"]},"count":{"type":"integer"},"example":{"type":"string"}},

@@ -1,8 +1,8 @@
-// Package files offers the embedded file functions: fs.list, fs.find, fs.grep and fs.cat. All four only read, and only
-// below one root folder: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
+// Package files offers the embedded file functions: fs.list, fs.tree, fs.find, fs.grep, fs.cat and fs.stat. All of them only read, and
+// only below one root folder: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
 // meanwhile (os.Root). FIFOs, sockets and devices are never read.
 //
-// By default fs.find and fs.grep skip hidden files and files that a .gitignore names. fs.grep matches line by line with Go's RE2
+// By default fs.tree, fs.find and fs.grep skip hidden files and files that a .gitignore names. fs.grep matches line by line with Go's RE2
 // syntax and counts matching lines. Lists come in pages: an incomplete result says "truncated" and has the "next" offset, and its
 // counts are the true totals.
 package files
@@ -86,11 +86,13 @@ func New(o *Options) (*Source, error) {
 // Close closes the root folder; later calls fail with unavailable.
 func (s *Source) Close() error { return s.root.Close() }
 
-// Functions returns fs.list, fs.find, fs.grep and fs.cat.
+// Functions returns the functions, in the order in which they are listed.
 func (s *Source) Functions() []steps.Function {
 	calls := map[string]steps.Call{
 		"fs.list": call(s.list, listArgs{Path: ".", Depth: 1, Limit: defaultPage}),
 		"fs.find": call(s.find, findArgs{Path: ".", Type: "file", Limit: defaultPage}),
+		"fs.tree": call(s.tree, treeArgs{Path: ".", Depth: defaultTreeDepth, Limit: defaultPage}),
+		"fs.stat": call(s.stat, statArgs{}),
 		"fs.grep": call(s.grep, grepArgs{Path: ".", Limit: defaultPage}),
 		"fs.cat":  call(s.cat, catArgs{}),
 	}

@@ -60,6 +60,10 @@ func init() {}
 		"guide.md": "---\ntitle: x\n---\nintro\n\n# Guide\ntext\n\n## Use `it`\n```sh\n# no heading\n```\n> # quoted\n\nMore\n----\n### Deep\n" +
 			"## Use\n# End #\n#\n# End\n",
 	},
+	"tree": {
+		"b.txt": "", "a/x/deep/down.txt": "", "a/x/y.txt": "", "a-b": "", ".hidden": "", ".gitignore": "*.log\n", "a/x.log": "", "new\nline/f": "",
+		"empty/": "",
+	},
 	"grep": {
 		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",
 		"sub/c.md": "one\ntwo Needle\nthree\n", ".hidden": "needle", "ignored": "needle", ".gitignore": "ignored",

@@ -150,9 +150,6 @@ func (a *App) load() (*config.File, []*fault.Error) {
 	cfg, faults := config.Load(a.process.Config)
 	a.config = cfg
 	if a.files != nil {
-		for at, paths := range documentsOf(cfg) {
-			a.files.add(at, paths...)
-		}
 		if len(faults) == 0 {
 			a.watchChains()
 		}

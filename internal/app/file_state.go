@@ -6,10 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
@@ -75,17 +72,7 @@ func (s fileState) sameContent(other fileState) bool {
 	return slices.EqualFunc(s, other, func(a, b watchedFile) bool { return a.path == b.path && a.digest == b.digest })
 }
 
-// digests returns the digests of the files that the setting at pointer names, each followed by a blank.
-func (s fileState) digests(pointer string) (digests string) {
-	for _, file := range s {
-		if file.pointer == pointer {
-			digests += file.digest + " "
-		}
-	}
-	return digests
-}
-
-// fileDigest hashes a file, up to the maximum length of a document; "": it cannot be read, or is not a regular file.
+// fileDigest hashes a file, up to maxHashed; "": it cannot be read, or is not a regular file.
 func fileDigest(path string, info os.FileInfo) string {
 	if info == nil || !info.Mode().IsRegular() {
 		return ""
@@ -96,7 +83,7 @@ func fileDigest(path string, info os.FileInfo) string {
 	}
 	defer file.Close()
 	hash := sha256.New()
-	if _, err := io.Copy(hash, io.LimitReader(file, maxDocument)); err != nil {
+	if _, err := io.Copy(hash, io.LimitReader(file, maxHashed)); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(hash.Sum(nil))
@@ -129,72 +116,5 @@ func checkLoadable(path string) error {
 	return nil
 }
 
-// documentsOf returns the files of the OpenAPI documents by the JSON Pointer of their setting. Files of JWT keys are not included:
-// package auth watches them.
-func documentsOf(c *config.File) map[string][]string {
-	documents := map[string][]string{}
-	for i := range c.OpenAPI {
-		if files := documentFiles(&c.OpenAPI[i].Config); files != nil {
-			documents[fault.Key("/openapi", c.OpenAPI[i].Name)+"/spec"] = files
-		}
-	}
-	return documents
-}
-
-// isFile reports whether location is the path of a file, as opposed to a URL.
-func isFile(location *string) bool {
-	return location != nil && *location != "" && !strings.Contains(*location, "://")
-}
-
-// maxDocumentFiles is how many files of one document are watched.
-const maxDocumentFiles = 100
-
-// documentFiles returns the file of an OpenAPI document and the files in and below its folder that it refers to; nil: the document is at a
-// URL.
-func documentFiles(c *config.OpenAPI) []string {
-	if !isFile(c.Spec) {
-		return nil
-	}
-	folder, files := filepath.Dir(*c.Spec), []string{*c.Spec}
-	remaining := int64(maxDocument)
-	for i := 0; i < len(files) && i < maxDocumentFiles; i++ {
-		text := readRegular(files[i], remaining)
-		remaining -= int64(len(text))
-		for _, match := range fileReference.FindAllSubmatch(text, -1) {
-			reference := string(match[1]) + string(match[2]) // quoted or not
-			if strings.Contains(reference, "://") || strings.HasPrefix(reference, "/") {
-				continue
-			}
-			path := filepath.Join(filepath.Dir(files[i]), filepath.FromSlash(reference))
-			below, err := filepath.Rel(folder, path)
-			if err == nil && filepath.IsLocal(below) && !slices.Contains(files, path) {
-				files = append(files, path)
-			}
-		}
-	}
-	return files
-}
-
-// maxDocument is the maximum size in bytes of a document with all its files. Larger documents are refused.
-const maxDocument = 128 << 20
-
-// readRegular returns the content of a regular file; nil if it cannot be read or has more than maxBytes. It does not open pipes, which
-// would block.
-func readRegular(path string, maxBytes int64) []byte {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxBytes {
-		return nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	text, err := textfile.ReadAll(file, maxBytes) // it may have grown
-	if err != nil || int64(len(text)) > maxBytes {
-		return nil
-	}
-	return text
-}
-
-// fileReference matches a reference to another file in a YAML or JSON document. A name without quotes ends where YAML's flow style ends it.
-var fileReference = regexp.MustCompile(`\$ref["']?\s*:\s*(?:["']([^\n"'#]+)|([^\s"'#,{}\[\]]+))`)
+// maxHashed is how many bytes of a file its digest covers: the maximum of an OpenAPI document.
+const maxHashed = 128 << 20

@@ -61,7 +61,11 @@ func (u *sourceUse) Close() error {
 	return u.release()
 }
 
-// acquireSource returns the app's use of the source under key in the pool. A source that failed for good is opened again.
+// outdatedSource is a source that was made of files.
+type outdatedSource interface{ outdated() bool } // whether they have changed since
+
+// acquireSource returns the app's use of the source under key in the pool. A source that failed for good, or whose files have changed, is
+// opened again.
 func (a *App) acquireSource(name, key string, open func() (steps.Live, error)) (*sourceUse, error) {
 	opened := false
 	for {
@@ -76,7 +80,8 @@ func (a *App) acquireSource(name, key string, open func() (steps.Live, error)) (
 		if err != nil {
 			return nil, err
 		}
-		if opened || source.Status().State != steps.StateFailed {
+		made, ok := source.Live.(outdatedSource)
+		if opened || source.Status().State != steps.StateFailed && !(ok && made.outdated()) {
 			a.sources[name] = source
 			return &sourceUse{source, name, a.cache, release}, nil
 		}

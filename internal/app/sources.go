@@ -201,13 +201,18 @@ func (o *sourceOpener) openServices(remote bool) {
 		if isRemote && !remote || o.hasFault(pointer) {
 			continue
 		}
-		key := "document " + entry.Source() + " " + fingerprint(&entry.Config, o.files.digests(pointer+"/spec"))
-		source, err := o.acquireSource(entry.Source(), key,
-			func() (steps.Live, error) { return o.openService(entry.Source(), &entry.Config, isRemote) })
+		key := "document " + entry.Source() + " " + fingerprint(&entry.Config)
+		var read fileState
+		source, err := o.acquireSource(entry.Source(), key, func() (steps.Live, error) {
+			read = nil
+			return o.openService(entry.Source(), &entry.Config, isRemote, &read)
+		})
 		switch {
 		case err == nil:
+			opened := source.Live.(*service) //nolint:forcetypeassert // its key is only for services
+			read = opened.read
 			if isRemote {
-				o.App.services = append(o.App.services, source.Live.(*service).Source) //nolint:forcetypeassert // its key is only for services
+				o.App.services = append(o.App.services, opened.Source)
 			}
 			o.add(entry.Source(), pointer, source, nil)
 		case isDocumentError(err):
@@ -215,6 +220,7 @@ func (o *sourceOpener) openServices(remote bool) {
 		default:
 			o.add(entry.Source(), pointer, nil, err)
 		}
+		o.files = append(o.files, read...)
 	}
 }
 
@@ -222,13 +228,18 @@ func (o *sourceOpener) openServices(remote bool) {
 type service struct {
 	*openapi.Source
 	client io.Closer
+	read   fileState // the files of the document before they were read; only when serving
 }
+
+// outdated implements outdatedSource.
+func (s *service) outdated() bool { return !s.read.sameContent(s.read.reread()) }
 
 // Close implements steps.Source.
 func (s *service) Close() error { return errors.Join(s.Source.Close(), s.client.Close()) }
 
 // openService opens an OpenAPI document. Its service may be on any public host, or on a private host that the configuration names.
-func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool) (*service, error) {
+// When serving, it adds the state of the document's files to read, after an error too.
+func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool, read *fileState) (*service, error) {
 	spec := config.Or(c.Spec, "")
 	var hosts []string
 	if isRemote {
@@ -246,17 +257,21 @@ func (o *sourceOpener) openService(name string, c *config.OpenAPI, isRemote bool
 	if err != nil {
 		return nil, err
 	}
+	var reading func(path string)
+	if o.process.serve {
+		reading = func(path string) { read.add("", path) }
+	}
 	client := o.client.With(rules)
 	source, err := openapi.New(&openapi.Options{
 		Name: name, Spec: spec, BaseURL: config.Or(c.BaseURL, ""), Headers: c.Headers, Auth: credentials(c.Auth),
 		Include: c.Include, Exclude: c.Exclude, Concurrency: config.Or(c.Concurrency, 0), Client: client, Warn: o.process.warnDocument,
-		WarnOfAll: o.process.Verbose,
+		WarnOfAll: o.process.Verbose, Reading: reading,
 	})
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	return &service{source, client}, nil
+	return &service{source, client, *read}, nil
 }
 
 // isDocumentError reports whether an error of openService is about the document itself, not about another setting of its entry.

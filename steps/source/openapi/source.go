@@ -56,6 +56,10 @@ type Options struct {
 	// Concurrency bounds the calls in flight. Further calls wait, and callers share the slots (admit.Server). 0: unlimited.
 	Concurrency int
 
+	// Reading is called before each local file is read: the document, and the files in and below its folder to which it refers, whether they
+	// exist or not. path is Spec, or below its folder. May be nil. New calls it.
+	Reading func(path string)
+
 	Client       Doer          // required
 	StartTimeout time.Duration // the time limit of one attempt to load a document from a URL; 0: 30 s
 	MaxBodyBytes int64         // the maximum bytes of one response, decompressed; 0: 64 MiB; -1: unlimited
@@ -115,6 +119,7 @@ func New(o *Options) (*Source, error) {
 		s.fetchInBackground()
 		return s, nil
 	}
+	s.options.Reading(s.options.Spec)
 	text, err := readSpec(s.options.Spec)
 	if err == nil {
 		s.current, err = s.build(text)
@@ -136,6 +141,9 @@ func prepare(o *Options) (*Source, error) {
 	}
 	s.options.StartTimeout = cmp.Or(max(s.options.StartTimeout, 0), defaultStartTimeout)
 	s.options.MaxBodyBytes = cmp.Or(s.options.MaxBodyBytes, defaultMaxBodyBytes)
+	if s.options.Reading == nil {
+		s.options.Reading = func(string) {}
+	}
 	if s.options.Warn == nil {
 		s.options.Warn = func(*fault.Error) {}
 	}
@@ -251,11 +259,15 @@ func (s *Source) external() func(ref string) ([]byte, error) {
 			return nil, err
 		}
 		defer func() { _ = root.Close() }()
-		info, err := root.Stat(filepath.FromSlash(ref))
+		name := filepath.FromSlash(ref)
+		if filepath.IsLocal(name) {
+			s.options.Reading(filepath.Join(folder, name))
+		}
+		info, err := root.Stat(name)
 		if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSpecBytes) {
 			return nil, fileTooLarge(ref)
 		}
-		return root.ReadFile(filepath.FromSlash(ref))
+		return root.ReadFile(name)
 	}
 }
 

@@ -172,6 +172,10 @@ func TestDocumentOfSeveralFiles(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(petsDocument(""), `{"type":"integer","minimum":1}`, `{"$ref":"parts/limit.json"}`, 1)
 	path := writeDocument(t, text)
+	text = strings.Replace(text, `"type":"string"`, `"$ref":"parts/gone.json"`, 1)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	segments := filepath.Join(filepath.Dir(path), "parts")
 	if err := os.Mkdir(segments, 0o700); err != nil {
 		t.Fatal(err)
@@ -179,13 +183,19 @@ func TestDocumentOfSeveralFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(segments, "limit.json"), []byte(`{"type":"integer","maximum":77}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(&Options{Name: "pets", Spec: path, BaseURL: "http://x", Client: &capture{}})
+	var reads []string
+	s, err := New(&Options{Name: "pets", Spec: path, BaseURL: "http://x", Client: &capture{},
+		Reading: func(path string) { reads = append(reads, path) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	if !slices.ContainsFunc(s.Functions(), func(fn steps.Function) bool { return strings.Contains(string(fn.Input), `"maximum":77`) }) {
 		t.Error("the referenced file was not read")
+	}
+	want := []string{path, filepath.Join(segments, "gone.json"), filepath.Join(segments, "limit.json")}
+	if slices.Sort(reads[1:]); !slices.Equal(reads, want) {
+		t.Errorf("files read: %q, want %q", reads, want)
 	}
 	if _, err := s.external()("../outside.json"); err == nil || os.IsNotExist(err) {
 		t.Errorf("a file outside the folder: got %v, want it rejected", err)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/jsonc"
-
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
@@ -35,7 +33,11 @@ func Parse(name string, text []byte) (*Text, []*fault.Error) {
 	text = textfile.WithoutMark(text)
 	switch ext := filepath.Ext(name); {
 	case ext == ".jsonc":
-		return &Text{JSON: jsonc.ToJSON(text)}, nil // the same length, with blanks in place of comments
+		plain, bad := textfile.PlainJSON(text)
+		if bad != nil {
+			return &Text{JSON: text}, []*fault.Error{{Code: fault.BadRequest, Line: bad.Line, Column: bad.Column, Message: bad.Error()}}
+		}
+		return &Text{JSON: plain}, nil
 	case ext == ".yaml", ext == ".yml", ext != ".json" && yamlObject.Match(text):
 		value, positionOf, faults := config.YAML(text)
 		for _, f := range faults {

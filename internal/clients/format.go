@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/pelletier/go-toml/v2"
-	"github.com/tidwall/jsonc"
 
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // format is the format of a client's file.
@@ -43,7 +43,11 @@ const maxParsed = 1 << 20
 func (f format) json(text []byte) (object []byte, err error) {
 	switch {
 	case f == jsonFormat:
-		object = jsonc.ToJSON(text)
+		plain, bad := textfile.PlainJSON(text)
+		if bad != nil {
+			return nil, fmt.Errorf("line %d is not %s", bad.Line, f)
+		}
+		object = plain
 	case len(text) > maxParsed:
 		err = fmt.Errorf("it has more than %d bytes", maxParsed)
 	case config.TooDeep(text):

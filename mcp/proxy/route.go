@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
-	"github.com/yosida95/uritemplate/v3"
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
@@ -106,7 +107,8 @@ func (l *sessions) candidates(ctx context.Context, uri string, reqParams json.Ra
 // maxTemplate bounds the length in bytes of URI templates (RFC 6570) that are matched.
 const maxTemplate = 4 << 10
 
-// matchesTemplate reports whether a URI may belong to a template.
+// matchesTemplate reports whether a URI may be an expansion of a template (RFC 6570). It may say so of a few URIs that are none: whoever asks
+// an upstream for one of them learns that it is missing, and asks the next.
 func matchesTemplate(template, uri string) bool {
 	if template == uri {
 		return true
@@ -114,8 +116,26 @@ func matchesTemplate(template, uri string) bool {
 	if len(template) > maxTemplate {
 		return false
 	}
-	t, err := uritemplate.New(template)
-	return err == nil && t.Regexp().MatchString(uri)
+	pattern, rest := strings.Builder{}, template
+	for {
+		literal, expression, found := strings.Cut(rest, "{")
+		pattern.WriteString(regexp.QuoteMeta(literal))
+		if !found {
+			break
+		}
+		inner, after, closed := strings.Cut(expression, "}")
+		switch {
+		case !closed || inner == "":
+			return false
+		case strings.ContainsRune("+#/?&;.", rune(inner[0])):
+			pattern.WriteString(".*")
+		default: // a value without an operator is encoded, and keeps to its segment
+			pattern.WriteString("[^/?#]*")
+		}
+		rest = after
+	}
+	matches, err := regexp.MatchString("^(?:"+pattern.String()+")$", uri)
+	return err == nil && matches
 }
 
 // subscription is a subscription to a resource of an upstream.

@@ -26,7 +26,7 @@ func document(size int) []byte {
 // BenchmarkStore keeps a result, reads it again (from the second time on, a large one is in memory) and reads it for the first time, on a
 // server of this machine and in memory.
 func BenchmarkStore(b *testing.B) {
-	url := sharedServer(b).Database(b)
+	url := shared.Start(b).Database(b)
 	memory, err := memstore.New(nil)
 	if err != nil {
 		b.Fatal(err)

@@ -85,7 +85,7 @@ const wrongSums = `SELECT count(*) FROM (SELECT base, sum(stored) AS bytes FROM 
 // at once.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	url := sharedServer(t).Database(t)
+	url := shared.Start(t).Database(t)
 	value := incompressible(20_000)
 	var writers sync.WaitGroup
 	for replica := range 3 {
@@ -125,7 +125,7 @@ func TestReplicas(t *testing.T) {
 // TestReplacedWhileRead: a value that is replaced or deleted between the question and the read is asked for again.
 func TestReplacedWhileRead(t *testing.T) {
 	t.Parallel()
-	s := open(t, pgstore.Options{URL: sharedServer(t).Database(t)})
+	s := open(t, pgstore.Options{URL: shared.Start(t).Database(t)})
 	first, second := incompressible(3<<20), incompressible(2<<20)
 	put(t, s, "k", entry("first", time.Now(), first))
 	var asked []string
@@ -148,7 +148,7 @@ func TestReplacedWhileRead(t *testing.T) {
 // TestClocks: the server's clock decides how long results live, and replicas see times of their own clock.
 func TestClocks(t *testing.T) {
 	t.Parallel()
-	url := sharedServer(t).Database(t)
+	url := shared.Start(t).Database(t)
 	for _, ahead := range []time.Duration{-40 * 24 * time.Hour, -time.Hour, time.Second, time.Hour, 200 * 24 * time.Hour} {
 		now := func() time.Time { return time.Now().Add(ahead) }
 		other, right := open(t, pgstore.Options{URL: url, Now: now}), open(t, pgstore.Options{URL: url})
@@ -176,7 +176,7 @@ func TestClocks(t *testing.T) {
 // TestExpiredAreRemoved: a store that is written to removes what has expired, and the owners who have nothing left.
 func TestExpiredAreRemoved(t *testing.T) {
 	t.Parallel()
-	url := sharedServer(t).Database(t)
+	url := shared.Start(t).Database(t)
 	s := open(t, pgstore.Options{URL: url})
 	for i := range 20 {
 		key := fmt.Sprint(i)
@@ -197,7 +197,7 @@ func TestExpiredAreRemoved(t *testing.T) {
 // TestChangedByOthers: results that somebody else damaged or deleted are not found, and do not count for long.
 func TestChangedByOthers(t *testing.T) {
 	t.Parallel()
-	url := sharedServer(t).Database(t)
+	url := shared.Start(t).Database(t)
 	s := open(t, pgstore.Options{URL: url, MaxBytes: 10 << 20})
 	db := admin(t, url)
 	for _, size := range []int{100, 3 << 20} {
@@ -284,7 +284,7 @@ func TestRestart(t *testing.T) {
 // TestRefused: what is wrong with the server is in the cause, with what helps.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	url := sharedServer(t).Database(t)
+	url := shared.Start(t).Database(t)
 	put(t, open(t, pgstore.Options{URL: url}), "k", entry("o", time.Now(), []byte("1")))
 	wantUnavailable(t, open(t, pgstore.Options{URL: strings.Replace(url, "onecall:", "nobody:", 1)}), "refuses the login: check the user")
 	db := admin(t, url)

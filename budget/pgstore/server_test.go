@@ -4,7 +4,6 @@ package pgstore_test
 
 import (
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -14,31 +13,20 @@ import (
 	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
-var shared struct {
-	once   sync.Once
-	server *postgrestest.Server
-	err    error
-}
-
-// sharedServer returns a server for all tests that do not stop it; the first call starts it. It skips the test if PostgreSQL is not
-// installed.
-func sharedServer(t testing.TB) *postgrestest.Server {
-	t.Helper()
-	shared.once.Do(func() { shared.server, shared.err = postgrestest.New() })
-	return postgrestest.Usable(t, shared.server, shared.err)
-}
+var shared postgrestest.Shared
 
 func TestMain(m *testing.M) {
 	polltest.MoreParallel()
 	code := m.Run()
-	if shared.server != nil {
-		shared.server.Remove()
-	}
+	shared.Remove()
 	os.Exit(code)
 }
 
 func open(t testing.TB, o pgstore.Options) *pgstore.Store {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = polltest.TooLong // a busy machine answers late
+	}
 	s, err := pgstore.New(&o)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +37,6 @@ func open(t testing.TB, o pgstore.Options) *pgstore.Store {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	server := sharedServer(t)
+	server := shared.Start(t)
 	storetest.Run(t, func(t *testing.T) budget.Driver { return open(t, pgstore.Options{URL: server.Database(t)}) })
 }

@@ -40,7 +40,7 @@ func newID(n int) string { return fmt.Sprintf("run_%026d", n) }
 func BenchmarkWrite(b *testing.B) {
 	stores := map[string]func(b *testing.B) journal.Driver{
 		"sqlite":   func(b *testing.B) journal.Driver { return openSQLite(b, filepath.Join(b.TempDir(), "journal.db")) },
-		"postgres": func(b *testing.B) journal.Driver { return openPostgres(b, sharedPostgres(b).Database(b)) },
+		"postgres": func(b *testing.B) journal.Driver { return openPostgres(b, shared.Start(b).Database(b)) },
 	}
 	for name, open := range stores {
 		for _, size := range []int{1, 100} {
@@ -99,7 +99,7 @@ func BenchmarkWrite(b *testing.B) {
 		commits(b, db, err)
 	})
 	b.Run("postgres/commit", func(b *testing.B) {
-		db, err := sql.Open("pgx", sharedPostgres(b).Database(b))
+		db, err := sql.Open("pgx", shared.Start(b).Database(b))
 		commits(b, db, err)
 	})
 }

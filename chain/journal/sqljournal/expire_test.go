@@ -84,7 +84,7 @@ func TestExpireDeadRuns(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "journal.db") },
-		"postgres": func(t *testing.T) string { return sharedPostgres(t).Database(t) },
+		"postgres": func(t *testing.T) string { return shared.Start(t).Database(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

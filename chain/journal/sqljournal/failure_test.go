@@ -181,7 +181,7 @@ func TestVersions(t *testing.T) {
 		test(t, db, func() journal.Driver { return openSQLite(t, path) })
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := sharedPostgres(t).Database(t)
+		url := shared.Start(t).Database(t)
 		db, err := sql.Open("pgx", url)
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +235,7 @@ func TestBeforeCounting(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
-		"postgres": {"pgx", sharedPostgres(t).Database(t)}} {
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := openAt(t, at.where)
@@ -276,7 +276,7 @@ func TestBecomesNewer(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal.db")
 	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
-		"postgres": {"pgx", sharedPostgres(t).Database(t)}} {
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := openAt(t, at.where)
@@ -331,7 +331,7 @@ func TestUnreadable(t *testing.T) {
 // TestClosed: a closed driver does nothing more.
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), sharedPostgres(t).Database(t)} {
+	for _, where := range []string{filepath.Join(t.TempDir(), "journal.db"), shared.Start(t).Database(t)} {
 		d := openAt(t, where)
 		mustWrite(t, d, typical("run_a", false))
 		if err := d.Close(); err != nil {
@@ -346,7 +346,7 @@ func TestClosed(t *testing.T) {
 // TestPostgresRefuses: a read-only server, a server that does not let this user create tables, and one that has lost its tables.
 func TestPostgresRefuses(t *testing.T) {
 	t.Parallel()
-	s := sharedPostgres(t)
+	s := shared.Start(t)
 	url := s.Database(t)
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
 	admin, err := sql.Open("pgx", url)
@@ -443,7 +443,7 @@ func TestPostgresUnreachable(t *testing.T) {
 	}
 	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@127.0.0.1:1/d"), "does not answer")
 	wantAllFail(t, openPostgres(t, "postgres://u:s3cret@/d?host="+t.TempDir()), "does not answer")
-	wrongLogin := strings.Replace(sharedPostgres(t).Database(t), "onecall:", "onecall:s3cret", 1)
+	wrongLogin := strings.Replace(shared.Start(t).Database(t), "onecall:", "onecall:s3cret", 1)
 	d := openPostgres(t, wrongLogin)
 	wantAllFail(t, d, "refuses the login")
 	_, err := d.Load(t.Context(), "run_a")

@@ -81,7 +81,7 @@ func TestKilledSQLite(t *testing.T) {
 // TestKilledPostgres: the leases of a process that was killed are free after four seconds.
 func TestKilledPostgres(t *testing.T) {
 	t.Parallel()
-	url := sharedPostgres(t).Database(t)
+	url := shared.Start(t).Database(t)
 	other, last, at := openPostgres(t, url), "", time.Time{}
 	killSome(t, url, kills(20), func(id string) { last, at = id, time.Now() })
 	_, err := other.Acquire(t.Context(), last, nil)
@@ -96,7 +96,7 @@ func TestKilledPostgres(t *testing.T) {
 // TestSleeperPostgres: the run of a process that slept too long was taken over, and the process writes nothing more of it.
 func TestSleeperPostgres(t *testing.T) {
 	t.Parallel()
-	url := sharedPostgres(t).Database(t)
+	url := shared.Start(t).Database(t)
 	other := openPostgres(t, url)
 	w, acknowledged := startWriter(t, url, "run_", ""), 0
 	for range 10 {

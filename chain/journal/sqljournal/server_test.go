@@ -17,19 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/sqldb/postgrestest"
 )
 
-var shared struct {
-	once   sync.Once
-	server *postgrestest.Server
-	err    error
-}
-
-// sharedPostgres returns a PostgreSQL server for all tests that do not stop it; the first call starts it. It skips the test if PostgreSQL
-// is not installed.
-func sharedPostgres(t testing.TB) *postgrestest.Server {
-	t.Helper()
-	shared.once.Do(func() { shared.server, shared.err = postgrestest.New() })
-	return postgrestest.Usable(t, shared.server, shared.err)
-}
+var shared postgrestest.Shared
 
 func openPostgres(t testing.TB, url string) *sqljournal.Driver {
 	t.Helper()
@@ -47,15 +35,13 @@ func TestMain(m *testing.M) {
 	}
 	polltest.MoreParallel()
 	code := m.Run()
-	if shared.server != nil {
-		shared.server.Remove()
-	}
+	shared.Remove()
 	os.Exit(code)
 }
 
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	s := sharedPostgres(t)
+	s := shared.Start(t)
 	journaltest.Run(t, func(t *testing.T) journaltest.Store {
 		url := s.Database(t)
 		return journaltest.Store{Shared: true, Open: func(t *testing.T) journal.Driver { return openPostgres(t, url) }}
@@ -65,7 +51,7 @@ func TestPostgres(t *testing.T) {
 // TestPostgresRenewsBesideQueries: a process keeps its leases while slow queries use all connections of its driver.
 func TestPostgresRenewsBesideQueries(t *testing.T) {
 	t.Parallel()
-	url := sharedPostgres(t).Database(t)
+	url := shared.Start(t).Database(t)
 	d := openPostgres(t, url)
 	mustWrite(t, d, typical("run_a", false))
 	admin, err := sql.Open("pgx", url)

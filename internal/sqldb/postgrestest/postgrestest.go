@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -42,13 +43,34 @@ const Password = "pass%word'7"
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	s, err := New()
-	s = Usable(tb, s, err)
+	s = usable(tb, s, err)
 	tb.Cleanup(s.Remove)
 	return s
 }
 
-// Usable skips the test if the server is not installed, and fails it if it could not be started.
-func Usable(tb testing.TB, s *Server, err error) *Server {
+// Shared is a server for all tests of a package that do not stop it. The zero value has not been started.
+type Shared struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+// Start returns the server, which the first call starts. It skips the test if the server is not installed.
+func (s *Shared) Start(tb testing.TB) *Server {
+	tb.Helper()
+	s.once.Do(func() { s.server, s.err = New() })
+	return usable(tb, s.server, s.err)
+}
+
+// Remove stops the server if it was started.
+func (s *Shared) Remove() {
+	if s.server != nil {
+		s.server.Remove()
+	}
+}
+
+// usable skips the test if the server is not installed, and fails it if it could not be started.
+func usable(tb testing.TB, s *Server, err error) *Server {
 	tb.Helper()
 	if errors.Is(err, os.ErrNotExist) {
 		tb.Skip(err)
@@ -155,7 +177,7 @@ func (s *Server) Remove() {
 
 func (s *Server) url(database string) string {
 	u := url.URL{Scheme: "postgres", User: url.UserPassword("onecall", Password), Path: "/" + database,
-		RawQuery: "host=" + url.QueryEscape(s.folder)}
+		RawQuery: "connect_timeout=60&host=" + url.QueryEscape(s.folder)} // a busy machine answers late
 	return u.String()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -88,8 +89,8 @@ func defaultedSteps(steps []facts.Step) (list []DefaultedStep) {
 }
 
 // refuse answers a request that does not compile.
-func (s *request) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *plan.Faults) *Answer {
-	list := faults.Sorted()
+func (s *request) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *decode.Faults) *Answer {
+	list := plan.Sort(faults.List)
 	if len(list) >= plan.HeavySteps { // reporting this many is heavy work
 		var slot admit.Slot
 		_ = slot.Acquire(ctx) // if the caller has left, the answer is written all the same

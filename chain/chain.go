@@ -9,6 +9,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // Engine runs chains. It is safe for concurrent use and holds nothing that must be closed.
@@ -86,7 +87,7 @@ func (s *request) serve(ctx context.Context, text []byte) *Answer {
 
 // plan compiles a request of so many bytes; r is nil if nothing could be decoded. It adds what is wrong to faults. An error means that
 // decoding or compiling was cut off, or that the run to resume could not be loaded.
-func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *plan.Faults) (*plan.Plan, *fault.Error) {
+func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *decode.Faults) (*plan.Plan, *fault.Error) {
 	if r == nil {
 		return nil, s.cutOff
 	}

@@ -6,17 +6,18 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 // decode reads a request. The request has all that could be read, and the faults say what could not. It is nil, with one fault, if text is
 // not a JSON object or has both a continuation token and steps. It is nil, without a fault, if s.cutOff says why: the context has ended, or
 // the run to resume cannot be loaded.
-func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *plan.Faults) {
+func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *decode.Faults) {
 	if len(text) >= plan.HeavyRequest {
 		var slot admit.Slot
 		if err := slot.Acquire(ctx); err != nil {
 			s.cutOff = plan.AbandonedFault(ctx, err, "read")
-			return nil, &plan.Faults{}
+			return nil, &decode.Faults{}
 		}
 		defer slot.Release()
 	}
@@ -24,7 +25,7 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *plan
 		chain, f := s.loadDecided(ctx)
 		if f != nil {
 			s.cutOff = f
-			return nil, &plan.Faults{}
+			return nil, &decode.Faults{}
 		}
 		if s.single == nil {
 			text = chain
@@ -47,7 +48,7 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *plan
 		var f *fault.Error
 		if e.Chain, f = s.ledger.Merge(ctx, e.Chain, s.override.DryRun, s.override.Input != nil || s.override.Set != nil); f != nil {
 			s.cutOff = f
-			return nil, &plan.Faults{}
+			return nil, &decode.Faults{}
 		}
 	}
 	return e.DecodeChain(e.Chain), &e.Faults

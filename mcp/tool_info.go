@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -57,6 +58,8 @@ type sourceState struct {
 	Error     string `json:"error,omitempty"`
 }
 
+var infoTable = decode.TableOf[infoArguments]()
+
 // infoArguments are the arguments of info.
 type infoArguments struct {
 	// True: only name, version and state.
@@ -74,14 +77,14 @@ func (c *call) info() *sdk.CallToolResult {
 		return c.fetch()
 	}
 	f := infoArguments{Lite: c.now.Lite}
-	a := readArguments(c.args, &f)
-	for _, unknown := range a.faults {
+	a := readArguments(c.args, infoTable, &f)
+	for _, unknown := range a.Faults.List {
 		if unknown.Code == fault.UnknownField && len(unknown.Nearest) == 0 { // such as the name of a function
 			unknown.Message += "; search finds functions and describes them"
 		}
 	}
-	if len(a.faults) > 0 {
-		return c.refuse(a.faults...)
+	if len(a.Faults.List) > 0 {
+		return c.refuse(a.Faults.List...)
 	}
 	switch {
 	case f.Run != "":

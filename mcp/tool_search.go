@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/search"
 )
@@ -47,12 +48,14 @@ func (s *searchIndex) forRegistry(r *steps.Registry) *search.Index {
 	return s.index
 }
 
+var searchTable = decode.TableOf[searchArguments]()
+
 // searchArguments are the arguments of search.
 type searchArguments struct {
 	// Words; none: the sources.
 	Query string `json:"query" tool:""`
 	// Describes these in full instead.
-	Names []string `json:"names" max:"100" tool:""`
+	Names []string `json:"names" kind:"list" max:"100" tool:""`
 	// True: input and output schemas.
 	Schema bool `json:"schema" tool:""`
 	// True: also signatures that were given before in this session.
@@ -60,7 +63,7 @@ type searchArguments struct {
 	// True: only names.
 	Lite bool `json:"lite"`
 	// The page, from 1, of 10 functions.
-	Page int `json:"page"`
+	Page int `json:"page" kind:"count"`
 }
 
 // search finds functions by words, or describes named ones.
@@ -69,16 +72,16 @@ func (c *call) search() *sdk.CallToolResult {
 		return c.fetch()
 	}
 	f := searchArguments{Page: 1, Lite: c.now.Lite}
-	a := readArguments(c.args, &f)
+	a := readArguments(c.args, searchTable, &f)
 	f.Query = strings.TrimSpace(f.Query)
 	if f.Names != nil && (f.Query != "" || f.Page > 1) {
-		a.fault(fault.BadRequest, "/names", "names cannot be combined with query or page: all named functions are described")
+		a.Fault(fault.BadRequest, "/names", "names cannot be combined with query or page: all named functions are described")
 	}
 	if len(f.Query) > maxQuery {
-		a.fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are allowed: a few words find more", len(f.Query), maxQuery)
+		a.Fault(fault.LimitExceeded, "/query", "the query has %d bytes, at most %d are allowed: a few words find more", len(f.Query), maxQuery)
 	}
-	if len(a.faults) > 0 {
-		return c.refuse(a.faults...)
+	if len(a.Faults.List) > 0 {
+		return c.refuse(a.Faults.List...)
 	}
 	matches := &findings{}
 	switch {

@@ -1,4 +1,5 @@
-// Package decode has the words of faults about objects and values that are not what a reader takes.
+// Package decode reads JSON objects into structs, strictly, and has the words of faults about objects and values that are not what a reader
+// takes.
 package decode
 
 import (

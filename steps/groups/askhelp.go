@@ -46,9 +46,9 @@ func (r *reader) help() *Request {
 		r.helpField(request, &target, m, "/params")
 	}
 	if r.verify {
-		r.fault(fault.BadRequest, "/verify", "verify is for calls, not for help")
+		r.Fault(fault.BadRequest, "/verify", "verify is for calls, not for help")
 	}
-	if len(r.faults) > 0 || target.resource == "" && target.action == "" {
+	if len(r.Faults.List) > 0 || target.resource == "" && target.action == "" {
 		return request
 	}
 	if request.Help.scope = r.d.index().scope(target.resource, target.action); len(request.Help.scope) == 0 {
@@ -58,7 +58,7 @@ func (r *reader) help() *Request {
 		} else {
 			f.At = target.resourceAt
 		}
-		r.faults = append(r.faults, f)
+		r.Faults.Add(f)
 	}
 	return request
 }
@@ -75,7 +75,7 @@ func (r *reader) helpField(request *Request, target *helpTarget, m member, at st
 		if null {
 			return
 		}
-		b := r.boolean(m.value, pointer)
+		b := r.Boolean(m.value, pointer)
 		switch {
 		case m.name == "lite" && request.Lite == nil:
 			request.Lite = b
@@ -92,13 +92,13 @@ func (r *reader) helpField(request *Request, target *helpTarget, m member, at st
 		switch {
 		case null:
 		case target.resource != "":
-			r.fault(fault.BadRequest, pointer, "resource is given here and at the top: give it once")
+			r.Fault(fault.BadRequest, pointer, "resource is given here and at the top: give it once")
 		default:
 			target.resource, target.resourceAt = r.text(m.value, pointer), pointer
 		}
 	default:
 		known := slices.Concat([]string{"resource", "action"}, helpFields, []string{"lite", budgetField})
-		r.faults = append(r.faults, decode.Unknown("field", m.name, at, known))
+		r.Faults.Add(decode.Unknown("field", m.name, at, known))
 	}
 }
 
@@ -111,7 +111,7 @@ func (r *reader) lacksAction() bool {
 	functions := r.d.functions
 	if r.resource != "" {
 		if functions = r.d.index().below(r.resource); len(functions) == 0 {
-			r.faults = append(r.faults, r.d.unknown(r.resource, ""))
+			r.Faults.Add(r.d.unknown(r.resource, ""))
 			return true
 		}
 	}
@@ -120,7 +120,7 @@ func (r *reader) lacksAction() bool {
 	if f.Available = actions[:min(len(actions), maxListed)]; r.resource != "" {
 		f.Message = "action is missing: " + fault.Quote(r.resource) + " has " + joinFirst(actions)
 	}
-	r.faults = append(r.faults, f)
+	r.Faults.Add(f)
 	return true
 }
 

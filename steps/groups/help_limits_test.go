@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/decode"
 )
 
 func TestHelpHasLosslessSchemas(t *testing.T) {
@@ -96,7 +98,7 @@ func TestSuggestedCallsAreComplete(t *testing.T) {
 }
 
 func duplicateKeys(text []byte) string {
-	if _, f := strict(text); f != nil {
+	if _, f := decode.Compact(text); f != nil {
 		return f.Message
 	}
 	return ""

@@ -3,11 +3,9 @@ package groups
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -47,7 +45,7 @@ func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = []byte("{}")
 	}
-	compact, f := strict(args)
+	compact, f := decode.Compact(args)
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}
@@ -57,39 +55,16 @@ func (d *Dispatcher) Read(args []byte) (*Request, []*fault.Error) {
 		root = gjson.Parse("{}")
 	}
 	if !root.IsObject() {
-		r.wrongType("", "an object with resource, action and params", root)
-		return nil, r.faults
+		r.WrongType("", "an object with resource, action and params", root)
+		return nil, r.Faults.List
 	}
 	r.fields(root)
 	request := r.request()
-	if len(r.faults) > 0 {
-		return nil, r.faults
+	if len(r.Faults.List) > 0 {
+		return nil, r.Faults.List
 	}
 	request.Warnings = r.warnings
 	return request, nil
-}
-
-const maxPointer = 400 // bytes; a longer pointer is left out
-
-// strict checks that text is one JSON value in UTF-8 without duplicate keys, and drops the white space between its tokens.
-func strict(text []byte) ([]byte, *fault.Error) {
-	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true))
-	if err == nil {
-		return compact, nil
-	}
-	f := fault.New(fault.BadJSON, "not JSON: %v", err)
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
-		if f.Offset = int(syntax.ByteOffset); len(syntax.JSONPointer) <= maxPointer {
-			f.At = string(syntax.JSONPointer)
-		}
-		f.Message = "not JSON: " + syntax.Err.Error()
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			f.Message += " " + fault.Quote(syntax.JSONPointer.LastToken()) + ": a key may occur only once in an object"
-		}
-	}
-	f.Err = err
-	return nil, f
 }
 
 // member is a member of an object. A null counts as absent if it is a field of the call.
@@ -118,8 +93,8 @@ func find(all []member, name string) (gjson.Result, bool) {
 
 // reader reads one call.
 type reader struct {
+	decode.Reader
 	d        *Dispatcher
-	faults   []*fault.Error
 	warnings []*fault.Error
 
 	resource, action string
@@ -131,14 +106,6 @@ type reader struct {
 	top              []member // all members
 	flat             []member // members that are neither fields of a call nor hoisted
 	hoisted          []member
-}
-
-func (r *reader) fault(code fault.Code, at, format string, args ...any) {
-	r.faults = append(r.faults, fault.New(code, format, args...).Under(at))
-}
-
-func (r *reader) wrongType(at, want string, got gjson.Result) {
-	r.fault(fault.BadRequest, at, "must be %s, not %s", want, decode.Describe(got))
 }
 
 // fields assigns the members of a call to the reader's fields.
@@ -169,9 +136,9 @@ func (r *reader) field(m member) {
 	case "action":
 		r.action = r.text(m.value, at)
 	case "lite":
-		r.lite = r.boolean(m.value, at)
+		r.lite = r.Boolean(m.value, at)
 	case "verify":
-		b := r.boolean(m.value, at)
+		b := r.Boolean(m.value, at)
 		r.verify = b != nil && *b
 	case "params":
 		value, readable := r.readText(m.value, at)
@@ -183,7 +150,7 @@ func (r *reader) field(m member) {
 			if value.Type == gjson.String {
 				kind = "a string" // it may contain something private
 			}
-			r.fault(fault.BadRequest, at, "must be an object of arguments, not %s", kind)
+			r.Fault(fault.BadRequest, at, "must be an object of arguments, not %s", kind)
 			return
 		}
 		r.params = value
@@ -196,9 +163,9 @@ func (r *reader) readText(v gjson.Result, at string) (value gjson.Result, readab
 	if v.Type != gjson.String || !strings.HasPrefix(strings.TrimLeft(v.Str, " \t\r\n"), "{") {
 		return v, true
 	}
-	compact, f := strict([]byte(v.Str))
+	compact, f := decode.Compact([]byte(v.Str))
 	if f != nil {
-		r.fault(fault.BadJSON, at, "is a text, and the JSON in it cannot be read: %s", f.Message)
+		r.Fault(fault.BadJSON, at, "is a text, and the JSON in it cannot be read: %s", f.Message)
 		return v, false
 	}
 	r.warnings = append(r.warnings, fault.New(fault.TextAsJSON,
@@ -207,26 +174,14 @@ func (r *reader) readText(v gjson.Result, at string) (value gjson.Result, readab
 }
 
 func (r *reader) text(v gjson.Result, at string) string {
-	if v.Type != gjson.String {
-		r.wrongType(at, "a string", v)
-		r.invalidText = true
-	}
-	return strings.Trim(v.Str, " ")
-}
-
-func (r *reader) boolean(v gjson.Result, at string) *bool {
-	if !v.IsBool() {
-		r.wrongType(at, "true or false", v)
-		return nil
-	}
-	b := v.Bool()
-	return &b
+	r.invalidText = r.invalidText || v.Type != gjson.String
+	return strings.Trim(r.Text(v, at), " ")
 }
 
 // request returns the request that the fields make; nil if a fault leaves it undecided what the call requests.
 func (r *reader) request() *Request {
 	if token, inParams := r.token(); token {
-		r.faults = nil // they are about the earlier call
+		r.Faults = decode.Faults{} // they are about the earlier call
 		return r.fetch(inParams)
 	}
 	if r.invalidText {
@@ -237,7 +192,7 @@ func (r *reader) request() *Request {
 	}
 	f, unknown := r.d.choose(r.resource, r.action)
 	if unknown != nil {
-		r.faults = append(r.faults, unknown)
+		r.Faults.Add(unknown)
 		return nil
 	}
 	request := &Request{Entry: f.entry, Lite: r.lite, Verify: r.verify}
@@ -273,21 +228,20 @@ func (r *reader) budget() int {
 	case value.Type == gjson.Null:
 		return 0
 	case !value.IsObject():
-		r.wrongType("/budget", "an object, {\"maxTotalTokens\":…}", value)
+		r.WrongType("/budget", "an object, {\"maxTotalTokens\":…}", value)
 		return 0
 	}
 	tokens := 0
 	for _, m := range members(value) {
 		pointer := fault.Key("/budget", m.name)
-		n := int(m.value.Num)
 		switch {
 		case m.name != "maxTotalTokens":
-			r.fault(fault.UnknownField, pointer, "the budget of one call has maxTotalTokens alone")
+			r.Fault(fault.UnknownField, pointer, "the budget of one call has maxTotalTokens alone")
 		case m.value.Type == gjson.Null:
-		case m.value.Type != gjson.Number || float64(n) != m.value.Num || n < 1 || n > 1<<31-1:
-			r.wrongType(pointer, "a whole number from 1", m.value)
 		default:
-			tokens = n
+			if n := r.Integer("count", m.value, pointer); n != nil {
+				tokens = *n
+			}
 		}
 	}
 	return tokens
@@ -308,7 +262,7 @@ func (r *reader) refuseFlat() {
 	if fetches {
 		hint = "; to fetch more of a result, give its continuation_token"
 	}
-	r.fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", joinFirst(names), hint)
+	r.Fault(fault.BadRequest, fault.Key("", r.flat[0].name), "%s beside params: put all arguments into params%s", joinFirst(names), hint)
 }
 
 // refuseAmbiguous rejects the flat form if a field of the call could also be an argument.
@@ -319,13 +273,13 @@ func (r *reader) refuseAmbiguous(e *steps.Entry) {
 		}
 		_, given := find(r.top, name)
 		if selects := name == "resource" || name == "action" || name == "params"; selects && len(r.flat) > 0 || !selects && given {
-			r.fault(fault.BadRequest, "", "%s declares an argument %s itself: give its arguments in params", e.Spec().Name, name)
+			r.Fault(fault.BadRequest, "", "%s declares an argument %s itself: give its arguments in params", e.Spec().Name, name)
 			return
 		}
 	}
 	for _, m := range r.flat {
 		if slices.Contains(helpFields, m.name) && !declares(e, m.name) {
-			r.fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this `+
+			r.Fault(fault.BadRequest, "/"+m.name, `%s is a field of help, {"action":"help","params":{"action":%s}}; an argument of this `+
 				`name must stand in params`, fault.Quote(m.name), rawjson.AppendQuote(nil, e.Spec().Name))
 		}
 	}

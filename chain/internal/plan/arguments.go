@@ -179,7 +179,7 @@ func (c *compiler) givenEarlier(entry *steps.Entry, declared string, i int) bool
 	if first < 0 {
 		return false
 	}
-	if name, at := c.common[i].Name, c.request.commonAt(c.common[i].Name); c.common[first].Raw != c.common[i].Raw && !c.faults.has(at) {
+	if name, at := c.common[i].Name, c.request.commonAt(c.common[i].Name); c.common[first].Raw != c.common[i].Raw && !c.faults.Within(at) {
 		c.fault(fault.BadRequest, at, "%s and %s are both %s of %s, and not the same: give it once", c.common[first].Name, name, declared,
 			entry.Spec().Name)
 	}

@@ -27,8 +27,8 @@ type Call struct {
 const ArgsOfCall = "/steps/0/args"
 
 // DecodeCall returns the request that a call makes: one step, or a fetch.
-func DecodeCall(c *Call, maxBytes int64) (*Request, *Faults) {
-	var faults Faults
+func DecodeCall(c *Call, maxBytes int64) (*Request, *decode.Faults) {
+	var faults decode.Faults
 	r := &Request{Verify: c.Verify, Lite: c.Lite, Trace: "none", Steps: []StepRequest{{Fn: c.Function, literal: true}}}
 	if c.MaxTotalTokens != 0 {
 		r.Budget = &BudgetRequest{MaxTotalTokens: &c.MaxTotalTokens}

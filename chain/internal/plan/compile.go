@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
@@ -30,7 +31,7 @@ type compiler struct {
 	usedCommon     map[string]bool
 	unreadSettings []string // keys of Override.Set, in a chain without params, that no reference has read so far
 	onError        string
-	faults         *Faults
+	faults         *decode.Faults
 }
 
 // level has the state that the steps of one chain share: of the outermost chain, or of an inline one.

@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 
@@ -51,7 +50,7 @@ func ReadEnvelope(text []byte, line int, q *RequestRules) *Envelope {
 	case !ok:
 		e.Chain = root
 	case root.Get("steps").Exists():
-		e.fault(fault.BadRequest, fault.Key(at, budget.TokenField),
+		e.Fault(fault.BadRequest, fault.Key(at, budget.TokenField),
 			"continuation_token is sent together with steps: send it alone to fetch, or drop it to run the steps")
 	default:
 		e.Fetch = e.decodeFetch(fetch, at)
@@ -70,29 +69,23 @@ func CompactJSON(text []byte, maxBytes int64) ([]byte, *fault.Error) {
 		f.Line, f.Column = position(text, deep)
 		return nil, f
 	}
-	compact, err := jsontext.AppendFormat(make([]byte, 0, len(text)), text, jsontext.PreserveRawStrings(true),
-		jsontext.AllowInvalidUTF8(false))
-	if err == nil {
+	compact, f := decode.Compact(text)
+	if f == nil {
 		return compact, nil
 	}
-	f := fault.New(fault.BadJSON, "not JSON: %v", err)
 	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
-		f.Line, f.Column = position(text, int(syntax.ByteOffset))
-		f.At = string(syntax.JSONPointer)
-		f.Message = lineAndColumn(f) + syntax.Err.Error()
+	if errors.As(f.Err, &syntax) {
+		f.Line, f.Column = position(text, f.Offset)
+		f.Message = lineAndColumn(f) + strings.TrimPrefix(f.Message, "not JSON: ")
 		if len(bytes.TrimSpace(text)) == 0 {
 			f.Message = "the request is empty: a chain is a JSON object with steps"
 		}
-		if rest := text[syntax.ByteOffset:]; len(rest) > 0 && (rest[0] == ']' || rest[0] == '}') &&
-			bytes.HasSuffix(bytes.TrimSpace(text[:syntax.ByteOffset]), []byte(",")) {
+		if rest := text[f.Offset:]; len(rest) > 0 && (rest[0] == ']' || rest[0] == '}') &&
+			bytes.HasSuffix(bytes.TrimSpace(text[:f.Offset]), []byte(",")) {
 			f.Message += ": remove the comma before it"
 		}
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			f.Message += " \"" + syntax.JSONPointer.LastToken() + "\": a key may occur only once in an object"
-		}
+		f.Offset = 0
 	}
-	f.Err = err
 	return nil, f
 }
 
@@ -126,107 +119,10 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
 // decoder reads the fields of a request.
 type decoder struct {
 	*RequestRules
-	Faults Faults
-}
-
-func (d *decoder) fault(code fault.Code, at, format string, args ...any) {
-	d.Faults.Add(fault.New(code, format, args...).Under(at))
-}
-
-func (d *decoder) wrongType(at, want string, got gjson.Result) {
-	if got.Type == gjson.String && d.Faults.pointers[at] { // a text whose JSON cannot be read
-		return
-	}
-	d.fault(fault.BadRequest, at, "must be %s%s", want, decode.InsteadOf(want, got))
+	decode.Reader
 }
 
 // refuseWithoutJournal refuses a field of a chain that needs a journal, for an engine that has none.
 func (d *decoder) refuseWithoutJournal(name string) {
-	d.fault(fault.NotSupported, "/"+name, "%s needs a journal: leave it out", name)
-}
-
-func (d *decoder) text(f *field, v gjson.Result, at string) string {
-	if v.Type != gjson.String {
-		d.wrongType(fault.Key(at, f.name), "a string", v)
-	}
-	return v.Str
-}
-
-// optionalText reads a text. It returns nil for a value that is not a text, which is a fault, so that nil differs from an empty text. For
-// an expression, `true` and `false` need no quotes.
-func (d *decoder) optionalText(f *field, v gjson.Result, at string) *string {
-	switch {
-	case v.IsBool() && f.kind == "expression":
-		word := v.Raw
-		return &word
-	case v.Type != gjson.String && f.name == "forEach":
-		d.fault(fault.BadRequest, fault.Key(at, f.name),
-			`must be a string, not %s: a reference such as "$0.items", or an expression that gives an array, such as "[1, 2]"`, decode.Describe(v))
-		list := "[]" // the other fields of the step may use $item
-		return &list
-	}
-	if text := d.text(f, v, at); v.Type == gjson.String {
-		return &text
-	}
-	return nil
-}
-
-func (d *decoder) boolean(f *field, v gjson.Result, at string) *bool {
-	if !v.IsBool() {
-		d.wrongType(fault.Key(at, f.name), "true or false", v)
-		return nil
-	}
-	b := v.Bool()
-	return &b
-}
-
-// maxInteger is greater than any limit.
-const maxInteger = math.MaxInt32
-
-// integer reads a whole number that fits an int32; 1e3 and 1.0 are whole. For any other value it adds a fault and returns nil. The fault of
-// a page or page_size, which must also be at least 1, is bad_page.
-func (d *decoder) integer(f *field, v gjson.Result, at string) *int {
-	n := int(v.Num)
-	high := v.Type == gjson.Number && v.Num > maxInteger
-	whole := v.Type == gjson.Number && float64(n) == v.Num && n >= math.MinInt32
-	switch {
-	case f.kind == "page" && (high || !whole || n < 1):
-		want := "a whole number from 1"
-		if high {
-			want += " to " + strconv.Itoa(maxInteger)
-		}
-		d.fault(fault.BadPage, fault.Key(at, f.name), "must be %s, not %s", want, decode.Describe(v))
-	case high:
-		d.wrongType(fault.Key(at, f.name), "at most "+strconv.Itoa(maxInteger), v)
-	case !whole:
-		d.wrongType(fault.Key(at, f.name), "a whole number", v)
-	default:
-		return &n
-	}
-	return nil
-}
-
-// raw returns a value as it is written; nil: it must be an object and is not, which is a fault.
-func (d *decoder) raw(f *field, v gjson.Result, at string) []byte {
-	if f.kind != "any" && !v.IsObject() {
-		d.wrongType(fault.Key(at, f.name), "an object", v)
-		return nil
-	}
-	return []byte(v.Raw)
-}
-
-func (d *decoder) texts(v gjson.Result, at string) []string {
-	if !v.IsArray() {
-		d.wrongType(at, "an array of strings", v)
-		return nil
-	}
-	var texts []string
-	v.ForEach(func(_, element gjson.Result) bool {
-		if element.Type != gjson.String {
-			d.wrongType(fault.Index(at, len(texts)), "a string", element)
-		}
-		texts = append(texts, element.Str)
-		return true
-	})
-	return texts
+	d.Fault(fault.NotSupported, "/"+name, "%s needs a journal: leave it out", name)
 }

@@ -15,7 +15,7 @@ func BenchmarkDecode(b *testing.B) {
 		"full":  `{"steps":[` + full + `],"input":{"a":1},"budget":{"maxTotalTokens":500},"onError":"continue","trace":"none","name":"n"}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			q := &RequestRules{MaxBytes: DefaultMaxBytes, MaxSteps: DefaultMaxSteps, TopFields: requestShape.Names}
+			q := &RequestRules{MaxBytes: DefaultMaxBytes, MaxSteps: DefaultMaxSteps, TopFields: requestTable.Names}
 			b.ReportAllocs()
 			for b.Loop() {
 				e := ReadEnvelope([]byte(text), 0, q)

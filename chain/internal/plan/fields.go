@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,9 +13,10 @@ import (
 // DecodeChain decodes the fields of a chain.
 func (d *decoder) DecodeChain(root gjson.Result) *Request {
 	r, before := &Request{}, len(d.Faults.List)
-	read := d.object(root, "", requestShape, reflect.ValueOf(r).Elem(), d.TopFields, func(name string, v gjson.Result) bool {
-		return d.topMember(r, name, v)
-	})
+	read := d.Object(root, "", requestTable, r, d.TopFields, func(name string, v gjson.Result) bool { return d.topMember(r, name, v) })
+	for _, own := range read.Own() {
+		r.Steps = d.decodeSteps(own.Value, "/steps")
+	}
 	r.Text, r.stepsRaw = root.Raw, root.Get("steps").Raw
 	if r.stepsRaw == "" {
 		if isStep(root) { // the fault replaces those of its fields
@@ -24,12 +24,12 @@ func (d *decoder) DecodeChain(root gjson.Result) *Request {
 		}
 		d.Faults.Add(withoutSteps(root))
 	}
-	r.anyInput = r.Input == nil && d.Faults.pointers["/input"]
+	r.anyInput = r.Input == nil && d.Faults.At("/input")
 	if len(r.hoisted) > 0 {
 		d.mergeHoisted(r)
 	}
 	d.checkResumption(r)
-	if read.needsValidator {
+	if read.NeedsValidator {
 		d.checkTags(r, "")
 	}
 	return r
@@ -68,7 +68,7 @@ func (d *decoder) checkResumption(r *Request) {
 		isSet bool
 	}{{"replace", r.Replace != nil}, {"assume", r.Assume != nil}, {"approve", r.Approve != ""}, {"undo", r.Undo}} {
 		if field.isSet {
-			d.fault(fault.BadRequest, "/"+field.name, "%s needs resume: the text under resume of a failed answer", field.name)
+			d.Fault(fault.BadRequest, "/"+field.name, "%s needs resume: the text under resume of a failed answer", field.name)
 		}
 	}
 	if r.Key != nil && !d.HasJournal {
@@ -79,18 +79,18 @@ func (d *decoder) checkResumption(r *Request) {
 // topMember handles a top-level member that is not a field of a chain: a hoisted member, or a field of a fetch, for which null counts as
 // absent.
 func (d *decoder) topMember(r *Request, name string, v gjson.Result) bool {
-	if fetchShape.field(name) == nil {
+	if fetchTable.Field(name) == nil {
 		return d.takeHoisted(r, name, v)
 	}
 	if v.Type != gjson.Null {
-		d.fault(fault.BadRequest, fault.Key("", name), "%s goes with a continuation_token, to fetch from an earlier large result", name)
+		d.Fault(fault.BadRequest, fault.Key("", name), "%s goes with a continuation_token, to fetch from an earlier large result", name)
 	}
 	return true
 }
 
 func (d *decoder) decodeSteps(v gjson.Result, at string) []StepRequest {
 	if !v.IsArray() {
-		d.wrongType(at, "an array of steps", v)
+		d.WrongType(at, "an array of steps", v)
 		return nil
 	}
 	var steps []StepRequest
@@ -100,33 +100,70 @@ func (d *decoder) decodeSteps(v gjson.Result, at string) []StepRequest {
 		return len(steps) <= d.MaxSteps
 	})
 	if len(steps) == 0 {
-		d.fault(fault.BadRequest, at, "a chain has at least one step")
+		d.Fault(fault.BadRequest, at, "a chain has at least one step")
 	}
 	return steps
 }
 
 func (d *decoder) decodeStep(v gjson.Result, at string, s *StepRequest) {
-	if name, value, ok := strings.Cut(v.Str, ":"); ok && stepShape.field(name) != nil { // a string: Str is "" for any other value
-		d.fault(fault.BadRequest, at, "must be an object, not %s: in YAML a space follows the colon, %s: %s", decode.Describe(v), name,
+	if name, value, ok := strings.Cut(v.Str, ":"); ok && stepTable.Field(name) != nil { // a string: Str is "" for any other value
+		d.Fault(fault.BadRequest, at, "must be an object, not %s: in YAML a space follows the colon, %s: %s", decode.Describe(v), name,
 			fault.Clip(strings.TrimSpace(value), 60))
 		return
 	}
 	before := len(d.Faults.List)
-	read := d.object(v, at, stepShape, reflect.ValueOf(s).Elem(), stepShape.Names, nil)
-	if read.hasUnknown {
+	read := d.Object(v, at, stepTable, s, stepTable.Names, nil)
+	for _, own := range read.Own() {
+		switch own.Name {
+		case "chain":
+			s.Chain = d.decodeInline(own.Value, at+"/chain")
+		case "when":
+			s.When = d.condition(own.Value, at+"/when")
+		case "forEach":
+			s.ForEach = d.list(own.Value, at+"/forEach")
+		}
+	}
+	if read.HasUnknown {
 		if f := misnamedFault(v, at); f != nil { // it replaces the other faults of the step, of which only the id is used
 			d.Faults.List = append(d.Faults.List[:before], f)
 			*s = StepRequest{ID: s.ID, argsBroken: true}
 			return
 		}
 	}
-	s.argsBroken = s.Args == nil && len(d.Faults.List) > 0 && d.Faults.pointers[at+"/args"]
+	s.argsBroken = s.Args == nil && len(d.Faults.List) > 0 && d.Faults.At(at+"/args")
 	if v.IsObject() {
 		d.checkKind(s, at)
 	}
-	if read.needsValidator {
+	if read.NeedsValidator {
 		d.checkTags(s, at)
 	}
+}
+
+// condition decodes an expression, for which true and false need no quotes.
+func (d *decoder) condition(v gjson.Result, at string) *string {
+	if word := v.Raw; v.IsBool() {
+		return &word
+	}
+	return d.optionalText(v, at)
+}
+
+// list decodes an expression that gives an array.
+func (d *decoder) list(v gjson.Result, at string) *string {
+	if v.Type == gjson.String {
+		return d.optionalText(v, at)
+	}
+	d.Fault(fault.BadRequest, at, `must be a string, not %s: a reference such as "$0.items", or an expression that gives an array, such as `+
+		`"[1, 2]"`, decode.Describe(v))
+	none := "[]" // the other fields of the step may use $item
+	return &none
+}
+
+func (d *decoder) optionalText(v gjson.Result, at string) *string {
+	text := d.Text(v, at)
+	if v.Type != gjson.String {
+		return nil
+	}
+	return &text
 }
 
 // checkKind requires exactly one of fn, expr and chain, and refuses fields that make no sense with an expression.
@@ -138,32 +175,35 @@ func (d *decoder) checkKind(s *StepRequest, at string) {
 		}
 	}
 	if kinds != 1 {
-		d.fault(fault.BadRequest, at, "a step has exactly one of fn (a function's name), expr (an expression) and chain (an inline chain)")
+		d.Fault(fault.BadRequest, at, "a step has exactly one of fn (a function's name), expr (an expression) and chain (an inline chain)")
 		return
 	}
 	if s.Expr == nil {
 		return
 	}
 	if s.Args != nil {
-		d.fault(fault.BadRequest, at+"/args", "expr takes no args: write the references in the expression, as in sum($0.items, .price)")
+		d.Fault(fault.BadRequest, at+"/args", "expr takes no args: write the references in the expression, as in sum($0.items, .price)")
 	}
 	if s.Repeat != nil {
-		d.fault(fault.BadRequest, at+"/repeat", "an expression gives the same value each time: drop repeat")
+		d.Fault(fault.BadRequest, at+"/repeat", "an expression gives the same value each time: drop repeat")
 	}
 	if s.Retry != nil {
-		d.fault(fault.BadRequest, at+"/retry", "an expression gives the same value each time: drop retry")
+		d.Fault(fault.BadRequest, at+"/retry", "an expression gives the same value each time: drop retry")
 	}
 }
 
 func (d *decoder) decodeInline(v gjson.Result, at string) *InlineRequest {
 	c, before := &InlineRequest{}, len(d.Faults.List)
-	d.object(v, at, inlineShape, reflect.ValueOf(c).Elem(), inlineShape.Names, nil)
-	if v.IsObject() && c.Steps == nil && !d.Faults.pointers[at+"/steps"] {
+	read := d.Object(v, at, inlineTable, c, inlineTable.Names, nil)
+	for _, own := range read.Own() {
+		c.Steps = d.decodeSteps(own.Value, at+"/steps")
+	}
+	if v.IsObject() && c.Steps == nil && !d.Faults.At(at+"/steps") {
 		if isStep(v) {
 			d.Faults.List = append(d.Faults.List[:before], withoutSteps(v).Under(at))
 			return c
 		}
-		d.fault(fault.BadRequest, at, "steps is missing: an inline chain is {\"steps\":[…],\"return\":…}")
+		d.Fault(fault.BadRequest, at, "steps is missing: an inline chain is {\"steps\":[…],\"return\":…}")
 	}
 	return c
 }
@@ -171,10 +211,10 @@ func (d *decoder) decodeInline(v gjson.Result, at string) *InlineRequest {
 // decodeFetch decodes the fields of a fetch. Hoisted members at the top level are ignored.
 func (d *decoder) decodeFetch(v gjson.Result, at string) *FetchRequest {
 	f := &FetchRequest{at: at}
-	read := d.object(v, at, fetchShape, reflect.ValueOf(f).Elem(), fetchShape.Names, func(name string, _ gjson.Result) bool {
+	read := d.Object(v, at, fetchTable, f, fetchTable.Names, func(name string, _ gjson.Result) bool {
 		return at == "" && slices.Contains(d.Hoisted, name)
 	})
-	if read.needsValidator {
+	if read.NeedsValidator {
 		d.checkTags(f, at)
 	}
 	return f

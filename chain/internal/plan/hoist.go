@@ -19,7 +19,7 @@ func HoistFault(names []string) *fault.Error {
 		switch {
 		case name == "":
 			return fault.New(fault.BadRequest, "a hoisted name is empty: drop it").Under(fault.Index("/hoist", i))
-		case requestShape.field(name) != nil || fetchShape.field(name) != nil || stepShape.field(name) != nil,
+		case requestTable.Field(name) != nil || fetchTable.Field(name) != nil || stepTable.Field(name) != nil,
 			slices.Contains(reservedNames, name):
 			return fault.New(fault.BadRequest, "%q cannot be hoisted: it already has a meaning in requests; give it in common instead",
 				name).Under(fault.Index("/hoist", i))
@@ -43,7 +43,7 @@ func (d *decoder) takeHoisted(r *Request, name string, v gjson.Result) bool {
 func (d *decoder) mergeHoisted(r *Request) {
 	for _, m := range r.hoisted {
 		if hasKey(r.Common, m.Name) {
-			d.fault(fault.BadRequest, fault.Key("", m.Name), "%s is given here and in common: give it once", m.Name)
+			d.Fault(fault.BadRequest, fault.Key("", m.Name), "%s is given here and in common: give it once", m.Name)
 		}
 	}
 	r.Common = rawjson.AppendObject(nil, append(rawjson.ListMembers(r.Common), r.hoisted...))

@@ -47,6 +47,6 @@ func misnamedFault(step gjson.Result, at string) *fault.Error {
 	}
 	f := fault.New(fault.UnknownField, "a step has no %s: write {%s}", strings.Join(wrong, " and no "),
 		strings.TrimSuffix(example, ",")).Under(at)
-	f.Available = stepShape.Names
+	f.Available = stepTable.Names
 	return f
 }

@@ -1,15 +1,32 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The types in this file are the only definition of a request's fields. The decoder reads their tags (see shape). internal/gen generates
+// The types in this file are the only definition of a request's fields. The decoder reads their tags (see decode.Table). internal/gen generates
 // from them the published schema, the reference in docs, and the manual and input schema of the chain tool. The schema, the reference and
 // the manual describe a field by its comment; the tag manual replaces the comment in the manual ("-" leaves the field out). Only fields
 // with the tag tool are in the input schema, described by the text of the tag.
+
+// The kind expression is a text or a boolean.
+var (
+	requestTable = decode.TableOf[Request]("steps")
+	fetchTable   = decode.TableOf[FetchRequest]()
+	stepTable    = decode.TableOf[StepRequest]("when", "forEach", "chain")
+	inlineTable  = decode.TableOf[InlineRequest]("steps")
+)
+
+// TopFields returns the names of the fields of a chain, and those of members that it may have at its top level.
+func TopFields(hoisted []string) []string { return slices.Concat(requestTable.Names, hoisted) }
+
+// FetchFields returns the names of the fields of a fetch.
+func FetchFields() []string { return slices.Clone(fetchTable.Names) }
 
 // Request is a decoded request: a chain or a fetch. Values that are passed on are raw compact JSON, nil if absent.
 // The tags say what a value may be; compile checks what depends on the server's limits or on other fields.

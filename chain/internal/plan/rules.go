@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -74,7 +75,7 @@ func (l *Limits) lower(b *BudgetRequest) {
 
 // Compiled is what the compilation of a request has found.
 type Compiled struct {
-	Faults     Faults
+	Faults     decode.Faults
 	Warnings   WarningList
 	Signatures map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
 	Limits     Limits
@@ -115,7 +116,7 @@ type compilation struct {
 }
 
 // Compile plans a chain with the functions of view. It adds what is wrong to the faults that decoding has found.
-func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, large bool, faults Faults) (*Plan, *Compiled) {
+func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, large bool, faults decode.Faults) (*Plan, *Compiled) {
 	shared := &compilation{Compiled: Compiled{Faults: faults, Limits: u.Limits}, rules: u, view: view,
 		guard: guard{ctx: ctx, large: large, since: time.Now()}}
 	defer shared.guard.slot.Release()
@@ -133,7 +134,7 @@ func (c *compilation) lower(b *BudgetRequest) {
 	}
 }
 
-func newCompiler(shared *compilation, r *Request, faults *Faults) *compiler {
+func newCompiler(shared *compilation, r *Request, faults *decode.Faults) *compiler {
 	return &compiler{compilation: shared, request: r, common: rawjson.ListMembers(r.Common), onError: cmp.Or(r.OnError, onErrorStop),
 		usedCommon: map[string]bool{}, faults: faults}
 }

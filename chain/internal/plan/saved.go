@@ -13,13 +13,13 @@ import (
 )
 
 // SavedRequest decodes a saved chain. The request is nil if compact is not an object, which is a fault.
-func (q *RequestRules) SavedRequest(compact []byte) (*Request, *Faults) {
+func (q *RequestRules) SavedRequest(compact []byte) (*Request, *decode.Faults) {
 	withJournal := *q
 	withJournal.HasJournal = true
 	d := &decoder{RequestRules: &withJournal}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", decode.Describe(root))
+		d.Fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", decode.Describe(root))
 		return nil, &d.Faults
 	}
 	return d.DecodeChain(root), &d.Faults

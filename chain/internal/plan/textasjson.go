@@ -10,6 +10,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
@@ -17,9 +18,9 @@ import (
 // and neither their models nor their users can change that. A text is read once; a text within it stays what it is.
 type textReader struct {
 	maxBytes int64
-	read     []string // JSON Pointers of the texts that were replaced
-	opening  byte     // of the first of them: '[' or '{'
-	faults   Faults   // texts that begin like JSON and are not JSON; they are not replaced
+	read     []string      // JSON Pointers of the texts that were replaced
+	opening  byte          // of the first of them: '[' or '{'
+	faults   decode.Faults // texts that begin like JSON and are not JSON; they are not replaced
 }
 
 // textBeginnings are the beginnings of all strings, in compact JSON, that can hold an array or an object.
@@ -32,9 +33,9 @@ func (t *textReader) request(compact []byte) []byte {
 		return compact
 	}
 	text := t.object(nil, gjson.ParseBytes(compact), "", func(dst []byte, name string, v gjson.Result, at string) []byte {
-		f := requestShape.field(name)
+		f := requestTable.Field(name)
 		if f == nil {
-			f = fetchShape.field(name)
+			f = fetchTable.Field(name)
 		}
 		return t.field(dst, f, v, at)
 	})
@@ -61,19 +62,19 @@ func (t *textReader) object(dst []byte, v gjson.Result, at string,
 	return append(dst, '}')
 }
 
-func (t *textReader) fields(dst []byte, v gjson.Result, at string, s *shape) []byte {
+func (t *textReader) fields(dst []byte, v gjson.Result, at string, s *decode.Table) []byte {
 	return t.object(dst, v, at, func(dst []byte, name string, v gjson.Result, at string) []byte {
-		return t.field(dst, s.field(name), v, at)
+		return t.field(dst, s.Field(name), v, at)
 	})
 }
 
 // field appends the value of a field; nil: the member is not a field.
-func (t *textReader) field(dst []byte, f *field, v gjson.Result, at string) []byte {
+func (t *textReader) field(dst []byte, f *decode.Field, v gjson.Result, at string) []byte {
 	switch {
-	case f == nil || f.opening == 0:
+	case f == nil || f.Opening == 0:
 	case v.Type == gjson.String:
-		return t.text(dst, v, at, f.opening)
-	case f.name == "steps" && v.IsArray():
+		return t.text(dst, v, at, f.Opening)
+	case f.Name == "steps" && v.IsArray():
 		dst = append(dst, '[')
 		for i, step := range v.Array() {
 			if i > 0 {
@@ -82,12 +83,12 @@ func (t *textReader) field(dst []byte, f *field, v gjson.Result, at string) []by
 			dst = t.step(dst, "", step, fault.Index(at, i))
 		}
 		return append(dst, ']')
-	case f.name == "chain":
-		return t.fields(dst, v, at, inlineShape)
-	case f.name == "replace":
+	case f.Name == "chain":
+		return t.fields(dst, v, at, inlineTable)
+	case f.Name == "replace":
 		return t.object(dst, v, at, t.step)
-	case f.name == "params" && v.Get(budget.TokenField).Type == gjson.String:
-		return t.fields(dst, v, at, fetchShape)
+	case f.Name == "params" && v.Get(budget.TokenField).Type == gjson.String:
+		return t.fields(dst, v, at, fetchTable)
 	}
 	return append(dst, v.Raw...)
 }
@@ -96,7 +97,7 @@ func (t *textReader) step(dst []byte, _ string, v gjson.Result, at string) []byt
 	if v.Type == gjson.String {
 		return t.text(dst, v, at, '{')
 	}
-	return t.fields(dst, v, at, stepShape)
+	return t.fields(dst, v, at, stepTable)
 }
 
 // text appends the JSON in a text, or the text if it does not begin like JSON of the kind or cannot be read.

@@ -41,7 +41,7 @@ func (d *decoder) checkTags(decoded any, at string) {
 	}
 	for _, field := range fields {
 		f := fault.New(fault.BadRequest, "%s", tagMessage(field)).Under(at + pointerOf(field.Namespace()))
-		if d.Faults.has(f.At) {
+		if d.Faults.Within(f.At) {
 			continue
 		}
 		if field.Tag() == "oneof" {

@@ -17,7 +17,9 @@ type SyntaxError struct {
 }
 
 // Error implements error. It quotes one character of the text at most.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.err) }
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.err)
+}
 
 // PlainJSON returns JSON with comments and trailing commas as plain JSON: blanks stand in their place, so that lines and columns stay. A
 // text without a value becomes empty.

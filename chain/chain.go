@@ -107,33 +107,20 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 	return p, found.CutOff
 }
 
-// carryOut runs a plan, in this process or at workers, and answers when it has ended, or earlier if the request says so.
+// carryOut runs a plan, and answers when it has ended, or earlier if the request says so.
 func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
-	after, early, field := s.answersEarly(r)
-	durable := early && s.wantsWorkers(r)
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
-	if durable && s.ledger.Leased() != nil && s.ledger.Leased().Row.Status == journal.OK { // the journal has its answer: no worker is needed
-		early, durable = false, false
-	}
-	var f *fault.Error
-	if early {
-		f = s.checkBackground("/" + field)
-	}
-	if f == nil && durable {
-		f = s.prepareDurable(r)
-	}
+	detachment, f := s.detachment(r)
 	if f == nil {
 		f = s.beginRecord(p, r)
 	}
 	switch {
 	case f != nil:
 		return s.failureAnswer(ctx, f)
-	case durable:
-		return s.runDurably(ctx, p, r, after)
-	case early:
-		return s.runInBackground(ctx, p, after)
+	case detachment.field != "":
+		return s.runDetached(ctx, p, r, detachment)
 	}
 	return s.report(ctx, p, s.execute(ctx, p))
 }

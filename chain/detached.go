@@ -1,9 +1,7 @@
 package chain
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
@@ -11,186 +9,101 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Background says how a run continues after its request was answered.
-type Background struct {
-	Context  context.Context // the context of the run, in place of that of the request
-	Progress func(Progress)  // reports progress as Caller.Progress does, for as long as the run takes
-	// End is called once, after the run has ended. a is nil if the request itself got the answer of the run.
-	End func(a *Answer, stored StoredAnswer)
+// Detach says how the runs of a caller outlast their requests, if their chains ask for it (async, asyncAfterMs, durable). With the zero
+// value they do not: such a chain is answered at its end, like any other.
+type Detach struct {
+	// Hold keeps what a run in this process needs, until release is called. held is the context of the run, in place of ctx, that of its
+	// request. A fault refuses the run. nil: no run outlasts its request.
+	Hold func(ctx context.Context) (held context.Context, release func(), refused *fault.Error)
+	// Runs has the runs that go on in this process. Hold needs it.
+	Runs *DetachedRuns
+	// Workers carry out runs in place of this process; nil: there are none, and a chain that asks for them (durable) is refused with
+	// not_supported.
+	Workers Workers
+	// MaxHanded is how many of the caller's runs workers may have; 0 or less: unlimited.
+	MaxHanded int
+	// As is the caller for whom workers carry out runs.
+	As *steps.Caller
 }
 
-// StoredAnswer is an answer in the result store.
-type StoredAnswer struct {
-	Token string        // the continuation token of Answer.JSON; "": it could not be stored
-	Life  time.Duration // how long the store keeps it, however often it is fetched; 0: it is not stored
+// DetachedRun is the state of a run that may have outlasted its request.
+type DetachedRun struct {
+	// Row is the run as the journal has it. Of a run in this process, it has only ID, Status, Code, Steps, Began, Last and Took.
+	journal.Row
+	Done      int           // the steps that have ended; -1: only the process that carries it out knows
+	Cancelled bool          // it was cancelled: by Cancel or, at workers, in another way
+	Note      string        // what workers do about it, for its caller; "": workers do not have it, or Answer is there
+	Answer    []byte        // nil: it has not ended, or its answer is not kept any more
+	Lifetime  time.Duration // how long Answer is kept from now on
+
+	token   string // the continuation token of Answer; "": it has none
+	request *request
+	carrier carrier // nil: neither this process nor workers carry it out
 }
 
-// BackgroundRun describes a run that may outlast its request.
-type BackgroundRun struct {
-	ID    string
-	Steps int // the number of steps of the outermost chain
-	Began time.Time
+// carrier carries out a run that may outlast its request: this process (here), or workers (atWorkers).
+type carrier interface {
+	// begin takes on the run of s. Once it has done so, only the carrier uses s. After a fault it is not known whether the run goes on.
+	begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error
+	// await returns the answer of the run, or nil if it takes longer than that. Until then the end of ctx cancels the run.
+	await(ctx context.Context, after time.Duration) *Answer
+	// cancel asks for the run to end. It does not wait.
+	cancel(ctx context.Context, cause *fault.Error) error
 }
 
-// answersEarly reports whether a request may be answered before its chain has ended. If so, it also returns how long the request waits for
-// the chain, and the field that asked for it.
-func (s *request) answersEarly(r *plan.Request) (after time.Duration, early bool, field string) {
-	if r.AsyncAfterMs != nil && !r.Async {
-		after = time.Duration(*r.AsyncAfterMs) * time.Millisecond
+// DetachedRun returns the state of a run of a caller, wherever it is carried out. A run that went on in this process has the state in which
+// that ended, unless latest is set and it was resumed since then. DetachedRun fails with token_expired if the run is unknown, belongs to
+// another caller (nil: the zero Caller) or began in another scope.
+func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Caller) (*DetachedRun, *fault.Error) {
+	s := e.newRequest(c)
+	run, isHere := s.detach.Runs.find(id, s.caller)
+	if isHere && (run.Status == journal.Running || !latest) {
+		return s.withAnswer(ctx, &run), nil
 	}
+	past, f := s.pastRun(ctx, id)
 	switch {
-	case s.background == nil:
-		return 0, false, ""
-	case r.Async:
-		return 0, true, "async"
-	case r.AsyncAfterMs != nil:
-		return after, true, "asyncAfterMs"
+	case isHere && (f != nil || !past.Row.Last.After(run.Last)): // else it was resumed, and not in the background
+		return s.withAnswer(ctx, &run), nil
+	case f != nil:
+		return nil, f
 	}
-	return 0, r.Durable != nil && *r.Durable, "durable"
+	if atWorkers := s.handedState(ctx, past); atWorkers != nil {
+		return atWorkers, nil
+	}
+	return &DetachedRun{Row: past.Row, Done: -1}, nil
 }
 
-// checkBackground refuses a run in the background if there is no journal or no store for its answer.
-func (s *request) checkBackground(at string) *fault.Error {
-	const remedy = "leave it out, and the answer comes with the request"
-	switch {
-	case s.o.Journal == nil:
-		return fault.New(fault.NotSupported,
-			"runs are not recorded here (journal: {store: off}), so none can continue in the background: %s", remedy).Under(at)
-	case s.form.Results == nil:
-		return fault.New(fault.NotSupported, "there is no store for the answer of a run in the background: %s", remedy).Under(at)
+// Cancel ends the run if it goes on in this process, with cause, or asks workers to end it. It does not wait. It does nothing if the run
+// has ended, and fails if workers cannot be reached.
+func (r *DetachedRun) Cancel(ctx context.Context, cause *fault.Error) error {
+	if r.carrier == nil {
+		return nil
 	}
-	return nil
+	return r.carrier.cancel(ctx, cause)
 }
 
-// runInBackground runs a plan and answers with its result if it ends within after, else with the id of the run, which continues. Once the
-// run has started, only the run uses s.
-func (s *request) runInBackground(ctx context.Context, p *plan.Plan, after time.Duration) *Answer {
-	if err := s.ledger.Record.Claim(); err != nil {
-		s.ledger.Record = nil
-		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
-	}
-	id := s.ledger.Record.ID()
-	b, f := s.background(ctx, s.backgroundRun(p))
-	if f != nil {
-		return s.notBegunAnswer(ctx, f)
-	}
-	s.detached = true
-	if report := s.progress; report == nil {
-		s.progress = b.Progress
-	} else {
-		s.progress = func(p Progress) {
-			b.Progress(p)
-			report(p)
+// Keep returns a continuation token for the run's answer, and how long it is valid if it is not used again. "": there is no answer, or it
+// cannot be stored.
+func (r *DetachedRun) Keep(ctx context.Context) (token string, lifetime time.Duration) {
+	if r.token == "" && r.Answer != nil && r.request.form.Results != nil {
+		kept, expiresIn, err := r.request.form.Results.Keep(ctx, r.request.caller, r.Answer)
+		if err == nil {
+			r.token, r.Lifetime = kept, expiresIn
 		}
 	}
-	running, cancel := context.WithCancelCause(b.Context)
-	stopWatching := func() bool { return true }
-	answered, detached := make(chan *Answer), make(chan struct{})
-	if after > 0 { // until it is answered, the request can cancel the run
-		stopWatching = context.AfterFunc(ctx, func() {
-			cause := context.Cause(ctx)
-			if errors.Is(cause, context.DeadlineExceeded) {
-				cause = fault.New(fault.Timeout, "the caller's deadline passed")
-			}
-			cancel(cause)
-		})
-	} else {
-		s.askApproval = nil
-		close(detached)
-	}
-	go func() {
-		defer cancel(nil)
-		a := s.complete(running, p)
-		select {
-		case <-detached:
-			b.End(a, s.keepAnswer(running, a))
-		case answered <- a:
-			b.End(nil, StoredAnswer{})
-		}
-	}()
-	if after == 0 {
-		return startedAnswer(id)
-	}
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case a := <-answered:
-		return a
-	case <-timer.C:
-	}
-	if !stopWatching() { // the caller has cancelled
-		return <-answered
-	}
-	close(detached)
-	return startedAnswer(id)
+	return r.token, r.Lifetime
 }
 
-// backgroundRun describes the request's run.
-func (s *request) backgroundRun(p *plan.Plan) BackgroundRun {
-	return BackgroundRun{ID: s.ledger.Record.ID(), Steps: len(p.Steps), Began: s.ledger.Record.Began()}
-}
-
-// notBegunAnswer answers for a run that is in the journal and cannot begin.
-func (s *request) notBegunAnswer(ctx context.Context, f *fault.Error) *Answer {
-	s.ledger.EndUnfinished(f, journal.Failed)
-	return s.failureAnswer(ctx, f)
-}
-
-// complete executes a plan to its answer, and ends the request.
-func (s *request) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
-	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
-	defer s.memory.End()
-	return s.report(ctx, p, s.execute(ctx, p))
-}
-
-// keepAnswer stores an answer for its caller.
-func (s *request) keepAnswer(ctx context.Context, a *Answer) (stored StoredAnswer) {
-	stored.Token, _, _ = s.form.Results.Keep(context.WithoutCancel(ctx), s.caller, bytes.Clone(a.JSON)) // "" after an error
-	if stored.Token != "" {
-		stored.Life = s.form.Results.MaxTTL()
-	}
-	return stored
-}
-
-// startedAnswer answers a request whose run continues.
-func startedAnswer(run string) *Answer {
-	w := &rawjson.Writer{B: []byte("{")}
-	w.Bool("ok", true)
-	w.Text("run", run)
-	w.Text("status", string(journal.Running))
-	w.Text("note", `info {"run":"`+run+`"} tells how far it is, and once it has ended, how to get its answer`)
-	return &Answer{OK: true, JSON: append(w.B, '}'), Run: run}
-}
-
-// KeepAnswer stores the answer of a run for its caller (nil: the zero Caller).
-func (e *Engine) KeepAnswer(ctx context.Context, a *Answer, c *Caller) StoredAnswer {
-	s := e.newRequest(c)
-	if s.form.Results == nil {
-		return StoredAnswer{}
-	}
-	return s.keepAnswer(ctx, a)
-}
-
-// StoredResult returns a value that the result store has for a caller (nil: the zero Caller), and how long it stays there if it is not used
-// again. It fails with token_expired for any other token.
-func (e *Engine) StoredResult(ctx context.Context, token string, c *Caller) ([]byte, time.Duration, error) {
-	s := e.newRequest(c)
-	if s.form.Results == nil || token == "" {
-		return nil, 0, ledger.NotResumable("the answer of this run is not kept any more")
-	}
-	return s.form.Results.Value(ctx, s.caller, token)
-}
-
-// PastRun returns what a run of a caller (nil: the zero Caller) has done so far, wherever it runs. It fails with token_expired if the run
-// is unknown, belongs to another caller or began in another scope.
-func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Past, error) {
-	s := e.newRequest(c)
+// pastRun returns what a run of the request's caller has done so far, wherever it is carried out.
+func (s *request) pastRun(ctx context.Context, id string) (*journal.Past, *fault.Error) {
+	l := ledger.Ledger{Journal: s.o.Journal, Scope: s.o.Scope, Caller: s.caller}
 	f := ledger.NoSuchRun()
 	if s.o.Journal != nil {
-		if _, f = s.ledger.Take(ctx, id, true); s.ledger.Previewed() != nil {
-			return s.ledger.Previewed(), nil // even if it cannot be resumed
+		if _, f = l.Take(ctx, id, true); l.Previewed() != nil {
+			return l.Previewed(), nil // even if it cannot be resumed
 		}
 	}
 	if f.Code == fault.TokenExpired {
@@ -199,116 +112,83 @@ func (e *Engine) PastRun(ctx context.Context, id string, c *Caller) (*journal.Pa
 	return nil, f
 }
 
-// Durable hands runs to workers, which are other processes with the same journal. It is safe for concurrent use.
-type Durable interface {
-	// NewKey returns a key for a run whose request has none: workers find a run by its caller and key.
-	NewKey() string
-	// Start hands a run to a worker, which carries it out as soon as its lease is free. A fault means that it is not known whether a
-	// worker will do so.
-	Start(ctx context.Context, run *DurableRun) *fault.Error
-	// Running reports whether workers have yet to finish a run.
-	Running(ctx context.Context, run HandedRun) (bool, error)
-	// Wait returns the answer of a run when workers are done with it. It fails if ctx ends first, or if the answer is not known.
-	Wait(ctx context.Context, run HandedRun) (*Answer, error)
-	// Cancel asks workers to cancel a run. It does not wait.
-	Cancel(ctx context.Context, run HandedRun) error
+// detachment is how a run outlasts its request.
+type detachment struct {
+	field  string        // the field of the request that asks for it; "": the run does not outlast its request
+	after  time.Duration // how long the request waits for the run
+	handed bool          // workers carry it out, else this process
 }
 
-// HandedRun identifies a run that is handed to workers. Each hand-over has its own lease.
-type HandedRun struct {
-	Run   string // its id
-	Lease int64
-}
-
-// DurableRun is a run for workers. The journal has its chain.
-type DurableRun struct {
-	HandedRun
-	Key            string // the key under which the journal has the run, for its caller
-	Name           string // the name of the chain; "": it has none
-	MaxTotalTokens int    // the token limit of the answer; 0: unlimited
-}
-
-// wantsWorkers reports whether workers carry out a run that may outlast its request.
-func (s *request) wantsWorkers(r *plan.Request) bool {
-	if r.Durable != nil {
-		return *r.Durable
-	}
-	// Workers find a run by its key. A new run gets one (prepareDurable); a run to resume may have none.
-	hasKey := s.ledger.Leased() == nil || s.ledger.Leased().Row.Key != ""
-	return s.durable != nil && hasKey
-}
-
-// answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well,
-// since the workers would continue it in any case.
-func (s *request) answerHandedOver(ctx context.Context) *Answer {
-	past := s.ledger.Leased()
-	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.durable == nil {
-		return nil
-	}
-	running, err := s.durable.Running(ctx, HandedRun{past.Row.ID, past.HandoverLease})
+// detachment returns how the run of a request outlasts it.
+func (s *request) detachment(r *plan.Request) (d detachment, refused *fault.Error) {
 	switch {
-	case err != nil:
-		return s.failureAnswer(ctx, fault.New(fault.Unavailable,
-			"it is not known whether workers still have this run, because their engine does not answer: nothing was run"))
-	case !running:
-		return nil
-	case s.ledger.Resumption.ByID:
-		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running this run: resume it when it has ended").Under("/resume"))
-	}
-	s.ledger.Release()
-	return startedAnswer(past.Row.ID)
-}
-
-// prepareDurable refuses a chain for workers if there are none, and sets the key of its run.
-func (s *request) prepareDurable(r *plan.Request) *fault.Error {
-	key := ""
-	switch {
-	case s.durable == nil:
-		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run continues as long as "+
-			"the server does, and with a key it can be resumed").Under("/durable")
-	case s.ledger.Leased() == nil && r.Key != nil:
-		return nil
-	case s.ledger.Leased() == nil:
-		key = s.durable.NewKey()
-	case s.ledger.Leased().Row.Key == "":
-		return fault.New(fault.NotSupported, "this run began in a server, without a key by which workers could find it: resume it with "+
-			"\"durable\": false").Under("/durable")
+	case s.detach.Hold == nil:
+		return d, nil
+	case r.Async:
+		d.field = "async"
+	case r.AsyncAfterMs != nil:
+		d.field, d.after = "asyncAfterMs", time.Duration(*r.AsyncAfterMs)*time.Millisecond
+	case r.Durable != nil && *r.Durable:
+		d.field = "durable"
 	default:
-		key = s.ledger.Leased().Row.CallersKey()
+		return d, nil
 	}
-	r.Key = &key
-	return nil
+	leased := s.ledger.Leased()
+	if r.Durable != nil {
+		d.handed = *r.Durable
+	} else { // workers find a run by its key. A new run gets one (giveKey); a run to resume may have none
+		d.handed = s.detach.Workers != nil && (leased == nil || leased.Row.Key != "")
+	}
+	const remedy = "leave it out, and the answer comes with the request"
+	switch {
+	case d.handed && leased != nil && leased.Row.Status == journal.OK: // the journal has its answer: no worker is needed
+		return detachment{}, nil
+	case s.o.Journal == nil:
+		refused = fault.New(fault.NotSupported,
+			"runs are not recorded here (journal: {store: off}), so none can continue in the background: %s", remedy).Under("/" + d.field)
+	case s.form.Results == nil:
+		refused = fault.New(fault.NotSupported,
+			"there is no store for the answer of a run in the background: %s", remedy).Under("/" + d.field)
+	case d.handed:
+		refused = s.giveKey(r)
+	}
+	return d, refused
 }
 
-// runDurably hands a run to workers, and answers with its result if it ends within after, else with its id.
-func (s *request) runDurably(ctx context.Context, p *plan.Plan, r *plan.Request, after time.Duration) *Answer {
-	lease := s.ledger.Record.HandOver()
-	if err := s.ledger.Record.Claim(); err != nil {
+// runDetached has a carrier run a plan, and answers with the result if the run ends in time, else with its id.
+func (s *request) runDetached(ctx context.Context, p *plan.Plan, r *plan.Request, d detachment) *Answer {
+	record := s.ledger.Record
+	run := &DetachedRun{Row: journal.Row{ID: record.ID(), Status: journal.Running, Steps: len(p.Steps), Began: record.Began(),
+		Last: record.Began()}}
+	if d.handed {
+		w := s.atWorkers(run.ID, record.HandOver())
+		w.Key, w.Name, w.MaxTotalTokens, w.Caller, w.Results = *r.Key, s.runName(p, r), s.maxTokens, s.detach.As, s.rights
+		run.carrier = w
+	} else {
+		run.carrier = s.here(run, d.after > 0)
+	}
+	if err := record.Claim(); err != nil {
+		s.ledger.Record = nil
 		return s.failureAnswer(ctx, ledger.Fault(err, "nothing was run"))
 	}
-	run := &DurableRun{HandedRun: HandedRun{s.ledger.Record.ID(), lease}, Key: *r.Key, Name: s.runName(p, r), MaxTotalTokens: s.maxTokens}
-	if f := s.durable.Start(ctx, run); f != nil {
-		return s.notBegunAnswer(ctx, f) // a worker that has learned of the run sees that it has failed
+	if f := run.carrier.begin(ctx, s, p); f != nil {
+		s.ledger.EndUnfinished(f, journal.Failed) // a worker that has learned of the run sees that it has failed
+		return s.failureAnswer(ctx, f)
 	}
-	_ = s.ledger.Record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
-	if after > 0 {
-		if a := s.awaitWorkers(ctx, run.HandedRun, after); a != nil {
+	if d.after > 0 {
+		if a := run.carrier.await(ctx, d.after); a != nil {
 			return a
 		}
 	}
-	return startedAnswer(run.Run)
+	return startedAnswer(run)
 }
 
-// awaitWorkers returns the answer of a run; nil: there is none in time. Until then the request can cancel the run.
-func (s *request) awaitWorkers(ctx context.Context, run HandedRun, after time.Duration) *Answer {
-	waitCtx, cancel := context.WithTimeout(ctx, after)
-	defer cancel()
-	a, err := s.durable.Wait(waitCtx, run)
-	switch {
-	case err == nil:
-		return a
-	case ctx.Err() != nil:
-		_ = s.durable.Cancel(context.WithoutCancel(ctx), run) // after an error the run continues
-	}
-	return nil
+// startedAnswer answers a request whose run goes on.
+func startedAnswer(run *DetachedRun) *Answer {
+	w := &rawjson.Writer{B: []byte("{")}
+	w.Bool("ok", true)
+	w.Text("run", run.ID)
+	w.Text("status", string(journal.Running))
+	w.Text("note", `info {"run":"`+run.ID+`"} tells how far it is, and once it has ended, how to get its answer`)
+	return &Answer{OK: true, JSON: append(w.B, '}'), Detached: run}
 }

@@ -14,19 +14,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// workers is a Durable that carries out each run with the same engine, by its key, as soon as its lease is free.
+// workers are Workers that carry out each run with the same engine, by its key, as soon as its lease is free.
 type workers struct {
 	engine  *chain.Engine
 	refuse  *fault.Error
-	running bool             // what Running returns
-	handed  chain.DurableRun // the last run
+	running bool            // what State reports
+	handed  chain.HandedRun // the last run
 	cancel  context.CancelFunc
 	ended   chan *chain.Answer
 }
 
-func (*workers) NewKey() string { return "made" }
-
-func (w *workers) Start(_ context.Context, run *chain.DurableRun) *fault.Error {
+func (w *workers) Start(_ context.Context, run *chain.HandedRun) *fault.Error {
 	ended := make(chan *chain.Answer, 1)
 	w.handed, w.ended = *run, ended
 	if w.refuse != nil {
@@ -46,18 +44,20 @@ func (w *workers) Start(_ context.Context, run *chain.DurableRun) *fault.Error {
 	return nil
 }
 
-func (w *workers) Wait(ctx context.Context, _ chain.HandedRun) (*chain.Answer, error) {
+func (w *workers) Answer(ctx context.Context, _ string) (*chain.HandedAnswer, error) {
 	select {
 	case a := <-w.ended:
-		return a, nil
+		return &chain.HandedAnswer{Answer: a}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-func (w *workers) Running(context.Context, chain.HandedRun) (bool, error) { return w.running, nil }
+func (w *workers) State(context.Context, string) (running, idle bool, err error) {
+	return w.running, false, nil
+}
 
-func (w *workers) Cancel(context.Context, chain.HandedRun) error {
+func (w *workers) Cancel(context.Context, string) error {
 	w.cancel()
 	return nil
 }
@@ -70,32 +70,33 @@ func TestDurable(t *testing.T) {
 		after        time.Duration // the time within which the request is answered
 		answered     bool          // the request gets the answer of the run
 	}{
-		"at once":         {`{"steps":[{"fn":"job.run"}],"durable":true}`, "made", 0, false},
-		"async":           {`{"steps":[{"fn":"job.run"}],"async":true}`, "made", 0, false},
+		"at once":         {`{"steps":[{"fn":"job.run"}],"durable":true}`, "", 0, false},
+		"async":           {`{"steps":[{"fn":"job.run"}],"async":true}`, "", 0, false},
 		"a key":           {`{"steps":[{"fn":"job.run"}],"durable":true,"key":"mine"}`, "mine", 0, false},
-		"after a while":   {`{"steps":[{"fn":"job.run"}],"asyncAfterMs":20000}`, "made", 20 * time.Second, false},
-		"with its answer": {`{"steps":[{"fn":"job.run"}],"durable":true,"asyncAfterMs":90000}`, "made", time.Minute, true},
+		"after a while":   {`{"steps":[{"fn":"job.run"}],"asyncAfterMs":20000}`, "", 20 * time.Second, false},
+		"with its answer": {`{"steps":[{"fn":"job.run"}],"durable":true,"asyncAfterMs":90000}`, "", time.Minute, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e, c, _, _ := backgroundEngine(t)
+				e, c, _ := detachedEngine(t)
 				w := &workers{engine: e}
-				c.Durable, c.MaxTotalTokens = w, 900
+				c.Detach.Workers, c.MaxTotalTokens = w, 900
 				began := time.Now()
 				a := e.Run(t.Context(), []byte(test.request), c)
-				if took := time.Since(began).Truncate(time.Second); took != test.after || !a.OK || (a.Run == "") != test.answered {
+				if took := time.Since(began).Truncate(time.Second); took != test.after || !a.OK || (a.Detached == nil) != test.answered {
 					t.Fatalf("answered after %v: %s, want after %v, ended %t", took, a.JSON, test.after, test.answered)
 				}
 				run := w.handed
-				if run.Key != test.key || run.MaxTotalTokens != 900 || run.Lease != 1 || !test.answered && a.Run != run.Run {
+				if run.Key == "" || test.key != "" && run.Key != test.key || run.MaxTotalTokens != 900 || run.Lease != 1 ||
+					!test.answered && a.Detached.ID != run.Run {
 					t.Errorf("handed run %+v, answer %s; want key %q, 900 tokens and lease 1", run, a.JSON, test.key)
 				}
 				time.Sleep(2 * time.Minute)
-				past, err := e.PastRun(t.Context(), run.Run, c)
+				past, err := e.Journal().Read(t.Context(), run.Run, &c.ID)
 				if err != nil || past.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
-					past.Row.CallersKey() != test.key || past.Row.Calls != 1 {
-					t.Errorf("past run %+v, %v; want ok, key %q, 1 call", past, err, test.key)
+					past.Row.CallersKey() != run.Key || past.Row.Calls != 1 {
+					t.Errorf("past run %+v, %v; want ok, key %q, 1 call", past, err, run.Key)
 				}
 			})
 		})
@@ -106,7 +107,7 @@ func TestDurable(t *testing.T) {
 func TestDurableIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, c, ended, _ := backgroundEngine(t)
+		e, c, ended := detachedEngine(t)
 		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"lite":true}`)
 		if a := e.Run(t.Context(), request, c); a.OK || a.Error.Code != fault.NotSupported || a.Error.At != "/durable" {
 			t.Errorf("without workers: %s, want not_supported at /durable", a.JSON)
@@ -114,7 +115,7 @@ func TestDurableIsRefused(t *testing.T) {
 		if a := e.Run(t.Context(), request, &chain.Caller{}); string(a.JSON) != `"done"` {
 			t.Errorf("without a caller id: %s, want \"done\"", a.JSON)
 		}
-		c.Durable = &workers{refuse: fault.New(fault.Unavailable, "no server answers")}
+		c.Detach.Workers = &workers{refuse: fault.New(fault.Unavailable, "no server answers")}
 		a := e.Run(t.Context(), request, c)
 		run := gjson.GetBytes(a.JSON, "resume").Str
 		if a.OK || a.Error.Code != fault.Unavailable || run == "" {
@@ -134,9 +135,9 @@ func TestDurableIsRefused(t *testing.T) {
 func TestDurableResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, c, _, _ := backgroundEngine(t)
+		e, c, _ := detachedEngine(t)
 		w := &workers{engine: e}
-		c.Durable = w
+		c.Detach.Workers = w
 		e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}],"durable":true}`), c)
 		time.Sleep(2 * time.Minute)
 		first := w.handed
@@ -158,9 +159,9 @@ func TestDurableResume(t *testing.T) {
 func TestDurableIsCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, c, _, _ := backgroundEngine(t)
+		e, c, _ := detachedEngine(t)
 		w := &workers{engine: e}
-		c.Durable = w
+		c.Detach.Workers = w
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		e.Run(ctx, []byte(`{"steps":[{"fn":"job.run"}],"asyncAfterMs":30000}`), c)
@@ -175,14 +176,14 @@ func TestDurableIsCancelled(t *testing.T) {
 func TestDurableKeyIsSentAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, c, _, _ := backgroundEngine(t)
+		e, c, _ := detachedEngine(t)
 		w := &workers{engine: e, refuse: fault.New(fault.Unavailable, "lost on the way")}
-		c.Durable = w
+		c.Detach.Workers = w
 		request := []byte(`{"steps":[{"fn":"job.run"}],"durable":true,"key":"mine","lite":true}`)
 		e.Run(t.Context(), request, c)
 		w.refuse, w.running = nil, true // the hand-over succeeded despite the fault
 		id := w.handed.Run
-		if a := e.Run(t.Context(), request, c); a.Run != id || w.handed.Lease != 1 {
+		if a := e.Run(t.Context(), request, c); a.Detached == nil || a.Detached.ID != id || w.handed.Lease != 1 {
 			t.Errorf("same key while a worker has the run: %s, want run %s with lease 1", a.JSON, id)
 		}
 		if a := e.Run(t.Context(), []byte(`{"resume":"`+id+`"}`), c); a.OK || a.Error.Code != fault.Busy {

@@ -131,13 +131,8 @@ type Caller struct {
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision
-	// Background lets a chain continue after its request was answered, if the chain says so (async, asyncAfterMs). It is called at the
-	// start of the run, whose id it gets; ctx is the request's. nil: such a chain is answered at its end, like any other.
-	Background func(ctx context.Context, run BackgroundRun) (*Background, *fault.Error)
-	// Durable hands chains that are answered before their end to workers, which finish them even if this process ends. nil: they continue
-	// here (Background), and a chain that asks for workers (durable) is refused with not_supported. Without Background, it is not used,
-	// and such a chain is answered at its end.
-	Durable Durable
+	// Detach lets chains be answered before their runs have ended.
+	Detach Detach
 	// TextAsJSON accepts strings of JSON for the fields that take only an array or an object, with the warning text_as_json: some MCP
 	// hosts send such fields as strings.
 	TextAsJSON bool
@@ -212,7 +207,7 @@ type Answer struct {
 	Defaulted []DefaultedStep
 	// Unrepeatable: a call was made that is not safe to repeat, so the same request again would write again.
 	Unrepeatable bool
-	Run          string // id of the run that continues in the background (JSON says how to follow it); "": it has ended
+	Detached     *DetachedRun // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
 }
 
 // DefaultedStep is a step of the outermost chain of which orElse replaced failures.

@@ -42,12 +42,12 @@ type request struct {
 	executed     *run.Run                      // nil: nothing was executed
 	decision     *Decision                     // the decision that came with the request; nil: none
 	detached     bool                          // the run concludes the request, since it may outlast the answer
-	background   func(context.Context, BackgroundRun) (*Background, *fault.Error)
-	durable      Durable // nil: there are no workers
+	detach       Detach
 	askApproval  func(context.Context, []facts.WaitingCall) (bool, error)
 
 	cutOff    *fault.Error // why decoding was cut off; nil: it was not
 	caller    string
+	rights    budget.Rights
 	computing admit.Request
 	memory    admit.Held
 }
@@ -57,7 +57,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 		c = &Caller{}
 	}
 	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
-		log: c.Log, decision: c.Decision, background: c.Background, durable: c.Durable, suspend: c.Suspend,
+		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend,
 		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator,
 			ByPerson: e.o.ApproveByPerson},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
@@ -65,7 +65,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 	s.rules = e.o.rules(c)
 	s.limits = s.rules.Limits
 	if e.o.Results != nil {
-		s.form.Results = e.o.Results.WithRights(c.Rights)
+		s.form.Results = e.o.Results.WithRights(s.rights)
 	}
 	s.share(&e.o)
 	if e.o.Observer != nil {

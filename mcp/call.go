@@ -52,10 +52,8 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		if c.view = shown.viewIn(ctx); c.clientView != nil {
 			c.view = c.clientView.viewIn(ctx, shown)
 		}
-		c.caller = &chain.Caller{ID: from.Caller.ID, Run: id, Functions: c.view}
-		if from.Token { // without tokens all callers have the same rights, and the command line shares results with stdio
-			c.caller.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
-		}
+		c.caller = f.server.caller(from, now)
+		c.caller.Run, c.caller.Functions = id, c.view
 		if c.session != nil && now.SessionTokens > 0 {
 			c.beginSpending()
 			defer func() { c.spending.end(ctx, result) }()
@@ -86,6 +84,15 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 		}
 		return c.converse(t), nil
 	}
+}
+
+// caller returns the caller of a message, who can follow its own runs.
+func (s *Server) caller(from *transport.Request, now *generation) *chain.Caller {
+	c := &chain.Caller{ID: from.Caller.ID, Detach: chain.Detach{Runs: &s.runs, Workers: now.Workers}}
+	if from.Token { // without tokens all callers have the same rights, and the command line shares results with stdio
+		c.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
+	}
+	return c
 }
 
 // panicked answers a call of a tool that ended with a panic.
@@ -128,12 +135,28 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run() *sdk.CallToolResult {
-	c.caller.Background, c.caller.Durable, c.caller.TextAsJSON = c.continueInBackground, c.durable(), true
+	c.caller.TextAsJSON = true
+	detach := &c.caller.Detach
+	detach.Hold, detach.MaxHanded, detach.As = c.hold, c.transportRequest.MaxDetached(), c.transportRequest.Caller
 	answer := c.now.Engine.Run(c.context(c.args), c.args, c.caller)
-	if answer.Run != "" {
-		c.offerTask(answer.Run)
+	if answer.Detached != nil {
+		c.offerTask(answer.Detached)
 	}
 	return c.answer(answer)
+}
+
+// hold keeps what the call's run needs to go on after the call (chain.Detach).
+func (c *call) hold(ctx context.Context) (held context.Context, release func(), refused *fault.Error) {
+	held, end, refused := c.transportRequest.Detach(ctx)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	s, now := c.toolset.server, c.now
+	s.pin(now)
+	return held, func() {
+		s.unpin(now)
+		end()
+	}, nil
 }
 
 // call calls one function.

@@ -25,34 +25,32 @@ type fakeWorkers struct {
 
 	mu   sync.Mutex
 	down bool // they do not answer
-	runs map[chain.HandedRun]*fakeWork
+	runs map[string]*fakeWork
 }
 
 type fakeWork struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the run has ended
-	answer mcp.DurableAnswer
+	answer chain.HandedAnswer
 }
 
-var _ mcp.Durable = (*fakeWorkers)(nil)
+var _ chain.Workers = (*fakeWorkers)(nil)
 
-func (*fakeWorkers) NewKey() string { return "made" }
-
-func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
+func (w *fakeWorkers) Start(_ context.Context, run *chain.HandedRun) *fault.Error {
 	ctx, cancel := context.WithCancel(context.Background())
 	work := &fakeWork{cancel: cancel, ended: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.runs[run.HandedRun] = work
-	caller := &chain.Caller{ID: c.ID, Rights: c.Results, Functions: steps.NewView(w.catalog, c.Caller.Rights.Allows)}
+	w.runs[run.ID] = work
+	caller := &chain.Caller{ID: run.Caller.ID, Rights: run.Results, Functions: steps.NewView(w.catalog, run.Caller.Rights.Allows)}
 	go func() {
 		defer close(work.ended)
 		polltest.Try(ctx, func() bool { // the server may still have the lease
 			work.answer.Answer = w.engine.Run(ctx, []byte(`{"key":"`+run.Key+`"}`), caller)
 			return work.answer.Answer.OK || work.answer.Answer.Error.Code != fault.Busy
 		})
-		if past, err := w.engine.PastRun(context.Background(), run.Run, caller); err == nil {
-			work.answer.Lease, work.answer.Rights = past.LastLease(), c.Results
+		if past, err := w.engine.Journal().Read(context.Background(), run.Run, &caller.ID); err == nil {
+			work.answer.Lease, work.answer.Rights = past.LastLease(), run.Results
 		}
 	}()
 	return nil
@@ -60,13 +58,13 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.DurableRun, c *mcp.Dur
 
 var errDown = fault.New(fault.Unavailable, "no server answers")
 
-func (w *fakeWorkers) work(run chain.HandedRun) (*fakeWork, error) {
+func (w *fakeWorkers) work(id string) (*fakeWork, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down {
 		return nil, errDown
 	}
-	return w.runs[run], nil
+	return w.runs[id], nil
 }
 
 // setDown sets whether the workers answer.
@@ -76,8 +74,8 @@ func (w *fakeWorkers) setDown(down bool) {
 	w.down = down
 }
 
-func (w *fakeWorkers) State(_ context.Context, run chain.HandedRun) (running, idle bool, err error) {
-	work, err := w.work(run)
+func (w *fakeWorkers) State(_ context.Context, id string) (running, idle bool, err error) {
+	work, err := w.work(id)
 	if err != nil || work == nil {
 		return false, false, err
 	}
@@ -89,8 +87,8 @@ func (w *fakeWorkers) State(_ context.Context, run chain.HandedRun) (running, id
 	}
 }
 
-func (w *fakeWorkers) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
-	work, err := w.work(run)
+func (w *fakeWorkers) Answer(ctx context.Context, id string) (*chain.HandedAnswer, error) {
+	work, err := w.work(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -105,8 +103,8 @@ func (w *fakeWorkers) Answer(ctx context.Context, run chain.HandedRun) (*mcp.Dur
 	}
 }
 
-func (w *fakeWorkers) Cancel(_ context.Context, run chain.HandedRun) error {
-	work, err := w.work(run)
+func (w *fakeWorkers) Cancel(_ context.Context, id string) error {
+	work, err := w.work(id)
 	if err == nil {
 		work.cancel()
 	}
@@ -116,13 +114,13 @@ func (w *fakeWorkers) Cancel(_ context.Context, run chain.HandedRun) error {
 // share gives servers the same engine, journal and workers.
 func (w *fakeWorkers) share(t *testing.T) func(*mcp.Options) {
 	runs := newJournal(t)
-	w.runs = map[chain.HandedRun]*fakeWork{}
+	w.runs = map[string]*fakeWork{}
 	return func(o *mcp.Options) {
 		if w.engine == nil {
 			withJournal(t, runs)(o)
 			w.engine, w.catalog = o.Engine, o.Catalog
 		}
-		o.Engine, o.Durable = w.engine, w
+		o.Engine, o.Workers = w.engine, w
 	}
 }
 
@@ -215,13 +213,13 @@ func TestDurableAnswerAfterRefusedResume(t *testing.T) {
 // noWorkers take runs and never begin them.
 type noWorkers struct{ *fakeWorkers }
 
-func (w *noWorkers) Start(_ context.Context, run *chain.DurableRun, _ *mcp.DurableCaller) *fault.Error {
+func (w *noWorkers) Start(_ context.Context, run *chain.HandedRun) *fault.Error {
 	work := &fakeWork{ended: make(chan struct{})}
 	work.answer.Fault = fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")
 	work.cancel = func() { close(work.ended) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.runs[run.HandedRun] = work
+	w.runs[run.ID] = work
 	return nil
 }
 
@@ -233,7 +231,7 @@ func TestWaitingDurableRuns(t *testing.T) {
 	share := workers.share(t)
 	s := serve(t, func(o *mcp.Options) {
 		share(o)
-		o.CallerCalls, o.Durable = 4, workers
+		o.CallerCalls, o.Workers = 4, workers
 	})
 	client := taskClient(t, s, "bob") // bob's token allows only some functions
 	for i := range 3 {

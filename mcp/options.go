@@ -34,8 +34,8 @@ type Options struct {
 	// Passthrough provides what flat surfaces pass through; nil: nothing. Clients that connected under nil get nothing after a reload either.
 	Passthrough Passthrough
 
-	// Durable hands chains that are answered before they end to workers; nil: such chains continue in this process.
-	Durable Durable
+	// Workers carry out chains that are answered before they end; nil: this process does.
+	Workers chain.Workers
 
 	// Context returns the context for a request to the engine (a chain, a fetch, or the arguments of one call); nil: the
 	// request's own.

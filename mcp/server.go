@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
@@ -32,7 +33,7 @@ type Server struct {
 	reloading sync.Mutex    // held by Reload
 	swapped   chan struct{} // gets a token at each Reload
 
-	runs      backgroundRuns
+	runs      chain.DetachedRuns
 	exchanges exchanges
 
 	background sync.WaitGroup

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -87,43 +86,38 @@ func (f *toolset) receiveTasks(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// offerTask offers the call's run, which continues in the background, as a task.
-func (c *call) offerTask(id string) {
-	offer, ok := c.ctx.Value(taskOfferKey{}).(*taskOffer)
-	if !ok {
-		return
+// offerTask offers the call's run, which goes on, as a task.
+func (c *call) offerTask(run *chain.DetachedRun) {
+	if offer, ok := c.ctx.Value(taskOfferKey{}).(*taskOffer); ok {
+		shown, _ := taskOf(run)
+		shown.ResultType = "task"
+		offer.body = marshal(shown)
 	}
-	begun, ok := c.toolset.server.runs.find(id, c.caller.ID)
-	if !ok { // workers have it
-		past, err := c.now.Engine.PastRun(c.ctx, id, c.caller)
-		if err != nil {
-			return
-		}
-		begun.BackgroundRun = begunOf(&past.Row)
-	}
-	begun.done, begun.updated, begun.ended = 0, begun.Began, time.Time{} // tasks/get reports its end
-	shown := taskOf(&begun)
-	shown.ResultType = "task"
-	offer.body = marshal(shown)
 }
 
-// begunOf returns a run of the journal as a run in the background.
-func begunOf(row *journal.Row) chain.BackgroundRun {
-	return chain.BackgroundRun{ID: row.ID, Steps: row.Steps, Began: row.Began}
-}
-
-// taskOf returns a run as a task without its result.
-func taskOf(r *backgroundRun) *task {
-	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.updated),
-		Interval: taskPollInterval.Milliseconds(), Message: fmt.Sprintf("%d of %d steps have ended", r.done, r.Steps)}
+// taskOf returns a run as a task. It fails if the run has ended, and its answer is not kept any more.
+func taskOf(r *chain.DetachedRun) (*task, error) {
+	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.Last),
+		Interval: taskPollInterval.Milliseconds(), Message: r.Note}
+	if r.Done >= 0 {
+		t.Message = fmt.Sprintf("%d of %d steps have ended", r.Done, r.Steps)
+	}
 	switch {
-	case r.ended.IsZero():
-	case r.cancelled && r.code == fault.Cancelled:
-		t.Status = taskCancelled
+	case r.Answer != nil:
+		ttl := (time.Since(r.Began) + r.Lifetime).Milliseconds()
+		if t.Status, t.TTL = taskCompleted, &ttl; r.Cancelled {
+			t.Status = taskCancelled
+			break
+		}
+		t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.Answer)}}, IsError: r.Code != ""})
+	case r.Status == journal.Running || r.Note != "": // workers may have more to say about it
+	case r.Status == journal.Interrupted:
+		t.Status, t.Message = taskFailed, "the server ended: "+noteOf(r.Status, r.ID)
+		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Message}
 	default:
-		t.Status = taskCompleted
+		return nil, errNoTask
 	}
-	return t
+	return t, nil
 }
 
 // taskParams are the params of tasks/get, tasks/update and tasks/cancel. Inputs of tasks/update are ignored: no task asks for any.
@@ -134,9 +128,7 @@ type taskParams struct {
 
 // addTaskMethods adds the methods of the extension to a server.
 func (f *toolset) addTaskMethods(server *sdk.Server) {
-	for method, answer := range map[string]func(context.Context, *taskCaller, string) (*task, error){
-		"tasks/get": f.getTask, "tasks/update": f.updateTask, "tasks/cancel": f.cancelTask,
-	} {
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 		err := sdk.AddReceivingCustomMethod(server, method, func(ctx context.Context, ss *sdk.ServerSession, p *taskParams) (sdk.Result, error) {
 			if p == nil {
 				p = &taskParams{}
@@ -145,17 +137,20 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 				return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: "the client must declare the extension " + tasksExtension,
 					Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
 			}
-			from := transport.RequestIn(ctx)
-			caller := &taskCaller{now: ctx.Value(generationKey{}).(*generation), Caller: chain.Caller{ID: from.Caller.ID}}
-			if from.Token {
-				caller.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
+			now := ctx.Value(generationKey{}).(*generation)
+			run, refused := now.Engine.DetachedRun(ctx, p.ID, false, f.server.caller(transport.RequestIn(ctx), now))
+			if refused != nil {
+				return nil, errNoTask
 			}
-			shown, err := answer(ctx, caller, p.ID)
+			shown, err := taskOf(run)
+			if err == nil && method == "tasks/cancel" && shown.Status == taskWorking {
+				err = now.cancelTask(ctx, run)
+			}
 			if err != nil {
 				return nil, err
 			}
 			body := json.RawMessage(`{"resultType":"complete"}`)
-			if shown != nil {
+			if method == "tasks/get" {
 				body = marshal(shown)
 			}
 			return raw.Result("", method, body)
@@ -166,76 +161,15 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 	}
 }
 
-// taskCaller is the caller of a method of the extension.
-type taskCaller struct {
-	chain.Caller
-	now *generation
-}
-
 var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such task of yours, or it is not kept any more"}
 
-// getTask answers tasks/get.
-func (f *toolset) getTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	r, ok := f.server.runs.find(id, c.ID)
-	if !ok {
-		return c.journaledTask(ctx, id)
+// cancelTask cancels a run. It stays as it is if neither this process nor workers have it.
+func (g *generation) cancelTask(ctx context.Context, r *chain.DetachedRun) error {
+	err := r.Cancel(ctx, fault.New(fault.Cancelled, "the task was cancelled"))
+	if err == nil {
+		return nil
 	}
-	t := taskOf(&r)
-	if r.ended.IsZero() {
-		return t, nil
-	}
-	answer, lifetime, err := c.now.Engine.StoredResult(ctx, r.token, &c.Caller)
-	if err != nil {
-		return nil, errNoTask
-	}
-	ttl := (time.Since(r.Began) + lifetime).Milliseconds()
-	if t.TTL = &ttl; t.Status == taskCompleted {
-		t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}, IsError: r.code != ""})
-	}
-	return t, nil
-}
-
-// journaledTask answers tasks/get for a run that this process does not have.
-func (c *taskCaller) journaledTask(ctx context.Context, id string) (*task, error) {
-	past, err := c.now.Engine.PastRun(ctx, id, &c.Caller)
-	if err != nil {
-		return nil, errNoTask
-	}
-	row := &past.Row
-	t := taskOf(&backgroundRun{BackgroundRun: begunOf(row), updated: row.Last})
-	t.Message = ""
-	if r := c.now.handedOver(ctx, &c.Caller, past); r != nil {
-		r.describe(t)
-		return t, nil
-	}
-	switch row.Status {
-	case journal.Running:
-		return t, nil
-	case journal.Interrupted:
-		t.Status, t.Message = taskFailed, "the server ended: "+noteOf(row.Status, id)
-		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Message}
-		return t, nil
-	}
-	return nil, errNoTask
-}
-
-// updateTask answers tasks/update. It only checks that the task exists: see taskParams.
-func (f *toolset) updateTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	_, err := f.getTask(ctx, c, id)
-	return nil, err
-}
-
-// cancelTask answers tasks/cancel. A run that has ended, or that neither this process nor workers have, stays as it is.
-func (f *toolset) cancelTask(ctx context.Context, c *taskCaller, id string) (*task, error) {
-	if f.server.runs.stop(id, c.ID) {
-		return nil, nil
-	}
-	past, err := c.now.Engine.PastRun(ctx, id, &c.Caller)
-	if err != nil {
-		return nil, errNoTask
-	}
-	if r := c.now.handedOver(ctx, &c.Caller, past); r != nil && r.answer == nil {
-		return nil, c.now.cancel(ctx, r)
-	}
-	return f.updateTask(ctx, c, id)
+	g.Log.WarnContext(ctx, "a run could not be cancelled", "run", r.ID, "error", fault.Message(err))
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+		Message: "the run was not cancelled because its workers cannot be reached: try again"}
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/durable"
 	"github.com/onecall-mcp/onecall/internal/telemetry"
-	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -70,14 +68,14 @@ func (e *engines) close() {
 	}
 }
 
-// durableRuns implements mcp.Durable for an app.
-type durableRuns struct {
+// workers implements chain.Workers for an app.
+type workers struct {
 	*engines
 	app *App
 	log *slog.Logger
 }
 
-var _ mcp.Durable = (*durableRuns)(nil)
+var _ chain.Workers = (*workers)(nil)
 
 // hasWorkers reports whether runs of callers are handed to workers.
 func (a *App) hasWorkers() bool {
@@ -85,9 +83,8 @@ func (a *App) hasWorkers() bool {
 	return p.serve && p.workers && (p.engineFlag || a.EngineURL() != "")
 }
 
-// durable returns what hands callers' runs to workers; nil: there are no workers, or they cannot share this app's runs and results. It
-// warns in the latter case.
-func (s *server) durable(a *App) mcp.Durable {
+// workers returns the workers of an app; nil: there are none, or they cannot share its runs and results. It warns in the latter case.
+func (s *server) workers(a *App) chain.Workers {
 	if !a.hasWorkers() {
 		return nil
 	}
@@ -96,76 +93,70 @@ func (s *server) durable(a *App) mcp.Durable {
 		a.warn(f)
 		return nil
 	}
-	return &durableRuns{&s.engines, a, s.log}
+	return &workers{&s.engines, a, s.log}
 }
-
-// batchOf returns the id of the batch in which workers carry out a run.
-func batchOf(run chain.HandedRun) string { return fmt.Sprintf("%s.%d", run.Run, run.Lease) }
-
-// NewKey implements mcp.Durable.
-func (d *durableRuns) NewKey() string { return durable.NewID() }
 
 // handoverTimeout bounds how long it takes to hand over a run.
 const handoverTimeout = 10 * time.Second
 
-// Start implements mcp.Durable.
-func (d *durableRuns) Start(ctx context.Context, run *chain.DurableRun, c *mcp.DurableCaller) *fault.Error {
+// Start implements chain.Workers.
+func (w *workers) Start(ctx context.Context, run *chain.HandedRun) *fault.Error {
 	ctx, cancel := context.WithTimeout(ctx, handoverTimeout)
 	defer cancel()
-	caller := &durable.Caller{Caller: c.Caller, Results: c.Results, MaxTotalTokens: run.MaxTotalTokens}
+	caller := &durable.Caller{Caller: *run.Caller, Results: run.Results, MaxTotalTokens: run.MaxTotalTokens}
 	caller.TraceParent, caller.TraceState = steps.Trace(ctx)
-	engine, err := d.engine(ctx, d.app)
+	engine, err := w.engine(ctx, w.app)
 	if err == nil {
-		single := &durable.Single{Engine: engine, Store: d.app.BatchStore()}
-		err = single.Start(ctx, batchOf(run.HandedRun), run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: caller})
+		single := &durable.Single{Engine: engine, Store: w.app.BatchStore()}
+		err = single.Start(ctx, run.ID, run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: caller})
 	}
 	if err == nil {
 		return nil
 	}
-	d.log.ErrorContext(ctx, "a run could not be handed to workers", "run", run.Run, "error", fault.Message(err))
+	w.log.ErrorContext(ctx, "a run could not be handed to workers", "run", run.Run, "error", fault.Message(err))
 	f := fault.New(fault.Unavailable, "the run could not be handed to workers, and nothing of it was done: try again later, or add "+
 		"\"durable\": false to have this server carry it out")
 	f.Err = err
 	return f
 }
 
-// Answer implements mcp.Durable.
-func (d *durableRuns) Answer(ctx context.Context, run chain.HandedRun) (*mcp.DurableAnswer, error) {
-	engine, err := d.engine(ctx, d.app)
+// Answer implements chain.Workers.
+func (w *workers) Answer(ctx context.Context, id string) (*chain.HandedAnswer, error) {
+	engine, err := w.engine(ctx, w.app)
 	if err != nil {
 		return nil, err
 	}
-	result, err := (&durable.Single{Engine: engine, Store: d.app.BatchStore()}).Wait(ctx, batchOf(run))
+	result, err := (&durable.Single{Engine: engine, Store: w.app.BatchStore()}).Wait(ctx, id)
 	switch {
 	case errors.Is(err, durable.ErrEnded):
 		return nil, fault.New(fault.TokenExpired, "the workflow was ended from outside before its chain ended")
 	case err != nil:
 		return nil, err
 	case result == nil:
-		return &mcp.DurableAnswer{Fault: fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")}, nil
+		return &chain.HandedAnswer{Fault: fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")}, nil
 	case result.Answer == nil:
-		return &mcp.DurableAnswer{Fault: result.Error}, nil
+		return &chain.HandedAnswer{Fault: result.Error}, nil
 	}
-	return &mcp.DurableAnswer{Answer: result.ChainAnswer(), Lease: result.Lease, Rights: result.Rights}, nil
+	return &chain.HandedAnswer{Answer: result.ChainAnswer(), Lease: result.Lease, Rights: result.Rights}, nil
 }
 
-// State implements mcp.Durable.
-func (d *durableRuns) State(ctx context.Context, run chain.HandedRun) (running, idle bool, err error) {
-	engine, err := d.engine(ctx, d.app)
+// State implements chain.Workers.
+func (w *workers) State(ctx context.Context, id string) (running, idle bool, err error) {
+	engine, err := w.engine(ctx, w.app)
 	if err != nil {
 		return false, false, err
 	}
-	if running, err = engine.Running(ctx, batchOf(run)); running {
+	if running, err = engine.Running(ctx, id); running {
 		idle = engine.NoWorkers(ctx)
 	}
 	return running, idle, err
 }
 
-// Cancel implements mcp.Durable.
-func (d *durableRuns) Cancel(ctx context.Context, run chain.HandedRun) error {
-	engine, err := d.engine(ctx, d.app)
+// Cancel implements chain.Workers.
+func (w *workers) Cancel(ctx context.Context, id string) error {
+	engine, err := w.engine(ctx, w.app)
 	if err != nil {
 		return err
 	}
-	return engine.Cancel(ctx, batchOf(run))
+	return engine.Cancel(ctx, id)
 }

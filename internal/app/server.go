@@ -129,7 +129,7 @@ func (s *server) options(a *App) *mcp.Options {
 		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
 		Processed:      boundsFlatTools(&c.Config),
 		Passthrough:    a.passthrough(),
-		Durable:        s.durable(a),
+		Workers:        s.workers(a),
 		Version:        s.process.Version,
 		Trace:          telemetry.WithCall,
 		Context:        a.requestContext(),

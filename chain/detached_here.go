@@ -1,0 +1,198 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// DetachedRuns are the runs of a process that go on after their requests, and those that have ended, for as long as their answers may be
+// kept. Engines of the process share them. The zero value is empty.
+type DetachedRuns struct {
+	mu   sync.Mutex
+	byID map[string]*here
+}
+
+// here is a run that this process carries out.
+type here struct {
+	runs   *DetachedRuns
+	run    DetachedRun // its Status is that of the run; guarded by runs.mu
+	caller string
+	stop   context.CancelCauseFunc
+
+	left     chan struct{} // closed when the request does not wait for the run (any more)
+	answered chan *Answer  // takes the answer if the request waits for it
+}
+
+// here returns the carrier of the request's run. waits: the request waits for it.
+func (s *request) here(run *DetachedRun, waits bool) *here {
+	h := &here{runs: s.detach.Runs, run: *run, caller: s.caller, left: make(chan struct{}), answered: make(chan *Answer)}
+	if h.run.carrier = h; !waits {
+		s.askApproval = nil
+		close(h.left)
+	}
+	return h
+}
+
+// begin implements carrier.
+func (h *here) begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error {
+	held, release, refused := s.detach.Hold(ctx)
+	if refused != nil {
+		return refused
+	}
+	held, h.stop = context.WithCancelCause(held)
+	h.runs.add(h, s.form.Results)
+	s.detached, s.progress = true, h.observe(s.progress)
+	go func() {
+		defer release()
+		defer h.stop(nil)
+		a := s.complete(held, p)
+		select {
+		case <-h.left:
+			token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.JSON)) // after an error it finds nothing
+			h.end(a, token)
+		case h.answered <- a:
+			h.runs.drop(h.run.ID, h)
+		}
+	}()
+	return nil
+}
+
+// complete executes a plan to its answer, and ends the request.
+func (s *request) complete(ctx context.Context, p *plan.Plan) (a *Answer) {
+	defer func() { s.conclude(ctx, KindChain, &a, recover()) }()
+	defer s.memory.End()
+	return s.report(ctx, p, s.execute(ctx, p))
+}
+
+// await implements carrier.
+func (h *here) await(ctx context.Context, after time.Duration) *Answer {
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case a := <-h.answered:
+		return a
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		close(h.left)
+		return nil
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		cause = fault.New(fault.Timeout, "the caller's deadline passed")
+	}
+	h.stop(cause)
+	return <-h.answered
+}
+
+// cancel implements carrier.
+func (h *here) cancel(_ context.Context, cause *fault.Error) error {
+	h.runs.mu.Lock()
+	defer h.runs.mu.Unlock()
+	if h.run.Status == journal.Running {
+		h.run.Cancelled = true
+		h.stop(cause)
+	}
+	return nil
+}
+
+// observe returns a function that records progress, and passes it on to report (nil: to nobody).
+func (h *here) observe(report func(Progress)) func(Progress) {
+	return func(p Progress) {
+		h.runs.mu.Lock()
+		if h.run.Status == journal.Running {
+			h.run.Done, h.run.Last = p.Done, time.Now()
+		}
+		h.runs.mu.Unlock()
+		if report != nil {
+			report(p)
+		}
+	}
+}
+
+// end records the end of the run.
+func (h *here) end(a *Answer, token string) {
+	h.runs.mu.Lock()
+	defer h.runs.mu.Unlock()
+	r := &h.run
+	r.Last = time.Now()
+	r.Took, r.token = r.Last.Sub(r.Began), token
+	r.Status, r.Code = statusOf(a)
+	r.Cancelled = r.Cancelled && r.Code == fault.Cancelled
+}
+
+// statusOf returns the status of a run with this answer, and the code of its failure.
+func statusOf(a *Answer) (journal.Status, fault.Code) {
+	switch {
+	case a.Error == nil:
+		return journal.OK, ""
+	case a.Error.Code == fault.ApprovalRequired:
+		return journal.Waiting, a.Error.Code
+	}
+	return journal.Failed, a.Error.Code
+}
+
+// withAnswer completes the state of a run in this process with its answer, if the request's caller may read it.
+func (s *request) withAnswer(ctx context.Context, r *DetachedRun) *DetachedRun {
+	r.request = s
+	if r.token == "" || s.form.Results == nil {
+		return r
+	}
+	answer, lifetime, err := s.form.Results.Value(ctx, s.caller, r.token)
+	if err != nil {
+		r.token = ""
+		return r
+	}
+	r.Answer, r.Lifetime = answer, lifetime
+	return r
+}
+
+// add adds a run, and drops those whose answers have expired in any case.
+func (d *DetachedRuns) add(h *here, results *budget.Results) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byID == nil {
+		d.byID = map[string]*here{}
+	}
+	for id, other := range d.byID {
+		if other.run.Status != journal.Running && time.Since(other.run.Last) > max(results.MaxTTL(), budget.DefaultMaxTTL) {
+			delete(d.byID, id)
+		}
+	}
+	d.byID[h.run.ID] = h
+}
+
+// find returns the current state of a caller's run; false: this process does not have it.
+func (d *DetachedRuns) find(id, caller string) (run DetachedRun, ok bool) {
+	if d == nil {
+		return run, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.byID[id]
+	if h == nil || h.caller != caller {
+		return run, false
+	}
+	if run = h.run; run.Status == journal.Running {
+		run.Took = time.Since(run.Began)
+	}
+	return run, true
+}
+
+// drop removes a run if h carries it out (nil: whatever does).
+func (d *DetachedRuns) drop(id string, h *here) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h == nil || d.byID[id] == h {
+		delete(d.byID, id)
+	}
+}

@@ -1,0 +1,253 @@
+package chain
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/plan"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Workers carry out runs in other processes, which have the same journal and finish the runs even if this process ends. A run is handed to
+// them under an id, and under another one if it is handed to them again. Workers are safe for concurrent use.
+type Workers interface {
+	// Start hands a run to a worker, which carries it out as soon as its lease is free, with the rights that its caller has now. A fault
+	// means that it is not known whether a worker will do so.
+	Start(ctx context.Context, run *HandedRun) *fault.Error
+	// State reports whether workers have yet to finish a run and, if so, whether no worker asks for work (idle). It fails if the engine
+	// cannot be reached.
+	State(ctx context.Context, id string) (running, idle bool, err error)
+	// Answer waits until workers have finished a run. It fails if its answer is not known, with token_expired if it never will be (again).
+	Answer(ctx context.Context, id string) (*HandedAnswer, error)
+	// Cancel asks for a run to end. It does not wait.
+	Cancel(ctx context.Context, id string) error
+}
+
+// HandedRun is a run that is handed to workers. The journal has its chain.
+type HandedRun struct {
+	ID             string // the id under which it is handed over
+	Run            string // its id in the journal
+	Lease          int64  // the lease under which it is handed over
+	Key            string // the key by which workers find it, for its caller
+	Name           string // the name of the chain; "": it has none
+	MaxTotalTokens int    // the token limit of the answer; 0: unlimited
+	Caller         *steps.Caller
+	Results        budget.Rights // the caller's rights to stored results
+}
+
+// HandedAnswer is the answer of a run that workers have finished.
+type HandedAnswer struct {
+	Answer *Answer
+	Lease  int64         // the last lease under which the run did something; 0: not known
+	Rights budget.Rights // the rights with which Answer was made; a caller with fewer rights does not get it
+	Fault  *fault.Error  // why workers did not carry out the run, which then has no Answer; else nil
+}
+
+// atWorkers is a run that was handed to workers.
+type atWorkers struct {
+	workers Workers
+	request *request // of the caller who asks
+	HandedRun
+}
+
+const (
+	askTime    = 2 * time.Second  // the time limit for asking the engine about a run
+	cancelTime = 10 * time.Second // the time limit for telling the engine to cancel a run
+)
+
+// atWorkers returns the carrier of a run that is handed over under a lease.
+func (s *request) atWorkers(run string, lease int64) *atWorkers {
+	return &atWorkers{s.detach.Workers, s, HandedRun{ID: fmt.Sprintf("%s.%d", run, lease), Run: run, Lease: lease}}
+}
+
+// giveKey refuses a chain for workers if there are none, and gives its run a key.
+func (s *request) giveKey(r *plan.Request) *fault.Error {
+	leased, key := s.ledger.Leased(), ""
+	switch {
+	case s.detach.Workers == nil:
+		return fault.New(fault.NotSupported, "this server hands no runs to workers: leave this out. With async the run continues as long as "+
+			"the server does, and with a key it can be resumed").Under("/durable")
+	case leased == nil && r.Key != nil:
+		return nil
+	case leased == nil:
+		key = rand.Text()
+	case leased.Row.Key == "":
+		return fault.New(fault.NotSupported, "this run began in a server, without a key by which workers could find it: resume it with "+
+			"\"durable\": false").Under("/durable")
+	default:
+		key = leased.Row.CallersKey()
+	}
+	r.Key = &key
+	return nil
+}
+
+// begin implements carrier.
+func (w *atWorkers) begin(ctx context.Context, s *request, _ *plan.Plan) *fault.Error {
+	if f := w.checkLimit(ctx); f != nil {
+		return f
+	}
+	if f := w.workers.Start(ctx, &w.HandedRun); f != nil {
+		return f
+	}
+	s.detach.Runs.drop(w.Run, nil)                             // it may have gone on here before
+	_ = s.ledger.Record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
+	return nil
+}
+
+// checkLimit refuses to hand over another run if workers already have as many runs of the caller as they may.
+func (w *atWorkers) checkLimit(ctx context.Context) *fault.Error {
+	s, none := w.request, ""
+	limit := s.detach.MaxHanded
+	if limit <= 0 {
+		return nil
+	}
+	var unfinished []journal.Row
+	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
+		rows, err := s.o.Journal.List(ctx, &journal.Filter{Caller: &s.caller, Parent: &none, Status: status, Limit: limit + 1})
+		if err != nil {
+			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
+		}
+		unfinished = append(unfinished, rows...)
+	}
+	if len(unfinished) <= limit { // this run is among them
+		return nil
+	}
+	count := 0
+	for i := range unfinished { // some ended before a worker took them, wait for approval, or run elsewhere
+		past, f := s.pastRun(ctx, unfinished[i].ID)
+		if f != nil || past.HandoverLease == 0 {
+			continue
+		}
+		if running, _, err := s.atWorkers(past.Row.ID, past.HandoverLease).state(ctx); err == nil && running {
+			count++
+		}
+	}
+	if count < limit {
+		return nil
+	}
+	return fault.New(fault.Busy, "%d of your runs go on at workers, which is the limit: wait until one has ended, and send this one again",
+		limit)
+}
+
+// state is Workers.State with a time limit.
+func (w *atWorkers) state(ctx context.Context) (running, idle bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	return w.workers.State(ctx, w.ID)
+}
+
+// await implements carrier.
+func (w *atWorkers) await(ctx context.Context, after time.Duration) *Answer {
+	waiting, stop := context.WithTimeout(ctx, after)
+	defer stop()
+	ended, err := w.workers.Answer(waiting, w.ID)
+	switch {
+	case err == nil:
+		return w.answer(ctx, ended)
+	case ctx.Err() != nil:
+		_ = w.cancel(context.WithoutCancel(ctx), nil) // after an error the run goes on
+	}
+	return nil
+}
+
+// answer returns the answer of the run.
+func (w *atWorkers) answer(ctx context.Context, ended *HandedAnswer) *Answer {
+	if ended.Fault != nil {
+		return w.request.failureAnswer(ctx, ended.Fault)
+	}
+	return ended.Answer
+}
+
+// cancel implements carrier.
+func (w *atWorkers) cancel(ctx context.Context, _ *fault.Error) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelTime)
+	defer cancel()
+	return w.workers.Cancel(ctx, w.ID)
+}
+
+// answerHandedOver answers a request for a run that workers have; nil: they do not have it. This process must not carry it out as well,
+// since the workers would continue it in any case.
+func (s *request) answerHandedOver(ctx context.Context) *Answer {
+	past := s.ledger.Leased()
+	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.detach.Workers == nil {
+		return nil
+	}
+	w := s.atWorkers(past.Row.ID, past.HandoverLease)
+	running, _, err := w.state(ctx)
+	switch {
+	case err != nil:
+		return s.failureAnswer(ctx, fault.New(fault.Unavailable,
+			"it is not known whether workers still have this run, because their engine does not answer: nothing was run"))
+	case !running:
+		return nil
+	case s.ledger.Resumption.ByID:
+		return s.failureAnswer(ctx, fault.New(fault.Busy, "workers are still running this run: resume it when it has ended").Under("/resume"))
+	}
+	s.ledger.Release()
+	run := &DetachedRun{Row: past.Row, carrier: w}
+	run.Status, run.Code, run.Last = journal.Running, "", run.Began
+	return startedAnswer(run)
+}
+
+// handedState returns the state of a run that was handed to workers. It returns nil if the run was not handed over or has continued
+// elsewhere since, or if its answer is no longer known or needs more rights than the caller has.
+func (s *request) handedState(ctx context.Context, past *journal.Past) *DetachedRun {
+	if s.detach.Workers == nil || past.HandoverLease == 0 {
+		return nil
+	}
+	w := s.atWorkers(past.Row.ID, past.HandoverLease)
+	r := &DetachedRun{Row: past.Row, Done: -1, request: s, carrier: w}
+	hasEnded := r.Status == journal.OK || r.Status == journal.Failed || r.Code != ""
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	running, idle, err := w.workers.State(ctx, w.ID)
+	if running || !hasEnded { // the journal has the end of a run a moment before the engine has its answer
+		r.Status, r.Code = journal.Running, ""
+	}
+	switch {
+	case err != nil && hasEnded:
+		r.Note = "it has ended, but its answer cannot be read because the workers' engine does not answer: ask again"
+	case err != nil:
+		r.Note = "its progress is unknown because the workers' engine does not answer: ask again"
+	case running && idle:
+		r.Note = "no worker is polling: it continues once one does"
+	case running && r.Row.Lease == w.Lease:
+		r.Note = "it waits until a worker takes it"
+	case running:
+		r.Note = "a worker carries it out"
+	default:
+		return w.ended(ctx, r, past, hasEnded)
+	}
+	return r
+}
+
+// ended completes the state of a run that workers are done with; see handedState. hasEnded: past has its end.
+func (w *atWorkers) ended(ctx context.Context, r *DetachedRun, past *journal.Past, hasEnded bool) *DetachedRun {
+	ended, err := w.workers.Answer(ctx, w.ID)
+	if err != nil && fault.CodeOf(err) != fault.TokenExpired {
+		r.Note = "workers are done with it, and its answer cannot be read now: ask again"
+		return r
+	}
+	if err == nil && ended.Lease != 0 && ended.Lease != past.LastLease() { // it may have ended since past was read
+		if now, f := w.request.pastRun(ctx, w.Run); f == nil {
+			past, r.Row = now, now.Row
+		}
+	}
+	switch {
+	// The answer is not known any more, or it is not certain to be that of the run's last events: the run may have continued elsewhere.
+	case err != nil, ended.Lease == 0 && hasEnded, ended.Lease != 0 && ended.Lease != past.LastLease():
+		return nil
+	case ended.Answer != nil && !w.request.rights.Cover(ended.Rights):
+		return nil
+	}
+	a := w.answer(ctx, ended)
+	r.Answer, r.Lifetime = a.JSON, time.Until(r.Expires)
+	r.Status, r.Code = statusOf(a)
+	r.Cancelled = r.Code == fault.Cancelled
+	return r
+}

@@ -64,8 +64,9 @@ func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Cal
 		return s.withAnswer(ctx, &run), nil
 	}
 	past, f := s.pastRun(ctx, id)
+	resumed := f == nil && past.Row.Last.After(run.Last) // and not in the background of this process
 	switch {
-	case isHere && (f != nil || !past.Row.Last.After(run.Last)): // else it was resumed, and not in the background
+	case isHere && !resumed:
 		return s.withAnswer(ctx, &run), nil
 	case f != nil:
 		return nil, f

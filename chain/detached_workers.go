@@ -123,7 +123,7 @@ func (w *atWorkers) checkLimit(ctx context.Context) *fault.Error {
 		if f != nil || past.HandoverLease == 0 {
 			continue
 		}
-		if running, _, err := s.atWorkers(past.Row.ID, past.HandoverLease).state(ctx); err == nil && running {
+		if running, err := s.atWorkers(past.Row.ID, past.HandoverLease).isRunning(ctx); err == nil && running {
 			count++
 		}
 	}
@@ -134,11 +134,12 @@ func (w *atWorkers) checkLimit(ctx context.Context) *fault.Error {
 		limit)
 }
 
-// state is Workers.State with a time limit.
-func (w *atWorkers) state(ctx context.Context) (running, idle bool, err error) {
+// isRunning reports whether workers have yet to finish the run.
+func (w *atWorkers) isRunning(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	return w.workers.State(ctx, w.ID)
+	running, _, err := w.workers.State(ctx, w.ID)
+	return running, err
 }
 
 // await implements carrier.
@@ -178,7 +179,7 @@ func (s *request) answerHandedOver(ctx context.Context) *Answer {
 		return nil
 	}
 	w := s.atWorkers(past.Row.ID, past.HandoverLease)
-	running, _, err := w.state(ctx)
+	running, err := w.isRunning(ctx)
 	switch {
 	case err != nil:
 		return s.failureAnswer(ctx, fault.New(fault.Unavailable,
@@ -221,13 +222,13 @@ func (s *request) handedState(ctx context.Context, past *journal.Past) *Detached
 	case running:
 		r.Note = "a worker carries it out"
 	default:
-		return w.ended(ctx, r, past, hasEnded)
+		return w.ended(ctx, r, past)
 	}
 	return r
 }
 
-// ended completes the state of a run that workers are done with; see handedState. hasEnded: past has its end.
-func (w *atWorkers) ended(ctx context.Context, r *DetachedRun, past *journal.Past, hasEnded bool) *DetachedRun {
+// ended completes the state of a run that workers are done with; see handedState.
+func (w *atWorkers) ended(ctx context.Context, r *DetachedRun, past *journal.Past) *DetachedRun {
 	ended, err := w.workers.Answer(ctx, w.ID)
 	if err != nil && fault.CodeOf(err) != fault.TokenExpired {
 		r.Note = "workers are done with it, and its answer cannot be read now: ask again"
@@ -240,7 +241,7 @@ func (w *atWorkers) ended(ctx context.Context, r *DetachedRun, past *journal.Pas
 	}
 	switch {
 	// The answer is not known any more, or it is not certain to be that of the run's last events: the run may have continued elsewhere.
-	case err != nil, ended.Lease == 0 && hasEnded, ended.Lease != 0 && ended.Lease != past.LastLease():
+	case err != nil, ended.Lease == 0 && r.Status != journal.Running, ended.Lease != 0 && ended.Lease != past.LastLease():
 		return nil
 	case ended.Answer != nil && !w.request.rights.Cover(ended.Rights):
 		return nil

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -105,11 +106,7 @@ func (w *workers) Start(ctx context.Context, run *chain.HandedRun) *fault.Error 
 	defer cancel()
 	caller := &durable.Caller{Caller: *run.Caller, Results: run.Results, MaxTotalTokens: run.MaxTotalTokens}
 	caller.TraceParent, caller.TraceState = steps.Trace(ctx)
-	engine, err := w.engine(ctx, w.app)
-	if err == nil {
-		single := &durable.Single{Engine: engine, Store: w.app.BatchStore()}
-		err = single.Start(ctx, run.ID, run.Name, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: caller})
-	}
+	err := w.start(ctx, run, &durable.Chain{Run: run.Run, Lease: run.Lease, Caller: caller})
 	if err == nil {
 		return nil
 	}
@@ -120,24 +117,53 @@ func (w *workers) Start(ctx context.Context, run *chain.HandedRun) *fault.Error 
 	return f
 }
 
+// start starts a batch of one chain. The batch has no record of its own: the run in the journal has its outcome.
+func (w *workers) start(ctx context.Context, run *chain.HandedRun, c *durable.Chain) error {
+	b := &durable.Batch{ID: run.ID, Name: run.Name, Chunks: []int{1}}
+	engine, err := w.engine(ctx, w.app)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal([]*durable.Chain{c})
+	if err != nil {
+		return err
+	}
+	if err := w.app.BatchStore().Put(ctx, b.InputKey(0), text); err != nil {
+		return err
+	}
+	return engine.Start(ctx, b)
+}
+
 // Answer implements chain.Workers.
 func (w *workers) Answer(ctx context.Context, id string) (*chain.HandedAnswer, error) {
 	engine, err := w.engine(ctx, w.app)
 	if err != nil {
 		return nil, err
 	}
-	result, err := (&durable.Single{Engine: engine, Store: w.app.BatchStore()}).Wait(ctx, id)
+	p, err := engine.Wait(ctx, id, nil)
 	switch {
 	case errors.Is(err, durable.ErrEnded):
 		return nil, fault.New(fault.TokenExpired, "the workflow was ended from outside before its chain ended")
 	case err != nil:
 		return nil, err
-	case result == nil:
+	case len(p.Parked) > 0:
+		return &chain.HandedAnswer{Fault: durable.ParkedFault(p.Parked[0].Refused, "resume tries it again")}, nil
+	case p.Ended == 0:
 		return &chain.HandedAnswer{Fault: fault.New(fault.Cancelled, "it was cancelled before a worker carried it out")}, nil
-	case result.Answer == nil:
-		return &chain.HandedAnswer{Fault: result.Error}, nil
 	}
-	return &chain.HandedAnswer{Answer: result.ChainAnswer(), Lease: result.Lease, Rights: result.Rights}, nil
+	last := durable.FirstAssignment(0)
+	if n := len(p.Assignments); n > 0 {
+		last = p.Assignments[n-1]
+	}
+	text, err := w.app.BatchStore().Get(ctx, (&durable.Batch{ID: id}).ResultKey(last))
+	if err != nil {
+		return nil, err
+	}
+	var results []*durable.Result
+	if err := json.Unmarshal(text, &results); err != nil {
+		return nil, err
+	}
+	return &chain.HandedAnswer{Answer: results[0].ChainAnswer(), Lease: results[0].Lease, Rights: results[0].Rights}, nil
 }
 
 // State implements chain.Workers.

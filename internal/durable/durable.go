@@ -94,6 +94,17 @@ type ParkedChain struct {
 	Refused bool // no worker died: no worker may run it, because they use another journal
 }
 
+// ParkedFault is the fault of a chain that is not tried again (ParkedChain). remedy is a sentence that ends its message.
+func ParkedFault(refused bool, remedy string) *fault.Error {
+	if refused {
+		return fault.New(fault.BadRequest,
+			"no worker could run it because the workers use another journal: clients and workers need the same one. %s",
+			remedy)
+	}
+	return fault.New(fault.Internal, "its workers ended each time, or could not take it on, and it is not tried again: see their logs, and "+
+		"check that results.store is the same for all clients and workers. %s", remedy)
+}
+
 // Whole stands for all chains of a chunk.
 const Whole = -1
 

@@ -54,9 +54,9 @@ type carrier interface {
 	cancel(ctx context.Context, cause *fault.Error) error
 }
 
-// DetachedRun returns the state of a run of a caller, wherever it is carried out. A run that went on in this process has the state in which
-// that ended, unless latest is set and it was resumed since then. DetachedRun fails with token_expired if the run is unknown, belongs to
-// another caller (nil: the zero Caller) or began in another scope.
+// DetachedRun returns the state of a run of a caller (nil: the zero Caller), wherever it is carried out. Of a run that has ended in this
+// process it returns that end; with latest, what has become of the run since then, if it was resumed. It fails with token_expired if the
+// run is unknown, belongs to another caller or began in another scope.
 func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Caller) (*DetachedRun, *fault.Error) {
 	s := e.newRequest(c)
 	run, isHere := s.detach.Runs.find(id, s.caller)

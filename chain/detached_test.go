@@ -148,6 +148,31 @@ func TestCancelDetached(t *testing.T) {
 	})
 }
 
+// TestResumedDetached: a run that has ended keeps that end when a request that waits for it resumes it; latest returns the later one.
+func TestResumedDetached(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, c, ended := detachedEngine(t)
+		id := e.Run(t.Context(), []byte(`{"steps":[{"fn":"job.run"},{"expr":"int($0)"}],"async":true}`), c).Detached.ID
+		<-ended
+		if run := stateOf(t, e, id, c); run.Status != journal.Failed || run.Code == "" || run.Answer == nil {
+			t.Errorf("the run ended as %+v, want failed with an answer", run)
+		}
+		time.Sleep(time.Second)
+		a := e.Run(t.Context(), []byte(`{"resume":"`+id+`","replace":{"1":{"expr":"$0 + '!'"}},"async":false,"lite":true}`), c)
+		if string(a.JSON) != `"done!"` {
+			t.Fatalf("resume: %s, want \"done!\"", a.JSON)
+		}
+		time.Sleep(time.Second) // the end of a run that only reads is written a moment later
+		if run := stateOf(t, e, id, c); run.Status != journal.OK || run.Answer != nil {
+			t.Errorf("latest: %+v, want ok without an answer", run)
+		}
+		if run, f := e.DetachedRun(t.Context(), id, false, c); f != nil || run.Status != journal.Failed || run.Answer == nil {
+			t.Errorf("the end: %+v, %v, want failed with an answer", run, f)
+		}
+	})
+}
+
 // TestRefusedDetached: a run that may not outlast its request has done nothing, and can be resumed.
 func TestRefusedDetached(t *testing.T) {
 	t.Parallel()

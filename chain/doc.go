@@ -12,6 +12,8 @@
 //	run      plan → facts         waves of steps: resolve, call, store; the ledger has what the journal knows of the run
 //	answer   facts → Answer       `return` within the budget; what does not fit is omitted in a fixed order
 //
+// A chain may be answered before its run has ended (Caller.Detach). Engine.DetachedRun then says how far the run is, and has its answer.
+//
 // Engine.Call runs a chain of one step, for front ends that call one function. Its arguments are literal. Engine.Deliver answers a value
 // that a front end has made, and Engine.Refuse answers with faults that a front end has found. All of them share the budget, the probe
 // and the codes.

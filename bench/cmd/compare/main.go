@@ -26,8 +26,8 @@ import (
 
 // sections are measured in this order.
 var sections = []section{
-	{"peers", peers.Run, true, 9, 2},
-	{"tasks", peers.RunTasks, true, 1, 1},
+	{"peers", peers.Section.Run, true, 9, 2},
+	{"tasks", peers.Tasks.Run, true, 1, 1},
 	{"pipelines", pipelines.Run, true, 1, 1},
 	{"tables", tables.Section.Run, true, 1, 1},
 	{"scale", scale.Run, false, 5, 1},

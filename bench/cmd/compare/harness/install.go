@@ -164,7 +164,7 @@ func (b *Bench) Packages(ctx context.Context, names ...string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(b.packages(), "package.json"), text); err != nil {
+	if err := WriteFile(filepath.Join(b.packages(), "package.json"), text); err != nil {
 		return err
 	}
 	if err := npm(ctx, b.packages(), "install"); err != nil {
@@ -181,8 +181,8 @@ func npm(ctx context.Context, folder, command string) error {
 	return err
 }
 
-// writeFile writes a file and the folder that it is in.
-func writeFile(path string, content []byte) error {
+// WriteFile writes a file and the folder that it is in.
+func WriteFile(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (b *Bench) Node(ctx context.Context, folder string) (*Node, error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err == nil {
-			err = writeFile(filepath.Join(n.folder, filepath.Base(file)), text)
+			err = WriteFile(filepath.Join(n.folder, filepath.Base(file)), text)
 		}
 		if err != nil {
 			return n, err

@@ -18,7 +18,7 @@ func TestPackages(t *testing.T) {
 		filepath.Join(tests, "node_modules/c"):          `{"version":"2.0.0"}`,
 		filepath.Join(tests, "node_modules/old"):        `{"version":"2.9.0"}`,
 	} {
-		if err := writeFile(filepath.Join(path, "package.json"), []byte(text)); err != nil {
+		if err := WriteFile(filepath.Join(path, "package.json"), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -166,7 +166,7 @@ func (b *Bench) ServeOnecall(ctx context.Context, name string, c Config, flags .
 		return nil, err
 	}
 	path := filepath.Join(b.Temp, name+".json")
-	return b.Cmd(onecall, append([]string{"serve", "--config", path}, flags...)...), writeFile(path, text)
+	return b.Cmd(onecall, append([]string{"serve", "--config", path}, flags...)...), WriteFile(path, text)
 }
 
 // OpenOnecall starts onecall over stdio, and returns when all its functions are available.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
@@ -31,19 +32,18 @@ type plan struct {
 	block  time.Duration // how long an arm repeats a piece of work in a round; the last repetition begins within that time
 }
 
-// measure has the arms take turns at each piece of work. Each round begins with another arm, and the first round is only for warming up.
-func measure(ctx context.Context, arms []*arm, p plan) error {
+// rounds has the arms take turns at each piece of work. The first round is only for warming up.
+func (e *era) rounds(ctx context.Context, p plan) error {
 	for round := range p.rounds + 1 {
 		for i := range works {
-			for j := range arms {
-				a := arms[(round+j)%len(arms)]
-				if r := a.results[works[i].key]; r == nil || r.inRow >= maxErrors || a.fault != "" {
-					continue
+			if err := harness.Turn(round, len(e.arms), func(j int) error {
+				a := e.arms[j]
+				if r := a.results[works[i].key]; r != nil && r.inRow < maxErrors && a.fault == "" {
+					a.block(ctx, &works[i], p.block, round > 0)
 				}
-				a.block(ctx, &works[i], p.block, round > 0)
-				if err := ctx.Err(); err != nil {
-					return err
-				}
+				return ctx.Err()
+			}); err != nil {
+				return err
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func measure(ctx context.Context, arms []*arm, p plan) error {
 }
 
 // block repeats w on the arm for a duration, at least once. Errors count even while warming up.
-func (a *arm) block(ctx context.Context, w *work, duration time.Duration, count bool) {
+func (a *running) block(ctx context.Context, w *work, duration time.Duration, count bool) {
 	r := a.results[w.key]
 	before, clientBefore := a.usage()
 	began := time.Now()
@@ -69,31 +69,24 @@ func (a *arm) block(ctx context.Context, w *work, duration time.Duration, count 
 }
 
 // repeat has all clients of w repeat it, each as soon as it has the answer, and returns the time of each repetition in milliseconds.
-func (a *arm) repeat(ctx context.Context, w *work, duration time.Duration) (took []float64) {
+func (a *running) repeat(ctx context.Context, w *work, duration time.Duration) (took []float64) {
 	var mu sync.Mutex
 	r := a.results[w.key]
 	end := time.Now().Add(duration)
 	var all sync.WaitGroup
 	for client := range max(1, w.clients) {
 		all.Go(func() {
-			for first := true; first || time.Now().Before(end); first = false {
+			for first, stop := true, false; !stop && (first || time.Now().Before(end)); first = false {
 				t, err := a.do(ctx, w, client)
 				mu.Lock()
-				if err != nil && r.fault == "" {
-					r.fault = oneLine(err)
-				}
-				if err != nil {
-					r.errors++
-					r.inRow++
-				} else {
+				if err == nil {
 					r.inRow = 0
 					took = append(took, millis(t))
+				} else if r.errors, r.inRow = r.errors+1, r.inRow+1; r.fault == "" {
+					r.fault = harness.OneLine(err)
 				}
-				stop := r.inRow >= maxErrors
+				stop = r.inRow >= maxErrors
 				mu.Unlock()
-				if stop {
-					return
-				}
 			}
 		})
 	}
@@ -102,16 +95,27 @@ func (a *arm) repeat(ctx context.Context, w *work, duration time.Duration) (took
 }
 
 // usage returns the processor time that the arm's processes and this one have used; 0 if the system does not report it.
-func (a *arm) usage() (arm, client time.Duration) {
+func (a *running) usage() (arm, client time.Duration) {
 	if a.process != nil {
-		if u, err := a.process.Usage(); err == nil {
-			arm = u.CPU
-		}
+		u, _ := a.process.Usage()
+		arm = u.CPU
 	}
-	if u, err := proc.Self(); err == nil {
-		client = u.CPU
+	u, _ := proc.Self()
+	return arm, u.CPU
+}
+
+// result returns what was measured of the arm at w, or nil and the reason why there is nothing.
+func (a *running) result(w *work) (r *result, why string) {
+	switch r = a.results[w.key]; {
+	case r != nil && len(r.took) > 0 && r.inRow < maxErrors:
+		return r, ""
+	case r != nil && r.fault != "":
+		return nil, "failed: " + r.fault
+	case a.fault != "":
+		return nil, "not measured"
+	default:
+		return nil, "–"
 	}
-	return arm, client
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

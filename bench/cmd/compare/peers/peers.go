@@ -4,135 +4,138 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"os/exec"
 	"time"
 
-	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
-	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// Run measures the time of calls over HTTP.
-func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
-	machine := report.ThisMachine()
-	s, err := newSetup(o)
-	if err != nil {
-		return nil, err
+// Section is the section of calls over HTTP.
+var Section = harness.Section{
+	Name: "peers", Title: "Beside what users would pick instead", Question: question, Long: 9, Short: 2,
+	Corpus: []string{
+		"an MCP server over HTTP on loopback with three tools: one does nothing, one gives what the next call needs, one waits 20 ms"},
+	Comments: comments, Parts: []harness.Part{{Name: "calls over HTTP", Measure: callsOverHTTP}},
+}
+
+// eras are the kinds of upstream that are measured: of the first version of MCP without sessions, and of the last one with them.
+var eras = []*era{
+	{protocol: load.WithoutSessions, kind: "stateless (" + load.WithoutSessions + ")"},
+	{protocol: load.WithSessions, kind: "with sessions (" + load.WithSessions + ")", suffix: "/sessions"},
+}
+
+// era is what was measured with one kind of upstream.
+type era struct {
+	protocol, kind string
+	suffix         string // of the names of its figures
+	arms           []*running
+}
+
+// arm returns the arm with a key.
+func (e *era) arm(key string) *running {
+	for _, a := range e.arms {
+		if a.key == key {
+			return a
+		}
 	}
-	defer s.close()
-	faults, err := s.install(ctx)
+	return nil
+}
+
+// bench is the section while it is measured.
+type bench struct {
+	*harness.Bench
+	node    *harness.Node
+	nodeErr error // why node is not installed
+	vmcp    string
+}
+
+func callsOverHTTP(ctx context.Context, hb *harness.Bench) error {
+	b := &bench{Bench: hb}
+	b.node, b.nodeErr = b.Node(ctx, "bench/cmd/compare/peers/node")
+	upstream, err := b.Build(ctx, "upstream", "bench/cmd/compare", "./peers/upstream")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	b.Versions["Node.js"], b.Versions[report.SDK] = harness.Release(b.node.Binary()), report.SDKVersion()
+	for _, pkg := range []string{"@cloudflare/codemode", "@ai-sdk/code-mode", "@utcp/code-mode", "miniflare", "isolated-vm"} {
+		b.Versions[pkg] = b.node.Version(pkg)
 	}
 	p := plan{rounds: 45, block: 80 * time.Millisecond}
-	if o.Short {
+	if b.Short {
 		p = plan{rounds: 10, block: 30 * time.Millisecond}
 	}
-	var runs []protocolRun
-	for _, protocol := range []string{stateless, withSessions} {
-		o.Log("measuring with an upstream of %s", protocol)
-		arms, err := s.measureProtocol(ctx, protocol, faults, p)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", protocol, err)
+	for _, e := range eras {
+		b.Log("measuring with an upstream of %s", e.protocol)
+		if err := b.measure(ctx, e, upstream, p); err != nil {
+			return fmt.Errorf("%s: %w", e.protocol, err)
 		}
-		runs = append(runs, protocolRun{protocol, arms})
+		e.report(b)
 	}
-	counter, err := budget.NewCounter("", 0)
+	b.words(eras)
+	return nil
+}
+
+// measure measures all arms in front of one upstream.
+func (b *bench) measure(ctx context.Context, e *era, program string, p plan) error {
+	upstream, url, err := harness.Listen(ctx, exec.Command(program, fmt.Sprintf("-sessions=%t", e.protocol == load.WithSessions)))
 	if err != nil {
-		return nil, err
-	}
-	section := s.section(runs, counter)
-	section.Machine = machine
-	return section, nil
-}
-
-// protocolRun holds what was measured with one kind of upstream.
-type protocolRun struct {
-	protocol string
-	arms     []*arm
-}
-
-// install installs the arms. faults says why a peer did not install, by its key. If onecall does not build, that is an error.
-func (s *setup) install(ctx context.Context) (faults map[string]string, err error) {
-	if err := s.build(ctx, "onecall", ".", "./cmd/onecall"); err != nil {
-		return nil, err
-	}
-	if err := s.build(ctx, "upstream", "bench/cmd/compare", "./peers/upstream"); err != nil {
-		return nil, err
-	}
-	faults = map[string]string{}
-	if err := s.installVMCP(ctx); err != nil {
-		faults["vmcp"] = "not installed: " + oneLine(err)
-	}
-	if err := s.installNode(ctx); err != nil {
-		for _, p := range peers {
-			if p.npm != "" {
-				faults[p.key] = "not installed: " + oneLine(err)
-			}
-		}
-	}
-	return faults, ctx.Err()
-}
-
-// measureProtocol measures all arms in front of one upstream.
-func (s *setup) measureProtocol(ctx context.Context, protocol string, faults map[string]string, p plan) ([]*arm, error) {
-	upstream, url, err := s.startUpstream(ctx, protocol)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer upstream.Close()
-	var arms []*arm
-	defer func() {
-		for _, a := range arms {
-			a.close()
-		}
-	}()
-	for _, p := range peers {
-		a := &arm{peer: p, fault: faults[p.key], results: map[string]*result{}}
-		arms = append(arms, a)
-		if a.fault != "" {
-			continue
-		}
-		if err := a.startProcess(ctx, s, url, protocol); err != nil {
-			a.fault = "does not start: " + oneLine(err)
-			s.Log("%s %s", a.name, a.fault)
+	e.arms = nil
+	for i := range arms {
+		a := &running{arm: &arms[i], results: map[string]*result{}}
+		defer a.close()
+		e.arms = append(e.arms, a)
+		if err := a.begin(ctx, b, url, e.protocol); err != nil {
+			if a.fault = harness.OneLine(err); !errors.Is(err, harness.ErrNotHere) {
+				a.fault = "does not start: " + a.fault
+			}
+			b.Log("%s %s", a.name, a.fault)
 			a.close()
 			if a.required {
-				return nil, fmt.Errorf("%s %s", a.name, a.fault)
+				return fmt.Errorf("%s %s", a.name, a.fault)
 			}
 		}
 	}
-	if err := measure(ctx, arms, p); err != nil {
-		return nil, err
+	if err := e.rounds(ctx, p); err != nil {
+		return err
 	}
-	for _, a := range arms {
+	for _, a := range e.arms {
 		for i := range works {
-			if !a.required || !a.can(&works[i]) {
-				continue
-			}
-			if r, why := a.result(&works[i]); r == nil {
-				return nil, fmt.Errorf("%s at %q: %s", a.name, works[i].title, why)
-			} else if r.errors > 0 {
-				return nil, fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
+			r, why := a.result(&works[i])
+			switch {
+			case !a.required || !a.can(&works[i]):
+			case r == nil:
+				return fmt.Errorf("%s at %q: %s", a.name, works[i].title, why)
+			case r.errors > 0:
+				return fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
 			}
 		}
-		a.recordUsage()
+		if a.process != nil && a.fault == "" {
+			if a.used, err = a.process.Usage(); err != nil {
+				a.fault = "at the end: " + err.Error()
+			}
+		}
+		a.close()
 	}
-	return arms, nil
+	return nil
 }
 
-// longestFault is the maximum length of an error in a table, in bytes.
-const longestFault = 300
-
-// oneLine returns err as a table shows it.
-func oneLine(err error) string { return shorten(err.Error()) }
-
-// shorten returns a text as one line of at most longestFault bytes, without this machine's folders.
-func shorten(text string) string {
-	text = strings.Join(strings.Fields(proc.Scrub(text)), " ")
-	if len(text) > longestFault {
-		text = strings.ToValidUTF8(text[:longestFault], "") + "…"
+// close ends the sessions and then the arm's processes. An error of the processes becomes the arm's fault.
+func (a *running) close() {
+	for _, s := range a.sessions {
+		s.End()
 	}
-	return text
+	a.sessions = nil
+	if a.process == nil {
+		return
+	}
+	if err := a.process.Close(); err != nil && !errors.Is(err, context.Canceled) && a.fault == "" {
+		a.fault = "measured, but at its end: " + err.Error()
+	}
 }

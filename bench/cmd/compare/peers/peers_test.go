@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 )
 
 func TestRatios(t *testing.T) {
@@ -20,15 +21,6 @@ func TestRatios(t *testing.T) {
 	}
 	if got := ratios([]float64{1, 6, 9}, []float64{2, 2}); !slices.Equal(got, []float64{0.5, 3}) {
 		t.Errorf("ratios returns %v, want [0.5 3]", got)
-	}
-}
-
-func TestRound(t *testing.T) {
-	t.Parallel()
-	for v, want := range map[float64]float64{0: 0, 0.012345: 0.0123, 1.2345: 1.23, 12.345: 12.3, 123.45: 123, 12345: 12300} {
-		if got := round(v); got != want {
-			t.Errorf("round(%v) = %v, want %v", v, got, want)
-		}
 	}
 }
 
@@ -43,12 +35,11 @@ func TestPrograms(t *testing.T) {
 		t.Errorf("utcpProgram returns %s, want the three lines of the program", got)
 	}
 	for _, w := range works {
-		for _, p := range peers {
-			a := &arm{peer: p}
-			if !a.can(&w) {
+		for _, p := range arms {
+			if !p.can(&w) {
 				continue
 			}
-			text := string(a.writtenCalls(&w))
+			text := string(p.written(&w))
 			if p.language != oneByOne && strings.Contains(text, "%") {
 				t.Errorf("%s, %s: the program has an unused %%: %s", w.key, p.key, text)
 			}
@@ -62,16 +53,16 @@ func TestPrograms(t *testing.T) {
 }
 
 // bareArm returns an arm without processes, and a work that it does with f.
-func bareArm(clients int, f func(context.Context, *sdk.ClientSession) (any, error)) (*arm, *work) {
+func bareArm(clients int, f func(context.Context, *harness.Session) (any, error)) (*running, *work) {
 	w := &work{key: "test", want: "1", clients: clients, bare: f}
-	sessions := make([]*sdk.ClientSession, max(1, clients))
-	return &arm{peer: peer{language: oneByOne}, sessions: sessions, results: map[string]*result{"test": {}}}, w
+	sessions := make([]*harness.Session, max(1, clients))
+	return &running{arm: &arm{language: oneByOne}, sessions: sessions, results: map[string]*result{"test": {}}}, w
 }
 
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	a, w := bareArm(4, func(context.Context, *sdk.ClientSession) (any, error) {
+	a, w := bareArm(4, func(context.Context, *harness.Session) (any, error) {
 		calls.Add(1)
 		return 1, nil
 	})
@@ -88,9 +79,9 @@ func TestBlock(t *testing.T) {
 // TestWrongAnswers: an arm that answers wrongly is reported, and gets no more work after maxErrors.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
-	for want, f := range map[string]func(context.Context, *sdk.ClientSession) (any, error){
-		"wrong answer: 2, not 1": func(context.Context, *sdk.ClientSession) (any, error) { return 2, nil },
-		"out of order":           func(context.Context, *sdk.ClientSession) (any, error) { return 0, errors.New("out of\norder") },
+	for want, f := range map[string]func(context.Context, *harness.Session) (any, error){
+		"wrong answer: 2, not 1": func(context.Context, *harness.Session) (any, error) { return 2, nil },
+		"out of order":           func(context.Context, *harness.Session) (any, error) { return 0, errors.New("out of\norder") },
 	} {
 		a, w := bareArm(0, f)
 		a.block(t.Context(), w, time.Hour, true)
@@ -102,24 +93,23 @@ func TestWrongAnswers(t *testing.T) {
 }
 
 // measuredRun returns a run whose arms took that many milliseconds at all works; 0: not measured.
-func measuredRun(protocol string, took map[string]int) *protocolRun {
-	e := &protocolRun{protocol: protocol}
-	for _, p := range peers {
-		a := &arm{peer: p, results: map[string]*result{}}
+func measuredRun(e era, took map[string]int) *era {
+	for j := range arms {
+		a := &running{arm: &arms[j], results: map[string]*result{}}
 		for i := range works {
-			if ms := took[p.key]; ms > 0 && a.can(&works[i]) {
+			if ms := took[a.key]; ms > 0 && a.can(&works[i]) {
 				took := []float64{float64(ms)}
 				a.results[works[i].key] = &result{took: took, medians: took, rates: []float64{1000 / float64(ms)}}
 			}
 		}
 		e.arms = append(e.arms, a)
 	}
-	return e
+	return &e
 }
 
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	e := measuredRun(withSessions, map[string]int{"bare": 10, "onecall": 5, "vmcp": 20, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
+	e := measuredRun(*eras[1], map[string]int{"bare": 10, "onecall": 5, "vmcp": 20, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
 	got := map[string]float64{}
 	for _, f := range e.figures(false) {
 		got[f.Name] = f.Value
@@ -140,7 +130,7 @@ func TestFigures(t *testing.T) {
 // TestFiguresWithoutPeer: if a peer is missing, there is no figure against the fastest peer, which the missing one may be.
 func TestFiguresWithoutPeer(t *testing.T) {
 	t.Parallel()
-	e := measuredRun(stateless, map[string]int{"bare": 4, "onecall": 5, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
+	e := measuredRun(*eras[0], map[string]int{"bare": 4, "onecall": 5, "cloudflare": 25, "aiSDK": 50, "utcp": 40})
 	var names []string
 	for _, f := range e.figures(false) {
 		names = append(names, f.Name)
@@ -159,14 +149,13 @@ func TestFiguresWithoutPeer(t *testing.T) {
 
 func TestTaskTables(t *testing.T) {
 	t.Parallel()
-	m := &taskResults{Arms: map[string]*armTasks{"bare": {}, "onecall": {}}}
-	m.Arms["onecall"].Task.List = 561
-	m.Arms["onecall"].Failure.Files = 5
-	m.Arms["onecall"].Failure.SaysWhere, m.Arms["onecall"].Failure.SaysWhatWasWritten = true, "by place: 0-4"
-	m.Arms["onecall"].Dependent.Fastest, m.Arms["bare"].Dependent.Fastest = 3, 2
-	m.Arms["bare"].Task.Fault = "no\nserver"
-	section := tasksSection(m, 7, func(string) string { return "1" })
-	task, failure, times := section.Tables[0], section.Tables[1], section.Tables[2]
+	b := &harness.Bench{Section: &report.Section{}}
+	const output = `{"arms":{"bare":{"task":{"fault":"no\nserver"},"dependent":{"fastest":2}},"onecall":{"task":{"list":561},
+"failure":{"files":5,"saysWhere":true,"saysWhatWasWritten":"by place: 0-4"},"dependent":{"fastest":3}}}}`
+	if err := reportTasks(b, taskArms(), []byte(output), 7); err != nil {
+		t.Fatal(err)
+	}
+	task, failure, times := b.Tables[0], b.Tables[1], b.Tables[2]
 	if c := task.Rows[0].Cells; c[0].Text != "failed: no server" || c[4].Text != "–" {
 		t.Errorf("got cells %+v of a failed arm, want failed: no server, and –", c)
 	}
@@ -180,7 +169,7 @@ func TestTaskTables(t *testing.T) {
 		t.Errorf("got cells %+v of a failure, want yes, by place: 0-4, and 0 of 5", c)
 	}
 	values := map[string]float64{}
-	for _, f := range section.Figures {
+	for _, f := range b.Figures {
 		values[f.Name] = f.Value
 	}
 	if values["failure/told"] != 3 || values["failure/written-again"] != 0 || values["tokens/onecall"] != 561 || values["stdio/bare"] != 1.5 {
@@ -188,5 +177,8 @@ func TestTaskTables(t *testing.T) {
 	}
 	if c := times.Rows[1].Cells[1]; c.Value != 1.5 || times.Columns[1] != "fastest of 7 rounds" {
 		t.Errorf("got times %+v, want 1.5, the fastest of 7 rounds", times)
+	}
+	if err := reportTasks(b, taskArms(), []byte(`{"arms":{"onecall":{"mistake":{"fault":"late"}}}}`), 7); err == nil {
+		t.Error("a failure of onecall is no error of the section")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 )
 
 // language is what a model writes programs in.
@@ -28,7 +28,7 @@ type work struct {
 	builtin    bool                // the work needs functions of the gateway itself
 	programs   map[language]string // what a model writes for the work
 	// bare does the work by calls one by one; nil: such calls cannot do it.
-	bare func(context.Context, *sdk.ClientSession) (answer any, err error)
+	bare func(context.Context, *harness.Session) (answer any, err error)
 }
 
 // works are measured in this order.
@@ -38,12 +38,12 @@ var works = []work{
 	{key: "noop10", title: "10 no-op steps of the gateway's own", want: tenFrom(0), builtin: true, programs: map[language]string{
 		chainJSON:  tenSteps(`{"fn":"expr.eval","args":{"expression":"%d"}}`, ""),
 		javascript: "return await Promise.all(Array.from({length: 10}, (_, n) => tools.own({n})))"}},
-	{key: "calls10", title: "10 no-op calls upstream", want: tenFrom(0), programs: sideBySide("noop"), bare: independent("noop")},
-	{key: "dependent3", title: "3 dependent calls", want: "3", programs: dependentPrograms(3), bare: dependent(3)},
-	{key: "dependent10", title: "10 dependent calls", want: "10", programs: dependentPrograms(10), bare: dependent(10)},
-	{key: "reads10", title: "10 independent reads of 20 ms", want: tenFrom(1), programs: sideBySide("slow"), bare: independent("slow")},
+	{key: "calls10", title: "10 no-op calls upstream", want: tenFrom(0), programs: sideBySide("noop"), bare: calls("noop", 10, false)},
+	{key: "dependent3", title: "3 dependent calls", want: "3", programs: dependentPrograms(3), bare: calls("next", 3, true)},
+	{key: "dependent10", title: "10 dependent calls", want: "10", programs: dependentPrograms(10), bare: calls("next", 10, true)},
+	{key: "reads10", title: "10 independent reads of 20 ms", want: tenFrom(1), programs: sideBySide("slow"), bare: calls("slow", 10, false)},
 	{key: "clients16", title: "16 clients, each 10 dependent calls", want: "10", clients: 16,
-		programs: dependentPrograms(10), bare: dependent(10)},
+		programs: dependentPrograms(10), bare: calls("next", 10, true)},
 }
 
 // dependentPrograms returns programs that call next n times, each time with the result of the call before.
@@ -91,29 +91,27 @@ func ten(format, separator string, first int) string {
 	return strings.Join(all, separator)
 }
 
-// dependent returns a function that calls next n times, one call after the other.
-func dependent(n int) func(context.Context, *sdk.ClientSession) (any, error) {
-	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
-		got := 0
-		var err error
-		for range n {
-			if got, err = call(ctx, s, "next", got); err != nil {
-				return nil, err
-			}
-		}
-		return got, nil
-	}
-}
-
-// independent returns a function that makes ten calls, one after the other.
-func independent(tool string) func(context.Context, *sdk.ClientSession) (any, error) {
-	return func(ctx context.Context, s *sdk.ClientSession) (any, error) {
-		all := make([]int, 10)
-		var err error
+// calls returns a function that calls a tool several times, one call after the other: each with the answer of the call before, or with
+// numbers from 0. The answer is the last one, or the list of all.
+func calls(tool string, times int, dependent bool) func(context.Context, *harness.Session) (any, error) {
+	return func(ctx context.Context, s *harness.Session) (any, error) {
+		all, last := make([]int, times), 0
 		for n := range all {
-			if all[n], err = call(ctx, s, tool, n); err != nil {
+			if !dependent {
+				last = n
+			}
+			text, err := s.Answer(ctx, tool, map[string]any{"n": last})
+			if err != nil {
 				return nil, err
 			}
+			var answer struct{ N int }
+			if err := json.Unmarshal([]byte(text), &answer); err != nil { // as a program does
+				return nil, fmt.Errorf("%s answers %.200s: %w", tool, text, err)
+			}
+			all[n], last = answer.N, answer.N
+		}
+		if dependent {
+			return last, nil
 		}
 		return all, nil
 	}
@@ -122,40 +120,4 @@ func independent(tool string) func(context.Context, *sdk.ClientSession) (any, er
 // workByKey returns the work with a key. It panics if there is none.
 func workByKey(key string) *work {
 	return &works[slices.IndexFunc(works, func(w work) bool { return w.key == key })]
-}
-
-// call calls a tool as a program does with the SDK's client, and decodes the answer from JSON.
-func call(ctx context.Context, s *sdk.ClientSession, tool string, n int) (int, error) {
-	text, err := callText(ctx, s, tool, map[string]any{"n": n})
-	if err != nil {
-		return 0, err
-	}
-	var answer struct{ N int }
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		return 0, fmt.Errorf("%s answers %.200s: %w", tool, text, err)
-	}
-	return answer.N, nil
-}
-
-// callText calls a tool and returns the text of its result. A failed tool is an error.
-func callText(ctx context.Context, s *sdk.ClientSession, tool string, args any) (string, error) {
-	result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: args})
-	if err != nil {
-		return "", err
-	}
-	if len(result.Content) == 0 {
-		return "", fmt.Errorf("%s answers nothing", tool)
-	}
-	text, ok := result.Content[0].(*sdk.TextContent)
-	if !ok || result.IsError {
-		return "", fmt.Errorf("%s failed: %.500s", tool, contentText(result.Content[0]))
-	}
-	return text.Text, nil
-}
-
-func contentText(c sdk.Content) string {
-	if text, ok := c.(*sdk.TextContent); ok {
-		return text.Text
-	}
-	return fmt.Sprintf("%T", c)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/procgroup"
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
@@ -29,7 +30,7 @@ const (
 // process is a running server with the processes that it started.
 type process struct {
 	cmd           *exec.Cmd
-	group         processGroup
+	group         procgroup.Group
 	stdin, stdout *os.File
 	stderr        tail
 
@@ -55,7 +56,7 @@ func (s *Source) startProcess() (*process, *fault.Error) {
 	err := errors.Join(err1, err2, err3)
 	if err == nil {
 		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, childErr
-		p.group, err = startGroup(p.cmd)
+		p.group, err = procgroup.Start(p.cmd)
 	}
 	if err != nil {
 		closeAll(files)
@@ -162,7 +163,7 @@ func (p *process) drain(r io.Reader, scrub *scrubber, line func(string)) {
 // wait waits for the child to exit, ends the processes that it left behind, and closes exited once stderr is drained.
 func (p *process) wait(stderr *os.File, drained <-chan struct{}) {
 	p.err = p.cmd.Wait()
-	p.group.end(termGrace)
+	p.group.End(termGrace)
 	// A process that left the group may still hold the pipes; do not wait for it.
 	deadline := time.Now().Add(pipeGrace)
 	_, _ = p.stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
@@ -184,11 +185,11 @@ func (p *process) stop() {
 			if p.exitsWithin(grace) {
 				return
 			}
-			p.group.terminate()
+			p.group.Terminate()
 			if p.exitsWithin(termGrace) {
 				return
 			}
-			p.group.kill()
+			p.group.Kill()
 			<-p.exited
 		}()
 	})

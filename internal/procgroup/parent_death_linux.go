@@ -1,4 +1,4 @@
-package mcp
+package procgroup
 
 import (
 	"os/exec"

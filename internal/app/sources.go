@@ -105,7 +105,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	}
 }
 
-// openEmbedded opens the sources that are part of onecall: fs, http, expr and text.
+// openEmbedded opens the sources that are part of onecall: fs, http, sh, expr and text.
 func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
@@ -121,32 +121,40 @@ func (o *sourceOpener) openEmbedded() {
 		names = append(names, namesOf(httpSource)...)
 	}
 	expressions := exprs.New()
+	names = append(names, o.openCommands()...)
 	o.faults = append(o.faults, renameConflicts(o.config, append(names, namesOf(expressions)...))...)
 	o.add("expr", "", sourceSubset{expressions, "expr."}, nil)
 	o.add("text", "", sourceSubset{expressions, "text."}, nil)
 }
 
-// offersFiles reports whether to offer functions that read files. Without fs.root, HTTP callers with tokens must not read the working
-// directory, which may hold the configuration and secrets. A server that a desktop client started in the root folder must not offer the
-// whole disk.
+// offersFiles reports whether to offer functions that read files, and logs why not.
 func (o *sourceOpener) offersFiles() bool {
-	if !o.process.serve || o.config.FS.Root != nil {
+	reason := o.lacksRoot()
+	if reason == "" {
 		return true
 	}
-	reason := ""
-	dir, err := os.Getwd()
-	switch {
-	case o.process.overHTTP && o.config.Access.ByToken():
-		reason = "fs.* is left out because callers with tokens may read files only below fs.root: set fs.root"
-	case err != nil || filepath.Dir(dir) == dir:
-		reason = "fs.* is left out because onecall was started in the root folder: set fs.root"
-	default:
-		return true
-	}
+	reason = "fs.* is left out because " + reason
 	if log := o.process.log; log != nil && o.process.shouldWarn(o.generation, reason) {
 		log.Info(reason)
 	}
 	return false
+}
+
+// lacksRoot returns why the working directory cannot stand for a missing fs.root; "": it can, or fs.root is given. HTTP callers with tokens
+// must not read the working directory, which may hold the configuration and secrets. A server that a desktop client started in the root
+// folder must not offer the whole disk.
+func (o *sourceOpener) lacksRoot() string {
+	if !o.process.serve || o.config.FS.Root != nil {
+		return ""
+	}
+	dir, err := os.Getwd()
+	switch {
+	case o.process.overHTTP && o.config.Access.ByToken():
+		return "callers with tokens may read files only below fs.root: set fs.root"
+	case err != nil || filepath.Dir(dir) == dir:
+		return "onecall was started in the root folder: set fs.root"
+	}
+	return ""
 }
 
 func namesOf(source steps.Source) []string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 	"github.com/onecall-mcp/onecall/steps"
@@ -121,7 +122,7 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 // allDown reports whether every source is down, except embedded ones that are ready. It is false if there is no other source.
 func (l *toolList) allDown() bool {
 	others := slices.DeleteFunc(slices.Clone(l.Sources), func(s toolSource) bool {
-		return s.State == steps.StateReady && slices.Contains(embeddedSources, s.Name)
+		return s.State == steps.StateReady && slices.Contains(config.Embedded, s.Name)
 	})
 	return len(others) > 0 && !slices.ContainsFunc(others, func(s toolSource) bool { return s.Error == "" })
 }
@@ -133,9 +134,6 @@ func (l *toolList) exitError() error {
 	}
 	return nil
 }
-
-// embeddedSources are always available.
-var embeddedSources = []string{"fs", "http", "expr", "text", steps.ChainSource}
 
 func (s *streams) warnNoMatch(query string, near []string) {
 	suggestion := ""
@@ -166,7 +164,7 @@ func (s *streams) showTable(list *toolList) error {
 		switch {
 		case source.Error != "":
 			b.WriteString(source.problem() + "\n")
-		case !slices.Contains(embeddedSources, source.Name):
+		case !slices.Contains(config.Embedded, source.Name):
 			fmt.Fprintf(&b, "the source %s is %s: %d functions\n", fault.Quote(textfile.Printable(source.Name)), source.State, source.Functions)
 		}
 	}

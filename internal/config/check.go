@@ -122,8 +122,8 @@ func (d *decoder) unknownWord(at, written string, words []string) {
 	d.add(d.positions[at], at, f)
 }
 
-// Embedded are the names of the sources that need no configuration: embedded functions and saved chains.
-var Embedded = []string{"fs", "http", "expr", "text", steps.ChainSource}
+// Embedded are the names of onecall's own sources: embedded functions, commands and saved chains.
+var Embedded = []string{"fs", "http", "expr", "text", "sh", steps.ChainSource}
 
 // checkSources checks the entries of the sources and the uniqueness of their names.
 func (d *decoder) checkSources(c *Config) {
@@ -143,6 +143,15 @@ func (d *decoder) checkSources(c *Config) {
 	}
 	for i := range c.HTTP.Endpoints {
 		d.requireKeys(fault.Key("/http/endpoints", c.HTTP.Endpoints[i].Name), &c.HTTP.Endpoints[i].Config)
+	}
+	for i := range c.Commands {
+		one, at := &c.Commands[i].Config, fault.Key("/commands", c.Commands[i].Name)
+		switch {
+		case one.Preset == nil && len(one.Run) == 0 && !d.hasFault(at) && !d.hasFault(at+"/run"):
+			d.faultAt(at, fault.BadRequest, "needs run (the path of a program and its arguments), or the name of a preset")
+		case one.Preset != nil && one.Run != nil:
+			d.faultAt(at+"/run", fault.BadRequest, "preset and run exclude each other: keep one of the two")
+		}
 	}
 	for _, f := range c.Functions {
 		if f.Config.Defaults != nil && f.Config.Defaults[0] != '{' {

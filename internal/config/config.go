@@ -34,6 +34,9 @@ type Config struct {
 	HTTP HTTP `yaml:"http"`
 	// The embedded file functions fs.*.
 	FS FS `yaml:"fs"`
+	// Programs by name: each is the function sh.NAME. A text in place of an object is the name of a preset; preset means the one that is named
+	// like the entry: git offers sh.NAME.log, diff, status and show, go offers sh.NAME.test, and rg is sh.NAME.
+	Commands Table[Command] `yaml:"commands"`
 	// Settings of functions, by name or by a pattern in which * stands for any characters. If several patterns match, each setting comes from
 	// the most exact one that has it.
 	Functions Table[Function] `yaml:"functions" entries:"null"`
@@ -268,7 +271,8 @@ func Parse(path string, text []byte, lookup func(string) (string, bool)) (*File,
 	return c, c.decode(text, lookup)
 }
 
-// resolvePaths makes the configuration's relative paths relative to its file. Commands are unchanged: they are looked up as a shell does.
+// resolvePaths makes the configuration's relative paths relative to its file. The commands of MCP servers are unchanged: they are looked
+// up as a shell does.
 func (c *File) resolvePaths() {
 	folder := filepath.Dir(c.Path)
 	join := func(path *string) {
@@ -283,6 +287,11 @@ func (c *File) resolvePaths() {
 	for i := range c.OpenAPI {
 		if spec := c.OpenAPI[i].Config.Spec; spec != nil && !strings.Contains(*spec, "://") {
 			join(spec)
+		}
+	}
+	for i := range c.Commands {
+		if run := c.Commands[i].Config.Run; len(run) > 0 && strings.ContainsAny(run[0], `/`+string(filepath.Separator)) {
+			join(&run[0])
 		}
 	}
 	if jwt := c.Access.JWT; jwt != nil && jwt.Keys != nil && !strings.Contains(*jwt.Keys, "://") {

@@ -168,13 +168,22 @@ func (d *decoder) pairs(n ast.Node, at string) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// object decodes a mapping, or a list in place of one, into a struct. The struct's tags yaml and also hold the keys.
+// object decodes a mapping, or a list or a text in place of one, into a struct. The struct's tags yaml and also hold the keys.
 func (d *decoder) object(n ast.Node, into reflect.Value, at string) {
 	d.positions[at] = positionOf(n)
 	table := tables[into.Type()]
-	if list, isList := d.resolve(n).(*ast.SequenceNode); isList && table.list >= 0 {
-		d.list(list, into, at, table)
-		return
+	switch resolved := d.resolve(n).(type) {
+	case *ast.SequenceNode:
+		if table.list >= 0 {
+			d.list(resolved, into, at, table)
+			return
+		}
+	case *ast.StringNode:
+		if table.text >= 0 {
+			d.value(n, into.Field(table.text), at, &table.fields[table.text])
+			d.positions[fault.Key(at, table.fields[table.text].key)] = d.positions[at]
+			return
+		}
 	}
 	pairs, ok := d.pairs(n, at)
 	if !ok {

@@ -174,6 +174,37 @@ type Endpoint struct {
 	TimeoutMs *int    `yaml:"timeoutMs" validate:"min=1"`
 }
 
+// Command is a program as a function. Exactly one of Preset and Run is given.
+type Command struct {
+	// A command that is known here, in place of run. Only dir, env and the bounds go with it.
+	Preset *string `yaml:"preset" text:"yes" validate:"oneof=preset git go rg"`
+	// The path of the program, relative to this file, and its arguments. {n} stands for the argument n of a call. An argument whose value is
+	// absent is left out; a list gives one argument for each of its elements. No shell reads them.
+	Run []string `yaml:"run" expand:"arguments" scalars:"yes"`
+	// The arguments of the function, each with its JSON Schema: texts, numbers, booleans, and lists of them. A value that begins with - is
+	// refused, unless it stands after -- in run, or its schema has a pattern or an enum. A text with format: path must stay below fs.root.
+	Args map[string]json.RawMessage `yaml:"args"`
+	// The arguments that a call may leave out.
+	Optional    []string `yaml:"optional"`
+	Description *string  `yaml:"description"`
+	// What a call does.
+	Effect *string `yaml:"effect" validate:"oneof=read write destroy" default:"write"`
+	// The folder that the program works in, relative to fs.root. {n} is known here, too.
+	Dir *string `yaml:"dir" default:"."`
+	// The variables of the program's environment. It gets no others.
+	Env map[string]string `yaml:"env" expand:"env" scalars:"yes"`
+	// The lowest exit status that is a failure: 2 for programs like grep and diff, whose 1 is an answer.
+	FailsFrom *int `yaml:"failsFrom" validate:"min=1,max=256" default:"1"`
+	// Regular expressions (RE2) of the lines that a result shows first. Without it: lines that look like errors.
+	Errors []string `yaml:"errors"`
+	// How much of stdout, and of stderr, is kept.
+	MaxOutputBytes *Size `yaml:"maxOutputBytes" validate:"min=1" default:"8MiB"`
+	// The data of each process, on Linux.
+	MaxMemoryBytes *Size `yaml:"maxMemoryBytes" validate:"min=1" default:"1GiB"`
+	// The processor time of each process, on Linux, in whole seconds.
+	MaxCPUTime *time.Duration `yaml:"maxCpuTime" validate:"min=1s" default:"5m"`
+}
+
 // Function configures the functions whose names match a pattern.
 type Function struct {
 	Effect *string `yaml:"effect" validate:"oneof=read write destroy"`

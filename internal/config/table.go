@@ -12,6 +12,7 @@ import (
 //	validate  the bounds of the value
 //	expand    ${VAR} is expanded; its value is the kind of text (expand.go)
 //	list      a list in place of the struct stands for this field
+//	text      a text in place of the struct stands for this field
 //	scalars   numbers and booleans are accepted as strings, as written
 //	secret    the value is never shown
 //	needed    the key is required
@@ -26,6 +27,7 @@ type structTable struct {
 	keys   []string       // all keys, in the order of the fields
 	byKey  map[string]int // index of a key's field
 	list   int            // index of the field that a list in place of the struct stands for; -1: none
+	text   int            // the same for a text
 }
 
 // fieldTable has the tags of one field.
@@ -53,7 +55,7 @@ type tableMaker struct {
 
 // add adds the tables of a struct and of the structs in it. It reports whether a field of t itself is a credential.
 func (m *tableMaker) add(t reflect.Type) (credential bool) {
-	table := &structTable{byKey: map[string]int{}, list: -1}
+	table := &structTable{byKey: map[string]int{}, list: -1, text: -1}
 	m.tables[t] = table
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -62,6 +64,9 @@ func (m *tableMaker) add(t reflect.Type) (credential bool) {
 		table.fields = append(table.fields, field)
 		if tag.Get("list") != "" {
 			table.list = i
+		}
+		if tag.Get("text") != "" {
+			table.text = i
 		}
 		hidden := tag.Get("secret") != ""
 		switch field.expand {

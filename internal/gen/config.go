@@ -28,6 +28,7 @@ var configFields = map[string]string{
 	"FS.write":              `{"type": ["array", "null"], "items": {"type": "string"}, "maxItems": 0}`,
 	"Group.resources":       `{"type": "array", "items": {"type": "string"}, "minItems": 1}`,
 	"Endpoint.query":        `{"type": ["object", "null"]}`,
+	"Command.args":          `{"type": ["object", "null"], "additionalProperties": {"type": "object"}}`,
 	"Function.defaults":     `{"type": ["object", "null"]}`,
 	"Bearer.functions":      `{"type": ["array", "null"], "items": {"type": "string", "minLength": 1}, "minItems": 1}`,
 	"JWT.scopes":            `{"type": "object", "minProperties": 1, "additionalProperties": {"enum": ["read", "read_write", "admin"]}}`,
@@ -108,9 +109,11 @@ func (c configSchemas) typeSchema(f *field) object {
 		entryType := c.structs.mustGet(strings.TrimSuffix(table, "]"))
 		entry := c.structSchema(entryType, f.tag.Get("entries") == "null") // the tag says that an entry may be null
 		for _, f := range entryType.fields {
-			if f.tag.Get("list") != "" { // a list is short for the struct
-				f.doc = ""
+			switch f.doc = ""; {
+			case f.tag.Get("list") != "": // a list is short for the struct
 				entry = object{{"anyOf", []object{c.fieldSchema(entryType, &f), entry}}}
+			case f.tag.Get("text") != "": // so is a text, which is one of some words
+				entry = object{{"anyOf", []object{{{"enum", strings.Fields(f.rules()["oneof"])}}, entry}}}
 			}
 		}
 		return object{{"type", typeOrNull("object", true)}, {"additionalProperties", entry}}

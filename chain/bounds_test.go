@@ -113,3 +113,19 @@ func TestCallersDeadline(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeoutKeepsBody: what a function answered until it was cut off is in the error that names the limit.
+func TestTimeoutKeepsBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		partial := steps.Function{Spec: steps.Spec{Name: "test.partial", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			<-ctx.Done()
+			return nil, &fault.Error{Code: fault.Timeout, Message: "it was stopped", Body: []byte(`{"so":"far"}`)}
+		}}
+		answer := engineOf(t, []steps.Function{partial}, chain.Options{}, true).Run(context.Background(),
+			[]byte(`{"steps":[{"fn":"test.partial","timeoutMs":30}]}`), nil)
+		if got := gjson.GetBytes(answer.JSON, "error.body").Raw; got != `{"so":"far"}` || !strings.Contains(answer.Error.Message, "within 30ms") {
+			t.Errorf("got %s, want the limit, and the body of the function's own error", answer.JSON)
+		}
+	})
+}

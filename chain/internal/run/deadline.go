@@ -22,7 +22,7 @@ func timeoutFault(p *plan.Step) *fault.Error {
 }
 
 // explain returns, for a call that was cut off, an error that names the limit: the step's time, the chain's time, or the caller's
-// context. It returns any other error unchanged.
+// context. It keeps what the function answered until then. It returns any other error unchanged.
 func (d *deadline) explain(ctx, callCtx context.Context, p *plan.Step, f *fault.Error) *fault.Error {
 	if f == nil || callCtx.Err() == nil || f.Code != fault.Timeout && f.Code != fault.Cancelled {
 		return f
@@ -38,7 +38,7 @@ func (d *deadline) explain(ctx, callCtx context.Context, p *plan.Step, f *fault.
 	if ctx.Err() != nil {
 		cause = d.interrupted(p.At)
 	}
-	cause.Outcome = f.Outcome
+	cause.Outcome, cause.Body = f.Outcome, f.Body
 	return cause
 }
 

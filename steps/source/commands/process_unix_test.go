@@ -67,12 +67,15 @@ func TestStubborn(t *testing.T) {
 	t.Parallel()
 	for effect, outcome := range map[string]fault.Outcome{"read": "", "write": fault.SentUnknown} {
 		for end, code := range map[error]fault.Code{context.DeadlineExceeded: fault.Timeout, context.Canceled: fault.Cancelled,
-			fault.New(fault.LimitExceeded, "the budget is used up"): fault.LimitExceeded} {
+			&fault.Error{Code: fault.LimitExceeded, Message: "the budget is used up", Err: context.Canceled}: fault.LimitExceeded} {
 			file := filepath.Join(t.TempDir(), "ready")
 			s := open(t, t.TempDir(), with(self(t, "x", "stubborn", file), func(c *commands.Command) { c.Effect = effect }))
 			f := callUntil(t, s, file, end)
 			if r := decode(t, f.Body); f.Code != code || r.Exit != -1 || r.Signal != "killed" || r.text(t) != "ready\n" {
 				t.Errorf("got %v, and the program left %s, want %s, and that it was killed", f, f.Body, code)
+			}
+			if errors.Is(f, context.DeadlineExceeded) || errors.Is(f, context.Canceled) {
+				t.Errorf("%v is caused by the end of the context, which replaces it", f)
 			}
 			if f.Outcome != outcome {
 				t.Errorf("%s of a function that is %s: outcome %q, want %q", code, effect, f.Outcome, outcome)

@@ -112,7 +112,7 @@ type kept struct {
 	lines, omitted int64
 }
 
-// kept returns what is kept of an output. A character or line that was cut is left out.
+// kept returns what is kept of an output. Where it is cut, parts of lines are left out, unless there is nothing else.
 func (o *output) kept() kept {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +130,8 @@ func (o *output) kept() kept {
 	}
 	k.tail = slices.Concat(o.head[len(k.head):], o.tail)
 	k.tail = k.tail[max(len(k.tail)-maxTailBytes, 0):]
-	if int64(len(k.head)+len(k.tail)) < o.bytes {
-		if start := bytes.IndexByte(k.tail, '\n'); start >= 0 {
+	if int64(len(k.head)+len(k.tail)) < o.bytes || !bytes.HasSuffix(k.head, []byte{'\n'}) { // the tail begins within a line
+		if start := bytes.IndexByte(k.tail, '\n'); start >= 0 && start+1 < len(k.tail) {
 			k.tail = k.tail[start+1:]
 		}
 	}

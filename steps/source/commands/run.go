@@ -252,16 +252,16 @@ func cause(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// stopFault returns the fault of a program that is stopped because ctx ended.
+// stopFault returns the fault of a program that is stopped because ctx ended. It has no cause: a fault that is caused by the end of a
+// context is replaced by what ended it, without what the program wrote.
 func stopFault(ctx context.Context, name string) *fault.Error {
 	if f, coded := fault.As(context.Cause(ctx)); coded && f != nil {
 		copied := *f
+		copied.Err = nil
 		return &copied
 	}
-	f := fault.New(fault.Cancelled, "%s was cancelled, and its program ended", name)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f = fault.New(fault.Timeout, "%s did not end in time, and its program was ended: give it more time (timeoutMs), or less to do", name)
+		return fault.New(fault.Timeout, "%s did not end in time, and its program was ended: give it more time (timeoutMs), or less to do", name)
 	}
-	f.Err = ctx.Err()
-	return f
+	return fault.New(fault.Cancelled, "%s was cancelled, and its program ended", name)
 }

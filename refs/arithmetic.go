@@ -55,7 +55,7 @@ func checkExact(operands ...any) error {
 			}
 		case bigInteger:
 			return fault.New(fault.BadExpression,
-				"%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference.", clip(n.text))
+				"%s is an integer of more than 64 bits, with which expressions cannot compute. Pass it on by a reference, or take its text: string(…).", clip(n.text))
 		}
 	}
 	return nil

@@ -4,84 +4,88 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// bigInteger is an integer of more than 64 bits, by its JSON text. expr-lang does not know the type, so every operation for which this
-// package has no code fails.
+// bigInteger is an integer of more than 64 bits, by its JSON text, which is the same for equal integers. expr-lang does not know the type,
+// so == is exact, and every operation for which this package has no code fails.
 type bigInteger struct{ text string }
-
-// compare orders two numbers that expr-lang would round or does not know: a bigInteger and a number, or an integer beyond
-// exactFloat and a floating point number. For all other values it returns !ok, and expr-lang compares them.
-func compare(a, b any) (order int, ok bool) {
-	switch x := a.(type) {
-	case bigInteger:
-		return compareInteger(x.text, b)
-	case int:
-		if _, isInt := b.(int); !isInt && (magnitude(x) > exactFloat || isBigInteger(b)) {
-			return compareInteger(strconv.Itoa(x), b)
-		}
-	case float64:
-		if _, isFloat := b.(float64); !isFloat {
-			order, ok = compare(b, a)
-			return -order, ok
-		}
-	}
-	return 0, false
-}
 
 func isBigInteger(v any) bool {
 	_, ok := v.(bigInteger)
 	return ok
 }
 
-// compareInteger orders an integer, by its text, and a number. The integer is a bigInteger or beyond exactFloat, or the
-// number is.
-func compareInteger(x string, number any) (order int, ok bool) {
-	switch n := number.(type) {
-	case bigInteger:
-		return compareDigits(x, n.text), true
-	case int:
-		return compareDigits(x, strconv.Itoa(n)), true
-	case float64:
-		switch {
-		case math.IsNaN(n):
-			return 0, false
-		case math.IsInf(n, 0):
-			return cmp.Compare(0, n), true
+// compare orders an integer and a floating point number to which expr-lang would round it. For all other values, and NaN, it returns !ok,
+// and expr-lang compares them. It fails for a bigInteger beside a floating point number.
+func compare(a, b any) (order int, ok bool, err error) {
+	if f, isFloat := a.(float64); isFloat {
+		if _, both := b.(float64); both {
+			return 0, false, nil
 		}
-		// Rounding n cannot change the order: if n has a fraction, it is below exactFloat, and x is beyond it.
-		return compareDigits(x, strconv.FormatFloat(n, 'f', 0, 64)), true
+		order, ok, err = compare(b, f)
+		return -order, ok, err
 	}
-	return 0, false
+	f, isFloat := b.(float64)
+	if !isFloat {
+		return 0, false, nil
+	}
+	switch n := a.(type) {
+	case bigInteger:
+		return 0, false, checkExact(n)
+	case int:
+		if magnitude(n) > exactFloat && !math.IsNaN(f) {
+			return compareFloat(n, f), true, nil
+		}
+	}
+	return 0, false, nil
 }
 
-// compareDigits orders two integers by their JSON texts.
-func compareDigits(x, y string) int {
-	negative := x[0] == '-'
-	switch {
-	case negative != (y[0] == '-'):
-		return cmp.Compare(x[0], y[0]) // a minus sorts before all digits
-	case negative:
-		x, y = y, x
+// compareFloat orders an integer and a floating point number.
+func compareFloat(n int, f float64) int {
+	switch whole := math.Trunc(f); {
+	case whole >= 1<<63:
+		return -1
+	case whole < -1<<63:
+		return 1
+	case n != int(whole):
+		return cmp.Compare(n, int(whole))
+	default:
+		return cmp.Compare(whole, f)
 	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y))
 }
 
 // equal implements ==.
-func equal(a, b any) bool {
-	if order, ok := compare(a, b); ok {
-		return order == 0
+func equal(a, b any) (bool, error) {
+	if order, ok, err := compare(a, b); ok || err != nil {
+		return err == nil && order == 0, err
 	}
 	x, ok := a.([]any)
 	if y, both := b.([]any); ok && both {
-		return slices.EqualFunc(x, y, equal)
+		if len(x) != len(y) {
+			return false, nil
+		}
+		for i := range x {
+			if same, err := equal(x[i], y[i]); !same {
+				return false, err
+			}
+		}
+		return true, nil
 	}
-	return runtime.Equal(a, b)
+	return runtime.Equal(a, b), nil
+}
+
+// containsEqual implements in for a list.
+func containsEqual(list []any, needle any) (bool, error) {
+	var failed error
+	found := slices.ContainsFunc(list, func(element any) bool {
+		same, err := equal(element, needle)
+		failed = err
+		return same || err != nil
+	})
+	return found && failed == nil, failed
 }
 
 // orderings implements <, <=, > and >= as functions of two values. They count nothing, so they do not need the evaluation.
@@ -89,8 +93,8 @@ func orderings() map[string]*builtin.Function {
 	functions := map[string]*builtin.Function{}
 	add := func(name string, holds func(order int) bool, other func(a, b any) bool) {
 		functions[" "+name] = &builtin.Function{Name: " " + name, Func: func(args ...any) (any, error) {
-			if order, ok := compare(args[0], args[1]); ok {
-				return holds(order), nil
+			if order, ok, err := compare(args[0], args[1]); ok || err != nil {
+				return holds(order), err
 			}
 			return other(args[0], args[1]), nil
 		}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -319,7 +318,7 @@ func (e *evaluation) equal(a, b any) (any, error) {
 	if err := e.chargeWalk(a, b); err != nil {
 		return nil, err
 	}
-	return equal(a, b), nil
+	return equal(a, b)
 }
 
 func (e *evaluation) in(needle, collection any) (any, error) {
@@ -329,7 +328,7 @@ func (e *evaluation) in(needle, collection any) (any, error) {
 		}
 	}
 	if list, ok := collection.([]any); ok {
-		return slices.ContainsFunc(list, func(element any) bool { return equal(element, needle) }), nil
+		return containsEqual(list, needle)
 	}
 	return runtime.In(needle, collection), nil
 }

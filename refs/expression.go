@@ -201,7 +201,7 @@ func plainMessage(err error) string {
 		return "it takes the remainder of a division by zero"
 	}
 	if strings.Contains(message, bigIntegerType) {
-		return "it takes an integer of more than 64 bits, which can only be compared or passed on; string(…) gives its text"
+		return "it takes an integer of more than 64 bits, which can only be compared by == or passed on; string(…) gives its text"
 	}
 	if types, ok := strings.CutPrefix(message, "interface conversion: interface {} is "); ok {
 		got, want, _ := strings.Cut(types, ", not ")

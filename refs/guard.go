@@ -309,7 +309,7 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 		}
 		ast.Patch(node, guardCall("range", n.Left, n.Right))
 	case "<", "<=", ">", ">=":
-		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) {
+		if isScalarLiteral(n.Left) && isScalarLiteral(n.Right) && !(isNumber(n.Left) && isNumber(n.Right)) {
 			return // expr-lang's check reports it
 		}
 		ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: " " + n.Operator}, Arguments: []ast.Node{n.Left, n.Right}})

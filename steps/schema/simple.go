@@ -8,7 +8,8 @@ import (
 )
 
 // simpleSchema is a schema with common keywords only. It accepts most arguments from their bytes, without decoding them. Arguments
-// that it does not accept may still be valid: the validator decides that and describes the faults.
+// that it does not accept may still be valid: the validator decides that and describes the faults. Without it, a forEach whose function has
+// a schema allocates four times as often.
 type simpleSchema struct {
 	types    typeSet // 0: any
 	members  map[string]*simpleSchema

@@ -1,10 +1,11 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 // openAccess creates the table of HTTP callers and returns the faults of access. It does nothing for commands, except an examination.
@@ -68,24 +69,18 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	return nil
 }
 
-// unusedTokenFunctions calls unusedAllowed with the current functions and absent sources.
-func (a *App) unusedTokenFunctions() []*fault.Error {
-	var names, absent []string
-	for _, info := range a.Catalog.Sources() {
-		if info.State != steps.StateReady && info.State != steps.StateIdle {
-			absent = append(absent, info.Name)
-		}
-	}
-	for _, entry := range a.Catalog.Registry().All() {
+// unusedTokenFunctions finds patterns of tokens that match no function, by any of its names.
+func (s *subject) unusedTokenFunctions() []*fault.Error {
+	names := slices.Clone(s.names)
+	for _, entry := range s.registry.All() {
 		spec := entry.Spec()
-		names = append(names, spec.Name)
 		for _, other := range []string{spec.OwnName, spec.Path} {
 			if other != "" {
 				names = append(names, other)
 			}
 		}
 	}
-	return unusedAllowed(a.config, names, absent)
+	return unusedAllowed(s.config, names, s.absent)
 }
 
 // unusedAllowed returns a fault for each pattern in the functions of a token (access.tokens) that matches none of names, which are the

@@ -160,6 +160,8 @@ func (a *App) BrokenChains() []*fault.Error {
 	return list
 }
 
+func (s *subject) suspectChains() []*fault.Error { return s.SuspectChains() }
+
 // SuspectChains returns the faults of valid chains that cannot be linked, unless an unavailable source is the reason, and of chains whose
 // short name means another function.
 func (a *App) SuspectChains() (list []*fault.Error) {

@@ -183,7 +183,7 @@ func (e *examination) checkRunning(ctx context.Context) {
 	for _, info := range e.Catalog.Sources() {
 		e.source(&info, time.Since(began))
 	}
-	for _, f := range slices.Concat(e.UnusedSettings(), e.unusedTokenFunctions()) {
+	for _, f := range e.Suspects() {
 		e.addWarning(f)
 	}
 	e.tools()

@@ -61,6 +61,11 @@ func renameConflicts(c *config.File, embedded []string) (faults []*fault.Error) 
 	return faults
 }
 
+// unusedSettings calls the function of that name.
+func (s *subject) unusedSettings() []*fault.Error {
+	return unusedSettings(s.config, s.settings, s.names, s.toolsOf, s.absent)
+}
+
 // unusedSettings returns faults for patterns under functions that match no function, and for entries of includeTools and excludeTools
 // that match no tool, with the nearest names. toolsOf returns the tools of a server. Patterns that could match a function of an absent
 // source are skipped.

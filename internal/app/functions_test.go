@@ -80,7 +80,7 @@ func TestToolNames(t *testing.T) {
 				t.Errorf("functions %q, want %q", names, test.shown)
 			}
 			var unused []string
-			for _, f := range a.UnusedSettings() {
+			for _, f := range a.Suspects() {
 				unused = append(unused, f.At+" "+strings.Join(f.Nearest, ","))
 				if f.Code != fault.UnknownFunction || f.Line != 4 || !strings.Contains(f.Message, "matches no tool of s") {
 					t.Errorf("got fault %+v, want %s at line 4: matches no tool of s", f, fault.UnknownFunction)
@@ -103,7 +103,7 @@ mcpServers:
 hook: {deny: [s.dropAll, s.a/b, "s.ctx:get", s.gone], ask: ["s.ctx:*"]}
 `, "drop_all", "a/b", "ctx:get")
 	var got []string
-	for _, f := range a.UnusedSettings() {
+	for _, f := range a.Suspects() {
 		got = append(got, f.At+" "+strings.Join(f.Nearest, ","))
 	}
 	here := "s." + names[slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "ctx") })]
@@ -126,7 +126,7 @@ functions:
   s.wipe: {undo: {fn: off.any}}
 `, "make", "wipe", "list")
 	var got []string
-	for _, f := range a.UnusedSettings() {
+	for _, f := range a.Suspects() {
 		got = append(got, fmt.Sprintf("%d %s %s %v %s", f.Line, f.Code, f.At, f.Nearest, f.Message))
 	}
 	want := []string{"7 unknown_function /functions/s.list/undo/fn [s.wipe] nothing is undone: there is no function \"s.wippe\": did you mean s.wipe?"}
@@ -155,7 +155,7 @@ functions:
   "?ff": {hide: true}
 `, "list")
 	var got []string
-	for _, f := range a.UnusedSettings() {
+	for _, f := range a.Suspects() {
 		got = append(got, f.At)
 	}
 	if want := []string{"/mcpServers/s/excludeTools/0", "/functions/fs.gerp", "/functions/s.lisst", "/functions/s.x*",
@@ -290,7 +290,7 @@ func TestIdleApprovals(t *testing.T) {
 	} {
 		a, _ := openWith(t, "functions: {"+test.functions+"}\n")
 		got := ""
-		for _, f := range a.UnusedSettings() {
+		for _, f := range a.Suspects() {
 			what, _, _ := strings.Cut(strings.TrimPrefix(f.Message, "nothing asks for approval: "), ". ")
 			got += f.At + " " + what
 		}

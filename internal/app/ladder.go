@@ -99,17 +99,17 @@ func (a *App) brokenRungs() (broken []*fault.Error) {
 	return broken
 }
 
-// suspectRungs returns faults for rungs that name no function of the registry or whose calls cannot be judged.
-func (a *App) suspectRungs(registry *steps.Registry) []*fault.Error {
-	faults := a.ladder.Unresolved(registry)
+// suspectRungs finds rungs that name no function of the registry or whose calls cannot be judged.
+func (s *subject) suspectRungs() []*fault.Error {
+	faults := s.ladder.Unresolved(s.registry)
 	for _, f := range faults {
-		if ladderEnforced(a.config) {
+		if ladderEnforced(s.config) {
 			f.Message += ": calls that may skip it are refused"
 		} else {
 			f.Message += ": the ladder lacks this rung"
 		}
 	}
-	faults = append(faults, a.ladder.Unjudged(registry)...)
+	faults = append(faults, s.ladder.Unjudged(s.registry)...)
 	for i, f := range faults {
 		faults[i] = f.Under("/ladder")
 	}

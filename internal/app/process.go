@@ -54,6 +54,7 @@ type serverTraits struct {
 	remote     bool // other machines can reach the server
 	workers    bool // the program has an engine that hands runs to workers
 	engineFlag bool // a flag names the engine, so the configuration need not
+	stateless  bool // clients over HTTP have no sessions
 	log        *slog.Logger
 	telemetry  *telemetry.Telemetry
 }

@@ -175,7 +175,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 			r.log.Warn("a former configuration was not closed cleanly", "error", r.process.Redactor.Text(fault.Message(err)))
 		}
 	})
-	r.warnIneffective(next)
+	r.warn(next, atStart)
 	r.stopChecks()
 	r.stopChecks = r.startChecks(ctx, next)
 	r.report(time.Since(began))

@@ -65,7 +65,7 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
 		engines: engines{open: so.Engine}}
 	s.process = newProcess(o, serverTraits{serve: true, overHTTP: so.HTTP != "", log: s.log, workers: so.Engine != nil,
-		engineFlag: so.EngineFlag})
+		engineFlag: so.EngineFlag, stateless: so.Stateless})
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 // run serves a and the apps that replace it, and closes them.
 func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
 	s.current.Store(a)
-	s.warnIneffective(a)
+	s.warn(a, atStart)
 	server, err := mcp.New(s.options(a))
 	if err != nil {
 		return errors.Join(err, a.close())
@@ -140,7 +140,7 @@ func (s *server) options(a *App) *mcp.Options {
 			return ""
 		},
 		Hidden: func() string {
-			if f := a.hiddenFunctions(); f != nil {
+			for _, f := range a.subject().hiddenFunctions() {
 				return f.Message
 			}
 			return ""
@@ -148,18 +148,15 @@ func (s *server) options(a *App) *mcp.Options {
 	}
 }
 
-// warnIneffective warns of settings that have no effect on this server.
-func (s *server) warnIneffective(a *App) {
-	if f := ineffectiveGroups(a.config, surfaceOf(&a.config.Config)); f != nil && !a.process.overHTTP {
-		a.warn(f)
-	}
-	if f := ineffectiveSession(a.config, s.o.Stateless); f != nil {
+// warn warns of what the checks of a moment find.
+func (s *server) warn(a *App, when moment) {
+	for _, f := range a.found(when) {
 		a.warn(f)
 	}
 }
 
-// startChecks starts the background checks of an app. They log changes of its sources and probe its store. Once the sources have started,
-// they warn of settings that match nothing, of too many tools, and of functions hidden from clients. stop ends them.
+// startChecks starts the background checks of an app. They log changes of its sources and probe its store, and, once the sources have
+// started, warn of what the table of checks finds. stop ends them.
 func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
@@ -170,19 +167,9 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 		if a.Catalog.Starting() != nil {
 			return // ctx ended first
 		}
-		for _, f := range a.UnusedSettings() {
-			a.warn(f)
-		}
-		for _, f := range a.unusedTokenFunctions() {
-			a.warn(f)
-		}
-		if f := a.manyFlatTools(a.config.Access.MaxTier(a.process.overHTTP)); f != nil {
-			a.warn(f)
-		}
+		s.warn(a, whenReady)
 		for changed := a.Catalog.Changed(); ; changed = a.Catalog.Changed() { // sources come and go at any time
-			if f := a.hiddenFunctions(); f != nil {
-				a.warn(f)
-			}
+			s.warn(a, whenChanged)
 			select {
 			case <-changed:
 			case <-ctx.Done():

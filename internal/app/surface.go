@@ -65,31 +65,6 @@ func (a *App) settleSurface(before *App) {
 	}
 }
 
-// ineffectiveGroups returns a warning if groups, autodispatch or ungrouped are configured for a surface that ignores them; otherwise nil.
-func ineffectiveGroups(c *config.File, surface mcp.Surface) *fault.Error {
-	if surface == mcp.SurfaceDispatch {
-		return nil
-	}
-	for _, key := range []string{"/groups", "/autodispatch"} {
-		if c.Has(key) && surface != mcp.SurfaceHybrid {
-			return c.FaultAt(key, fault.New(fault.BadRequest, "the surface %s has no dispatchers: this is for dispatch and hybrid", surface))
-		}
-	}
-	if c.Has("/ungrouped") {
-		return c.FaultAt("/ungrouped", fault.New(fault.BadRequest, "this is for the surface dispatch, not for %s", surface))
-	}
-	return nil
-}
-
-// ineffectiveSession returns a warning if a session budget is configured but clients have no sessions; otherwise nil.
-func ineffectiveSession(c *config.File, stateless bool) *fault.Error {
-	if !stateless || config.Or(c.Session.MaxTokens, 0) == 0 {
-		return nil
-	}
-	return c.FaultAt("/session/maxTokens",
-		fault.New(fault.BadRequest, "with --stateless no client has a session, so this limit has no effect"))
-}
-
 // boundsFlatTools reports whether a setting bounds the results of flat tools.
 func boundsFlatTools(c *config.Config) bool {
 	return config.Or(c.Budget.MaxTotalTokens, 0) > 0 || config.Or(c.Results.ProbeAbove, 0) > 0 || config.Or(c.Results.LeanAbove, 0) > 0

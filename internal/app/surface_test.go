@@ -39,7 +39,7 @@ func TestSurfaceSettings(t *testing.T) {
 		}
 		got := settings{surfaceOf(&c.Config), config.TierOf(c.Access.Stdio, steps.TierReadWrite),
 			config.TierOf(c.Access.HTTP, steps.TierRead), leanAbove(&c.Config), boundsFlatTools(&c.Config), ""}
-		if f := ineffectiveGroups(c, surfaceOf(&c.Config)); f != nil {
+		for _, f := range subjectOf(c, serverTraits{}).ineffectiveGroups() {
 			got.ineffective = f.At
 		}
 		if got != want {
@@ -48,16 +48,22 @@ func TestSurfaceSettings(t *testing.T) {
 	}
 }
 
+// subjectOf returns a configuration for checks of nothing else.
+func subjectOf(c *config.File, traits serverTraits) *subject {
+	return &subject{App: &App{config: c, process: processOf(Options{}, traits)}}
+}
+
 func TestIneffectiveSession(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{"": false, "session: {maxTokens: 0}": false, "session: {}": false,
 		"session: {maxTokens: 5}": true} {
 		c, faults := config.Parse("onecall.yaml", []byte(text), os.LookupEnv)
-		if f := ineffectiveSession(c, true); len(faults) > 0 || (f != nil) != want || want && f.At != "/session/maxTokens" {
-			t.Errorf("%q without sessions: got %v and faults %v, want a warning: %t, and no faults", text, f, faults, want)
+		found := subjectOf(c, serverTraits{stateless: true}).ineffectiveSession()
+		if len(faults) > 0 || (found != nil) != want || want && found[0].At != "/session/maxTokens" {
+			t.Errorf("%q without sessions: got %v and faults %v, want a warning: %t, and no faults", text, found, faults, want)
 		}
-		if f := ineffectiveSession(c, false); f != nil {
-			t.Errorf("%q with sessions: got %v, want none", text, f)
+		if found := subjectOf(c, serverTraits{}).ineffectiveSession(); found != nil {
+			t.Errorf("%q with sessions: got %v, want none", text, found)
 		}
 	}
 }

@@ -8,45 +8,13 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
-	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/pattern"
 )
 
-// UnusedSettings returns faults for settings and rules that match no function and could match none of an absent source, and for groups,
-// aliases and hoisted names that match no current function. Call it when no source is starting.
-func (a *App) UnusedSettings() []*fault.Error {
-	var names, absent, down []string
-	for _, info := range a.Catalog.Sources() {
-		switch info.State {
-		case steps.StateReady, steps.StateIdle:
-			continue
-		case steps.StateDisabled: // absent on purpose, although settings may remain for it
-		default:
-			down = append(down, fmt.Sprintf("%s, which is %s", info.Name, info.State))
-		}
-		absent = append(absent, info.Name) // its functions are unknown
-	}
-	registry := a.Catalog.Registry()
-	for _, entry := range registry.All() {
-		names = append(names, entry.Spec().Name)
-	}
-	unused := append(unusedSettings(a.config, a.settings, names, a.toolsOf, absent), unusedRules(a.config, registry, names, absent)...)
-	for _, f := range a.dispatch.Renamed() {
-		unused = append(unused, a.config.FaultAt("", f))
-	}
-	for _, f := range slices.Concat(a.dispatch.Unmatched(registry), unusedNames(a.config, registry), a.suspectRungs(registry),
-		unusedUndoes(a.config, registry, absent), idleApprovals(a.config, registry)) {
-		if len(down) > 0 {
-			f.Message += " (not looked for in " + strings.Join(down, ", ") + ")"
-		}
-		unused = append(unused, a.config.FaultAt("", f))
-	}
-	return append(config.InOrder(unused), a.SuspectChains()...)
-}
-
-// unusedNames returns faults for common aliases whose argument no function has, and for hoisted names that no function has as an argument.
-func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Error) {
+// unusedNames finds common aliases whose argument no function has, and hoisted names that no function has as an argument.
+func (s *subject) unusedNames() (unused []*fault.Error) {
+	c, registry := s.config, s.registry
 	var known []string
 	for _, entry := range registry.All() {
 		known = append(known, entry.Properties()...)
@@ -70,9 +38,10 @@ func unusedNames(c *config.File, registry *steps.Registry) (unused []*fault.Erro
 	return unused
 }
 
-// unusedUndoes returns faults for settings that name an undo which cannot be called: no function, or a saved chain. Functions of absent
-// sources may be there later.
-func unusedUndoes(c *config.File, registry *steps.Registry, absent []string) (unused []*fault.Error) {
+// unusedUndoes finds settings that name an undo which cannot be called: no function, or a saved chain. Functions of absent sources may be
+// there later.
+func (s *subject) unusedUndoes() (unused []*fault.Error) {
+	c, registry, absent := s.config, s.registry, s.absent
 	for i := range c.Functions {
 		undo := c.Functions[i].Config.Undo
 		if undo == nil || slices.ContainsFunc(absent, func(source string) bool { return strings.HasPrefix(*undo.Fn, source+".") }) {
@@ -91,9 +60,10 @@ func unusedUndoes(c *config.File, registry *steps.Registry, absent []string) (un
 	return unused
 }
 
-// idleApprovals returns faults for settings that ask for approval of calls that none of their functions makes, such as approve: write of a
-// function that only reads.
-func idleApprovals(c *config.File, registry *steps.Registry) (idle []*fault.Error) {
+// idleApprovals finds settings that ask for approval of calls that none of their functions makes, such as approve: write of a function that
+// only reads.
+func (s *subject) idleApprovals() (idle []*fault.Error) {
+	c, registry := s.config, s.registry
 	for i := range c.Functions {
 		name, approve := c.Functions[i].Name, config.Or(c.Functions[i].Config.Approve, "")
 		if approve != steps.ApproveWrite && approve != steps.ApproveDestroy {
@@ -122,18 +92,19 @@ func idleApprovals(c *config.File, registry *steps.Registry) (idle []*fault.Erro
 	return idle
 }
 
-// unusedRules returns faults for rules of the hook that match no function and could match none of an absent source. The nearest names of
-// a rule for a server's own name, which the hook does not know, are those that the functions have here.
-func unusedRules(c *config.File, registry *steps.Registry, names, absent []string) (unused []*fault.Error) {
+// unusedRules finds rules of the hook that match no function and could match none of an absent source. The nearest names of a rule for a
+// server's own name, which the hook does not know, are those that the functions have here.
+func (s *subject) unusedRules() (unused []*fault.Error) {
+	c, names := s.config, s.names
 	for at, list := range map[string][]string{"/hook/ask": c.Hook.Ask, "/hook/deny": c.Hook.Deny} {
-		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, absent) {
+		for _, f := range (steps.Rights{Functions: strings.Join(list, " ")}).Unused(names, s.absent) {
 			f = c.FaultAt(at, f)
 			i, _ := strconv.Atoi(strings.TrimPrefix(f.At, at+"/")) // Unused has written it
 			if slices.ContainsFunc(names, func(name string) bool { return steps.MatchesSpelling(list[i], name) }) {
 				continue
 			}
 			f.Message += ", and guards nothing"
-			if here := namesOfOwn(registry, list[i]); here != nil {
+			if here := namesOfOwn(s.registry, list[i]); here != nil {
 				f.Nearest = here
 			}
 			unused = append(unused, f)
@@ -150,74 +121,4 @@ func namesOfOwn(registry *steps.Registry, rule string) (names []string) {
 		}
 	}
 	return names
-}
-
-// hiddenFunctions returns a warning about functions hidden from HTTP clients if none of them has a token; otherwise nil.
-func (a *App) hiddenFunctions() *fault.Error {
-	if !a.process.overHTTP || a.config.Access.ByToken() {
-		return nil
-	}
-	tier := config.TierOf(a.config.Access.HTTP, steps.TierRead)
-	hidden, needed := 0, tier
-	all := a.Catalog.Registry().All()
-	for _, entry := range all {
-		if minimum := entry.Spec().MinimumTier(); minimum > tier {
-			hidden, needed = hidden+1, max(needed, minimum)
-		}
-	}
-	if hidden == 0 {
-		return nil
-	}
-	return fault.New(fault.BadRequest,
-		"%d of %d functions are not shown to clients over HTTP, whose tier is %s: access: {http: %s} shows all to each of them, and "+
-			"tokens (access.tokens) to some",
-		hidden, len(all), tier, needed)
-}
-
-// manyTools is the number of flat tools that causes a warning: a model reads their schemas at each turn.
-const manyTools = 100
-
-// manyFlatTools returns a warning if the surface shows clients of a tier too many functions as tools; otherwise nil.
-func (a *App) manyFlatTools(tier steps.Tier) *fault.Error {
-	surface := surfaceOf(&a.config.Config)
-	view := a.Catalog.Registry().View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
-	count := view.Len()
-	switch surface {
-	case mcp.SurfaceChain:
-		return nil
-	case mcp.SurfaceDispatch:
-		count = len(a.dispatch.Arrange(view).Rest)
-	}
-	if count <= manyTools {
-		return nil
-	}
-	remedy := "surface: chain shows three tools for all"
-	if surface == mcp.SurfaceDispatch {
-		remedy = "groups, or autodispatch: true, combine them in dispatchers; ungrouped: hide leaves them to chain; surface: chain " +
-			"shows three tools for all"
-	}
-	return fault.New(fault.BadRequest, "the surface %s shows %d functions as separate tools, whose schemas a model reads at each turn: %s",
-		surface, count, remedy)
-}
-
-// warnUnmatchedGuards warns of settings that should guard a function but guard none, such as those with a misspelled name. A replay knows
-// only the functions that were recorded, so it does not warn.
-func (a *App) warnUnmatchedGuards() {
-	if a.cassette != nil {
-		return
-	}
-	var guards []string
-	for i := range a.config.Functions {
-		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil {
-			guards = append(guards, fault.Key("/functions", a.config.Functions[i].Name))
-		}
-	}
-	if len(guards) == 0 {
-		return
-	}
-	for _, f := range a.UnusedSettings() {
-		if slices.Contains(guards, strings.TrimSuffix(f.At, "/approve")) {
-			a.warn(f)
-		}
-	}
 }

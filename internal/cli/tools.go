@@ -70,7 +70,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 			if len(list.Functions) == 0 {
 				c.warnNoMatch(query, a.Nearest(query))
 			}
-			for _, f := range a.UnusedSettings() {
+			for _, f := range a.Suspects() {
 				c.warn(f)
 			}
 			if asJSON {

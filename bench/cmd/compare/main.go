@@ -28,9 +28,9 @@ import (
 var sections = []section{
 	{"peers", peers.Section.Run, true, 9, 2},
 	{"tasks", peers.Tasks.Run, true, 1, 1},
-	{"pipelines", pipelines.Run, true, 1, 1},
+	{"pipelines", pipelines.Section.Run, true, 1, 1},
 	{"tables", tables.Section.Run, true, 1, 1},
-	{"scale", scale.Run, false, 5, 1},
+	{"scale", scale.Section.Run, false, 5, 1},
 }
 
 type section struct {

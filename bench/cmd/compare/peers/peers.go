@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
+	workers "github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
@@ -56,7 +56,7 @@ type bench struct {
 func callsOverHTTP(ctx context.Context, hb *harness.Bench) error {
 	b := &bench{Bench: hb}
 	b.node, b.nodeErr = b.Node(ctx, "bench/cmd/compare/peers/node")
-	upstream, err := b.Build(ctx, "upstream", "bench/cmd/compare", "./peers/upstream")
+	w, err := workers.Build(ctx, hb)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func callsOverHTTP(ctx context.Context, hb *harness.Bench) error {
 	}
 	for _, e := range eras {
 		b.Log("measuring with an upstream of %s", e.protocol)
-		if err := b.measure(ctx, e, upstream, p); err != nil {
+		if err := b.measure(ctx, e, w, p); err != nil {
 			return fmt.Errorf("%s: %w", e.protocol, err)
 		}
 		e.report(b)
@@ -80,8 +80,8 @@ func callsOverHTTP(ctx context.Context, hb *harness.Bench) error {
 }
 
 // measure measures all arms in front of one upstream.
-func (b *bench) measure(ctx context.Context, e *era, program string, p plan) error {
-	upstream, url, err := harness.Listen(ctx, exec.Command(program, fmt.Sprintf("-sessions=%t", e.protocol == load.WithSessions)))
+func (b *bench) measure(ctx context.Context, e *era, w *workers.Worker, p plan) error {
+	upstream, err := w.Serve(ctx, "upstream")
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (b *bench) measure(ctx context.Context, e *era, program string, p plan) err
 		a := &running{arm: &arms[i], results: map[string]*result{}}
 		defer a.close()
 		e.arms = append(e.arms, a)
-		if err := a.begin(ctx, b, url, e.protocol); err != nil {
+		if err := a.begin(ctx, b, upstream.URL(e.protocol), e.protocol); err != nil {
 			if a.fault = harness.OneLine(err); !errors.Is(err, harness.ErrNotHere) {
 				a.fault = "does not start: " + a.fault
 			}

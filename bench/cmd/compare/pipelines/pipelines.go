@@ -4,41 +4,69 @@ package pipelines
 
 import (
 	"context"
-	"fmt"
+	"slices"
+	"sync"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
-	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/tally"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
-const question = `What does a chain save on tasks that nobody here made up? The same task is done by calls one by one, each in a round trip of
+// Section is the section.
+var Section = harness.Section{
+	Name: "pipelines", Title: "Round trips and tokens on real pipelines", Long: 1, Short: 1,
+	Question: `What does a chain save on tasks that nobody here made up? The same task is done by calls one by one, each in a round trip of
 the model, and by one chain. Counted by the rules of "onecall bench": *written* are the calls as a model writes them,
-{"name":…,"arguments":{…}}; *read* are the answers that enter its context. Shares are ratios of the sums.`
-
-// measurement measures one kind of pipeline and adds to the section. A comment names what cannot be measured here.
-type measurement func(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error
-
-// Run measures the section.
-func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
-	counter, err := budget.NewCounter("", 1)
-	if err != nil {
-		return nil, err
-	}
-	s := &report.Section{
-		Name: "pipelines", Title: "Round trips and tokens on real pipelines", Question: question, Command: report.Command + " -only pipelines",
-		Machine: report.ThisMachine(), Versions: map[string]string{},
-	}
-	for _, p := range []struct {
-		name    string
-		measure measurement
-	}{
-		{"data sets", realChains},
-		{"cookbook", cookbook},
-		{"repair", repairs},
-	} {
-		o.Log("   %s", p.name)
-		if err := p.measure(ctx, o, counter, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
-	return s, nil
+{"name":…,"arguments":{…}}; *read* are the answers that enter its context. Shares are ratios of the sums.`,
+	Parts: []harness.Part{{Name: "data sets", Measure: realChains}, {Name: "cookbook", Measure: cookbook}, {Name: "repair", Measure: repairs}},
 }
+
+// column returns a column of counts.
+func column[R any](title string, of func(R) int) report.Column[R] {
+	return report.Column[R]{Title: title, Cell: func(r R) report.Cell { return report.Count(of(r), "") }}
+}
+
+// recordedApp is an app that records the calls of its chains, and reports nothing: errors are in its answers. The caller closes it.
+type recordedApp struct {
+	*app.App
+	mu     sync.Mutex
+	calls  []tally.Call
+	failed []bool // by call: whether it failed
+}
+
+func openRecorded(ctx context.Context, config, replay string) (r *recordedApp, err error) {
+	r = &recordedApp{}
+	r.App, err = app.Open(ctx, &app.Options{Config: config, Replay: replay, Calls: true, Observe: r.observe, Reporter: silent{},
+		Redactor: &app.Redactor{}})
+	return r, err
+}
+
+func (r *recordedApp) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {
+	if !tally.Counted(spec.Source()) {
+		return
+	}
+	call := tally.Call{Function: spec.Name, Args: slices.Clone(args), Result: slices.Clone(result)}
+	if err != nil {
+		call.Result = []byte(fault.Message(err))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, call)
+	r.failed = append(r.failed, err != nil)
+}
+
+// silent is an app.Reporter that reports nothing.
+type silent struct{}
+
+// Notice implements app.Reporter.
+func (silent) Notice(string, ...any) {}
+
+// Warn implements app.Reporter.
+func (silent) Warn(*fault.Error) {}
+
+// Faults implements app.Reporter.
+func (silent) Faults(*config.Error) {}

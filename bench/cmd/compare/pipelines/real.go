@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/datasets"
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/tally"
 )
@@ -23,9 +23,6 @@ import (
 var titles = map[string]string{
 	"nestful_math": "NESTFUL", "taubench": "tau-bench", "bfcl_base": "BFCL base", "bfcl_long_context": "BFCL long context",
 }
-
-// modelMillis are the assumed durations of a model's round trip, in milliseconds.
-var modelMillis = []float64{0, 100, 1000, 3000}
 
 // dataSet holds the costs of the chains of one data set, or of all.
 type dataSet struct {
@@ -40,40 +37,276 @@ type dataSet struct {
 }
 
 // realChains measures the data sets, if they are here.
-func realChains(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
-	sum := &dataSet{title: "all"}
+func realChains(ctx context.Context, b *harness.Bench) error {
+	rounds := 11
+	if b.Short {
+		rounds = 3
+	}
+	sum := newDataSet("all", rounds)
 	var sets []*dataSet
 	for _, name := range datasets.Names() {
-		chains, err := datasets.Read(filepath.Join(o.Data, name+".jsonl"))
+		chains, err := datasets.Read(filepath.Join(b.Data, name+".jsonl"))
 		if errors.Is(err, fs.ErrNotExist) {
-			s.Comments = append(s.Comments, "The data set "+titles[name]+" is not on this machine, and not measured.")
-			o.Log("   missing, so not measured: %s.jsonl", name)
+			b.Comment("The data set %s is not on this machine, and not measured.", titles[name])
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		set, err := measureSet(ctx, counter, chains, rounds(o))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		set := newDataSet(titles[name], rounds)
+		for _, c := range chains {
+			if err := set.measure(ctx, b, c); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-		set.title = titles[name]
 		sets = append(sets, set)
 		sum.add(set)
 	}
 	if len(sets) == 0 {
 		return nil
 	}
-	s.Corpus = append(s.Corpus,
+	b.Corpus = append(b.Corpus,
 		fmt.Sprintf("%d tasks of NESTFUL, tau-bench and BFCL v4 (multi-turn base and long context), replayed", sum.tasks))
-	sets = append(sets, sum)
-	s.Tables = append(s.Tables, roundTripTable(sets), tokenTable(sets), timeTable(sets))
-	s.Plots = append(s.Plots, timePlot(sum))
-	if len(sets) == len(datasets.Names())+1 { // all data sets, and their sum
-		s.Figures = append(s.Figures, sum.figures()...)
+	reportSets(b, append(sets, sum))
+	if len(sets) == len(datasets.Names()) {
+		sum.figures(b)
 	}
-	s.Comments = append(s.Comments, realComments...)
+	b.Comments = append(b.Comments, realComments...)
 	return nil
+}
+
+func newDataSet(title string, rounds int) *dataSet {
+	return &dataSet{title: title, callTimes: make([]float64, rounds), chainTimes: make([]float64, rounds)}
+}
+
+// add adds another data set.
+func (d *dataSet) add(more *dataSet) {
+	d.tasks += more.tasks
+	d.sideBySide += more.sideBySide
+	d.calls.Add(more.calls)
+	d.chain.Add(more.chain)
+	d.fullAnswer += more.fullAnswer
+	d.program += more.program
+	d.programCall += more.programCall
+	for i := range d.callTimes {
+		d.callTimes[i] += more.callTimes[i]
+		d.chainTimes[i] += more.chainTimes[i]
+	}
+}
+
+// measure counts and times a task: its turns, and the chains of each turn.
+func (d *dataSet) measure(ctx context.Context, b *harness.Bench, task *datasets.Chain) error {
+	d.tasks++
+	turns, err := task.Turns()
+	if err != nil {
+		return err
+	}
+	for _, turn := range turns {
+		d.sideBySide += sideBySide(turn.Steps)
+		parts, err := turn.Parts()
+		if err != nil {
+			return err
+		}
+		for _, part := range parts {
+			t, err := replay(part)
+			if err == nil {
+				err = t.count(ctx, b, d)
+			}
+			for i := 0; i < len(d.callTimes) && err == nil; i++ {
+				err = t.time(ctx, d, i)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", part.ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// sentChain is a chain of a data set while it is measured.
+type sentChain struct {
+	*datasets.Chain
+	calls  []tally.Call
+	player *datasets.Player
+	want   []byte // the answer that the chain must give
+	fields string // what it has beside steps
+}
+
+func replay(c *datasets.Chain) (t *sentChain, err error) {
+	t = &sentChain{Chain: c}
+	if t.calls, err = c.Calls(); err != nil {
+		return nil, err
+	}
+	t.want = rawjson.AppendCompact(nil, t.calls[len(t.calls)-1].Result)
+	if len(c.Return) > 0 {
+		var returned []string
+		var results [][]byte
+		for _, step := range c.Return {
+			returned = append(returned, fmt.Sprintf(`"$%d"`, step))
+			results = append(results, rawjson.AppendCompact(nil, t.calls[step].Result))
+		}
+		t.fields = `,"return":[` + strings.Join(returned, ",") + "]"
+		t.want = fmt.Appendf(nil, "[%s]", bytes.Join(results, []byte(",")))
+	}
+	t.player, err = datasets.Replay(datasets.Recording(t.calls), nil)
+	return t, err
+}
+
+// run runs the chain as a model sends it, with more fields. It is an error if the chain fails.
+func (t *sentChain) run(ctx context.Context, fields string) (request []byte, answer *chain.Answer, err error) {
+	request = fmt.Appendf(nil, `{"steps":%s%s%s}`, t.Steps, fields, t.fields)
+	if answer = t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil); !answer.OK {
+		err = fmt.Errorf("the chain failed: %s", answer.JSON)
+	}
+	return request, answer, err
+}
+
+// lite asks for the shortest answer.
+const lite = `,"lite":true`
+
+// count counts round trips and tokens, and checks the answer.
+func (t *sentChain) count(ctx context.Context, b *harness.Bench, d *dataSet) error {
+	request, answer, err := t.run(ctx, lite)
+	if err != nil {
+		return err
+	}
+	_, full, err := t.run(ctx, "")
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(t.want, answer.JSON) {
+		return fmt.Errorf("answered %s, want %s", answer.JSON, t.want)
+	}
+	text := program(t.Steps, t.Return)
+	code, err := rawjson.Marshal(map[string]string{"code": text})
+	if err != nil {
+		return err
+	}
+	d.calls.Add(tally.Calls(b.Counter, t.calls))
+	d.chain.Add(tally.Chain(b.Counter, request, answer.JSON))
+	d.fullAnswer += b.Counter.Count(full.JSON, -1)
+	d.program += b.Counter.Count([]byte(text), -1)
+	d.programCall += b.Counter.Count(tally.CallText("code", code), -1)
+	return nil
+}
+
+// time measures the calls and then the chain, each once, and adds the times to a round.
+func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
+	began := time.Now()
+	cursor := t.player.Cassette.Cursor(ctx, "")
+	for i := range t.calls {
+		entry, err := t.player.Functions.Resolve(t.calls[i].Function)
+		if err != nil {
+			return err
+		}
+		if _, err := entry.Call(cursor, t.calls[i].Args); err != nil {
+			return err
+		}
+	}
+	called := time.Now()
+	_, _, err := t.run(ctx, lite)
+	d.callTimes[round] += millis(called.Sub(began))
+	d.chainTimes[round] += millis(time.Since(called))
+	return err
+}
+
+func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// way is one way to do the tasks: its round trips, and, by round, the time of all tasks together without the model.
+type way struct {
+	*dataSet
+	name  string
+	trips int
+	times []float64
+}
+
+func (d *dataSet) ways() []way {
+	return []way{
+		{d, "calls one by one", d.calls.RoundTrips, d.callTimes},
+		{d, "calls side by side, at least", d.sideBySide, d.callTimes},
+		{d, "chains", d.chain.RoundTrips, d.chainTimes},
+	}
+}
+
+// modelMillis are the assumed durations of a model's round trip, in milliseconds.
+var modelMillis = []float64{0, 100, 1000, 3000}
+
+// at returns the mean time of a task in milliseconds, if a round trip of the model takes that many. If the model takes no time, the cell is
+// measured and has a spread, else it is computed.
+func (w way) at(model float64) report.Cell {
+	means := make([]float64, len(w.times))
+	for i, all := range w.times {
+		means[i] = all / float64(w.tasks)
+	}
+	c := report.Of(means, "ms")
+	if model > 0 {
+		c = report.Value(c.Value+float64(w.trips)*model/float64(w.tasks), "ms").Computed()
+	}
+	return c
+}
+
+// reportSets adds the tables of data sets, and the plot of the last one, which is their sum.
+func reportSets(b *harness.Bench, sets []*dataSet) {
+	name := func(d *dataSet) (string, string) { return d.title, "" }
+	type d = *dataSet
+	b.Tables = append(b.Tables,
+		report.TableOf("Round trips of the model", "data set", sets, name,
+			column("tasks", func(d d) int { return d.tasks }), column("calls one by one", func(d d) int { return d.calls.RoundTrips }),
+			column("calls side by side, at least", func(d d) int { return d.sideBySide }),
+			column("chains", func(d d) int { return d.chain.RoundTrips })),
+		report.TableOf("Tokens that the model reads and writes", "data set", sets, name,
+			column("read: calls", func(d d) int { return d.calls.Read }), column("read: chain, lite", func(d d) int { return d.chain.Read }),
+			column("read: chain, with a report of each step", func(d d) int { return d.fullAnswer }),
+			column("written: calls", func(d d) int { return d.calls.Written }), column("written: chain", func(d d) int { return d.chain.Written }),
+			column("written: TypeScript", func(d d) int { return d.program }),
+			column("in a tool's arguments", func(d d) int { return d.programCall }),
+			report.Column[d]{Title: "read, lite against calls", Cell: func(d d) report.Cell { return report.Share(d.chain.Read, d.calls.Read) }}))
+	var rows []way
+	for _, d := range sets {
+		rows = append(rows, d.ways()...)
+	}
+	columns := []report.Column[way]{{Title: "way", Cell: func(w way) report.Cell { return report.Text(w.name) }}}
+	for _, model := range modelMillis {
+		columns = append(columns, report.Column[way]{Title: figure.Text(model) + " ms", Cell: func(w way) report.Cell { return w.at(model) }})
+	}
+	b.Tables = append(b.Tables, report.TableOf("Mean time of a task, by the model's round trip", "data set", rows,
+		func(w way) (string, string) { return w.title, "" }, columns...))
+	sum := sets[len(sets)-1]
+	p := report.Plot{Name: "pipelines-time", Title: fmt.Sprintf("Mean time of %d tasks", sum.tasks), X: "round trip of the model, ms",
+		Y: "a task, ms"}
+	for _, w := range sum.ways() {
+		line := report.Line{Name: w.name}
+		for _, model := range modelMillis {
+			line.Points = append(line.Points, [2]float64{model, w.at(model).Value})
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	b.Plots = append(b.Plots, p)
+}
+
+// figures adds the figures of all data sets.
+func (d *dataSet) figures(b *harness.Bench) {
+	count := func(name, title string, n int) {
+		b.Figure(report.CountFigure("real/"+name, "tasks of the data sets"+title, n))
+	}
+	share := func(name, title string, ours, theirs float64) {
+		b.Figure(report.RatioFigure("real/"+name+"/share", "tasks of the data sets: "+title, ours, theirs))
+	}
+	count("tasks", "", d.tasks)
+	count("round-trips/calls", ": round trips, calls one by one", d.calls.RoundTrips)
+	count("round-trips/side-by-side", ": round trips at least, calls side by side", d.sideBySide)
+	count("round-trips/chain", ": round trips, by chains", d.chain.RoundTrips)
+	count("read/calls", ": tokens read, calls one by one", d.calls.Read)
+	count("read/chain", ": tokens read, by lite chains", d.chain.Read)
+	count("read/chain-full", ": tokens read, by chains with a report of each step", d.fullAnswer)
+	count("written/calls", ": tokens written, calls one by one", d.calls.Written)
+	count("written/chain", ": tokens written, as chains", d.chain.Written)
+	count("written/typescript", ": tokens written, as TypeScript, its text alone", d.program)
+	count("written/typescript-call", ": tokens written, as TypeScript in a tool's arguments", d.programCall)
+	share("read", "tokens read by lite chains, against calls", float64(d.chain.Read), float64(d.calls.Read))
+	share("written", "tokens written as chains, against calls", float64(d.chain.Written), float64(d.calls.Written))
+	ways := d.ways()
+	share("time-1000", "time by chains, against calls, a model's round trip taking 1,000 ms", ways[2].at(1000).Value, ways[0].at(1000).Value)
 }
 
 var realComments = []string{
@@ -92,170 +325,3 @@ var realComments = []string{
 	"The calls are answered from memory, so times at 0 ms are the engine's own work: to compile, check and run a chain costs more than to " +
 		"ask the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
 }
-
-// rounds returns how often times are measured.
-func rounds(o *report.Options) int {
-	if o.Short {
-		return 3
-	}
-	return 11
-}
-
-// add adds another data set.
-func (d *dataSet) add(more *dataSet) {
-	d.tasks += more.tasks
-	d.sideBySide += more.sideBySide
-	d.calls.Add(more.calls)
-	d.chain.Add(more.chain)
-	d.fullAnswer += more.fullAnswer
-	d.program += more.program
-	d.programCall += more.programCall
-	d.callTimes, d.chainTimes = plus(d.callTimes, more.callTimes), plus(d.chainTimes, more.chainTimes)
-}
-
-// plus adds two lists, number by number. a may be shorter than b.
-func plus(a, b []float64) []float64 {
-	sum := slices.Clone(b)
-	for i := range a {
-		sum[i] += a[i]
-	}
-	return sum
-}
-
-// measureSet counts and times the chains of a data set.
-func measureSet(ctx context.Context, counter budget.Counter, chains []*datasets.Chain, rounds int) (*dataSet, error) {
-	d := &dataSet{tasks: len(chains), callTimes: make([]float64, rounds), chainTimes: make([]float64, rounds)}
-	for _, c := range chains {
-		turns, err := c.Turns()
-		if err != nil {
-			return nil, err
-		}
-		for _, turn := range turns {
-			d.sideBySide += sideBySide(turn.Steps)
-			parts, err := turn.Parts()
-			if err != nil {
-				return nil, err
-			}
-			for _, part := range parts {
-				if err := d.measure(ctx, counter, part, rounds); err != nil {
-					return nil, fmt.Errorf("%s: %w", part.ID, err)
-				}
-			}
-		}
-	}
-	return d, nil
-}
-
-// measure counts and times a chain.
-func (d *dataSet) measure(ctx context.Context, counter budget.Counter, c *datasets.Chain, rounds int) error {
-	calls, err := c.Calls()
-	if err != nil {
-		return err
-	}
-	player, err := datasets.Replay(datasets.Recording(calls), nil)
-	if err != nil {
-		return err
-	}
-	t := &sentChain{Chain: c, calls: calls, player: player}
-	if err := t.count(ctx, counter, d); err != nil {
-		return err
-	}
-	for i := range rounds {
-		if err := t.time(ctx, d, i); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sentChain is a chain of a data set while it is measured.
-type sentChain struct {
-	*datasets.Chain
-	calls  []tally.Call
-	player *datasets.Player
-}
-
-// request returns the chain as a model sends it, with more fields.
-func (t *sentChain) request(fields string) []byte {
-	if len(t.Return) > 0 {
-		returned := make([]string, len(t.Return))
-		for i, step := range t.Return {
-			returned[i] = fmt.Sprintf(`"$%d"`, step)
-		}
-		fields += `,"return":[` + strings.Join(returned, ",") + "]"
-	}
-	return fmt.Appendf(nil, `{"steps":%s%s}`, t.Steps, fields)
-}
-
-// wantAnswer returns the answer that the chain must give.
-func (t *sentChain) wantAnswer() []byte {
-	if len(t.Return) == 0 {
-		return rawjson.AppendCompact(nil, t.calls[len(t.calls)-1].Result)
-	}
-	text := []byte{'['}
-	for i, step := range t.Return {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = rawjson.AppendCompact(text, t.calls[step].Result)
-	}
-	return append(text, ']')
-}
-
-// run runs the chain as request writes it. It is an error if the chain fails.
-func (t *sentChain) run(ctx context.Context, request []byte) (*chain.Answer, error) {
-	answer := t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil)
-	if !answer.OK {
-		return nil, fmt.Errorf("the chain failed: %s", answer.JSON)
-	}
-	return answer, nil
-}
-
-// count counts round trips and tokens, and checks the answer.
-func (t *sentChain) count(ctx context.Context, counter budget.Counter, d *dataSet) error {
-	lite := t.request(`,"lite":true`)
-	answer, err := t.run(ctx, lite)
-	if err != nil {
-		return err
-	}
-	full, err := t.run(ctx, t.request(""))
-	if err != nil {
-		return err
-	}
-	if want := t.wantAnswer(); !bytes.Equal(want, answer.JSON) {
-		return fmt.Errorf("answered %s, want %s", answer.JSON, want)
-	}
-	text := program(t.Steps, t.Return)
-	code, err := rawjson.Marshal(map[string]string{"code": text})
-	if err != nil {
-		return err
-	}
-	d.calls.Add(tally.Calls(counter, t.calls))
-	d.chain.Add(tally.Chain(counter, lite, answer.JSON))
-	d.fullAnswer += counter.Count(full.JSON, -1)
-	d.program += counter.Count([]byte(text), -1)
-	d.programCall += counter.Count(tally.CallText("code", code), -1)
-	return nil
-}
-
-// time measures the calls and then the chain, each once, and adds the times to a round.
-func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
-	began := time.Now()
-	cursor := t.player.Cassette.Cursor(ctx, "")
-	for i := range t.calls {
-		entry, err := t.player.Functions.Resolve(t.calls[i].Function)
-		if err != nil {
-			return err
-		}
-		if _, err := entry.Call(cursor, t.calls[i].Args); err != nil {
-			return err
-		}
-	}
-	d.callTimes[round] += millis(time.Since(began))
-	began = time.Now()
-	_, err := t.run(ctx, t.request(`,"lite":true`))
-	d.chainTimes[round] += millis(time.Since(began))
-	return err
-}
-
-func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }

@@ -1,14 +1,15 @@
 package pipelines
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
-	"github.com/onecall-mcp/onecall/budget"
 )
 
 // measureData measures one data set while the others are missing.
@@ -18,12 +19,11 @@ func measureData(t *testing.T, name, data string) (*report.Section, error) {
 	if err := os.WriteFile(filepath.Join(folder, name+".jsonl"), []byte(data), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	counter, err := budget.NewCounter("", 0)
+	b, err := harness.New(&report.Options{Data: folder, Short: true, Log: t.Logf}, &report.Section{Name: "pipelines"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &report.Section{Name: "pipelines"}
-	return s, realChains(t.Context(), &report.Options{Data: folder, Short: true, Log: t.Logf}, counter, s)
+	return b.Section, errors.Join(realChains(t.Context(), b), b.Close())
 }
 
 func TestRealChains(t *testing.T) {

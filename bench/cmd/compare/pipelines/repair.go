@@ -12,20 +12,19 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/bench/cmd/compare/install"
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
-	"github.com/onecall-mcp/onecall/budget"
-	"github.com/onecall-mcp/onecall/internal/app"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/tally"
 )
 
-// brokenChain is a chain with one wrong step, whose arguments misspell a folder.
+// brokenChain is a task: a chain with one wrong step, whose arguments misspell a folder.
 type brokenChain struct {
 	title       string
 	prefix      string // starts the names of its figures
 	steps       []map[string]any
 	wrongStep   int            // an index in steps
+	wrongID     string         // the key of the wrong step in a resume's replace: its id, or its index if it has none
 	correctStep map[string]any // replaces the wrong step
 	wantFiles   int            // the files that the chain writes
 	wantCalls   int            // the calls of a run without a failure
@@ -33,52 +32,51 @@ type brokenChain struct {
 
 const filesystemPackage = "@modelcontextprotocol/server-filesystem"
 
-// repairs measures failed chains and their repair, with the filesystem MCP server from npm. If that cannot be installed, s gets a comment.
-func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *report.Section) error {
-	packages, err := install.NewPackages(o, s)
+// repairs measures failed chains and their repair, with the filesystem MCP server from npm.
+func repairs(ctx context.Context, b *harness.Bench) error {
+	if err := b.Packages(ctx, filesystemPackage); err != nil {
+		return err
+	}
+	folder, err := b.Package(filesystemPackage)
 	if err != nil {
 		return err
 	}
-	if err := packages.Install(ctx, filesystemPackage); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		s.Comments = append(s.Comments, "The repair of a failed chain is not measured: "+filesystemPackage+" could not be installed here.")
-		o.Log("   %v", err)
-		return nil
-	}
-	folder, err := packages.Folder(filesystemPackage)
-	if err != nil {
-		return err
-	}
-	server := filepath.Join(folder, "dist/index.js")
-	t := report.Table{Title: "A chain that failed, and its repair",
-		Columns: []string{"way to finish the chain", "round trips", "tokens written", "tokens read", "calls made", "writes made twice"}}
-	for _, b := range []*brokenChain{hostFiles(), manySteps()} {
-		r := &repair{brokenChain: b, server: server, counter: counter}
-		resumed, restarted, single, err := r.measure(ctx)
+	var rows []*repair
+	for _, c := range []*brokenChain{hostFiles(), manySteps()} {
+		resume, err := rawjson.Marshal(map[string]any{"resume": "RUN", "replace": map[string]any{c.wrongID: c.correctStep}, "lite": true})
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.title, err)
+			return err
 		}
-		for _, way := range []struct {
-			name string
-			cost *repairCost
-		}{{"chain, then resume", resumed}, {"chain, then the whole corrected chain", restarted}, {"calls one by one", single}} {
-			c := way.cost
-			t.Rows = append(t.Rows, report.Counts(b.title+": "+way.name, c.RoundTrips, c.Written, c.Read, c.calls, c.repeatedWrites))
+		resumed := &repair{chain: c, way: "chain, then resume", key: "resume"}
+		again := &repair{chain: c, way: "chain, then the whole corrected chain", key: "again"}
+		for r, request := range map[*repair][]byte{resumed: resume, again: c.request(true)} {
+			r.server = filepath.Join(folder, "dist/index.js")
+			if err := r.run(ctx, b, request); err != nil {
+				return fmt.Errorf("%s: %s: %w", c.title, r.way, err)
+			}
+			b.Log("%s: %s", c.title, r.way)
 		}
-		s.Figures = append(s.Figures,
-			report.CountFigure(b.prefix+"/resume/tokens", b.title+", failed and resumed: tokens read and written",
-				resumed.Written+resumed.Read),
-			report.CountFigure(b.prefix+"/again/tokens", b.title+", failed and started again: tokens read and written",
-				restarted.Written+restarted.Read),
-			report.CountFigure(b.prefix+"/resume/calls", b.title+", failed and resumed: calls made", resumed.calls),
-			report.CountFigure(b.prefix+"/again/calls", b.title+", failed and started again: calls made", restarted.calls))
+		// A model that makes one call at a time would make these same calls: it sees the failure, corrects that call and continues.
+		single := &repair{chain: c, way: "calls one by one", cost: tally.Calls(b.Counter, resumed.calls), calls: resumed.calls}
+		if len(single.calls) != c.wantCalls+1 {
+			return fmt.Errorf("%s: the resumed chain made %d calls, want %d", c.title, len(single.calls), c.wantCalls+1)
+		}
+		rows = append(rows, resumed, again, single)
+		for _, r := range rows[len(rows)-3:][:2] {
+			how := map[string]string{"resume": ", failed and resumed", "again": ", failed and started again"}[r.key]
+			b.Figure(report.CountFigure(c.prefix+"/"+r.key+"/tokens", c.title+how+": tokens read and written", r.cost.Written+r.cost.Read),
+				report.CountFigure(c.prefix+"/"+r.key+"/calls", c.title+how+": calls made", len(r.calls)))
+		}
 	}
-	s.Tables = append(s.Tables, t)
-	s.Comments = append(s.Comments, "When a chain fails, its answer reports what was written so far and how to resume; that is most of what "+
-		"the model reads. Running the whole corrected chain reads about as much, but makes all calls again. Here that only overwrites files; "+
-		"a call that creates or pays for something would do so twice. Independent calls, made one by one, could be sent side by side "+
+	type r = *repair
+	b.Tables = append(b.Tables, report.TableOf("A chain that failed, and its repair", "way to finish the chain", rows,
+		func(r r) (string, string) { return r.chain.title + ": " + r.way, "" },
+		column("round trips", func(r r) int { return r.cost.RoundTrips }), column("tokens written", func(r r) int { return r.cost.Written }),
+		column("tokens read", func(r r) int { return r.cost.Read }), column("calls made", func(r r) int { return len(r.calls) }),
+		column("writes made twice", func(r r) int { return r.repeatedWrites })))
+	b.Comment("When a chain fails, its answer reports what was written so far and how to resume; that is most of what " +
+		"the model reads. Running the whole corrected chain reads about as much, but makes all calls again. Here that only overwrites files; " +
+		"a call that creates or pays for something would do so twice. Independent calls, made one by one, could be sent side by side " +
 		"instead, in fewer round trips.")
 	return nil
 }
@@ -87,29 +85,25 @@ func repairs(ctx context.Context, o *report.Options, counter budget.Counter, s *
 func hostFiles() *brokenChain {
 	index := map[string]any{"id": "all", "fn": "files.write_file", "args": map[string]any{"path": "lists/all.txt", "content": "10 hosts\n"}}
 	conf := map[string]any{"path": "conf/${$item.name}.conf", "content": "address ${$item.ip}\nrole ${$item.role}\n"}
-	b := &brokenChain{title: "Files of ten hosts, 4 steps", prefix: "repair/hosts", correctStep: index, wrongStep: 3, wantFiles: 11,
-		wantCalls: 12}
-	b.steps = []map[string]any{
-		{"fn": "files.read_text_file", "args": map[string]any{"path": "hosts.json"}},
-		{"id": "hosts", "expr": "fromJSON($0.content)"},
-		{"fn": "files.write_file", "forEach": "$hosts", "args": conf},
-		misspellFolder(index),
-	}
-	return b
+	return &brokenChain{title: "Files of ten hosts, 4 steps", prefix: "repair/hosts", correctStep: index, wrongStep: 3, wrongID: "all",
+		wantFiles: 11, wantCalls: 12, steps: []map[string]any{
+			{"fn": "files.read_text_file", "args": map[string]any{"path": "hosts.json"}},
+			{"id": "hosts", "expr": "fromJSON($0.content)"},
+			{"fn": "files.write_file", "forEach": "$hosts", "args": conf},
+			misspellFolder(index),
+		}}
 }
 
 // manySteps returns a chain that writes thirty files, one per step.
 func manySteps() *brokenChain {
-	b := &brokenChain{title: "Thirty files, 30 steps", prefix: "repair/steps", wrongStep: 24, wantFiles: 30, wantCalls: 30}
+	c := &brokenChain{title: "Thirty files, 30 steps", prefix: "repair/steps", wrongStep: 24, wrongID: "24", wantFiles: 30, wantCalls: 30}
 	for i := range 30 {
 		args := map[string]any{"path": fmt.Sprintf("lists/part-%d.txt", i), "content": fmt.Sprintf("part %d of 30\n", i)}
-		step := map[string]any{"fn": "files.write_file", "args": args}
-		if i == b.wrongStep {
-			b.correctStep, step = step, misspellFolder(step)
-		}
-		b.steps = append(b.steps, step)
+		c.steps = append(c.steps, map[string]any{"fn": "files.write_file", "args": args})
 	}
-	return b
+	c.correctStep = c.steps[c.wrongStep]
+	c.steps[c.wrongStep] = misspellFolder(c.correctStep)
+	return c
 }
 
 // misspellFolder returns a copy of step whose folder does not exist.
@@ -120,168 +114,93 @@ func misspellFolder(step map[string]any) map[string]any {
 	return wrong
 }
 
-// chain returns the request of the chain, with the wrong step or the corrected one.
-func (b *brokenChain) chain(corrected bool) ([]byte, error) {
-	list := slices.Clone(b.steps)
+// request returns the request of the chain, with the wrong step or the corrected one.
+func (c *brokenChain) request(corrected bool) []byte {
+	list := slices.Clone(c.steps)
 	if corrected {
-		list[b.wrongStep] = b.correctStep
+		list[c.wrongStep] = c.correctStep
 	}
-	return rawjson.Marshal(map[string]any{"steps": list, "lite": true})
+	text, _ := rawjson.Marshal(map[string]any{"steps": list, "lite": true}) // cannot fail for the steps of this file
+	return text
 }
 
-// wrongID returns the key of the wrong step in a resume's replace: its id, or its index if it has none.
-func (b *brokenChain) wrongID() string {
-	if id, ok := b.correctStep["id"].(string); ok {
-		return id
-	}
-	return fmt.Sprint(b.wrongStep)
-}
-
-// repairCost is the cost of one way to repair the chain, including the failure.
-type repairCost struct {
-	tally.Side
-	calls          int // calls to the server, including failed ones
-	repeatedWrites int // successful writes among them that repeat an earlier one
-}
-
-// repair runs a broken chain in a temporary folder.
+// repair is an arm: one way to finish a broken chain, and what that cost, including the failure.
 type repair struct {
-	*brokenChain
-	server  string // the path of the MCP server's script
-	counter budget.Counter
+	chain    *brokenChain
+	way, key string
+	server   string // the path of the MCP server's script
 
-	// failAndRepair sets these each time.
-	folder string
-	app    *app.App
-	*callRecorder
+	cost           tally.Side
+	calls          []tally.Call // calls to the server, including failed ones
+	repeatedWrites int          // successful writes among them that repeat an earlier one
 }
 
-// measure returns the cost of three ways to finish the chain: resume it after the failure, run the whole corrected chain after it, or make
-// the calls one by one. The third is computed from the calls of the first.
-func (r *repair) measure(ctx context.Context) (resumed, restarted, single *repairCost, err error) {
-	corrected, err := r.chain(true)
+// run runs the broken chain in a new folder, and then the request that repairs it, in which RUN stands for the id of the failed run.
+func (r *repair) run(ctx context.Context, b *harness.Bench, request []byte) (err error) {
+	folder, err := os.MkdirTemp(b.Temp, "repair")
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	resumed, err = r.failAndRepair(ctx, func(run string) ([]byte, error) {
-		return rawjson.Marshal(map[string]any{"resume": run, "replace": map[string]any{r.wrongID(): r.correctStep}, "lite": true})
-	})
+	if folder, err = filepath.EvalSymlinks(folder); err != nil { // the server reports paths without symbolic links
+		return err
+	}
+	if err := r.prepare(folder); err != nil {
+		return err
+	}
+	a, err := openRecorded(ctx, filepath.Join(folder, "onecall.json"), "")
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	// A model that makes one call at a time would make these same calls: it sees the failure, corrects that call and continues.
-	single = &repairCost{Side: tally.Calls(r.counter, r.scrubbedCalls()), calls: len(r.calls)}
-	restarted, err = r.failAndRepair(ctx, func(string) ([]byte, error) { return corrected, nil })
-	if err == nil && single.calls != r.wantCalls+1 {
-		err = fmt.Errorf("the resumed chain made %d calls, want %d", single.calls, r.wantCalls+1)
-	}
-	return resumed, restarted, single, err
-}
-
-// failAndRepair runs the broken chain in a new folder, then the request that repairs it, and returns the cost of both. request returns that
-// request for the id of the failed run.
-func (r *repair) failAndRepair(ctx context.Context, request func(run string) ([]byte, error)) (cost *repairCost, err error) {
-	if r.folder, err = os.MkdirTemp("", "onecall-repair-"); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.folder)) }()
-	if err := r.open(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.app.Close()) }()
-	first, err := r.chain(false)
-	if err != nil {
-		return nil, err
-	}
-	failed := r.app.Run(ctx, first, nil)
+	defer func() { err = errors.Join(err, a.Close()) }()
+	first := r.chain.request(false)
+	failed := a.Run(ctx, first, nil)
 	run := gjson.GetBytes(failed.JSON, "resume").Str
 	if failed.OK || run == "" {
-		return nil, fmt.Errorf("the broken chain answered %s, want a failure with a run to resume", failed.JSON)
+		return fmt.Errorf("the broken chain answered %s, want a failure with a run to resume", failed.JSON)
 	}
-	second, err := request(run)
-	if err != nil {
-		return nil, err
-	}
-	repaired := r.app.Run(ctx, second, nil)
+	second := bytes.Replace(request, []byte("RUN"), []byte(run), 1)
+	repaired := a.Run(ctx, second, nil)
 	if !repaired.OK {
-		return nil, fmt.Errorf("the repaired chain answered %s, want success", repaired.JSON)
+		return fmt.Errorf("the repaired chain answered %s, want success", repaired.JSON)
 	}
-	if err := r.checkFiles(); err != nil {
-		return nil, err
+	files, _ := filepath.Glob(filepath.Join(folder, "*", "*")) // an error would be one of the pattern
+	if len(files) != r.chain.wantFiles {
+		return fmt.Errorf("the repaired chain left %d files, want %d", len(files), r.chain.wantFiles)
 	}
-	cost = &repairCost{Side: tally.Chain(r.counter, first, r.scrub(failed.JSON)), calls: len(r.calls)}
-	cost.Add(tally.Chain(r.counter, second, r.scrub(repaired.JSON)))
+	// The folder differs in each run, and token counts do not.
+	scrub := func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(folder), []byte("/data")) }
+	r.cost = tally.Chain(b.Counter, first, scrub(failed.JSON))
+	r.cost.Add(tally.Chain(b.Counter, second, scrub(repaired.JSON)))
 	written := map[string]bool{}
-	for i, call := range r.calls {
-		if text := string(call.Args); call.Function == "files.write_file" && !r.failed[i] {
+	for i, call := range a.calls {
+		if text := string(call.Args); call.Function == "files.write_file" && !a.failed[i] {
 			if written[text] {
-				cost.repeatedWrites++
+				r.repeatedWrites++
 			}
 			written[text] = true
 		}
-	}
-	return cost, nil
-}
-
-// open writes the list of hosts to the folder, and opens an app with an MCP server for the files of that folder.
-func (r *repair) open(ctx context.Context) (err error) {
-	if r.folder, err = filepath.EvalSymlinks(r.folder); err != nil { // the server reports paths without symbolic links
-		return err
-	}
-	var hosts []map[string]string
-	for i := range 10 {
-		hosts = append(hosts, map[string]string{"name": fmt.Sprintf("host-%d", i), "ip": fmt.Sprintf("192.0.2.%d", i), "role": "web"})
-	}
-	list, err := rawjson.Marshal(hosts)
-	if err != nil {
-		return err
-	}
-	config, err := rawjson.Marshal(map[string]any{"shapes": "off", "journal": map[string]any{"store": "memory"}, "mcpServers": map[string]any{
-		"files": map[string]any{"command": "node", "args": []string{r.server, r.folder}, "cwd": r.folder}}})
-	if err != nil {
-		return err
-	}
-	for _, folder := range []string{"conf", "lists"} {
-		if err := os.Mkdir(filepath.Join(r.folder, folder), 0o755); err != nil {
-			return err
-		}
-	}
-	for name, text := range map[string][]byte{"hosts.json": list, "onecall.json": config} {
-		if err := os.WriteFile(filepath.Join(r.folder, name), text, 0o644); err != nil {
-			return err
-		}
-	}
-	r.callRecorder = &callRecorder{}
-	r.app, err = openQuiet(ctx, &app.Options{Config: filepath.Join(r.folder, "onecall.json"), Calls: true, Observe: r.observe})
-	return err
-}
-
-// checkFiles checks how many files the chain has written.
-func (r *repair) checkFiles() error {
-	n := 0
-	for _, folder := range []string{"conf", "lists"} {
-		files, err := os.ReadDir(filepath.Join(r.folder, folder))
-		if err != nil {
-			return err
-		}
-		n += len(files)
-	}
-	if n != r.wantFiles {
-		return fmt.Errorf("the repaired chain left %d files, want %d", n, r.wantFiles)
+		call.Result = scrub(call.Result)
+		r.calls = append(r.calls, call)
 	}
 	return nil
 }
 
-// scrub replaces the folder's path, which differs in each run, so that the token counts do not.
-func (r *repair) scrub(text []byte) []byte {
-	return bytes.ReplaceAll(text, []byte(r.folder), []byte("/data"))
-}
-
-// scrubbedCalls returns the recorded calls with scrubbed results.
-func (r *repair) scrubbedCalls() []tally.Call {
-	list := slices.Clone(r.calls)
-	for i := range list {
-		list[i].Result = r.scrub(list[i].Result)
+// prepare writes the list of hosts to the folder, and a configuration with an MCP server for the files of that folder.
+func (r *repair) prepare(folder string) error {
+	var hosts []map[string]string
+	for i := range 10 {
+		hosts = append(hosts, map[string]string{"name": fmt.Sprintf("host-%d", i), "ip": fmt.Sprintf("192.0.2.%d", i), "role": "web"})
 	}
-	return list
+	server := map[string]any{"command": "node", "args": []string{r.server, folder}, "cwd": folder}
+	for name, value := range map[string]any{"hosts.json": hosts, "onecall.json": map[string]any{"shapes": "off",
+		"journal": map[string]any{"store": "memory"}, "mcpServers": map[string]any{"files": server}}} {
+		text, err := rawjson.Marshal(value)
+		if err == nil {
+			err = harness.WriteFile(filepath.Join(folder, name), text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Mkdir(filepath.Join(folder, "conf"), 0o755), os.Mkdir(filepath.Join(folder, "lists"), 0o755))
 }

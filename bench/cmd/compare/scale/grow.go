@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 	"github.com/onecall-mcp/onecall/internal/figure"
@@ -57,9 +58,9 @@ type value struct {
 type samplesBySize map[int]work.Samples
 
 // measured runs the measurement at each size, and adds its table, plots and figures to the section.
-func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
+func (g *growth) measured(ctx context.Context, w *work.Worker, b *harness.Bench) error {
 	sizes := g.short
-	if !o.Short {
+	if !b.Short {
 		sizes = slices.Concat(g.short, g.long)
 	}
 	all, failed := samplesBySize{}, map[int]string{}
@@ -73,23 +74,23 @@ func (g *growth) measured(ctx context.Context, w *work.Worker, o *report.Options
 			return ctx.Err()
 		}
 		if err != nil {
-			o.Log("%v", err)
+			b.Log("%v", err)
 			failed[size] = err.Error()
 			continue
 		}
-		o.Log("%s: %d", g.measure, size)
+		b.Log("%s: %d", g.measure, size)
 		all[size] = samples
 	}
-	s.Tables = append(s.Tables, g.table(sizes, all, failed))
-	s.Plots = append(s.Plots, g.plots(sizes, all)...)
+	b.Tables = append(b.Tables, g.table(sizes, all, failed))
+	b.Plots = append(b.Plots, g.plots(sizes, all)...)
 	for _, f := range g.linear {
 		if figure, ok := f.figure(all); ok {
-			s.Figures = append(s.Figures, figure)
+			b.Figure(figure)
 		}
 	}
 	for _, v := range g.values {
 		if figure, ok := v.figure(all); ok {
-			s.Figures = append(s.Figures, figure)
+			b.Figure(figure)
 		}
 	}
 	return nil
@@ -108,7 +109,7 @@ func (c *column) cell(size int, samples work.Samples) report.Cell {
 		values = append(values, v)
 	}
 	if len(values) == 0 {
-		return report.Cell{Text: "–"}
+		return report.None
 	}
 	cell := report.Of(values, c.unit)
 	if len(values) == 1 {
@@ -120,24 +121,11 @@ func (c *column) cell(size int, samples work.Samples) report.Cell {
 // table returns a table with a row for each size, and the power with which each column grows between the last two sizes that were
 // measured.
 func (g *growth) table(sizes []int, all samplesBySize, failed map[int]string) report.Table {
-	t := report.Table{Title: g.title, Columns: []string{g.x}}
+	var columns []report.Column[int]
 	for _, c := range g.columns {
-		t.Columns = append(t.Columns, c.title)
+		columns = append(columns, report.Column[int]{Title: c.title, Cell: func(size int) report.Cell { return c.cell(size, all[size]) }})
 	}
-	for _, size := range sizes {
-		row := report.Row{Name: number(size)}
-		for i, c := range g.columns {
-			switch why, bad := failed[size]; {
-			case !bad:
-				row.Cells = append(row.Cells, c.cell(size, all[size]))
-			case i == 0:
-				row.Cells = append(row.Cells, report.Cell{Text: why})
-			default:
-				row.Cells = append(row.Cells, report.Cell{Text: "–"})
-			}
-		}
-		t.Rows = append(t.Rows, row)
-	}
+	t := report.TableOf(g.title, g.x, sizes, func(size int) (string, string) { return number(size), failed[size] }, columns...)
 	good := slices.DeleteFunc(slices.Clone(sizes), func(size int) bool { return all[size] == nil })
 	if n := len(good); n > 1 {
 		t.Rows = append(t.Rows, g.powers(good[n-2], good[n-1], all))
@@ -145,22 +133,20 @@ func (g *growth) table(sizes []int, all samplesBySize, failed map[int]string) re
 	return t
 }
 
-// powers returns the row with each column's power of growth between two sizes; a dash for a column without one.
+// powers returns the row with each column's power of growth between two sizes, which is p if cost grows as the size to the power of p: 0 is
+// no growth, 1 is linear. A column without one has a dash.
 func (g *growth) powers(from, to int, all samplesBySize) report.Row {
 	row := report.Row{Name: fmt.Sprintf("power of growth from %s to %s", number(from), number(to))}
 	for _, c := range g.columns {
 		a, b := c.cell(from, all[from]).Value, c.cell(to, all[to]).Value
 		if a <= 0 || b <= 0 || c.cut {
-			row.Cells = append(row.Cells, report.Cell{Text: "–"})
+			row.Cells = append(row.Cells, report.None)
 			continue
 		}
-		row.Cells = append(row.Cells, report.Cell{Value: power(float64(from), a, float64(to), b), How: report.Computed})
+		row.Cells = append(row.Cells, report.Value(math.Log(b/a)/math.Log(float64(to)/float64(from)), "").Computed())
 	}
 	return row
 }
-
-// power returns p if y grows as x to the power of p: 0 is no growth, 1 is linear.
-func power(x1, y1, x2, y2 float64) float64 { return math.Log(y2/y1) / math.Log(x2/x1) }
 
 // plots returns the plots that the columns name, in that order.
 func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {

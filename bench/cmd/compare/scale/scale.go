@@ -4,45 +4,62 @@ package scale
 
 import (
 	"context"
-	"os"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 )
 
-// Run measures the section.
-func Run(ctx context.Context, o *report.Options) (*report.Section, error) {
-	s := &report.Section{
-		Name: "scale", Title: "How cost grows",
-		Question: `How does what onecall costs grow with what it is given? Each size is measured in a process of its own (functions, steps,
+// Section is the section.
+var Section = harness.Section{
+	Name: "scale", Title: "How cost grows", Long: 5, Short: 1, NoNode: true,
+	Question: `How does what onecall costs grow with what it is given? Each size is measured in a process of its own (functions, steps,
 elements, bytes: the embedded engine), rounds of onecall and of its baseline alternately, reported as medians. Clients are processes
 apart from the server's, on loopback; each has a connection of its own and makes its next call as soon as it has its answer. The *power of
 growth* is p where cost grows as size to the power of p, between the last two sizes: 0 does not grow, 1 is linear.`,
-		Command: "go -C bench/cmd/compare run . -only scale", Machine: report.ThisMachine(),
-		Versions: map[string]string{report.SDK: report.SDKVersion()},
-		Corpus: []string{"made functions, with names, descriptions and schemas as services have them",
-			"functions that do nothing, so that what is measured is onecall"},
-	}
-	if soak := os.Getenv(soakVariable); soak != "" {
-		s.Command = soakVariable + "=" + soak + " " + s.Command
-	}
-	w, err := work.Build(ctx, o.Root, o.Tools)
+	Corpus: []string{"made functions, with names, descriptions and schemas as services have them",
+		"functions that do nothing, so that what is measured is onecall"},
+	Comments: comments,
+	Parts:    []harness.Part{{Name: "growth", Measure: grow}, {Name: "clients", Measure: clients}, {Name: "soak", Measure: soak}},
+}
+
+// worker returns the program whose processes are measured.
+func worker(ctx context.Context, b *harness.Bench) (*work.Worker, error) {
+	b.Versions[report.SDK] = report.SDKVersion()
+	return work.Build(ctx, b)
+}
+
+func grow(ctx context.Context, b *harness.Bench) error {
+	w, err := worker(ctx, b)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range growths {
-		if err := growths[i].measured(ctx, w, o, s); err != nil {
-			return nil, err
+		if err := growths[i].measured(ctx, w, b); err != nil {
+			return err
 		}
 	}
-	if err := clients(ctx, w, o, s); err != nil {
-		return nil, err
-	}
-	if err := soak(ctx, w, o, s); err != nil {
-		return nil, err
-	}
-	s.Comments = append(s.Comments, comments...)
-	return s, nil
+	return nil
+}
+
+// comments explain the limits of the figures and name the ones where onecall is not first.
+var comments = []string{
+	"Until functions can be called onecall compiles the schema of each, with a validator that knows all drafts, so that what cannot be " +
+		"checked is reported at the start and not by a call. That is nine tenths of the time in which it is behind the SDK's server. What it " +
+		"keeps beyond the SDK's is its index of names and what a schema declares.",
+	"The first search makes the index of words. A search scores every function that has one of its words: with the same words in a " +
+		"constant share of all functions it is linear.",
+	"Passing a byte on takes as long as some fifteen readings of it: on its way in it is checked to be JSON, in UTF-8, not too deep and " +
+		"without blanks, and so it is as an argument, where it is held against the schema, too, and looked through for keys " +
+		"that stand twice. The peak memory holds the result, the arguments made of it, and what the collector has not taken back.",
+	"A chain of ten no-ops stands against *one* bare call: chains / calls of 1 means that ten times as many functions are called a " +
+		"second. A bare call passes the SDK's server, a chain is answered past it.",
+	"Clients call onecall's server as a Go program embeds it: without a journal, and without bounds of sessions and calls. " +
+		"[Beside what users would pick instead](#beside-what-users-would-pick-instead) it is `onecall serve`.",
+	"Clients call without a pause, so from some ten on the two cores are busy, and what is told as time is waiting: of 1,000 clients each " +
+		"waits for 999 others. The clients have half of the processors' time.",
+	"The answer with steps and usage gives up the steps that are ok where they do not fit the budget of 10,000 tokens: that of 1,000 steps " +
+		"is shorter than that of 100.",
 }
 
 // growths are measured in this order.

@@ -72,7 +72,7 @@ func TestClientsTable(t *testing.T) {
 		return work.LoadResult{Rate: rate, P50: 1, P99: 2, Failed: failed, First: "gone"}
 	}
 	all := []clientResults{
-		{clients: 1000, ours: []work.LoadResult{round(50, 1), round(60, 0)}, bare: []work.LoadResult{round(100, 0), round(100, 0)}},
+		{clients: 1000, rounds: [2][]work.LoadResult{{round(50, 1), round(60, 0)}, {round(100, 0), round(100, 0)}}},
 		{clients: 10_000, why: "too many open files"},
 	}
 	rows := clientsTable("title", all).Rows
@@ -110,12 +110,12 @@ func TestSoakTime(t *testing.T) {
 		err  bool
 	}{{"", "2m0s", false}, {"1h", "1h0m0s", false}, {"1s", "", true}, {"long", "", true}} {
 		t.Setenv(soakVariable, c.text)
-		if got, err := soakTime(&report.Options{}); (err != nil) != c.err || err == nil && got.String() != c.want {
+		if got, err := soakTime(false); (err != nil) != c.err || err == nil && got.String() != c.want {
 			t.Errorf("soakTime with %q: %v, %v, want %s", c.text, got, err, c.want)
 		}
 	}
 	t.Setenv(soakVariable, "")
-	if got, err := soakTime(&report.Options{Short: true}); got != 0 || err != nil {
+	if got, err := soakTime(true); got != 0 || err != nil {
 		t.Errorf("soakTime of the short form: %v, %v, want 0", got, err)
 	}
 }

@@ -2,10 +2,8 @@ package scale
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -13,7 +11,9 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"gonum.org/v1/gonum/stat"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/work"
 	"github.com/onecall-mcp/onecall/bench/load"
@@ -32,18 +32,24 @@ const (
 
 // soak has clients connect, do something of each kind and leave, for a while, and watches what the server uses. It runs for five
 // quarters of the soak's duration. The first of these does not count, because the server then makes what it makes only once.
-func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Section) error {
-	duration, err := soakTime(o)
+func soak(ctx context.Context, b *harness.Bench) error {
+	duration, err := soakTime(b.Short)
 	if err != nil || duration == 0 {
 		return err
 	}
-	o.Log("soak: %v", duration)
-	server, err := w.Serve(ctx, 2*duration+time.Minute, "serve")
+	if text := os.Getenv(soakVariable); text != "" {
+		b.Command = soakVariable + "=" + text + " " + b.Command
+	}
+	w, err := worker(ctx, b)
+	if err != nil {
+		return err
+	}
+	server, err := w.Serve(ctx, "onecall")
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	began, visits := time.Now(), &visits{server: server}
+	visits := &visits{server: server}
 	limited, cancel := context.WithTimeout(ctx, duration+duration/4)
 	defer cancel()
 	var all sync.WaitGroup
@@ -60,29 +66,29 @@ func soak(ctx context.Context, w *work.Worker, o *report.Options, s *report.Sect
 			}
 		})
 	}
-	lines, err := watch(limited, server, began, duration)
+	lines, err := watch(limited, server, duration)
 	cancel()
 	all.Wait()
-	if err = errors.Join(err, ctx.Err(), server.Close()); err != nil {
-		return fmt.Errorf("soak: %w", err)
+	if err := errors.Join(err, ctx.Err(), server.Close()); err != nil {
+		return err
 	}
 	title := fmt.Sprintf("Use over %v of %s visits by %d clients at a time, each every %v", duration, number(int(visits.done.Load())),
 		soakClients, soakInterval)
-	s.Tables = append(s.Tables, soakTable(title, lines))
-	s.Plots = append(s.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + duration.String() + ", each of its mean", X: "minutes",
+	b.Tables = append(b.Tables, soakTable(title, lines))
+	b.Plots = append(b.Plots, report.Plot{Name: "scale-soak", Title: "Use over " + duration.String() + ", each of its mean", X: "minutes",
 		Y: "of the mean", Lines: shares(lines)})
-	s.Figures = append(s.Figures, report.Figure{
+	b.Figure(report.Figure{
 		Name: "soak-heap", Title: fmt.Sprintf("growth of the live heap over a soak of %v, of its mean", duration),
 		Value: 100 * fit(lines[0].Points).growth(), Unit: "%", How: report.Computed, // lines[0] is the live heap
 	})
 	if n := visits.failed.Load(); n > 0 {
-		s.Comments = append(s.Comments, fmt.Sprintf("soak: %d visits were answered wrongly, the first: %v", n, visits.first))
+		b.Comment("soak: %d visits were answered wrongly, the first: %v", n, visits.first)
 	}
 	return nil
 }
 
 // soakTime returns how long the soak lasts; 0: there is none.
-func soakTime(o *report.Options) (time.Duration, error) {
+func soakTime(short bool) (time.Duration, error) {
 	if text := os.Getenv(soakVariable); text != "" {
 		duration, err := time.ParseDuration(text)
 		if err != nil || duration < 10*time.Second {
@@ -90,7 +96,7 @@ func soakTime(o *report.Options) (time.Duration, error) {
 		}
 		return duration, nil
 	}
-	if o.Short {
+	if short {
 		return 0, nil
 	}
 	return 2 * time.Minute, nil
@@ -98,55 +104,44 @@ func soakTime(o *report.Options) (time.Duration, error) {
 
 // watch samples what the server uses. It begins after a quarter of duration, when the server has completed its one-time work, and returns
 // lines over the minutes since then.
-func watch(ctx context.Context, server *work.Server, began time.Time, duration time.Duration) ([]report.Line, error) {
+func watch(ctx context.Context, server *work.Server, duration time.Duration) ([]report.Line, error) {
 	lines := []report.Line{{Name: "live heap, MB"}, {Name: "goroutines"}, {Name: "open files"}, {Name: "resident memory, MB"}}
+	begins := time.Now().Add(duration / 4)
 	tick := time.NewTicker(duration / 100)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return lines, nil
-		case <-server.Done():
-			return nil, fmt.Errorf("the server ended: %w: %s", server.Close(), server.Output())
 		case <-tick.C:
 		}
-		if time.Since(began) < duration/4 {
+		if time.Now().Before(begins) {
 			continue
 		}
-		u, err := stats(server.Stats)
+		u, err := server.Stats()
 		if err != nil {
 			return nil, err
 		}
-		at := (time.Since(began) - duration/4).Minutes()
 		for i, v := range []float64{float64(u.Heap) / (1 << 20), float64(u.Goroutines), float64(u.Files), float64(u.Resident) / (1 << 20)} {
-			lines[i].Points = append(lines[i].Points, [2]float64{at, v})
+			lines[i].Points = append(lines[i].Points, [2]float64{time.Since(begins).Minutes(), v})
 		}
 	}
 }
 
-func stats(url string) (s work.Stats, err error) {
-	client := http.Client{Timeout: time.Minute}
-	r, err := client.Get(url)
-	if err != nil {
-		return s, err
-	}
-	defer r.Body.Close()
-	return s, json.NewDecoder(r.Body).Decode(&s)
-}
-
 func soakTable(title string, lines []report.Line) report.Table {
-	t := report.Table{Title: title, Columns: []string{"of the server", "all samples", "growth over the whole, of the mean"}}
-	for _, l := range lines {
-		name, unit, _ := strings.Cut(l.Name, ", ")
+	return report.TableOf(title, "of the server", lines, func(l report.Line) (string, string) {
+		name, _, _ := strings.Cut(l.Name, ", ")
+		return name, ""
+	}, report.Column[report.Line]{Title: "all samples", Cell: func(l report.Line) report.Cell {
+		_, unit, _ := strings.Cut(l.Name, ", ")
 		var all []float64
 		for _, p := range l.Points {
 			all = append(all, p[1])
 		}
-		t.Rows = append(t.Rows, report.Row{Name: name, Cells: []report.Cell{
-			report.Of(all, unit), {Value: 100 * fit(l.Points).growth(), Unit: "%", How: report.Computed},
-		}})
-	}
-	return t
+		return report.Of(all, unit)
+	}}, report.Column[report.Line]{Title: "growth over the whole, of the mean", Cell: func(l report.Line) report.Cell {
+		return report.Value(100*fit(l.Points).growth(), "%").Computed()
+	}})
 }
 
 // shares returns the lines as shares of their means, so that they fit into one plot.
@@ -173,20 +168,14 @@ func fit(points [][2]float64) (f trend) {
 	if len(points) < 2 {
 		return f
 	}
-	n, middle := float64(len(points)), 0.0
+	var x, y []float64
 	for _, p := range points {
-		middle += p[0] / n
-		f.mean += p[1] / n
+		x, y = append(x, p[0]), append(y, p[1])
 	}
-	above, below := 0.0, 0.0
-	for _, p := range points {
-		above += (p[0] - middle) * (p[1] - f.mean)
-		below += (p[0] - middle) * (p[0] - middle)
+	f.mean, f.width = stat.Mean(y, nil), x[len(x)-1]-x[0]
+	if f.width > 0 {
+		_, f.slope = stat.LinearRegression(x, y, nil, false)
 	}
-	if below > 0 {
-		f.slope = above / below
-	}
-	f.width = points[len(points)-1][0] - points[0][0]
 	return f
 }
 

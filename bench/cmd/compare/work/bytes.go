@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
 
 	"github.com/tidwall/gjson"
 
@@ -26,25 +25,11 @@ func largeResult(size int) []byte {
 
 // resultOfBytes measures a result of a size in bytes: a chain that passes it on to the next step, a probe of it, and a page. The baseline
 // reads it once, to check that it is JSON.
-func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
-	catalog, err := steps.NewCatalog(nil)
-	if err != nil {
-		return err
-	}
-	defer catalog.Close()
+func resultOfBytes(ctx context.Context, size int, s Samples) ([]arm, error) {
 	document := largeResult(size)
-	if err := catalog.Add("bench", source{largeFunction(document), takeFunction()}); err != nil {
-		return err
-	}
-	engine, err := newEngine(catalog, 0)
+	engine, _, err := newEngine(0, largeFunction(document), takeFunction())
 	if err != nil {
-		return err
-	}
-	want := fmt.Sprintf(`{"taken":%d}`, len(document))
-	pass := func() error {
-		request := []byte(`{"lite":true,"steps":[{"fn":"bench.large"},{"fn":"bench.take","args":{"value":"$0"}}]}`)
-		_, err := answer(ctx, engine, request, want)
-		return err
+		return nil, err
 	}
 	token := ""
 	probe := func() error {
@@ -65,25 +50,19 @@ func resultOfBytes(ctx context.Context, size, rounds int, s Samples) error {
 		return err
 	}
 	s.add("size-mb", float64(len(document))/megabyte)
-	arms := []struct {
-		name string
-		f    func() error
-	}{{"bare-ms", func() error { return validate(document) }}, {"pass-ms", pass}, {"probe-ms", probe}, {"page-ms", page}}
-	for _, arm := range arms { // the first use makes what is made only once, and is not measured
-		if err := arm.f(); err != nil {
-			return fmt.Errorf("%s: %w", arm.name, err)
+	arms := []arm{
+		{sample: "bare-ms", run: func() error { return validate(document) }},
+		running(ctx, "pass-ms", engine, []byte(`{"lite":true,"steps":[{"fn":"bench.large"},{"fn":"bench.take","args":{"value":"$0"}}]}`),
+			fmt.Sprintf(`{"taken":%d}`, len(document))),
+		{sample: "probe-ms", run: probe}, {sample: "page-ms", run: page},
+	}
+	for _, a := range arms { // the first use makes what is made only once, and is not measured
+		if err := a.run(); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.sample, err)
 		}
 	}
 	s.peak("peak-mb")
-	for range rounds {
-		for _, arm := range arms {
-			runtime.GC()
-			if err := s.timed(arm.name, arm.f); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return arms, nil
 }
 
 func validate(document []byte) error {

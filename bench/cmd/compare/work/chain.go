@@ -3,21 +3,22 @@ package work
 import (
 	"context"
 	"fmt"
-	"runtime"
 )
 
-// args are the arguments of a noop.
-const args = `{"id":"x","value":1}`
+// args are the arguments of a noop, and noopResult is its result.
+const args, noopResult = `{"id":"x","value":1}`, `{"id":"a-1","value":7}`
 
-// bare calls noop repeatedly, one call after the other, as a program does that has the function itself.
-func bare(ctx context.Context, times int) error {
+// bare returns the baseline: noop is called repeatedly, one call after the other, as a program does that has the function itself.
+func bare(ctx context.Context, times int) arm {
 	f := noop()
-	for range times {
-		if result, err := f.Call(ctx, []byte(args)); err != nil || len(result) != 22 { // the length of noop's result
-			return fmt.Errorf("%s, %w", result, err)
+	return arm{sample: "bare-ms", run: func() error {
+		for range times {
+			if result, err := f.Call(ctx, []byte(args)); err != nil || len(result) != len(noopResult) {
+				return fmt.Errorf("%s, %w", result, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	}}
 }
 
 // dependentSteps returns a chain in which each step refers to the one before.
@@ -30,74 +31,31 @@ func dependentSteps(count int, lite bool) []byte {
 }
 
 // chainOfSteps measures a chain against the same number of bare calls.
-func chainOfSteps(ctx context.Context, count, rounds int, s Samples) error {
-	catalog, err := catalogOf(nil)
+func chainOfSteps(ctx context.Context, count int, s Samples) ([]arm, error) {
+	engine, _, err := newEngine(0, noop())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer catalog.Close()
-	if err := catalog.Add("bench", source{noop()}); err != nil {
-		return err
-	}
-	engine, err := newEngine(catalog, 0)
+	text, err := answer(ctx, engine, dependentSteps(count, false), "")
 	if err != nil {
-		return err
-	}
-	lite, full := dependentSteps(count, true), dependentSteps(count, false)
-	text, err := answer(ctx, engine, full, "")
-	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.tokens("full-tokens", text); err != nil {
-		return err
+		return nil, err
 	}
-	const want = `{"id":"a-1","value":7}`
-	if err := s.tokens("lite-tokens", []byte(want)); err != nil {
-		return err
-	}
-	for range rounds {
-		runtime.GC()
-		if err := s.timed("bare-ms", func() error { return bare(ctx, count) }); err != nil {
-			return err
-		}
-		runtime.GC()
-		if err := s.timed("chain-ms", func() error { _, err := answer(ctx, engine, lite, want); return err }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return []arm{bare(ctx, count), running(ctx, "chain-ms", engine, dependentSteps(count, true), noopResult)},
+		s.tokens("lite-tokens", []byte(noopResult))
 }
 
 // elements measures a forEach against the same number of bare calls.
-func elements(ctx context.Context, count, rounds int, s Samples) error {
-	catalog, err := catalogOf(nil)
+func elements(ctx context.Context, count int, s Samples) ([]arm, error) {
+	engine, _, err := newEngine(0, noop())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer catalog.Close()
-	if err := catalog.Add("bench", source{noop()}); err != nil {
-		return err
-	}
-	engine, err := newEngine(catalog, 0)
-	if err != nil {
-		return err
-	}
-	request := fmt.Appendf(nil, `{"lite":true,"return":"$0[-1].value","steps":[`+
-		`{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}]}`, count)
-	run := func() error { _, err := answer(ctx, engine, request, "7"); return err }
-	if err := run(); err != nil {
-		return err
-	}
+	chain := running(ctx, "chain-ms", engine, fmt.Appendf(nil, `{"lite":true,"return":"$0[-1].value","steps":[`+
+		`{"fn":"bench.noop","forEach":"1..%d","args":{"id":"x","value":"$item"}}]}`, count), "7")
+	err = chain.run()
 	s.peak("peak-mb")
-	for range rounds {
-		runtime.GC()
-		if err := s.timed("bare-ms", func() error { return bare(ctx, count) }); err != nil {
-			return err
-		}
-		runtime.GC()
-		if err := s.timed("chain-ms", run); err != nil {
-			return err
-		}
-	}
-	return nil
+	return []arm{bare(ctx, count), chain}, err
 }

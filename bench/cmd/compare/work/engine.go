@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -32,7 +33,7 @@ func noop() steps.Function {
 				`"properties":{"id":{"type":"string"},"value":{"type":"integer"}}}`),
 		},
 		Prompt: true,
-		Call:   func(context.Context, []byte) ([]byte, error) { return []byte(`{"id":"a-1","value":7}`), nil },
+		Call:   func(context.Context, []byte) ([]byte, error) { return []byte(noopResult), nil },
 	}
 }
 
@@ -51,17 +52,23 @@ func slow() steps.Function {
 	}
 }
 
-// newEngine returns an engine that keeps large results in memory for ttl; 0: for onecall's default.
-func newEngine(functions steps.Provider, ttl time.Duration) (*chain.Engine, error) {
+// newEngine returns an engine with functions, in sources of at most a hundred each. It keeps large results in memory for ttl; 0: for
+// onecall's default.
+func newEngine(ttl time.Duration, functions ...steps.Function) (*chain.Engine, *steps.Catalog, error) {
 	store, err := memstore.New(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	results, err := budget.NewResults(store, &budget.ResultsOptions{TTL: ttl, MaxTTL: ttl})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return chain.New(&chain.Options{Functions: functions, Results: results, MaxTotalTokens: maxTokens, MaxDuration: time.Hour})
+	catalog, err := catalogOf(functions)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := chain.New(&chain.Options{Functions: catalog, Results: results, MaxTotalTokens: maxTokens, MaxDuration: time.Hour})
+	return engine, catalog, err
 }
 
 // catalogOf returns a catalog of functions, in sources of at most a hundred each.
@@ -70,10 +77,8 @@ func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	const maximum = 100
-	for i := 0; i < len(functions); i += maximum {
-		batch := functions[i:min(i+maximum, len(functions))]
-		if err := catalog.Add(fmt.Sprint("source", i/maximum), source(batch)); err != nil {
+	for batch := range slices.Chunk(functions, 100) {
+		if err := catalog.Add(batch[0].Spec.Source(), source(batch)); err != nil {
 			return nil, err
 		}
 	}
@@ -111,4 +116,9 @@ func answer(ctx context.Context, engine *chain.Engine, request []byte, want stri
 		return nil, fmt.Errorf("answered %.500s, want %s", a.JSON, want)
 	}
 	return a.JSON, nil
+}
+
+// running returns the arm that runs a request, which must be answered with want.
+func running(ctx context.Context, sample string, engine *chain.Engine, request []byte, want string) arm {
+	return arm{sample: sample, run: func() error { _, err := answer(ctx, engine, request, want); return err }}
 }

@@ -3,18 +3,15 @@ package work
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/bench/load"
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -40,25 +37,23 @@ func describe(i int) (name, description, input string) {
 	return name, description, input
 }
 
-// functions measures a server with many functions: the time until they can be called, a search, a chain, and the tokens of their list. The
-// baseline is the SDK's server with the same functions as tools.
-func functions(ctx context.Context, count, rounds int, s Samples) error {
+// readyFunctions measures the time until many functions can be called, and the memory that they keep. The baseline is the SDK's server with
+// the same functions as tools.
+func readyFunctions(ctx context.Context, count int, s Samples) ([]arm, error) {
 	all := madeFunctions(count)
-	if err := s.memoryOfFunctions(ctx, all); err != nil {
-		return err
-	}
-	for range rounds {
-		runtime.GC()
-		if err := s.once("ready-ms", func() error { return ready(ctx, all) }); err != nil {
-			return err
+	// What a ready registry keeps beyond the functions themselves.
+	if err := s.kept("memory-mb", func() (any, error) {
+		catalog, err := catalogOf(all)
+		if err != nil {
+			return nil, err
 		}
-		runtime.GC()
-		_ = s.once("bare-ready-ms", func() error { bareServer(count); return nil })
+		return steps.Await(ctx, catalog, nil), nil
+	}); err != nil {
+		return nil, err
 	}
-	if err := s.useFunctions(ctx, all, rounds); err != nil {
-		return err
-	}
-	return s.listBare(ctx, count)
+	return []arm{{"ready-ms", func() error { return ready(ctx, all) }, true},
+			{"bare-ready-ms", func() error { bareServer(count); return nil }, true}},
+		s.kept("bare-memory-mb", func() (any, error) { return bareServer(count), nil })
 }
 
 // madeFunctions returns functions that answer at once.
@@ -88,60 +83,34 @@ func ready(ctx context.Context, all []steps.Function) error {
 	return nil
 }
 
-// memoryOfFunctions adds the memory that a ready registry keeps beyond the functions themselves, and that of the SDK's server with the
-// same functions, in MB.
-func (s Samples) memoryOfFunctions(ctx context.Context, all []steps.Function) error {
-	before := liveHeap()
-	catalog, err := catalogOf(all)
-	if err != nil {
-		return err
+// useFunctions measures the list of tools of a server with many functions, a search, and a chain of three steps. The baseline's list is that
+// of the SDK's server.
+func useFunctions(ctx context.Context, count int, s Samples) ([]arm, error) {
+	if err := s.listBare(ctx, count); err != nil {
+		return nil, err
 	}
-	defer catalog.Close()
-	registry := steps.Await(ctx, catalog, nil)
-	s.add("memory-mb", (liveHeap()-before)/megabyte)
-	runtime.KeepAlive(registry)
-	before = liveHeap()
-	bare := bareServer(len(all))
-	s.add("bare-memory-mb", (liveHeap()-before)/megabyte)
-	runtime.KeepAlive(bare)
-	return nil
-}
-
-// useFunctions reads the list of tools, searches and runs a chain of three steps.
-func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds int) (err error) {
-	catalog, err := catalogOf(all)
+	all := madeFunctions(count)
+	engine, catalog, err := newEngine(0, all...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer catalog.Close()
 	steps.Await(ctx, catalog, nil)
-	engine, err := newEngine(catalog, 0)
+	url, _, err := listen(ctx, engine, catalog)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	url, ended, err := listen(ctx, engine, catalog)
-	if err != nil {
-		stop()
-		return err
-	}
-	defer func() {
-		stop()
-		err = errors.Join(err, <-ended)
-	}()
 	clients, err := load.Open(ctx, load.Target{URL: url, Version: load.WithoutSessions}, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer clients.Close()
 	list, err := clients.Request(ctx, "tools/list", "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.tokens("list-tokens", list); err != nil {
-		return err
+		return nil, err
 	}
-	search := func() error {
+	search := arm{sample: "first-search-ms", once: true, run: func() error {
 		result, err := clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`)
 		report := gjson.GetBytes(result, "content.0.text").Str
 		// The first ten functions do not include the one that is searched for.
@@ -149,32 +118,22 @@ func (s Samples) useFunctions(ctx context.Context, all []steps.Function, rounds 
 			return fmt.Errorf("found %.300s", result)
 		}
 		return err
-	}
-	if err := s.once("first-search-ms", search); err != nil {
-		return err
+	}}
+	if err := s.timed(search); err != nil {
+		return nil, err
 	}
 	three := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":%q},{"fn":%q,"args":{"cursor":"$0.id"}},{"fn":%q,"args":{"cursor":"$1.id"}}]}`,
 		all[0].Spec.Name, all[len(all)/2].Spec.Name, all[len(all)-1].Spec.Name)
-	for range rounds {
-		if err := s.timed("search-ms", search); err != nil {
-			return err
-		}
-		if err := s.timed("chain-ms", func() error { _, err := answer(ctx, engine, three, `{"id":"a-1"}`); return err }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return []arm{{sample: "search-ms", run: search.run}, running(ctx, "chain-ms", engine, three, `{"id":"a-1"}`)}, nil
 }
 
 // bareServer returns the SDK's server with the same functions as tools.
 func bareServer(count int) *sdk.Server {
-	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
+	server := newServer("bare")
 	for i := range count {
 		name, description, input := describe(i)
 		tool := &sdk.Tool{Name: name, Description: description, InputSchema: json.RawMessage(input)}
-		server.AddTool(tool, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"id":"a-1"}`}}}, nil
-		})
+		server.AddTool(tool, answering(`{"id":"a-1"}`))
 	}
 	return server
 }
@@ -209,13 +168,4 @@ func (s Samples) listBare(ctx context.Context, count int) error {
 		return fmt.Errorf("the bare server lists %d tools", tools)
 	}
 	return s.tokens("bare-list-tokens", pages)
-}
-
-func (s Samples) tokens(name string, text []byte) error {
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		return err
-	}
-	s.add(name, float64(counter.Count(text, -1)))
-	return nil
 }

@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -11,13 +10,13 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
-// Round is a line of a load generator's input: the number of clients, and the number of calls that they make together.
+// Round is a question to a load generator: the number of clients, and the number of calls that they make together.
 type Round struct {
 	Clients int `json:"clients"`
 	Calls   int `json:"calls"` // the number of calls; 0: clients are opened, and each makes one call that is not counted
 }
 
-// LoadResult is a line of a load generator's output, the answer to a Round.
+// LoadResult is the answer to a Round.
 type LoadResult struct {
 	Rate   float64 `json:"rate"` // correct answers per second
 	P50    float64 `json:"p50"`  // the median time of correct answers, in milliseconds
@@ -26,13 +25,10 @@ type LoadResult struct {
 	First  string  `json:"first,omitempty"` // the first error
 }
 
-// loadClients runs clients of the target that its argument describes as JSON, one round after the other, until its input ends.
-func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+// loadClients runs clients of a target, which is JSON, one round after the other, until its input ends.
+func loadClients(ctx context.Context, text string, in io.Reader, out io.Writer) error {
 	var target load.Target
-	if len(args) != 1 {
-		return errors.New("load: no target")
-	}
-	if err := json.Unmarshal([]byte(args[0]), &target); err != nil {
+	if err := json.Unmarshal([]byte(text), &target); err != nil {
 		return err
 	}
 	clients, err := load.Open(ctx, target, 0)
@@ -40,15 +36,24 @@ func loadClients(ctx context.Context, args []string, in io.Reader, out io.Writer
 		return err
 	}
 	defer clients.Close()
-	rounds, answers := json.NewDecoder(in), json.NewEncoder(out)
+	return answerLines(in, out, func(r Round) (any, error) { return loadRound(ctx, clients, r), nil })
+}
+
+// answerLines answers each question of in, a line of JSON, until in ends.
+func answerLines[Q any](in io.Reader, out io.Writer, answer func(Q) (any, error)) error {
+	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
-		var r Round
-		if err := rounds.Decode(&r); errors.Is(err, io.EOF) {
+		var q Q
+		if err := questions.Decode(&q); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := answers.Encode(loadRound(ctx, clients, r)); err != nil {
+		a, err := answer(q)
+		if err == nil {
+			err = answers.Encode(a)
+		}
+		if err != nil {
 			return err
 		}
 	}

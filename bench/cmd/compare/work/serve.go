@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,11 +17,15 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
-// Addresses is the line of JSON that a server writes to its output as soon as it can be called.
+// servers serve until ctx ends. They write Addresses as soon as they can be called, and answer each line of in with Stats.
+var servers = map[string]func(ctx context.Context, in io.Reader, out io.Writer) error{
+	"onecall": serve, "bare": bareNoop, "upstream": upstream,
+}
+
+// Addresses are the URLs of a server.
 type Addresses struct {
-	Sessions  string `json:"sessions"`  // the URL for versions of MCP with sessions
-	Stateless string `json:"stateless"` // the URL for versions without sessions
-	Stats     string `json:"stats"`     // the URL that answers Stats
+	Sessions  string `json:"sessions"`  // for versions of MCP with sessions
+	Stateless string `json:"stateless"` // for versions without sessions
 }
 
 // Stats says what a server uses.
@@ -32,16 +37,8 @@ type Stats struct {
 }
 
 // serve serves onecall over HTTP with bench.noop, bench.slow and bench.large, whose result is kept only for seconds.
-func serve(ctx context.Context, out io.Writer) error {
-	catalog, err := catalogOf(nil)
-	if err != nil {
-		return err
-	}
-	defer catalog.Close()
-	if err := catalog.Add("bench", source{noop(), slow(), largeFunction(largeResult(100_000))}); err != nil {
-		return err
-	}
-	engine, err := newEngine(catalog, 2*time.Second)
+func serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	engine, catalog, err := newEngine(2*time.Second, noop(), slow(), largeFunction(largeResult(100_000)))
 	if err != nil {
 		return err
 	}
@@ -49,17 +46,58 @@ func serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return announce(out, Addresses{Sessions: url, Stateless: url}, ended)
+	return announce(in, out, Addresses{Sessions: url, Stateless: url}, ended)
 }
 
-// upstream serves the SDK's server, whose tool noop does nothing.
-func upstream(ctx context.Context, out io.Writer) error {
-	server := sdk.NewServer(&sdk.Implementation{Name: "bare", Version: "1"}, nil)
-	read := &sdk.ToolAnnotations{ReadOnlyHint: true}
-	noop := &sdk.Tool{Name: "noop", Annotations: read, InputSchema: json.RawMessage(`{"type":"object"}`)}
-	server.AddTool(noop, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: `{"id":"a-1","value":7}`}}}, nil
-	})
+// bareNoop serves the SDK's server, whose tool noop does nothing.
+func bareNoop(ctx context.Context, in io.Reader, out io.Writer) error {
+	server := newServer("bare")
+	noop := &sdk.Tool{Name: "noop", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}
+	server.AddTool(noop, answering(`{"id":"a-1","value":7}`))
+	return serveSDK(ctx, in, out, server)
+}
+
+// upstream serves the SDK's server with three tools that read: noop, next, which returns the number after its argument, and slow, which
+// does the same after 20 ms.
+func upstream(ctx context.Context, in io.Reader, out io.Writer) error {
+	server := newServer("bench")
+	const number = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
+	for _, t := range []struct {
+		name, description string
+		wait              time.Duration
+		step              int
+	}{
+		{"noop", "Return n as it is.", 0, 0}, {"next", "Return the number after n.", 0, 1},
+		{"slow", "Return the number after n, 20 ms later.", 20 * time.Millisecond, 1},
+	} {
+		tool := &sdk.Tool{Name: t.name, Description: t.description, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+			InputSchema: json.RawMessage(number), OutputSchema: json.RawMessage(number)}
+		server.AddTool(tool, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			var args struct{ N int }
+			if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+				return nil, err
+			}
+			time.Sleep(t.wait)
+			text := fmt.Sprintf(`{"n":%d}`, args.N+t.step)
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(text)}, nil
+		})
+	}
+	return serveSDK(ctx, in, out, server)
+}
+
+func newServer(name string) *sdk.Server {
+	return sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
+}
+
+// answering returns the work of a tool that answers with a text.
+func answering(text string) sdk.ToolHandler {
+	return func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+	}
+}
+
+// serveSDK serves a server of the SDK over HTTP.
+func serveSDK(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server) error {
 	mux := http.NewServeMux()
 	get := func(*http.Request) *sdk.Server { return server }
 	mux.Handle("/sessions", sdk.NewStreamableHTTPHandler(get, nil))
@@ -73,37 +111,25 @@ func upstream(ctx context.Context, out io.Writer) error {
 	go func() { ended <- web.Serve(l) }()
 	context.AfterFunc(ctx, func() { web.Close() })
 	url := "http://" + l.Addr().String()
-	err = announce(out, Addresses{Sessions: url + "/sessions", Stateless: url + "/stateless"}, ended)
+	err = announce(in, out, Addresses{Sessions: url + "/sessions", Stateless: url + "/stateless"}, ended)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// announce writes the addresses of a server, and waits for its end.
-func announce(out io.Writer, a Addresses, ended <-chan error) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	stats := &http.Server{Handler: http.HandlerFunc(serveStats), ReadHeaderTimeout: time.Minute}
-	go func() { _ = stats.Serve(l) }()
-	defer stats.Close()
-	a.Stats = "http://" + l.Addr().String()
+// announce writes the addresses of a server, and answers with Stats until its end.
+func announce(in io.Reader, out io.Writer, a Addresses, ended <-chan error) error {
 	if err := json.NewEncoder(out).Encode(a); err != nil {
 		return err
 	}
+	go func() {
+		_ = answerLines(in, out, func(struct{}) (any, error) { // an error is one of who asks
+			heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+			metrics.Read(heap)
+			used, err := proc.Self()
+			return Stats{Heap: int64(heap[0].Value.Uint64()), Goroutines: runtime.NumGoroutine(), Files: used.Files, Resident: used.Resident}, err
+		})
+	}()
 	return <-ended
-}
-
-func serveStats(w http.ResponseWriter, _ *http.Request) {
-	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(heap)
-	used, err := proc.Self()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	s := Stats{Heap: int64(heap[0].Value.Uint64()), Goroutines: runtime.NumGoroutine(), Files: used.Files, Resident: used.Resident}
-	_ = json.NewEncoder(w).Encode(s)
 }

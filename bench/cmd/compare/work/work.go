@@ -14,28 +14,25 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
+	"github.com/onecall-mcp/onecall/budget"
 )
 
 // Samples are measured numbers, by name: one for each round, or one for all.
 type Samples map[string][]float64
 
 // Main runs one command: the name of a measurement with a size and a number of rounds, a server, or a client with its target.
-// Measurements write Samples as JSON. A wrong answer during a measurement is an error.
+// Measurements write Samples as JSON. A wrong answer during a measurement is an error. Servers and clients answer each line of in.
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no command")
+	if len(args) == 2 && args[0] == "load" {
+		return loadClients(ctx, args[1], in, out)
 	}
-	switch args[0] {
-	case "serve", "upstream":
+	if len(args) == 1 && servers[args[0]] != nil {
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()
-		return map[string]func(context.Context, io.Writer) error{"serve": serve, "upstream": upstream}[args[0]](ctx, out)
-	case "load":
-		return loadClients(ctx, args[1:], in, out)
+		return servers[args[0]](ctx, in, out)
 	}
-	measure, ok := measurements[args[0]]
-	if !ok || len(args) != 3 {
-		return fmt.Errorf("worker %v: want serve, upstream, load, or a measurement with its size and rounds", args)
+	if len(args) != 3 || measurements[args[0]] == nil {
+		return fmt.Errorf("worker %v: want a server, load with a target, or a measurement with its size and rounds", args)
 	}
 	size, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -46,50 +43,72 @@ func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error
 		return err
 	}
 	samples := Samples{}
-	if err := measure(ctx, size, rounds, samples); err != nil {
+	if err := samples.measure(ctx, measurements[args[0]], size, rounds); err != nil {
 		return fmt.Errorf("%s of %d: %w", args[0], size, err)
 	}
 	return json.NewEncoder(out).Encode(samples)
 }
 
-// measurements measure one size, in rounds in which the arms take turns.
-var measurements = map[string]func(ctx context.Context, size, rounds int, s Samples) error{
-	"functions": functions, "steps": chainOfSteps, "elements": elements, "bytes": resultOfBytes,
+// arm is one of the ways that are compared at a size.
+type arm struct {
+	sample string
+	run    func() error
+	once   bool // it is timed once a round, however short it is
 }
 
-func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
+// stage prepares a size: it adds what is measured once, and returns the arms. What it opens ends with the process.
+type stage func(ctx context.Context, size int, s Samples) ([]arm, error)
 
-// timed adds the time that f takes, in milliseconds. It repeats a short f until minTime has passed, and adds the mean.
-func (s Samples) timed(name string, f func() error) error {
-	began := time.Now()
-	for n := 1; ; n++ {
-		if err := f(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+// measurements are measured stage by stage, so that the arms of one do not bear the memory of another.
+var measurements = map[string][]stage{
+	"functions": {readyFunctions, useFunctions}, "steps": {chainOfSteps}, "elements": {elements}, "bytes": {resultOfBytes},
+}
+
+// measure has the arms of each stage take turns in rounds.
+func (s Samples) measure(ctx context.Context, stages []stage, size, rounds int) error {
+	for _, prepare := range stages {
+		arms, err := prepare(ctx, size, s)
+		if err != nil {
+			return err
 		}
-		if took := time.Since(began); took >= minTime {
-			s.add(name, took.Seconds()*1000/float64(n))
-			return nil
+		for range rounds {
+			for _, a := range arms {
+				runtime.GC()
+				if err := s.timed(a); err != nil {
+					return err
+				}
+			}
 		}
 	}
+	return nil
 }
 
 // minTime is long compared with the resolution of a clock, and short compared with a round.
 const minTime = 5 * time.Millisecond
 
-// once adds the time of a single f, in milliseconds.
-func (s Samples) once(name string, f func() error) error {
+// timed adds the time that an arm takes, in milliseconds. It repeats a short one until minTime has passed, and adds the mean.
+func (s Samples) timed(a arm) error {
 	began := time.Now()
-	err := f()
-	s.add(name, time.Since(began).Seconds()*1000)
-	return err
+	for n := 1; ; n++ {
+		if err := a.run(); err != nil {
+			return fmt.Errorf("%s: %w", a.sample, err)
+		}
+		if took := time.Since(began); took >= minTime || a.once {
+			s.add(a.sample, took.Seconds()*1000/float64(n))
+			return nil
+		}
+	}
 }
 
-// liveHeap returns the number of reachable bytes.
-func liveHeap() float64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
+func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
+
+// tokens adds the number of tokens of a text.
+func (s Samples) tokens(name string, text []byte) error {
+	counter, err := budget.NewCounter("", 0)
+	if err == nil {
+		s.add(name, float64(counter.Count(text, -1)))
+	}
+	return err
 }
 
 const megabyte = 1 << 20
@@ -99,4 +118,21 @@ func (s Samples) peak(name string) {
 	if u, err := proc.Self(); err == nil {
 		s.add(name, float64(u.Peak)/megabyte)
 	}
+}
+
+// kept adds the memory that the result of f keeps, in MB.
+func (s Samples) kept(name string, f func() (any, error)) error {
+	before := liveHeap()
+	made, err := f()
+	s.add(name, (liveHeap()-before)/megabyte)
+	runtime.KeepAlive(made)
+	return err
+}
+
+// liveHeap returns the number of reachable bytes.
+func liveHeap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -52,9 +52,10 @@ func startServer(t *testing.T, args ...string) *Server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()
+	questions, ask := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := Main(ctx, args, nil, to)
+		err := Main(ctx, args, questions, to)
 		to.CloseWithError(io.ErrUnexpectedEOF)
 		ended <- err
 	}()
@@ -64,8 +65,8 @@ func startServer(t *testing.T, args ...string) *Server {
 			t.Error(err)
 		}
 	})
-	s := &Server{}
-	if err := json.NewDecoder(from).Decode(&s.Addresses); err != nil {
+	s := &Server{Process: &Process{questions: ask, answers: json.NewDecoder(from)}}
+	if err := s.answers.Decode(&s.Addresses); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -74,7 +75,7 @@ func startServer(t *testing.T, args ...string) *Server {
 // TestServers calls both servers with both versions of MCP: the SDK's, and onecall's.
 func TestServers(t *testing.T) {
 	t.Parallel()
-	bare, server := startServer(t, "upstream"), startServer(t, "serve")
+	bare, server := startServer(t, "bare"), startServer(t, "onecall")
 	const result = `{"id":"a-1","value":7}`
 	for _, version := range []string{load.WithSessions, load.WithoutSessions} {
 		for _, target := range []load.Target{
@@ -102,10 +103,32 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// TestUpstream calls the tools that the arms of the comparison call.
+func TestUpstream(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "upstream")
+	for tool, want := range map[string]string{"noop": `{"n":1}`, "next": `{"n":2}`, "slow": `{"n":2}`} {
+		for _, version := range []string{load.WithSessions, load.WithoutSessions} {
+			target := load.Target{URL: server.URL(version), Version: version, Tool: tool, Args: `{"n":1}`, Want: want}
+			clients, err := load.Open(t.Context(), target, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took, failed, err := clients.Run(t.Context(), 1, 1); len(took) != 1 || failed > 0 {
+				t.Errorf("%s of %s: %v, want %s", tool, version, err, want)
+			}
+			clients.Close()
+		}
+	}
+	if u, err := server.Stats(); err != nil || u.Goroutines < 2 {
+		t.Errorf("got stats %+v, %v, want at least 2 goroutines", u, err)
+	}
+}
+
 // TestWrongAnswers: wrong answers are counted and reported.
 func TestWrongAnswers(t *testing.T) {
 	t.Parallel()
-	bare := startServer(t, "upstream")
+	bare := startServer(t, "bare")
 	target := load.Target{URL: bare.Stateless, Version: load.WithoutSessions, Tool: "noop", Args: `{}`, Want: `{}`}
 	clients, err := load.Open(t.Context(), target, 0)
 	if err != nil {

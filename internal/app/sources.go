@@ -109,8 +109,8 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
-		fileSource, err := files.New(&files.Options{Root: config.Or(o.config.FS.Root, "")})
-		o.add("fs", "/fs/root", fileSource, err)
+		fileSource, err := files.New(o.fileOptions())
+		o.add("fs", "/fs", fileSource, err)
 		if err == nil {
 			names = append(names, namesOf(fileSource)...)
 		}
@@ -125,6 +125,16 @@ func (o *sourceOpener) openEmbedded() {
 	o.faults = append(o.faults, renameConflicts(o.config, append(names, namesOf(expressions)...))...)
 	o.add("expr", "", sourceSubset{expressions, "expr."}, nil)
 	o.add("text", "", sourceSubset{expressions, "text."}, nil)
+}
+
+// fileOptions are the options of the file functions. They do not change the configuration and its saved chains, which say what is allowed.
+func (o *sourceOpener) fileOptions() *files.Options {
+	options := &files.Options{Root: config.Or(o.config.FS.Root, ""), Write: o.config.FS.Write,
+		MaxKeptBytes: int64(config.Or(o.config.Limits.MaxResultBytes, 0))}
+	if path := o.config.Path; path != "" {
+		options.Guard = []string{path, ChainsFolder(path)}
+	}
+	return options
 }
 
 // offersFiles reports whether to offer functions that read files, and logs why not.

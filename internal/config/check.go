@@ -79,9 +79,6 @@ func (d *decoder) check(c *Config) {
 	d.checkHookPatterns("/hook/allow", c.Hook.Allow)
 	d.checkHookPatterns("/hook/ask", c.Hook.Ask)
 	d.checkHookPatterns("/hook/deny", c.Hook.Deny)
-	if len(c.FS.Write) > 0 {
-		d.faultAt("/fs/write", fault.NotSupported, "functions that write files are not supported by this version: leave the list empty")
-	}
 	if c.Results.TTL != nil && c.Results.MaxTTL != nil && *c.Results.MaxTTL < *c.Results.TTL {
 		d.faultAt("/results/maxTtl", fault.BadRequest, "must be at least ttl, which is %v", *c.Results.TTL)
 	}

@@ -107,7 +107,8 @@ type FS struct {
 	// The folder that holds all files to be read, relative to this file. Without it: the working directory; a server that is started in /
 	// offers no fs functions.
 	Root *string `yaml:"root" validate:"min=1"`
-	// Must be empty: functions that write files are not supported yet.
+	// Folders in root whose files the functions fs.write, fs.edit, fs.move, fs.remove and fs.mkdir may change, relative to root; "." is root
+	// itself. Without any, these functions are not offered.
 	Write []string `yaml:"write"`
 }
 

@@ -25,7 +25,6 @@ func configSchema(source structs) object {
 // configFields are the schemas of fields whose types and tags do not say everything, by struct and key.
 var configFields = map[string]string{
 	"MCPServer.type":        `{"$ref": "#/$defs/transport"}`,
-	"FS.write":              `{"type": ["array", "null"], "items": {"type": "string"}, "maxItems": 0}`,
 	"Group.resources":       `{"type": "array", "items": {"type": "string"}, "minItems": 1}`,
 	"Endpoint.query":        `{"type": ["object", "null"]}`,
 	"Command.args":          `{"type": ["object", "null"], "additionalProperties": {"type": "object"}}`,

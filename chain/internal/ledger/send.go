@@ -5,6 +5,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -12,8 +13,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Send records that a call begins, and makes it. The event says how it ended, for the caller to complete and to record
-// (journal.Call.End). If the beginning cannot be recorded, the call is not made, and the event is zero.
+// Send records that a call begins, and makes it. The event says how it ended, and how the source would undo it, for the caller to complete
+// and to record (journal.Call.End). If the beginning cannot be recorded, the call is not made, and the event is zero.
 func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte) (raw []byte, ended journal.Event, err error) {
 	if err := call.Begin(); err != nil {
 		return nil, journal.Event{}, Fault(err, call.Function+" was not called")
@@ -21,12 +22,28 @@ func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []by
 	if key := call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, entry.Spec().Idempotency, key, sent)
 	}
+	var undo atomic.Pointer[steps.Undo] // a call that was left behind may still report
+	if call.Effect != "" {
+		ctx = steps.WithUndo(ctx, undo.Store)
+	}
 	raw, err = entry.Send(withTask(ctx, call), sent)
 	ended = journal.Event{Kind: journal.Ended, Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}
 	if call.Effect != "" {
 		ended.Outcome = fault.OutcomeOf(err)
 	}
+	if u := undo.Load(); u != nil && ended.Outcome == fault.Applied {
+		ended.Undo = undoText(u)
+	}
 	return raw, ended, err
+}
+
+// undoText returns the call that undoes another, as the journal keeps it.
+func undoText(u *steps.Undo) []byte {
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Text("fn", u.Function)
+	w.Raw("args", u.Args)
+	w.Close('}')
+	return w.B
 }
 
 // NewCall returns a call of a function, as the journal records it.

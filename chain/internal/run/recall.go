@@ -54,7 +54,7 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 		raw, err = p.Fn.Send(ctx, sent)
 	} else {
 		var ended journal.Event
-		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent); ended.Outcome == fault.Applied {
+		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent); ended.Outcome == fault.Applied && p.Undo != nil {
 			ended.Undo = p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
 		}
 		if ended.Kind != "" && s.call.End(&ended) != nil {

@@ -114,7 +114,7 @@ func openAt(t testing.TB, o *files.Options) *files.Source {
 // outputs are the compiled output schemas by function name.
 var outputs = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	c, all := jsonschema.NewCompiler(), map[string]*jsonschema.Schema{}
-	s, err := files.New(nil)
+	s, err := files.New(&files.Options{Write: []string{"."}})
 	if err != nil {
 		panic(err)
 	}
@@ -251,13 +251,21 @@ func TestConformance(t *testing.T) {
 	root := t.TempDir()
 	writeTree(t, root, map[string]string{"a/file.txt": "text\n", "top.txt": "text\n"})
 	stepstest.Run(t, stepstest.Options{
-		New: func(t *testing.T) steps.Source { return openAt(t, &files.Options{Root: root}) },
+		New: func(t *testing.T) steps.Source {
+			must(t, os.WriteFile(filepath.Join(root, "a", "edited"), []byte("x"), 0o644)) // calls with other arguments may have changed it
+			return openAt(t, &files.Options{Root: root, Write: []string{"."}})
+		},
 		Args: map[string]string{
 			"fs.list": `{"depth":2}`, "fs.find": `{"pattern":"*"}`, "fs.grep": `{"pattern":"te.t","context":1}`, "fs.cat": `{"path":"a/file.txt"}`,
 			"fs.tree": `{"depth":2}`, "fs.stat": `{"path":"a/file.txt","digest":true}`,
+			"fs.write": `{"path":"a/new","text":"x"}`, "fs.edit": `{"path":"a/edited","old":"x","new":"x"}`, "fs.mkdir": `{"path":"b/c"}`,
 		},
 		Fails: map[string][]string{
-			"fs.tree": {`{"path":"nowhere"}`, `{"path":"top.txt"}`}, "fs.stat": {`{"path":"nowhere"}`, `{"path":"a","digest":true}`, `{"path":"../x"}`},
+			"fs.write": {`{"path":"../x","text":""}`, `{"path":"no/x","text":""}`, `{"path":"top.txt","text":"","ifMatch":"x"}`},
+			"fs.edit":  {`{"path":"top.txt","old":"nothing of it","new":""}`, `{"path":"nowhere","old":"x","new":""}`},
+			"fs.move":  {`{"from":"nowhere","to":"x"}`, `{"from":"top.txt","to":"a"}`}, "fs.remove": {`{"path":"a"}`, `{"path":"nowhere"}`},
+			"fs.mkdir": {`{"path":"top.txt"}`, `{"path":"top.txt/x"}`},
+			"fs.tree":  {`{"path":"nowhere"}`, `{"path":"top.txt"}`}, "fs.stat": {`{"path":"nowhere"}`, `{"path":"a","digest":true}`, `{"path":"../x"}`},
 			"fs.list": {`{"path":"nowhere"}`, `{"path":".."}`}, "fs.find": {`{"pattern":"["}`},
 			"fs.grep": {`{"pattern":"("}`, `{"pattern":"x","path":"/"}`},
 			"fs.cat":  {`{"path":"a"}`, `{"path":"nowhere"}`, `{"path":"top.txt","head":1,"tail":1}`},

@@ -92,6 +92,60 @@ var functions = []steps.Function{
 			"required":["symbol","from","to"],"additionalProperties":false}}`),
 }
 
+// changeFunctions are the specs of the functions that change files.
+var changeFunctions = []steps.Function{
+	changeSpec("fs.write", "Write a whole file; its folder must exist.", []string{"path"}, `
+		"path": {"type":"string"},
+		"text": {"type":"string"},
+		"data": {"type":"string","description":"base64, in place of text"},
+		"mode": {"type":"string","pattern":"^[0-7]{3}$"},
+		`+ifMatchInput+`,
+		`+undoInput, []string{"path", "size", "digest"}, `
+		"path":{"type":"string"},"size":{"type":"integer"},"digest":{"type":"string"},"created":{"const":true}`),
+
+	changeSpec("fs.edit", "Replace text in a file: old must occur count times.", []string{"path", "old", "new"}, `
+		"path":  {"type":"string"},
+		"old":   {"type":"string","minLength":1,"description":"exact text"},
+		"new":   {"type":"string"},
+		"count": {"type":"integer","minimum":1,"default":1},
+		`+ifMatchInput, []string{"path", "size", "digest", "line"}, `
+		"path":{"type":"string"},"size":{"type":"integer"},"digest":{"type":"string"},"line":{"type":"integer"}`),
+
+	changeSpec("fs.move", "Move or rename a file or folder to a name that is free.", []string{"from", "to"}, `
+		"from": {"type":"string"},
+		"to":   {"type":"string"},
+		`+ifMatchInput, []string{"from", "to"}, `
+		"from":{"type":"string"},"to":{"type":"string"}`),
+
+	removing(changeSpec("fs.remove", "Remove a file or an empty folder.", []string{"path"}, `
+		"path": {"type":"string"},
+		"upTo": {"type":"string","description":"a folder above: empty folders up to it too"},
+		`+ifMatchInput+`,
+		`+undoInput, []string{"removed"}, `
+		"removed":{"type":"array","items":{"type":"string"}}`)),
+
+	changeSpec("fs.mkdir", "Make a folder, and those above it.", []string{"path"}, `
+		"path": {"type":"string"}`, []string{"path", "made"}, `
+		"path":{"type":"string"},"made":{"type":"array","items":{"type":"string"}}`),
+}
+
+const (
+	ifMatchInput = `"ifMatch":{"type":"string","description":"only if the digest is still this; none: only if there is no file"}`
+	undoInput    = `"undo":{"const":"none","description":"keep nothing for an undo"}`
+)
+
+// changeSpec builds the spec of a function that writes.
+func changeSpec(name, description string, required []string, input string, members []string, output string) steps.Function {
+	f := spec(name, description, required, input, members, output)
+	f.Effect, f.Idempotent = steps.Write, false
+	return f
+}
+
+func removing(f steps.Function) steps.Function {
+	f.Effect, f.Deletes = steps.Destroy, true
+	return f
+}
+
 const (
 	pageInput = `"limit":{"type":"integer","minimum":1,"maximum":100000,"default":1000},
 		"offset":{"type":"integer","minimum":0,"default":0}`

@@ -1,5 +1,5 @@
-// Package files offers the embedded file functions: fs.list, fs.tree, fs.find, fs.grep, fs.cat and fs.stat. All of them only read, and
-// only below one root folder: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
+// Package files offers the embedded file functions. fs.list, fs.tree, fs.find, fs.grep, fs.cat and fs.stat read, only below one root
+// folder; fs.write, fs.edit, fs.move, fs.remove and fs.mkdir change what is in the folders of Options.Write: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
 // meanwhile (os.Root). FIFOs, sockets and devices are never read.
 //
 // By default fs.tree, fs.find and fs.grep skip hidden files and files that a .gitignore names. fs.grep matches line by line with Go's RE2
@@ -9,6 +9,8 @@ package files
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +23,7 @@ import (
 const (
 	defaultMaxFileBytes   = 16 << 20
 	defaultMaxResultBytes = 32 << 20
+	defaultMaxKeptBytes   = 64 << 20
 )
 
 // Options say which files the functions see and how much they hold in memory. nil and the zero value work.
@@ -33,6 +36,12 @@ type Options struct {
 	// MaxResultBytes bounds one page of fs.grep: its text, and some bytes for each line. A page ends when it reaches the bound, and
 	// says where the next one begins. 0: 32 MiB; minimum 1024.
 	MaxResultBytes int64
+	// Write has the folders whose contents may be changed, as paths in the root; "." is the root itself. nil: only reading is offered.
+	Write []string
+	// Guard has paths that are not changed, nor what is below them, although Write opens their folder.
+	Guard []string
+	// MaxKeptBytes bounds the content that a change keeps for its undo, and that it writes. 0: 64 MiB; minimum 1.
+	MaxKeptBytes int64
 }
 
 // minBytes is the smallest bound in bytes that Options accept, so that a line fits.
@@ -44,24 +53,32 @@ type Source struct {
 	rootPaths      []string // absolute paths of the root: as configured, and with links resolved if that differs
 	maxFileBytes   int64
 	maxResultBytes int64
+
+	writes       []writeRoot
+	guarded      []string // paths relative to the root
+	maxKeptBytes int64
+	changing     chan struct{} // holds an element while a change is made
 }
 
-// New opens the root folder. It fails with bad_request if that is not a readable folder, or a bound is too small. The
-// caller closes the source.
+// New opens the root folder. It fails with bad_request if that is not a readable folder, one of Write is none in it, or a bound is too small.
+// The caller closes the source.
 func New(o *Options) (*Source, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes}
+	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes, maxKeptBytes: o.MaxKeptBytes, changing: make(chan struct{}, 1)}
 	if s.maxFileBytes == 0 {
 		s.maxFileBytes = defaultMaxFileBytes
 	}
 	if s.maxResultBytes == 0 {
 		s.maxResultBytes = defaultMaxResultBytes
 	}
-	if s.maxFileBytes < minBytes || s.maxResultBytes < minBytes {
-		return nil, fault.New(fault.BadRequest,
-			"MaxFileBytes and MaxResultBytes of the file functions must be at least %d bytes, or 0 for the default", minBytes)
+	if s.maxKeptBytes == 0 {
+		s.maxKeptBytes = defaultMaxKeptBytes
+	}
+	if min(s.maxFileBytes, s.maxResultBytes) < minBytes || s.maxKeptBytes < 1 {
+		return nil, fault.New(fault.BadRequest, "MaxFileBytes and MaxResultBytes of the file functions must be at least %d bytes, "+
+			"MaxKeptBytes at least 1, or 0 for the default", minBytes)
 	}
 	name := o.Root
 	if name == "" {
@@ -73,18 +90,28 @@ func New(o *Options) (*Source, error) {
 	}
 	if err != nil {
 		f := fault.New(fault.BadRequest, "the root of the file functions, %q, is not a folder that can be read", name)
-		f.Err = err
+		f.At, f.Err = "/root", err
 		return nil, f
 	}
 	s.rootPaths = append(s.rootPaths, absolute)
 	if resolved, err := filepath.EvalSymlinks(absolute); err == nil && resolved != absolute {
 		s.rootPaths = append(s.rootPaths, resolved)
 	}
+	if err := s.openWrites(o); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
 // Close closes the root folder; later calls fail with unavailable.
-func (s *Source) Close() error { return s.root.Close() }
+func (s *Source) Close() error {
+	err := s.root.Close()
+	for _, w := range s.writes {
+		err = errors.Join(err, w.root.Close())
+	}
+	return err
+}
 
 // Functions returns the functions, in the order in which they are listed.
 func (s *Source) Functions() []steps.Function {
@@ -97,6 +124,13 @@ func (s *Source) Functions() []steps.Function {
 		"fs.cat":  call(s.cat, catArgs{}),
 	}
 	functions := slices.Clone(functions)
+	if len(s.writes) > 0 {
+		functions = append(functions, changeFunctions...)
+		maps.Copy(calls, map[string]steps.Call{
+			"fs.write": call(s.write, writeArgs{}), "fs.edit": call(s.edit, editArgs{Count: 1}), "fs.move": call(s.move, moveArgs{}),
+			"fs.remove": call(s.remove, removeArgs{}), "fs.mkdir": call(s.mkdir, mkdirArgs{}),
+		})
+	}
 	for i := range functions {
 		functions[i].Call, functions[i].Check = calls[functions[i].Name], checks[functions[i].Name]
 	}

@@ -2,6 +2,8 @@ package files_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/transcript"
+	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
 // trees are the trees of files for the transcripts.
@@ -60,6 +63,10 @@ func init() {}
 		"guide.md": "---\ntitle: x\n---\nintro\n\n# Guide\ntext\n\n## Use `it`\n```sh\n# no heading\n```\n> # quoted\n\nMore\n----\n### Deep\n" +
 			"## Use\n# End #\n#\n# End\n",
 	},
+	"change": {
+		"w/a.txt": "one\ntwo\ntwo\n", "w/crlf": "a\r\nb\r\n", "w/le": "\xff\xfea\x00", "w/d/in": "", "w/deep/x": "", "other/y": "", "closed": "",
+		"w/conf/onecall.yaml": "", "w/big": strings.Repeat("x", 200), "w/sub/.git/config": "",
+	},
 	"tree": {
 		"b.txt": "", "a/x/deep/down.txt": "", "a/x/y.txt": "", "a-b": "", ".hidden": "", ".gitignore": "*.log\n", "a/x.log": "", "new\nline/f": "",
 		"empty/": "",
@@ -76,12 +83,21 @@ func init() {}
 	},
 }
 
-// TestTranscripts makes the calls of testdata/calls.txtar; each file has the name of its tree. An answer is the whole result.
+// TestTranscripts makes the calls of testdata/calls.txtar; each file has the name of its tree. An answer is the whole result. The calls of
+// change are made one after the other on the same tree.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	transcript.Each(t, "testdata/calls.txtar", func(t *testing.T, archive *txtar.Archive) {
 		transcript.Replay(t, archive.Files, func(t *testing.T, section *txtar.File) string {
-			s, _ := open(t, trees[section.Name])
+			root := t.TempDir()
+			writeTree(t, root, trees[section.Name])
+			o := files.Options{Root: root}
+			if section.Name == "change" {
+				o.Write, o.Guard, o.MaxKeptBytes = []string{"w", "w/deep", "other"}, []string{filepath.Join(root, "w", "conf", "onecall.yaml")}, 100
+				must(t, os.Symlink("a.txt", filepath.Join(root, "w", "link")))
+				must(t, os.Symlink("d", filepath.Join(root, "w", "dirlink")))
+			}
+			s := openAt(t, &o)
 			return transcript.Lines(t, string(section.Data), func(call string) string {
 				fn, args, _ := strings.Cut(call, " ")
 				result, err := rawCall(t, s, fn, args)

@@ -191,7 +191,7 @@ func TestFolder(t *testing.T) {
 	}
 	s := open(t, root,
 		with(self(t, "fixed", "folder"), func(c *commands.Command) { c.Dir = "sub" }),
-		with(self(t, "free", "folder"), func(c *commands.Command) { c.Dir, c.Args, c.Optional = "{dir}", schemas("dir"), []string{"dir"} }),
+		with(self(t, "free", "folder"), func(c *commands.Command) { c.Dir, c.Args, c.Optional = "{dir}", schemas("dir={}"), []string{"dir"} }),
 		with(self(t, "path", "args", "--", "{path}", "{paths}"), func(c *commands.Command) {
 			c.Dir, c.Optional = "sub", []string{"paths", "path"}
 			c.Args = schemas(`path={"type":"string","format":"path"}`, `paths={"type":"array","items":{"type":"string","format":"path"}}`)
@@ -207,7 +207,7 @@ func TestFolder(t *testing.T) {
 	}
 	for args, code := range map[string]fault.Code{`{"dir":"out"}`: fault.Denied, `{"dir":"absolute"}`: fault.Denied, `{"dir":".."}`: fault.Denied,
 		`{"dir":"sub/up"}`: fault.Denied, `{"dir":"none"}`: fault.FunctionFailed, `{"dir":"file"}`: fault.FunctionFailed,
-		`{"dir":"/"}`: fault.Denied} {
+		`{"dir":"/"}`: fault.Denied, `{"dir":["sub","in"]}`: fault.BadArguments, `{"dir":{}}`: fault.BadArguments} {
 		mustFail(t, s, "sh.free", args, code)
 	}
 	for _, path := range []string{"../../outside", "up", "up/x", "/etc/passwd", "..\\..\\x/../../../y", "none/../../../x"} {

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // maxTailBytes is how much of the end of a longer output is kept.
@@ -37,6 +41,77 @@ func (o *output) write(piece []byte) {
 	if over := len(o.tail) - maxTailBytes; over > maxTailBytes { // only now, so that not every piece moves the tail
 		o.tail = append(o.tail[:0], o.tail[over:]...)
 	}
+}
+
+// kept is what is kept of an output.
+type kept struct {
+	head, tail     []byte // tail: the end of an output that is longer than head
+	lines, omitted int64
+}
+
+// kept returns what is kept of an output. Where it is cut, parts of lines are left out, unless there is nothing else.
+func (o *output) kept() kept {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := kept{head: o.head, lines: o.lines}
+	if n := o.bytes; n > 0 && !o.endsLine() {
+		k.lines++
+	}
+	if int64(len(o.head)) == o.bytes {
+		return k
+	}
+	if end := bytes.LastIndexByte(k.head, '\n'); end >= 0 {
+		k.head = k.head[:end+1]
+	} else {
+		k.head = wholeRunes(k.head)
+	}
+	k.tail = slices.Concat(o.head[len(k.head):], o.tail)
+	k.tail = k.tail[max(len(k.tail)-maxTailBytes, 0):]
+	if int64(len(k.head)+len(k.tail)) < o.bytes || !bytes.HasSuffix(k.head, []byte{'\n'}) { // the tail begins within a line
+		if start := bytes.IndexByte(k.tail, '\n'); start >= 0 && start+1 < len(k.tail) {
+			k.tail = k.tail[start+1:]
+		}
+	}
+	k.omitted = o.bytes - int64(len(k.head))
+	return k
+}
+
+func (o *output) endsLine() bool {
+	if n := len(o.tail); n > 0 {
+		return o.tail[n-1] == '\n'
+	}
+	return o.head[len(o.head)-1] == '\n'
+}
+
+// wholeRunes cuts a character off that does not end in text.
+func wholeRunes(text []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax, len(text)); i++ {
+		if at := len(text) - i; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				return text[:at]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// last returns the last n lines.
+func (k *kept) last(n int) []string {
+	text := k.tail
+	if k.omitted == 0 {
+		text = k.head
+	}
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	start := len(text)
+	for ; n > 0 && start >= 0; n-- {
+		start = bytes.LastIndexByte(text[:start], '\n')
+	}
+	lines := strings.Split(string(text[start+1:]), "\n")
+	for i := range lines {
+		lines[i] = fault.Clip(strings.TrimSuffix(lines[i], "\r"), maxLineBytes)
+	}
+	return lines
 }
 
 // reader reads a stream into an output.

@@ -44,45 +44,43 @@ type ended struct {
 
 // prepare finds the program and its folder, and makes its arguments from those of a call.
 func (c *command) prepare(args []byte) (*program, *fault.Error) {
-	values, lists := map[string][]string{}, map[string]bool{}
-	var wrong *fault.Error
-	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
+	given, values := gjson.ParseBytes(args), map[string][]string{}
+	var f *fault.Error
+	given.ForEach(func(name, value gjson.Result) bool {
 		if a := c.args[name.Str]; a != nil {
-			values[name.Str], wrong = a.texts(value)
-			lists[name.Str] = value.IsArray()
+			values[name.Str], f = a.texts(value)
 		}
-		return wrong == nil
+		return f == nil
 	})
-	if wrong != nil {
-		return nil, wrong
+	if f != nil {
+		return nil, f
 	}
 	p := &program{command: c}
-	if p.path, wrong = findProgram(c.program); wrong != nil {
-		return nil, wrong
+	if p.path, f = findProgram(c.program); f != nil {
+		return nil, f
 	}
 	rel := "."
-	if filled := c.dir.fill(values); len(filled) > 0 && filled[0] != "" {
+	switch filled := c.dir.fill(values); {
+	case len(filled) > 1:
+		return nil, fault.New(fault.BadArguments, "the program has one working folder, and the call names %d", len(filled))
+	case len(filled) == 1 && filled[0] != "":
 		rel = filled[0]
 	}
-	for name, texts := range values {
-		if !c.args[name].path {
-			continue
+	given.ForEach(func(name, value gjson.Result) bool {
+		if a := c.args[name.Str]; a != nil && a.path {
+			f = c.source.checkPaths(rel, name.Str, values[name.Str], value.IsArray())
 		}
-		for i, text := range texts {
-			if wrong := c.source.checkInside(rel, text); wrong != nil {
-				if wrong.At = fault.Key("", name); lists[name] {
-					wrong.At = fault.Index(wrong.At, i)
-				}
-				return nil, wrong
-			}
-		}
+		return f == nil
+	})
+	if f != nil {
+		return nil, f
 	}
 	for i := range c.arguments {
 		p.arguments = append(p.arguments, c.arguments[i].fill(values)...)
 	}
-	p.folder, wrong = c.source.openFolder(rel)
+	p.folder, f = c.source.openFolder(rel)
 	p.dir = filepath.Join(c.source.rootPath, rel)
-	return p, wrong
+	return p, f
 }
 
 // findProgram returns the path of a program, which for a preset is looked for in the PATH.
@@ -130,20 +128,30 @@ func folderFault(rel string, err error) *fault.Error {
 	return f
 }
 
-// checkInside refuses a path, relative to the working folder, that leads out of the root by its text or by links. It may name something
+// checkPaths refuses paths of an argument that lead out of the root.
+func (s *Source) checkPaths(folder, name string, paths []string, isList bool) *fault.Error {
+	for i, path := range paths {
+		if s.isInside(folder, path) {
+			continue
+		}
+		f := fault.New(fault.Denied, "%q leads out of the root of the commands: give a path below the working folder", fault.Short(path))
+		if f.At = fault.Key("", name); isList {
+			f.At = fault.Index(f.At, i)
+		}
+		return f
+	}
+	return nil
+}
+
+// isInside reports whether a path, relative to the working folder, stays below the root by its text and by links. It may name something
 // that does not exist.
-func (s *Source) checkInside(folder, path string) *fault.Error {
-	joined := folder + "/" + path
-	inside := !filepath.IsAbs(path) && filepath.IsLocal(filepath.Join(folder, path))
-	if inside {
-		_, err := s.root.Stat(filepath.FromSlash(joined))
-		var errno syscall.Errno
-		inside = err == nil || errors.As(err, &errno) || errors.Is(err, fs.ErrClosed)
+func (s *Source) isInside(folder, path string) bool {
+	if filepath.IsAbs(path) || !filepath.IsLocal(filepath.Join(folder, path)) {
+		return false
 	}
-	if inside {
-		return nil
-	}
-	return fault.New(fault.Denied, "%q leads out of the root of the commands: give a path below the working folder", fault.Short(path))
+	_, err := s.root.Stat(filepath.FromSlash(folder + "/" + path))
+	var errno syscall.Errno
+	return err == nil || errors.As(err, &errno) || errors.Is(err, fs.ErrClosed) // os.Root's own refusal is none of these
 }
 
 // run starts the program and waits for its end. When ctx ends, it ends the program with all that it started.

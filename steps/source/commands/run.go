@@ -23,7 +23,7 @@ const (
 
 	// When its time is over, the caller waits 100 ms for the answer.
 	termGrace        = 50 * time.Millisecond // to end after SIGTERM
-	stoppedPipeGrace = 10 * time.Millisecond // until its output is read to the end
+	stoppedPipeGrace = 20 * time.Millisecond // until its output is read to the end
 )
 
 // program is a program that is ready to be started.

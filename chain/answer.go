@@ -90,7 +90,7 @@ func defaultedSteps(steps []facts.Step) (list []DefaultedStep) {
 
 // refuse answers a request that does not compile.
 func (s *request) refuse(ctx context.Context, text []byte, p *plan.Plan, faults *decode.Faults) *Answer {
-	list := plan.Sort(faults.List)
+	list := facts.SortFaults(faults.List)
 	if len(list) >= plan.HeavySteps { // reporting this many is heavy work
 		var slot admit.Slot
 		_ = slot.Acquire(ctx) // if the caller has left, the answer is written all the same

@@ -28,12 +28,12 @@ func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson
 // Approve approves the calls that a run waits for, for an operator, and returns them. It fails with resume_conflict if digest is not that
 // of the calls (DigestOf), and with bad_request if none wait. An empty digest approves whichever calls wait.
 func Approve(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
-	return ledger.Decide(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
+	return ledger.RecordDecision(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
 }
 
 // Deny denies the calls that a run waits for; otherwise it is like Approve.
 func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
-	return ledger.Decide(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
+	return ledger.RecordDecision(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
 }
 
 // DigestOf identifies a list of waiting calls.

@@ -246,7 +246,7 @@ func (s *request) failedFunction(r *facts.Run, failure *fault.Error) string {
 	return ""
 }
 
-// StepBegins implements stepObserver.
+// StepBegins implements run.Observer.
 func (o *observation) StepBegins(ctx context.Context, p *plan.Step) (observed context.Context, ended any) {
 	defer func() {
 		if recover() != nil {
@@ -263,7 +263,7 @@ func (o *observation) StepBegins(ctx context.Context, p *plan.Step) (observed co
 	return observed, end
 }
 
-// StepEnded implements stepObserver.
+// StepEnded implements run.Observer.
 func (o *observation) StepEnded(ended any, s facts.Step) {
 	defer func() { _ = recover() }() // a panic of the observer must not cost the step
 	e := StepEnd{Status: s.Status, Reason: s.Reason, Err: s.Err, Function: s.Name(), Calls: s.Calls, Elements: s.Count, Took: s.Took}

@@ -33,7 +33,7 @@ func (s *request) loadDecided(ctx context.Context) (chain []byte, f *fault.Error
 	if s.single != nil {
 		single = s.single.Text(s.o.MaxRequestBytes)
 	}
-	past, f := s.ledger.Decide(ctx, d.Run, d.Proof, s.single != nil, single)
+	past, f := s.ledger.TakeDecided(ctx, d.Run, d.Proof, s.single != nil, single)
 	if f != nil {
 		return nil, f
 	}

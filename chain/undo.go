@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// undoSteps returns a step for each function that undoes one of the calls, so that awaitFunctions can wait for these functions.
+// undoSteps returns a step for each function that undoes one of the calls, so that these functions can be waited for.
 func undoSteps(calls []journal.PastCall) (list []plan.StepRequest) {
 	for i := range calls {
 		c := &calls[i]

@@ -83,7 +83,7 @@ func (c *cli) init(ctx context.Context, f *initFlags) error {
 		return opErrorf("--out: %s cannot be written: %v", f.out, textfile.Cause(err))
 	}
 	c.noticef("%s is written: onecall tools shows the functions", f.out)
-	return c.writeText(clients.Entry(f.out))
+	return c.writeText(clients.EntryHelp(f.out))
 }
 
 // askToWrite reports whether the user agrees to the changes shown. refusal begins the error if there is no terminal to ask at.

@@ -11,9 +11,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Entry returns the entry that starts onecall with the configuration at path, for the configuration of an MCP client. The command is an
+// EntryHelp says which entry of an MCP client's configuration starts onecall with the configuration at path. The command is an
 // absolute path, because desktop clients have a different PATH than shells.
-func Entry(path string) []byte {
+func EntryHelp(path string) []byte {
 	command, installed := executablePath()
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute

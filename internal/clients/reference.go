@@ -3,6 +3,7 @@ package clients
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -58,9 +59,12 @@ func (c *Client) Reference() string {
 		}
 		fmt.Fprintf(&b, "\nIn a project, `onecall init` reads %s, and never writes there.\n", strings.Join(names, " and "))
 	}
-	file := c.locations[len(c.locations)-1].file
-	for i := len(c.locations) - 1; i >= 0 && c.locations[i].readOnly; i-- {
-		file = c.locations[0].file
+	file := c.locations[0].file
+	for _, location := range slices.Backward(c.locations) {
+		if !location.readOnly {
+			file = location.file
+			break
+		}
 	}
 	format := formatOf(file)
 	d := openDocument(format, c.servers.path, nil)

@@ -78,25 +78,20 @@ func (b *builder) writeLite(ctx context.Context) Written {
 	whole := b.liteForm(b.Result)
 	heavy, within := b.wantsProbe(), b.Meter.Allows(whole)
 	if within && !heavy {
-		return b.liteSuccess(whole, false)
+		return b.written(whole, false)
 	}
 	probe, f := b.storeResult(ctx, b.liteEnvelope(), false)
 	switch {
 	case f == nil:
-		return b.liteSuccess(b.liteForm(probe), true)
+		return b.written(b.liteForm(probe), true)
 	case within:
-		return b.liteSuccess(whole, false)
+		return b.written(whole, false)
 	case b.Run != nil:
 		b.countTokens()
 	}
 	omit := b.omitNothing()
 	b.loseResult(omit, f)
 	return b.fit(ctx, omit)
-}
-
-// liteSuccess answers text, which is the result or a probe of it.
-func (b *builder) liteSuccess(text []byte, probe bool) Written {
-	return b.written(text, probe)
 }
 
 // liteEnvelope is the envelope of a result in the lite form.

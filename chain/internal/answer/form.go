@@ -93,7 +93,7 @@ func (f *Form) builder(c *Content) *builder {
 	switch err := c.Cause.Err; {
 	case err == nil:
 	case c.Placed:
-		b.schemaHelp = schemaHelpFor(err.Under(ArgsOfCall))
+		b.schemaHelp = schemaHelpFor(err.Under(facts.ArgsOfCall))
 	default:
 		b.schemaHelp, b.Cause.Err = schemaHelpFor(err), f.Relocate(err)
 	}
@@ -120,9 +120,6 @@ func (f *Form) WriteStandard(ctx context.Context, c *Content) Written {
 	return f.builder(c).writeStandard(ctx)
 }
 
-// ArgsOfCall is the JSON Pointer of a single call's arguments in the chain that makes the call.
-const ArgsOfCall = "/steps/0/args"
-
 // Relocate changes the pointer of a single call's fault to that in the caller's request, or removes it. Faults of a chain do not change.
 func (f *Form) Relocate(e *fault.Error) *fault.Error {
 	if !f.Call {
@@ -130,7 +127,7 @@ func (f *Form) Relocate(e *fault.Error) *fault.Error {
 	}
 	relocated := e.Under("")                // a copy
 	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
-	if inArgs, ok := strings.CutPrefix(e.At, ArgsOfCall); ok {
+	if inArgs, ok := strings.CutPrefix(e.At, facts.ArgsOfCall); ok {
 		relocated.At = f.ArgsAt + inArgs
 	} else if strings.HasPrefix(e.At, "/steps/0") || strings.HasPrefix(e.At, "/return") {
 		relocated.At = ""

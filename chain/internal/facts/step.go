@@ -1,4 +1,5 @@
-// Package facts has what the stages of a request tell each other about a run: plain data without behavior.
+// Package facts has what the stages of a request tell each other about a run: plain data, and how a fact is written (a path, a call that
+// waits). Two small interfaces, Recorded and Writes, lead back to what the ledger knows.
 package facts
 
 import (

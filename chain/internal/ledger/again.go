@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -40,7 +41,7 @@ func sameChain(sent *rawjson.Table, text []byte, setsInput bool) bool {
 	other := rawjson.NewTable(text)
 	for _, name := range slices.Concat(sent.Names(), other.Names()) {
 		isSet := name == "input" && setsInput
-		if slices.Contains(answerFields, name) || slices.Contains(ResumeFields, name) || isSet {
+		if slices.Contains(answerFields, name) || slices.Contains(facts.ResumeFields, name) || isSet {
 			continue
 		}
 		if !bytes.Equal(canonical([]byte(sent.Get(name))), canonical([]byte(other.Get(name)))) {

@@ -77,17 +77,18 @@ func Stored(past *journal.Past) ([]gjson.Result, error) {
 	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
 }
 
-// DigestOf identifies a list of waiting calls.
+// DigestOf identifies a list of waiting calls. It has 128 bits, so that an agent, which chooses the calls, cannot find two lists with the same
+// digest.
 func DigestOf(calls []gjson.Result) string {
 	h := sha256.New()
 	for i := range calls {
 		h.Write([]byte(calls[i].Raw + "\n"))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Decide records an event of this kind for the calls that a run waits for, and ends the run again with status and code.
-func Decide(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
+// RecordDecision records an event of this kind for the calls that a run waits for, and ends the run again with status and code.
+func RecordDecision(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
 	code fault.Code) ([]gjson.Result, error) {
 	past, err := j.Acquire(ctx, run, nil)
 	if err != nil {

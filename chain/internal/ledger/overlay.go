@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -31,7 +32,7 @@ func overlay(chain []byte, sent *rawjson.Table) ([]byte, *fault.Error) {
 				return nil, f
 			}
 			merged.Set("steps", steps)
-		case !slices.Contains(ResumeFields, m.Name):
+		case !slices.Contains(facts.ResumeFields, m.Name):
 			merged.Set(m.Name, m.Raw)
 		}
 	}

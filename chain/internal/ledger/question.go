@@ -24,8 +24,8 @@ func waitingMAC(j *journal.Journal, use string, past *journal.Past) []byte {
 	return j.MAC(texts...)
 }
 
-// Decide takes the run that waits with this proof. If the request is a call, its text must be the chain of the run.
-func (l *Ledger) Decide(ctx context.Context, run, proof string, isCall bool, text string) (*journal.Past, *fault.Error) {
+// TakeDecided takes the run that waits with this proof. If the request is a call, its text must be the chain of the run.
+func (l *Ledger) TakeDecided(ctx context.Context, run, proof string, isCall bool, text string) (*journal.Past, *fault.Error) {
 	if l.Journal == nil {
 		return nil, NotResumable("runs are not recorded here: send the request again without its state")
 	}

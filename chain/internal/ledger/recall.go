@@ -6,22 +6,22 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// Decision is what is done about a call that a run is about to make.
-type Decision int
+// Verdict is what is done about a call that a run is about to make.
+type Verdict int
 
-// The decisions.
+// The verdicts.
 const (
-	Make     Decision = iota // the call is made
-	MakeNew                  // the call is made, if the chain still contains every write that the run has made
-	TryAgain                 // as MakeNew: the run was suspended between two attempts at this call
-	Reuse                    // what the journal has of it stands for the call
-	Sibling                  // in a rehearsal: what another element of the step has read stands for the call
-	Unknown                  // it is not known whether the call was made
+	Make     Verdict = iota // the call is made
+	MakeNew                 // the call is made, if the chain still contains every write that the run has made
+	TryAgain                // as MakeNew: the run was suspended between two attempts at this call
+	Reuse                   // what the journal has of it stands for the call
+	Sibling                 // in a rehearsal: what another element of the step has read stands for the call
+	Unknown                 // it is not known whether the call was made
 )
 
 // Look prepares a call and says what is done about it, by what the journal knows of an earlier attempt (call.Previous). repeatable: it is
 // safe to repeat; retries is how often it may be tried again. raw is the result of a sibling.
-func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Decision, raw []byte) {
+func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdict, raw []byte) {
 	l.Record.Prepare(call)
 	if l.Record.Past() == nil {
 		return Make, nil

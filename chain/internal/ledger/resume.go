@@ -21,9 +21,6 @@ type Resumption struct {
 	Again   bool // the request repeats one that ended well, and is answered as that one was
 }
 
-// ResumeFields say how an earlier run continues. They are not part of its chain.
-var ResumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
-
 // Merge returns the chain of a request that continues an earlier run: the run's chain, in which each field that was sent replaces the run's
 // own. Any other request is returned as it is. dry: the run is only looked at. setsInput: the front end sets input besides.
 func (l *Ledger) Merge(ctx context.Context, root gjson.Result, dry, setsInput bool) (gjson.Result, *fault.Error) {

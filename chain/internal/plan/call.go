@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/decode"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -22,9 +23,6 @@ type Call struct {
 	Lite           *bool // nil: as the server says
 	MaxTotalTokens int   // the token limit of the answer; 0: the server's
 }
-
-// ArgsOfCall is the JSON Pointer of a single call's arguments.
-const ArgsOfCall = "/steps/0/args"
 
 // DecodeCall returns the request that a call makes: one step, or a fetch.
 func DecodeCall(c *Call, maxBytes int64) (*Request, *decode.Faults) {
@@ -45,7 +43,7 @@ func DecodeCall(c *Call, maxBytes int64) (*Request, *decode.Faults) {
 		f = fault.New(fault.BadArguments, "the arguments must be a JSON object%s", decode.InsteadOf("object", gjson.ParseBytes(args)))
 	}
 	if f != nil {
-		faults.Add(f.Under(ArgsOfCall))
+		faults.Add(f.Under(facts.ArgsOfCall))
 		r.Steps[0].argsBroken = true
 		return r, &faults
 	}

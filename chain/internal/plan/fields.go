@@ -57,7 +57,7 @@ func withoutSteps(v gjson.Result) *fault.Error {
 	return fault.New(fault.BadRequest, "steps is missing: a chain is {\"steps\":[{\"fn\":…,\"args\":{…}},…]}")
 }
 
-// checkResumption refuses the fields that need an earlier run. When a run is resumed they are not decoded here: mergeResumed removes
+// checkResumption refuses the fields that need an earlier run. When a run is resumed they are not decoded here: Ledger.Merge removes
 // them.
 func (d *decoder) checkResumption(r *Request) {
 	if r.Resume != "" {

@@ -212,9 +212,6 @@ func (r *Request) StepID(step int) string {
 	return r.Steps[step].ID
 }
 
-// ResumeFields say how an earlier run continues. They are not part of its chain.
-var ResumeFields = []string{"resume", "replace", "assume", "approve", "undo"}
-
 // Relocate prefixes a fault's pointer with that of the object that holds the fetch.
 func (f *FetchRequest) Relocate(e *fault.Error) *fault.Error {
 	if e.At == "" {

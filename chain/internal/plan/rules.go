@@ -83,6 +83,9 @@ type Compiled struct {
 	CutOff     *fault.Error // why compilation was cut off; nil: it was not
 }
 
+// MaxWarnings bounds the warnings that are reported for one request.
+const MaxWarnings = 100
+
 // WarningList collects warnings. Those after MaxWarnings are dropped.
 type WarningList []*fault.Error
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/refs"
@@ -23,7 +23,7 @@ type Param struct {
 }
 
 // notSaved are the fields that belong to a run and not to a chain.
-var notSaved = slices.Concat(ResumeFields, []string{"key", "dryRun"})
+var notSaved = slices.Concat(facts.ResumeFields, []string{"key", "dryRun"})
 
 // SaveAs returns the text of a saved chain, for a file. The chain reads the literals at the places of params from its input; they become
 // the defaults of the params. SaveAs returns a bad_request fault for each param that cannot be used; for a place that does not exist, the
@@ -44,7 +44,7 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		value, changed, f := extract(list, p)
 		switch {
 		case f != nil:
-		case !paramName.MatchString(p.Name):
+		case !identifier.MatchString(p.Name):
 			f = fault.New(fault.BadRequest,
 				"%s: %s is not a valid name for a param: a name is a letter or _, then letters, digits and _. A value is set when the chain is "+
 					"run: --set NAME=VALUE",
@@ -73,8 +73,6 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	}
 	return append(pretty, '\n'), nil
 }
-
-var paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // extract returns the literal at a place, and the steps in which a reference to the param replaces it.
 func extract(list gjson.Result, p Param) (value, changed string, f *fault.Error) {

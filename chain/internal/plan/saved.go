@@ -19,7 +19,7 @@ func (q *RequestRules) SavedRequest(compact []byte) (*Request, *decode.Faults) {
 	d := &decoder{RequestRules: &withJournal}
 	root := gjson.ParseBytes(compact)
 	if !root.IsObject() {
-		d.Fault(fault.BadRequest, "", "a chain is a JSON object, {\"steps\":[…]}, not %s", decode.Describe(root))
+		d.Faults.Add(notAChain(root))
 		return nil, &d.Faults
 	}
 	return d.DecodeChain(root), &d.Faults

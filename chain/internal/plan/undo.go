@@ -12,8 +12,6 @@ import (
 
 // Undo is the call that undoes a step's call.
 type Undo struct {
-	at          string // its JSON Pointer
-	explicit    bool   // the step defines it; else the function does
 	Fn          *steps.Entry
 	Args        *refs.Template
 	ReadsResult bool   // args refer to $result
@@ -62,8 +60,7 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
 	}
 	u := newUndo(entry, t, args)
-	u.at, u.explicit = at, s.Undo != nil
-	p.Undo, p.undoNeedsApproval = u, u.explicit && MustApprove(entry.Spec(), c.rules.Approve)
+	p.Undo, p.undoNeedsApproval = u, s.Undo != nil && MustApprove(entry.Spec(), c.rules.Approve)
 }
 
 // DefaultUndo returns how a call of a function is undone that no step makes: as the function says; nil: it cannot be. The caller may use

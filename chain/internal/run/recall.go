@@ -9,7 +9,6 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -76,7 +75,7 @@ func (r *Run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte,
 	case ledger.Sibling:
 		return raw, nil, true
 	case ledger.Reuse:
-		return s.reuse(p, previous, r.o.Memory)
+		return s.reuse(p, previous)
 	case ledger.Unknown:
 		return r.unknownCall(p, s, previous)
 	case ledger.Make:
@@ -143,15 +142,12 @@ func (s *stepRun) stopIf(rehearsal bool) (raw []byte, f *fault.Error, settled bo
 var errPending = fault.New(fault.Internal, "a rehearsal calls nothing")
 
 // reuse returns the recorded result or failure of a call.
-func (s *stepRun) reuse(p *plan.Step, previous *journal.PastCall, memory *admit.Held) ([]byte, *fault.Error, bool) {
+func (s *stepRun) reuse(p *plan.Step, previous *journal.PastCall) ([]byte, *fault.Error, bool) {
 	s.call.MatchPrevious(true)
 	s.Reused++
 	s.LastCall = previous.EndedAt()
 	switch {
 	case previous.Result != nil:
-		if f := memory.Hold(0); f != nil {
-			return nil, f.Under(p.At), true
-		}
 		return previous.Result, nil, true
 	case previous.Assumed:
 		return null, nil, true

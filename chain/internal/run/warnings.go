@@ -2,7 +2,6 @@ package run
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
@@ -36,11 +35,5 @@ func (n *warningLog) addOnce(key string, f *fault.Error) {
 func (n *warningLog) sorted() []*fault.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slices.SortStableFunc(n.list, func(a, b *fault.Error) int {
-		if d := facts.StepOf(a.At) - facts.StepOf(b.At); d != 0 {
-			return d
-		}
-		return strings.Compare(a.At, b.At)
-	})
-	return slices.Clone(n.list) // later warnings, from abandoned functions, are ignored
+	return slices.Clone(facts.SortFaults(n.list)) // later warnings, from abandoned functions, are ignored
 }

@@ -2,8 +2,6 @@ package files
 
 import (
 	"context"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -46,14 +44,13 @@ func (f *folder) entries() ([]fs.DirEntry, error) {
 	}
 	defer d.Close()
 	var all []fs.DirEntry
-	for err == nil {
-		var next []fs.DirEntry
-		next, err = d.ReadDir(10_000)
-		if all = append(all, next...); len(all) > maxEntries {
-			return nil, fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", fault.Short(f.path), maxEntries)
+	err = readEntries(f.root, d, func(e fs.DirEntry) error {
+		if all = append(all, e); len(all) > maxEntries {
+			return fault.New(fault.LimitExceeded, "the folder %q has more than %d entries", fault.Short(f.path), maxEntries)
 		}
-	}
-	if !errors.Is(err, io.EOF) {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(sortKey(a), sortKey(b)) })

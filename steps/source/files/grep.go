@@ -219,7 +219,7 @@ func (s *scanner) count(ctx context.Context, root *os.Root, name, at string, ski
 	prose := isProse(name)
 	err := s.scanFile(ctx, root, name, 0, func(text []byte, l line) bool {
 		h.count++
-		if !prose && isDefinition(text, l) {
+		if !prose && h.definitions < s.definitions && isDefinition(text, l) {
 			h.definitions++
 		}
 		return true

@@ -39,7 +39,7 @@ func TestGrepLikeGrep(t *testing.T) {
 		case 1:
 			found["word"], flags = true, append(flags, "-w")
 		case 2:
-			pattern = pattern[:1] + ".*" + pattern[len(pattern)-1:] + "$"
+			pattern = pattern[:1] + ".*" + pattern[len(pattern)-1:]
 		case 3:
 			found["literal"], flags = true, append(flags, "-F")
 		}

@@ -25,6 +25,8 @@ type pattern struct {
 	re       *regexp.Regexp
 	literals []literal // nil: the regular expression is tried on every line
 	exact    bool      // each occurrence of a literal is a match by itself
+
+	definitions int // how many definitions of a file matter: one ranks it, the others may be shown first
 }
 
 func compilePattern(a *grepArgs) (*pattern, error) {
@@ -55,7 +57,7 @@ func compilePattern(a *grepArgs) (*pattern, error) {
 		return nil, badArgument("pattern", "the pattern holds a line break: matches lie within one line; context shows the lines around")
 	}
 	tree = tree.Simplify()
-	p := &pattern{}
+	p := &pattern{definitions: max(1, int(a.Top))}
 	if a.Literal {
 		p.re, err = regexp.Compile(source)
 	} else if compiled, f := refs.CompilePattern(source); f == nil {

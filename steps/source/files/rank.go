@@ -11,7 +11,7 @@ import (
 type hit struct {
 	path        string
 	count       int // matching lines
-	definitions int // matching lines that define what the pattern matches
+	definitions int // matching lines that define what the pattern matches, as far as they matter
 	test        bool
 }
 

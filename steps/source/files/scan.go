@@ -17,15 +17,16 @@ var (
 
 // scanner searches files one after the other, each in windows that end at line breaks, with one buffer.
 type scanner struct {
-	finder   *finder
-	buf      []byte
-	maxBytes int // limit of buf's growth
+	finder      *finder
+	buf         []byte
+	maxBytes    int // limit of buf's growth
+	definitions int // as in pattern
 
 	lines, counted int // lines is the number of line breaks in the file before buf[counted]
 }
 
 func newScanner(p *pattern, maxBytes int64) *scanner {
-	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, maxBytes)), maxBytes: int(maxBytes)}
+	return &scanner{finder: newFinder(p), buf: make([]byte, min(window, maxBytes)), maxBytes: int(maxBytes), definitions: p.definitions}
 }
 
 // scan calls visit for each matching line of r, until visit returns false. size is the file's size; 0: unknown. The line's positions are in

@@ -66,8 +66,9 @@ func TestCatBounds(t *testing.T) {
 	s := openAt(t, &files.Options{Root: root, MaxFileBytes: 2000})
 	writeTree(t, root, map[string]string{
 		"lines": strings.Repeat("0123456789\n", 1000), "longline": "short\n" + strings.Repeat("x", 3000) + "\nlast\n",
-		"late":  strings.Repeat("text\n", 1000) + "\x00\n",
-		"utf16": "\xff\xfe" + strings.Repeat("a\x00\n\x00", 1000),
+		"late":    strings.Repeat("text\n", 1000) + "\x00\n",
+		"code.go": "package p\n" + strings.Repeat("// line\n", 1000),
+		"utf16":   "\xff\xfe" + strings.Repeat("a\x00\n\x00", 1000),
 	})
 	sparse, err := os.Create(filepath.Join(root, "sparse"))
 	must(t, err)
@@ -75,7 +76,7 @@ func TestCatBounds(t *testing.T) {
 	must(t, sparse.Close())
 	for _, args := range []string{`{"path":"lines"}`, `{"path":"sparse"}`, `{"path":"longline","from":2}`,
 		`{"path":"longline","from":2,"to":2}`, `{"path":"longline","tail":2}`,
-		`{"path":"lines","tail":999}`, `{"path":"utf16","tail":2}`} {
+		`{"path":"code.go","outline":true}`, `{"path":"code.go","symbol":"x"}`, `{"path":"lines","tail":999}`, `{"path":"utf16","tail":2}`} {
 		mustFail(t, s, "fs.cat", args, fault.LimitExceeded)
 	}
 	if got := do[catResult](t, s, "fs.cat", `{"path":"lines","head":500}`); !got.Truncated || got.Next != 182 || *got.To != 181 ||

@@ -112,7 +112,7 @@ func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
-	detachment, f := s.detachment(r)
+	detachment, f := s.detachment(ctx, r)
 	if f == nil {
 		f = s.beginRecord(p, r)
 	}

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
@@ -63,18 +64,18 @@ func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Cal
 	if isHere && (run.Status == journal.Running || !latest) {
 		return s.withAnswer(ctx, &run), nil
 	}
-	past, f := s.pastRun(ctx, id)
-	resumed := f == nil && past.Row.Last.After(run.Last) // and not in the background of this process
+	row, f := s.runRow(ctx, id)
+	resumed := f == nil && row.Last.After(run.Last) // and not in the background of this process
 	switch {
 	case isHere && !resumed:
 		return s.withAnswer(ctx, &run), nil
 	case f != nil:
 		return nil, f
 	}
-	if atWorkers := s.handedState(ctx, past); atWorkers != nil {
-		return atWorkers, nil
+	if handed := s.handedState(ctx, row); handed != nil {
+		return handed, nil
 	}
-	return &DetachedRun{Row: past.Row, Done: -1}, nil
+	return &DetachedRun{Row: *row, Done: -1}, nil
 }
 
 // Cancel ends the run if it goes on in this process, with cause, or asks workers to end it. It does not wait. It does nothing if the run
@@ -98,19 +99,19 @@ func (r *DetachedRun) Keep(ctx context.Context) (token string, lifetime time.Dur
 	return r.token, r.Lifetime
 }
 
-// pastRun returns what a run of the request's caller has done so far, wherever it is carried out.
-func (s *request) pastRun(ctx context.Context, id string) (*journal.Past, *fault.Error) {
-	l := ledger.Ledger{Journal: s.o.Journal, Scope: s.o.Scope, Caller: s.caller}
-	f := ledger.NoSuchRun()
+// runRow returns the row of a run of the request's caller, wherever it is carried out.
+func (s *request) runRow(ctx context.Context, id string) (row *journal.Row, f *fault.Error) {
+	err := journal.ErrNotFound
 	if s.o.Journal != nil {
-		if _, f = l.Take(ctx, id, true); l.Previewed() != nil {
-			return l.Previewed(), nil // even if it cannot be resumed
-		}
+		row, err = s.o.Journal.ReadRow(ctx, id, s.caller, s.o.Scope)
 	}
-	if f.Code == fault.TokenExpired {
-		f = ledger.NotResumable("there is no such run of yours, or it is not kept any more")
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil, ledger.NotResumable("there is no such run of yours, or it is not kept any more")
+	case err != nil:
+		return nil, ledger.Fault(err, "the state of the run is not known")
 	}
-	return nil, f
+	return row, nil
 }
 
 // detachment is how a run outlasts its request.
@@ -121,7 +122,7 @@ type detachment struct {
 }
 
 // detachment returns how the run of a request outlasts it.
-func (s *request) detachment(r *plan.Request) (d detachment, refused *fault.Error) {
+func (s *request) detachment(ctx context.Context, r *plan.Request) (d detachment, refused *fault.Error) {
 	switch {
 	case s.detach.Hold == nil:
 		return d, nil
@@ -151,7 +152,9 @@ func (s *request) detachment(r *plan.Request) (d detachment, refused *fault.Erro
 		refused = fault.New(fault.NotSupported,
 			"there is no store for the answer of a run in the background: %s", remedy).Under("/" + d.field)
 	case d.handed:
-		refused = s.giveKey(r)
+		if refused = s.giveKey(r); refused == nil {
+			refused = s.checkHanded(ctx)
+		}
 	}
 	return d, refused
 }
@@ -162,7 +165,7 @@ func (s *request) runDetached(ctx context.Context, p *plan.Plan, r *plan.Request
 	run := &DetachedRun{Row: journal.Row{ID: record.ID(), Status: journal.Running, Steps: len(p.Steps), Began: record.Began(),
 		Last: record.Began()}}
 	if d.handed {
-		w := s.atWorkers(run.ID, record.HandOver())
+		w := s.handedRun(run.ID, record.HandOver())
 		w.Key, w.Name, w.MaxTotalTokens, w.Caller, w.Results = *r.Key, s.runName(p, r), s.maxTokens, s.detach.As, s.rights
 		run.carrier = w
 	} else {

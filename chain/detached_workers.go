@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -58,10 +61,11 @@ type atWorkers struct {
 const (
 	askTime    = 2 * time.Second  // the time limit for asking the engine about a run
 	cancelTime = 10 * time.Second // the time limit for telling the engine to cancel a run
+	maxAsked   = 16               // the runs that the engine is asked about at once
 )
 
-// atWorkers returns the carrier of a run that is handed over under a lease.
-func (s *request) atWorkers(run string, lease int64) *atWorkers {
+// handedRun returns the carrier of a run that is handed over under a lease.
+func (s *request) handedRun(run string, lease int64) *atWorkers {
 	return &atWorkers{s.detach.Workers, s, HandedRun{ID: fmt.Sprintf("%s.%d", run, lease), Run: run, Lease: lease}}
 }
 
@@ -87,51 +91,64 @@ func (s *request) giveKey(r *plan.Request) *fault.Error {
 }
 
 // begin implements carrier.
-func (w *atWorkers) begin(ctx context.Context, s *request, _ *plan.Plan) *fault.Error {
-	if f := w.checkLimit(ctx); f != nil {
-		return f
-	}
+func (w *atWorkers) begin(ctx context.Context, _ *request, _ *plan.Plan) *fault.Error {
 	if f := w.workers.Start(ctx, &w.HandedRun); f != nil {
 		return f
 	}
-	s.detach.Runs.drop(w.Run, nil)                             // it may have gone on here before
-	_ = s.ledger.Record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
+	w.request.detach.Runs.drop(w.Run, nil)                             // it may have gone on here before
+	_ = w.request.ledger.Record.EndUnfinished(journal.Waiting, "", "") // after an error the worker waits until the lease has ended
 	return nil
 }
 
-// checkLimit refuses to hand over another run if workers already have as many runs of the caller as they may.
-func (w *atWorkers) checkLimit(ctx context.Context) *fault.Error {
-	s, none := w.request, ""
+// checkHanded refuses to hand over another run if workers have as many runs of the caller as they may. It does not count runs that are
+// handed over at the same moment, nor those that the engine does not tell of within askTime: one that is silent takes no other run either.
+func (s *request) checkHanded(ctx context.Context) *fault.Error {
 	limit := s.detach.MaxHanded
 	if limit <= 0 {
 		return nil
 	}
-	var unfinished []journal.Row
-	for _, status := range []journal.Status{journal.Waiting, journal.Running} {
-		rows, err := s.o.Journal.List(ctx, &journal.Filter{Caller: &s.caller, Parent: &none, Status: status, Limit: limit + 1})
-		if err != nil {
-			return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
-		}
-		unfinished = append(unfinished, rows...)
+	rows, err := s.o.Journal.List(ctx, &journal.Filter{Caller: &s.caller, AtWorkers: true})
+	if err != nil {
+		return fault.New(fault.Unavailable, "the run cannot be handed to workers now, as the journal cannot be read")
 	}
-	if len(unfinished) <= limit { // this run is among them
+	if len(rows) < limit {
 		return nil
 	}
-	count := 0
-	for i := range unfinished { // some ended before a worker took them, wait for approval, or run elsewhere
-		past, f := s.pastRun(ctx, unfinished[i].ID)
-		if f != nil || past.HandoverLease == 0 {
-			continue
-		}
-		if running, err := s.atWorkers(past.Row.ID, past.HandoverLease).isRunning(ctx); err == nil && running {
-			count++
-		}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var (
+		asked   errgroup.Group
+		running atomic.Int64
+	)
+	asked.SetLimit(maxAsked)
+	for i := range rows { // some ended before a worker took them, or run elsewhere
+		asked.Go(func() error {
+			if s.isAtWorkers(ctx, &rows[i]) && running.Add(1) == int64(limit) {
+				cancel() // the others do not matter
+			}
+			return nil
+		})
 	}
-	if count < limit {
+	_ = asked.Wait() // it has no error
+	if running.Load() < int64(limit) {
 		return nil
 	}
 	return fault.New(fault.Busy, "%d of your runs go on at workers, which is the limit: wait until one has ended, and send this one again",
 		limit)
+}
+
+// isAtWorkers reports whether workers have yet to finish a run.
+func (s *request) isAtWorkers(ctx context.Context, row *journal.Row) bool {
+	if row.HandoverLease < 0 { // an older version wrote it
+		if read, f := s.runRow(ctx, row.ID); f == nil {
+			row = read
+		}
+	}
+	if row.HandoverLease <= 0 || row.Scope != s.o.Scope {
+		return false
+	}
+	running, err := s.handedRun(row.ID, row.HandoverLease).isRunning(ctx)
+	return err == nil && running
 }
 
 // isRunning reports whether workers have yet to finish the run.
@@ -175,10 +192,10 @@ func (w *atWorkers) cancel(ctx context.Context, _ *fault.Error) error {
 // since the workers would continue it in any case.
 func (s *request) answerHandedOver(ctx context.Context) *Answer {
 	past := s.ledger.Leased()
-	if past == nil || past.HandoverLease == 0 || past.Row.Status == journal.OK || s.detach.Workers == nil {
+	if past == nil || past.Row.HandoverLease == 0 || past.Row.Status == journal.OK || s.detach.Workers == nil {
 		return nil
 	}
-	w := s.atWorkers(past.Row.ID, past.HandoverLease)
+	w := s.handedRun(past.Row.ID, past.Row.HandoverLease)
 	running, err := w.isRunning(ctx)
 	switch {
 	case err != nil:
@@ -193,62 +210,4 @@ func (s *request) answerHandedOver(ctx context.Context) *Answer {
 	run := &DetachedRun{Row: past.Row, carrier: w}
 	run.Status, run.Code, run.Last = journal.Running, "", run.Began
 	return startedAnswer(run)
-}
-
-// handedState returns the state of a run that was handed to workers. It returns nil if the run was not handed over or has continued
-// elsewhere since, or if its answer is no longer known or needs more rights than the caller has.
-func (s *request) handedState(ctx context.Context, past *journal.Past) *DetachedRun {
-	if s.detach.Workers == nil || past.HandoverLease == 0 {
-		return nil
-	}
-	w := s.atWorkers(past.Row.ID, past.HandoverLease)
-	r := &DetachedRun{Row: past.Row, Done: -1, request: s, carrier: w}
-	hasEnded := r.Status == journal.OK || r.Status == journal.Failed || r.Code != ""
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	running, idle, err := w.workers.State(ctx, w.ID)
-	if running || !hasEnded { // the journal has the end of a run a moment before the engine has its answer
-		r.Status, r.Code = journal.Running, ""
-	}
-	switch {
-	case err != nil && hasEnded:
-		r.Note = "it has ended, but its answer cannot be read because the workers' engine does not answer: ask again"
-	case err != nil:
-		r.Note = "its progress is unknown because the workers' engine does not answer: ask again"
-	case running && idle:
-		r.Note = "no worker is polling: it continues once one does"
-	case running && r.Row.Lease == w.Lease:
-		r.Note = "it waits until a worker takes it"
-	case running:
-		r.Note = "a worker carries it out"
-	default:
-		return w.ended(ctx, r, past)
-	}
-	return r
-}
-
-// ended completes the state of a run that workers are done with; see handedState.
-func (w *atWorkers) ended(ctx context.Context, r *DetachedRun, past *journal.Past) *DetachedRun {
-	ended, err := w.workers.Answer(ctx, w.ID)
-	if err != nil && fault.CodeOf(err) != fault.TokenExpired {
-		r.Note = "workers are done with it, and its answer cannot be read now: ask again"
-		return r
-	}
-	if err == nil && ended.Lease != 0 && ended.Lease != past.LastLease() { // it may have ended since past was read
-		if now, f := w.request.pastRun(ctx, w.Run); f == nil {
-			past, r.Row = now, now.Row
-		}
-	}
-	switch {
-	// The answer is not known any more, or it is not certain to be that of the run's last events: the run may have continued elsewhere.
-	case err != nil, ended.Lease == 0 && r.Status != journal.Running, ended.Lease != 0 && ended.Lease != past.LastLease():
-		return nil
-	case ended.Answer != nil && !w.request.rights.Cover(ended.Rights):
-		return nil
-	}
-	a := w.answer(ctx, ended)
-	r.Answer, r.Lifetime = a.JSON, time.Until(r.Expires)
-	r.Status, r.Code = statusOf(a)
-	r.Cancelled = r.Code == fault.Cancelled
-	return r
 }

@@ -94,7 +94,7 @@ func TestDurable(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				past, err := e.Journal().Read(t.Context(), run.Run, &c.ID)
-				if err != nil || past.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
+				if err != nil || past.Row.HandoverLease != run.Lease || past.Row.Status != journal.OK ||
 					past.Row.CallersKey() != run.Key || past.Row.Calls != 1 {
 					t.Errorf("past run %+v, %v; want ok, key %q, 1 call", past, err, run.Key)
 				}

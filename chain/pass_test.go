@@ -51,7 +51,7 @@ func TestPass(t *testing.T) {
 			if rows[0].Caller != "alice" || rows[0].Calls != 1 || rows[0].Writes != 1 {
 				t.Errorf("%s: recorded run %+v, want one call and one write of alice", test.function, rows[0])
 			}
-			if past, err := s.journal.Read(t.Context(), rows[0].ID, nil); err != nil || past.Scope != "folder" {
+			if past, err := s.journal.Read(t.Context(), rows[0].ID, nil); err != nil || past.Row.Scope != "folder" {
 				t.Errorf("%s: recorded run %+v, error %v, want the engine's scope, folder", test.function, past, err)
 			}
 			s.wantRun(rows[0].ID, test.status, test.want)

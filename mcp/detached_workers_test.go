@@ -50,7 +50,7 @@ func (w *fakeWorkers) Start(_ context.Context, run *chain.HandedRun) *fault.Erro
 			return work.answer.Answer.OK || work.answer.Answer.Error.Code != fault.Busy
 		})
 		if past, err := w.engine.Journal().Read(context.Background(), run.Run, &caller.ID); err == nil {
-			work.answer.Lease, work.answer.Rights = past.LastLease(), run.Results
+			work.answer.Lease, work.answer.Rights = past.Row.LastLease, run.Results
 		}
 	}()
 	return nil

@@ -41,7 +41,7 @@ func TestBatch(t *testing.T) {
 		wantBatch := func(want journal.Status, took time.Duration) {
 			t.Helper()
 			past, err := worker.Read(t.Context(), id, &s.Caller)
-			if err != nil || past.Row.Status != want || !past.Row.Batch || past.Row.Took != took || past.Scope != "s" ||
+			if err != nil || past.Row.Status != want || !past.Row.Batch || past.Row.Took != took || past.Row.Scope != "s" ||
 				past.Row.CallersKey() != "batch-7" {
 				t.Errorf("batch %+v, want %s: %v", past, want, err)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/onecall-mcp/onecall/fault"
 )
 
 // Driver stores runs. Package journaltest has the tests for drivers. The methods are safe for concurrent use. They return ErrNotFound,
@@ -19,6 +17,8 @@ type Driver interface {
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
 	// Load returns a run, even if another process holds its lease.
 	Load(ctx context.Context, id string) (*Record, error)
+	// LoadRow returns the row of a run, without its segments.
+	LoadRow(ctx context.Context, id string) (*Row, error)
 	// Find returns the id of a caller's run with a key.
 	Find(ctx context.Context, caller, key string) (id string, err error)
 	// List returns rows, newest first.
@@ -58,34 +58,6 @@ const (
 	// Running run without a live lease, unless it is a batch.
 	Interrupted Status = "interrupted"
 )
-
-// Row describes a run without its events.
-type Row struct {
-	ID        string     `json:"id"`
-	Caller    string     `json:"caller"`             // only the caller and admins may see the run
-	Key       string     `json:"key,omitzero"`       // the key with its scope, see CallersKey
-	Parent    string     `json:"parent,omitzero"`    // the run that this one is a part of
-	Batch     bool       `json:"batch,omitzero"`     // it has parts and makes no calls, see Journal.BeginBatch
-	Chain     string     `json:"chain,omitzero"`     // the name of the chain
-	Hash      string     `json:"hash,omitzero"`      // the hash of its plan
-	Functions []string   `json:"functions,omitzero"` // the functions that its chain names, at most 100
-	Status    Status     `json:"status"`
-	Code      fault.Code `json:"code,omitzero"`
-
-	Began   time.Time `json:"began"`
-	Last    time.Time `json:"last"`    // its last activity
-	Expires time.Time `json:"expires"` // when it may be removed
-
-	Steps  int           `json:"steps"`           // the number of steps of the outermost chain
-	Calls  int           `json:"calls"`           // calls that were made
-	Reused int           `json:"reused,omitzero"` // calls whose results came from the journal
-	Writes int           `json:"writes,omitzero"` // how many of Calls write
-	Took   time.Duration `json:"took"`            // the time that it took, including resumes
-	Tokens int           `json:"tokens"`          // the tokens of its answers
-	Stored int           `json:"kept"`            // the estimated tokens of results that are in no answer
-
-	Lease int64 `json:"lease"` // how often the lease was taken, from 1
-}
 
 // Parts counts the parts of a run by their status.
 type Parts map[Status]int
@@ -134,16 +106,17 @@ type Record struct {
 	Written  int
 }
 
-// Filter selects rows or days. The zero value selects all. IDPrefix, Parent, Status, NotOK and Limit do not apply to days.
+// Filter selects rows or days. The zero value selects all. IDPrefix, Parent, Status, NotOK, AtWorkers and Limit do not apply to days.
 type Filter struct {
-	IDPrefix string    // only runs whose id begins with it
-	Caller   *string   // nil: any
-	Parent   *string   // "": runs without a parent; nil: any
-	Status   Status    // "": any
-	NotOK    bool      // leave out runs with status OK
-	Function string    // only runs with this function in Row.Functions, and days of it; "": any
-	Chains   []string  // only runs and days of chains with one of these names; empty: any
-	Since    time.Time // only runs that began at this time or later, and days from its day on; zero: no limit
-	Until    time.Time // only runs that began before this time, and days up to its day; zero: no limit
-	Limit    int       // the maximum number of rows; 0: no limit
+	IDPrefix  string    // only runs whose id begins with it
+	Caller    *string   // nil: any
+	Parent    *string   // "": runs without a parent; nil: any
+	Status    Status    // "": any
+	NotOK     bool      // leave out runs with status OK
+	AtWorkers bool      // only runs that workers may have: handed over or not known (Row.HandoverLease), not ended, no approval awaited
+	Function  string    // only runs with this function in Row.Functions, and days of it; "": any
+	Chains    []string  // only runs and days of chains with one of these names; empty: any
+	Since     time.Time // only runs that began at this time or later, and days from its day on; zero: no limit
+	Until     time.Time // only runs that began before this time, and days up to its day; zero: no limit
+	Limit     int       // the maximum number of rows; 0: no limit
 }

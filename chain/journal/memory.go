@@ -185,6 +185,17 @@ func (m *Memory) Load(_ context.Context, id string) (*Record, error) {
 	return nil, ErrNotFound
 }
 
+// LoadRow implements Driver.
+func (m *Memory) LoadRow(_ context.Context, id string) (*Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.runs[id]; r != nil {
+		row := r.row()
+		return &row, nil
+	}
+	return nil, ErrNotFound
+}
+
 // Find implements Driver.
 func (m *Memory) Find(_ context.Context, caller, key string) (id string, err error) {
 	m.mu.Lock()
@@ -218,7 +229,7 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 
 func (f *Filter) matches(r *Row) bool {
 	return f.matchesBoth(r.Caller, r.Chain) && strings.HasPrefix(r.ID, f.IDPrefix) && (f.Parent == nil || *f.Parent == r.Parent) &&
-		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) &&
+		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) && (!f.AtWorkers || r.mayBeAtWorkers()) &&
 		(f.Function == "" || slices.Contains(r.Functions, f.Function)) &&
 		!r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until))
 }

@@ -14,20 +14,17 @@ import (
 // Past is the history of a run so far.
 type Past struct {
 	Row    Row
-	Scope  string  // the scope in which it began; see Start
 	Chain  []byte  // the chain that was sent last, after merging
 	Events []Event // ordered by lease and number
 
 	Message       string // why the run is not ok; "": it is, or it is not known
-	HandoverLease int64  // the lease under which it was last handed to workers; 0: it never was
 	Waiting       *Event // the Waits event, if the run waits for approval; else nil
 	DecisionCount int    // how often an approval was used or denied
 
-	calls        map[mac][]*PastCall // the calls with each MAC, by ordinal; nil: that call is not recorded
-	writes       []*PastCall         // the calls that write, in the order of their first starts
-	approved     map[string]bool     // names of approvals that were not used yet
-	byEvent      map[int]*PastCall   // the calls by the number of the event that they began or ended with
-	highestEvent int                 // the highest number of an event
+	calls    map[mac][]*PastCall // the calls with each MAC, by ordinal; nil: that call is not recorded
+	writes   []*PastCall         // the calls that write, in the order of their first starts
+	approved map[string]bool     // names of approvals that were not used yet
+	byEvent  map[int]*PastCall   // the calls by the number of the event that they began or ended with
 }
 
 // PastCall is a call that a run has made, with all its attempts.
@@ -87,7 +84,7 @@ func (j *Journal) Acquire(ctx context.Context, id string, caller *string) (*Past
 		return nil, err
 	}
 	p, err := j.pastOf(rec)
-	if err == nil && p.LastLease() >= rec.Row.Lease { // the number of the lease was changed: it is not a new one
+	if err == nil && p.Row.LastLease >= rec.Row.Lease { // the number of the lease was changed: it is not a new one
 		err = j.explain(id, errDamaged)
 	}
 	if err == nil && rec.Row.Expires.Before(time.Now()) {
@@ -158,6 +155,7 @@ func (j *Journal) pastOf(rec *Record) (*Past, error) {
 // record that was read while its run goes on may have more segments than it says.
 func (k *keys) open(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
+	p.Row.HandoverLease, p.Row.LastLease, p.Row.Scope = 0, 0, "" // the events say it
 	for i := range rec.Segments {
 		events, err := k.openEvents(rec.Row.ID, &rec.Segments[i], rec.Written < 0)
 		if err != nil {
@@ -183,11 +181,11 @@ func (k *keys) open(rec *Record) (*Past, error) {
 // apply updates p by an event, and returns the call that the event is about; nil: it is about none, or about one that p does not have.
 func (p *Past) apply(e *Event) (c *PastCall) {
 	known := p.byEvent
-	p.highestEvent = max(p.highestEvent, e.N)
+	p.Row.LastLease = max(p.Row.LastLease, leaseOf(e.N))
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.Chain, p.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Scope, e.Scope), nil, ""
+		p.Chain, p.Row.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Row.Scope, e.Scope), nil, ""
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil
@@ -215,7 +213,7 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	case Stopped:
 		p.Message = e.Message
 	case Handed:
-		p.HandoverLease = leaseOf(e.N)
+		p.Row.HandoverLease = leaseOf(e.N)
 	case Ended, Defaulted, Assumed, Task:
 		p.applyToCall(c, e)
 	}
@@ -265,11 +263,8 @@ func (c *PastCall) EndedAt() time.Time {
 
 // IsSuspended reports whether the run was suspended, to be resumed when its pauses are over.
 func (p *Past) IsSuspended() bool {
-	return p.Row.Status == Waiting && p.Row.Code == "" && p.HandoverLease != p.LastLease()
+	return p.Row.Status == Waiting && p.Row.Code == "" && p.Row.HandoverLease != p.Row.LastLease
 }
-
-// LastLease returns the lease of the run's last event. Row.Lease may be later, if a process took the lease and recorded nothing.
-func (p *Past) LastLease() int64 { return leaseOf(p.highestEvent) }
 
 // KnownOutcome returns SentUnknown while the outcome of an undo of the call is unknown, else Outcome.
 func (c *PastCall) KnownOutcome() fault.Outcome {

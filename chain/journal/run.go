@@ -95,11 +95,10 @@ func (j *Journal) Begin(s *Start) *Run {
 	r := &Run{j: j, canonical: s.Canonical, writes: s.Writes, hash: sync.OnceValue(s.Hash), resumedAt: now, nextEvent: 1,
 		functions: map[string]*Day{},
 		events:    make([]Event, 0, min(s.Steps, maxEventCapacity)+1),
-		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Parent: s.Parent, Chain: s.Chain,
+		row: Row{ID: newID(now), Caller: s.Caller, Key: scopedKey(s.Key, s.Scope), Parent: s.Parent, Scope: s.Scope, Chain: s.Chain,
 			Functions: functions, Status: Running, Began: now, Last: now, Steps: s.Steps, Lease: 1}}
 	if r.keepsResults = s.KeepResults; s.Lookup || s.KeepResults {
 		r.past, r.matchedAt = newPast(r.row), map[*PastCall]string{}
-		r.past.Scope = s.Scope
 	}
 	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope})
 	return r
@@ -114,7 +113,10 @@ func (r *Run) Claim() error {
 
 // HandOver records that workers take the run over, and returns its lease. EndUnfinished then releases the run to them.
 func (r *Run) HandOver() (lease int64) {
-	r.Append(Event{Kind: Handed})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.appendEvent(Event{Kind: Handed})
+	r.row.HandoverLease = r.row.Lease
 	return r.row.Lease
 }
 
@@ -147,6 +149,7 @@ func (r *Run) appendEvent(e Event) int {
 		e.At = r.resumedAt.Add(time.Since(r.resumedAt)).UnixMicro() // a clock that jumps does not matter
 	}
 	r.nextEvent++
+	r.row.LastLease = r.row.Lease
 	r.events = append(r.events, e)
 	r.pendingBytes += len(e.Result) + len(e.Args)
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {

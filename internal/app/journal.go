@@ -191,6 +191,9 @@ func (u *brokenDriver) Acquire(context.Context, string, *string) (*journal.Recor
 // Load implements journal.Driver.
 func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
 
+// LoadRow implements journal.Driver.
+func (u *brokenDriver) LoadRow(context.Context, string) (*journal.Row, error) { return nil, u.err }
+
 // Find implements journal.Driver.
 func (u *brokenDriver) Find(context.Context, string, string) (string, error) { return "", u.err }
 

@@ -190,11 +190,11 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 	switch {
 	case callerCtx.Err() != nil && ctx.Err() == nil:
 		f, _ = fault.As(context.Cause(callerCtx))
-	case errors.Is(err, journal.ErrNotFound), errors.Is(err, journal.ErrUnreadable), err == nil && past.Scope != a.Scope():
+	case errors.Is(err, journal.ErrNotFound), errors.Is(err, journal.ErrUnreadable), err == nil && past.Row.Scope != a.Scope():
 		f = fault.New(fault.BadRequest, "the worker's journal has no run %s: the server and its workers need the same journal", ch.Run)
 	case err != nil:
 		return nil, err
-	case past.LastLease() == ch.Lease && past.Row.Status == journal.Failed:
+	case past.Row.LastLease == ch.Lease && past.Row.Status == journal.Failed:
 		f = fault.New(fault.Cancelled, "the server gave this run up when it handed it over: resume it")
 	}
 	if f != nil {
@@ -207,8 +207,8 @@ func (c *cli) runHandedOver(ctx context.Context, a *app.App, ch *durable.Chain) 
 		return nil, err
 	}
 	r.Approval, r.Rights = false, ch.Caller.Results // the answer goes to the caller, and says how to continue
-	if past, err = a.Journal.Read(context.WithoutCancel(ctx), ch.Run, &caller.ID); err == nil {
-		r.Lease = past.LastLease()
+	if row, err := a.Journal.ReadRow(context.WithoutCancel(ctx), ch.Run, caller.ID, a.Scope()); err == nil {
+		r.Lease = row.LastLease
 	}
 	return r, nil
 }
@@ -222,7 +222,7 @@ func checkJournal(ctx context.Context, a *app.App, b *durable.Batch) error {
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return fault.New(fault.BadRequest, "this worker's journal has no batch %s: the command and all workers need the same journal", b.ID)
-	case err == nil && past.Scope != a.Scope():
+	case err == nil && past.Row.Scope != a.Scope():
 		return fault.New(fault.BadRequest, "the batch %s was begun with another configuration: start this worker with that one", b.ID)
 	}
 	return err

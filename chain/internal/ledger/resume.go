@@ -120,7 +120,7 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 		return nil, fault.New(fault.Busy, "this run is still running: try again when it has ended")
 	case err != nil:
 		return nil, Fault(err, "nothing was run")
-	case past.Scope != l.Scope:
+	case past.Row.Scope != l.Scope:
 		if !dry {
 			l.Journal.Release(past)
 		}
@@ -154,11 +154,11 @@ func (l *Ledger) otherScopeFault(past *journal.Past) *fault.Error {
 	switch {
 	case !l.Operator:
 		return NoSuchRun()
-	case past.Scope == "":
+	case past.Row.Scope == "":
 		return fault.New(fault.BadRequest,
 			"nothing was run: this run was made without a configuration file; continue it in a folder that has none")
 	}
-	return fault.New(fault.BadRequest, "nothing was run: this run was made with another configuration: add --config %s", past.Scope)
+	return fault.New(fault.BadRequest, "nothing was run: this run was made with another configuration: add --config %s", past.Row.Scope)
 }
 
 // NotResumable is the fault for a run that cannot be resumed.

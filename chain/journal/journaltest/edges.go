@@ -192,8 +192,12 @@ func interrupted(t *testing.T, s Store) {
 			t.Fatal(err)
 		}
 		for i := range rows {
-			if loaded := load(t, d, rows[i].ID); loaded.Row.Status != rows[i].Status {
-				t.Errorf("Load of %s says %s, List says %s", rows[i].ID, loaded.Row.Status, rows[i].Status)
+			alone, err := d.LoadRow(t.Context(), rows[i].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if loaded := load(t, d, rows[i].ID); loaded.Row.Status != rows[i].Status || alone.Status != rows[i].Status {
+				t.Errorf("Load of %s says %s, LoadRow %s, List says %s", rows[i].ID, loaded.Row.Status, alone.Status, rows[i].Status)
 			}
 			list = string(rows[i].Status) + " " + list
 		}

@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
-		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead},
+		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead}, {"AtWorkers", atWorkers},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {
@@ -86,12 +86,19 @@ func segments(t *testing.T, s Store) {
 	ended := row("run_a")
 	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Reused = journal.Failed, "timeout", 1234*time.Microsecond, 3, 2, 1
 	ended.Chain, ended.Key, ended.Hash, ended.Functions = "provision", "k", "h", []string{"a.b", "c.d"}
+	ended.HandoverLease, ended.LastLease, ended.Scope = 2, 3, "/etc/onecall.yaml"
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: ended, Segment: segment(1, 10), Tokens: 5, Stored: 7})
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Tokens: 1, Stored: 2})
 	got := load(t, d, "run_a")
 	ended.Tokens, ended.Stored = 6, 9
-	if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(got.Row)) != want {
-		t.Errorf("the row is\n%+v, want\n%s", inUTC(got.Row), want)
+	alone, err := d.LoadRow(t.Context(), "run_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []journal.Row{got.Row, *alone} {
+		if want := fmt.Sprintf("%+v", *ended); fmt.Sprintf("%+v", inUTC(row)) != want {
+			t.Errorf("the row is\n%+v, want\n%s", inUTC(row), want)
+		}
 	}
 	if len(got.Segments) != 3 || got.Written != 3 || got.Segments[1].First != 5 || got.Segments[2].First != 10 ||
 		string(got.Segments[2].Events) != `[{"n":10}]` || !slices.Equal(got.Segments[0].Results, []byte{1, 2, 0, 255}) || string(got.Segments[0].Retained) != "kept" {
@@ -99,6 +106,9 @@ func segments(t *testing.T, s Store) {
 	}
 	if _, err := d.Load(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("Load of an unknown run: %v, want ErrNotFound", err)
+	}
+	if _, err := d.LoadRow(t.Context(), "run_b"); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("LoadRow of an unknown run: %v, want ErrNotFound", err)
 	}
 }
 

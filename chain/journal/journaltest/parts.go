@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // parts: the parts of a batch are listed and counted by their parent. A batch is running although no process has its lease.
@@ -82,4 +83,52 @@ func parts(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	wantParts(map[string]journal.Parts{}, "run_b1", "run_b2")
+}
+
+// atWorkers: the runs that workers may have are listed: those that were handed to them, or may have been, and that have neither ended nor
+// wait for approval.
+func atWorkers(t *testing.T, s Store) {
+	d := s.Open(t)
+	add := func(id string, handover int64, status journal.Status, code fault.Code, release bool) {
+		w := newRun("run_" + id)
+		w.Row.HandoverLease, w.Row.Status, w.Row.Code, w.Release = handover, status, code, release
+		write(t, d, w)
+	}
+	add("waits", 1, journal.Waiting, "", true)
+	add("runs", 1, journal.Running, "", false)
+	add("interrupted", 2, journal.Running, "", true)
+	add("unknown", -1, journal.Waiting, "", true)
+	add("here", 0, journal.Running, "", false)
+	add("pauses", 0, journal.Waiting, "", true)
+	add("approval", 1, journal.Waiting, fault.ApprovalRequired, true)
+	add("failed", 1, journal.Failed, fault.Timeout, true)
+	add("ok", 1, journal.OK, "", true)
+	add("undone", 1, journal.Undone, "", true)
+	mine, others := "token:ci", "token:other"
+	for _, test := range []struct {
+		filter journal.Filter
+		want   string
+	}{
+		{journal.Filter{}, "[unknown interrupted runs waits]"},
+		{journal.Filter{Caller: &mine}, "[unknown interrupted runs waits]"},
+		{journal.Filter{Caller: &mine, Limit: 2}, "[unknown interrupted]"},
+		{journal.Filter{Status: journal.Waiting}, "[unknown waits]"},
+		{journal.Filter{Caller: &others}, "[]"},
+	} {
+		test.filter.AtWorkers = true
+		rows, err := d.List(t.Context(), &test.filter)
+		got := []string{}
+		for i := range rows {
+			got = append(got, rows[i].ID[len("run_"):])
+		}
+		if fmt.Sprint(got) != test.want || err != nil {
+			t.Errorf("%+v: %v, %v, want %s", test.filter, got, err, test.want)
+		}
+	}
+	ended := load(t, d, "run_runs").Row
+	ended.HandoverLease = 0
+	write(t, d, journal.Write{ID: "run_runs", Lease: 1, Row: &ended})
+	if rows, err := d.List(t.Context(), &journal.Filter{AtWorkers: true}); len(rows) != 3 || err != nil {
+		t.Errorf("%d runs after one was changed, want 3: %v", len(rows), err)
+	}
 }

@@ -166,7 +166,7 @@ func BenchmarkMillion(b *testing.B) {
 	} else if len(rows) == 0 {
 		fillMillion(b, path)
 	}
-	rare, common, since := "token:7", "token:1001", time.UnixMicro(1_790_000_000_000_000)
+	rare, common, waits, since := "token:7", "token:1001", "token:50", time.UnixMicro(1_790_000_000_000_000)
 	for _, test := range []struct {
 		name   string
 		filter journal.Filter
@@ -177,6 +177,7 @@ func BenchmarkMillion(b *testing.B) {
 		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chains: []string{"chain 3"}}, 50},
 		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
 		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
+		{"at workers", journal.Filter{AtWorkers: true, Caller: &waits}, 10},
 		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 10},
 	} {
 		b.Run(test.name, func(b *testing.B) {

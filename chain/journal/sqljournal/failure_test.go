@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +36,7 @@ func wantAllFail(t *testing.T, d journal.Driver, what string) {
 		},
 		"Acquire": func(ctx context.Context) error { _, err := d.Acquire(ctx, "run_x", nil); return err },
 		"Load":    func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
+		"LoadRow": func(ctx context.Context) error { _, err := d.LoadRow(ctx, "run_x"); return err },
 		"Find":    func(ctx context.Context) error { _, err := d.Find(ctx, "", "k"); return err },
 		"List":    func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
 		"Days":    func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
@@ -128,69 +128,6 @@ func TestVerify(t *testing.T) {
 	wantUnavailable(t, openSQLite(t, path).Verify(t.Context()), "journal.db is damaged")
 }
 
-// TestVersions: a database of a newer version is refused and not changed; runs of an older version can be read and continued.
-func TestVersions(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	openSQLite(t, path).Close()
-	test := func(t *testing.T, db *sql.DB, open func() journal.Driver) {
-		d := open()
-		mustWrite(t, d, typical("run_a", false))
-		d.Close()
-		var current int
-		if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&current); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
-			t.Fatal(err)
-		}
-		d = open()
-		wantAllFail(t, d, "newer version of onecall (its tables are of version 99")
-		var rows, version int
-		err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version)
-		if err != nil || rows != 1 || version != 99 {
-			t.Errorf("%d rows of version %d, want 1 of 99: %v", rows, version, err)
-		}
-		if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", current)); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
-		d.Close()
-		for _, query := range []string{"DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
-			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
-			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
-			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments", "UPDATE onecall_meta SET version = 1"} {
-			if _, err := db.Exec(query); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d = open()
-		mustWrite(t, d, typical("run_b", true))
-		for _, id := range []string{"run_a", "run_b"} {
-			if got, err := d.Load(t.Context(), id); err != nil || len(got.Segments) != 1 || got.Written == 1 != (id == "run_b") || got.Row.Parent != "" || got.Row.Batch {
-				t.Errorf("%s: %+v, %v; want one segment, counted in the newer run alone, no parent and no batch", id, got, err)
-			}
-		}
-	}
-	t.Run("sqlite", func(t *testing.T) {
-		db, err := sql.Open("sqlite", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		test(t, db, func() journal.Driver { return openSQLite(t, path) })
-	})
-	t.Run("postgres", func(t *testing.T) {
-		url := shared.Start(t).Database(t)
-		db, err := sql.Open("pgx", url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		test(t, db, func() journal.Driver { return openPostgres(t, url) })
-	})
-}
-
 // TestLocked: another program keeps the file locked for longer than the driver waits. Reads succeed meanwhile, and writes succeed after the
 // lock was released.
 func TestLocked(t *testing.T) {
@@ -227,80 +164,6 @@ func TestLocked(t *testing.T) {
 	mustWrite(t, d, typical("run_b", false))
 	if err := d.Check(t.Context()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestBeforeCounting: the segments of a run that an older version began are not counted, whatever is added to them.
-func TestBeforeCounting(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
-		"postgres": {"pgx", shared.Start(t).Database(t)}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := openAt(t, at.where)
-			mustWrite(t, d, typical("run_a", false))
-			d.Close()
-			db, err := sql.Open(at.driver, at.where)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			for _, change := range []string{"ALTER TABLE onecall_runs DROP COLUMN segments", "UPDATE onecall_meta SET version = 3"} {
-				if _, err := db.Exec(change); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d = openAt(t, at.where)
-			rec, err := d.Acquire(t.Context(), "run_a", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			count := len(rec.Segments)
-			lease := rec.Row.Lease
-			mustWrite(t, d, journal.Write{ID: "run_a", Lease: lease, Segment: &journal.Segment{Lease: lease, First: 9, Events: []byte("e")}})
-			mustWrite(t, d, typical("run_b", false))
-			if rec, err = d.Load(t.Context(), "run_a"); err != nil || len(rec.Segments) != count+1 || rec.Written >= 0 {
-				t.Errorf("the older run has %d segments and counts %d, error %v; want %d and a negative count", len(rec.Segments), rec.Written, err,
-					count+1)
-			}
-			if rec, err = d.Load(t.Context(), "run_b"); err != nil || rec.Written != len(rec.Segments) {
-				t.Errorf("the new run has %d segments and counts %d, error %v", len(rec.Segments), rec.Written, err)
-			}
-		})
-	}
-}
-
-// TestBecomesNewer: a newer version migrates the tables while an older one uses them. Check of the older one reports that.
-func TestBecomesNewer(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "journal.db")
-	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
-		"postgres": {"pgx", shared.Start(t).Database(t)}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := openAt(t, at.where)
-			if err := d.Check(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open(at.driver, at.where)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			var limit int
-			if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&limit); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
-				t.Fatal(err)
-			}
-			wantUnavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
-			if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", limit)); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, d.Check)
-		})
 	}
 }
 

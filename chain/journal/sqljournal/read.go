@@ -18,13 +18,15 @@ import (
 const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
-	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.parent, r.batch, r.holder`
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.took, r.tokens, r.kept, r.parent, r.batch,
+	r.handover_lease, r.last_lease, r.scope, r.holder`
 
 func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) {
 	var functions string
 	var began, last, expires, took, batch int64
 	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
-		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Stored, &r.Parent, &batch, &holder)
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &took, &r.Tokens, &r.Stored, &r.Parent, &batch,
+		&r.HandoverLease, &r.LastLease, &r.Scope, &holder)
 	if err != nil {
 		return r, "", err
 	}
@@ -85,6 +87,23 @@ func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err 
 	return rec, nil
 }
 
+// LoadRow implements journal.Driver.
+func (d *Driver) LoadRow(ctx context.Context, id string) (row *journal.Row, err error) {
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		r, holder, _, err := db.loadRow(ctx, db.read, id)
+		if err != nil {
+			return err
+		}
+		rows := []journal.Row{r}
+		row = &rows[0]
+		return db.markInterrupted(ctx, rows, []string{holder})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return row, nil
+}
+
 // loadAtOnce loads a run as it is at one moment: a run that expires meanwhile would seem to have lost its segments.
 func (db *database) loadAtOnce(ctx context.Context, id string) (rec *journal.Record, holder string, err error) {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -102,11 +121,7 @@ const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM on
 
 func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
 	rec = &journal.Record{}
-	found := from.QueryRowContext(ctx, rowColumns+`, r.segments FROM onecall_runs r WHERE r.id = $1`, validText(id))
-	rec.Row, holder, err = scanRow(func(columns ...any) error { return found.Scan(append(columns, &rec.Written)...) })
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, "", journal.ErrNotFound
-	} else if err != nil {
+	if rec.Row, holder, rec.Written, err = db.loadRow(ctx, from, id); err != nil {
 		return nil, "", err
 	}
 	return rec, holder, forEachRow(ctx, from, func(scan func(...any) error) error {
@@ -117,6 +132,16 @@ func (db *database) load(ctx context.Context, from queries, id string) (rec *jou
 		rec.Segments = append(rec.Segments, s)
 		return nil
 	}, segmentsOf, validText(id))
+}
+
+// loadRow loads the row of a run, and the number of its segments (journal.Record.Written).
+func (db *database) loadRow(ctx context.Context, from queries, id string) (row journal.Row, holder string, segments int, err error) {
+	found := from.QueryRowContext(ctx, rowColumns+`, r.segments FROM onecall_runs r WHERE r.id = $1`, validText(id))
+	row, holder, err = scanRow(func(columns ...any) error { return found.Scan(append(columns, &segments)...) })
+	if errors.Is(err, sql.ErrNoRows) {
+		err = journal.ErrNotFound
+	}
+	return row, holder, segments, err
 }
 
 // forEachRow calls f for each row of a query.
@@ -224,7 +249,10 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	if status != "" {
 		w.and("r.status = ", validText(string(status)))
 	}
-	notOK := f.NotOK || f.Status != "" && f.Status != journal.OK
+	if f.AtWorkers {
+		w.and("r.handover_lease <> 0 AND r.code = '' AND r.status IN ('running', 'waiting')")
+	}
+	notOK := f.NotOK || f.AtWorkers || f.Status != "" && f.Status != journal.OK
 	if notOK {
 		w.and("r.status <> 'ok'") // matches the partial index
 	}
@@ -243,7 +271,11 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 		w.and("r.id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
 	if f.Caller != nil {
-		w.and("r.caller = ", validText(*f.Caller))
+		column := "r.caller"
+		if f.AtWorkers { // else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended
+			column += " || ''"
+		}
+		w.and(column+" = ", validText(*f.Caller))
 	}
 	if f.Parent != nil {
 		w.and("r.parent = ", validText(*f.Parent))

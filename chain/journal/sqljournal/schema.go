@@ -7,8 +7,8 @@ import (
 )
 
 // migrations upgrade the tables, each by one version: to change them, add one. Other processes wait meanwhile, so none may read or write
-// every run: the segments of older runs are not counted, and their number stays negative (journal.Record.Written). All SQL of this package
-// is written for PostgreSQL; inSQLite translates it.
+// every run: the segments of older runs are not counted, and their number stays negative (journal.Record.Written), as does the lease of
+// their hand-over (journal.Row). All SQL of this package is written for PostgreSQL; inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
@@ -39,6 +39,10 @@ CREATE INDEX onecall_runs_parent ON onecall_runs (parent, began, n);
 CREATE INDEX onecall_runs_parts ON onecall_runs (parent, began, n) WHERE parent <> '' AND status <> 'ok';
 `, `
 ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT -1000000000;
+`, `
+ALTER TABLE onecall_runs ADD COLUMN handover_lease BIGINT NOT NULL DEFAULT -1;
+ALTER TABLE onecall_runs ADD COLUMN last_lease BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE onecall_runs ADD COLUMN scope TEXT NOT NULL DEFAULT '';
 `}
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value.

@@ -12,8 +12,8 @@ import (
 
 // rowIdentity is the stored part of a row that seldom changes. Writing it is expensive, since indexes contain it.
 type rowIdentity struct {
-	caller, key, chain, hash, functions string
-	began                               int64
+	caller, key, chain, hash, functions, scope string
+	began                                      int64
 }
 
 func identityOf(r *journal.Row) *rowIdentity {
@@ -22,7 +22,8 @@ func identityOf(r *journal.Row) *rowIdentity {
 		functions = append(functions, validText(f))
 	}
 	list, _ := json.Marshal(functions) // strings can always be encoded
-	return &rowIdentity{validText(r.Caller), validText(r.Key), validText(r.Chain), validText(r.Hash), string(list), r.Began.UnixMicro()}
+	return &rowIdentity{validText(r.Caller), validText(r.Key), validText(r.Chain), validText(r.Hash), string(list), validText(r.Scope),
+		r.Began.UnixMicro()}
 }
 
 // validText makes a string acceptable to PostgreSQL: UTF-8 without zero bytes.
@@ -162,19 +163,20 @@ func (b *batch) addStatement(sql string, args ...any) {
 // changingColumns returns the columns of a row that change at each write.
 func changingColumns(r *journal.Row) []any {
 	return []any{validText(string(r.Status)), validText(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(),
-		r.Steps, r.Calls, r.Reused, r.Writes, r.Took.Microseconds()}
+		r.Steps, r.Calls, r.Reused, r.Writes, r.Took.Microseconds(), r.HandoverLease, r.LastLease}
 }
 
-const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, began, status, code, last_at,
-	expires, steps, calls, reused, writes, took, tokens, kept, parent, batch, segments, first_events, first_results, first_kept)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)
-	ON CONFLICT DO NOTHING`
+const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, scope, began, status, code,
+	last_at, expires, steps, calls, reused, writes, took, handover_lease, last_lease, tokens, kept, parent, batch, segments, first_events,
+	first_results, first_kept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+	$22, $23, $24, $25, $26, $27, $28, $29) ON CONFLICT DO NOTHING`
 
 func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Release {
 		holder = ""
 	}
-	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.began}, changingColumns(w.Row)...)
+	args := append([]any{w.ID, w.Lease, holder, id.caller, id.key, id.chain, id.hash, id.functions, id.scope, id.began},
+		changingColumns(w.Row)...)
 	batch, segments := 0, 0
 	if w.Row.Batch {
 		batch = 1
@@ -217,9 +219,10 @@ func (b *batch) addFunctions(w *journal.Write, id *rowIdentity) {
 const (
 	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN
 	(SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `
-	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, began = $8`
+	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, scope = $8,
+	began = $9`
 	setChanging = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
-	writes = $10, took = $11, tokens = tokens + $12, kept = kept + $13`
+	writes = $10, took = $11, handover_lease = $12, last_lease = $13, tokens = tokens + $14, kept = kept + $15`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
 	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	andDrop    = `, first_results = NULL`
@@ -249,7 +252,7 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 	if functionsChanged {
 		b.addStatement(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
 	}
-	b.addStatement(setIdentity+ifLease, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.began)
+	b.addStatement(setIdentity+ifLease, w.ID, w.Lease, id.caller, id.key, id.chain, id.hash, id.functions, id.scope, id.began)
 	if functionsChanged {
 		b.addFunctions(w, id)
 	}

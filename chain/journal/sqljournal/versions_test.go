@@ -1,0 +1,232 @@
+//go:build unix
+
+package sqljournal_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// TestVersions: a database of a newer version is refused and not changed; runs of an older version can be read and continued.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	openSQLite(t, path).Close()
+	test := func(t *testing.T, db *sql.DB, open func() journal.Driver) {
+		d := open()
+		mustWrite(t, d, typical("run_a", false))
+		d.Close()
+		var current int
+		if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&current); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
+			t.Fatal(err)
+		}
+		d = open()
+		wantAllFail(t, d, "newer version of onecall (its tables are of version 99")
+		var rows, version int
+		err := db.QueryRow("SELECT (SELECT count(*) FROM onecall_runs), (SELECT version FROM onecall_meta)").Scan(&rows, &version)
+		if err != nil || rows != 1 || version != 99 {
+			t.Errorf("%d rows of version %d, want 1 of 99: %v", rows, version, err)
+		}
+		if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", current)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
+		d.Close()
+		for _, query := range []string{"DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
+			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
+			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
+			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
+			"ALTER TABLE onecall_runs DROP COLUMN handover_lease", "ALTER TABLE onecall_runs DROP COLUMN last_lease",
+			"ALTER TABLE onecall_runs DROP COLUMN scope", "UPDATE onecall_meta SET version = 1"} {
+			if _, err := db.Exec(query); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d = open()
+		mustWrite(t, d, typical("run_b", true))
+		for _, id := range []string{"run_a", "run_b"} {
+			got, err := d.Load(t.Context(), id)
+			if err != nil || len(got.Segments) != 1 || got.Written == 1 != (id == "run_b") || got.Row.Parent != "" || got.Row.Batch {
+				t.Errorf("%s: %+v, %v; want one segment, counted in the newer run alone, no parent and no batch", id, got, err)
+			}
+		}
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		test(t, db, func() journal.Driver { return openSQLite(t, path) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		url := shared.Start(t).Database(t)
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		test(t, db, func() journal.Driver { return openPostgres(t, url) })
+	})
+}
+
+// makeOlder gives a database the tables of an older version, without some columns of its runs.
+func makeOlder(t *testing.T, driver, where string, version int, columns ...string) {
+	t.Helper()
+	db, err := sql.Open(driver, where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	changes := []string{fmt.Sprint("UPDATE onecall_meta SET version = ", version)}
+	for _, column := range columns {
+		changes = append(changes, "ALTER TABLE onecall_runs DROP COLUMN "+column)
+	}
+	for _, change := range changes {
+		if _, err := db.Exec(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBeforeCounting: the segments of a run that an older version began are not counted, whatever is added to them.
+func TestBeforeCounting(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			mustWrite(t, d, typical("run_a", false))
+			d.Close()
+			makeOlder(t, at.driver, at.where, 3, "segments", "handover_lease", "last_lease", "scope")
+			d = openAt(t, at.where)
+			rec, err := d.Acquire(t.Context(), "run_a", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := len(rec.Segments)
+			lease := rec.Row.Lease
+			mustWrite(t, d, journal.Write{ID: "run_a", Lease: lease, Segment: &journal.Segment{Lease: lease, First: 9, Events: []byte("e")}})
+			mustWrite(t, d, typical("run_b", false))
+			if rec, err = d.Load(t.Context(), "run_a"); err != nil || len(rec.Segments) != count+1 || rec.Written >= 0 {
+				t.Errorf("the older run has %d segments and counts %d, error %v; want %d and a negative count", len(rec.Segments), rec.Written, err,
+					count+1)
+			}
+			if rec, err = d.Load(t.Context(), "run_b"); err != nil || rec.Written != len(rec.Segments) {
+				t.Errorf("the new run has %d segments and counts %d, error %v", len(rec.Segments), rec.Written, err)
+			}
+		})
+	}
+}
+
+// TestBecomesNewer: a newer version migrates the tables while an older one uses them. Check of the older one reports that.
+func TestBecomesNewer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			if err := d.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open(at.driver, at.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			var limit int
+			if err := db.QueryRow("SELECT version FROM onecall_meta").Scan(&limit); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Exec("UPDATE onecall_meta SET version = 99"); err != nil {
+				t.Fatal(err)
+			}
+			wantUnavailable(t, d.Check(t.Context()), "newer version of onecall (its tables are of version 99")
+			if _, err := db.Exec(fmt.Sprint("UPDATE onecall_meta SET version = ", limit)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, d.Check)
+		})
+	}
+}
+
+// TestBeforeHandovers: rows of an older version do not say whether workers have their runs. The events do, at each look; once the run goes
+// on, its row says it, too.
+func TestBeforeHandovers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, _ := journalAt(t, at.where)
+			ids := []string{waitingRun(t, j, true), waitingRun(t, j, false)}
+			j.Close()
+			makeOlder(t, at.driver, at.where, 4, "handover_lease", "last_lease", "scope")
+			j, d := journalAt(t, at.where)
+			for i, want := range []int64{1, 0} {
+				stored, err := d.LoadRow(t.Context(), ids[i])
+				if err != nil || stored.HandoverLease >= 0 {
+					t.Errorf("run %d is stored as %+v, %v, want a negative lease of its hand-over", i, stored, err)
+				}
+				row, err := j.ReadRow(t.Context(), ids[i], "ann", "s")
+				if err != nil || row.HandoverLease != want || row.LastLease != 1 || row.Scope != "s" {
+					t.Errorf("run %d is read as %+v, %v, want the hand-over %d, lease 1 and scope s", i, row, err, want)
+				}
+			}
+			for _, want := range []int{2, 1} { // both may be at workers, until the second one goes on
+				if rows, err := j.List(t.Context(), &journal.Filter{AtWorkers: true}); len(rows) != want || err != nil {
+					t.Errorf("%d runs may be at workers, want %d: %v", len(rows), want, err)
+				}
+				past, err := j.Acquire(t.Context(), ids[1], nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := j.Resume(past, nil).EndUnfinished(journal.Waiting, "", "it waits"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			row, err := d.LoadRow(t.Context(), ids[1])
+			if err != nil || row.HandoverLease != 0 || row.LastLease != 3 || row.Scope != "s" {
+				t.Errorf("after it went on, the run is stored as %+v, %v, want no hand-over, lease 3 and scope s", row, err)
+			}
+		})
+	}
+}
+
+// journalAt opens a database, and a journal over it.
+func journalAt(t *testing.T, where string) (*journal.Journal, journal.Driver) {
+	t.Helper()
+	d := openAt(t, where)
+	j, err := journal.New(d, &journal.Options{Key: make([]byte, journal.MinKeyBytes)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j, d
+}
+
+// waitingRun returns the id of a run that waits. handed: for workers.
+func waitingRun(t *testing.T, j *journal.Journal, handed bool) string {
+	t.Helper()
+	run := j.Begin(&journal.Start{Caller: "ann", Scope: "s", Text: []byte("{}"), Hash: func() string { return "" }})
+	if handed {
+		run.HandOver()
+	}
+	if err := run.EndUnfinished(journal.Waiting, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	return run.ID()
+}

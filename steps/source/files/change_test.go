@@ -268,7 +268,9 @@ func TestChangesStayInside(t *testing.T) {
 func TestChangeFunctions(t *testing.T) {
 	t.Parallel()
 	_, root := open(t, map[string]string{"file": ""})
-	for _, folder := range []string{"nothing", "file", "..", ""} {
+	must(t, os.Mkdir(filepath.Join(root, "folder"), 0o755))
+	must(t, os.Symlink("folder", filepath.Join(root, "link")))
+	for _, folder := range []string{"nothing", "file", "..", "", "link"} {
 		s, err := files.New(&files.Options{Root: root, Write: []string{".", folder}})
 		if f, _ := fault.As(err); fault.CodeOf(err) != fault.BadRequest || f.At != "/write/1" {
 			t.Errorf("Write %q: got %v, %v, want bad_request at /write/1", folder, s, err)

@@ -35,8 +35,8 @@ const direntBytes = 32 << 10
 // Where the parts of a record of getdents64(2) are.
 const direntLength, direntType, direntName = 16, 18, 19
 
-// readEntries calls add with each entry of a folder, until add fails. os.File.ReadDir, of a file that an os.Root has opened, would look at each
-// entry by a system call of its own.
+// readEntries calls add with each entry of a folder, until add fails. os.File.ReadDir, of a file that an os.Root has opened, would look at
+// each entry by a system call of its own.
 func readEntries(root *os.Root, d *os.File, add func(fs.DirEntry) error) error {
 	conn, err := d.SyscallConn()
 	if err != nil {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -53,7 +54,7 @@ func TestEntries(t *testing.T) {
 	must(t, err)
 	defer d.Close()
 	stop := fault.New(fault.LimitExceeded, "enough")
-	if err := readEntries(root, d, func(fs.DirEntry) error { return stop }); err != stop {
+	if err := readEntries(root, d, func(fs.DirEntry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v, want the error of add", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestGrepTop(t *testing.T) {
 					others = append(others, i+1)
 				}
 			}
-			if best := append(definitions, others...); len(best) > top {
+			if best := slices.Concat(definitions, others); len(best) > top {
 				want[name] = best[:top]
 			} else if len(best) > 0 {
 				slices.Sort(best)

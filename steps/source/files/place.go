@@ -22,24 +22,33 @@ type writeRoot struct {
 // openWrites opens the folders that may be changed, the deepest first, and notes what in them may not be.
 func (s *Source) openWrites(o *Options) error {
 	for i, name := range o.Write {
-		rel, err := s.cleanPath(name)
-		if err == nil {
-			var root *os.Root
-			if root, err = openFolder(s.root, rel); err == nil {
-				s.writes = append(s.writes, writeRoot{rel, root})
-				continue
-			}
-			err = s.accessFault(rel, err)
+		root, rel, err := s.openWrite(name)
+		if err != nil {
+			f := fault.New(fault.BadRequest, "%q of the folders that may be changed is not a folder in the root: make it first, and name it without links",
+				fault.Short(name))
+			f.At, f.Err = fault.Index("/write", i), err
+			return f
 		}
-		f := fault.New(fault.BadRequest, "%q of the folders that may be changed is not a folder in the root: make it first", fault.Short(name))
-		f.At, f.Err = fault.Index("/write", i), err
-		return f
+		s.writes = append(s.writes, writeRoot{rel, root})
 	}
 	slices.SortStableFunc(s.writes, func(a, b writeRoot) int { return len(b.path) - len(a.path) })
 	for _, name := range o.Guard {
 		s.guard(name)
 	}
 	return nil
+}
+
+// openWrite opens a folder that may be changed. A link to one would give what is guarded another name.
+func (s *Source) openWrite(name string) (*os.Root, string, error) {
+	rel, err := s.cleanPath(name)
+	if err == nil {
+		err = (&place{rel: rel, name: rel, root: s.root}).refuseLinks()
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := openFolder(s.root, rel)
+	return root, rel, err
 }
 
 // guard notes a path, and what it leads to if it goes through links, as one that must not be changed.
@@ -70,8 +79,8 @@ type place struct {
 	root     *os.Root
 }
 
-// placeOf returns the place that an argument names. It denies whatever the configuration does not open, the root folders themselves, what is
-// guarded, and ".git", whose contents are programs and what they obey.
+// placeOf returns the place that an argument names. It denies whatever the configuration does not open, the root folders themselves, what
+// is guarded, and ".git", whose contents are programs and what they obey.
 func (s *Source) placeOf(argument, name string) (*place, error) {
 	p := &place{argument: argument}
 	var err error
@@ -88,7 +97,7 @@ func (s *Source) placeOf(argument, name string) (*place, error) {
 		p.name = p.rel[len(w.path)+1:]
 	}
 	for segment := range strings.SplitSeq(p.rel, "/") {
-		if strings.EqualFold(segment, ".git") {
+		if strings.EqualFold(segment, ".git") || strings.EqualFold(segment, "git~1") { // its short name on Windows
 			return nil, p.denied("%q is in a .git folder: only git changes that", fault.Short(p.rel))
 		}
 	}

@@ -35,8 +35,8 @@ type change struct {
 	instead string // what to do if that is too large
 }
 
-// begin waits for its turn, and returns what is at the place: nothing or a regular file, with the digest that the caller expects. The caller
-// calls end after the change.
+// begin waits for its turn, and returns what is at the place: nothing or a regular file, with the digest that the caller expects. The
+// caller calls end after the change.
 func (s *Source) begin(ctx context.Context, c *change) (before version, end func(), err error) {
 	end, err = s.turn(ctx)
 	if err != nil {

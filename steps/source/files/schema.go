@@ -84,7 +84,8 @@ var functions = []steps.Function{
 		"outline": {"type":"boolean","description":"only the symbols and their lines"},
 		`+digestInput, []string{"path", "size"}, `
 		"path":{"type":"string"},"size":{"type":"integer"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
-		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},"digest":{"type":"string"},
+		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
+		"digest":{"type":"string"},
 		`+pageOutput+`,
 		"text":{"type":"string"},"syntaxError":{"type":"string"},
 		"outline":{"type":"array","items":{"type":"object","properties":{

@@ -1,6 +1,6 @@
 // Package files offers the embedded file functions. fs.list, fs.tree, fs.find, fs.grep, fs.cat and fs.stat read, only below one root
-// folder; fs.write, fs.edit, fs.move, fs.remove and fs.mkdir change what is in the folders of Options.Write: nothing outside can be reached by "..", absolute paths or symbolic links, even if the tree changes
-// meanwhile (os.Root). FIFOs, sockets and devices are never read.
+// folder; fs.write, fs.edit, fs.move, fs.remove and fs.mkdir change what is in the folders of Options.Write. Nothing outside can be reached
+// by "..", absolute paths or symbolic links, even if the tree changes meanwhile (os.Root). FIFOs, sockets and devices are never opened.
 //
 // By default fs.tree, fs.find and fs.grep skip hidden files and files that a .gitignore names. fs.grep matches line by line with Go's RE2
 // syntax and counts matching lines. Lists come in pages: an incomplete result says "truncated" and has the "next" offset, and its
@@ -60,13 +60,14 @@ type Source struct {
 	changing     chan struct{} // holds an element while a change is made
 }
 
-// New opens the root folder. It fails with bad_request if that is not a readable folder, one of Write is none in it, or a bound is too small.
-// The caller closes the source.
+// New opens the root folder. It fails with bad_request if that is not a readable folder, one of Write is none in it, or a bound is too
+// small. The caller closes the source.
 func New(o *Options) (*Source, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes, maxKeptBytes: o.MaxKeptBytes, changing: make(chan struct{}, 1)}
+	s := &Source{maxFileBytes: o.MaxFileBytes, maxResultBytes: o.MaxResultBytes, maxKeptBytes: o.MaxKeptBytes,
+		changing: make(chan struct{}, 1)}
 	if s.maxFileBytes == 0 {
 		s.maxFileBytes = defaultMaxFileBytes
 	}

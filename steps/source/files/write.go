@@ -154,7 +154,8 @@ func (c *change) replaceText(before *version, a *editArgs, maxBytes int64) ([]by
 	if size := int64(len(before.content)) + int64(found)*int64(len(a.New)-len(a.Old)); size > maxBytes {
 		return nil, 0, c.fault(fault.LimitExceeded, "%q would have %d bytes: at most %d are written at once", fault.Short(c.rel), size, maxBytes)
 	}
-	line := 1 + bytes.Count(before.content[:bytes.Index(before.content, old)], []byte("\n"))
+	first, _, _ := bytes.Cut(before.content, old)
+	line := 1 + bytes.Count(first, []byte("\n"))
 	return bytes.ReplaceAll(before.content, old, []byte(a.New)), line, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/peers"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/pipelines"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
@@ -25,20 +26,7 @@ import (
 )
 
 // sections are measured in this order.
-var sections = []section{
-	{"peers", peers.Section.Run, true, 9, 2},
-	{"tasks", peers.Tasks.Run, true, 1, 1},
-	{"pipelines", pipelines.Section.Run, true, 1, 1},
-	{"tables", tables.Section.Run, true, 1, 1},
-	{"scale", scale.Section.Run, false, 5, 1},
-}
-
-type section struct {
-	name        string
-	run         report.Run
-	npm         bool // it needs Node.js and npm
-	long, short int  // about how many minutes each form takes on two quiet cores, once all is installed
-}
+var sections = []*harness.Section{&peers.Section, &peers.Tasks, &pipelines.Section, &tables.Section, &scale.Section}
 
 func main() {
 	dropVariables()
@@ -63,145 +51,86 @@ type comparison struct {
 }
 
 func compare(ctx context.Context, args []string) error {
-	c, err := parse(args)
-	if err != nil {
-		return err
-	}
-	chosen, err := selectSections(c.only)
-	if err != nil {
-		return err
-	}
-	results, page, plots := c.out, filepath.Join(c.out, "RESULTS.md"), ""
-	if c.out == "" {
-		results, page, plots = filepath.Join(c.Root, "bench/results"), filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
-	}
-	if !c.render {
-		if err := c.ready(chosen, results); err != nil {
-			return err
+	return harness.Try(func() {
+		c := parse(args)
+		chosen := selectSections(c.only)
+		results, page, plots := c.out, filepath.Join(c.out, "RESULTS.md"), ""
+		if c.out == "" {
+			results, page, plots = filepath.Join(c.Root, "bench/results"), filepath.Join(c.Root, "bench/RESULTS.md"), "results/"
 		}
-		if err := c.measure(ctx, chosen, results); err != nil {
-			return err
+		if !c.render {
+			c.measure(ctx, chosen, results)
 		}
-	}
-	if err := c.write(results, page, plots); err != nil {
-		return err
-	}
-	c.Log("written: %s and %s", page, results)
-	if c.out == "" {
-		c.Log("go generate ./... puts the figures into the documents; git restore bench takes all back")
-	}
-	return nil
+		c.write(results, page, plots)
+		c.Log("written: %s and %s", page, results)
+		if c.out == "" {
+			c.Log("go generate ./... puts the figures into the documents; git restore bench takes all back")
+		}
+	})
 }
 
-func parse(args []string) (*comparison, error) {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		return nil, err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, err
-	}
+func parse(args []string) *comparison {
+	root, cache := harness.Must(filepath.Abs("../../..")), harness.Must(os.UserCacheDir())
 	c := &comparison{Options: report.Options{Root: root,
 		Log: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	flags.StringVar(&c.Data, "data", filepath.Join(root, "../shared/data"), "a `folder` with data sets of real chains")
 	flags.StringVar(&c.Tools, "tools", filepath.Join(cache, "onecall-compare"), "the `folder` for what is installed")
 	flags.BoolVar(&c.Short, "short", false, "fewer rounds, and only what installs fast")
+	flags.DurationVar(&c.Soak, "soak", 2*time.Minute, "how long the use of a server is watched; not at all with -short")
 	flags.StringVar(&c.only, "only", "", "measure these `sections` alone, separated by commas")
 	flags.StringVar(&c.out, "out", "", "the `folder` for the results (default bench/results)")
 	flags.BoolVar(&c.render, "render", false, "measure nothing, write RESULTS.md and its plots from the results")
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: sections are named by -only", flags.Arg(0))
-	}
-	if c.Tools, err = filepath.Abs(c.Tools); err != nil {
-		return nil, err
-	}
+	harness.Check(flags.Parse(args))
+	harness.FailIf(flags.NArg() > 0, "unexpected argument %q: sections are named by -only", flags.Arg(0))
+	harness.FailIf(c.Soak < 10*time.Second, "-soak %v is too short: 10s is the least", c.Soak)
+	c.Tools = harness.Must(filepath.Abs(c.Tools))
 	if !slices.ContainsFunc(datasets.Files(), func(name string) bool {
 		_, err := os.Stat(filepath.Join(c.Data, name))
 		return err == nil
 	}) {
-		if c.Data != flags.Lookup("data").DefValue {
-			return nil, fmt.Errorf("-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
-				strings.Join(datasets.Files(), ", "))
-		}
+		harness.FailIf(c.Data != flags.Lookup("data").DefValue, "-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
+			strings.Join(datasets.Files(), ", "))
 		c.Data = ""
 	}
-	return c, nil
+	return c
 }
 
 // selectSections returns the sections that a comma-separated list names; "": all.
-func selectSections(list string) ([]section, error) {
+func selectSections(list string) (some []*harness.Section) {
 	if list == "" {
-		return sections, nil
+		return sections
 	}
-	var some []section
 	for _, name := range strings.Split(list, ",") {
-		i := slices.IndexFunc(sections, func(s section) bool { return s.name == strings.TrimSpace(name) })
-		if i < 0 {
-			return nil, fmt.Errorf("unknown section %q: use %s", name, strings.Join(names(sections), ", "))
-		}
+		i := slices.Index(names(sections), strings.TrimSpace(name))
+		harness.FailIf(i < 0, "unknown section %q: use %s", name, strings.Join(names(sections), ", "))
 		some = append(some, sections[i])
 	}
-	return some, nil
+	return some
 }
 
-func names(list []section) (all []string) {
+func names(list []*harness.Section) (all []string) {
 	for _, s := range list {
-		all = append(all, s.name)
+		all = append(all, s.Name)
 	}
 	return all
 }
 
-// ready checks what would otherwise fail only later, and logs what is about to happen.
-func (c *comparison) ready(list []section, results string) error {
-	minutes := 0
-	for _, s := range list {
-		if c.Short {
-			minutes += s.short
-		} else {
-			minutes += s.long
-		}
-		for _, program := range []string{"node", "npm"} {
-			if _, err := exec.LookPath(program); err != nil && s.npm {
-				return fmt.Errorf("%s is not installed; without it, only -only scale works: %w", program, err)
-			}
-		}
+// measure measures sections, and writes each to the folder. It checks first what would otherwise fail only later.
+func (c *comparison) measure(ctx context.Context, list []*harness.Section, folder string) {
+	for _, program := range []string{"node", "npm"} {
+		_, err := exec.LookPath(program)
+		harness.FailIf(err != nil && slices.ContainsFunc(list, func(s *harness.Section) bool { return !s.NoNode }),
+			"%s is not installed; without it, only -only scale works: %w", program, err)
 	}
-	if err := os.MkdirAll(results, 0o755); err != nil {
-		return err
-	}
-	c.Log("measures %s: some %d minutes on two quiet cores, and the first time as much again to install",
-		strings.Join(names(list), ", "), minutes)
+	harness.Check(os.MkdirAll(folder, 0o755))
+	c.Log("measures %s: all take some 17 minutes on two quiet cores (-short: 6), and the first time as much again to install",
+		strings.Join(names(list), ", "))
 	c.Log("what is installed stays in %s, up to 1.5 GB (-short: 0.6): remove it when you are done", c.Tools)
-	if c.Data == "" {
-		c.Log("no data sets: the recorded chains are left out (their sources are in bench/README.md)")
-	}
-	return nil
-}
-
-func (c *comparison) measure(ctx context.Context, list []section, folder string) error {
 	for _, s := range list {
-		c.Log("== %s", s.name)
-		began, commit := time.Now().UTC().Truncate(time.Second), report.Commit(c.Root)
-		measured, err := s.run(ctx, &c.Options)
-		if err == nil && measured.Began.IsZero() {
-			measured.Began, measured.Commit = began, commit
-			if c.Short {
-				measured.Command += report.ShortFlag
-			}
-		}
-		if err == nil {
-			err = measured.Write(folder)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+		c.Log("== %s", s.Name)
+		harness.In(s.Name, func() { harness.Check(harness.Must(s.Run(ctx, &c.Options)).Write(folder)) })
 	}
-	return nil
 }
 
 // countsFolder has the counts of tokens that the tests of package bench hold.
@@ -209,20 +138,10 @@ const countsFolder = "bench/testdata"
 
 // write writes the page and its plots from the files in the folder of results, and from the counts. plots is the prefix of the page's links
 // to the plots.
-func (c *comparison) write(results, page, plots string) error {
-	all, err := report.ReadAll(names(sections), results, filepath.Join(c.Root, countsFolder))
-	if err != nil {
-		return err
-	}
-	for _, name := range names(sections) {
-		if !slices.ContainsFunc(all, func(s *report.Section) bool { return s.Name == name && !s.Counted() }) {
-			c.Log("the page lacks the section %s: %s.json does not exist", name, name)
-		}
-	}
+func (c *comparison) write(results, page, plots string) {
+	all := harness.Must(report.ReadAll(names(sections), results, filepath.Join(c.Root, countsFolder)))
 	for _, s := range all {
-		if err := s.WritePlots(results); err != nil {
-			return err
-		}
+		harness.Check(s.WritePlots(results))
 	}
-	return os.WriteFile(page, report.Markdown(all, plots), 0o644)
+	harness.Check(os.WriteFile(page, report.Markdown(all, plots), 0o644))
 }

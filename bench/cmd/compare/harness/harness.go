@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,17 +18,31 @@ import (
 
 // Section is a section before it is measured.
 type Section struct {
-	Name, Title, Question string
-	Long, Short           int // about how many minutes each form takes on two quiet cores, once all is installed
-	NoNode                bool
-	Corpus, Comments      []string
-	Parts                 []Part
+	Name   string
+	Text   string // its words, in Markdown: see words
+	NoNode bool   // it needs no Node.js
+	Parts  []Part
 }
 
-// Part measures some tables of a section.
+// words returns what a section says beside its numbers: the title and the question that its Text begins with, and the lists under its
+// headings. "Corpus" is what it is measured on, "Comments" are those of the section, and a part's name is above those of the part.
+func (s *Section) words() (title, question string, lists map[string][]string) {
+	pieces := strings.Split(strings.TrimPrefix(s.Text, "# "), "\n## ")
+	title, question, _ = strings.Cut(pieces[0], "\n")
+	lists = map[string][]string{}
+	for _, piece := range pieces[1:] {
+		name, items, _ := strings.Cut(piece, "\n")
+		for _, item := range strings.Split(items, "\n- ")[1:] {
+			lists[name] = append(lists[name], strings.Join(strings.Fields(item), " "))
+		}
+	}
+	return title, strings.TrimSpace(question), lists
+}
+
+// Part measures some tables of a section. It fails by Check.
 type Part struct {
 	Name    string
-	Measure func(context.Context, *Bench) error
+	Measure func(context.Context, *Bench)
 }
 
 // ErrNotHere is the error of what cannot be measured on this machine, such as a package that could not be installed. It leaves out a part
@@ -47,47 +60,43 @@ type Bench struct {
 }
 
 // New returns a bench for a section without results. The caller closes it.
-func New(o *report.Options, s *report.Section) (*Bench, error) {
-	b := &Bench{Options: o, Section: s}
-	b.Machine, b.Versions = report.ThisMachine(), map[string]string{}
-	var err error
-	if b.Counter, err = budget.NewCounter("", 1); err != nil {
-		return nil, err
-	}
-	b.Temp, err = os.MkdirTemp("", "onecall-compare-")
-	b.scrub = strings.NewReplacer(b.Temp, "/home/ada/work")
-	return b, err
+func New(o *report.Options, s *report.Section) *Bench {
+	b := &Bench{Options: o, Section: s, Counter: Must(budget.NewCounter("", 1)), Temp: Must(os.MkdirTemp("", "onecall-compare-"))}
+	b.Machine, b.Versions, b.scrub = report.ThisMachine(), map[string]string{}, strings.NewReplacer(b.Temp, "/home/ada/work")
+	return b
 }
 
 // Close removes the folder of this run.
-func (b *Bench) Close() error { return os.RemoveAll(b.Temp) }
+func (b *Bench) Close() { Check(os.RemoveAll(b.Temp)) }
 
 // Run measures the section.
-func (s *Section) Run(ctx context.Context, o *report.Options) (_ *report.Section, err error) {
-	b, err := New(o, &report.Section{Name: s.Name, Title: s.Title, Question: s.Question, Command: report.Command + " -only " + s.Name,
-		Began: time.Now().UTC().Truncate(time.Second), Commit: report.Commit(o.Root), Corpus: slices.Clone(s.Corpus)})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	for _, part := range s.Parts {
-		began := time.Now()
-		err := part.Measure(ctx, b)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case errors.Is(err, ErrNotHere):
-			b.Comment("%s: %s", part.Name, OneLine(err))
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", part.Name, err)
+func (s *Section) Run(ctx context.Context, o *report.Options) (results *report.Section, err error) {
+	err = Try(func() {
+		title, question, lists := s.words()
+		b := New(o, &report.Section{Name: s.Name, Title: title, Question: question, Command: report.Command + " -only " + s.Name,
+			Began: time.Now().UTC().Truncate(time.Second), Commit: report.Commit(o.Root), Corpus: lists["Corpus"]})
+		defer b.Close()
+		for _, part := range s.Parts {
+			began := time.Now()
+			err := Try(func() { part.Measure(ctx, b) })
+			Check(ctx.Err())
+			switch {
+			case err == nil:
+				b.Comments = append(b.Comments, lists[part.Name]...)
+			case errors.Is(err, ErrNotHere):
+				b.Comment("%s: %s", part.Name, OneLine(err))
+			default:
+				Fail("%s: %w", part.Name, err)
+			}
+			b.Log("%s: %.1f s", part.Name, time.Since(began).Seconds())
 		}
-		b.Log("%s: %.1f s", part.Name, time.Since(began).Seconds())
-	}
-	b.Comments = append(b.Comments, s.Comments...)
-	if b.Short {
-		b.Command += report.ShortFlag
-	}
-	return b.Section, nil
+		b.Comments = append(b.Comments, lists["Comments"]...)
+		if b.Short {
+			b.Command += report.ShortFlag
+		}
+		results = b.Section
+	})
+	return results, err
 }
 
 // Comment adds a comment to the section.
@@ -126,12 +135,9 @@ func OneLine(err error) string {
 	return text
 }
 
-// Turn calls do for each of n arms, which take turns at going first, and returns the first error.
-func Turn(round, n int, do func(arm int) error) error {
+// Turn calls do for each of n arms, which take turns at going first.
+func Turn(round, n int, do func(arm int)) {
 	for i := range n {
-		if err := do((round + i) % n); err != nil {
-			return err
-		}
+		do((round + i) % n)
 	}
-	return nil
 }

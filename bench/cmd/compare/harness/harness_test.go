@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,36 +55,26 @@ func testServer(name string) *exec.Cmd {
 
 func testBench(t *testing.T) *Bench {
 	t.Helper()
-	b, err := New(&report.Options{Root: "../../../..", Tools: t.TempDir(), Short: true, Log: t.Logf}, &report.Section{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := New(&report.Options{Root: "../../../..", Tools: t.TempDir(), Short: true, Log: t.Logf}, &report.Section{})
+	t.Cleanup(b.Close)
 	return b
 }
 
 func TestSession(t *testing.T) {
 	t.Parallel()
 	b := testBench(t)
-	s, err := b.Open(t.Context(), testServer("fine"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := b.Open(t.Context(), testServer("fine"))
 	defer s.End()
-	list, tools, err := s.CountList(t.Context())
-	if err != nil || tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" || s.Spent.List != b.Count(list)+b.Count("be brief") {
-		t.Errorf("CountList: got %s, %d, spent %+v, %v, want 1 tool, echo, and the tokens of its list and instructions", list, tools, s.Spent, err)
+	list, tools := s.CountList(t.Context())
+	if tools != 1 || gjson.Get(list, "tools.0.name").Str != "echo" || s.Spent.List != b.Count(list)+b.Count("be brief") {
+		t.Errorf("CountList: got %s, %d, spent %+v, want 1 tool, echo, and the tokens of its list and instructions", list, tools, s.Spent)
 	}
-	text, err := s.Call(t.Context(), "echo", `{"text":"three"}`)
+	text := s.Call(t.Context(), "echo", `{"text":"three"}`)
 	want := Tokens{List: s.Spent.List, Written: b.Count(`{"name":"echo","arguments":{"text":"three"}}`), Read: 3, Calls: 1}
-	if err != nil || text != "one two three" || s.Spent != want {
-		t.Errorf("Call: %q, spent %+v, want %+v, %v", text, s.Spent, want, err)
+	if text != "one two three" || s.Spent != want {
+		t.Errorf("Call: %q, spent %+v, want %+v", text, s.Spent, want)
 	}
-	if _, err := s.Call(t.Context(), "echo", `{"fail":true}`); err == nil || !strings.Contains(err.Error(), "as asked") {
+	if err := Try(func() { s.Call(t.Context(), "echo", `{"fail":true}`) }); err == nil || !strings.Contains(err.Error(), "as asked") {
 		t.Errorf(`Call of a tool that fails: got error %v, want "as asked"`, err)
 	}
 }
@@ -90,13 +82,13 @@ func TestSession(t *testing.T) {
 func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
 	b := testBench(t)
-	_, err := b.Open(t.Context(), testServer("quits"))
+	err := Try(func() { b.Open(t.Context(), testServer("quits")) })
 	if err == nil || !strings.Contains(err.Error(), "no account") || strings.Contains(err.Error(), "starting") {
 		t.Errorf(`Open of a server that quits: got error %v, want "no account" without "starting"`, err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
-	if _, err := b.Open(ctx, testServer("hangs")); err == nil {
+	if err := Try(func() { b.Open(ctx, testServer("hangs")) }); err == nil {
 		t.Error("Open of a server that hangs returned no error")
 	}
 }
@@ -112,14 +104,15 @@ func TestCountIgnoresFolder(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	fails := fmt.Errorf("%w: no network", ErrNotHere)
-	s := Section{Name: "made", Comments: []string{"last"}, Parts: []Part{
-		{"good", func(_ context.Context, b *Bench) error { b.Figure(report.TokenFigure("a", "", 1)); return nil }},
-		{"bad", func(context.Context, *Bench) error { return fails }},
+	s := Section{Name: "made", Text: "# Made\n\nWhy?\n\n## Corpus\n\n- a\n  b\n- c\n\n## Comments\n\n- last\n\n## bad\n\n- none\n\n## good\n\n- fine\n", Parts: []Part{
+		{"good", func(_ context.Context, b *Bench) { b.Figure(report.TokenFigure("a", "", 1)) }},
+		{"bad", func(context.Context, *Bench) { Check(fails) }},
 	}}
 	o := &report.Options{Root: t.TempDir(), Short: true, Log: t.Logf}
 	got, err := s.Run(t.Context(), o)
-	if err != nil || len(got.Figures) != 1 || !slices.Equal(got.Comments, []string{"bad: not measured: no network", "last"}) {
-		t.Errorf("Run: got %+v, %v, want a figure and two comments", got, err)
+	if err != nil || len(got.Figures) != 1 || !slices.Equal(got.Comments, []string{"fine", "bad: not measured: no network", "last"}) ||
+		got.Title != "Made" || got.Question != "Why?" || !slices.Equal(got.Corpus, []string{"a b", "c"}) {
+		t.Errorf("Run: got %+v, %v, want the words, a figure and three comments", got, err)
 	}
 	fails = errors.New("wrong")
 	if _, err := s.Run(t.Context(), o); err == nil || err.Error() != "bad: wrong" {
@@ -132,4 +125,22 @@ func TestOneLine(t *testing.T) {
 	if got := OneLine(errors.New("out of\norder" + strings.Repeat("x", longest))); !strings.HasPrefix(got, "out of order") || len(got) != longest+len("…") {
 		t.Errorf("OneLine returns %q, want one line of %d bytes", got, longest)
 	}
+}
+
+// TestTry: Check ends the work and In says what it was, and a panic that is none of Check's goes on.
+func TestTry(t *testing.T) {
+	t.Parallel()
+	err := Try(func() {
+		In("outer", func() { Must(os.Open(filepath.Join(t.TempDir(), "absent"))) })
+		t.Error("the work went on")
+	})
+	if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "outer: open ") {
+		t.Errorf("Try: got error %v, want that of the file, after outer", err)
+	}
+	defer func() {
+		if recover() != "else" {
+			t.Error("Try recovers a panic that is none of Check's")
+		}
+	}()
+	_ = Try(func() { panic("else") })
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,20 +21,20 @@ import (
 const installLimit = 30 * time.Minute
 
 // Build builds a program of this repository, from a package relative to a folder relative to its root, and returns the program's path.
-func (b *Bench) Build(ctx context.Context, name, folder, pkg string) (path string, err error) {
-	path = filepath.Join(b.Tools, "bin", name)
+func (b *Bench) Build(ctx context.Context, name, folder, pkg string) string {
+	path := filepath.Join(b.Tools, "bin", name)
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, pkg)
 	cmd.Dir = filepath.Join(b.Root, folder)
-	_, err = proc.Run(ctx, cmd, installLimit)
-	return path, err
+	Must(proc.Run(ctx, cmd, installLimit))
+	return path
 }
 
 // Onecall builds onecall as a user would, once, and returns its path.
-func (b *Bench) Onecall(ctx context.Context) (path string, err error) {
+func (b *Bench) Onecall(ctx context.Context) string {
 	if b.onecall == "" {
-		b.onecall, err = b.Build(ctx, "onecall", ".", "./cmd/onecall")
+		b.onecall = b.Build(ctx, "onecall", ".", "./cmd/onecall")
 	}
-	return b.onecall, err
+	return b.onecall
 }
 
 // goPrograms are installed by Go, which takes minutes: package and version.
@@ -45,10 +46,10 @@ var goPrograms = map[string][2]string{
 
 // Go returns the path of a Go program: that of the tests (ONECALL_TEST_BIN), or one that is installed now or was before. The short form
 // installs none.
-func (b *Bench) Go(ctx context.Context, name string) (path string, err error) {
+func (b *Bench) Go(ctx context.Context, name string) string {
 	pkg, version := goPrograms[name][0], goPrograms[name][1]
 	bin := filepath.Join(b.Tools, "bin", version)
-	path = filepath.Join(bin, name)
+	path := filepath.Join(bin, name)
 	if tests := os.Getenv("ONECALL_TEST_BIN"); tests != "" && exists(filepath.Join(tests, name)) {
 		path = filepath.Join(tests, name)
 	}
@@ -57,14 +58,14 @@ func (b *Bench) Go(ctx context.Context, name string) (path string, err error) {
 		cmd := exec.Command("go", "install", pkg+"@"+version)
 		cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
 		if _, err := proc.Run(ctx, cmd, installLimit); err != nil {
-			return "", fmt.Errorf("%w: %w", ErrNotHere, err)
+			Fail("%w: %w", ErrNotHere, err)
 		}
 	}
 	if !exists(path) {
-		return "", b.notInstalled(name)
+		Check(b.notInstalled(name))
 	}
 	b.Versions[pkg] = version
-	return path, nil
+	return path
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
@@ -105,72 +106,61 @@ func readManifest(folder string) (m manifest, err error) {
 }
 
 // known returns the npm packages of the tests and of the comparison.
-func (b *Bench) known() (manifest, error) {
-	m, err := readManifest(filepath.Join(b.Root, "testdata/npm"))
-	if err == nil {
-		maps.Copy(m.Dependencies, untested)
-	}
-	return m, err
+func (b *Bench) known() manifest {
+	m := Must(readManifest(filepath.Join(b.Root, "testdata/npm")))
+	maps.Copy(m.Dependencies, untested)
+	return m
 }
 
 // packages is the folder in which this program installs npm packages.
 func (b *Bench) packages() string { return filepath.Join(b.Tools, "npm") }
 
 // PackagesRoot returns the folder in which all packages of the tests are looked for: the one in which the tests have them, if there is one.
-func (b *Bench) PackagesRoot() string {
-	if tests := os.Getenv("ONECALL_TEST_NPM"); tests != "" {
-		return tests
-	}
-	return b.packages()
-}
+func (b *Bench) PackagesRoot() string { return cmp.Or(os.Getenv("ONECALL_TEST_NPM"), b.packages()) }
 
-// Package returns the folder of an npm package, in the version of the repository's tests.
-func (b *Bench) Package(name string) (string, error) {
-	known, err := b.known()
-	if err != nil {
-		return "", err
-	}
+// find returns the folder of an npm package, in the version of the repository's tests; "" if it is not installed.
+func (b *Bench) find(name string) string {
+	version := b.known().Dependencies[name]
 	for _, root := range []string{b.packages(), b.PackagesRoot()} {
 		folder := filepath.Join(root, "node_modules", filepath.FromSlash(name))
-		if m, err := readManifest(folder); err == nil && m.Version == known.Dependencies[name] {
-			b.Versions[name] = m.Version
-			return folder, nil
+		if m, err := readManifest(folder); err == nil && m.Version == version {
+			b.Versions[name] = version
+			return folder
 		}
 	}
-	return "", b.notInstalled(name)
+	return ""
 }
 
 // Packages installs those npm packages that are missing, beside those that were installed before; in the short form only small ones. If
 // that fails, the section has a comment, and Package says what is missing.
-func (b *Bench) Packages(ctx context.Context, names ...string) error {
-	known, err := b.known()
-	if err != nil {
-		return err
-	}
+func (b *Bench) Packages(ctx context.Context, names ...string) {
+	known := b.known()
 	wanted := manifest{Private: true, Dependencies: map[string]string{}, Overrides: known.Overrides}
 	if before, err := readManifest(b.packages()); err == nil {
-		wanted.Dependencies = before.Dependencies
+		maps.Copy(wanted.Dependencies, before.Dependencies)
 	}
-	missing := false
-	for _, name := range names {
-		if _, err := b.Package(name); err != nil && (!b.Short || slices.Contains(small, name)) {
-			wanted.Dependencies[name], missing = known.Dependencies[name], true
-		}
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return b.find(name) != "" || b.Short && !slices.Contains(small, name)
+	})
+	if len(missing) == 0 {
+		return
 	}
-	if !missing {
-		return nil
+	for _, name := range missing {
+		wanted.Dependencies[name] = known.Dependencies[name]
 	}
-	text, err := json.Marshal(wanted)
-	if err != nil {
-		return err
-	}
-	if err := WriteFile(filepath.Join(b.packages(), "package.json"), text); err != nil {
-		return err
-	}
+	WriteFile(filepath.Join(b.packages(), "package.json"), Must(json.Marshal(wanted)))
 	if err := npm(ctx, b.packages(), "install"); err != nil {
 		b.Comment("%s", OneLine(err))
 	}
-	return nil
+}
+
+// Package returns the folder of an npm package.
+func (b *Bench) Package(name string) string {
+	folder := b.find(name)
+	if folder == "" {
+		Check(b.notInstalled(name))
+	}
+	return folder
 }
 
 // npm runs an npm command such as ci in a folder. Install scripts do not run: no package needs one.
@@ -182,48 +172,34 @@ func npm(ctx context.Context, folder, command string) error {
 }
 
 // WriteFile writes a file and the folder that it is in.
-func WriteFile(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, content, 0o644)
+func WriteFile(path string, content []byte) {
+	Check(os.MkdirAll(filepath.Dir(path), 0o755))
+	Check(os.WriteFile(path, content, 0o644))
 }
 
 // Node is a folder of Node.js programs with the packages of its package-lock.json.
-type Node struct{ folder, temp string }
+type Node struct {
+	bench  *Bench
+	folder string
+}
 
 // Node copies a folder of the repository to where its packages are installed, unless the same ones are.
-func (b *Bench) Node(ctx context.Context, folder string) (*Node, error) {
-	n := &Node{filepath.Join(b.Tools, "node"), b.Temp}
-	if err := os.MkdirAll(n.folder, 0o755); err != nil {
-		return n, err
+func (b *Bench) Node(ctx context.Context, folder string) *Node {
+	n := &Node{b, filepath.Join(b.Tools, "node")}
+	for _, file := range Must(filepath.Glob(filepath.Join(b.Root, folder, "*"))) {
+		WriteFile(filepath.Join(n.folder, filepath.Base(file)), Must(os.ReadFile(file)))
 	}
-	files, err := filepath.Glob(filepath.Join(b.Root, folder, "*"))
-	if err != nil {
-		return n, err
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = WriteFile(filepath.Join(n.folder, filepath.Base(file)), text)
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-	lock, err := os.ReadFile(filepath.Join(n.folder, "package-lock.json"))
-	if err != nil {
-		return n, err
-	}
+	lock := Must(os.ReadFile(filepath.Join(n.folder, "package-lock.json")))
 	installed := filepath.Join(n.folder, "installed.json")
 	if before, err := os.ReadFile(installed); err == nil && bytes.Equal(before, lock) {
-		return n, nil
+		return n
 	}
 	b.Log("installing the Node.js peers")
 	if err := npm(ctx, n.folder, "ci"); err != nil {
-		return n, fmt.Errorf("%w: %w", ErrNotHere, err)
+		Fail("%w: %w", ErrNotHere, err)
 	}
-	return n, os.WriteFile(installed, lock, 0o644)
+	WriteFile(installed, lock)
+	return n
 }
 
 // Binary returns the path of the Node.js that npm has installed, else the system's.
@@ -237,17 +213,16 @@ func (n *Node) Binary() string {
 // Command returns the command that runs one of the programs. The temporary folders that it makes are removed with those of the run.
 func (n *Node) Command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(n.Binary(), append([]string{filepath.Join(n.folder, program)}, args...)...)
-	cmd.Dir, cmd.Env = n.folder, append(os.Environ(), "TMPDIR="+n.temp)
+	cmd.Dir, cmd.Env = n.folder, append(os.Environ(), "TMPDIR="+n.bench.Temp)
 	return cmd
 }
 
-// Version returns the version of a package; "none" if it is not installed.
-func (n *Node) Version(pkg string) string {
-	m, err := readManifest(filepath.Join(n.folder, "node_modules", pkg))
-	if err != nil {
-		return "none"
+// Note notes the versions of Node.js and of packages in the section.
+func (n *Node) Note(packages ...string) {
+	n.bench.Versions["Node.js"] = Release(n.Binary())
+	for _, pkg := range packages {
+		n.bench.Versions[pkg] = Must(readManifest(filepath.Join(n.folder, "node_modules", pkg))).Version
 	}
-	return m.Version
 }
 
 // Release returns the version of a Node.js; "none" if there is none.

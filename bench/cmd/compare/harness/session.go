@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
@@ -46,26 +47,16 @@ type Tokens struct {
 func (t Tokens) All() int { return t.List + t.Written + t.Read }
 
 // Open starts a server over stdio, which ends when ctx ends or the session is closed.
-func (b *Bench) Open(ctx context.Context, cmd *exec.Cmd) (*Session, error) {
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	process, err := proc.Start(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
+func (b *Bench) Open(ctx context.Context, cmd *exec.Cmd) *Session {
+	stdin, stdout := Must(cmd.StdinPipe()), Must(cmd.StdoutPipe())
+	process := Must(proc.Start(ctx, cmd))
 	s, err := b.connect(ctx, &sdk.IOTransport{Reader: stdout, Writer: stdin}, "")
 	if err != nil {
 		ended := process.Close() // after this, the output is complete
-		return nil, errors.Join(fmt.Errorf("no greeting: %w: %s", err, lastLine(process.Output())), ended)
+		Check(errors.Join(fmt.Errorf("no greeting: %w: %s", err, lastLine(process.Output())), ended))
 	}
 	s.process = process
-	return s, nil
+	return s
 }
 
 // idleLimit is shorter than the time for which servers keep idle connections: a call must not use one that is just being closed.
@@ -100,39 +91,33 @@ func (s *Session) End() {
 
 // CountList counts what a host shows a model of the server over stdio: the tool list as it was sent, all pages, and the instructions. It
 // returns the list and the number of tools.
-func (s *Session) CountList(ctx context.Context) (list string, tools int, err error) {
+func (s *Session) CountList(ctx context.Context) (list string, tools int) {
 	ctx, stop := context.WithTimeout(ctx, StartLimit)
 	defer stop()
-	for cursor := ""; ; {
+	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := s.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-		if err != nil {
-			return "", 0, fmt.Errorf("no list: %w: %s", err, lastLine(s.process.Output()))
-		}
+		FailIf(err != nil, "no list: %w: %s", err, lastLine(s.process.Output()))
 		list += string(s.tap.last())
 		tools += len(page.Tools)
-		if cursor = page.NextCursor; cursor == "" {
-			break
-		}
+		cursor = page.NextCursor
 	}
 	s.Spent.List += s.bench.Count(list)
 	if greeting := s.InitializeResult(); greeting != nil {
 		s.Spent.List += s.bench.Count(greeting.Instructions)
 	}
-	return list, tools, nil
+	return list, tools
 }
 
-// Call calls a tool with arguments in JSON, counts the call and its answer, and returns the text of the answer. A failed tool is an error.
-func (s *Session) Call(ctx context.Context, tool, args string) (text string, err error) {
-	if text, err = s.Answer(ctx, tool, json.RawMessage(args)); err != nil {
-		return "", err
-	}
+// Call calls a tool with arguments in JSON, counts the call and its answer, and returns the text of the answer. A tool must not fail.
+func (s *Session) Call(ctx context.Context, tool, args string) (text string) {
+	text = Must(s.Answer(ctx, tool, json.RawMessage(args)))
 	s.Spent.Calls++
 	s.Spent.Written += s.bench.Count(`{"name":"` + tool + `","arguments":` + args + `}`)
 	s.Spent.Read += s.bench.Count(text)
-	return text, nil
+	return text
 }
 
-// Answer calls a tool and returns the text of the answer, without counting either.
+// Answer calls a tool and returns the text of the answer, without counting either. A failed tool is an error.
 func (s *Session) Answer(ctx context.Context, tool string, args any) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()
@@ -156,41 +141,23 @@ func (s *Session) Answer(ctx context.Context, tool string, args any) (string, er
 type Config map[string]any
 
 // ServeOnecall returns the command of onecall with a configuration, in a file of that name.
-func (b *Bench) ServeOnecall(ctx context.Context, name string, c Config, flags ...string) (*exec.Cmd, error) {
-	onecall, err := b.Onecall(ctx)
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
+func (b *Bench) ServeOnecall(ctx context.Context, name string, c Config, flags ...string) *exec.Cmd {
 	path := filepath.Join(b.Temp, name+".json")
-	return b.Cmd(onecall, append([]string{"serve", "--config", path}, flags...)...), WriteFile(path, text)
+	WriteFile(path, Must(json.Marshal(c)))
+	return b.Cmd(b.Onecall(ctx), append([]string{"serve", "--config", path}, flags...)...)
 }
 
 // OpenOnecall starts onecall over stdio, and returns when all its functions are available.
-func (b *Bench) OpenOnecall(ctx context.Context, name string, c Config) (*Session, error) {
-	cmd, err := b.ServeOnecall(ctx, name, c)
-	if err != nil {
-		return nil, err
-	}
-	s, err := b.Open(ctx, cmd)
-	if err != nil {
-		return nil, err
-	}
+func (b *Bench) OpenOnecall(ctx context.Context, name string, c Config) *Session {
+	s := b.Open(ctx, b.ServeOnecall(ctx, name, c))
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		text, err := s.Answer(ctx, "info", json.RawMessage(`{}`))
-		var info struct{ State string }
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &info)
-		}
-		switch {
-		case err == nil && info.State == "ready":
-			return s, nil
-		case err != nil || info.State == "degraded" || time.Since(began) > StartLimit:
+		switch state := gjson.Get(text, "state").Str; {
+		case state == "ready":
+			return s
+		case err != nil || state == "degraded" || time.Since(began) > StartLimit:
 			s.End()
-			return nil, errors.Join(err, fmt.Errorf("onecall's sources have not started: %s", proc.Scrub(text)))
+			Check(errors.Join(err, fmt.Errorf("onecall's sources have not started: %s", proc.Scrub(text))))
 		}
 	}
 }
@@ -198,16 +165,13 @@ func (b *Bench) OpenOnecall(ctx context.Context, name string, c Config) (*Sessio
 var listening = regexp.MustCompile(`listening on (http://\S+)`)
 
 // Listen starts a server that prints its URL, and returns both. The caller closes the server.
-func Listen(ctx context.Context, cmd *exec.Cmd) (*proc.Process, string, error) {
-	p, err := proc.Start(ctx, cmd)
-	if err != nil {
-		return nil, "", err
-	}
+func Listen(ctx context.Context, cmd *exec.Cmd) (*proc.Process, string) {
+	p := Must(proc.Start(ctx, cmd))
 	url, err := p.Await(listening, StartLimit)
 	if err != nil {
-		return nil, "", errors.Join(err, p.Close())
+		Check(errors.Join(err, p.Close()))
 	}
-	return p, url, nil
+	return p, url
 }
 
 // tap keeps the last answer as it was received. The SDK returns it only decoded.

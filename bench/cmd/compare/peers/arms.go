@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -31,7 +30,7 @@ type arm struct {
 }
 
 // starter installs an arm if need be, starts it in front of the upstream at a URL, and returns its process and its own URL.
-type starter func(ctx context.Context, b *bench, upstream string) (*proc.Process, string, error)
+type starter func(ctx context.Context, b *bench, upstream string) (*proc.Process, string)
 
 // arms lists the arms in the order of the tables.
 var arms = []arm{
@@ -56,13 +55,9 @@ func utcpProgram(program string) string {
 	return strings.NewReplacer("await tools.", "m.", "tools.", "m.").Replace(program)
 }
 
-func startOnecall(ctx context.Context, b *bench, upstream string) (*proc.Process, string, error) {
-	cmd, err := b.ServeOnecall(ctx, "onecall", harness.Config{"mcpServers": map[string]any{"bench": map[string]any{"url": upstream}}},
-		"--http", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
-	return harness.Listen(ctx, cmd)
+func startOnecall(ctx context.Context, b *bench, upstream string) (*proc.Process, string) {
+	return harness.Listen(ctx, b.ServeOnecall(ctx, "onecall",
+		harness.Config{"mcpServers": map[string]any{"bench": map[string]any{"url": upstream}}}, "--http", "127.0.0.1:0"))
 }
 
 // vmcpConfig has one server, and turns on code mode, which is off by default.
@@ -79,40 +74,28 @@ codeMode: {enabled: true}
 `
 
 // startVMCP starts vMCP at a port on which no program listened a moment ago, as it does not tell which one it takes.
-func startVMCP(ctx context.Context, b *bench, upstream string) (*proc.Process, string, error) {
-	program, err := b.Go(ctx, "vmcp")
-	if err != nil {
-		return nil, "", err
-	}
-	config := filepath.Join(b.Temp, "vmcp.yaml")
-	if err := harness.WriteFile(config, fmt.Appendf(nil, vmcpConfig, upstream)); err != nil {
-		return nil, "", err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
+func startVMCP(ctx context.Context, b *bench, upstream string) (*proc.Process, string) {
+	program, config := b.Go(ctx, "vmcp"), filepath.Join(b.Temp, "vmcp.yaml")
+	harness.WriteFile(config, fmt.Appendf(nil, vmcpConfig, upstream))
+	l := harness.Must(net.Listen("tcp", "127.0.0.1:0"))
 	address := l.Addr().String()
 	_ = l.Close()
 	_, port, _ := net.SplitHostPort(address)
-	p, err := proc.Start(ctx, b.Cmd(program, "serve", "--config", config, "--host", "127.0.0.1", "--port", port))
-	if err != nil {
-		return nil, "", err
-	}
+	p := harness.Must(proc.Start(ctx, b.Cmd(program, "serve", "--config", config, "--host", "127.0.0.1", "--port", port)))
 	for began := time.Now(); time.Since(began) < harness.StartLimit; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("tcp", address); err == nil {
-			return p, "http://" + address + "/mcp", c.Close()
+			_ = c.Close()
+			return p, "http://" + address + "/mcp"
 		}
 	}
-	return nil, "", errors.Join(fmt.Errorf("did not listen within %v; its output: %q", harness.StartLimit, p.Output()), p.Close())
+	harness.Fail("did not listen within %v: %v; its output: %q", harness.StartLimit, p.Close(), p.Output())
+	return nil, ""
 }
 
 // startNode starts one of the code modes, which are libraries, behind an MCP server with one tool that runs a program.
 func startNode(name string) starter {
-	return func(ctx context.Context, b *bench, upstream string) (*proc.Process, string, error) {
-		if b.nodeErr != nil {
-			return nil, "", b.nodeErr
-		}
+	return func(ctx context.Context, b *bench, upstream string) (*proc.Process, string) {
+		harness.Check(b.nodeErr)
 		return harness.Listen(ctx, b.node.Command("serve.mjs", name, upstream))
 	}
 }
@@ -133,11 +116,9 @@ type running struct {
 const clients = 16
 
 // begin starts the arm in front of the upstream at url, connects the clients, and waits until the arm gives a correct answer.
-func (a *running) begin(ctx context.Context, b *bench, url, protocol string) (err error) {
+func (a *running) begin(ctx context.Context, b *bench, url, protocol string) {
 	if a.start != nil {
-		if a.process, url, err = a.start(ctx, b, url); err != nil {
-			return err
-		}
+		a.process, url = a.start(ctx, b, url)
 	}
 	for range clients {
 		s, err := b.Dial(ctx, url, protocol)
@@ -145,23 +126,19 @@ func (a *running) begin(ctx context.Context, b *bench, url, protocol string) (er
 			protocol = load.WithSessions
 			s, err = b.Dial(ctx, url, protocol)
 		}
-		if err != nil {
-			return fmt.Errorf("connecting: %w", err)
-		}
+		harness.In("connecting", func() { harness.Check(err) })
 		a.sessions = append(a.sessions, s)
 	}
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if _, err := a.do(ctx, workByKey("dependent3"), 0); err == nil {
+		_, err := a.do(ctx, workByKey("dependent3"), 0)
+		if err == nil {
 			break
-		} else if ctx.Err() != nil || time.Since(began) > harness.StartLimit {
-			return err
+		}
+		if ctx.Err() != nil || time.Since(began) > harness.StartLimit {
+			harness.Check(err)
 		}
 	}
-	list, err := a.sessions[0].ListTools(ctx, nil)
-	if err != nil {
-		return err
-	}
-	tools, err := json.Marshal(map[string]any{"tools": list.Tools})
+	tools := harness.Must(json.Marshal(map[string]any{"tools": harness.Must(a.sessions[0].ListTools(ctx, nil)).Tools}))
 	greeting := a.sessions[0].InitializeResult()
 	a.list, a.protocol = string(tools)+greeting.Instructions, greeting.ProtocolVersion
 	for i := range works {
@@ -169,7 +146,6 @@ func (a *running) begin(ctx context.Context, b *bench, url, protocol string) (er
 			a.results[works[i].key] = &result{}
 		}
 	}
-	return err
 }
 
 // callLimit is how long one piece of work may take before the arm counts as hanging. Most take milliseconds.

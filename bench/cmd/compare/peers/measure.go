@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,21 +32,18 @@ type plan struct {
 }
 
 // rounds has the arms take turns at each piece of work. The first round is only for warming up.
-func (e *era) rounds(ctx context.Context, p plan) error {
+func (e *era) rounds(ctx context.Context, p plan) {
 	for round := range p.rounds + 1 {
 		for i := range works {
-			if err := harness.Turn(round, len(e.arms), func(j int) error {
+			harness.Turn(round, len(e.arms), func(j int) {
 				a := e.arms[j]
 				if r := a.results[works[i].key]; r != nil && r.inRow < maxErrors && a.fault == "" {
 					a.block(ctx, &works[i], p.block, round > 0)
 				}
-				return ctx.Err()
-			}); err != nil {
-				return err
-			}
+				harness.Check(ctx.Err())
+			})
 		}
 	}
-	return nil
 }
 
 // block repeats w on the arm for a duration, at least once. Errors count even while warming up.
@@ -62,7 +58,7 @@ func (a *running) block(ctx context.Context, w *work, duration time.Duration, co
 		return
 	}
 	r.took = append(r.took, took...)
-	r.medians = append(r.medians, quantile(took, 0.5))
+	r.medians = append(r.medians, report.Quantile(took, 0.5))
 	r.rates = append(r.rates, float64(len(took))/elapsed.Seconds())
 	r.cpu += after - before
 	r.clientCPU += clientAfter - clientBefore
@@ -119,11 +115,6 @@ func (a *running) result(w *work) (r *result, why string) {
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// quantile returns the value below which the share q of the values lies; 0 if there are none. The values may be in any order.
-func quantile(values []float64, q float64) float64 {
-	return report.Quantile(slices.Sorted(slices.Values(values)), q)
-}
 
 // ratios returns the ratios of a to b by round, for the rounds that both have.
 func ratios(a, b []float64) []float64 {

@@ -4,8 +4,8 @@ package peers
 
 import (
 	"context"
+	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
@@ -14,13 +14,11 @@ import (
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
+//go:embed peers.md
+var text string
+
 // Section is the section of calls over HTTP.
-var Section = harness.Section{
-	Name: "peers", Title: "Beside what users would pick instead", Question: question, Long: 9, Short: 2,
-	Corpus: []string{
-		"an MCP server over HTTP on loopback with three tools: one does nothing, one gives what the next call needs, one waits 20 ms"},
-	Comments: comments, Parts: []harness.Part{{Name: "calls over HTTP", Measure: callsOverHTTP}},
-}
+var Section = harness.Section{Name: "peers", Text: text, Parts: []harness.Part{{Name: "calls over HTTP", Measure: callsOverHTTP}}}
 
 // eras are the kinds of upstream that are measured: of the first version of MCP without sessions, and of the last one with them.
 var eras = []*era{
@@ -50,80 +48,66 @@ type bench struct {
 	*harness.Bench
 	node    *harness.Node
 	nodeErr error // why node is not installed
-	vmcp    string
 }
 
-func callsOverHTTP(ctx context.Context, hb *harness.Bench) error {
+func callsOverHTTP(ctx context.Context, hb *harness.Bench) {
 	b := &bench{Bench: hb}
-	b.node, b.nodeErr = b.Node(ctx, "bench/cmd/compare/peers/node")
-	w, err := workers.Build(ctx, hb)
-	if err != nil {
-		return err
-	}
-	b.Versions["Node.js"], b.Versions[report.SDK] = harness.Release(b.node.Binary()), report.SDKVersion()
-	for _, pkg := range []string{"@cloudflare/codemode", "@ai-sdk/code-mode", "@utcp/code-mode", "miniflare", "isolated-vm"} {
-		b.Versions[pkg] = b.node.Version(pkg)
-	}
+	b.nodeErr = harness.Try(func() {
+		b.node = b.Node(ctx, "bench/cmd/compare/peers/node")
+		b.node.Note("@cloudflare/codemode", "@ai-sdk/code-mode", "@utcp/code-mode", "miniflare", "isolated-vm")
+	})
+	w := workers.Build(ctx, hb)
+	b.Versions[report.SDK] = report.SDKVersion()
 	p := plan{rounds: 45, block: 80 * time.Millisecond}
 	if b.Short {
 		p = plan{rounds: 10, block: 30 * time.Millisecond}
 	}
 	for _, e := range eras {
 		b.Log("measuring with an upstream of %s", e.protocol)
-		if err := b.measure(ctx, e, w, p); err != nil {
-			return fmt.Errorf("%s: %w", e.protocol, err)
-		}
+		harness.In(e.protocol, func() { b.measure(ctx, e, w, p) })
 		e.report(b)
 	}
 	b.words(eras)
-	return nil
 }
 
 // measure measures all arms in front of one upstream.
-func (b *bench) measure(ctx context.Context, e *era, w *workers.Worker, p plan) error {
-	upstream, err := w.Serve(ctx, "upstream")
-	if err != nil {
-		return err
-	}
+func (b *bench) measure(ctx context.Context, e *era, w *workers.Worker, p plan) {
+	upstream := w.Serve(ctx, "upstream")
 	defer upstream.Close()
 	e.arms = nil
 	for i := range arms {
 		a := &running{arm: &arms[i], results: map[string]*result{}}
 		defer a.close()
 		e.arms = append(e.arms, a)
-		if err := a.begin(ctx, b, upstream.URL(e.protocol), e.protocol); err != nil {
+		if err := harness.Try(func() { a.begin(ctx, b, upstream.URL(e.protocol), e.protocol) }); err != nil {
 			if a.fault = harness.OneLine(err); !errors.Is(err, harness.ErrNotHere) {
 				a.fault = "does not start: " + a.fault
 			}
 			b.Log("%s %s", a.name, a.fault)
 			a.close()
-			if a.required {
-				return fmt.Errorf("%s %s", a.name, a.fault)
-			}
+			harness.FailIf(a.required, "%s %s", a.name, a.fault)
 		}
 	}
-	if err := e.rounds(ctx, p); err != nil {
-		return err
-	}
+	e.rounds(ctx, p)
 	for _, a := range e.arms {
 		for i := range works {
 			r, why := a.result(&works[i])
 			switch {
 			case !a.required || !a.can(&works[i]):
 			case r == nil:
-				return fmt.Errorf("%s at %q: %s", a.name, works[i].title, why)
+				harness.Fail("%s at %q: %s", a.name, works[i].title, why)
 			case r.errors > 0:
-				return fmt.Errorf("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
+				harness.Fail("%s at %s failed %d times: %s", a.name, works[i].title, r.errors, r.fault)
 			}
 		}
 		if a.process != nil && a.fault == "" {
-			if a.used, err = a.process.Usage(); err != nil {
+			used, err := a.process.Usage()
+			if a.used = used; err != nil {
 				a.fault = "at the end: " + err.Error()
 			}
 		}
 		a.close()
 	}
-	return nil
 }
 
 // close ends the sessions and then the arm's processes. An error of the processes becomes the arm's fault.

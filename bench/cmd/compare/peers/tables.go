@@ -47,7 +47,7 @@ func (e *era) times() report.Table {
 				return report.Text(why)
 			}
 			c := report.Of(r.medians, "ms")
-			c.Value = quantile(r.took, 0.5)
+			c.Value = report.Quantile(r.took, 0.5)
 			return c
 		}})
 	}
@@ -71,7 +71,7 @@ func (e *era) details() report.Table {
 		}
 	}
 	at := func(title string, q float64) report.Column[detail] {
-		return report.Column[detail]{Title: title, Cell: func(d detail) report.Cell { return report.Value(quantile(d.took, q), "ms") }}
+		return report.Column[detail]{Title: title, Cell: func(d detail) report.Cell { return report.Value(report.Quantile(d.took, q), "ms") }}
 	}
 	return report.TableOf("In detail, upstream "+e.kind, "", rows, func(d detail) (string, string) { return d.name, d.why },
 		at("p50", 0.5), at("p90", 0.9), at("p99", 0.99),
@@ -144,7 +144,7 @@ func plotOf(eras []*era, w *work) report.Plot {
 		line := report.Line{Name: e.kind}
 		for i, a := range e.arms {
 			if r, _ := a.result(w); r != nil {
-				line.Points = append(line.Points, [2]float64{float64(i), quantile(r.took, 0.5)})
+				line.Points = append(line.Points, [2]float64{float64(i), report.Quantile(r.took, 0.5)})
 			}
 		}
 		p.Lines = append(p.Lines, line)
@@ -178,13 +178,9 @@ var ratiosOf = []ratio{
 // figures returns onecall's ratios. The ratio of memory is only in the long form, because memory grows with the work. A figure against the
 // fastest peer is left out unless all peers were measured: without the fastest, it would mean something else.
 func (e *era) figures(short bool) (all []report.Figure) {
-	add := func(work, to, title string, rounds []float64, f report.Figure) {
-		f.Name, f.Title, f.Unit, f.How = work+"/"+to+e.suffix, title+", upstream "+e.kind, "×", report.Computed
-		f.Why = cmp.Or(whyNot[f.Name], reasons[work])
-		value, low, high := report.Spread(rounds)
-		if f.Value = value; len(rounds) > 1 {
-			f.Low, f.High, f.Rounds = low, high, len(rounds)
-		}
+	add := func(work, to, title string, rounds []float64, least, most float64) {
+		f := report.SpreadFigure(work+"/"+to+e.suffix, title+", upstream "+e.kind, rounds, "×")
+		f.Min, f.Max, f.Why = least, most, cmp.Or(whyNot[f.Name], reasons[work])
 		all = append(all, f)
 	}
 	ours, vmcp := e.arm("onecall"), e.arm("vmcp")
@@ -202,14 +198,14 @@ func (e *era) figures(short bool) (all []report.Figure) {
 		switch {
 		case a == nil || b == nil || limit < 0:
 		case g.rates:
-			add(g.work, g.to, title, ratios(a.rates, b.rates), report.Figure{Min: limit})
+			add(g.work, g.to, title, ratios(a.rates, b.rates), limit, 0)
 		default:
-			add(g.work, g.to, title, ratios(a.medians, b.medians), report.Figure{Max: limit})
+			add(g.work, g.to, title, ratios(a.medians, b.medians), 0, limit)
 		}
 	}
 	if !short && vmcp.used.Resident > 0 && ours.used.Resident > 0 {
 		share := float64(ours.used.Resident) / float64(vmcp.used.Resident)
-		add("memory", "vmcp", "resident memory, onecall's to vMCP's", []float64{share}, report.Figure{Max: 0.55})
+		add("memory", "vmcp", "resident memory, onecall's to vMCP's", []float64{share}, 0, 0.55)
 	}
 	return all
 }
@@ -225,7 +221,7 @@ func (e *era) fastest(w *work) (fastest *running) {
 		if r == nil {
 			return nil
 		}
-		if p50 := quantile(r.took, 0.5); a.key != "onecall" && (fastest == nil || p50 < minimum) {
+		if p50 := report.Quantile(r.took, 0.5); a.key != "onecall" && (fastest == nil || p50 < minimum) {
 			fastest, minimum = a, p50
 		}
 	}
@@ -240,7 +236,7 @@ func (e *era) notFirst() (warnings []string) {
 		first, minimum := "", 1.0 // the smallest share of onecall's time
 		for _, a := range e.arms {
 			if r, _ := a.result(w); r != nil && ours != nil {
-				if share := quantile(ratios(r.medians, ours.medians), 0.5); share < minimum {
+				if share := report.Quantile(ratios(r.medians, ours.medians), 0.5); share < minimum {
 					first, minimum = a.name, share
 				}
 			}

@@ -3,7 +3,6 @@ package pipelines
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,32 +58,24 @@ type recipeCost struct {
 }
 
 // cookbook measures the recipes: the tests of the documents run and record them, and the recordings are compared.
-func cookbook(ctx context.Context, b *harness.Bench) error {
-	if err := b.Packages(ctx, recipePackages...); err != nil {
-		return err
-	}
+func cookbook(ctx context.Context, b *harness.Bench) {
+	b.Packages(ctx, recipePackages...)
 	for _, name := range recipePackages {
-		if _, err := b.Package(name); err != nil {
-			return err
-		}
+		b.Package(name)
 	}
 	recordings := filepath.Join(b.Temp, "recordings")
-	if err := os.Mkdir(recordings, 0o755); err != nil {
-		return err
-	}
+	harness.Check(os.Mkdir(recordings, 0o755))
 	cmd := exec.Command("go", "test", "-count=1", "-tags", "e2e", "-run", "TestDocuments/cookbook", "./e2e")
 	cmd.Dir = b.Root
 	cmd.Env = append(os.Environ(), "ONECALL_TEST_RECORD="+recordings, "ONECALL_TEST_NPM="+b.PackagesRoot())
 	if _, err := proc.Run(ctx, cmd, recordLimit); err != nil {
-		return fmt.Errorf("%w: its recipes could not be recorded here: %w", harness.ErrNotHere, err)
+		harness.Fail("%w: its recipes could not be recorded here: %w", harness.ErrNotHere, err)
 	}
 	var rows []*recipeCost
 	all := &recipeCost{title: "all"}
 	for i := range recipes {
-		m, err := recipes[i].measure(ctx, b, recordings)
-		if err != nil {
-			return fmt.Errorf("%s: %w", recipes[i].title, err)
-		}
+		var m *recipeCost
+		harness.In(recipes[i].title, func() { m = recipes[i].measure(ctx, b, recordings) })
 		rows = append(rows, m)
 		all.calls.Add(m.calls)
 		all.chain.Add(m.chain)
@@ -111,72 +102,42 @@ func cookbook(ctx context.Context, b *harness.Bench) error {
 	b.Figure(report.CountFigure("tools/chain", "tokens of onecall's `tools/list`, read once", all.list))
 	b.Comment("Beside the recipes' tokens, onecall's `tools/list` is read once: %d tokens, whatever functions "+
 		"there are. Single calls need the lists of all servers, which are not counted here.", all.list)
-	return nil
 }
 
 // measure replays the recipe's recording, and returns what the recipe costs both ways.
-func (r *recipe) measure(ctx context.Context, b *harness.Bench, recordings string) (m *recipeCost, err error) {
+func (r *recipe) measure(ctx context.Context, b *harness.Bench, recordings string) *recipeCost {
 	folder, recording := filepath.Join(b.Temp, "recipe-"+r.chain), filepath.Join(recordings, r.chain+".jsonl")
-	if err := r.write(b.Root, folder); err != nil {
-		return nil, err
-	}
-	a, err := openRecorded(ctx, filepath.Join(folder, "onecall.json"), recording)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	files, err := chainfile.Find([]string{filepath.Join(folder, r.chain+".chain.yaml")}, nil)
-	if err != nil {
-		return nil, err
-	}
-	entry, err := files[0].Read(ctx, nil, a.MaxRequestBytes)
-	if err != nil {
-		return nil, err
-	}
+	r.write(b.Root, folder)
+	a := openRecorded(ctx, filepath.Join(folder, "onecall.json"), recording)
+	defer a.Close()
+	files := harness.Must(chainfile.Find([]string{filepath.Join(folder, r.chain+".chain.yaml")}, nil))
+	entry := harness.Must(files[0].Read(ctx, nil, a.MaxRequestBytes))
 	set := r.set
 	if r.chain == "notes" { // the chain names the folder in which it was recorded
-		text, err := os.ReadFile(recording)
-		if err != nil {
-			return nil, err
-		}
-		set = append(slices.Clone(set), chain.Setting{Key: "repo", Value: gjson.GetBytes(text, `..#.args.path|#(!="")`).Str})
+		repo := gjson.GetBytes(harness.Must(os.ReadFile(recording)), `..#.args.path|#(!="")`).Str
+		set = append(slices.Clone(set), chain.Setting{Key: "repo", Value: repo})
 	}
 	// The chain with "lite": true, and with the recipe's settings.
 	request := tally.WithInput(append([]byte(`{"lite":true,`), bytes.TrimPrefix(entry.Request, []byte("{"))...), nil, set)
-	run := func(override chain.Override) (*chain.Answer, error) {
+	run := func(override chain.Override) *chain.Answer {
 		a.calls = nil
 		answer := a.Run(ctx, request, &chain.Caller{Override: override})
-		if !answer.OK {
-			return nil, fmt.Errorf("the chain answered %.1000s", answer.JSON)
-		}
-		return answer, nil
+		harness.FailIf(!answer.OK, "the chain answered %.1000s", answer.JSON)
+		return answer
 	}
-	planned, err := run(chain.Override{DryRun: true})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := run(chain.Override{})
-	if err != nil {
-		return nil, err
-	}
-	list, err := a.Listing(mcp.SurfaceChain)
+	plan, answer := run(chain.Override{DryRun: true}).Plan, run(chain.Override{})
 	return &recipeCost{title: r.title, calls: tally.Calls(b.Counter, a.calls), chain: tally.Chain(b.Counter, request, answer.JSON),
-		waves: tally.Waves(planned.Plan, a.calls, nil), list: b.Counter.Count(list, -1)}, err
+		waves: tally.Waves(plan, a.calls, nil), list: b.Counter.Count(harness.Must(a.Listing(mcp.SurfaceChain)), -1)}
 }
 
 // shownFile is a file that a page shows under its name.
 var shownFile = regexp.MustCompile("(?sm)^`([^`\n]+\\.chain\\.yaml)`\n\n```yaml\n(.*?)^```$")
 
 // write writes the chains of the recipe's page to a folder, with a configuration that has no other functions.
-func (r *recipe) write(root, folder string) error {
-	page, err := os.ReadFile(filepath.Join(root, "docs/cookbook", r.page+".md"))
-	if err != nil {
-		return err
-	}
+func (r *recipe) write(root, folder string) {
+	page := harness.Must(os.ReadFile(filepath.Join(root, "docs/cookbook", r.page+".md")))
 	for _, file := range shownFile.FindAllSubmatch(page, -1) {
-		if err := harness.WriteFile(filepath.Join(folder, string(file[1])), file[2]); err != nil {
-			return err
-		}
+		harness.WriteFile(filepath.Join(folder, string(file[1])), file[2])
 	}
-	return harness.WriteFile(filepath.Join(folder, "onecall.json"), []byte(`{"shapes":"off","journal":{"store":"memory"}}`))
+	harness.WriteFile(filepath.Join(folder, "onecall.json"), []byte(`{"shapes":"off","journal":{"store":"memory"}}`))
 }

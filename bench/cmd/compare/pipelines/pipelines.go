@@ -4,6 +4,7 @@ package pipelines
 
 import (
 	"context"
+	_ "embed"
 	"slices"
 	"sync"
 
@@ -16,14 +17,12 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+//go:embed pipelines.md
+var text string
+
 // Section is the section.
-var Section = harness.Section{
-	Name: "pipelines", Title: "Round trips and tokens on real pipelines", Long: 1, Short: 1,
-	Question: `What does a chain save on tasks that nobody here made up? The same task is done by calls one by one, each in a round trip of
-the model, and by one chain. Counted by the rules of "onecall bench": *written* are the calls as a model writes them,
-{"name":…,"arguments":{…}}; *read* are the answers that enter its context. Shares are ratios of the sums.`,
-	Parts: []harness.Part{{Name: "data sets", Measure: realChains}, {Name: "cookbook", Measure: cookbook}, {Name: "repair", Measure: repairs}},
-}
+var Section = harness.Section{Name: "pipelines", Text: text, Parts: []harness.Part{
+	{Name: "data sets", Measure: realChains}, {Name: "cookbook", Measure: cookbook}, {Name: "repair", Measure: repairs}}}
 
 // column returns a column of counts.
 func column[R any](title string, of func(R) int) report.Column[R] {
@@ -38,11 +37,11 @@ type recordedApp struct {
 	failed []bool // by call: whether it failed
 }
 
-func openRecorded(ctx context.Context, config, replay string) (r *recordedApp, err error) {
-	r = &recordedApp{}
-	r.App, err = app.Open(ctx, &app.Options{Config: config, Replay: replay, Calls: true, Observe: r.observe, Reporter: silent{},
-		Redactor: &app.Redactor{}})
-	return r, err
+func openRecorded(ctx context.Context, config, replay string) *recordedApp {
+	r := &recordedApp{}
+	r.App = harness.Must(app.Open(ctx, &app.Options{Config: config, Replay: replay, Calls: true, Observe: r.observe, Reporter: silent{},
+		Redactor: &app.Redactor{}}))
+	return r
 }
 
 func (r *recordedApp) observe(_ context.Context, spec *steps.Spec, args, result []byte, err error) {

@@ -13,7 +13,6 @@ import (
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/report"
 	"github.com/onecall-mcp/onecall/bench/datasets"
-	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/tally"
@@ -37,7 +36,7 @@ type dataSet struct {
 }
 
 // realChains measures the data sets, if they are here.
-func realChains(ctx context.Context, b *harness.Bench) error {
+func realChains(ctx context.Context, b *harness.Bench) {
 	rounds := 11
 	if b.Short {
 		rounds = 3
@@ -50,29 +49,21 @@ func realChains(ctx context.Context, b *harness.Bench) error {
 			b.Comment("The data set %s is not on this machine, and not measured.", titles[name])
 			continue
 		}
-		if err != nil {
-			return err
-		}
+		harness.Check(err)
 		set := newDataSet(titles[name], rounds)
 		for _, c := range chains {
-			if err := set.measure(ctx, b, c); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+			harness.In(name, func() { set.measure(ctx, b, c) })
 		}
 		sets = append(sets, set)
 		sum.add(set)
 	}
-	if len(sets) == 0 {
-		return nil
-	}
+	harness.FailIf(len(sets) == 0, "%w", harness.ErrNotHere)
 	b.Corpus = append(b.Corpus,
 		fmt.Sprintf("%d tasks of NESTFUL, tau-bench and BFCL v4 (multi-turn base and long context), replayed", sum.tasks))
 	reportSets(b, append(sets, sum))
 	if len(sets) == len(datasets.Names()) {
 		sum.figures(b)
 	}
-	b.Comments = append(b.Comments, realComments...)
-	return nil
 }
 
 func newDataSet(title string, rounds int) *dataSet {
@@ -95,32 +86,20 @@ func (d *dataSet) add(more *dataSet) {
 }
 
 // measure counts and times a task: its turns, and the chains of each turn.
-func (d *dataSet) measure(ctx context.Context, b *harness.Bench, task *datasets.Chain) error {
+func (d *dataSet) measure(ctx context.Context, b *harness.Bench, task *datasets.Chain) {
 	d.tasks++
-	turns, err := task.Turns()
-	if err != nil {
-		return err
-	}
-	for _, turn := range turns {
+	for _, turn := range harness.Must(task.Turns()) {
 		d.sideBySide += sideBySide(turn.Steps)
-		parts, err := turn.Parts()
-		if err != nil {
-			return err
-		}
-		for _, part := range parts {
-			t, err := replay(part)
-			if err == nil {
-				err = t.count(ctx, b, d)
-			}
-			for i := 0; i < len(d.callTimes) && err == nil; i++ {
-				err = t.time(ctx, d, i)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", part.ID, err)
-			}
+		for _, part := range harness.Must(turn.Parts()) {
+			harness.In(part.ID, func() {
+				t := replay(part)
+				t.count(ctx, b, d)
+				for i := range d.callTimes {
+					t.time(ctx, d, i)
+				}
+			})
 		}
 	}
-	return nil
 }
 
 // sentChain is a chain of a data set while it is measured.
@@ -132,11 +111,8 @@ type sentChain struct {
 	fields string // what it has beside steps
 }
 
-func replay(c *datasets.Chain) (t *sentChain, err error) {
-	t = &sentChain{Chain: c}
-	if t.calls, err = c.Calls(); err != nil {
-		return nil, err
-	}
+func replay(c *datasets.Chain) *sentChain {
+	t := &sentChain{Chain: c, calls: harness.Must(c.Calls())}
 	t.want = rawjson.AppendCompact(nil, t.calls[len(t.calls)-1].Result)
 	if len(c.Return) > 0 {
 		var returned []string
@@ -148,66 +124,46 @@ func replay(c *datasets.Chain) (t *sentChain, err error) {
 		t.fields = `,"return":[` + strings.Join(returned, ",") + "]"
 		t.want = fmt.Appendf(nil, "[%s]", bytes.Join(results, []byte(",")))
 	}
-	t.player, err = datasets.Replay(datasets.Recording(t.calls), nil)
-	return t, err
+	t.player = harness.Must(datasets.Replay(datasets.Recording(t.calls), nil))
+	return t
 }
 
-// run runs the chain as a model sends it, with more fields. It is an error if the chain fails.
-func (t *sentChain) run(ctx context.Context, fields string) (request []byte, answer *chain.Answer, err error) {
+// run runs the chain as a model sends it, with more fields.
+func (t *sentChain) run(ctx context.Context, fields string) (request, answer []byte) {
 	request = fmt.Appendf(nil, `{"steps":%s%s%s}`, t.Steps, fields, t.fields)
-	if answer = t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil); !answer.OK {
-		err = fmt.Errorf("the chain failed: %s", answer.JSON)
-	}
-	return request, answer, err
+	a := t.player.Engine.Run(t.player.Cassette.Cursor(ctx, ""), request, nil)
+	harness.FailIf(!a.OK, "the chain failed: %s", a.JSON)
+	return request, a.JSON
 }
 
 // lite asks for the shortest answer.
 const lite = `,"lite":true`
 
 // count counts round trips and tokens, and checks the answer.
-func (t *sentChain) count(ctx context.Context, b *harness.Bench, d *dataSet) error {
-	request, answer, err := t.run(ctx, lite)
-	if err != nil {
-		return err
-	}
-	_, full, err := t.run(ctx, "")
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(t.want, answer.JSON) {
-		return fmt.Errorf("answered %s, want %s", answer.JSON, t.want)
-	}
+func (t *sentChain) count(ctx context.Context, b *harness.Bench, d *dataSet) {
+	request, answer := t.run(ctx, lite)
+	_, full := t.run(ctx, "")
+	harness.FailIf(!bytes.Equal(t.want, answer), "answered %s, want %s", answer, t.want)
 	text := program(t.Steps, t.Return)
-	code, err := rawjson.Marshal(map[string]string{"code": text})
-	if err != nil {
-		return err
-	}
+	code := harness.Must(rawjson.Marshal(map[string]string{"code": text}))
 	d.calls.Add(tally.Calls(b.Counter, t.calls))
-	d.chain.Add(tally.Chain(b.Counter, request, answer.JSON))
-	d.fullAnswer += b.Counter.Count(full.JSON, -1)
+	d.chain.Add(tally.Chain(b.Counter, request, answer))
+	d.fullAnswer += b.Counter.Count(full, -1)
 	d.program += b.Counter.Count([]byte(text), -1)
 	d.programCall += b.Counter.Count(tally.CallText("code", code), -1)
-	return nil
 }
 
 // time measures the calls and then the chain, each once, and adds the times to a round.
-func (t *sentChain) time(ctx context.Context, d *dataSet, round int) error {
+func (t *sentChain) time(ctx context.Context, d *dataSet, round int) {
 	began := time.Now()
 	cursor := t.player.Cassette.Cursor(ctx, "")
 	for i := range t.calls {
-		entry, err := t.player.Functions.Resolve(t.calls[i].Function)
-		if err != nil {
-			return err
-		}
-		if _, err := entry.Call(cursor, t.calls[i].Args); err != nil {
-			return err
-		}
+		harness.Must(harness.Must(t.player.Functions.Resolve(t.calls[i].Function)).Call(cursor, t.calls[i].Args))
 	}
 	called := time.Now()
-	_, _, err := t.run(ctx, lite)
+	t.run(ctx, lite)
 	d.callTimes[round] += millis(called.Sub(began))
 	d.chainTimes[round] += millis(time.Since(called))
-	return err
 }
 
 func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
@@ -260,7 +216,9 @@ func reportSets(b *harness.Bench, sets []*dataSet) {
 			column("written: calls", func(d d) int { return d.calls.Written }), column("written: chain", func(d d) int { return d.chain.Written }),
 			column("written: TypeScript", func(d d) int { return d.program }),
 			column("in a tool's arguments", func(d d) int { return d.programCall }),
-			report.Column[d]{Title: "read, lite against calls", Cell: func(d d) report.Cell { return report.Share(d.chain.Read, d.calls.Read) }}))
+			report.Column[d]{Title: "read, lite against calls", Cell: func(d d) report.Cell {
+				return report.Value(float64(d.chain.Read)/float64(d.calls.Read), "×").Computed()
+			}}))
 	var rows []way
 	for _, d := range sets {
 		rows = append(rows, d.ways()...)
@@ -307,21 +265,4 @@ func (d *dataSet) figures(b *harness.Bench) {
 	share("written", "tokens written as chains, against calls", float64(d.chain.Written), float64(d.calls.Written))
 	ways := d.ways()
 	share("time-1000", "time by chains, against calls, a model's round trip taking 1,000 ms", ways[2].at(1000).Value, ways[0].at(1000).Value)
-}
-
-var realComments = []string{
-	"The calls are those that the data sets give as right, so neither side loses a round trip to a mistake or to a search for functions. " +
-		"The references were put in afterwards, where an argument equals a value of an earlier result.",
-	"A chain ends where a model must read a result before it can write the next step. BFCL's tasks are dialogs, with a chain for each " +
-		"turn of the user. A chain also ends before a step that names one of several entries of a list, or a member by a key that is the " +
-		"value itself, because the model chose that entry or member; most of tau-bench's tasks have such steps. A chain returns the whole " +
-		"results that later chains need, and those contain the values literally. Calls side by side wait only for the results that they " +
-		"use, even if the model had to choose from a result.",
-	"Each replayed chain is checked: it makes the recorded calls, and returns the last recorded value. The data sets have no tool " +
-		"lists, so the tokens of tool lists are not included.",
-	"A program is TypeScript for a code mode, generated from the chain with a line for each step. It returns the last result, as a " +
-		"lite chain does. It is counted as text alone, which some hosts accept, and in the arguments of a tool, as the chain is. As text " +
-		"alone it is shorter than the chain; both are longer than the calls where results are short.",
-	"The calls are answered from memory, so times at 0 ms are the engine's own work: to compile, check and run a chain costs more than to " +
-		"ask the recording alone, and one round trip of any model more than both. Time that a model needs to write its tokens is not counted.",
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,34 +32,21 @@ type brokenChain struct {
 const filesystemPackage = "@modelcontextprotocol/server-filesystem"
 
 // repairs measures failed chains and their repair, with the filesystem MCP server from npm.
-func repairs(ctx context.Context, b *harness.Bench) error {
-	if err := b.Packages(ctx, filesystemPackage); err != nil {
-		return err
-	}
-	folder, err := b.Package(filesystemPackage)
-	if err != nil {
-		return err
-	}
+func repairs(ctx context.Context, b *harness.Bench) {
+	b.Packages(ctx, filesystemPackage)
+	server := filepath.Join(b.Package(filesystemPackage), "dist/index.js")
 	var rows []*repair
 	for _, c := range []*brokenChain{hostFiles(), manySteps()} {
-		resume, err := rawjson.Marshal(map[string]any{"resume": "RUN", "replace": map[string]any{c.wrongID: c.correctStep}, "lite": true})
-		if err != nil {
-			return err
-		}
 		resumed := &repair{chain: c, way: "chain, then resume", key: "resume"}
 		again := &repair{chain: c, way: "chain, then the whole corrected chain", key: "again"}
-		for r, request := range map[*repair][]byte{resumed: resume, again: c.request(true)} {
-			r.server = filepath.Join(folder, "dist/index.js")
-			if err := r.run(ctx, b, request); err != nil {
-				return fmt.Errorf("%s: %s: %w", c.title, r.way, err)
-			}
-			b.Log("%s: %s", c.title, r.way)
-		}
+		harness.In(c.title, func() {
+			resumed.run(ctx, b, server, marshal(map[string]any{"resume": "RUN", "replace": map[string]any{c.wrongID: c.correctStep}, "lite": true}))
+			again.run(ctx, b, server, c.request(true))
+		})
 		// A model that makes one call at a time would make these same calls: it sees the failure, corrects that call and continues.
 		single := &repair{chain: c, way: "calls one by one", cost: tally.Calls(b.Counter, resumed.calls), calls: resumed.calls}
-		if len(single.calls) != c.wantCalls+1 {
-			return fmt.Errorf("%s: the resumed chain made %d calls, want %d", c.title, len(single.calls), c.wantCalls+1)
-		}
+		harness.FailIf(len(single.calls) != c.wantCalls+1,
+			"%s: the resumed chain made %d calls, want %d", c.title, len(single.calls), c.wantCalls+1)
 		rows = append(rows, resumed, again, single)
 		for _, r := range rows[len(rows)-3:][:2] {
 			how := map[string]string{"resume": ", failed and resumed", "again": ", failed and started again"}[r.key]
@@ -74,11 +60,6 @@ func repairs(ctx context.Context, b *harness.Bench) error {
 		column("round trips", func(r r) int { return r.cost.RoundTrips }), column("tokens written", func(r r) int { return r.cost.Written }),
 		column("tokens read", func(r r) int { return r.cost.Read }), column("calls made", func(r r) int { return len(r.calls) }),
 		column("writes made twice", func(r r) int { return r.repeatedWrites })))
-	b.Comment("When a chain fails, its answer reports what was written so far and how to resume; that is most of what " +
-		"the model reads. Running the whole corrected chain reads about as much, but makes all calls again. Here that only overwrites files; " +
-		"a call that creates or pays for something would do so twice. Independent calls, made one by one, could be sent side by side " +
-		"instead, in fewer round trips.")
-	return nil
 }
 
 // hostFiles returns a chain of four steps that writes a file for each host in a list, and an index of the hosts.
@@ -107,12 +88,12 @@ func manySteps() *brokenChain {
 }
 
 // misspellFolder returns a copy of step whose folder does not exist.
-func misspellFolder(step map[string]any) map[string]any {
-	text, _ := rawjson.Marshal(step) // cannot fail for the steps of this file
-	var wrong map[string]any
-	_ = json.Unmarshal(bytes.Replace(text, []byte("lists/"), []byte("listss/"), 1), &wrong)
+func misspellFolder(step map[string]any) (wrong map[string]any) {
+	harness.Check(json.Unmarshal(bytes.Replace(marshal(step), []byte("lists/"), []byte("listss/"), 1), &wrong))
 	return wrong
 }
+
+func marshal(value any) []byte { return harness.Must(rawjson.Marshal(value)) }
 
 // request returns the request of the chain, with the wrong step or the corrected one.
 func (c *brokenChain) request(corrected bool) []byte {
@@ -120,15 +101,13 @@ func (c *brokenChain) request(corrected bool) []byte {
 	if corrected {
 		list[c.wrongStep] = c.correctStep
 	}
-	text, _ := rawjson.Marshal(map[string]any{"steps": list, "lite": true}) // cannot fail for the steps of this file
-	return text
+	return marshal(map[string]any{"steps": list, "lite": true})
 }
 
 // repair is an arm: one way to finish a broken chain, and what that cost, including the failure.
 type repair struct {
 	chain    *brokenChain
 	way, key string
-	server   string // the path of the MCP server's script
 
 	cost           tally.Side
 	calls          []tally.Call // calls to the server, including failed ones
@@ -136,36 +115,21 @@ type repair struct {
 }
 
 // run runs the broken chain in a new folder, and then the request that repairs it, in which RUN stands for the id of the failed run.
-func (r *repair) run(ctx context.Context, b *harness.Bench, request []byte) (err error) {
-	folder, err := os.MkdirTemp(b.Temp, "repair")
-	if err != nil {
-		return err
-	}
-	if folder, err = filepath.EvalSymlinks(folder); err != nil { // the server reports paths without symbolic links
-		return err
-	}
-	if err := r.prepare(folder); err != nil {
-		return err
-	}
-	a, err := openRecorded(ctx, filepath.Join(folder, "onecall.json"), "")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
+func (r *repair) run(ctx context.Context, b *harness.Bench, server string, request []byte) {
+	// The server reports paths without symbolic links.
+	folder := harness.Must(filepath.EvalSymlinks(harness.Must(os.MkdirTemp(b.Temp, "repair"))))
+	prepare(folder, server)
+	a := openRecorded(ctx, filepath.Join(folder, "onecall.json"), "")
+	defer a.Close()
 	first := r.chain.request(false)
 	failed := a.Run(ctx, first, nil)
 	run := gjson.GetBytes(failed.JSON, "resume").Str
-	if failed.OK || run == "" {
-		return fmt.Errorf("the broken chain answered %s, want a failure with a run to resume", failed.JSON)
-	}
+	harness.FailIf(failed.OK || run == "", "the broken chain answered %s, want a failure with a run to resume", failed.JSON)
 	second := bytes.Replace(request, []byte("RUN"), []byte(run), 1)
 	repaired := a.Run(ctx, second, nil)
-	if !repaired.OK {
-		return fmt.Errorf("the repaired chain answered %s, want success", repaired.JSON)
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*", "*")) // an error would be one of the pattern
-	if len(files) != r.chain.wantFiles {
-		return fmt.Errorf("the repaired chain left %d files, want %d", len(files), r.chain.wantFiles)
+	harness.FailIf(!repaired.OK, "the repaired chain answered %s, want success", repaired.JSON)
+	if files := harness.Must(filepath.Glob(filepath.Join(folder, "*", "*"))); len(files) != r.chain.wantFiles {
+		harness.Fail("the repaired chain left %d files, want %d", len(files), r.chain.wantFiles)
 	}
 	// The folder differs in each run, and token counts do not.
 	scrub := func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(folder), []byte("/data")) }
@@ -182,25 +146,18 @@ func (r *repair) run(ctx context.Context, b *harness.Bench, request []byte) (err
 		call.Result = scrub(call.Result)
 		r.calls = append(r.calls, call)
 	}
-	return nil
 }
 
-// prepare writes the list of hosts to the folder, and a configuration with an MCP server for the files of that folder.
-func (r *repair) prepare(folder string) error {
+// prepare writes the list of hosts to the folder, and a configuration with an MCP server, a script, for the files of that folder.
+func prepare(folder, script string) {
 	var hosts []map[string]string
 	for i := range 10 {
 		hosts = append(hosts, map[string]string{"name": fmt.Sprintf("host-%d", i), "ip": fmt.Sprintf("192.0.2.%d", i), "role": "web"})
 	}
-	server := map[string]any{"command": "node", "args": []string{r.server, folder}, "cwd": folder}
-	for name, value := range map[string]any{"hosts.json": hosts, "onecall.json": map[string]any{"shapes": "off",
-		"journal": map[string]any{"store": "memory"}, "mcpServers": map[string]any{"files": server}}} {
-		text, err := rawjson.Marshal(value)
-		if err == nil {
-			err = harness.WriteFile(filepath.Join(folder, name), text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return errors.Join(os.Mkdir(filepath.Join(folder, "conf"), 0o755), os.Mkdir(filepath.Join(folder, "lists"), 0o755))
+	server := map[string]any{"command": "node", "args": []string{script, folder}, "cwd": folder}
+	harness.WriteFile(filepath.Join(folder, "hosts.json"), marshal(hosts))
+	harness.WriteFile(filepath.Join(folder, "onecall.json"), marshal(map[string]any{"shapes": "off",
+		"journal": map[string]any{"store": "memory"}, "mcpServers": map[string]any{"files": server}}))
+	harness.Check(os.Mkdir(filepath.Join(folder, "conf"), 0o755))
+	harness.Check(os.Mkdir(filepath.Join(folder, "lists"), 0o755))
 }

@@ -50,14 +50,3 @@ func Scrub(text string) string {
 	}
 	return text
 }
-
-// lastBytes returns the end of text, at most n bytes, cut between characters.
-func lastBytes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for text = text[len(text)-n:]; len(text) > 0 && !utf8.RuneStart(text[0]); {
-		text = text[1:]
-	}
-	return "…" + text
-}

@@ -175,7 +175,7 @@ func (p *Process) verdict(waited error, left []string) error {
 func (p *Process) failed(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if printed := strings.TrimSpace(p.Output()); printed != "" {
-		text += ": " + lastBytes(printed, 500)
+		text += ": " + strings.ToValidUTF8(printed[max(0, len(printed)-500):], "…")
 	}
 	return errors.New(Scrub(p.cmd.Path) + ": " + text)
 }

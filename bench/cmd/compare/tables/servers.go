@@ -37,35 +37,29 @@ var fleet = []server{
 }
 
 // command returns the command with which a client starts the server, and the variables that it adds to the environment.
-func (s *server) command(ctx context.Context, b *harness.Bench) (cmd *exec.Cmd, env []string, err error) {
+func (s *server) command(ctx context.Context, b *harness.Bench) (cmd *exec.Cmd, env []string) {
 	fill := func(list []string) (all []string) {
 		for _, text := range list {
 			all = append(all, strings.ReplaceAll(text, "@", b.Temp))
 		}
 		return all
 	}
-	args, program := fill(s.args), "node"
+	args := fill(s.args)
 	if s.script == "" {
-		program, err = b.Go(ctx, s.program)
+		cmd = b.Cmd(b.Go(ctx, s.program), args...)
 	} else {
-		var folder string
-		folder, err = b.Package(s.program)
-		args = append([]string{filepath.Join(folder, filepath.FromSlash(s.script))}, args...)
+		cmd = b.Cmd("node", append([]string{filepath.Join(b.Package(s.program), filepath.FromSlash(s.script))}, args...)...)
 	}
-	cmd = b.Cmd(program, args...)
 	env = append([]string{"HOME=" + b.Temp}, fill(s.env)...)
 	cmd.Env = append(cmd.Env, env...)
-	return cmd, env, err
+	return cmd, env
 }
 
 // behind returns servers as entries of onecall's configuration.
-func behind(ctx context.Context, b *harness.Bench, list ...*server) (map[string]any, error) {
+func behind(ctx context.Context, b *harness.Bench, list ...*server) map[string]any {
 	all := map[string]any{}
 	for _, s := range list {
-		cmd, env, err := s.command(ctx, b)
-		if err != nil {
-			return nil, err
-		}
+		cmd, env := s.command(ctx, b)
 		set := map[string]string{}
 		for _, pair := range env {
 			key, value, _ := strings.Cut(pair, "=")
@@ -73,7 +67,7 @@ func behind(ctx context.Context, b *harness.Bench, list ...*server) (map[string]
 		}
 		all[s.name] = map[string]any{"command": cmd.Path, "args": cmd.Args[1:], "env": set}
 	}
-	return all, nil
+	return all
 }
 
 // listed is a server, or several, with the tokens of the lists and the number of tools; why says why there are none.
@@ -83,7 +77,7 @@ type listed struct {
 }
 
 // servers compares the lists of many servers with the list of onecall in front of them.
-func servers(ctx context.Context, b *harness.Bench) error {
+func servers(ctx context.Context, b *harness.Bench) {
 	b.Versions["node"] = harness.Release("node")
 	var packages []string
 	for _, s := range fleet {
@@ -91,9 +85,7 @@ func servers(ctx context.Context, b *harness.Bench) error {
 			packages = append(packages, s.program)
 		}
 	}
-	if err := b.Packages(ctx, packages...); err != nil {
-		return err
-	}
+	b.Packages(ctx, packages...)
 	var rows []listed
 	var started []*server
 	var sum listed
@@ -103,14 +95,7 @@ func servers(ctx context.Context, b *harness.Bench) error {
 			started, sum.tokens, sum.tools = append(started, &fleet[i]), sum.tokens+row.tokens, sum.tools+row.tools
 		}
 	}
-	all, err := behind(ctx, b, started...)
-	if err != nil {
-		return err
-	}
-	ours, err := (&surface{name: "servers", config: harness.Config{"mcpServers": all}}).look(ctx, b, sum.tools)
-	if err != nil {
-		return err
-	}
+	ours := (&surface{name: "servers", config: harness.Config{"mcpServers": behind(ctx, b, started...)}}).look(ctx, b, sum.tools)
 	sum.name = fmt.Sprintf("%d servers, bare", len(started))
 	rows = append(rows, sum, listed{name: "onecall in front of them, surface `chain`", tools: ours.tools, tokens: ours.List})
 	b.Tables = append(b.Tables, report.TableOf("(b) Tool lists of MCP servers from npm and the Go proxy", "server", rows,
@@ -124,23 +109,18 @@ func servers(ctx context.Context, b *harness.Bench) error {
 			report.TokenFigure("servers/bare", fmt.Sprintf("tool lists of %d servers, %d tools", len(started), sum.tools), sum.tokens),
 			report.RatioFigure("servers/list", "tool lists of all servers: onecall / bare", float64(ours.List), float64(sum.tokens)))
 	}
-	return nil
 }
 
 // listOf lists the tools of a server alone.
-func listOf(ctx context.Context, b *harness.Bench, s *server) listed {
-	l := listed{name: s.program}
-	cmd, _, err := s.command(ctx, b)
-	var session *harness.Session
-	if err == nil {
-		session, err = b.Open(ctx, cmd)
-	}
-	if err == nil {
+func listOf(ctx context.Context, b *harness.Bench, s *server) (l listed) {
+	l.name = s.program
+	if err := harness.Try(func() {
+		cmd, _ := s.command(ctx, b)
+		session := b.Open(ctx, cmd)
 		defer session.End()
-		_, l.tools, err = session.CountList(ctx)
+		_, l.tools = session.CountList(ctx)
 		l.tokens = session.Spent.List
-	}
-	if err != nil {
+	}); err != nil {
 		l.why = harness.OneLine(err)
 	}
 	return l

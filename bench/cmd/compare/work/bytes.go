@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -25,51 +26,40 @@ func largeResult(size int) []byte {
 
 // resultOfBytes measures a result of a size in bytes: a chain that passes it on to the next step, a probe of it, and a page. The baseline
 // reads it once, to check that it is JSON.
-func resultOfBytes(ctx context.Context, size int, s Samples) ([]arm, error) {
+func resultOfBytes(ctx context.Context, size int, s Samples) []arm {
 	document := largeResult(size)
-	engine, _, err := newEngine(0, largeFunction(document), takeFunction())
-	if err != nil {
-		return nil, err
-	}
+	engine, _ := newEngine(0, largeFunction(document), takeFunction())
 	token := ""
-	probe := func() error {
-		text, err := answer(ctx, engine, []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), "")
-		if token = gjson.GetBytes(text, "continuation_token").Str; err == nil && token == "" {
-			return fmt.Errorf("no probe: %.300s", text)
+	probe := func() {
+		text := answer(ctx, engine, []byte(`{"lite":true,"steps":[{"fn":"bench.large"}]}`), "")
+		if token = gjson.GetBytes(text, "continuation_token").Str; token == "" {
+			harness.Fail("no probe: %.300s", text)
 		}
-		return err
 	}
 	items := gjson.GetBytes(document, "#").Int()
-	page := func() error {
+	page := func() {
 		// A page has 20 items, so this one is in the middle.
-		request := fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d}`, token, items/40)
-		text, err := answer(ctx, engine, request, "")
-		if n := gjson.GetBytes(text, "items.#").Int(); err == nil && n != 20 {
-			return fmt.Errorf("a page of %d items", n)
+		text := answer(ctx, engine,
+			fmt.Appendf(nil, `{"lite":true,"continuation_token":%q,"mode":"paginated","page":%d}`, token, items/40), "")
+		if n := gjson.GetBytes(text, "items.#").Int(); n != 20 {
+			harness.Fail("a page of %d items", n)
 		}
-		return err
+	}
+	validate := func() {
+		harness.FailIf(!gjson.ValidBytes(document), "the document is no JSON")
 	}
 	s.add("size-mb", float64(len(document))/megabyte)
 	arms := []arm{
-		{sample: "bare-ms", run: func() error { return validate(document) }},
+		{sample: "bare-ms", run: validate},
 		running(ctx, "pass-ms", engine, []byte(`{"lite":true,"steps":[{"fn":"bench.large"},{"fn":"bench.take","args":{"value":"$0"}}]}`),
 			fmt.Sprintf(`{"taken":%d}`, len(document))),
 		{sample: "probe-ms", run: probe}, {sample: "page-ms", run: page},
 	}
 	for _, a := range arms { // the first use makes what is made only once, and is not measured
-		if err := a.run(); err != nil {
-			return nil, fmt.Errorf("%s: %w", a.sample, err)
-		}
+		a.run()
 	}
 	s.peak("peak-mb")
-	return arms, nil
-}
-
-func validate(document []byte) error {
-	if !gjson.ValidBytes(document) {
-		return fmt.Errorf("the document is no JSON")
-	}
-	return nil
+	return arms
 }
 
 func largeFunction(document []byte) steps.Function {

@@ -3,11 +3,11 @@ package work
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net"
 	"slices"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
@@ -54,71 +54,46 @@ func slow() steps.Function {
 
 // newEngine returns an engine with functions, in sources of at most a hundred each. It keeps large results in memory for ttl; 0: for
 // onecall's default.
-func newEngine(ttl time.Duration, functions ...steps.Function) (*chain.Engine, *steps.Catalog, error) {
-	store, err := memstore.New(nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	results, err := budget.NewResults(store, &budget.ResultsOptions{TTL: ttl, MaxTTL: ttl})
-	if err != nil {
-		return nil, nil, err
-	}
-	catalog, err := catalogOf(functions)
-	if err != nil {
-		return nil, nil, err
-	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Results: results, MaxTotalTokens: maxTokens, MaxDuration: time.Hour})
-	return engine, catalog, err
+func newEngine(ttl time.Duration, functions ...steps.Function) (*chain.Engine, *steps.Catalog) {
+	results := harness.Must(budget.NewResults(harness.Must(memstore.New(nil)), &budget.ResultsOptions{TTL: ttl, MaxTTL: ttl}))
+	catalog := catalogOf(functions)
+	options := chain.Options{Functions: catalog, Results: results, MaxTotalTokens: maxTokens, MaxDuration: time.Hour}
+	return harness.Must(chain.New(&options)), catalog
 }
 
 // catalogOf returns a catalog of functions, in sources of at most a hundred each.
-func catalogOf(functions []steps.Function) (*steps.Catalog, error) {
-	catalog, err := steps.NewCatalog(nil)
-	if err != nil {
-		return nil, err
-	}
+func catalogOf(functions []steps.Function) *steps.Catalog {
+	catalog := harness.Must(steps.NewCatalog(nil))
 	for batch := range slices.Chunk(functions, 100) {
-		if err := catalog.Add(batch[0].Spec.Source(), source(batch)); err != nil {
-			return nil, err
-		}
+		harness.Check(catalog.Add(batch[0].Spec.Source(), source(batch)))
 	}
-	return catalog, nil
+	return catalog
 }
 
 // listen serves onecall over HTTP until ctx ends, with no practical limit of sessions and no limit of calls. It returns the URL; ended
 // receives the error.
-func listen(ctx context.Context, engine *chain.Engine, catalog *steps.Catalog) (url string, ended <-chan error, err error) {
-	counter, err := budget.NewCounter("", 0)
-	if err != nil {
-		return "", nil, err
-	}
-	server, err := mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: counter, MaxTotalTokens: maxTokens,
-		Options: transport.Options{MaxSessions: 100_000, CallerCalls: -1, Grace: time.Second}})
-	if err != nil {
-		return "", nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
+func listen(ctx context.Context, engine *chain.Engine, catalog *steps.Catalog) (url string, ended <-chan error) {
+	server := harness.Must(mcp.New(&mcp.Options{Engine: engine, Catalog: catalog, Counter: harness.Must(budget.NewCounter("", 0)),
+		MaxTotalTokens: maxTokens, Options: transport.Options{MaxSessions: 100_000, CallerCalls: -1, Grace: time.Second}}))
+	l := harness.Must(net.Listen("tcp", "127.0.0.1:0"))
 	end := make(chan error, 1)
 	go func() {
 		end <- server.ServeHTTP(ctx, l, &transport.Access{Anyone: steps.Caller{ID: "bench"}})
 		server.Close()
 	}()
-	return "http://" + l.Addr().String() + transport.Path, end, nil
+	return "http://" + l.Addr().String() + transport.Path, end
 }
 
-// answer runs a request and returns its answer. It is an error if the request fails, or is not answered with want; "": any answer.
-func answer(ctx context.Context, engine *chain.Engine, request []byte, want string) ([]byte, error) {
+// answer runs a request and returns its answer, which must be want; "": any answer that is no failure.
+func answer(ctx context.Context, engine *chain.Engine, request []byte, want string) []byte {
 	a := engine.Run(ctx, request, nil)
 	if !a.OK || want != "" && string(a.JSON) != want {
-		return nil, fmt.Errorf("answered %.500s, want %s", a.JSON, want)
+		harness.Fail("answered %.500s, want %s", a.JSON, want)
 	}
-	return a.JSON, nil
+	return a.JSON
 }
 
 // running returns the arm that runs a request, which must be answered with want.
 func running(ctx context.Context, sample string, engine *chain.Engine, request []byte, want string) arm {
-	return arm{sample: sample, run: func() error { _, err := answer(ctx, engine, request, want); return err }}
+	return arm{sample: sample, run: func() { answer(ctx, engine, request, want) }}
 }

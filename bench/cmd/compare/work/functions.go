@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/load"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -37,23 +38,22 @@ func describe(i int) (name, description, input string) {
 	return name, description, input
 }
 
-// readyFunctions measures the time until many functions can be called, and the memory that they keep. The baseline is the SDK's server with
-// the same functions as tools.
-func readyFunctions(ctx context.Context, count int, s Samples) ([]arm, error) {
+// readyFunctions measures the time until many functions can be called, and the memory that a ready registry keeps beyond the functions
+// themselves. The baseline is the SDK's server with the same functions as tools.
+func readyFunctions(ctx context.Context, count int, s Samples) []arm {
 	all := madeFunctions(count)
-	// What a ready registry keeps beyond the functions themselves.
-	if err := s.kept("memory-mb", func() (any, error) {
-		catalog, err := catalogOf(all)
-		if err != nil {
-			return nil, err
+	ready := func() any {
+		catalog := catalogOf(all)
+		registry := steps.Await(ctx, catalog, nil)
+		if n := registry.Len(); n != count {
+			harness.Fail("%d functions can be called", n)
 		}
-		return steps.Await(ctx, catalog, nil), nil
-	}); err != nil {
-		return nil, err
+		return []any{catalog, registry}
 	}
-	return []arm{{"ready-ms", func() error { return ready(ctx, all) }, true},
-			{"bare-ready-ms", func() error { bareServer(count); return nil }, true}},
-		s.kept("bare-memory-mb", func() (any, error) { return bareServer(count), nil })
+	bare := func() any { return bareServer(count) }
+	s.kept("memory-mb", ready)
+	s.kept("bare-memory-mb", bare)
+	return []arm{{"ready-ms", func() { ready() }, true}, {"bare-ready-ms", func() { bare() }, true}}
 }
 
 // madeFunctions returns functions that answer at once.
@@ -70,61 +70,26 @@ func madeFunctions(count int) []steps.Function {
 	return all
 }
 
-// ready makes a catalog, and waits until its functions can be called.
-func ready(ctx context.Context, all []steps.Function) error {
-	catalog, err := catalogOf(all)
-	if err != nil {
-		return err
-	}
-	defer catalog.Close()
-	if n := steps.Await(ctx, catalog, nil).Len(); n != len(all) {
-		return fmt.Errorf("%d functions can be called", n)
-	}
-	return nil
-}
-
-// useFunctions measures the list of tools of a server with many functions, a search, and a chain of three steps. The baseline's list is that
-// of the SDK's server.
-func useFunctions(ctx context.Context, count int, s Samples) ([]arm, error) {
-	if err := s.listBare(ctx, count); err != nil {
-		return nil, err
-	}
+// useFunctions measures the list of tools of a server with many functions, a search, and a chain of three steps. The baseline's list is
+// that of the SDK's server.
+func useFunctions(ctx context.Context, count int, s Samples) []arm {
+	s.listBare(ctx, count)
 	all := madeFunctions(count)
-	engine, catalog, err := newEngine(0, all...)
-	if err != nil {
-		return nil, err
-	}
+	engine, catalog := newEngine(0, all...)
 	steps.Await(ctx, catalog, nil)
-	url, _, err := listen(ctx, engine, catalog)
-	if err != nil {
-		return nil, err
-	}
-	clients, err := load.Open(ctx, load.Target{URL: url, Version: load.WithoutSessions}, 1)
-	if err != nil {
-		return nil, err
-	}
-	list, err := clients.Request(ctx, "tools/list", "")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.tokens("list-tokens", list); err != nil {
-		return nil, err
-	}
-	search := arm{sample: "first-search-ms", once: true, run: func() error {
-		result, err := clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`)
+	url, _ := listen(ctx, engine, catalog)
+	clients := harness.Must(load.Open(ctx, load.Target{URL: url, Version: load.WithoutSessions}, 1))
+	s.tokens("list-tokens", harness.Must(clients.Request(ctx, "tools/list", "")))
+	search := arm{"first-search-ms", func() {
+		result := harness.Must(clients.Request(ctx, "tools/call", `"name":"search","arguments":{"query":"create an alert for an account"}`))
 		report := gjson.GetBytes(result, "content.0.text").Str
 		// The first ten functions do not include the one that is searched for.
-		if err == nil && !strings.Contains(report, "account_alert.create") && len(all) > 10 {
-			return fmt.Errorf("found %.300s", result)
-		}
-		return err
-	}}
-	if err := s.timed(search); err != nil {
-		return nil, err
-	}
+		harness.FailIf(!strings.Contains(report, "account_alert.create") && len(all) > 10, "found %.300s", result)
+	}, true}
+	s.timed(search)
 	three := fmt.Appendf(nil, `{"lite":true,"steps":[{"fn":%q},{"fn":%q,"args":{"cursor":"$0.id"}},{"fn":%q,"args":{"cursor":"$1.id"}}]}`,
 		all[0].Spec.Name, all[len(all)/2].Spec.Name, all[len(all)-1].Spec.Name)
-	return []arm{{sample: "search-ms", run: search.run}, running(ctx, "chain-ms", engine, three, `{"id":"a-1"}`)}, nil
+	return []arm{{sample: "search-ms", run: search.run}, running(ctx, "chain-ms", engine, three, `{"id":"a-1"}`)}
 }
 
 // bareServer returns the SDK's server with the same functions as tools.
@@ -139,33 +104,22 @@ func bareServer(count int) *sdk.Server {
 }
 
 // listBare reads all pages of the bare server's list, as a client does.
-func (s Samples) listBare(ctx context.Context, count int) error {
+func (s Samples) listBare(ctx context.Context, count int) {
 	server := bareServer(count)
 	get := func(*http.Request) *sdk.Server { return server }
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true}))
 	defer web.Close()
-	clients, err := load.Open(ctx, load.Target{URL: web.URL, Version: load.WithoutSessions}, 1)
-	if err != nil {
-		return err
-	}
+	clients := harness.Must(load.Open(ctx, load.Target{URL: web.URL, Version: load.WithoutSessions}, 1))
 	defer clients.Close()
 	var pages []byte
 	tools := int64(0)
-	for params := ""; ; {
-		page, err := clients.Request(ctx, "tools/list", params)
-		if err != nil {
-			return err
-		}
+	for params, more := "", true; more; {
+		page := harness.Must(clients.Request(ctx, "tools/list", params))
 		pages = append(pages, page...)
 		tools += gjson.GetBytes(page, "tools.#").Int()
 		next := gjson.GetBytes(page, "nextCursor")
-		if next.Str == "" {
-			break
-		}
-		params = `"cursor":` + next.Raw
+		params, more = `"cursor":`+next.Raw, next.Str != ""
 	}
-	if tools != int64(count) {
-		return fmt.Errorf("the bare server lists %d tools", tools)
-	}
-	return s.tokens("bare-list-tokens", pages)
+	harness.FailIf(tools != int64(count), "the bare server lists %d tools", tools)
+	s.tokens("bare-list-tokens", pages)
 }

@@ -3,10 +3,12 @@ package work
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/load"
 )
 
@@ -26,34 +28,26 @@ type LoadResult struct {
 }
 
 // loadClients runs clients of a target, which is JSON, one round after the other, until its input ends.
-func loadClients(ctx context.Context, text string, in io.Reader, out io.Writer) error {
+func loadClients(ctx context.Context, text string, in io.Reader, out io.Writer) {
 	var target load.Target
-	if err := json.Unmarshal([]byte(text), &target); err != nil {
-		return err
-	}
-	clients, err := load.Open(ctx, target, 0)
-	if err != nil {
-		return err
-	}
+	harness.Check(json.Unmarshal([]byte(text), &target))
+	clients := harness.Must(load.Open(ctx, target, 0))
 	defer clients.Close()
-	return answerLines(in, out, func(r Round) (any, error) { return loadRound(ctx, clients, r), nil })
+	harness.Check(answerLines(in, out, func(r Round) any { return loadRound(ctx, clients, r) }))
 }
 
 // answerLines answers each question of in, a line of JSON, until in ends.
-func answerLines[Q any](in io.Reader, out io.Writer, answer func(Q) (any, error)) error {
+func answerLines[Q any](in io.Reader, out io.Writer, answer func(Q) any) error {
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var q Q
-		if err := questions.Decode(&q); err == io.EOF {
+		err := questions.Decode(&q)
+		if err == nil {
+			err = answers.Encode(answer(q))
+		}
+		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return err
-		}
-		a, err := answer(q)
-		if err == nil {
-			err = answers.Encode(a)
-		}
-		if err != nil {
 			return err
 		}
 	}

@@ -14,11 +14,12 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 )
 
 // servers serve until ctx ends. They write Addresses as soon as they can be called, and answer each line of in with Stats.
-var servers = map[string]func(ctx context.Context, in io.Reader, out io.Writer) error{
+var servers = map[string]func(ctx context.Context, in io.Reader, out io.Writer){
 	"onecall": serve, "bare": bareNoop, "upstream": upstream,
 }
 
@@ -37,29 +38,23 @@ type Stats struct {
 }
 
 // serve serves onecall over HTTP with bench.noop, bench.slow and bench.large, whose result is kept only for seconds.
-func serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	engine, catalog, err := newEngine(2*time.Second, noop(), slow(), largeFunction(largeResult(100_000)))
-	if err != nil {
-		return err
-	}
-	url, ended, err := listen(ctx, engine, catalog)
-	if err != nil {
-		return err
-	}
-	return announce(in, out, Addresses{Sessions: url, Stateless: url}, ended)
+func serve(ctx context.Context, in io.Reader, out io.Writer) {
+	engine, catalog := newEngine(2*time.Second, noop(), slow(), largeFunction(largeResult(100_000)))
+	url, ended := listen(ctx, engine, catalog)
+	announce(in, out, Addresses{Sessions: url, Stateless: url}, ended)
 }
 
 // bareNoop serves the SDK's server, whose tool noop does nothing.
-func bareNoop(ctx context.Context, in io.Reader, out io.Writer) error {
+func bareNoop(ctx context.Context, in io.Reader, out io.Writer) {
 	server := newServer("bare")
 	noop := &sdk.Tool{Name: "noop", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}, InputSchema: json.RawMessage(`{"type":"object"}`)}
-	server.AddTool(noop, answering(`{"id":"a-1","value":7}`))
-	return serveSDK(ctx, in, out, server)
+	server.AddTool(noop, answering(noopResult))
+	serveSDK(ctx, in, out, server)
 }
 
 // upstream serves the SDK's server with three tools that read: noop, next, which returns the number after its argument, and slow, which
 // does the same after 20 ms.
-func upstream(ctx context.Context, in io.Reader, out io.Writer) error {
+func upstream(ctx context.Context, in io.Reader, out io.Writer) {
 	server := newServer("bench")
 	const number = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 	for _, t := range []struct {
@@ -82,7 +77,7 @@ func upstream(ctx context.Context, in io.Reader, out io.Writer) error {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(text)}, nil
 		})
 	}
-	return serveSDK(ctx, in, out, server)
+	serveSDK(ctx, in, out, server)
 }
 
 func newServer(name string) *sdk.Server {
@@ -97,39 +92,32 @@ func answering(text string) sdk.ToolHandler {
 }
 
 // serveSDK serves a server of the SDK over HTTP.
-func serveSDK(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server) error {
+func serveSDK(ctx context.Context, in io.Reader, out io.Writer, server *sdk.Server) {
 	mux := http.NewServeMux()
 	get := func(*http.Request) *sdk.Server { return server }
 	mux.Handle("/sessions", sdk.NewStreamableHTTPHandler(get, nil))
 	mux.Handle("/stateless", sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: true}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	l := harness.Must(net.Listen("tcp", "127.0.0.1:0"))
 	web := &http.Server{Handler: mux}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(l) }()
 	context.AfterFunc(ctx, func() { web.Close() })
 	url := "http://" + l.Addr().String()
-	err = announce(in, out, Addresses{Sessions: url + "/sessions", Stateless: url + "/stateless"}, ended)
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
+	announce(in, out, Addresses{Sessions: url + "/sessions", Stateless: url + "/stateless"}, ended)
 }
 
 // announce writes the addresses of a server, and answers with Stats until its end.
-func announce(in io.Reader, out io.Writer, a Addresses, ended <-chan error) error {
-	if err := json.NewEncoder(out).Encode(a); err != nil {
-		return err
-	}
+func announce(in io.Reader, out io.Writer, a Addresses, ended <-chan error) {
+	harness.Check(json.NewEncoder(out).Encode(a))
 	go func() {
-		_ = answerLines(in, out, func(struct{}) (any, error) { // an error is one of who asks
+		_ = answerLines(in, out, func(struct{}) any { // an error is one of who asks
 			heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 			metrics.Read(heap)
-			used, err := proc.Self()
-			return Stats{Heap: int64(heap[0].Value.Uint64()), Goroutines: runtime.NumGoroutine(), Files: used.Files, Resident: used.Resident}, err
+			used, _ := proc.Self() // zero without /proc
+			return Stats{Heap: int64(heap[0].Value.Uint64()), Goroutines: runtime.NumGoroutine(), Files: used.Files, Resident: used.Resident}
 		})
 	}()
-	return <-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		harness.Check(err)
+	}
 }

@@ -5,7 +5,6 @@ package work
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os/signal"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/onecall-mcp/onecall/bench/cmd/compare/harness"
 	"github.com/onecall-mcp/onecall/bench/cmd/compare/proc"
 	"github.com/onecall-mcp/onecall/budget"
 )
@@ -23,41 +23,33 @@ type Samples map[string][]float64
 // Main runs one command: the name of a measurement with a size and a number of rounds, a server, or a client with its target.
 // Measurements write Samples as JSON. A wrong answer during a measurement is an error. Servers and clients answer each line of in.
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	if len(args) == 2 && args[0] == "load" {
-		return loadClients(ctx, args[1], in, out)
-	}
-	if len(args) == 1 && servers[args[0]] != nil {
-		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
-		defer stop()
-		return servers[args[0]](ctx, in, out)
-	}
-	if len(args) != 3 || measurements[args[0]] == nil {
-		return fmt.Errorf("worker %v: want a server, load with a target, or a measurement with its size and rounds", args)
-	}
-	size, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
-	}
-	rounds, err := strconv.Atoi(args[2])
-	if err != nil {
-		return err
-	}
-	samples := Samples{}
-	if err := samples.measure(ctx, measurements[args[0]], size, rounds); err != nil {
-		return fmt.Errorf("%s of %d: %w", args[0], size, err)
-	}
-	return json.NewEncoder(out).Encode(samples)
+	return harness.Try(func() {
+		switch {
+		case len(args) == 2 && args[0] == "load":
+			loadClients(ctx, args[1], in, out)
+		case len(args) == 1 && servers[args[0]] != nil:
+			ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+			defer stop()
+			servers[args[0]](ctx, in, out)
+		case len(args) == 3 && measurements[args[0]] != nil:
+			samples := Samples{}
+			samples.measure(ctx, measurements[args[0]], harness.Must(strconv.Atoi(args[1])), harness.Must(strconv.Atoi(args[2])))
+			harness.Check(json.NewEncoder(out).Encode(samples))
+		default:
+			harness.Fail("worker %v: want a server, load with a target, or a measurement with its size and rounds", args)
+		}
+	})
 }
 
 // arm is one of the ways that are compared at a size.
 type arm struct {
 	sample string
-	run    func() error
+	run    func()
 	once   bool // it is timed once a round, however short it is
 }
 
 // stage prepares a size: it adds what is measured once, and returns the arms. What it opens ends with the process.
-type stage func(ctx context.Context, size int, s Samples) ([]arm, error)
+type stage func(ctx context.Context, size int, s Samples) []arm
 
 // measurements are measured stage by stage, so that the arms of one do not bear the memory of another.
 var measurements = map[string][]stage{
@@ -65,37 +57,29 @@ var measurements = map[string][]stage{
 }
 
 // measure has the arms of each stage take turns in rounds.
-func (s Samples) measure(ctx context.Context, stages []stage, size, rounds int) error {
+func (s Samples) measure(ctx context.Context, stages []stage, size, rounds int) {
 	for _, prepare := range stages {
-		arms, err := prepare(ctx, size, s)
-		if err != nil {
-			return err
-		}
+		arms := prepare(ctx, size, s)
 		for range rounds {
 			for _, a := range arms {
 				runtime.GC()
-				if err := s.timed(a); err != nil {
-					return err
-				}
+				s.timed(a)
 			}
 		}
 	}
-	return nil
 }
 
 // minTime is long compared with the resolution of a clock, and short compared with a round.
 const minTime = 5 * time.Millisecond
 
 // timed adds the time that an arm takes, in milliseconds. It repeats a short one until minTime has passed, and adds the mean.
-func (s Samples) timed(a arm) error {
+func (s Samples) timed(a arm) {
 	began := time.Now()
 	for n := 1; ; n++ {
-		if err := a.run(); err != nil {
-			return fmt.Errorf("%s: %w", a.sample, err)
-		}
+		a.run()
 		if took := time.Since(began); took >= minTime || a.once {
 			s.add(a.sample, took.Seconds()*1000/float64(n))
-			return nil
+			return
 		}
 	}
 }
@@ -103,12 +87,8 @@ func (s Samples) timed(a arm) error {
 func (s Samples) add(name string, value float64) { s[name] = append(s[name], value) }
 
 // tokens adds the number of tokens of a text.
-func (s Samples) tokens(name string, text []byte) error {
-	counter, err := budget.NewCounter("", 0)
-	if err == nil {
-		s.add(name, float64(counter.Count(text, -1)))
-	}
-	return err
+func (s Samples) tokens(name string, text []byte) {
+	s.add(name, float64(harness.Must(budget.NewCounter("", 0)).Count(text, -1)))
 }
 
 const megabyte = 1 << 20
@@ -121,12 +101,11 @@ func (s Samples) peak(name string) {
 }
 
 // kept adds the memory that the result of f keeps, in MB.
-func (s Samples) kept(name string, f func() (any, error)) error {
+func (s Samples) kept(name string, f func() any) {
 	before := liveHeap()
-	made, err := f()
+	made := f()
 	s.add(name, (liveHeap()-before)/megabyte)
 	runtime.KeepAlive(made)
-	return err
 }
 
 // liveHeap returns the number of reachable bytes.

@@ -18,21 +18,18 @@ import (
 type Worker struct{ path string }
 
 // Build compiles the worker.
-func Build(ctx context.Context, b *harness.Bench) (*Worker, error) {
-	path, err := b.Build(ctx, "worker", "bench/cmd/compare", "./worker")
-	return &Worker{path}, err
+func Build(ctx context.Context, b *harness.Bench) *Worker {
+	return &Worker{b.Build(ctx, "worker", "bench/cmd/compare", "./worker")}
 }
 
 // measureLimit is the time limit of one measurement, enough for a slow machine.
 const measureLimit = 4 * time.Minute
 
 // Measure makes one measurement in a new process.
-func (w *Worker) Measure(ctx context.Context, name string, size, rounds int) (s Samples, err error) {
-	out, err := proc.Run(ctx, exec.Command(w.path, name, fmt.Sprint(size), fmt.Sprint(rounds)), measureLimit)
-	if err == nil {
-		err = json.Unmarshal([]byte(out), &s)
-	}
-	return s, err
+func (w *Worker) Measure(ctx context.Context, name string, size, rounds int) (s Samples) {
+	out := harness.Must(proc.Run(ctx, exec.Command(w.path, name, fmt.Sprint(size), fmt.Sprint(rounds)), measureLimit))
+	harness.Check(json.Unmarshal([]byte(out), &s))
+	return s
 }
 
 // Process is a worker that answers lines of JSON.
@@ -42,31 +39,25 @@ type Process struct {
 	answers   *json.Decoder
 }
 
-func (w *Worker) start(ctx context.Context, args ...string) (p *Process, err error) {
+func (w *Worker) start(ctx context.Context, args ...string) *Process {
 	cmd := exec.Command(w.path, args...)
-	questions, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	answers, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p = &Process{questions: questions, answers: json.NewDecoder(answers)}
-	p.Process, err = proc.Start(ctx, cmd)
-	return p, err
+	p := &Process{questions: harness.Must(cmd.StdinPipe()), answers: json.NewDecoder(harness.Must(cmd.StdoutPipe()))}
+	p.Process = harness.Must(proc.Start(ctx, cmd))
+	return p
 }
 
-// ask asks a question. An error is one of the process.
-func (p *Process) ask(question, answer any) error {
-	err := json.NewEncoder(p.questions).Encode(question)
+// ask asks a question; nil: there is none, but an answer comes. It fails with the process.
+func (p *Process) ask(question, answer any) {
+	var err error
+	if question != nil {
+		err = json.NewEncoder(p.questions).Encode(question)
+	}
 	if err == nil {
 		err = p.answers.Decode(answer)
 	}
 	if err != nil {
-		return errors.Join(err, p.Close(), errors.New(p.Output()))
+		harness.Check(errors.Join(err, p.Close(), errors.New(p.Output())))
 	}
-	return nil
 }
 
 // Server is a worker that serves.
@@ -76,20 +67,17 @@ type Server struct {
 }
 
 // Serve starts one of the servers.
-func (w *Worker) Serve(ctx context.Context, name string) (*Server, error) {
-	p, err := w.start(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Process: p}
-	if err := p.answers.Decode(&s.Addresses); err != nil {
-		return nil, errors.Join(err, p.Close(), errors.New(p.Output()))
-	}
-	return s, nil
+func (w *Worker) Serve(ctx context.Context, name string) *Server {
+	s := &Server{Process: w.start(ctx, name)}
+	s.ask(nil, &s.Addresses)
+	return s
 }
 
 // Stats returns what the server uses.
-func (s *Server) Stats() (u Stats, err error) { return u, s.ask(struct{}{}, &u) }
+func (s *Server) Stats() (u Stats) {
+	s.ask(struct{}{}, &u)
+	return u
+}
 
 // URL returns the server's URL for a version of MCP.
 func (s *Server) URL(version string) string {
@@ -99,18 +87,13 @@ func (s *Server) URL(version string) string {
 	return s.Sessions
 }
 
-// Loader is a worker with clients.
-type Loader struct{ *Process }
-
 // Load starts a process with clients of a target.
-func (w *Worker) Load(ctx context.Context, target load.Target) (*Loader, error) {
-	text, err := json.Marshal(target)
-	if err != nil {
-		return nil, err
-	}
-	p, err := w.start(ctx, "load", string(text))
-	return &Loader{p}, err
+func (w *Worker) Load(ctx context.Context, target load.Target) *Process {
+	return w.start(ctx, "load", string(harness.Must(json.Marshal(target))))
 }
 
-// Round makes calls from the clients. An error is one of the process, not of a call.
-func (l *Loader) Round(r Round) (answer LoadResult, err error) { return answer, l.ask(r, &answer) }
+// Round has the clients make calls. It fails with the process, not with a call.
+func (p *Process) Round(r Round) (answer LoadResult) {
+	p.ask(r, &answer)
+	return answer
+}

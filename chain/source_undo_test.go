@@ -21,7 +21,9 @@ func (n *notebook) functions() []steps.Function {
 	write := func(name string) steps.Function {
 		return steps.Function{Spec: steps.Spec{Name: name, EffectDeclared: true}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
 			n.calls = append(n.calls, name+" "+string(args))
-			steps.ReportUndo(ctx, &steps.Undo{Function: "note.erase", Args: []byte(`{"was":"$0 of it"}`)})
+			if err := steps.ReportUndo(ctx, &steps.Undo{Function: "note.erase", Args: []byte(`{"was":"$0 of it"}`)}); err != nil {
+				return nil, err
+			}
 			if gjson.GetBytes(args, "fail").Bool() {
 				return nil, fault.New(fault.FunctionFailed, "the page is torn")
 			}
@@ -50,6 +52,26 @@ func TestUndoOfTheSource(t *testing.T) {
 		if want := "note.erase " + undo; undo == "" && len(undone) > 0 || undo != "" && !slices.Equal(undone, []string{want}) {
 			t.Errorf("%s: got the undos %q, want %q: %s", request, undone, undo, a.JSON)
 		}
+	}
+}
+
+// TestUndoOfTheSourceIsBounded: what undos keep counts against the limit of the chain. A call that would exceed it fails before it changes
+// anything.
+func TestUndoOfTheSourceIsBounded(t *testing.T) {
+	t.Parallel()
+	n := &notebook{}
+	engine := engineOf(t, n.functions(), chain.Options{MaxChainBytes: 100}, false)
+	a := engine.Run(t.Context(), []byte(`{"onError":"undo","steps":[{"fn":"note.add","forEach":"1..20"}]}`), nil)
+	var added, erased int
+	for _, call := range n.calls {
+		if strings.HasPrefix(call, "note.add") {
+			added++
+		} else {
+			erased++
+		}
+	}
+	if codeOf(a) != fault.LimitExceeded || added < 3 || added > 6 || erased != added-1 {
+		t.Errorf("got %d calls and %d undos, want one undo less, and limit_exceeded: %s", added, erased, a.JSON)
 	}
 }
 

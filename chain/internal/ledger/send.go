@@ -13,9 +13,10 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// Send records that a call begins, and makes it. The event says how it ended, and how the source would undo it, for the caller to complete
-// and to record (journal.Call.End). If the beginning cannot be recorded, the call is not made, and the event is zero.
-func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte) (raw []byte, ended journal.Event, err error) {
+// Send records that a call begins, and makes it. The event says how it ended, for the caller to complete and to record (journal.Call.End).
+// If keep is not nil, the source may say how the call is undone, in as many bytes as keep accepts. If the beginning cannot be recorded, the call is not made, and the event is zero.
+func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte, keep func(bytes int) error) (raw []byte,
+	ended journal.Event, err error) {
 	if err := call.Begin(); err != nil {
 		return nil, journal.Event{}, Fault(err, call.Function+" was not called")
 	}
@@ -23,8 +24,11 @@ func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []by
 		ctx, sent = withIdempotencyKey(ctx, entry.Spec().Idempotency, key, sent)
 	}
 	var undo atomic.Pointer[steps.Undo] // a call that was left behind may still report
-	if call.Effect != "" {
-		ctx = steps.WithUndo(ctx, undo.Store)
+	if call.Effect != "" && keep != nil {
+		ctx = steps.WithUndo(ctx, func(u *steps.Undo) error {
+			undo.Store(u)
+			return keep(len(u.Args))
+		})
 	}
 	raw, err = entry.Send(withTask(ctx, call), sent)
 	ended = journal.Event{Kind: journal.Ended, Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}

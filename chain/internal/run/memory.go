@@ -29,6 +29,16 @@ func (l *results) charge(p *plan.Step, raw []byte) *fault.Error {
 	return nil
 }
 
+// keepUndo counts what the journal keeps of a call for its undo, which is held until the run ends, against the chain's limit.
+func (l *results) keepUndo(n int) error {
+	if total := l.bytes.Add(int64(n)); total > l.mostIn {
+		l.bytes.Add(int64(-n))
+		return fault.New(fault.LimitExceeded, "the results of this chain, and what its undos need, have more than %d bytes (limits.maxChainBytes): "+
+			"make several chains of it, or do without an undo", l.mostIn)
+	}
+	return l.held.Reserve(n)
+}
+
 // hold holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
 func (l *results) hold(p *plan.Step, n int) *fault.Error {
 	f := l.held.Hold(n)

@@ -53,7 +53,11 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 		raw, err = p.Fn.Send(ctx, sent)
 	} else {
 		var ended journal.Event
-		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent); ended.Outcome == fault.Applied && p.Undo != nil {
+		keep := r.results.keepUndo
+		if p.Undo != nil {
+			keep = nil
+		}
+		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent, keep); ended.Outcome == fault.Applied && p.Undo != nil {
 			ended.Undo = p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
 		}
 		if ended.Kind != "" && s.call.End(&ended) != nil {

@@ -59,10 +59,12 @@ func (s *Source) move(ctx context.Context, a moveArgs) (*moveResult, error) {
 	case ctx.Err() != nil:
 		return nil, unsent(ctx)
 	}
+	if err := reportMove(ctx, from, to, before.digest); err != nil {
+		return nil, err
+	}
 	if err := from.root.Rename(from.name, to.name); err != nil {
 		return nil, to.failed(err)
 	}
-	reportMove(ctx, from, to, before.digest)
 	return &moveResult{from.rel, to.rel}, errors.Join(from.settle(), to.settle())
 }
 
@@ -120,11 +122,13 @@ func (s *Source) remove(ctx context.Context, a removeArgs) (*removeResult, error
 	case ctx.Err() != nil:
 		return nil, unsent(ctx)
 	}
+	if a.Undo != noUndo {
+		if err := c.undoRemove(ctx, &before); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.root.Remove(p.name); err != nil {
 		return nil, p.failed(err)
-	}
-	if a.Undo != noUndo {
-		c.undoRemove(ctx, &before)
 	}
 	return &removeResult{[]string{p.rel}}, p.settle()
 }
@@ -149,6 +153,11 @@ func (s *Source) removeFolder(ctx context.Context, p *place, a *removeArgs) (*re
 		return nil, err
 	}
 	defer end()
+	if a.Undo != noUndo {
+		if err := reportUndo(ctx, "fs.mkdir", map[string]any{"path": p.rel}); err != nil {
+			return nil, err
+		}
+	}
 	result := &removeResult{}
 	for at := *p; ; at.name, at.rel = path.Dir(at.name), path.Dir(at.rel) {
 		if err := at.root.Remove(at.name); err != nil && len(result.Removed) == 0 {
@@ -161,9 +170,6 @@ func (s *Source) removeFolder(ctx context.Context, p *place, a *removeArgs) (*re
 		if at.rel == last.rel {
 			break
 		}
-	}
-	if a.Undo != noUndo {
-		reportUndo(ctx, "fs.mkdir", map[string]any{"path": result.Removed[0]})
 	}
 	return result, p.settle()
 }
@@ -200,6 +206,13 @@ func (s *Source) mkdir(ctx context.Context, a mkdirArgs) (*mkdirResult, error) {
 		missing = append(missing, at)
 	}
 	result := &mkdirResult{Path: p.rel, Made: []string{}}
+	if len(missing) == 0 {
+		return result, nil
+	}
+	top := &missing[len(missing)-1]
+	if err := reportUndo(ctx, "fs.remove", map[string]any{"path": p.rel, "upTo": top.rel}); err != nil {
+		return nil, err
+	}
 	for _, at := range slices.Backward(missing) {
 		if err := at.root.Mkdir(at.name, 0o777); err != nil {
 			for _, made := range missing[len(missing)-len(result.Made):] {
@@ -209,9 +222,5 @@ func (s *Source) mkdir(ctx context.Context, a mkdirArgs) (*mkdirResult, error) {
 		}
 		result.Made = append(result.Made, at.rel)
 	}
-	if len(missing) == 0 {
-		return result, nil
-	}
-	reportUndo(ctx, "fs.remove", map[string]any{"path": p.rel, "upTo": result.Made[0]})
-	return result, missing[len(missing)-1].settle()
+	return result, top.settle()
 }

@@ -10,41 +10,45 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// reportUndo tells which call takes back a change. Its ifMatch is the digest that the change left: what another has changed since stays.
-func reportUndo(ctx context.Context, function string, args map[string]any) {
-	if encoded, err := json.Marshal(args); err == nil { // they are texts
-		steps.ReportUndo(ctx, &steps.Undo{Function: function, Args: encoded})
+// reportUndo tells which call will take back a change. Its ifMatch is the digest that the change leaves: what another changes after it stays.
+// If that cannot be kept, nothing is changed.
+func reportUndo(ctx context.Context, function string, args map[string]any) error {
+	encoded, err := json.Marshal(args)
+	if err != nil {
+		return err
 	}
+	return steps.ReportUndo(ctx, &steps.Undo{Function: function, Args: encoded})
 }
 
 // undoReplace tells how to take back a file that was made or replaced.
-func (c *change) undoReplace(ctx context.Context, before *version, digest string) {
+func (c *change) undoReplace(ctx context.Context, before *version, digest string) error {
 	if before.info == nil {
-		reportUndo(ctx, "fs.remove", map[string]any{"path": c.rel, "ifMatch": digest, "undo": noUndo})
-		return
+		return reportUndo(ctx, "fs.remove", map[string]any{"path": c.rel, "ifMatch": digest, "undo": noUndo})
 	}
-	c.undoContent(ctx, before, digest)
+	return c.undoContent(ctx, before, digest)
 }
 
 // undoRemove tells how to take back the removal of a file.
-func (c *change) undoRemove(ctx context.Context, before *version) { c.undoContent(ctx, before, absent) }
+func (c *change) undoRemove(ctx context.Context, before *version) error {
+	return c.undoContent(ctx, before, absent)
+}
 
 // undoContent tells how to write what a file held before.
-func (c *change) undoContent(ctx context.Context, before *version, ifMatch string) {
+func (c *change) undoContent(ctx context.Context, before *version, ifMatch string) error {
 	args := map[string]any{"path": c.rel, "ifMatch": ifMatch, "undo": noUndo, "mode": fmt.Sprintf("%03o", before.info.Mode().Perm())}
 	if utf8.Valid(before.content) {
 		args["text"] = string(before.content)
 	} else {
 		args["data"] = base64.StdEncoding.EncodeToString(before.content)
 	}
-	reportUndo(ctx, "fs.write", args)
+	return reportUndo(ctx, "fs.write", args)
 }
 
 // reportMove tells how to take back a move. digest is that of the file; "": a folder was moved.
-func reportMove(ctx context.Context, from, to *place, digest string) {
+func reportMove(ctx context.Context, from, to *place, digest string) error {
 	args := map[string]any{"from": to.rel, "to": from.rel}
 	if digest != "" {
 		args["ifMatch"] = digest
 	}
-	reportUndo(ctx, "fs.move", args)
+	return reportUndo(ctx, "fs.move", args)
 }

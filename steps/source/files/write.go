@@ -45,12 +45,15 @@ func (s *Source) write(ctx context.Context, a writeArgs) (*writeResult, error) {
 		return nil, err
 	}
 	defer end()
-	if err := c.replace(ctx, &before, content, mode); err != nil {
-		return nil, err
-	}
 	digest := digestOfBytes(content)
 	if a.Undo != noUndo {
-		c.undoReplace(ctx, &before, digest)
+		err = c.undoReplace(ctx, &before, digest)
+	}
+	if err == nil {
+		err = c.replace(ctx, &before, content, mode)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &writeResult{Path: p.rel, Size: len(content), Digest: digest, Created: before.info == nil}, nil
 }
@@ -124,11 +127,13 @@ func (s *Source) edit(ctx context.Context, a editArgs) (*editResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	digest := digestOfBytes(content)
+	if err := c.undoReplace(ctx, &before, digest); err != nil {
+		return nil, err
+	}
 	if err := c.replace(ctx, &before, content, 0); err != nil {
 		return nil, err
 	}
-	digest := digestOfBytes(content)
-	c.undoReplace(ctx, &before, digest)
 	return &editResult{Path: p.rel, Size: len(content), Digest: digest, Line: line}, nil
 }
 

@@ -46,6 +46,7 @@ func TestFlags(t *testing.T) {
 		"peers":         "unexpected argument",
 		"-data nowhere": "-data nowhere: none of nestful_math.jsonl, taubench.jsonl",
 		"-data .":       "-data .: none of",
+		"-soak 1s":      "-soak 1s is too short",
 		// A file has the name of the folder for the results.
 		"-only scale -out main.go": "main.go: not a directory",
 	} {

@@ -12,6 +12,13 @@ func Check(err error) {
 	}
 }
 
+// CheckHere is Check for what does not work on every machine: the error is ErrNotHere, too.
+func CheckHere(err error) {
+	if err != nil {
+		Fail("%w: %w", ErrNotHere, err)
+	}
+}
+
 // Fail ends the work of Try with an error.
 func Fail(format string, args ...any) { Check(fmt.Errorf(format, args...)) }
 

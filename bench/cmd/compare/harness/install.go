@@ -57,9 +57,8 @@ func (b *Bench) Go(ctx context.Context, name string) string {
 		b.Log("go installs %s", name)
 		cmd := exec.Command("go", "install", pkg+"@"+version)
 		cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
-		if _, err := proc.Run(ctx, cmd, installLimit); err != nil {
-			Fail("%w: %w", ErrNotHere, err)
-		}
+		_, err := proc.Run(ctx, cmd, installLimit)
+		CheckHere(err)
 	}
 	if !exists(path) {
 		Check(b.notInstalled(name))
@@ -136,9 +135,8 @@ func (b *Bench) find(name string) string {
 func (b *Bench) Packages(ctx context.Context, names ...string) {
 	known := b.known()
 	wanted := manifest{Private: true, Dependencies: map[string]string{}, Overrides: known.Overrides}
-	if before, err := readManifest(b.packages()); err == nil {
-		maps.Copy(wanted.Dependencies, before.Dependencies)
-	}
+	before, _ := readManifest(b.packages()) // empty if nothing was installed
+	maps.Copy(wanted.Dependencies, before.Dependencies)
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return b.find(name) != "" || b.Short && !slices.Contains(small, name)
 	})
@@ -195,19 +193,14 @@ func (b *Bench) Node(ctx context.Context, folder string) *Node {
 		return n
 	}
 	b.Log("installing the Node.js peers")
-	if err := npm(ctx, n.folder, "ci"); err != nil {
-		Fail("%w: %w", ErrNotHere, err)
-	}
+	CheckHere(npm(ctx, n.folder, "ci"))
 	WriteFile(installed, lock)
 	return n
 }
 
 // Binary returns the path of the Node.js that npm has installed, else the system's.
 func (n *Node) Binary() string {
-	if local, err := filepath.Glob(filepath.Join(n.folder, "node_modules/node-*/bin/node")); err == nil && len(local) > 0 {
-		return local[0]
-	}
-	return "node"
+	return append(Must(filepath.Glob(filepath.Join(n.folder, "node_modules/node-*/bin/node"))), "node")[0]
 }
 
 // Command returns the command that runs one of the programs. The temporary folders that it makes are removed with those of the run.
@@ -227,9 +220,6 @@ func (n *Node) Note(packages ...string) {
 
 // Release returns the version of a Node.js; "none" if there is none.
 func Release(binary string) string {
-	out, err := exec.Command(binary, "--version").Output()
-	if err != nil {
-		return "none"
-	}
-	return strings.TrimSpace(string(out))
+	out, _ := exec.Command(binary, "--version").Output()
+	return cmp.Or(strings.TrimSpace(string(out)), "none")
 }

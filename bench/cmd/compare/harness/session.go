@@ -73,11 +73,11 @@ func (b *Bench) connect(ctx context.Context, t sdk.Transport, protocol string) (
 	ctx, stop := context.WithTimeout(ctx, StartLimit)
 	defer stop()
 	client := sdk.NewClient(&sdk.Implementation{Name: "compare", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
-	if protocol != "" { // over HTTP the SDK's client asks its transport for more than reading, so there is no tap
-		s.ClientSession, err = client.Connect(ctx, t, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
-		return s, err
+	var options *sdk.ClientSessionOptions
+	if t = s.tap; protocol != "" { // over HTTP the SDK's client asks its transport for more than reading, so there is no tap
+		t, options = s.tap.Transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol}
 	}
-	s.ClientSession, err = client.Connect(ctx, s.tap, nil)
+	s.ClientSession, err = client.Connect(ctx, t, options)
 	return s, err
 }
 

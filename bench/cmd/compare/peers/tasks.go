@@ -124,7 +124,7 @@ func reportTasks(b *harness.Bench, arms []*taskArm, output []byte, rounds int) {
 		report.CountFigure("mistake/files", "a misspelled tool: files that onecall writes before it is noticed", count("mistake.files")))
 	if bare.fault("dependent") == "" {
 		b.Figure(report.RatioFigure("stdio/bare", "ten dependent calls over stdio, the fastest round: onecall's time to bare MCP's",
-			fastest(ours), fastest(bare)))
+			fastest(ours), fastest(bare), 0))
 	}
 }
 

@@ -247,9 +247,6 @@ func (d *dataSet) figures(b *harness.Bench) {
 	count := func(name, title string, n int) {
 		b.Figure(report.CountFigure("real/"+name, "tasks of the data sets"+title, n))
 	}
-	share := func(name, title string, ours, theirs float64) {
-		b.Figure(report.RatioFigure("real/"+name+"/share", "tasks of the data sets: "+title, ours, theirs))
-	}
 	count("tasks", "", d.tasks)
 	count("round-trips/calls", ": round trips, calls one by one", d.calls.RoundTrips)
 	count("round-trips/side-by-side", ": round trips at least, calls side by side", d.sideBySide)
@@ -261,8 +258,10 @@ func (d *dataSet) figures(b *harness.Bench) {
 	count("written/chain", ": tokens written, as chains", d.chain.Written)
 	count("written/typescript", ": tokens written, as TypeScript, its text alone", d.program)
 	count("written/typescript-call", ": tokens written, as TypeScript in a tool's arguments", d.programCall)
-	share("read", "tokens read by lite chains, against calls", float64(d.chain.Read), float64(d.calls.Read))
-	share("written", "tokens written as chains, against calls", float64(d.chain.Written), float64(d.calls.Written))
 	ways := d.ways()
-	share("time-1000", "time by chains, against calls, a model's round trip taking 1,000 ms", ways[2].at(1000).Value, ways[0].at(1000).Value)
+	b.Figure(report.RatioFigure("real/read/share", "tasks of the data sets: tokens read by lite chains, against calls", d.chain.Read, d.calls.Read, 0),
+		report.RatioFigure("real/written/share", "tasks of the data sets: tokens written as chains, against calls",
+			d.chain.Written, d.calls.Written, 0),
+		report.RatioFigure("real/time-1000/share", "tasks of the data sets: time by chains, against calls, a model's round trip taking 1,000 ms",
+			ways[2].at(1000).Value, ways[0].at(1000).Value, 0))
 }

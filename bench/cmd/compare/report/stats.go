@@ -51,9 +51,9 @@ func CountFigure(name, title string, n int) Figure {
 	return Figure{Name: name, Title: title, Value: float64(n), How: Measured}
 }
 
-// RatioFigure returns a computed figure, the ratio of a to b.
-func RatioFigure(name, title string, a, b float64) Figure {
-	return Figure{Name: name, Title: title, Value: a / b, Unit: "×", How: Computed}
+// RatioFigure returns a computed figure, the ratio of a to b, which the project wants to be at most that; 0: it wants nothing.
+func RatioFigure[N int | float64](name, title string, a, b N, most float64) Figure {
+	return Figure{Name: name, Title: title, Value: float64(a) / float64(b), Unit: "×", How: Computed, Max: most}
 }
 
 // SpreadFigure returns a computed figure, the median of values.

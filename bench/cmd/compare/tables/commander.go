@@ -57,11 +57,7 @@ func commander(ctx context.Context, b *harness.Bench) {
 }
 
 // alone does work with Desktop Commander alone, whose failure is not one of onecall.
-func alone(work func()) {
-	if err := harness.Try(work); err != nil {
-		harness.Fail("%w: %w", harness.ErrNotHere, err)
-	}
-}
+func alone(work func()) { harness.CheckHere(harness.Try(work)) }
 
 // home returns Desktop Commander with a home folder of its own, and a PATH without programs: after each call Desktop Commander asks the
 // python3 on its PATH for its version, which some answer slowly.
@@ -99,11 +95,9 @@ func session(b *harness.Bench, bare, through *shell, files int) {
 	b.Table("(d) Desktop Commander: fifty queries of an agent",
 		[]string{"", "round trips", "written", "read", "written and read", "list", "all"}, rows...)
 	b.Corpus = append(b.Corpus, fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", files))
-	without := report.RatioFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
-		float64(through.Spent.Written+through.Spent.Read), float64(bare.Spent.Written+bare.Spent.Read))
-	without.Max = 0.75
-	b.Figure(without, report.RatioFigure("desktop-commander/tokens-with-list", "the same with the lists",
-		float64(through.Spent.All()), float64(bare.Spent.All())))
+	b.Figure(report.RatioFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
+		through.Spent.Written+through.Spent.Read, bare.Spent.Written+bare.Spent.Read, 0.75),
+		report.RatioFigure("desktop-commander/tokens-with-list", "the same with the lists", through.Spent.All(), bare.Spent.All(), 0))
 }
 
 // compare checks that both results of a query are equal.
@@ -115,8 +109,7 @@ func (q *query) compare(want, got any) {
 
 // plain returns a value as JSON decodes it.
 func plain(value any) (p any) {
-	text, _ := json.Marshal(value) // never fails for strings, numbers, lists and maps
-	_ = json.Unmarshal(text, &p)
+	harness.Check(json.Unmarshal(harness.Must(json.Marshal(value)), &p))
 	return p
 }
 

@@ -55,7 +55,7 @@ func gateways(ctx context.Context, b *harness.Bench) {
 	}
 	b.Table("(c) 31 actions of GitHub in four gateways: what is read before the first call",
 		[]string{"surface", "tools beside `chain`, `search`, `info`", "list", "signatures of issues and comments"}, rows...)
-	b.Figure(report.RatioFigure("gateways/list", "list of 31 actions: 4 gateways / flat", float64(lists["dispatch"]), float64(lists["flat"])))
+	b.Figure(report.RatioFigure("gateways/list", "list of 31 actions: 4 gateways / flat", lists["dispatch"], lists["flat"], 0))
 }
 
 // signatures asks a tool for the signatures of issues and their comments.

@@ -107,7 +107,7 @@ func servers(ctx context.Context, b *harness.Bench) {
 	if !b.Short {
 		b.Figure(report.TokenFigure("servers/chain", "tool list in front of all servers", ours.List),
 			report.TokenFigure("servers/bare", fmt.Sprintf("tool lists of %d servers, %d tools", len(started), sum.tools), sum.tokens),
-			report.RatioFigure("servers/list", "tool lists of all servers: onecall / bare", float64(ours.List), float64(sum.tokens)))
+			report.RatioFigure("servers/list", "tool lists of all servers: onecall / bare", ours.List, sum.tokens, 0))
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // Send records that a call begins, and makes it. The event says how it ended, for the caller to complete and to record (journal.Call.End).
-// If keep is not nil, the source may say how the call is undone, in as many bytes as keep accepts. If the beginning cannot be recorded, the call is not made, and the event is zero.
+// If keep is not nil, the source may say how the call is undone, in as many bytes as keep accepts. If the beginning cannot be recorded, the
+// call is not made, and the event is zero.
 func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte, keep func(bytes int) error) (raw []byte,
 	ended journal.Event, err error) {
 	if err := call.Begin(); err != nil {

@@ -68,8 +68,8 @@ func init() {}
 		"w/conf/onecall.yaml": "", "w/big": strings.Repeat("x", 200), "w/sub/.git/config": "",
 	},
 	"tree": {
-		"b.txt": "", "a/x/deep/down.txt": "", "a/x/y.txt": "", "a-b": "", ".hidden": "", ".gitignore": "*.log\n", "a/x.log": "", "new\nline/f": "",
-		"empty/": "",
+		"b.txt": "", "a/x/deep/down.txt": "", "a/x/y.txt": "", "a-b": "", ".hidden": "", ".gitignore": "*.log\n", "a/x.log": "",
+		"new\nline/f": "", "empty/": "",
 	},
 	"grep": {
 		"a.go": "package a\n\nfunc Needle() {}\n\n// needle in prose\n", "b.ts": "let x = needle + needle\r\nneedles\r\n",

@@ -10,7 +10,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// reportUndo tells which call will take back a change. Its ifMatch is the digest that the change leaves: what another changes after it stays.
+// reportUndo tells which call will take back a change. Its ifMatch is the digest that the change leaves, so that later work of others stays.
 // If that cannot be kept, nothing is changed.
 func reportUndo(ctx context.Context, function string, args map[string]any) error {
 	encoded, err := json.Marshal(args)

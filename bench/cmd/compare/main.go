@@ -85,10 +85,7 @@ func parse(args []string) *comparison {
 	harness.FailIf(flags.NArg() > 0, "unexpected argument %q: sections are named by -only", flags.Arg(0))
 	harness.FailIf(c.Soak < 10*time.Second, "-soak %v is too short: 10s is the least", c.Soak)
 	c.Tools = harness.Must(filepath.Abs(c.Tools))
-	if !slices.ContainsFunc(datasets.Files(), func(name string) bool {
-		_, err := os.Stat(filepath.Join(c.Data, name))
-		return err == nil
-	}) {
+	if !slices.ContainsFunc(datasets.Files(), func(name string) bool { return harness.Exists(filepath.Join(c.Data, name)) }) {
 		harness.FailIf(c.Data != flags.Lookup("data").DefValue, "-data %s: none of %s exists (paths are relative to bench/cmd/compare)", c.Data,
 			strings.Join(datasets.Files(), ", "))
 		c.Data = ""

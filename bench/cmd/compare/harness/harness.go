@@ -90,6 +90,7 @@ func (s *Section) Run(ctx context.Context, o *report.Options) (results *report.S
 			}
 			b.Log("%s: %.1f s", part.Name, time.Since(began).Seconds())
 		}
+		FailIf(len(b.Tables)+len(b.Figures) == 0, "nothing could be measured here: %s", strings.Join(b.Comments, "; "))
 		b.Comments = append(b.Comments, lists["Comments"]...)
 		if b.Short {
 			b.Command += report.ShortFlag

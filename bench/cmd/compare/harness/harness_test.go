@@ -114,6 +114,10 @@ func TestRun(t *testing.T) {
 		got.Title != "Made" || got.Question != "Why?" || !slices.Equal(got.Corpus, []string{"a b", "c"}) {
 		t.Errorf("Run: got %+v, %v, want the words, a figure and three comments", got, err)
 	}
+	only := Section{Parts: s.Parts[1:]}
+	if _, err := only.Run(t.Context(), o); err == nil || err.Error() != "nothing could be measured here: bad: not measured: no network" {
+		t.Errorf("Run without a result: got error %v, want that nothing could be measured", err)
+	}
 	fails = errors.New("wrong")
 	if _, err := s.Run(t.Context(), o); err == nil || err.Error() != "bad: wrong" {
 		t.Errorf("Run of a part that fails: got error %v, want bad: wrong", err)

@@ -50,24 +50,25 @@ func (b *Bench) Go(ctx context.Context, name string) string {
 	pkg, version := goPrograms[name][0], goPrograms[name][1]
 	bin := filepath.Join(b.Tools, "bin", version)
 	path := filepath.Join(bin, name)
-	if tests := os.Getenv("ONECALL_TEST_BIN"); tests != "" && exists(filepath.Join(tests, name)) {
+	if tests := os.Getenv("ONECALL_TEST_BIN"); tests != "" && Exists(filepath.Join(tests, name)) {
 		path = filepath.Join(tests, name)
 	}
-	if !exists(path) && !b.Short {
+	if !Exists(path) && !b.Short {
 		b.Log("go installs %s", name)
 		cmd := exec.Command("go", "install", pkg+"@"+version)
 		cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
 		_, err := proc.Run(ctx, cmd, installLimit)
 		CheckHere(err)
 	}
-	if !exists(path) {
+	if !Exists(path) {
 		Check(b.notInstalled(name))
 	}
 	b.Versions[pkg] = version
 	return path
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+// Exists reports whether there is a file or folder.
+func Exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func (b *Bench) notInstalled(name string) error {
 	if b.Short {

@@ -84,7 +84,7 @@ func undoAfterKill(t *testing.T, left int, lastKept bool) bool {
 	defer kill()
 	driver := &killableDriver{Driver: memory, left: left, lastKept: lastKept, kill: kill}
 	process(ctx, driver, `{"key":"changes","steps":[`+steps[1:]+`]}`)
-	run, _ := memory.Find(t.Context(), "", "changes")
+	run, _, _ := memory.Find(t.Context(), "", "changes")
 	unknown := map[int64]bool{}
 	if run != "" {
 		undone := process(t.Context(), memory, `{"resume":"`+run+`","undo":true}`)

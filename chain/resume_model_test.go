@@ -117,7 +117,7 @@ func (w *resumeTest) approveAtRandom(_ context.Context, calls []chain.ApprovalCa
 // find returns the run's id, found by its key as its caller would.
 func (w *resumeTest) find(t *testing.T) string {
 	if w.id == "" {
-		w.id, _ = w.memory.Find(t.Context(), "", "the run")
+		w.id, _, _ = w.memory.Find(t.Context(), "", "the run")
 	}
 	return w.id
 }

@@ -27,8 +27,8 @@ func (j *Journal) BeginBatch(ctx context.Context, s *Start) (id string, err erro
 	if id, err = j.Find(ctx, s.Caller, s.Scope, s.Key); err != nil {
 		return "", err
 	}
-	rec, err := j.driver.Load(ctx, id)
-	if err == nil && !rec.Row.Batch {
+	row, err := j.driver.LoadRow(ctx, id)
+	if err == nil && !row.Batch {
 		err = ErrTaken
 	}
 	if err != nil {

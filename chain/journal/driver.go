@@ -19,8 +19,8 @@ type Driver interface {
 	Load(ctx context.Context, id string) (*Record, error)
 	// LoadRow returns the row of a run, without its segments.
 	LoadRow(ctx context.Context, id string) (*Row, error)
-	// Find returns the id of a caller's run with a key.
-	Find(ctx context.Context, caller, key string) (id string, err error)
+	// Find returns the id of a caller's run with a key, and when the run expires.
+	Find(ctx context.Context, caller, key string) (id string, expires time.Time, err error)
 	// List returns rows, newest first.
 	List(ctx context.Context, f *Filter) ([]Row, error)
 	// Parts counts the parts of runs. A run without parts has no entry.

@@ -197,15 +197,15 @@ func (m *Memory) LoadRow(_ context.Context, id string) (*Row, error) {
 }
 
 // Find implements Driver.
-func (m *Memory) Find(_ context.Context, caller, key string) (id string, err error) {
+func (m *Memory) Find(_ context.Context, caller, key string) (id string, expires time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range slices.Backward(m.order) {
 		if r != nil && r.Row.Key == key && r.Row.Caller == caller {
-			return r.Row.ID, nil
+			return r.Row.ID, r.Row.Expires, nil
 		}
 	}
-	return "", ErrNotFound
+	return "", time.Time{}, ErrNotFound
 }
 
 // List implements Driver.

@@ -62,19 +62,14 @@ func (c *PastCall) Task() string {
 // Read returns what a run has done so far. The run must belong to caller; nil: to any caller. It fails with ErrNotFound, or with a coded
 // error that is ErrUnreadable if the run was written with another key, or if an event of it is missing or was changed.
 func (j *Journal) Read(ctx context.Context, id string, caller *string) (*Past, error) {
-	rec, err := j.loadRecord(ctx, id, caller)
-	if err != nil {
-		return nil, err
-	}
-	return j.pastOf(rec)
-}
-
-func (j *Journal) loadRecord(ctx context.Context, id string, caller *string) (*Record, error) {
 	rec, err := j.driver.Load(ctx, id)
-	if err == nil && (caller != nil && rec.Row.Caller != *caller || rec.Row.Expires.Before(time.Now())) {
+	switch {
+	case err != nil:
+		return nil, err
+	case caller != nil && rec.Row.Caller != *caller, rec.Row.Expires.Before(time.Now()):
 		return nil, ErrNotFound
 	}
-	return rec, err
+	return j.pastOf(rec)
 }
 
 // Acquire is like Read and also takes the run's lease, for Resume or Release. It fails with ErrBusy if the run is running elsewhere.
@@ -107,11 +102,11 @@ func (j *Journal) Release(p *Past) {
 
 // Find returns the id of the run of a caller with a key in a scope. It fails with ErrNotFound if there is none, or if it has expired.
 func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id string, err error) {
-	id, err = j.driver.Find(ctx, caller, scopedKey(key, scope))
+	id, expires, err := j.driver.Find(ctx, caller, scopedKey(key, scope))
 	if err != nil {
 		return "", err
 	}
-	if _, err := j.loadRecord(ctx, id, &caller); errors.Is(err, ErrNotFound) {
+	if expires.Before(time.Now()) {
 		j.removeExpired() // so that its key can be used again
 		return "", ErrNotFound
 	}

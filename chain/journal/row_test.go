@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // rowDriver counts how often a run is loaded. With older, its rows are those of a version that did not write what the events say.
@@ -106,5 +107,36 @@ func TestReadRow(t *testing.T) {
 			t.Errorf("an expired run: %v, want ErrNotFound", err)
 		}
 		j.Release(leased)
+	})
+}
+
+// TestFind: a run is found by its key, in its scope, until it expires, and is not loaded for that. Then another run can have the key.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &rowDriver{}
+		j := openJournal(t, d)
+		keyed := &journal.Start{Caller: "ann", Scope: "s", Key: "k", Text: []byte("{}"), Hash: func() string { return "" }}
+		begin := func() string {
+			run := j.Begin(keyed)
+			if err := run.EndUnfinished(journal.Failed, fault.Timeout, ""); err != nil {
+				t.Fatal(err)
+			}
+			return run.ID()
+		}
+		first := begin()
+		if id, err := j.Find(t.Context(), "ann", "s", "k"); id != first || err != nil || d.loads > 0 {
+			t.Errorf("found %q, %v, with %d loads, want %q with none", id, err, d.loads, first)
+		}
+		if id, err := j.Find(t.Context(), "ann", "", "k"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("in another scope: found %q, %v, want ErrNotFound", id, err)
+		}
+		time.Sleep(journal.DefaultKeep + time.Microsecond)
+		if id, err := j.Find(t.Context(), "ann", "s", "k"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("after it has expired: found %q, %v, want ErrNotFound", id, err)
+		}
+		if second := begin(); second == first {
+			t.Errorf("the key still names %q", first)
+		}
 	})
 }

@@ -195,7 +195,9 @@ func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { 
 func (u *brokenDriver) LoadRow(context.Context, string) (*journal.Row, error) { return nil, u.err }
 
 // Find implements journal.Driver.
-func (u *brokenDriver) Find(context.Context, string, string) (string, error) { return "", u.err }
+func (u *brokenDriver) Find(context.Context, string, string) (string, time.Time, error) {
+	return "", time.Time{}, u.err
+}
 
 // List implements journal.Driver.
 func (u *brokenDriver) List(context.Context, *journal.Filter) ([]journal.Row, error) {

@@ -41,7 +41,7 @@ func rewritten(t *testing.T, s Store) {
 			t.Errorf("%+v: %d rows, %v", test.filter, len(rows), err)
 		}
 	}
-	if id, err := d.Find(t.Context(), newCaller, "k"); id != "run_a" {
+	if id, _, err := d.Find(t.Context(), newCaller, "k"); id != "run_a" {
 		t.Errorf("Find by the new caller and key: %q, %v", id, err)
 	}
 }
@@ -58,7 +58,7 @@ func unusualText(t *testing.T, s Store) {
 		if err != nil || len(rows) != 1 || rows[0].ID != w.ID {
 			t.Errorf("%q: %+v, %v", text, rows, err)
 		}
-		if id, err := d.Find(t.Context(), text, text); id != w.ID {
+		if id, _, err := d.Find(t.Context(), text, text); id != w.ID {
 			t.Errorf("%q: found %q, %v", text, id, err)
 		}
 		filter := &journal.Filter{Caller: &text, Chains: []string{text}, Function: text}

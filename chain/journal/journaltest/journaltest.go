@@ -210,17 +210,22 @@ func find(t *testing.T, s Store) {
 	mine, again, foreign := newRun("run_aa"), newRun("run_ab"), newRun("run_c")
 	mine.Row.Key, again.Row.Key, foreign.Row.Key = "k", "k", "k"
 	foreign.Row.Caller = "token:other"
+	foreign.Row.Expires = start.Add(time.Minute)
 	write(t, d, mine, foreign)
 	if refused, err := d.Write(t.Context(), []journal.Write{again, newRun("run_d")}); err != nil ||
 		!slices.Equal(refused, []bool{true, false}) {
 		t.Fatalf("write with a taken key: refused %v, error %v", refused, err)
 	}
-	for _, test := range []struct{ caller, key, want string }{
-		{"token:ci", "k", "run_aa"}, {"token:other", "k", "run_c"}, {"", "k", ""}, {"token:ci", "K", ""},
+	for _, test := range []struct {
+		caller, key, want string
+		expires           time.Time
+	}{
+		{"token:ci", "k", "run_aa", mine.Row.Expires}, {"token:other", "k", "run_c", foreign.Row.Expires}, {"", "k", "", time.Time{}},
+		{"token:ci", "K", "", time.Time{}},
 	} {
-		got, err := d.Find(t.Context(), test.caller, test.key)
-		if got != test.want || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {
-			t.Errorf("%+v: %s, %v", test, got, err)
+		got, expires, err := d.Find(t.Context(), test.caller, test.key)
+		if got != test.want || err == nil && !expires.Equal(test.expires) || (err != nil) != (test.want == "") || err != nil && !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%+v: %s, %v, %v", test, got, expires, err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func wantAllFail(t *testing.T, d journal.Driver, what string) {
 		"Acquire": func(ctx context.Context) error { _, err := d.Acquire(ctx, "run_x", nil); return err },
 		"Load":    func(ctx context.Context) error { _, err := d.Load(ctx, "run_x"); return err },
 		"LoadRow": func(ctx context.Context) error { _, err := d.LoadRow(ctx, "run_x"); return err },
-		"Find":    func(ctx context.Context) error { _, err := d.Find(ctx, "", "k"); return err },
+		"Find":    func(ctx context.Context) error { _, _, err := d.Find(ctx, "", "k"); return err },
 		"List":    func(ctx context.Context) error { _, err := d.List(ctx, &journal.Filter{}); return err },
 		"Days":    func(ctx context.Context) error { _, err := d.Days(ctx, &journal.Filter{}); return err },
 		"Check":   d.Check,

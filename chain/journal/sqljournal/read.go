@@ -160,16 +160,17 @@ func forEachRow(ctx context.Context, from queries, f func(scan func(...any) erro
 }
 
 // Find implements journal.Driver.
-func (d *Driver) Find(ctx context.Context, caller, key string) (id string, err error) {
+func (d *Driver) Find(ctx context.Context, caller, key string) (id string, expires time.Time, err error) {
+	var micros int64
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
-		err := db.read.QueryRowContext(ctx, `SELECT id FROM onecall_runs WHERE run_key <> '' AND caller = $1 AND run_key = $2`,
-			validText(caller), validText(key)).Scan(&id) // the first condition matches the partial index
+		err := db.read.QueryRowContext(ctx, `SELECT id, expires FROM onecall_runs WHERE run_key <> '' AND caller = $1 AND run_key = $2`,
+			validText(caller), validText(key)).Scan(&id, &micros) // the first condition matches the partial index
 		if errors.Is(err, sql.ErrNoRows) {
 			return journal.ErrNotFound
 		}
 		return err
 	})
-	return id, err
+	return id, time.UnixMicro(micros), err
 }
 
 // condition is an SQL condition with its arguments.

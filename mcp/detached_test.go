@@ -211,12 +211,12 @@ func TestBackgroundRunOfDeadServer(t *testing.T) {
 // deadJournal reports that the process of each unfinished run has ended.
 type deadJournal struct{ *journal.Memory }
 
-func (d *deadJournal) Load(ctx context.Context, id string) (*journal.Record, error) {
-	record, err := d.Memory.Load(ctx, id)
-	if err == nil && record.Row.Status == journal.Running {
-		record.Row.Status = journal.Interrupted
+func (d *deadJournal) LoadRow(ctx context.Context, id string) (*journal.Row, error) {
+	row, err := d.Memory.LoadRow(ctx, id)
+	if err == nil && row.Status == journal.Running {
+		row.Status = journal.Interrupted
 	}
-	return record, err
+	return row, err
 }
 
 // newTaskClient returns a function that sends requests of a client of MCP 2026-07-28 that accepts tasks.

@@ -31,7 +31,7 @@ func Saved(name string, text []byte, o *Options) (*steps.Function, []*fault.Erro
 		plan.Locate(text, faults.List)
 		return nil, faults.List
 	}
-	saved := &steps.SavedChain{Text: compact, Tool: r.Tool, Prompt: r.Prompt}
+	saved := &steps.SavedChain{Text: []byte(r.Text), Tool: r.Tool, Prompt: r.Prompt}
 	saved.Names, saved.Undoes = plan.CollectFunctions(r.Steps, nil, nil)
 	if faults := e.checkSaved(text, saved); len(faults) > 0 {
 		return nil, faults

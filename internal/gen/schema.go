@@ -94,6 +94,9 @@ func (d *schemaBuilder) defRef(o *structType) *jsonschema.Schema {
 		if name == "step" {
 			def.Types, def.Type = nil, "object"
 		}
+		if name == "step" || name == "undo" { // the short form: a function's name with its arguments
+			def.AdditionalProperties, def.Required = &jsonschema.Schema{Type: "object"}, nil
+		}
 		*d.defs[name] = *def
 	}
 	return &jsonschema.Schema{Ref: "#/$defs/" + name}

@@ -29,10 +29,27 @@ type Planned struct {
 	Number int
 	ID     string       // "": none
 	At     string       // its JSON Pointer
+	Short  string       // where the step was written in the short form: what follows At in the pointer of its function; else ""
 	Fn     *steps.Entry // the function that it calls; nil: none
 	Saved  *steps.Entry // the saved chain that it calls; nil: none
 	Inner  int          // the number of steps of its inline or saved chain; 0: none
 	IsExpr bool         // it evaluates an expression
+}
+
+// FnAt returns the JSON Pointer of the function's name.
+func (p *Planned) FnAt() string {
+	if p.Short == "" {
+		return p.At + "/fn"
+	}
+	return p.At + p.Short
+}
+
+// ArgsAt returns the JSON Pointer of the arguments. It is small enough to be inlined, and then needs no allocation.
+func (p *Planned) ArgsAt() string {
+	if p.Short == "" {
+		return p.At + "/args"
+	}
+	return p.At + p.Short
 }
 
 // Callee returns the function or the saved chain that the step names; nil: it has an expression or a written inline chain, or the name was

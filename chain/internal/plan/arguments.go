@@ -18,7 +18,7 @@ import (
 // schema of the function that they refer to.
 func (c *compiler) checkArguments(l *level, p *Step) {
 	if p.Literal != nil {
-		c.checkValues(p.Callee(), p.At+"/args", p.Literal, nil, nil)
+		c.checkValues(p.Callee(), p.ArgsAt(), p.Literal, nil, nil)
 		return
 	}
 	for _, u := range p.Args.Uses() {
@@ -26,11 +26,11 @@ func (c *compiler) checkArguments(l *level, p *Step) {
 			c.fault(fault.BadReference, u.At, "$result is null in the first round: write %s", u.Optional())
 		}
 	}
-	unknown := c.unknownArguments(l, p, p.Args, p.At+"/args")
+	unknown := c.unknownArguments(l, p, p.Args, p.ArgsAt())
 	if len(p.Callee().Spec().Input) == 0 {
 		return
 	}
-	c.checkValues(p.Callee(), p.At+"/args", WithCommon(p.Args.Value(), p.Common), unknown, func(f *fault.Error) {
+	c.checkValues(p.Callee(), p.ArgsAt(), WithCommon(p.Args.Value(), p.Common), unknown, func(f *fault.Error) {
 		c.hintAtSchema(l, p, f)
 	})
 }
@@ -39,7 +39,7 @@ func (c *compiler) checkArguments(l *level, p *Step) {
 func (c *compiler) hintAtSchema(l *level, p *Step, f *fault.Error) {
 	uses := p.Args.Uses()
 	for i := range uses {
-		if uses[i].Whole && uses[i].At == p.At+"/args"+f.At {
+		if uses[i].Whole && uses[i].At == p.ArgsAt()+f.At {
 			f.Message += c.schemaHint(c.originOf(l, p, &uses[i]), &uses[i])
 		}
 	}
@@ -107,7 +107,7 @@ func (c *compiler) argumentsFromLastRound(p *Step) (names []string) {
 	uses := p.Args.Uses()
 	for _, m := range rawjson.ListMembers(p.Args.Value()) {
 		at := fault.Key("", m.Name)
-		isPrevious := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.At+"/args"+at }
+		isPrevious := func(u refs.Use) bool { return u.Root == refs.RootResult && u.Whole && u.At == p.ArgsAt()+at }
 		isRefused := func(f *fault.Error) bool { return f.At == at }
 		asNull := append(rawjson.AppendQuote([]byte{'{'}, m.Name), ":null}"...)
 		if !slices.ContainsFunc(uses, isPrevious) || p.Callee().Requires(m.Name) {

@@ -142,8 +142,11 @@ func (l *level) env(at string, i int) refs.CompileScope {
 // compileStep plans one step.
 func (c *compiler) compileStep(l *level, i int) *Step {
 	s := &l.steps[i]
-	p := &Step{Planned: facts.Planned{Number: i, ID: l.steps[i].ID, At: fault.Index(l.at+"/steps", i)}, MaxRounds: 1, Timeout: c.rules.StepTimeout,
+	p := &Step{Planned: facts.Planned{Number: i, ID: s.ID, At: fault.Index(l.at+"/steps", i)}, MaxRounds: 1, Timeout: c.rules.StepTimeout,
 		Effect: steps.Write}
+	if s.short != "" {
+		p.Short = fault.Key("", s.short)
+	}
 	p.Needs, p.After = p.dependencyBuf[0:0:2], p.dependencyBuf[2:2:4]
 	l.values = stepValues{element: l.element}
 	c.compileBefore(l, s, p)
@@ -169,14 +172,23 @@ func (c *compiler) compileStep(l *level, i int) *Step {
 
 func (c *compiler) compileFunction(l *level, s *StepRequest, p *Step) {
 	if strings.HasPrefix(s.Fn, "$") {
-		c.fault(fault.UnknownFunction, p.At+"/fn", "%q is not a function: a function's name is written out, never a reference",
+		c.fault(fault.UnknownFunction, p.FnAt(), "%q is not a function: a function's name is written out, never a reference",
 			fault.ClipRunes(s.Fn, 60))
 		return
 	}
 	entry, err := c.view.Resolve(s.Fn)
 	if err != nil {
 		c.lacksFunction = true
-		f := notFoundFault(c.rules.Functions, s.Fn, err).Under(p.At + "/fn")
+		f := notFoundFault(c.rules.Functions, s.Fn, err).Under(p.FnAt())
+		if near := fault.Nearest(s.short, stepTable.Names, 1); f.Code == fault.UnknownFunction && s.short != "" && len(near) > 0 {
+			f = f.Under("")
+			f.Nearest = append(slices.Clone(f.Nearest), near[0])
+			if len(f.Nearest) > 1 {
+				f.Message += " Or the field " + near[0] + "?"
+			} else {
+				f.Message += ": did you mean the field " + near[0] + "?"
+			}
+		}
 		tool := f.Code == fault.UnknownFunction && len(f.Available) == 0 && !c.rules.IsCall &&
 			slices.Contains(serverTools, steps.FoldName(s.Fn))
 		if tool {
@@ -192,7 +204,7 @@ func (c *compiler) compileFunction(l *level, s *StepRequest, p *Step) {
 		return
 	}
 	if c.rules.ReadOnly && entry.Spec().Effect != steps.Read {
-		c.fault(fault.Denied, p.At+"/fn", "%s may write, and %s", entry.Spec().Name, cmp.Or(c.rules.WhyReadOnly, OnlyReads))
+		c.fault(fault.Denied, p.FnAt(), "%s may write, and %s", entry.Spec().Name, cmp.Or(c.rules.WhyReadOnly, OnlyReads))
 	}
 	if entry.Spec().Saved != nil {
 		c.compileSaved(l, s, p, entry)
@@ -251,7 +263,7 @@ func (c *compiler) compileArguments(l *level, s *StepRequest, p *Step) {
 		}
 		return
 	}
-	env := l.env(p.At+"/args", p.Number)
+	env := l.env(p.ArgsAt(), p.Number)
 	env.Item, env.Result = l.item || s.ForEach != nil, s.Repeat != nil
 	if p.Fn != nil && p.Fn.Spec().Expression != "" {
 		env.Expression = fault.Key(env.At, p.Fn.Spec().Expression)

@@ -120,6 +120,7 @@ func findToken(root gjson.Result) (at string, holder gjson.Result, ok bool) {
 type decoder struct {
 	*RequestRules
 	decode.Reader
+	hasShort bool // a step or an undo is written in the short form
 }
 
 // refuseWithoutJournal refuses a field of a chain that needs a journal, for an engine that has none.

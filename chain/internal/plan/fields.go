@@ -17,6 +17,9 @@ func (d *decoder) DecodeChain(root gjson.Result) *Request {
 	for _, own := range read.Own() {
 		r.Steps = d.decodeSteps(own.Value, "/steps")
 	}
+	if d.hasShort {
+		root = gjson.ParseBytes(Canonical([]byte(root.Raw)))
+	}
 	r.Text, r.stepsRaw = root.Raw, root.Get("steps").Raw
 	if r.stepsRaw == "" {
 		if isStep(root) { // the fault replaces those of its fields
@@ -46,7 +49,17 @@ func notAChain(v gjson.Result) *fault.Error {
 
 // isStep reports whether an object is a step where a chain is expected.
 func isStep(v gjson.Result) bool {
-	return !v.Get("steps").Exists() && (v.Get("fn").Exists() || v.Get("expr").Exists() || v.Get("chain").Exists())
+	if v.Get("steps").Exists() {
+		return false
+	}
+	short := 0
+	v.ForEach(func(key, value gjson.Result) bool {
+		if requestTable.Field(key.String()) == nil && fetchTable.Field(key.String()) == nil && value.IsObject() {
+			short++
+		}
+		return true
+	})
+	return v.Get("fn").Exists() || v.Get("expr").Exists() || v.Get("chain").Exists() || short == 1
 }
 
 // withoutSteps returns the fault of a chain that has no steps.
@@ -112,7 +125,8 @@ func (d *decoder) decodeStep(v gjson.Result, at string, s *StepRequest) {
 		return
 	}
 	before := len(d.Faults.List)
-	read := d.Object(v, at, stepTable, s, stepTable.Names, nil)
+	var list []named
+	read := d.Object(v, at, stepTable, s, stepTable.Names, collect(&list, stepTable))
 	for _, own := range read.Own() {
 		switch own.Name {
 		case "chain":
@@ -121,11 +135,19 @@ func (d *decoder) decodeStep(v gjson.Result, at string, s *StepRequest) {
 			s.When = d.condition(own.Value, at+"/when")
 		case "forEach":
 			s.ForEach = d.list(own.Value, at+"/forEach")
+		case "undo":
+			s.Undo = d.decodeUndo(own.Value, at+"/undo")
 		}
 	}
-	if read.HasUnknown {
+	if read.HasUnknown || len(list) > 0 {
 		if f := misnamedFault(v, at); f != nil { // it replaces the other faults of the step, of which only the id is used
 			d.Faults.List = append(d.Faults.List[:before], f)
+			*s = StepRequest{ID: s.ID, argsBroken: true}
+			return
+		}
+	}
+	if len(list) > 0 {
+		if d.takeShort(s, list, at) {
 			*s = StepRequest{ID: s.ID, argsBroken: true}
 			return
 		}

@@ -68,10 +68,15 @@ func (m *Mentions) add(list []StepRequest, at string) {
 
 func (m *Mentions) addStep(s *StepRequest, at string) {
 	if s.Fn != "" {
-		m.Functions = append(m.Functions, Mention{s.Fn, at + "/fn"})
+		fnAt := at + "/fn"
+		if s.short != "" {
+			fnAt = fault.Key(at, s.short)
+		}
+		m.Functions = append(m.Functions, Mention{s.Fn, fnAt})
 	}
 	if s.Undo != nil {
-		m.Functions = append(m.Functions, Mention{s.Undo.Fn, at + "/undo/fn"})
+		fnAt, _ := s.Undo.at(at + "/undo")
+		m.Functions = append(m.Functions, Mention{s.Undo.Fn, fnAt})
 	}
 	if s.Chain != nil {
 		m.add(s.Chain.Steps, at+"/chain/steps")

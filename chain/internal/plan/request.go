@@ -18,7 +18,8 @@ import (
 var (
 	requestTable = decode.TableOf[Request]("steps")
 	fetchTable   = decode.TableOf[FetchRequest]()
-	stepTable    = decode.TableOf[StepRequest]("when", "forEach", "chain")
+	stepTable    = decode.TableOf[StepRequest]("when", "forEach", "chain", "undo")
+	undoTable    = decode.TableOf[undoRequest]()
 	inlineTable  = decode.TableOf[InlineRequest]("steps")
 )
 
@@ -32,7 +33,7 @@ func FetchFields() []string { return slices.Clone(fetchTable.Names) }
 // The tags say what a value may be; compile checks what depends on the server's limits or on other fields.
 type Request struct {
 	// The pipeline, numbered from 0: a step refers to an earlier one by $N.path.
-	Steps []StepRequest `json:"steps" validate:"-" tool:""` // each step is validated when it is decoded
+	Steps []StepRequest `json:"steps" validate:"-" tool:"{\"fs.cat\": {\"path\": \"$0.files[0]\"}} is fn and args"` // each step is validated when it is decoded
 	// An object, read as $input.path.
 	Input []byte `json:"input" kind:"object" validate:"-"`
 	// JSON Schemas of input's members. A missing member takes the default of its schema; without a default it is required.
@@ -113,7 +114,7 @@ type BudgetRequest struct {
 
 // StepRequest is one step as it is written.
 type StepRequest struct {
-	// The function's name; never a reference.
+	// The function's name; never a reference. In place of fn and args, a step may have one member of that name: {"fs.cat": {"path": "a"}}.
 	Fn string `json:"fn" validate:"max=256" minimum:"1" tool:""`
 	// Instead of fn and args: an expression over $0, $id, $input, $item; its value is the result, and nothing is called.
 	Expr *string `json:"expr" validate:"-" minimum:"1" tool:"not fn: sum($0.items, .price)"`
@@ -142,8 +143,9 @@ type StepRequest struct {
 	// The call that undoes a call of this step. Its args may hold the same references as args, and $result (before select).
 	Undo *undoRequest `json:"undo"`
 
-	literal    bool // the step is that of an Engine.Call: Args are not read for references
-	argsBroken bool // args were given and are not an object: Args is nil
+	short      string // the function's name where the step was written in the short form, {"fs.cat": {…}}; else ""
+	literal    bool   // the step is that of an Engine.Call: Args are not read for references
+	argsBroken bool   // args were given and are not an object: Args is nil
 }
 
 // InlineRequest is a chain in place of a function.
@@ -160,6 +162,17 @@ type undoRequest struct {
 	Fn string `json:"fn" validate:"required,max=256" manual:"-"`
 	// Its arguments.
 	Args []byte `json:"args" kind:"object" validate:"-" manual:"-"`
+
+	short string // as StepRequest.short
+}
+
+// at returns the JSON Pointers of the function's name and of the arguments, of an undo that stands at a pointer.
+func (u *undoRequest) at(pointer string) (fn, args string) {
+	if u.short != "" {
+		at := fault.Key(pointer, u.short)
+		return at, at
+	}
+	return pointer + "/fn", pointer + "/args"
 }
 
 // repeatRequest calls again until an expression over the result is true.

@@ -33,7 +33,7 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 	if f != nil {
 		return nil, []*fault.Error{f}
 	}
-	root := rawjson.NewTable(compact)
+	root := rawjson.NewTable(Canonical(compact))
 	for _, name := range notSaved {
 		root.Remove(name)
 	}

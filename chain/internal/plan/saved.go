@@ -71,7 +71,7 @@ func (r *Request) InputSchema() (schema, defaults []byte) {
 // compileSaved compiles a saved chain in place of the step that names it: with its own onError, common and return, and with the functions
 // of the caller.
 func (c *compiler) compileSaved(l *level, s *StepRequest, p *Step, entry *steps.Entry) {
-	spec, at := entry.Spec(), p.At+"/fn"
+	spec, at := entry.Spec(), p.FnAt()
 	if f := c.nestingFault(spec.Name); f != nil {
 		c.faults.Add(f.Under(at))
 		return

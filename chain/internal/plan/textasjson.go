@@ -97,7 +97,13 @@ func (t *textReader) step(dst []byte, _ string, v gjson.Result, at string) []byt
 	if v.Type == gjson.String {
 		return t.text(dst, v, at, '{')
 	}
-	return t.fields(dst, v, at, stepTable)
+	return t.object(dst, v, at, func(dst []byte, name string, v gjson.Result, at string) []byte {
+		f := stepTable.Field(name)
+		if f == nil && v.Type == gjson.String && !isMisspelt(name, stepTable) { // the arguments in the short form
+			return t.text(dst, v, at, '{')
+		}
+		return t.field(dst, f, v, at)
+	})
 }
 
 // text appends the JSON in a text, or the text if it does not begin like JSON of the kind or cannot be read.

@@ -32,22 +32,23 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 	case request == nil:
 		request = &undoRequest{Fn: p.Fn.Spec().Undo.Function, Args: p.Fn.Spec().Undo.Args}
 	}
+	fnAt, argsAt := request.at(at)
 	entry, err := c.view.Resolve(request.Fn)
 	if err != nil {
 		if s.Undo != nil { // a default that the caller may not use is ignored
-			c.faults.Add(notFoundFault(c.rules.Functions, request.Fn, err).Under(at + "/fn"))
+			c.faults.Add(notFoundFault(c.rules.Functions, request.Fn, err).Under(fnAt))
 		}
 		return
 	}
 	if entry.Spec().Saved != nil {
-		c.fault(fault.NotSupported, at+"/fn", "a saved chain cannot be an undo: name a function")
+		c.fault(fault.NotSupported, fnAt, "a saved chain cannot be an undo: name a function")
 		return
 	}
 	args := orEmpty(request.Args)
-	env := l.env(at+"/args", p.Number)
+	env := l.env(argsAt, p.Number)
 	// The undo of a step may refer to what its args may, and to $result. The default of a function may refer only to $result.
 	if env.Item, env.Result = l.item || s.ForEach != nil, true; s.Undo == nil {
-		env = refs.CompileScope{At: at + "/args", Result: true}
+		env = refs.CompileScope{At: argsAt, Result: true}
 	}
 	t, faults := refs.CompileTemplate(args, env)
 	c.addFaults(l, faults)
@@ -57,7 +58,7 @@ func (c *compiler) compileUndo(l *level, s *StepRequest, p *Step) {
 	c.addUses(l, p, t.Uses())
 	if s.Undo != nil { // a default is not the chain's fault
 		c.Warnings.Add(t.Warnings()...)
-		c.checkValues(entry, at+"/args", t.Value(), c.unknownArguments(l, p, t, at+"/args"), nil)
+		c.checkValues(entry, argsAt, t.Value(), c.unknownArguments(l, p, t, argsAt), nil)
 	}
 	u := newUndo(entry, t, args)
 	p.Undo, p.undoNeedsApproval = u, s.Undo != nil && MustApprove(entry.Spec(), c.rules.Approve)

@@ -228,7 +228,7 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 	if p.Args != nil {
 		resolved, err := p.Args.Resolve(ctx, nil, scope)
 		if err != nil {
-			return nil, fault.From(err, p.At+"/args")
+			return nil, fault.From(err, p.ArgsAt())
 		}
 		if isFirst && len(p.OmitIfNull) > 0 {
 			resolved = withoutNulls(resolved, p.OmitIfNull)
@@ -307,7 +307,7 @@ func (r *Run) noteSent(p *plan.Step, f *fault.Error) {
 // faultPointer returns the JSON Pointer for a function's fault: a fault with a place is about the arguments.
 func faultPointer(p *plan.Step, f *fault.Error) string {
 	if f.Code == fault.BadArguments || f.At != "" {
-		return p.At + "/args"
+		return p.ArgsAt()
 	}
 	return p.At
 }

@@ -27,7 +27,7 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	}
 	callbacks := *steps.CallbacksOf(ctx)
 	if warns {
-		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.At + "/args")) }
+		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.ArgsAt())) }
 	}
 	if lean {
 		callbacks.Status = func(code int) { r.httpStatus.Store(int32(code)) }

@@ -17,7 +17,9 @@ var (
 )
 
 // isLikeField reports whether other formats use a name for fn or args.
-func isLikeField(name string) bool { return slices.Contains(likeFn, name) || slices.Contains(likeArgs, name) }
+func isLikeField(name string) bool {
+	return slices.Contains(likeFn, name) || slices.Contains(likeArgs, name)
+}
 
 // maxShownArgs is how many characters a fault repeats of a step's fn, and of its args.
 const maxShownArgs = 300

@@ -34,8 +34,8 @@ var builtinTools = []builtinTool{
 			"In args and return, a string that is exactly \"$0.items[0].id\" becomes that value of step 0's result. " +
 			"Also $prev, $item (in forEach), a step's id; " +
 			"[-1] is the last, [*] maps. Inside longer text write ${$0.name}; $$ is a dollar.\n" +
-			`Example: {"steps":[{"fn":"fs.find","args":{"pattern":"*.md"}},` +
-			`{"fn":"fs.cat","forEach":"$0.files","args":{"path":"$item","head":3}}],"return":"$1[*].text"}` +
+			`Example: {"steps":[{"fs.find":{"pattern":"*.md"}},` +
+			`{"fs.cat":{"path":"$item","head":3},"forEach":"$0.files"}],"return":"$1[*].text"}` +
 			"\nA large result of any tool is a preview with a continuation_token: send it with a mode.", (*call).run,
 	},
 	{"search", "Search", "Find functions by words. names: just these (\"chain\": all its fields); schema: whole schemas.", (*call).search},

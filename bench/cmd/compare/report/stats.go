@@ -22,9 +22,12 @@ func Quantile(values []float64, q float64) float64 {
 	return sorted[i]*(1-share) + sorted[i+1]*share
 }
 
-// Of returns a measured cell with the median and the spread of values.
+// Of returns a measured cell with the median of values, and their spread if there are several.
 func Of(values []float64, unit string) Cell {
 	median, low, high := Spread(values)
+	if len(values) < 2 {
+		return Value(median, unit)
+	}
 	return Cell{Value: median, Low: low, High: high, Unit: unit, How: Measured}
 }
 
@@ -58,12 +61,8 @@ func RatioFigure[N int | float64](name, title string, a, b N, most float64) Figu
 
 // SpreadFigure returns a computed figure, the median of values.
 func SpreadFigure(name, title string, values []float64, unit string) Figure {
-	median, low, high := Spread(values)
-	f := Figure{Name: name, Title: title, Value: median, Unit: unit, How: Computed}
-	if len(values) > 1 {
-		f.Low, f.High, f.Rounds = low, high, len(values)
-	}
-	return f
+	c := Of(values, unit)
+	return Figure{Name: name, Title: title, Value: c.Value, Low: c.Low, High: c.High, Rounds: len(values), Unit: unit, How: Computed}
 }
 
 // TokenFigure returns a measured figure of a number of tokens.

@@ -28,8 +28,8 @@ func TestGrowth(t *testing.T) {
 	if cells := table.Rows[1].Cells; cells[0].Text != "it hangs" || cells[1].Text != "–" {
 		t.Errorf("got cells %+v of a failed size, want it hangs, and –", cells)
 	}
-	if cells := table.Rows[2].Cells; table.Rows[2].Name != "1,000" || cells[2].Text != "–" {
-		t.Errorf("got row %q with cells %+v, want 1,000 and –", table.Rows[2].Name, cells)
+	if cells := table.Rows[2].Cells; table.Rows[2].Name != "1,000" || cells[0].Low != 0 || cells[2].Text != "–" {
+		t.Errorf("got row %q with cells %+v, want 1,000, no lower bound, and –", table.Rows[2].Name, cells)
 	}
 	if last := table.Rows[3]; last.Name != "power of growth from 10 to 1,000" {
 		t.Errorf("got last row %+v, want the power of growth from 10 to 1,000", last)

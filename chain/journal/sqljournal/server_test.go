@@ -21,7 +21,7 @@ var shared postgrestest.Shared
 
 func openPostgres(t testing.TB, url string) *sqljournal.Driver {
 	t.Helper()
-	d, err := sqljournal.OpenPostgres(url, nil)
+	d, err := sqljournal.OpenPostgres(url, &sqljournal.Options{Timeout: polltest.TooLong}) // a busy machine answers late
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,19 +31,23 @@ func OpenSQLite(path string, o *Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(&sqliteEngine{path: path, isRemote: onNetwork}, o)
+	e := &sqliteEngine{path: path, isRemote: onNetwork}
+	d, err := newDriver(e, o)
+	if err == nil {
+		e.patience = d.timeout / 2
+	}
+	return d, err
 }
 
 type sqliteEngine struct {
 	path     string
 	isRemote func(folder string) bool // onNetwork, except in tests
 
+	patience time.Duration // how long a statement waits for other processes
+
 	mu       sync.Mutex
 	fileLock *flock.Flock // the lock on this driver's lock file; nil: not locked yet
 }
-
-// busyTimeout is how long a statement waits for other processes.
-const busyTimeout = 5 * time.Second
 
 // errNetwork reports a file on a network file system, whose locks and shared memory SQLite cannot rely on.
 var errNetwork = errors.New("it is on a network file system")
@@ -59,7 +63,7 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 		uri.Path = "/" + uri.Path // C:/folder
 	}
 	settings := fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=synchronous(FULL)&_pragma=journal_size_limit(%d)",
-		busyTimeout.Milliseconds(), maxWAL)
+		e.patience.Milliseconds(), maxWAL)
 	if db.write, err = sql.Open("sqlite", uri.String()+settings+"&_txlock=immediate"); err != nil {
 		return nil, err
 	}
@@ -118,7 +122,7 @@ func (e *sqliteEngine) prepareFile() error {
 
 // setUp creates the tables. Switching to WAL mode ignores the busy timeout, so setUp retries while others are busy.
 func (e *sqliteEngine) setUp(ctx context.Context, db *database) error {
-	for end := time.Now().Add(busyTimeout); ; {
+	for end := time.Now().Add(e.patience); ; {
 		err := e.setUpOnce(ctx, db)
 		if sqliteCode(err) != sqlite3.SQLITE_BUSY || time.Now().After(end) {
 			return err

@@ -7,11 +7,12 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/chain/journal/journaltest"
 	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 )
 
 func openSQLite(t testing.TB, path string) *sqljournal.Driver {
 	t.Helper()
-	d, err := sqljournal.OpenSQLite(path, nil)
+	d, err := sqljournal.OpenSQLite(path, &sqljournal.Options{Timeout: polltest.TooLong}) // a busy machine writes late
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func (r Root) name() string {
 // segmentKind says how a segment was written, and so what it may match.
 type segmentKind uint8
 
-// The kinds of segments.
+// The kinds of segments. Their order matters: up to Quoted a key, up to At one element, from Each on the rest is mapped.
 const (
 	Name   segmentKind = iota // .name: a key, or an index if it is digits without a leading zero
 	Quoted                    // ["key"]: a key only

@@ -163,7 +163,7 @@ func (r *reloader) handled(path string) bool {
 func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{}, began time.Time) {
 	before := r.app
 	_ = next.store.SetMaxBytes(next.storeBytes) // the limit is valid: the configuration accepts only positive ones
-	r.current.Store(next)
+	r.use(next)
 	r.telemetry.Reloaded(nil)
 	r.app, r.refusedFiles, r.loadedFiles = next, nil, next.files
 	r.retiring.Go(func() {
@@ -175,7 +175,6 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 			r.log.Warn("a former configuration was not closed cleanly", "error", r.process.Redactor.Text(fault.Message(err)))
 		}
 	})
-	r.warn(next, atStart)
 	r.stopChecks()
 	r.stopChecks = r.startChecks(ctx, next)
 	r.report(time.Since(began))

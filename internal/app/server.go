@@ -90,8 +90,7 @@ func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 
 // run serves a and the apps that replace it, and closes them.
 func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
-	s.current.Store(a)
-	s.warn(a, atStart)
+	s.use(a)
 	server, err := mcp.New(s.options(a))
 	if err != nil {
 		return errors.Join(err, a.close())
@@ -146,6 +145,12 @@ func (s *server) options(a *App) *mcp.Options {
 			return ""
 		},
 	}
+}
+
+// use makes an app the one that is served, at the start and after each reload.
+func (s *server) use(a *App) {
+	s.current.Store(a)
+	s.warn(a, atStart)
 }
 
 // warn warns of what the checks of a moment find.

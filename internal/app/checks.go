@@ -29,8 +29,8 @@ const (
 	whenChanged               // as whenReady, and after each change of the sources
 )
 
-// checks are all of them. A start, a reload and doctor report what they find; so does onecall tools, and, of what should guard a function, a
-// command that calls functions. The faults name the remedy.
+// checks are all of them. A start, a reload and doctor report what they find; so does onecall tools, and, of what should guard a function,
+// a command that calls functions. The faults name the remedy.
 var checks = []check{
 	{what: "groups on a surface without dispatchers", when: atStart, serving: true, find: (*subject).ineffectiveGroups},
 	{what: "a budget of sessions where there are none", when: atStart, serving: true, find: (*subject).ineffectiveSession},
@@ -100,7 +100,8 @@ func (a *App) found(when moment) (faults []*fault.Error) {
 // Suspects returns what is probably a mistake in the configuration and the saved chains. Call it when no source is starting.
 func (a *App) Suspects() []*fault.Error { return a.found(whenReady) }
 
-// ineffectiveGroups finds groups, autodispatch or ungrouped on a surface that ignores them. Over HTTP, a client may ask for another surface.
+// ineffectiveGroups finds groups, autodispatch or ungrouped on a surface that ignores them. Over HTTP, a client may ask for another
+// surface.
 func (s *subject) ineffectiveGroups() []*fault.Error {
 	surface := surfaceOf(&s.config.Config)
 	if surface == mcp.SurfaceDispatch || s.process.overHTTP {

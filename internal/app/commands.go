@@ -30,8 +30,8 @@ func (o *sourceOpener) openCommands() []string {
 	return namesOf(source)
 }
 
-// warnMissingProgram shows the warning of a command whose program is missing. Commands of the command line that do not list functions do not
-// show it, because they may need another function.
+// warnMissingProgram shows the warning of a command whose program is missing. Commands of the command line that do not list functions do
+// not show it, because they may need another function.
 func (o *sourceOpener) warnMissingProgram(f *fault.Error) {
 	if p := o.process; p.serve || p.List || p.Verbose {
 		p.warnRedacted(o.config.FaultAt("/commands", f))

@@ -107,8 +107,8 @@ func (l *sessions) candidates(ctx context.Context, uri string, reqParams json.Ra
 // maxTemplate bounds the length in bytes of URI templates (RFC 6570) that are matched.
 const maxTemplate = 4 << 10
 
-// matchesTemplate reports whether a URI may be an expansion of a template (RFC 6570). It may say so of a few URIs that are none: whoever asks
-// an upstream for one of them learns that it is missing, and asks the next.
+// matchesTemplate reports whether a URI may be an expansion of a template (RFC 6570). It may say so of a few URIs that are none: whoever
+// asks an upstream for one of them learns that it is missing, and asks the next.
 func matchesTemplate(template, uri string) bool {
 	if template == uri {
 		return true

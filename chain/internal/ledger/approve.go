@@ -77,8 +77,8 @@ func Stored(past *journal.Past) ([]gjson.Result, error) {
 	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
 }
 
-// DigestOf identifies a list of waiting calls. It has 128 bits, so that an agent, which chooses the calls, cannot find two lists with the same
-// digest.
+// DigestOf identifies a list of waiting calls. It has 128 bits, so that an agent, which chooses the calls, cannot find two lists with the
+// same digest.
 func DigestOf(calls []gjson.Result) string {
 	h := sha256.New()
 	for i := range calls {

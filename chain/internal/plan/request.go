@@ -9,10 +9,10 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// The types in this file are the only definition of a request's fields. The decoder reads their tags (see decode.Table). internal/gen generates
-// from them the published schema, the reference in docs, and the manual and input schema of the chain tool. The schema, the reference and
-// the manual describe a field by its comment; the tag manual replaces the comment in the manual ("-" leaves the field out). Only fields
-// with the tag tool are in the input schema, described by the text of the tag.
+// The types in this file are the only definition of a request's fields. The decoder reads their tags (see decode.Table). internal/gen
+// generates from them the published schema, the reference in docs, and the manual and input schema of the chain tool. The schema, the
+// reference and the manual describe a field by its comment; the tag manual replaces the comment in the manual ("-" leaves the field out).
+// Only fields with the tag tool are in the input schema, described by the text of the tag.
 
 // The kind expression is a text or a boolean.
 var (

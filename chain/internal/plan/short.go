@@ -37,8 +37,8 @@ func isMisspelt(name string, fields *decode.Table) bool {
 	return slices.ContainsFunc(fields.Names, func(field string) bool { return steps.FoldName(field) == folded })
 }
 
-// short returns the member that is the short form; nil: there is none, and told reports whether a fault says what is wrong with it. All other
-// members are unknown fields. what is what has them: a step or an undo. calls: a field says already what it calls.
+// short returns the member that is the short form; nil: there is none, and told reports whether a fault says what is wrong with it. All
+// other members are unknown fields. what is what has them: a step or an undo. calls: a field says already what it calls.
 func (d *decoder) short(list []named, at, what string, fields *decode.Table, calls bool) (_ *named, told bool) {
 	var short []named
 	for _, n := range list {

@@ -124,22 +124,17 @@ func (c *Command) compilers() (list []*compiler, faults []*fault.Error) {
 	if c.Preset == "" {
 		return []*compiler{{Command: *c}}, nil
 	}
-	refuse := func(field, format string, args ...any) *fault.Error {
-		f := fault.New(fault.BadRequest, format, args...)
-		f.At = field
-		faults = append(faults, f)
-		return f
-	}
 	if presets[c.Preset] == nil {
 		names := slices.Sorted(maps.Keys(presets))
-		f := refuse("/preset", "unknown preset %q: use %s", fault.Short(c.Preset), strings.Join(names, ", "))
+		f := fault.New(fault.BadRequest, "unknown preset %q: use %s", fault.Short(c.Preset), strings.Join(names, ", ")).Under("/preset")
 		f.Available, f.Nearest = names, fault.Nearest(c.Preset, names, 1)
-		return nil, faults
+		return nil, []*fault.Error{f}
 	}
 	for field, given := range map[string]bool{"/run": c.Run != nil, "/args": c.Args != nil, "/optional": c.Optional != nil,
 		"/description": c.Description != "", "/effect": c.Effect != "", "/failsFrom": c.FailsFrom != 0, "/errors": c.Errors != nil} {
 		if given {
-			refuse(field, "the preset %s has its own: leave it out, or write the command without the preset", c.Preset)
+			faults = append(faults, fault.New(fault.BadRequest,
+				"the preset %s has its own: leave it out, or write the command without the preset", c.Preset).Under(field))
 		}
 	}
 	for _, one := range presets[c.Preset] {

@@ -16,7 +16,8 @@ import (
 
 // mayHoldSecret reports whether an invalid value at a pointer may be a secret.
 func mayHoldSecret(at string) bool {
-	for _, prefix := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/commands", "/results/store", "/journal", "/access/tokens"} {
+	for _, prefix := range []string{"/mcpServers", "/openapi", "/http/endpoints", "/commands", "/results/store", "/journal",
+		"/access/tokens"} {
 		if strings.HasPrefix(at, prefix) {
 			return true
 		}

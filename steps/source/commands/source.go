@@ -1,8 +1,8 @@
 // Package commands offers the programs that the configuration names as functions: sh.NAME. No shell stands in between: a program gets its
 // arguments one by one, and what a caller gives stays one argument.
 //
-// A program runs in a process group of its own, in a folder below one root, with the variables of the environment that its command names and
-// no others, and with an empty standard input. Its time, the output that is kept of it and, on Linux, its memory and processor time are
+// A program runs in a process group of its own, in a folder below one root, with the variables of the environment that its command names
+// and no others, and with an empty standard input. Its time, the output that is kept of it and, on Linux, its memory and processor time are
 // bounded. Presets are commands that are known here: git, go and rg.
 package commands
 

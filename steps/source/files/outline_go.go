@@ -51,7 +51,8 @@ func (o *goSymbols) add(name string, doc *ast.CommentGroup, node ast.Node, keywo
 		Text: oneLine(keyword + o.source(start, end))})
 }
 
-// at returns the place of a position; comments such as "//line x.y:1" do not count. After a syntax error, an end may be unknown: the zero place.
+// at returns the place of a position; comments such as "//line x.y:1" do not count. After a syntax error, an end may be unknown: the zero
+// place.
 func (o *goSymbols) at(p token.Pos) token.Position { return o.files.PositionFor(p, false) }
 
 func (o *goSymbols) source(from, to token.Pos) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// reportUndo tells which call will take back a change. Its ifMatch is the digest that the change leaves, so that later work of others stays.
-// If that cannot be kept, nothing is changed.
+// reportUndo tells which call will take back a change. Its ifMatch is the digest that the change leaves, so that later work of others
+// stays. If that cannot be kept, nothing is changed.
 func reportUndo(ctx context.Context, function string, args map[string]any) error {
 	encoded, err := json.Marshal(args)
 	if err != nil {

@@ -52,7 +52,7 @@ func (s *request) answerUndo(ctx context.Context) *Answer {
 	if failure != nil {
 		code, message = failure.Code, failure.Message
 	}
-	s.ledger.EndUndone(code, message)
+	s.ledger.EndUndo(t, code, message)
 	c := s.content(facts.NoStep(failure))
 	c.Result = w.B
 	return s.answered(s.form.WriteStandard(ctx, c))

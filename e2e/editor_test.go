@@ -31,7 +31,7 @@ func TestEditor(t *testing.T) {
 			`"chain":{"steps":[{"expr":"1"}]}}],"return":"$a"}`},
 		{text: `{` + chainSchema + `,"█":1}`, diagnostics: []string{`"": Property  is not allowed`},
 			completions: []string{"steps", "input", "params", "return", "onError", "budget"}},
-		{text: `{` + chainSchema + `,"steps":[{"█":1}]}`, diagnostics: []string{`"": Property  is not allowed`},
+		{text: `{` + chainSchema + `,"steps":[{"█":1}]}`, diagnostics: []string{`1: Incorrect type`},
 			completions: []string{"fn", "args", "id", "expr", "when", "forEach", "select", "orElse", "retry", "undo"}},
 		{text: `{` + chainSchema + `,"steps":[{"f█n":"fs.cat"}]}`, completions: []string{"fn"}, hover: "The function's name"},
 		{text: `{` + chainSchema + `,"steps":[{"forE█ach":"$0","chain":{"steps":[]}}]}`, completions: []string{"forEach"},
@@ -40,7 +40,7 @@ func TestEditor(t *testing.T) {
 			diagnostics: []string{`"": Value is not accepted`},
 			hover:       "After a failure"},
 		{text: `{` + chainSchema + `,"steps":[{"fn":"fs.cat","agrs":{}},{"fn":7},{"id":"9x","expr":"1"}]}`, diagnostics: []string{
-			`"agrs": Property agrs is not allowed`, `7: Incorrect type`, `"9x": String does not match`}},
+			`"agrs": Value is not accepted`, `7: Incorrect type`, `"9x": String does not match`}},
 		{text: `{` + chainSchema + `,"steps":[],"budget":{"maxTotalTokens":1}}`,
 			diagnostics: []string{`[]: Array has too few items`, `1: Value is below the minimum`}},
 		{text: `{` + configSchema + `,"mcpServers":{"a":{"command":"npx","█":1}}}`, diagnostics: []string{`"": Property  is not allowed`},

@@ -14,9 +14,9 @@ import (
 func TestHiddenFunctions(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
-		"functions: {text.replace: {effect: write}}\n": "2 of 9 functions are " +
+		"functions: {text.replace: {effect: write}}\n": "2 of 11 functions are " +
 			"not shown to clients over HTTP, whose tier is read: access: {http: read_write} shows all",
-		"functions: {text.replace: {tier: admin}, text.match: {effect: write}, 'http.*': {hide: true}}\n": "2 of 7 functions are " +
+		"functions: {text.replace: {tier: admin}, text.match: {effect: write}, 'http.*': {hide: true}}\n": "2 of 9 functions are " +
 			"not shown to clients over HTTP, whose tier is read: access: {http: admin} shows all",
 		"functions: {text.replace: {effect: write}}\naccess: {http: read_write}\n": "",
 	} {
@@ -31,7 +31,7 @@ func TestHiddenFunctions(t *testing.T) {
 				waitForLog(t, s.stderr, want, 1)
 				return
 			}
-			stateless(t, s.url).ready(t, 9)
+			stateless(t, s.url).ready(t, 11)
 			if got := s.stderr.String(); strings.Contains(got, "not shown") {
 				t.Errorf("the log reports hidden functions: %s", got)
 			}

@@ -96,6 +96,13 @@ func (d *schemaBuilder) defRef(o *structType) *jsonschema.Schema {
 		}
 		if name == "step" || name == "undo" { // the short form: a function's name with its arguments
 			def.AdditionalProperties, def.Required = &jsonschema.Schema{Type: "object"}, nil
+			def.If = &jsonschema.Schema{}
+			for _, call := range []string{"fn", "expr", "chain"} {
+				if def.Properties[call] != nil {
+					def.If.AnyOf = append(def.If.AnyOf, &jsonschema.Schema{Required: []string{call}})
+				}
+			}
+			def.Then = &jsonschema.Schema{PropertyNames: &jsonschema.Schema{Enum: anySlice(def.PropertyOrder)}}
 		}
 		*d.defs[name] = *def
 	}

@@ -65,6 +65,9 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 			return false
 		}
 		list[n] = step
+		if err != nil && step.IsObject() && !step.Get("id").Exists() { // it is named by its id, to which other steps refer
+			list[n] = gjson.Parse(withID(step.Raw, key.Raw))
+		}
 		return true
 	})
 	text := []byte{'['}
@@ -75,6 +78,15 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 		text = append(text, step.Raw...)
 	}
 	return string(append(text, ']')), f
+}
+
+// withID returns an object that has no id with one, a JSON string.
+func withID(object, id string) string {
+	members := strings.TrimSpace(object[1:])
+	if members != "}" {
+		members = "," + members
+	}
+	return `{"id":` + id + members
 }
 
 // resolveIDs replaces the ids in a path, such as make[2].1, by step numbers. Unknown ids stay.

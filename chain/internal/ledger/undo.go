@@ -166,6 +166,18 @@ func (t *Undone) AddTo(f *fault.Error) *fault.Error {
 	return extended
 }
 
+// EndUndo records the end of an undo that was asked for. A run of which certainly nothing was undone stays what it was, so that it can still
+// be resumed.
+func (l *Ledger) EndUndo(t *Undone, code fault.Code, message string) {
+	if t.Undone > 0 || slices.ContainsFunc(t.Left, func(c leftCall) bool { return c.UndoUnknown }) {
+		l.EndUndone(code, message)
+		return
+	}
+	past := l.Record.Past().Row
+	_ = l.Record.EndUnfinished(past.Status, past.Code, "") // after an error the row is what it was, too
+	l.UndoneRun = l.Record.ID()
+}
+
 // EndUndone records that the run was undone. A failure then names the run, since nothing can be resumed.
 func (l *Ledger) EndUndone(code fault.Code, message string) {
 	if l.Record.EndUnfinished(journal.Undone, code, message) == nil && l.private == nil {

@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,8 +181,11 @@ func (c *compiler) compileFunction(l *level, s *StepRequest, p *Step) {
 	if err != nil {
 		c.lacksFunction = true
 		f := notFoundFault(c.rules.Functions, s.Fn, err).Under(p.FnAt())
-		if near := fault.Nearest(s.short, stepTable.Names, 1); f.Code == fault.UnknownFunction && s.short != "" && len(near) > 0 {
+		if s.short != "" {
 			f = f.Under("")
+			f.Err = errors.Join(f.Err, fault.ErrUnknownKey) // its place is the name
+		}
+		if near := fault.Nearest(s.short, stepTable.Names, 1); f.Code == fault.UnknownFunction && len(near) > 0 && !strings.Contains(s.short, ".") {
 			f.Nearest = append(slices.Clone(f.Nearest), near[0])
 			if len(f.Nearest) > 1 {
 				f.Message += " Or the field " + near[0] + "?"

@@ -41,22 +41,34 @@ func isMisspelt(name string, fields *decode.Table) bool {
 // other members are unknown fields. what is what has them: a step or an undo. calls: a field says already what it calls.
 func (d *decoder) short(list []named, at, what string, fields *decode.Table, calls bool) (_ *named, told bool) {
 	var short []named
+	isCall := func(n named) bool { return n.value.IsObject() && !calls }
+	call := slices.IndexFunc(list, isCall)
 	for _, n := range list {
-		if n.value.IsObject() && !calls {
+		if isCall(n) {
 			short = append(short, n)
 		} else if f := decode.Unknown("field", n.name, at, fields.Names); len(list) == 1 && !calls && len(f.Nearest) == 0 && !isLikeField(n.name) {
+			args := "{…}"
+			if n.value.Type == gjson.Null {
+				args = "{}"
+			}
 			d.Fault(fault.BadRequest, fault.Key(at, n.name), "the value of a function's name is its arguments, an object: write %s",
-				callText(n.name, "{…}"))
+				callText(n.name, args))
 			told = true
 		} else {
 			if calls && n.value.IsObject() && len(f.Nearest) == 0 {
 				f.Message = fmt.Sprintf("%s calls one function, and %s is the name of another: drop it, or what it stands beside", what,
 					fault.Quote(fault.ClipRunes(n.name, 60)))
 			}
+			if call >= 0 && len(f.Nearest) == 0 {
+				f.Message = fmt.Sprintf("%q is no field of %s. If it is an argument of %s, put it into its object", fault.ClipRunes(n.name, 60), what,
+					fault.Quote(fault.ClipRunes(list[call].name, 60)))
+			}
 			d.Faults.Add(f)
 		}
 	}
-	near := slices.IndexFunc(short, func(n named) bool { return len(fault.Nearest(n.name, fields.Names, 1)) > 0 })
+	near := slices.IndexFunc(short, func(n named) bool {
+		return !strings.Contains(n.name, ".") && len(fault.Nearest(n.name, fields.Names, 1)) > 0
+	})
 	switch {
 	case len(short) == 0:
 		return nil, told
@@ -85,7 +97,7 @@ func (d *decoder) takeShort(s *StepRequest, list []named, at string) (told bool)
 	switch {
 	case n == nil:
 	case s.Args != nil:
-		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: drop args", fault.Quote(fault.ClipRunes(n.name, 60)))
+		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: move what args has into it", fault.Quote(fault.ClipRunes(n.name, 60)))
 		return true
 	default:
 		s.Fn, s.Args, s.short, d.hasShort = n.name, []byte(n.value.Raw), n.name, true
@@ -105,7 +117,7 @@ func (d *decoder) decodeUndo(v gjson.Result, at string) *undoRequest {
 	switch {
 	case n == nil:
 	case u.Args != nil:
-		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: drop args", fault.Quote(fault.ClipRunes(n.name, 60)))
+		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: move what args has into it", fault.Quote(fault.ClipRunes(n.name, 60)))
 	default:
 		u.Fn, u.Args, u.short, d.hasShort = n.name, []byte(n.value.Raw), n.name, true
 	}

@@ -89,7 +89,11 @@ func findProgram(name string) (string, *fault.Error) {
 	if err == nil {
 		return path, nil
 	}
-	f := fault.New(fault.Unavailable, "the program %s is not there: install it, or correct its path in the configuration", fault.Short(name))
+	where := "install it, or correct its path in the configuration"
+	if !isPath(name) {
+		where = "it is not in the PATH of onecall: install it"
+	}
+	f := fault.New(fault.Unavailable, "the program %s is not there: %s", fault.Short(name), where)
 	if errors.Is(err, fs.ErrPermission) {
 		f.Message = "the program " + fault.Short(name) + " may not be run: look at its permissions"
 	}

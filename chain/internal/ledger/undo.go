@@ -166,8 +166,8 @@ func (t *Undone) AddTo(f *fault.Error) *fault.Error {
 	return extended
 }
 
-// EndUndo records the end of an undo that was asked for. A run of which certainly nothing was undone stays what it was, so that it can still
-// be resumed.
+// EndUndo records the end of an undo that was asked for. A run of which certainly nothing was undone stays what it was, so that it can
+// still be resumed.
 func (l *Ledger) EndUndo(t *Undone, code fault.Code, message string) {
 	if t.Undone > 0 || slices.ContainsFunc(t.Left, func(c leftCall) bool { return c.UndoUnknown }) {
 		l.EndUndone(code, message)

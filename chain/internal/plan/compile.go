@@ -185,7 +185,8 @@ func (c *compiler) compileFunction(l *level, s *StepRequest, p *Step) {
 			f = f.Under("")
 			f.Err = errors.Join(f.Err, fault.ErrUnknownKey) // its place is the name
 		}
-		if near := fault.Nearest(s.short, stepTable.Names, 1); f.Code == fault.UnknownFunction && len(near) > 0 && !strings.Contains(s.short, ".") {
+		near := fault.Nearest(s.short, stepTable.Names, 1)
+		if f.Code == fault.UnknownFunction && len(near) > 0 && !strings.Contains(s.short, ".") { // no field has a dot
 			f.Nearest = append(slices.Clone(f.Nearest), near[0])
 			if len(f.Nearest) > 1 {
 				f.Message += " Or the field " + near[0] + "?"

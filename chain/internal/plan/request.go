@@ -33,7 +33,7 @@ func FetchFields() []string { return slices.Clone(fetchTable.Names) }
 // The tags say what a value may be; compile checks what depends on the server's limits or on other fields.
 type Request struct {
 	// The pipeline, numbered from 0: a step refers to an earlier one by $N.path.
-	Steps []StepRequest `json:"steps" validate:"-" tool:"{NAME: ARGS} is {fn: NAME, args: ARGS}"` // each step is validated when it is decoded
+	Steps []StepRequest `json:"steps" validate:"-" tool:""` // each step is validated when it is decoded
 	// An object, read as $input.path.
 	Input []byte `json:"input" kind:"object" validate:"-"`
 	// JSON Schemas of input's members. A missing member takes the default of its schema; without a default it is required.

@@ -45,6 +45,15 @@ type Own struct {
 // Own returns the values of the table's own fields, in the order of the text.
 func (r *Read) Own() []Own { return r.own[:r.count] }
 
+// keep keeps the value of an own field. Compact text has each name once; of a name that is there twice, the last value counts.
+func (r *Read) keep(one Own) {
+	i := 0
+	for i < r.count && r.own[i].Name != one.Name {
+		i++
+	}
+	r.own[i], r.count = one, max(r.count, i+1)
+}
+
 // maxNamedFields is how many fields a table may have to be listed in the fault of a value that is not an object.
 const maxNamedFields = 4
 
@@ -71,8 +80,7 @@ func (r *Reader) Object(value gjson.Result, at string, s *Table, into any, known
 		case f == nil:
 		case v.Type == gjson.Null && f.Kind != "any" && !f.isList: // it counts as absent
 		case f.isOwn:
-			read.own[read.count] = Own{f.Name, v}
-			read.count++
+			read.keep(Own{f.Name, v})
 			read.NeedsValidator = read.NeedsValidator || f.rules
 		default:
 			read.NeedsValidator = r.field(f, fields.Field(f.index), v, at) || read.NeedsValidator

@@ -43,7 +43,10 @@ const maxOwn = 4
 // of structs.
 func TableOf[T any](own ...string) *Table {
 	s := tableOf(reflect.TypeFor[T]())
-	for _, name := range own[:min(len(own), maxOwn)] {
+	if len(own) > maxOwn {
+		panic("too many own fields") // at start
+	}
+	for _, name := range own {
 		s.Field(name).isOwn = true
 	}
 	return s

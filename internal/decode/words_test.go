@@ -38,3 +38,17 @@ func TestInsteadOf(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnFieldTwice: a name that is there twice, which compact text never has, is read once.
+func TestOwnFieldTwice(t *testing.T) {
+	t.Parallel()
+	type one struct {
+		A []byte `json:"a" kind:"any"`
+	}
+	var r decode.Reader
+	into := &one{}
+	read := r.Object(gjson.Parse(`{"a":1,"a":2,"a":3,"a":4,"a":5,"a":6}`), "", decode.TableOf[one]("a"), into, nil, nil)
+	if own := read.Own(); len(own) != 1 || own[0].Value.Raw != "6" || len(r.Faults.List) > 0 {
+		t.Errorf("own %v, faults %v; want the last value alone", own, r.Faults.List)
+	}
+}

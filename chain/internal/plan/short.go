@@ -94,15 +94,22 @@ func callText(name, args string) string {
 // takeShort gives a step the function and arguments of the short form. It reports whether a fault says why the step calls nothing.
 func (d *decoder) takeShort(s *StepRequest, list []named, at string) (told bool) {
 	n, told := d.short(list, at, "a step", stepTable, s.Fn != "" || s.Expr != nil || s.Chain != nil)
-	switch {
-	case n == nil:
-	case s.Args != nil:
-		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: move what args has into it", fault.Quote(fault.ClipRunes(n.name, 60)))
-		return true
-	default:
-		s.Fn, s.Args, s.short, d.hasShort = n.name, []byte(n.value.Raw), n.name, true
+	if n == nil || !d.withoutArgs(n, s.Args, at) {
+		return told || n != nil
 	}
-	return told
+	s.Fn, s.Args, s.short = n.name, []byte(n.value.Raw), n.name
+	return false
+}
+
+// withoutArgs refuses args beside the short form, whose value they are.
+func (d *decoder) withoutArgs(n *named, args []byte, at string) bool {
+	if args != nil {
+		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: move what args has into it",
+			fault.Quote(fault.ClipRunes(n.name, 60)))
+		return false
+	}
+	d.hasShort = true
+	return true
 }
 
 // decodeUndo decodes a step's undo.
@@ -113,13 +120,8 @@ func (d *decoder) decodeUndo(v gjson.Result, at string) *undoRequest {
 	if len(list) == 0 {
 		return u
 	}
-	n, _ := d.short(list, at, "an undo", undoTable, u.Fn != "")
-	switch {
-	case n == nil:
-	case u.Args != nil:
-		d.Fault(fault.BadRequest, at+"/args", "the arguments of %s are its value: move what args has into it", fault.Quote(fault.ClipRunes(n.name, 60)))
-	default:
-		u.Fn, u.Args, u.short, d.hasShort = n.name, []byte(n.value.Raw), n.name, true
+	if n, _ := d.short(list, at, "an undo", undoTable, u.Fn != ""); n != nil && d.withoutArgs(n, u.Args, at) {
+		u.Fn, u.Args, u.short = n.name, []byte(n.value.Raw), n.name
 	}
 	return u
 }

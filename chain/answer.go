@@ -99,6 +99,9 @@ func (s *request) refuse(ctx context.Context, text []byte, p *plan.Plan, faults 
 	if s.single != nil {
 		return s.refuseCall(ctx, p, list, faults.More)
 	}
+	for i, f := range list {
+		list[i] = s.form.Relocate(f)
+	}
 	plan.Locate(text, list)
 	keepFirstCauses(list)
 	n := len(list) + faults.More

@@ -63,6 +63,9 @@ func (s *request) serve(ctx context.Context, text []byte) *Answer {
 		if f := s.checkUndo(); f != nil {
 			return s.failureAnswer(ctx, f)
 		}
+		if r != nil {
+			_ = s.applyForm(nil, r.Lite, "")
+		}
 		return s.answerUndo(ctx)
 	}
 	s.view = s.rules.AwaitFunctions(ctx, r)

@@ -50,6 +50,7 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *deco
 			s.cutOff = f
 			return nil, &decode.Faults{}
 		}
+		s.form.Replaced = s.ledger.Replaced
 	}
 	return e.DecodeChain(e.Chain), &e.Faults
 }

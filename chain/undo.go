@@ -55,5 +55,5 @@ func (s *request) answerUndo(ctx context.Context) *Answer {
 	s.ledger.EndUndo(t, code, message)
 	c := s.content(facts.NoStep(failure))
 	c.Result = w.B
-	return s.answered(s.form.WriteStandard(ctx, c))
+	return s.answer(ctx, c)
 }

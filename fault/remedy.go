@@ -140,7 +140,8 @@ var advices = map[Code]advice{
 		[]string{"The corrected chain no longer makes a write that was already applied.",
 			"It is not known whether a write was done, and it is not safe to repeat."},
 		"A call that the message names as applied is done: leave its arguments as they were, and the resume reuses it, or take it back with " +
-			"`onecall undo RUN`. With `assume`, or `--assume STEP=applied`, it stays, and the changed call is made besides. Of a call that is " +
+			"`onecall undo RUN`. Sent again with `assume`, or `--assume STEP=applied`, the resume leaves it and makes the changed call besides; " +
+			"the refused one has changed nothing. Of a call that is " +
 			"`sent_unknown`, find out whether it was done, and say so: `--assume STEP=applied` or `--assume STEP=not_sent`.",
 	},
 	Unreadable: {

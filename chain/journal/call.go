@@ -131,6 +131,7 @@ func (c *Call) Begin() error {
 	}
 	c.startEvent = r.appendEvent(e)
 	c.attempts++
+	r.mayRefuse = false
 	r.row.Calls++
 	r.row.Writes++
 	return r.awaitWrite(r.takeSegment(false))

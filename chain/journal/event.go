@@ -21,6 +21,7 @@ const (
 	Denied    Kind = "denied"   // the calls in Approvals must not be made
 	Handed    Kind = "handed"   // the run is handed to workers, which take it over
 	Stopped   Kind = "stopped"  // the run ended and is not ok, for the reason in Code and Message
+	Refused   Kind = "refused"  // the chain of the last Sent was refused, for the reason in Code and Message: the one before it holds
 	Assumed   Kind = "assumed"  // the caller says that the outcome of event Of is Outcome
 	Task      Kind = "task"     // the service carries out the call of event Of as the task in Args
 )
@@ -57,8 +58,8 @@ type Event struct {
 	Chain  []byte // in Sent: the chain from now on
 	Args   []byte // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
 
-	// Message says why a call, or in Stopped the run, failed, without secrets and at most maxMessage characters. Encrypted, and shown to the
-	// run's caller and to operators.
+	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters.
+	// Encrypted, and shown to the run's caller and to operators.
 	Message string
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil

@@ -14,7 +14,7 @@ import (
 // Past is the history of a run so far.
 type Past struct {
 	Row    Row
-	Chain  []byte  // the chain that was sent last, after merging
+	Chain  []byte  // the chain that was sent last and not refused, after merging
 	Events []Event // ordered by lease and number
 
 	Message       string // why the run is not ok; "": it is, or it is not known
@@ -25,6 +25,15 @@ type Past struct {
 	writes   []*PastCall         // the calls that write, in the order of their first starts
 	approved map[string]bool     // names of approvals that were not used yet
 	byEvent  map[int]*PastCall   // the calls by the number of the event that they began or ended with
+	before   beforeSent
+}
+
+// beforeSent has what the last Sent replaced. It holds again if that chain is refused.
+type beforeSent struct {
+	event   int // the number of the Sent event
+	chain   []byte
+	waiting *Event
+	message string
 }
 
 // PastCall is a call that a run has made, with all its attempts.
@@ -180,7 +189,12 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
+		p.before = beforeSent{e.N, p.Chain, p.Waiting, p.Message}
 		p.Chain, p.Row.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Row.Scope, e.Scope), nil, ""
+	case Refused:
+		if b := &p.before; leaseOf(b.event) == leaseOf(e.N) {
+			p.Chain, p.Waiting, p.Message = b.chain, b.waiting, b.message
+		}
 	case Began, Read:
 		if len(e.MAC) != macSize {
 			return nil
@@ -198,12 +212,12 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	case Waits:
 		p.Waiting = e
 	case Approved:
-		p.Waiting = nil
+		p.Waiting, p.before.waiting = nil, nil
 		for _, name := range e.Approvals {
 			p.approved[name] = true
 		}
 	case Denied:
-		p.Waiting = nil
+		p.Waiting, p.before.waiting = nil, nil
 		p.DecisionCount++
 	case Stopped:
 		p.Message = e.Message

@@ -70,6 +70,7 @@ type Run struct {
 	endWritten    bool                   // EndUnfinished has written the end
 	droppedResult bool                   // the result of a read was not stored
 	wasSuspended  bool                   // it was suspended before it was resumed
+	mayRefuse     bool                   // it was resumed with a chain that has begun no write yet
 	failure       error                  // why nothing more can be written; nil: it can
 }
 
@@ -191,6 +192,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 	r.wasSuspended = past.IsSuspended()
 	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls is resumed a thousand times
 		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
+		r.mayRefuse = true
 	}
 	return r
 }
@@ -310,12 +312,34 @@ func (j *Journal) estimate(events []Event) {
 func (r *Run) EndUnfinished(status Status, code fault.Code, message string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.row.Status, r.row.Code = status, code
+	return r.end(Stopped, code, message)
+}
+
+// EndRefused is like EndUnfinished, for a run whose resume was refused before it made a call that writes: the chain that it sent is not the
+// run's. A run that had ended stays what it was, and any other one has failed.
+func (r *Run) EndRefused(code fault.Code, message string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.row.Status, r.row.Code = Failed, code
+	was := &r.past.Row
+	if was.Code != "" || was.Status == OK {
+		r.row.Status, r.row.Code = was.Status, was.Code
+	}
+	if !r.mayRefuse {
+		return r.end(Stopped, code, message)
+	}
+	r.row.Steps, r.row.Functions, r.hash = was.Steps, was.Functions, func() string { return was.Hash }
+	return r.end(Refused, code, message)
+}
+
+// end writes the end of a run whose row says how it ended. r.mu is held.
+func (r *Run) end(kind Kind, code fault.Code, message string) error {
 	if r.failure != nil || r.endWritten {
 		return r.failure
 	}
-	r.row.Status, r.row.Code = status, code
 	if message != "" {
-		r.appendEvent(Event{Kind: Stopped, Code: code, Message: r.j.shortMessage(message)})
+		r.appendEvent(Event{Kind: kind, Code: code, Message: r.j.shortMessage(message)})
 	}
 	w := r.takeSegment(false)
 	w.Release = true

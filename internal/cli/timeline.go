@@ -110,7 +110,11 @@ func callRow(call *history.Call) row {
 		if call.Calls > 0 {
 			what = fmt.Sprintf("(%s: %s)", call.Event, plural(int64(call.Calls), "call"))
 		}
-		return row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
+		r := row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
+		if call.Code != "" {
+			r.notes = []string{reason(call.Code, call.Message)}
+		}
+		return r
 	}
 	status := cmp.Or(string(call.Outcome), call.Status)
 	if call.Retries > 0 {

@@ -21,14 +21,14 @@ type Timeline struct {
 
 // Call is one call of a run, with all its attempts, or another event, which has only Event, Calls and After.
 type Call struct {
-	Event    string        `json:"event,omitempty"` // resumed, waits, approved, denied; "": a call
+	Event    string        `json:"event,omitempty"` // resumed, refused, waits, approved, denied; "": a call
 	Calls    int           `json:"calls,omitempty"` // how many calls wait, or were approved or denied
 	At       string        `json:"at,omitempty"`    // the path of its step: 3, 3[7], 3[7].1
 	Function string        `json:"fn,omitempty"`
 	Status   string        `json:"status,omitempty"`  // ok, failed or running
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
-	Message  string        `json:"message,omitempty"` // why the call failed
+	Message  string        `json:"message,omitempty"` // why the call failed, or the resume was refused
 	Wave     int           `json:"wave,omitempty"`    // the number of the wave, from 1; calls of one wave ran side by side
 	After    float64       `json:"after"`             // milliseconds from the start of the run to the event or the last attempt
 	Waited   float64       `json:"waited,omitempty"`  // milliseconds from the end of all earlier waves to the start of the call
@@ -44,6 +44,7 @@ type Call struct {
 // Events other than calls.
 const (
 	resumed  = "resumed"
+	refused  = "refused"
 	waiting  = "waits"
 	approved = "approved"
 	denied   = "denied"
@@ -91,7 +92,7 @@ func timelineOf(past *journal.Past) *Timeline {
 			calls = calls[1:]
 		}
 		if name := eventName(e, i == 0); name != "" {
-			add(e.N, nil, Call{Event: name, Calls: len(e.Approvals)}, e.At, timeSpan{e.At, e.At})
+			add(e.N, nil, Call{Event: name, Calls: len(e.Approvals), Code: e.Code, Message: e.Message}, e.At, timeSpan{e.At, e.At})
 		}
 	}
 	t.setWaves(spans, began)
@@ -119,6 +120,8 @@ func eventName(e *journal.Event, first bool) string {
 		if !first {
 			return resumed
 		}
+	case journal.Refused:
+		return refused
 	case journal.Waits:
 		return waiting
 	case journal.Approved:

@@ -3,6 +3,7 @@ package answer
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type Form struct {
 	Call   bool    // the request is the call of one function, whose answer has no step numbers
 	ArgsAt string  // with Call: the JSON Pointer of the arguments in the caller's request
 	Steps  StepIDs // nil: the request has none
+
+	Replaced map[int]string // the pointers, in the request, of steps that it gives in replace, by number
 
 	CallerWarnings []*fault.Error // the front end's warnings; they precede those of the request
 }
@@ -120,10 +123,10 @@ func (f *Form) WriteStandard(ctx context.Context, c *Content) Written {
 	return f.builder(c).writeStandard(ctx)
 }
 
-// Relocate changes the pointer of a single call's fault to that in the caller's request, or removes it. Faults of a chain do not change.
+// Relocate changes the pointer of a fault to that in the caller's request. A single call's fault outside the arguments loses it.
 func (f *Form) Relocate(e *fault.Error) *fault.Error {
 	if !f.Call {
-		return e
+		return f.relocateReplaced(e)
 	}
 	relocated := e.Under("")                // a copy
 	relocated.Line, relocated.Column = 0, 0 // they refer to the arguments alone
@@ -131,6 +134,25 @@ func (f *Form) Relocate(e *fault.Error) *fault.Error {
 		relocated.At = f.ArgsAt + inArgs
 	} else if strings.HasPrefix(e.At, "/steps/0") || strings.HasPrefix(e.At, "/return") {
 		relocated.At = ""
+	}
+	return relocated
+}
+
+// relocateReplaced changes the pointer of a fault in a step that replaces one of the run.
+func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
+	inSteps, ok := strings.CutPrefix(e.At, "/steps/")
+	if !ok || len(f.Replaced) == 0 {
+		return e
+	}
+	number, rest, _ := strings.Cut(inSteps, "/")
+	n, err := strconv.Atoi(number)
+	at, replaced := f.Replaced[n]
+	if err != nil || !replaced {
+		return e
+	}
+	relocated := e.Under("") // a copy
+	if relocated.At = at; rest != "" {
+		relocated.At += "/" + rest
 	}
 	return relocated
 }

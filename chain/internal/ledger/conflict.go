@@ -25,6 +25,7 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 	}
 	named := list[:min(len(list), MaxConflicts)]
 	l.writes.addConflicting(named...)
+	l.refused.Store(true)
 	var calls, paths []string
 	var applied, unknown string // the first path with each outcome
 	for _, c := range named {
@@ -41,12 +42,12 @@ func (l *Ledger) ConflictFault(list []*journal.PastCall, at string) *fault.Error
 	}
 	f := fault.New(fault.ResumeConflict, "this run made calls that the chain no longer makes: %s", strings.Join(calls, ", "))
 	if applied != "" {
-		f.Message += fmt.Sprintf(". What is applied is done: leave its args as they were to reuse it, undo the run, or, with assume: "+
-			"{%q: \"applied\"}, keep it and make the calls of this chain besides", applied)
+		f.Message += fmt.Sprintf(". What is applied is done: leave its args as they were to reuse it, undo the run, or send this resume again "+
+			"with assume: {%q: \"applied\"}, to keep it and make the calls of this chain besides", applied)
 	}
 	if unknown != "" {
-		f.Message += fmt.Sprintf(". Find out whether what is sent_unknown was done, and resume with assume: {%q: \"applied\"} or \"not_sent\"",
-			unknown)
+		f.Message += fmt.Sprintf(". Find out whether what is sent_unknown was done, and send this resume again with assume: {%q: \"applied\"} or "+
+			"\"not_sent\"", unknown)
 	}
 	if i := slices.IndexFunc(named, func(c *journal.PastCall) bool { return c.EffectAssumed }); i >= 0 {
 		f.Message += undeclaredEffect(named[i].Function)

@@ -6,8 +6,8 @@ import (
 )
 
 // EndUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, except that it is
-// journal.Waiting if it waits for approval or is suspended, and stays journal.OK if it had ended well and another chain with its key was
-// refused. If err is nil, EndUnfinished does nothing.
+// journal.Waiting if it waits for approval or is suspended, and stays what it was if another chain was refused. If err is nil, EndUnfinished
+// does nothing.
 func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 	if l.Record == nil || err == nil {
 		return
@@ -21,6 +21,12 @@ func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 	}
 	if past := l.Record.Past(); past != nil && past.Row.Status == journal.OK && (l.Resumption.Again || code == fault.ResumeConflict) {
 		status, code, message = journal.OK, "", "" // it was done, whatever became of the request that asked for the answer again
+	}
+	if l.refused.Load() && err.Code == fault.ResumeConflict && len(l.Waiting) == 0 {
+		if l.Record.EndRefused(err.Code, err.Message) == nil {
+			l.ResumeToken = l.Record.ID()
+		}
+		return
 	}
 	if l.Record.EndUnfinished(status, code, message) != nil || l.private != nil {
 		return

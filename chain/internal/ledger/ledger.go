@@ -27,7 +27,8 @@ type Ledger struct {
 	Record     *journal.Run // the run as the journal records it; nil: it is not recorded
 	Rehearsal  bool         // the run only follows its recorded calls, and makes none
 	Resumption Resumption
-	Resumes    time.Time // when to resume the run, which was suspended; zero: it was not
+	Replaced   map[int]string // the pointers, in the request, of the steps that it replaces, by number
+	Resumes    time.Time      // when to resume the run, which was suspended; zero: it was not
 
 	// What a failure tells its caller.
 	ResumeToken  string              // names the run for a resume; "": it cannot be resumed
@@ -40,6 +41,7 @@ type Ledger struct {
 	leased    *journal.Past    // the run to resume, until Record is set
 	previewed *journal.Past    // the run that a dry run looks at, without its lease
 	undoCalls atomic.Int64     // the calls that undid others
+	refused   atomic.Bool      // the chain no longer makes calls that were made
 	writes    writeLog
 	unknown   []*journal.PastCall // calls with an unknown outcome; guarded by writes.mu
 }

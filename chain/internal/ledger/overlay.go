@@ -14,35 +14,36 @@ import (
 )
 
 // overlay returns a chain in which each field that was sent replaces the chain's own. If `steps` was sent, the chain's own `return` is
-// dropped. `replace` replaces single steps, by number or id.
-func overlay(chain []byte, sent *rawjson.Table) ([]byte, *fault.Error) {
+// dropped. `replace` replaces single steps, by number or id; replaced has their pointers in the request, by number.
+func overlay(chain []byte, sent *rawjson.Table) (text []byte, replaced map[int]string, _ *fault.Error) {
 	merged := rawjson.NewTable(chain)
 	if sent.Has("steps") {
 		merged.Remove("return")
 		if sent.Has("replace") {
-			return nil, fault.New(fault.BadRequest,
+			return nil, nil, fault.New(fault.BadRequest,
 				"replace is sent together with steps: send all steps, or only the ones to replace").Under("/replace")
 		}
 	}
 	for _, m := range sent.List {
 		switch {
 		case m.Name == "replace" && m.Raw != "null":
-			steps, f := replaceSteps(gjson.Parse(merged.Get("steps")), gjson.Parse(m.Raw))
+			steps, places, f := replaceSteps(gjson.Parse(merged.Get("steps")), gjson.Parse(m.Raw))
 			if f != nil {
-				return nil, f
+				return nil, nil, f
 			}
 			merged.Set("steps", steps)
+			replaced = places
 		case !slices.Contains(facts.ResumeFields, m.Name):
 			merged.Set(m.Name, m.Raw)
 		}
 	}
-	return rawjson.AppendObject(nil, merged.List), nil
+	return rawjson.AppendObject(nil, merged.List), replaced, nil
 }
 
-// replaceSteps returns an array of steps, some of them replaced.
-func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
+// replaceSteps returns an array of steps, some of them replaced, and the pointers of these in the request, by number.
+func replaceSteps(steps, replacements gjson.Result) (text string, places map[int]string, f *fault.Error) {
 	if !replacements.IsObject() {
-		return "", fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s",
+		return "", nil, fault.New(fault.BadRequest, "must be an object of whole steps by their number or id, as in {\"2\":{\"fn\":…}}%s",
 			decode.InsteadOf("object", replacements)).Under("/replace")
 	}
 	list := steps.Array()
@@ -53,7 +54,7 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 			known = append(known, id)
 		}
 	}
-	var f *fault.Error
+	places = map[int]string{}
 	replacements.ForEach(func(key, step gjson.Result) bool {
 		n, err := strconv.Atoi(key.Str)
 		if err != nil {
@@ -64,20 +65,17 @@ func replaceSteps(steps, replacements gjson.Result) (string, *fault.Error) {
 			f.Available, f.Nearest = known, fault.Nearest(key.Str, known, 1)
 			return false
 		}
-		list[n] = step
+		list[n], places[n] = step, fault.Key("/replace", key.Str)
 		if err != nil && step.IsObject() && !step.Get("id").Exists() { // it is named by its id, to which other steps refer
 			list[n] = gjson.Parse(withID(step.Raw, key.Raw))
 		}
 		return true
 	})
-	text := []byte{'['}
+	raw := make([]string, len(list))
 	for i, step := range list {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, step.Raw...)
+		raw[i] = step.Raw
 	}
-	return string(append(text, ']')), f
+	return "[" + strings.Join(raw, ",") + "]", places, f
 }
 
 // withID returns an object that has no id with one, a JSON string.

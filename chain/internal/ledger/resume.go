@@ -50,11 +50,12 @@ func (l *Ledger) Merge(ctx context.Context, root gjson.Result, dry, setsInput bo
 		l.Release()
 		return root, f.Under("/key")
 	}
-	merged, f := overlay(past.Chain, sent)
+	merged, replaced, f := overlay(past.Chain, sent)
 	if f != nil {
 		l.Release()
 		return root, f
 	}
+	l.Replaced = replaced
 	return gjson.ParseBytes(merged), nil
 }
 

@@ -139,7 +139,7 @@ func (f *toolset) offer(view *steps.View) *Tools {
 	for _, t := range builtinTools {
 		reserved = append(reserved, t.name)
 	}
-	rest := functions.All()
+	rest := slices.DeleteFunc(functions.All(), func(e *steps.Entry) bool { return e.Spec().ChainOnly })
 	var arranged *groups.Arrangement
 	if f.surface == SurfaceDispatch || f.surface == SurfaceHybrid {
 		arranged = f.server.opts().Dispatch.Arrange(functions)

@@ -17,6 +17,10 @@ type Callbacks struct {
 	// is no store.
 	Keep func(ctx context.Context, value []byte) (token string, err error)
 
+	// Kept returns the value of a live continuation token of the caller, which must not be changed; token_expired for any other token. nil:
+	// there is no store.
+	Kept func(ctx context.Context, token string) (value []byte, err error)
+
 	// Progress reports how far a call has come; total is 0 if it is unknown.
 	Progress func(ctx context.Context, done, total float64, message string)
 

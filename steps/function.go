@@ -133,6 +133,7 @@ type Spec struct {
 	Tier             Tier
 	Local            bool   // a call reaches nothing outside this machine; false: unknown
 	Expression       string // the argument that is an expression; Check checks its names. Empty: none
+	ChainOnly        bool   // it serves other steps of a chain: no surface shows it as a tool, and it belongs to no group
 	Heavy            string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
 	Timeout time.Duration // how long one call may take if the step has no timeoutMs; 0: DefaultTimeout

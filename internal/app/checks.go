@@ -160,7 +160,7 @@ const manyTools = 100
 // manyFlatTools finds a surface that shows clients too many functions as tools.
 func (s *subject) manyFlatTools() []*fault.Error {
 	surface, tier := surfaceOf(&s.config.Config), s.config.Access.MaxTier(s.process.overHTTP)
-	view := s.registry.View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier })
+	view := s.registry.View(func(spec *steps.Spec) bool { return spec.MinimumTier() <= tier && !spec.ChainOnly })
 	count := view.Len()
 	switch surface {
 	case mcp.SurfaceChain:

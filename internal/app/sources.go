@@ -17,6 +17,7 @@ import (
 	httpsource "github.com/onecall-mcp/onecall/steps/source/http"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
+	"github.com/onecall-mcp/onecall/steps/source/results"
 )
 
 // sourceOpener opens the configured sources and adds them to the app's catalog.
@@ -101,7 +102,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	}
 }
 
-// openEmbedded opens the sources that are part of onecall: fs, http, sh, expr and text.
+// openEmbedded opens the sources that are part of onecall: fs, http, sh, expr, text and result.
 func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
@@ -118,9 +119,12 @@ func (o *sourceOpener) openEmbedded() {
 	}
 	expressions := exprs.New()
 	names = append(names, o.openCommands()...)
+	kept := results.New()
+	names = append(names, namesOf(kept)...)
 	o.faults = append(o.faults, renameConflicts(o.config, append(names, namesOf(expressions)...))...)
 	o.add("expr", "", sourceSubset{expressions, "expr."}, nil)
 	o.add("text", "", sourceSubset{expressions, "text."}, nil)
+	o.add("result", "", kept, nil)
 }
 
 // fileOptions are the options of the file functions. They do not change the configuration and its saved chains, which say what is allowed.

@@ -120,7 +120,7 @@ func (d *decoder) unknownWord(at, written string, words []string) {
 }
 
 // Embedded are the names of onecall's own sources: embedded functions, commands and saved chains.
-var Embedded = []string{"fs", "http", "expr", "text", "sh", steps.ChainSource}
+var Embedded = []string{"fs", "http", "expr", "text", "sh", "result", steps.ChainSource}
 
 // checkSources checks the entries of the sources and the uniqueness of their names.
 func (d *decoder) checkSources(c *Config) {

@@ -21,12 +21,15 @@ type Arrangement struct {
 func (a *Arrangement) DispatcherOf(function string) *Dispatcher { return a.byFunction[function] }
 
 // Arrange assigns the functions of a view to dispatchers. A group without a function in the view gets no dispatcher. A function
-// whose name has an empty part, or is help, belongs to no dispatcher, because no call could name it.
+// whose name has an empty part, or is help, belongs to no dispatcher, because no call could name it. Those of chains only are left out.
 func (d *Dispatch) Arrange(view *steps.Registry) *Arrangement {
 	a := &Arrangement{byFunction: map[string]*Dispatcher{}}
 	grouped := make([][]*function, len(d.groups))
 	byResource := map[string][]*function{} // the functions by source and first part of the resource
 	for _, e := range view.All() {
+		if e.Spec().ChainOnly {
+			continue
+		}
 		path := pathOf(e)
 		f := &function{entry: e, name: parseName(path)}
 		group, callable := -1, isComplete(path) && !isHelp(path)

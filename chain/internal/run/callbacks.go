@@ -16,6 +16,13 @@ func (o *Options) keep(ctx context.Context, value []byte) (token string, err err
 	return token, err
 }
 
+// kept returns a value that the caller has kept (Kept of steps.Callbacks). It is held while it is read: as a result it is held again.
+func (o *Options) kept(ctx context.Context, token string) ([]byte, error) {
+	value, _, err := o.Results.WithReserve(o.Memory.Reserve).Value(ctx, o.Caller, token)
+	o.Memory.Release(len(value))
+	return value, err
+}
+
 // withStepCallbacks adds the callbacks of one step to those of the run: warnings with the step's pointer, progress and logs for steps of
 // the outermost chain, and the HTTP status of a write that may be answered in its lean form.
 func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Context {

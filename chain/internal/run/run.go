@@ -97,7 +97,7 @@ func (r *Run) Execute(ctx context.Context) {
 	defer stopWatching()
 	r.callbacks = steps.Callbacks{Functions: r.o.Functions, Caller: r.o.Caller, Cached: func() { r.cached.Add(1) }}
 	if r.o.Results != nil {
-		r.callbacks.Keep = r.o.keep
+		r.callbacks.Keep, r.callbacks.Kept = r.o.keep, r.o.kept
 	}
 	if r.listener.progress, r.listener.log = r.o.Progress, r.o.Log; r.listener.wanted() {
 		defer r.listener.stop()

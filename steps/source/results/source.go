@@ -1,0 +1,67 @@
+// Package results offers result.get, which gives a kept result to a chain.
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Source offers result.get. Whose results it gives, the context of each call says (steps.Callbacks).
+type Source struct{ closed atomic.Bool }
+
+// New creates the source. It holds no resources; Close only makes later calls fail.
+func New() *Source { return &Source{} }
+
+// Close makes later calls fail with unavailable.
+func (s *Source) Close() error {
+	s.closed.Store(true)
+	return nil
+}
+
+// Functions returns result.get, which only reads.
+func (s *Source) Functions() []steps.Function {
+	return []steps.Function{{
+		Spec: steps.Spec{
+			Name:        "result.get",
+			Description: "The whole of an earlier large result, by its continuation_token: references see all of it.",
+			Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["token"],"properties":{` +
+				`"token":{"type":"string"}}}`),
+			Output: json.RawMessage(`{}`),
+			Effect: steps.Read, EffectDeclared: true, Local: true, ChainOnly: true,
+		},
+		Call: s.get,
+	}}
+}
+
+func (s *Source) get(ctx context.Context, args []byte) ([]byte, error) {
+	if s.closed.Load() {
+		return nil, fault.New(fault.Unavailable, "the source of results is closed")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var a struct {
+		Token *string `json:"token"`
+	}
+	if err := jsonv2.Unmarshal(args, &a, jsonv2.RejectUnknownMembers(true)); err != nil {
+		return nil, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + err.Error(), Err: err}
+	}
+	if a.Token == nil {
+		return nil, fault.New(fault.BadArguments, "the argument token is missing")
+	}
+	kept := steps.CallbacksOf(ctx).Kept
+	if kept == nil {
+		return nil, fault.New(fault.NotSupported, "there is no store of results here")
+	}
+	value, err := kept(ctx, *a.Token)
+	if f, ok := fault.As(err); ok && f.Code == fault.TokenExpired {
+		f.At = "/token"
+	}
+	return value, err
+}

@@ -21,10 +21,7 @@ const maxKeysShown = 50
 // available keys.
 func filter(w *work, o outline, paths []string) ([]byte, error) {
 	f := filterWriter{work: w, matched: make([]bool, len(paths))}
-	wanted := make([]pendingPath, len(paths))
-	for i, p := range paths {
-		wanted[i] = pendingPath{i, p}
-	}
+	wanted := pendingPaths(paths)
 	if o.kind == object && o.paged != nil {
 		wanted = append(wanted, arrayPaths(w, o.value, o.arrays[0], paths)...)
 	}
@@ -44,6 +41,14 @@ func filter(w *work, o outline, paths []string) ([]byte, error) {
 type pendingPath struct {
 	index int
 	rest  string
+}
+
+func pendingPaths(paths []string) []pendingPath {
+	pending := make([]pendingPath, len(paths))
+	for i, p := range paths {
+		pending[i] = pendingPath{i, p}
+	}
+	return pending
 }
 
 // arrayPaths returns the paths to look up in an object's only array: those that begin with none of the object's keys.
@@ -114,7 +119,7 @@ func (f *filterWriter) object(v []byte, wanted []pendingPath, depth int) (any bo
 			return false
 		}
 		var whole bool
-		whole, below = f.match(rawKey, wanted, below[:0])
+		whole, below = matchKey(rawKey, wanted, below[:0], f.matched)
 		if !whole && len(below) == 0 {
 			continue
 		}
@@ -137,8 +142,12 @@ func (f *filterWriter) object(v []byte, wanted []pendingPath, depth int) (any bo
 	return any
 }
 
-// match reports whether a path ends with this key, and appends the rest of longer paths to below.
-func (f *filterWriter) match(rawKey []byte, wanted, below []pendingPath) (whole bool, _ []pendingPath) {
+// matchKey reports whether a path ends with this key, and appends the rest of longer paths to below. In matched it marks the paths that
+// end here; nil: it marks none.
+func matchKey(rawKey []byte, wanted, below []pendingPath, matched []bool) (whole bool, _ []pendingPath) {
+	if len(wanted) == 0 {
+		return false, below
+	}
 	key := rawjson.Inside(rawKey)
 	if bytes.IndexByte(key, '\\') >= 0 {
 		key = []byte(rawjson.Unquote(string(rawKey)))
@@ -149,7 +158,9 @@ func (f *filterWriter) match(rawKey []byte, wanted, below []pendingPath) (whole 
 		case len(w.rest) < n || w.rest[:n] != string(key):
 		case len(w.rest) == n:
 			whole = true
-			f.matched[w.index] = true
+			if matched != nil {
+				matched[w.index] = true
+			}
 		case w.rest[n] == '.':
 			below = append(below, pendingPath{w.index, w.rest[n+1:]})
 		}

@@ -25,6 +25,7 @@ type kind struct {
 var kinds = map[string]kind{
 	"test":           {functions: (*world).functions},
 	"do":             {functions: func(*world) []steps.Function { return writingFunctions() }},
+	"excerpts":       {functions: func(*world) []steps.Function { return excerpts() }},
 	"symbols":        {functions: func(*world) []steps.Function { return symbols() }},
 	"spelled":        {functions: func(*world) []steps.Function { return spelled() }},
 	"wide":           {functions: func(*world) []steps.Function { return []steps.Function{wideArguments()} }},
@@ -121,6 +122,23 @@ func writingFunctions() []steps.Function {
 		answering(steps.Spec{Name: "do.heavyWrite", EffectDeclared: true, Heavy: "always"}),
 		answering(steps.Spec{Name: "do.light", Effect: steps.Read, EffectDeclared: true, Heavy: "never"}),
 		answering(steps.Spec{Name: "do.lightWrite", EffectDeclared: true, Heavy: "never"}),
+	}
+}
+
+// excerpts returns functions that answer the value of gives, of which the configuration shows a part.
+func excerpts() []steps.Function {
+	read := func(name string, e steps.Excerpt) steps.Function {
+		return answering(steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true, Answer: &e})
+	}
+	heavy, write := read("x.heavy", steps.Excerpt{Top: 1}), read("x.write", steps.Excerpt{Drop: []string{"comments"}})
+	heavy.Heavy, write.Effect = "always", steps.Write
+	return []steps.Function{
+		read("x.top", steps.Excerpt{Top: 2}),
+		read("x.keep", steps.Excerpt{Keep: []string{"count", "files.path", "files.lines.n"}}),
+		read("x.drop", steps.Excerpt{Drop: []string{"files.lines", "etag"}}),
+		read("x.all", steps.Excerpt{Keep: []string{"files"}, Drop: []string{"files.lines.text"}, Top: 1}),
+		heavy, write,
+		answering(steps.Spec{Name: "x.plain", Effect: steps.Read, EffectDeclared: true}),
 	}
 }
 

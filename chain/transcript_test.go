@@ -147,6 +147,10 @@ func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 // confirmLean fetches the whole result of an answer in the lean form.
 func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) {
 	got := gjson.ParseBytes(answer.JSON)
+	if left := got.Get("left_out.continuation_token"); left.Exists() {
+		r.confirmExcerpt(got.Get("result"), left.Raw, caller)
+		return
+	}
 	if got.Get("ok").Exists() {
 		got = got.Get("result")
 	}
@@ -158,6 +162,32 @@ func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) 
 	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), caller)
 	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
 		r.t.Errorf("the full result of %s has %d bytes, want its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)
+	}
+}
+
+// confirmExcerpt fetches the whole result of an answer that shows a part, which must hold at the same paths what is shown.
+func (r *transcriptRun) confirmExcerpt(shown gjson.Result, token string, caller *chain.Caller) {
+	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token+`}`), caller)
+	if !whole.OK || len(whole.JSON) <= len(shown.Raw) {
+		r.t.Errorf("the whole result is %.200s, and the answer shows %.200s", whole.JSON, shown.Raw)
+	}
+	confirmPaths(r.t, "result", shown, gjson.ParseBytes(whole.JSON))
+}
+
+// confirmPaths reports what is shown and is not the same in the whole value.
+func confirmPaths(t *testing.T, at string, shown, whole gjson.Result) {
+	switch {
+	case shown.IsObject():
+		shown.ForEach(func(key, value gjson.Result) bool {
+			confirmPaths(t, at+"."+key.Str, value, whole.Map()[key.Str])
+			return true
+		})
+	case shown.IsArray():
+		for i, value := range shown.Array() {
+			confirmPaths(t, fmt.Sprintf("%s[%d]", at, i), value, whole.Get(strconv.Itoa(i)))
+		}
+	case shown.Raw != whole.Raw:
+		t.Errorf("%s is %s, and shown as %s", at, whole.Raw, shown.Raw)
 	}
 }
 

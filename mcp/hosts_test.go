@@ -104,6 +104,8 @@ func TestFetchFields(t *testing.T) {
 		err := o.Catalog.Add("big", functionsSource{
 			echoFunction(steps.Spec{Name: "big.get", Effect: steps.Read, Heavy: "always",
 				Input: json.RawMessage(`{"type":"object","properties":{"page":{"type":"string"}}}`)}),
+			echoFunction(steps.Spec{Name: "big.part", Effect: steps.Read, Answer: &steps.Excerpt{Keep: []string{"a"}},
+				Input: json.RawMessage(`{"type":"object","properties":{"a":{},"b":{}}}`)}),
 			echoFunction(steps.Spec{Name: "big.small", Effect: steps.Read, Input: json.RawMessage(`{"type":"object"}`)}),
 		})
 		if err != nil {
@@ -123,6 +125,7 @@ func TestFetchFields(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"big_get":   "page continuation_token mode page_size filter_keys query",
+		"big_part":  "a b continuation_token mode page page_size filter_keys query",
 		"big_small": "",
 		"items":     "resource action params lite continuation_token mode page page_size filter_keys query",
 	} {
@@ -139,5 +142,15 @@ func TestFetchFields(t *testing.T) {
 	probe, _ := mcptest.Ask(t, s.stdio(t, writer, nil), "big_get", `{"page":"`+strings.Repeat("x", 300)+`"}`)
 	if token := gjson.Get(probe, "continuation_token").Str; token == "" {
 		t.Errorf("want a probe, got %s", probe)
+	}
+	client := s.stdio(t, writer, nil)
+	part, _ := mcptest.Ask(t, client, "big_part", `{"a":1,"b":2}`)
+	left := gjson.Get(part, "left_out")
+	if gjson.Get(part, "result").Raw != `{"a":1}` || left.Get("members").Int() != 1 {
+		t.Errorf("got %s, want a, and that one member is left out", part)
+	}
+	whole, _ := mcptest.Ask(t, client, "big_part", `{"mode":"full","continuation_token":`+left.Get("continuation_token").Raw+`}`)
+	if got := gjson.Get(whole, "result").Raw; got != `{"a":1,"b":2}` {
+		t.Errorf("the token fetches %s, want the whole result", whole)
 	}
 }

@@ -21,7 +21,7 @@ func (f *toolset) flat(name string, entry *steps.Entry, legacy string) *tool {
 	spec := entry.Spec()
 	var listed json.RawMessage
 	shown := &sdk.Tool{Name: name, Description: legacy + spec.Description, InputSchema: rootObject(spec.Input)}
-	if spec.Heavy == "always" {
+	if answersToken(spec) {
 		shown.InputSchema = withFetch(rootObject(spec.Input))
 	}
 	if listing := gjson.ParseBytes(spec.Listing); listing.IsObject() {
@@ -78,10 +78,13 @@ func hintsOf(spec *steps.Spec) *sdk.ToolAnnotations {
 	return hints
 }
 
-// passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe and lean form. Those of a function
-// that needs approval are not, because the engine must run its calls.
+// answersToken reports whether a function is configured to answer less than its whole result, with a token for the rest.
+func answersToken(spec *steps.Spec) bool { return spec.Heavy == "always" || spec.Answer != nil }
+
+// passesVerbatim reports whether a function's results are passed on unchanged: without budget, probe, excerpt and lean form. Those of a
+// function that needs approval are not, because the engine must run its calls.
 func passesVerbatim(o *Options, spec *steps.Spec) bool {
-	return !o.Processed && spec.Heavy != "always" && !o.Engine.MustApprove(spec)
+	return !o.Processed && !answersToken(spec) && !o.Engine.MustApprove(spec)
 }
 
 // flat answers the call of one function.

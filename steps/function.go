@@ -136,6 +136,9 @@ type Spec struct {
 	ChainOnly        bool   // it serves other steps of a chain: no surface shows it as a tool, and it belongs to no group
 	Heavy            string // when a result becomes a probe: "" and "auto" (when it does not fit), "always", "never"
 
+	// Answer says what of the function's result an answer shows, if its result is the whole answer; nil: all of it.
+	Answer *Excerpt
+
 	Timeout time.Duration // how long one call may take if the step has no timeoutMs; 0: DefaultTimeout
 	// DefaultTimeout is the limit without Timeout; 0: the server's. Patient: signs of life put that limit off (see WithPatience).
 	DefaultTimeout time.Duration
@@ -173,6 +176,13 @@ type Spec struct {
 	// secret as a JSON value and returns the JSON value to show instead. If a secret is part of a longer text, only that part is replaced, by
 	// the text of the new value. nil: there is nothing to hide.
 	Redact func(args []byte, hide func(value []byte) []byte) []byte
+}
+
+// Excerpt says what of a result is shown, as budget.Excerpt does.
+type Excerpt struct {
+	Keep []string `json:"keep,omitempty"`
+	Drop []string `json:"drop,omitempty"`
+	Top  int      `json:"top,omitempty"`
 }
 
 // Undo is the call that undoes another.

@@ -32,6 +32,8 @@ type Setting struct {
 	Approve     *string
 	Undo        *Undo
 	Idempotency *Idempotency
+	// Answer is replaced as a whole by that of a more specific pattern.
+	Answer *Excerpt
 	// Result is one of the function's Results. A function that does not have it keeps its own.
 	Result *string
 	// IgnoreOutput leaves out the schema of the result. false is not set.
@@ -101,6 +103,11 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 			add("/heavy", unknownWord("value of heavy", *s.Heavy, heavy))
 		}
 	}
+	if s.Answer != nil {
+		if f := s.Answer.check(); f != nil {
+			add("/answer", f)
+		}
+	}
 	for at, d := range map[string]*time.Duration{"/timeoutMs": s.Timeout, "/cacheTtl": s.CacheTTL} {
 		if d != nil && *d < 0 {
 			add(at, fault.New(fault.BadRequest, "must not be below zero"))
@@ -112,12 +119,28 @@ func checkSetting(s *Setting) (faults []*fault.Error) {
 	return faults
 }
 
+// check returns what is wrong with an excerpt; nil: nothing.
+func (e *Excerpt) check() *fault.Error {
+	for at, paths := range map[string][]string{"/keep": e.Keep, "/drop": e.Drop} {
+		if i := slices.Index(paths, ""); i >= 0 {
+			return fault.New(fault.BadRequest, "a path is empty: name a member, or members joined by dots").Under(fault.Index(at, i))
+		}
+	}
+	if e.Top < 0 {
+		return fault.New(fault.BadRequest, "must be at least 1").Under("/top")
+	}
+	if len(e.Keep) == 0 && len(e.Drop) == 0 && e.Top == 0 {
+		return fault.New(fault.BadRequest, "nothing is set: give keep, drop or top")
+	}
+	return nil
+}
+
 // restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
-// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output),
-// because several functions may have the same possible path.
+// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output,
+// answer), because several functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
-	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput = nil, nil, nil, nil, false
+	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput, r.Answer = nil, nil, nil, nil, false, nil
 	if r.Approve != nil && *r.Approve == ApproveNever {
 		r.Approve = nil
 	}
@@ -188,6 +211,9 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if merged.Idempotency != nil {
 		fn.Idempotency = merged.Idempotency
 	}
+	if merged.Answer != nil {
+		fn.Answer = merged.Answer
+	}
 	fn.setResult(merged.Result, merged.IgnoreOutput)
 	set(&fn.Description, merged.Description)
 	set(&fn.Timeout, merged.Timeout)
@@ -234,6 +260,7 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.CacheTTL, from.CacheTTL)
 	fillField(&s.Approve, from.Approve)
 	fillField(&s.Result, from.Result)
+	fillField(&s.Answer, from.Answer)
 	s.IgnoreOutput = s.IgnoreOutput || from.IgnoreOutput
 	if s.Undo == nil {
 		s.Undo = from.Undo

@@ -52,6 +52,29 @@ func TestMostExactSettingApplies(t *testing.T) {
 	}
 }
 
+// TestAnswerSetting: the most exact setting replaces an excerpt as a whole, which restricts no possible path, and one that shows everything
+// or has an empty path is a fault.
+func TestAnswerSetting(t *testing.T) {
+	t.Parallel()
+	s := mustSettings(t, Setting{Pattern: "net.*", Answer: &Excerpt{Drop: []string{"a"}, Top: 3}},
+		Setting{Pattern: "net.list", Answer: &Excerpt{Keep: []string{"b"}}})
+	for name, want := range map[string]int{"net.list": 0, "net.get": 3} {
+		if fn, _ := s.Apply(Function{Spec: Spec{Name: name}}); fn.Answer == nil || fn.Answer.Top != want || len(fn.Answer.Drop) != want/3 {
+			t.Errorf("%s: got %+v, want top %d", name, fn.Answer, want)
+		}
+	}
+	if fn, _ := s.Apply(Function{Spec: Spec{Name: "x.y", PossiblePaths: []string{"net.list"}}}); fn.Answer != nil {
+		t.Errorf("a possible path gives the excerpt %+v", fn.Answer)
+	}
+	for at, e := range map[string]*Excerpt{"/0/answer": {}, "/0/answer/keep/1": {Keep: []string{"a", ""}},
+		"/0/answer/drop/0": {Drop: []string{""}}, "/0/answer/top": {Top: -1}} {
+		_, faults := NewSettings([]Setting{{Pattern: "a", Answer: e}})
+		if len(faults) != 1 || faults[0].At != at || faults[0].Code != fault.BadRequest {
+			t.Errorf("%+v: got %v, want bad_request at %s", e, faults, at)
+		}
+	}
+}
+
 // TestSettingsByPath: a pattern matches a name or a path, so that rules still apply when a name is split into a path.
 func TestSettingsByPath(t *testing.T) {
 	t.Parallel()

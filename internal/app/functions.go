@@ -148,6 +148,9 @@ func settingOf(pattern string, c *config.Function) steps.Setting {
 	if u := c.Undo; u != nil {
 		s.Undo = &steps.Undo{Function: config.Or(u.Fn, ""), Args: u.Args}
 	}
+	if a := c.Answer; a != nil {
+		s.Answer = &steps.Excerpt{Keep: a.Keep, Drop: a.Drop, Top: config.Or(a.Top, 0)}
+	}
 	if k := c.IdempotencyKey; k != nil {
 		s.Idempotency = &steps.Idempotency{Header: config.Or(k.Header, ""), Argument: config.Or(k.Arg, ""), TTL: config.Or(k.TTL, 0)}
 	}

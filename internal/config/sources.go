@@ -237,6 +237,18 @@ type Function struct {
 	Result *string `yaml:"result" validate:"oneof=body response structured text content"`
 	// ignore: the schema of the result is left out of all checks, because it is wrong.
 	Output *string `yaml:"output" validate:"oneof=ignore"`
+	// What of the result an answer shows if the function's result is the whole answer. References see all of it.
+	Answer *Excerpt `yaml:"answer"`
+}
+
+// Excerpt says what of a result is shown. At least one of its keys is given.
+type Excerpt struct {
+	// The members to show: keys joined by dots, which continue in each element of an array. Without it: all.
+	Keep []string `yaml:"keep"`
+	// The members to leave out, written in the same way.
+	Drop []string `yaml:"drop"`
+	// How many elements of each array are shown, from the first. Without it: all.
+	Top *int `yaml:"top" validate:"min=1"`
 }
 
 // Undo is a call that undoes another.

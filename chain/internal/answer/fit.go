@@ -75,7 +75,7 @@ func (b *builder) shorterMessage(omit *omissions) {
 // writeLite answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
 // reports what has run.
 func (b *builder) writeLite(ctx context.Context) Written {
-	whole := b.liteForm(b.Result)
+	whole := b.liteForm(b.Result, b.excerpt)
 	heavy, within := b.wantsProbe(), b.Meter.Allows(whole)
 	if within && !heavy {
 		return b.written(whole, false)
@@ -83,7 +83,7 @@ func (b *builder) writeLite(ctx context.Context) Written {
 	probe, f := b.storeResult(ctx, b.liteEnvelope(), false)
 	switch {
 	case f == nil:
-		return b.written(b.liteForm(probe), true)
+		return b.written(b.liteForm(probe, nil), true)
 	case within:
 		return b.written(whole, false)
 	case b.Run != nil:
@@ -96,20 +96,23 @@ func (b *builder) writeLite(ctx context.Context) Written {
 
 // liteEnvelope is the envelope of a result in the lite form.
 func (b *builder) liteEnvelope() *budget.Envelope {
-	empty := b.liteForm(nil)
+	empty := b.liteForm(nil, nil)
 	end := max(len(empty)-1, 0)
 	return &budget.Envelope{Meter: b.Meter, Before: empty[:end], After: empty[end:]}
 }
 
-// liteForm returns the lite form of a result: the result itself, or an object with the front end's label.
-func (b *builder) liteForm(result []byte) []byte {
-	if b.Label == "" {
+// liteForm returns the lite form of a result: the result itself, or an object with the front end's label and what an excerpt leaves out.
+func (b *builder) liteForm(result []byte, left *excerpt) []byte {
+	if b.Label == "" && left == nil {
 		return result
 	}
-	w := &rawjson.Writer{B: make([]byte, 0, len(result)+len(b.Label)+24)}
+	w := &rawjson.Writer{B: make([]byte, 0, len(result)+len(b.Label)+128)}
 	w.B = append(w.B, '{')
-	w.Text("chain", b.Label)
+	if b.Label != "" {
+		w.Text("chain", b.Label)
+	}
 	w.Raw("result", result)
+	left.write(w)
 	w.Close('}')
 	return w.B
 }
@@ -193,6 +196,7 @@ func (b *builder) loseResult(omit *omissions, f *fault.Error) {
 	if b.Cause.Err == nil {
 		b.Cause.Err = b.lostFault(f)
 	}
+	b.Result, b.excerpt = b.wholeResult(), nil
 	trial := *omit
 	trial.besideResult = true
 	envelope := b.resultEnvelope(&trial)
@@ -258,7 +262,7 @@ func (b *builder) storeResult(ctx context.Context, envelope *budget.Envelope, no
 	var err error
 	// The answer, and the result that it refers to, are due even if the client's context has ended.
 	ctx = context.WithoutCancel(ctx)
-	value := slices.Clip(b.Result)
+	value := slices.Clip(b.wholeResult())
 	if noPreview {
 		probe, err = b.Results.Probe(ctx, b.Caller, value, 0)
 	} else {

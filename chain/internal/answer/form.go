@@ -81,14 +81,15 @@ type builder struct {
 	Content
 	schemaHelp   schemaLevel // how much of the function's schema the answer shows
 	writes       []*facts.Write
-	writesSummed bool  // writes is complete
-	ms           int64 // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
-	isLean       bool  // Result is the lean form of a write
-	force        bool  // write the answer even if it does not fit
-	exceedsAlone bool  // the result alone exceeds the budget, so nothing with it needs to be rendered
-	stepTokens   []int // by step: the tokens of its result
-	storedTokens int   // the estimated tokens of the steps' results that are not the answer's
-	tokens       int   // see Written.Tokens
+	writesSummed bool     // writes is complete
+	ms           int64    // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
+	isLean       bool     // Result is the lean form of a write
+	excerpt      *excerpt // Result is a part of the result; nil: all of it
+	force        bool     // write the answer even if it does not fit
+	exceedsAlone bool     // the result alone exceeds the budget, so nothing with it needs to be rendered
+	stepTokens   []int    // by step: the tokens of its result
+	storedTokens int      // the estimated tokens of the steps' results that are not the answer's
+	tokens       int      // see Written.Tokens
 }
 
 func (f *Form) builder(c *Content) *builder {
@@ -111,6 +112,7 @@ func (f *Form) Write(ctx context.Context, c *Content) Written {
 	b := f.builder(c)
 	if b.Run != nil {
 		b.useLeanForm(ctx)
+		b.useExcerpt(ctx)
 	}
 	if b.Cause.Err == nil && f.Lite {
 		return b.writeLite(ctx)
@@ -173,7 +175,9 @@ func (b *builder) written(json []byte, probe bool) Written {
 	case w.Lean:
 		w.Stored += b.EstimateText(b.Run.Steps[len(b.Run.Steps)-1].Raw)
 	case probe:
-		w.Stored += b.EstimateText(b.Result)
+		w.Stored += b.EstimateText(b.wholeResult())
+	case b.excerpt != nil:
+		w.Stored += max(0, b.EstimateText(b.excerpt.whole)-b.EstimateText(b.Result))
 	}
 	return w
 }

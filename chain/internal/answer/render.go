@@ -54,6 +54,9 @@ func (b *builder) write(omit *omissions) (text []byte, end, number int) {
 	}
 	if result != nil {
 		w.Raw(b.member(), result)
+		if omit.probe == nil {
+			b.excerpt.write(w)
+		}
 	}
 	end = len(w.B)
 	b.renderSteps(w, omit)

@@ -10,6 +10,7 @@ type Run struct {
 	Steps        []Step
 	Returned     bool // the chain says what it returns; else it is the result of the last step
 	Last         Last
+	Whole        int   // the step whose whole result is that of the chain, by the plan; -1: there is none
 	Cached       int64 // calls that the call cache answered
 	HTTPStatus   int   // the HTTP status that the last step's function reported; 0: none
 	Unrepeatable bool  // a call was sent that is not safe to repeat

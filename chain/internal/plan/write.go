@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/onecall-mcp/onecall/refs"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -17,6 +18,27 @@ func (p *Plan) AnswersWrite() bool {
 	}
 	spec := last.Fn.Spec()
 	return spec.EffectDeclared && spec.Heavy != "always" && spec.Heavy != "never"
+}
+
+// AnswersStep returns the number of the step whose whole result the chain answers, as its function or saved chain gave it: that of the last
+// step, or the one that `return` names alone. -1: the answer is none.
+func (p *Plan) AnswersStep() int {
+	n := len(p.Steps) - 1
+	if p.Returned != nil {
+		uses := p.Returned.Uses()
+		if len(uses) != 1 || uses[0].At != p.ReturnAt {
+			return -1
+		}
+		u := uses[0]
+		if !u.Whole || u.Root != refs.RootStep || len(u.Path) > 0 || u.Lenient {
+			return -1
+		}
+		n = u.Step
+	}
+	if s := p.Steps[n]; s.Callee() == nil || s.Selector != nil || s.ForEach != nil || s.Collect != nil {
+		return -1
+	}
+	return n
 }
 
 // Deletes reports whether a step's function deletes. Effect Destroy is not enough: an edit and a shell command have it too. The source

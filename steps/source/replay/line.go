@@ -63,6 +63,7 @@ type functionLine struct {
 	Idempotency  *idempotency      `json:"idempotencyKey,omitempty"`
 	Result       string            `json:"result,omitempty"` // the form of the result that the configuration chose
 	Output       string            `json:"output,omitempty"` // "ignore": it left the output schema out
+	Answer       *steps.Excerpt    `json:"answer,omitempty"`
 }
 
 type undoCall struct {
@@ -81,6 +82,7 @@ func lineOf(spec *steps.Spec) *functionLine {
 		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
 		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
 		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults, Result: spec.Result,
+		Answer: spec.Answer,
 	}
 	if u := spec.Undo; u != nil {
 		l.Undo = &undoCall{u.Function, u.Args}
@@ -116,6 +118,9 @@ func (l *functionLine) configure(s *steps.Spec) {
 	if l.Defaults != nil {
 		s.Defaults = quoteMarks(l.Defaults)
 	}
+	if l.Answer != nil {
+		s.Answer = l.Answer
+	}
 	if u := l.Undo; u != nil {
 		s.Undo = &steps.Undo{Function: u.Fn, Args: u.Args}
 	}
@@ -138,7 +143,7 @@ var (
 	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "function", "salt", "settings", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
-		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output"}
+		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer"}
 )
 
 // outputIgnored is the value of output in a configuration and in a line.

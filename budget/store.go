@@ -216,6 +216,11 @@ func (r *Results) Keep(ctx context.Context, owner string, value []byte) (token s
 	return token, r.o.TTL, r.keep(ctx, owner, token, value)
 }
 
+// KeepAs is Keep under a token of the caller's, which begins with TokenPrefix and cannot be guessed.
+func (r *Results) KeepAs(ctx context.Context, owner, token string, value []byte) error {
+	return r.keep(ctx, owner, token, value)
+}
+
 func (r *Results) keep(ctx context.Context, owner, token string, value []byte) error {
 	if r.o.MaxBytes >= 0 && int64(len(value)) > r.o.MaxBytes {
 		return fault.New(fault.LimitExceeded, "The result has %s bytes and at most %s can be kept. Ask for less of it (select, filters, limits).",

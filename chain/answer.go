@@ -60,6 +60,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	} else {
 		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}
+	s.keepBlocks(ctx, r, result, done)
 	c := s.content(cause)
 	c.Result, c.Run = result, done
 	a := s.answer(ctx, c)

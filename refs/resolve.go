@@ -38,6 +38,9 @@ func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at strin
 	start := len(dst)
 	w := b.walker
 	w.limit = start + s.maxBytes()
+	if n := len(w.segments); n > 0 && w.segments[n-1].Key == blockData {
+		w.blocks = work.blocks
+	}
 	w.nullPropagates = s.Lenient && b.root == RootStep && s.Steps[b.number].Status == "failed"
 	dst, _, absent := w.append(dst, rawjson.View(raw), 0, len(w.segments))
 	switch {
@@ -62,6 +65,8 @@ type walker struct {
 	paths    []string // gjson's path of each segment
 	exact    bool     // find the end of every value on the way, for the message of a fault
 	limit    int      // maximum length of the output
+
+	blocks Blocks // of which the walk gives the bytes; nil: none
 
 	// nullPropagates makes a walk into null give null. It is for the result of a failed step, in which an element that has no result
 	// is null.
@@ -90,6 +95,7 @@ const (
 	isScalar            // it is a string, number or boolean
 	notArray            // [*] or [**] on an object or scalar
 	tooLong             // the output exceeds its limit
+	isGone              // it is the handle of a block without bytes
 )
 
 // absence says where and why a walk found nothing.
@@ -113,6 +119,8 @@ func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short
 		return dst, false, absent
 	case short:
 		return append(dst, "null"...), true, nil
+	case i == to && w.blocks != nil && value[0] == '"':
+		dst, absent = w.appendData(dst, value, i-1)
 	case i == to:
 		dst = append(dst, value...)
 	default:
@@ -122,6 +130,21 @@ func (w *walker) append(dst []byte, doc string, from, to int) (out []byte, short
 		absent = &absence{i, tooLong, ""}
 	}
 	return dst, false, absent
+}
+
+// blockData is the member of a block that is its handle, and of which a reference gives the bytes.
+const blockData = "data"
+
+// appendData appends what stands for the bytes of a block if value, which segment i has selected, is its handle; else value itself.
+func (w *walker) appendData(dst []byte, value string, i int) ([]byte, *absence) {
+	mark, gone := w.blocks.Refer(value[1 : len(value)-1])
+	switch {
+	case gone:
+		return dst, &absence{i, isGone, value}
+	case mark != "":
+		return append(append(append(dst, '"'), mark...), '"'), nil
+	}
+	return append(dst, value...), nil
 }
 
 // appendFlat flattens the elements of the value before segment k, and maps the segments after k over them.
@@ -321,6 +344,10 @@ func (b *boundReference) missingFault(doc string, absent *absence) *fault.Error 
 	if absent.kind == tooLong {
 		return fault.New(fault.LimitExceeded, "%s resolves to more bytes than are allowed. Refer to less of the result.", clip(text))
 	}
+	if absent.kind == isGone {
+		return fault.New(fault.TokenExpired, "The bytes of %s are gone: they are kept for the run that made them, and with its token. "+
+			"Call the function again in this chain.", clip(text))
+	}
 	// Walk again and find the end of every value, to list what exists.
 	w := b.walker
 	w.exact, w.limit = true, math.MaxInt
@@ -360,23 +387,10 @@ func absenceFault(before string, s *Segment, absent *absence) *fault.Error {
 		return e
 	}
 	e := missing("%s has no key %q.", before, clip(s.Key))
-	if s.Key == "data" {
-		e.Message += bytesOf(absent.value)
-	}
 	var all []string
 	e.Available, all = keys(absent.value)
 	e.Nearest = fault.Nearest(s.Key, all, 3)
 	return e
-}
-
-// bytesOf says where the bytes of a block of binary data are, of which value is the descriptor; "": it is none.
-func bytesOf(value string) string {
-	block := gjson.Parse(value)
-	token := block.Get("continuation_token")
-	if token.Type != gjson.String || !block.Get("size").Exists() {
-		return ""
-	}
-	return " The bytes are kept aside: fetch continuation_token " + clip(token.Str) + " with mode full."
 }
 
 // keys lists the keys of an exact object: the first ones to show, and more to compare with.

@@ -128,19 +128,42 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
-// TestBytesOfBlock: the error for the data of a block names the token that fetches it.
+// block has one block, whose handle is H; G is a handle without bytes.
+type block struct{}
+
+func (block) Refer(text string) (mark string, gone bool) {
+	return map[string]string{"H": "bytes"}[text], text == "G"
+}
+
+// TestBytesOfBlock: a reference that ends at the data of a block gives its bytes in a template, and the handle everywhere else.
 func TestBytesOfBlock(t *testing.T) {
 	t.Parallel()
-	const block = `{"type":"image","mimeType":"image/png","size":3,"continuation_token":"oc1_77"}`
-	for doc, text := range map[string]string{block: `$0.data`, `["a",` + block + `]`: `$0[1].data`} {
-		_, err := compileWhole(t, text).Resolve(context.Background(), nil, scopeOf(doc))
-		if e := wantCode(t, err, fault.ReferenceMissing); !strings.Contains(e.Message, "continuation_token oc1_77 with mode full") {
-			t.Errorf("%s: %s, want the token and the mode", text, e.Message)
+	s := scopeOf(`[{"data":"H","x":"H"},{"data":{"data":"H"}},{"data":7},{"data":"text"}]`)
+	s.Blocks = block{}
+	for text, want := range map[string]string{
+		`$0[0].data`: `"bytes"`, `$0[0]["data"] ?? 1`: `"bytes"`, `$0[1].data.data`: `"bytes"`, `a ${0[0].data}`: `"a bytes"`,
+		`$0[0]`: `{"data":"H","x":"H"}`, `$0[0].x`: `"H"`, `$0[1].data`: `{"data":"H"}`, `$0[2].data`: `7`, `$0[3].data`: `"text"`,
+		`$0[*].data`: `["bytes",{"data":"H"},7,"text"]`, `$0[**].data`: `["bytes",{"data":"H"},7,"text"]`,
+	} {
+		if got, err := compileWhole(t, text).Resolve(context.Background(), nil, s); err != nil || string(got) != want {
+			t.Errorf("%s gives %s, %v, want %s", text, got, err, want)
+		}
+		selected, faults := CompileSelector(text, CompileScope{Step: 1, Steps: 1})
+		if len(faults) > 0 {
+			continue // a text with an interpolation
+		}
+		want = strings.ReplaceAll(want, "bytes", "H")
+		if got, err := selected.Resolve(context.Background(), s); err != nil || string(got) != want {
+			t.Errorf("%s selects %s, %v, want %s", text, got, err, want)
 		}
 	}
-	_, err := compileWhole(t, `$0.data`).Resolve(context.Background(), nil, scopeOf(`{"size":3,"kept":false}`))
-	if e := wantCode(t, err, fault.ReferenceMissing); strings.Contains(e.Message, "fetch") {
-		t.Errorf("%s, want no token of a block that was not kept", e.Message)
+	s = scopeOf(`{"data":"G"}`)
+	s.Blocks = block{}
+	for _, text := range []string{`$0.data`, `$0.data ?? 1`} {
+		_, err := compileWhole(t, text).Resolve(context.Background(), nil, s)
+		if e := wantCode(t, err, fault.TokenExpired); !strings.Contains(e.Message, "$0.data") {
+			t.Errorf("%s: %s, want the reference", text, e.Message)
+		}
 	}
 }
 

@@ -22,8 +22,18 @@ type Scope struct {
 	// that has none. It is set for `return`.
 	Lenient bool
 
+	// Blocks are the blocks of binary data among the values; nil: there are none. Only templates ask for them.
+	Blocks Blocks
+
 	// MaxBytes bounds the value of one template or reference (limit_exceeded past it); 0: 256 MiB.
 	MaxBytes int
+}
+
+// Blocks knows the blocks of binary data among the values of a scope: objects whose member data is a handle.
+type Blocks interface {
+	// Refer returns the text that stands for the bytes of a block; "": the text, which is not unescaped, is no handle. gone: it is one, and
+	// there are no bytes.
+	Refer(text string) (mark string, gone bool)
 }
 
 // StepResult is the result of a step so far.

@@ -87,7 +87,7 @@ func (t *Template) resolve(ctx context.Context, dst []byte, s *Scope, butResult 
 	}
 	start, done := len(dst), 0
 	limit := s.maxBytes()
-	w := workMeter{ctx: ctx}
+	w := workMeter{ctx: ctx, blocks: s.Blocks}
 	defer w.slot.Release()
 	for i := range t.placeholders {
 		placeholder := &t.placeholders[i]

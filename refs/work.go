@@ -15,7 +15,8 @@ const heavyWalk = 1 << 20
 // ended.
 type workMeter struct {
 	ctx            context.Context
-	uncheckedBytes int // since ctx was checked
+	blocks         Blocks // of which references give the bytes; nil: they give handles
+	uncheckedBytes int    // since ctx was checked
 	slot           admit.Slot
 }
 

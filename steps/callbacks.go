@@ -21,6 +21,9 @@ type Callbacks struct {
 	// there is no store.
 	Kept func(ctx context.Context, token string) (value []byte, err error)
 
+	// Blocks are the blocks of the run; see KeepBlock. nil: there is no run.
+	Blocks *Blocks
+
 	// Progress reports how far a call has come; total is 0 if it is unknown.
 	Progress func(ctx context.Context, done, total float64, message string)
 

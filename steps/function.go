@@ -131,6 +131,7 @@ type Spec struct {
 	Idempotent       bool // safe to repeat although it writes
 	Deletes          bool // a call deletes its target, like an HTTP DELETE
 	Tier             Tier
+	TakesMarks       bool   // Call gets marks in place of the bytes of blocks, and finds these itself (Blocks.Marked, Blocks.Expand)
 	Local            bool   // a call reaches nothing outside this machine; false: unknown
 	Expression       string // the argument that is an expression; Check checks its names. Empty: none
 	ChainOnly        bool   // it serves other steps of a chain: no surface shows it as a tool, and it belongs to no group

@@ -198,9 +198,10 @@ func (c *Call) End(e *Event) error {
 	if r.StoresValues() {
 		event.Args = c.Shown
 	}
-	size := len(event.Result) + len(event.Args)
+	size := len(event.Result) + len(event.Args) + event.blockBytes()
 	if r.storedBytes += size; !r.writes && r.pendingBytes+size > maxPending || r.storedBytes > maxStored {
-		event.Result, event.Args = nil, nil // a resume reads it again
+		event.dropResult() // a resume reads it again
+		event.Args = nil
 		r.droppedResult = true
 	}
 	if event.MAC == nil {

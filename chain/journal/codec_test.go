@@ -22,7 +22,7 @@ func drawEvents(r *rand.Rand) []Event {
 		e := reflect.ValueOf(&events[i]).Elem()
 		for f := range e.NumField() {
 			field := e.Field(f)
-			if name := e.Type().Field(f).Name; r.IntN(3) == 0 || name == "Result" || name == "Undo" || name == "Chain" ||
+			if name := e.Type().Field(f).Name; r.IntN(3) == 0 || name == "Result" || name == "Blocks" || name == "Undo" || name == "Chain" ||
 				name == "Args" || name == "Message" || name == "readArgs" {
 				continue
 			}

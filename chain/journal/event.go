@@ -53,10 +53,11 @@ type Event struct {
 	Tokens  int           // the estimated tokens of the result
 
 	// Encrypted, and read only to resume, undo or save a run.
-	Result []byte // the result of a call, before select
-	Undo   []byte // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
-	Chain  []byte // in Sent: the chain from now on
-	Args   []byte // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
+	Result []byte  // the result of a call, before select
+	Blocks []Block // whose handles stand in Result
+	Undo   []byte  // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
+	Chain  []byte  // in Sent: the chain from now on
+	Args   []byte  // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
 
 	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters.
 	// Encrypted, and shown to the run's caller and to operators.

@@ -45,6 +45,7 @@ type PastCall struct {
 	Code        fault.Code    // "": it succeeded
 	Message     string        // why it failed
 	Result      []byte        // nil: none, or it was not stored
+	Blocks      []Block       // whose handles stand in Result
 	Bytes       int
 	Tokens      int
 	Took        int64 // in microseconds
@@ -244,7 +245,7 @@ func (p *Past) applyToCall(c *PastCall, e *Event) {
 	case e.Kind == Assumed:
 		c.Assumed, c.Outcome = true, e.Outcome
 		if e.Result != nil {
-			c.Result, c.Code, c.Message = e.Result, "", ""
+			c.Result, c.Blocks, c.Code, c.Message = e.Result, nil, "", ""
 		}
 		p.applyUndo(c)
 	}
@@ -316,7 +317,7 @@ func (p *Past) beginAttempt(e *Event) *PastCall {
 // endAttempt records how the call ended.
 func (c *PastCall) endAttempt(e *Event) {
 	c.Ended, c.Outcome, c.Code, c.Result = e.N, fault.Combine(c.earlierOutcome, e.Outcome), e.Code, e.Result
-	c.Message = e.Message
+	c.Message, c.Blocks = e.Message, e.Blocks
 	c.Bytes, c.Tokens, c.Took = e.Bytes, e.Tokens, e.Took
 	if e.Undo != nil {
 		c.Undo = e.Undo

@@ -152,14 +152,14 @@ func (r *Run) appendEvent(e Event) int {
 	r.nextEvent++
 	r.row.LastLease = r.row.Lease
 	r.events = append(r.events, e)
-	r.pendingBytes += len(e.Result) + len(e.Args)
+	r.pendingBytes += len(e.Result) + len(e.Args) + e.blockBytes()
 	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
 		event := e
 		if e.Kind == Began || e.Kind == Read {
 			event.Args = nil // stored to be shown, not to be looked up
 		}
 		if !r.keepsResults {
-			event.Result = nil
+			event.dropResult()
 		}
 		if c := r.past.apply(&event); e.Kind == Began {
 			r.match(c, e.StepPath)
@@ -181,7 +181,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 	r.row.Status, r.row.Code, r.row.Steps = Running, "", s.Steps
 	for i := range past.Events {
 		if e := &past.Events[i]; e.Kind == Read {
-			r.storedBytes += len(e.Result)
+			r.storedBytes += len(e.Result) + e.blockBytes()
 		}
 	}
 	for _, f := range s.Functions {
@@ -377,7 +377,7 @@ func (r *Run) Answered(tokens, stored int) {
 		drop := r.row.Key == "" && !r.StoresValues()
 		for i := range r.events {
 			if drop {
-				r.events[i].Result = nil
+				r.events[i].dropResult()
 			}
 		}
 		r.row.Status = OK

@@ -16,6 +16,7 @@ const (
 	chainField
 	argsField
 	messageField
+	blockField // of an event with several blocks, one after another
 )
 
 // The plain part of a segment begins with a header: a zero byte, with which no encoded event begins, the id of the key, and a MAC that
@@ -33,6 +34,9 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	for i := range events {
 		e := &events[i]
 		results = appendSecret(results, e.N, resultField, e.Result)
+		for i := range e.Blocks {
+			results = appendSecret(results, e.N, blockField, e.Blocks[i].encode())
+		}
 		retained = appendSecret(retained, e.N, undoField, e.Undo)
 		retained = appendSecret(retained, e.N, chainField, e.Chain)
 		retained = appendSecret(retained, e.N, argsField, e.Args)
@@ -146,6 +150,12 @@ func fillSecrets(events []Event, plain []byte) error {
 			e.Args = text
 		case messageField:
 			e.Message = string(text)
+		case blockField:
+			block, err := decodeBlock(text)
+			if err != nil {
+				return err
+			}
+			e.Blocks = append(e.Blocks, block)
 		}
 	}
 	return nil

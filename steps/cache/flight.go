@@ -173,7 +173,7 @@ type callbackGuard struct {
 // Keep, Progress and Log.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
-	guarded := &steps.Callbacks{}
+	guarded := &steps.Callbacks{Blocks: callbacks.Blocks.Watch(func() { e.private.Store(true) })}
 	if callbacks.Keep != nil {
 		guarded.Keep = func(_ context.Context, value []byte) (token string, err error) {
 			e.private.Store(true)

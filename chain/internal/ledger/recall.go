@@ -20,8 +20,8 @@ const (
 )
 
 // Look prepares a call and says what is done about it, by what the journal knows of an earlier attempt (call.Previous). repeatable: it is
-// safe to repeat; retries is how often it may be tried again. raw is the result of a sibling.
-func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdict, raw []byte) {
+// safe to repeat; retries is how often it may be tried again. sibling is the call of the verdict Sibling.
+func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdict, sibling *journal.PastCall) {
 	l.Record.Prepare(call)
 	if l.Record.Past() == nil {
 		return Make, nil
@@ -34,8 +34,8 @@ func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdi
 		if previous != nil && previous.Code == "" && previous.Result != nil {
 			return Reuse, nil
 		}
-		if raw := l.siblingResult(call); raw != nil {
-			return Sibling, raw
+		if sibling := l.sibling(call); sibling != nil {
+			return Sibling, sibling
 		}
 	case previous == nil: // a new call
 	case previous.UndoUnknown:
@@ -60,15 +60,15 @@ func IsTransient(code fault.Code) bool {
 	return code == fault.FunctionFailed || code.Retryable()
 }
 
-// siblingResult returns what another element of the same step has read by an equal call; nil: none. Which of two parallel elements made
+// sibling returns an equal call by which another element of the same step has read; nil: none. Which of two parallel elements made
 // such a call first is chance, so a rehearsal accepts the result of either.
-func (l *Ledger) siblingResult(c *journal.Call) []byte {
+func (l *Ledger) sibling(c *journal.Call) *journal.PastCall {
 	if !l.Rehearsal {
 		return nil
 	}
 	for _, earlier := range l.Record.EqualCalls(c) {
 		if earlier.Code == "" && earlier.Result != nil && sameStep(earlier.StepPath, c.StepPath) {
-			return earlier.Result
+			return earlier
 		}
 	}
 	return nil

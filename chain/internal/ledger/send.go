@@ -32,7 +32,7 @@ func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []by
 		})
 	}
 	raw, err = entry.Send(withTask(ctx, call), sent)
-	ended = journal.Event{Kind: journal.Ended, Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err)}
+	ended = journal.Event{Kind: journal.Ended, Result: raw, Blocks: blocksOf(ctx, raw), Code: fault.CodeOf(err), Message: reasonOf(err)}
 	if call.Effect != "" {
 		ended.Outcome = fault.OutcomeOf(err)
 	}
@@ -40,6 +40,26 @@ func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []by
 		ended.Undo = undoText(u)
 	}
 	return raw, ended, err
+}
+
+// blocksOf returns the blocks of a call's result.
+func blocksOf(ctx context.Context, raw []byte) (list []journal.Block) {
+	for _, b := range steps.CallbacksOf(ctx).Blocks.Within(raw) {
+		list = append(list, journal.Block{Handle: b.Handle, Type: b.Type, URI: b.URI, MIME: b.MIME, Bytes: b.Bytes})
+	}
+	return list
+}
+
+// RestoreBlocks adds the blocks in the result of an earlier call to those of the run. An error says that there is no memory for them.
+func RestoreBlocks(to *steps.Blocks, earlier *journal.PastCall) error {
+	for i := range earlier.Blocks {
+		b := &earlier.Blocks[i]
+		kept := steps.KeptBlock{Handle: b.Handle, Block: steps.Block{Type: b.Type, URI: b.URI, MIME: b.MIME, Bytes: b.Bytes}}
+		if err := to.Restore(&kept); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // undoText returns the call that undoes another, as the journal keeps it.

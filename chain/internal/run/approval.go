@@ -29,7 +29,7 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 	if !p.MustApprove() {
 		return nil
 	}
-	undo := undoShown(ctx, p, scope)
+	undo := r.undoShown(ctx, p, scope)
 	name := r.ledger.ApprovalName(s.call, undo)
 	if r.ledger.Record.Approved(name) {
 		s.call.Approval = name
@@ -71,7 +71,7 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 }
 
 // undoShown returns the call that would undo a call, as far as it is known in advance; nil: there is none.
-func undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
+func (r *Run) undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
 	if p.Undo == nil {
 		return nil
 	}
@@ -79,7 +79,7 @@ func undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []byte {
 	if err != nil {
 		return p.Undo.Text // the call will not be made: a reference is missing
 	}
-	return plan.UndoText(p.Undo.Fn.Spec().Name, args)
+	return plan.UndoText(p.Undo.Fn.Spec().Name, r.blocks.Digests(args))
 }
 
 // add adds a call to those that would need approval.

@@ -200,7 +200,7 @@ func (r *Run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 	}
 	defer r.o.Memory.Release(len(args))
 	if p.ForEach == nil && (r.o.KeepArgs || p.Effect == steps.Destroy) {
-		s.Args = args
+		s.Args = r.blocks.Digests(args)
 	}
 	wait := p.Backoff
 	s.call, s.Recorded, s.recalled, s.earlierAttempts = nil, nil, false, 0
@@ -234,6 +234,9 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 			resolved = withoutNulls(resolved, p.OmitIfNull)
 		}
 		args = plan.WithCommon(resolved, p.Common)
+	}
+	if p.Fn == nil { // the steps of an inline chain see a text like any other
+		args = r.blocks.Expand(args)
 	}
 	if f := r.o.Memory.Hold(len(args)); f != nil {
 		return nil, f.Under(p.At)

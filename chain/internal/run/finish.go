@@ -24,7 +24,7 @@ func (r *Run) Finish(ctx context.Context) (result []byte, cause facts.Cause) {
 	}
 	evalCtx, cancel := context.WithTimeout(ctx, max(r.plan.MaxDuration, minReturnTime))
 	defer cancel()
-	result, f := evalReturn(evalCtx, r.plan, r.steps, r.scope())
+	result, f := r.evalReturn(evalCtx, r.plan, r.steps, r.scope())
 	if f == nil && r.plan.Returned != nil {
 		f = r.o.Memory.Hold(len(result))
 	}
@@ -104,6 +104,9 @@ func FailedCall(ctx context.Context, fn *steps.Entry, f *fault.Error, o *Options
 	r.steps = []facts.Step{failed.Step}
 	return r.Facts(), r.findCause()
 }
+
+// Blocks returns the blocks of the run.
+func (r *Run) Blocks() *steps.Blocks { return &r.blocks }
 
 // SuspendedUntil returns when a suspended run continues; zero: it was not suspended.
 func (r *Run) SuspendedUntil() time.Time { return r.pauses.suspendedUntil() }

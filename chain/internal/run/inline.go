@@ -20,7 +20,7 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 		}
 		args = sent
 	}
-	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now}
+	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now, Blocks: outer.Blocks}
 	var frame *facts.Frame // needed only for the paths of calls that write or are recorded
 	if p.Effect != steps.Read || r.ledger.Record != nil {
 		frame = &facts.Frame{Outer: s.frame, Step: p.Number, Index: s.Index}
@@ -42,7 +42,7 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 	if s.Pending {
 		return nil, errPending
 	}
-	raw, f := evalReturn(ctx, p.Inline, runs, scope)
+	raw, f := r.evalReturn(ctx, p.Inline, runs, scope)
 	if first >= 0 {
 		s.Recorded = runs[first].Recorded
 		s.Failed, s.Outcome = runs[first].Failed, runs[first].Outcome
@@ -73,7 +73,7 @@ func skippedForBudget(runs []facts.Step) bool {
 }
 
 // evalReturn evaluates the `return` of a level over the results that exist. Without `return` it is the last step's result.
-func evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, scope refs.Scope) ([]byte, *fault.Error) {
+func (r *Run) evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, scope refs.Scope) ([]byte, *fault.Error) {
 	if p.Returned == nil {
 		if raw := runs[len(runs)-1].Raw; raw != nil {
 			return raw, nil
@@ -89,5 +89,5 @@ func evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, scope refs
 	if err != nil {
 		return null, fault.From(err, p.ReturnAt)
 	}
-	return raw, nil
+	return r.blocks.Expand(raw), nil
 }

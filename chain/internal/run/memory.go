@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/base64"
 	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -38,6 +39,32 @@ func (l *results) keepUndo(n int) error {
 	}
 	return l.held.Reserve(n)
 }
+
+// KeepBlock implements steps.BlockMemory.
+func (l *results) KeepBlock(n int) error {
+	if int64(n) > l.most {
+		return fault.New(fault.LimitExceeded, "a block has %d bytes, the limit is %d (limits.maxResultBytes)", n, l.most)
+	}
+	all := int64(n + base64.StdEncoding.EncodedLen(n))
+	if total := l.bytes.Add(all); total > l.mostIn {
+		l.bytes.Add(-all)
+		return fault.New(fault.LimitExceeded, "the results of this chain, with a block of %d bytes and base64 of it, have more than %d bytes "+
+			"(limits.maxChainBytes): make several chains of it", n, l.mostIn)
+	}
+	return l.held.Reserve(n)
+}
+
+// HoldArguments implements steps.BlockMemory.
+func (l *results) HoldArguments(n int) error {
+	if int64(n) > l.mostIn {
+		return fault.New(fault.LimitExceeded, "the arguments have %d bytes with the blocks that they refer to, the limit is %d "+
+			"(limits.maxChainBytes): refer to fewer", n, l.mostIn)
+	}
+	return l.held.Reserve(n)
+}
+
+// ReleaseArguments implements steps.BlockMemory.
+func (l *results) ReleaseArguments(n int) { l.held.Release(n) }
 
 // hold holds the result of a call. If that fails, only a call that is safe to repeat is reported as retryable.
 func (l *results) hold(p *plan.Step, n int) *fault.Error {

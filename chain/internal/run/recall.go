@@ -18,17 +18,17 @@ import (
 func (r *Run) lookUp(ctx context.Context, p *plan.Step, sent []byte, scope *refs.Scope, s *stepRun) (raw []byte, f *fault.Error,
 	settled bool) {
 	if s.call == nil {
-		s.call = r.ledger.NewCall(s.stepPath(p), p.Fn, sent)
+		s.call = r.ledger.NewCall(s.stepPath(p), p.Fn, r.blocks.Digests(sent))
 		s.Recorded = s.call
 		if raw, f, settled := r.recall(ctx, p, s); settled {
 			if s.earlierAttempts > 0 { // the call is tried again: an approval that it has used remains valid
-				s.call.Approval = s.usedApproval(ctx, r.ledger, p, scope)
+				s.call.Approval = r.usedApproval(ctx, p, scope, s)
 			}
 			return raw, f, true
 		}
 	}
 	if s.call.Approval == "" && s.call.Task() != "" && s.call.Previous() != nil { // nothing is sent that was not approved
-		s.call.Approval = s.usedApproval(ctx, r.ledger, p, scope)
+		s.call.Approval = r.usedApproval(ctx, p, scope, s)
 	}
 	if s.call.Approval == "" {
 		if f := r.awaitApproval(ctx, p, scope, s); f != nil {
@@ -58,7 +58,7 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 			keep = nil
 		}
 		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent, keep); ended.Outcome == fault.Applied && p.Undo != nil {
-			ended.Undo = p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
+			ended.Undo = r.blocks.Expand(p.Undo.Call(context.WithoutCancel(ctx), scope, raw))
 		}
 		if ended.Kind != "" && s.call.End(&ended) != nil {
 			r.journalFailed.Store(true)
@@ -73,12 +73,18 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 // recall returns what the journal knows of a call. settled: the call must not be made now. A new write is a conflict if the chain no longer
 // contains every write that the run has made (see checkConflict).
 func (r *Run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte, f *fault.Error, settled bool) {
-	d, raw := r.ledger.Look(s.call, p.Repeatable, p.MaxRetries)
+	d, sibling := r.ledger.Look(s.call, p.Repeatable, p.MaxRetries)
 	previous := s.call.Previous()
 	switch d {
 	case ledger.Sibling:
-		return raw, nil, true
+		if err := ledger.RestoreBlocks(&r.blocks, sibling); err != nil {
+			return nil, fault.From(err, p.At), true
+		}
+		return sibling.Result, nil, true
 	case ledger.Reuse:
+		if err := ledger.RestoreBlocks(&r.blocks, previous); err != nil {
+			return nil, fault.From(err, p.At), true
+		}
 		return s.reuse(p, previous)
 	case ledger.Unknown:
 		return r.unknownCall(p, s, previous)
@@ -114,9 +120,9 @@ func (r *Run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) 
 
 // usedApproval returns the name of the approval that an earlier attempt at a call has used up, if it covers the call as it is now; "": it
 // does not.
-func (s *stepRun) usedApproval(ctx context.Context, l *ledger.Ledger, p *plan.Step, scope *refs.Scope) string {
+func (r *Run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
 	names := s.call.Previous().Approvals
-	if len(names) == 0 || names[0] != l.ApprovalName(s.call, undoShown(ctx, p, scope)) {
+	if len(names) == 0 || names[0] != r.ledger.ApprovalName(s.call, r.undoShown(ctx, p, scope)) {
 		return ""
 	}
 	return names[0]

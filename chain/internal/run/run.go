@@ -64,6 +64,7 @@ type Run struct {
 	slots            slots
 	ends             deadline
 	results          results
+	blocks           steps.Blocks
 
 	approvals approvals
 	conflicts conflicts
@@ -86,6 +87,7 @@ func New(ctx context.Context, p *plan.Plan, o *Options) *Run {
 	r := &Run{o: o, ledger: o.Ledger, plan: p, slots: make(chan struct{}, o.MaxConcurrency-1),
 		ends: deadline{parent: ctx, limit: p.MaxDuration, pausable: o.Ask != nil && o.Ledger.Record != nil}}
 	r.results.held, r.results.most, r.results.mostIn = o.Memory, o.MaxResultBytes, o.MaxChainBytes
+	r.blocks.Memory = &r.results
 	return r
 }
 
@@ -95,7 +97,7 @@ func (r *Run) Execute(ctx context.Context) {
 	defer cancel()
 	ctx, stopWatching := r.watchPauses(ctx)
 	defer stopWatching()
-	r.callbacks = steps.Callbacks{Functions: r.o.Functions, Caller: r.o.Caller, Cached: func() { r.cached.Add(1) }}
+	r.callbacks = steps.Callbacks{Functions: r.o.Functions, Caller: r.o.Caller, Blocks: &r.blocks, Cached: func() { r.cached.Add(1) }}
 	if r.o.Results != nil {
 		r.callbacks.Keep, r.callbacks.Kept = r.o.keep, r.o.kept
 	}
@@ -110,7 +112,7 @@ func (r *Run) Execute(ctx context.Context) {
 
 // scope is what the outermost chain can refer to before it has run.
 func (r *Run) scope() refs.Scope {
-	return refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now()}
+	return refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now(), Blocks: &r.blocks}
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.

@@ -33,7 +33,7 @@ func (s *Source) toolError(ctx context.Context, t *tool, result gjson.Result) *f
 		reason, rest = "", []byte(value)
 	}
 	if len(rest) == 0 && len(others) > 0 {
-		rest = content(gjson.Parse("["+strings.Join(others, ",")+"]"), func(string) string { return "" })
+		rest = content(gjson.Parse("["+strings.Join(others, ",")+"]"), &blockKeeper{})
 	}
 	if reason == "" {
 		reason = steps.Reason(rest)
@@ -59,8 +59,25 @@ func (s *Source) failed(ctx context.Context, reason string, rest []byte) *fault.
 	if len(reason) <= maxErrorText {
 		return f
 	}
-	f.Message = shortened(reason, keeper(ctx)(string(gjson.AppendJSONString(nil, reason))))
+	f.Message = shortened(reason, keepText(ctx, reason))
 	return f
+}
+
+// keepText stores a text with the callback Keep, and returns its continuation token; "": it is not stored in time.
+func keepText(ctx context.Context, text string) (token string) {
+	keep := steps.CallbacksOf(ctx).Keep
+	if keep == nil {
+		return ""
+	}
+	inTime(ctx, func() func() {
+		stored, err := keep(ctx, gjson.AppendJSONString(nil, text))
+		return func() {
+			if err == nil {
+				token = stored
+			}
+		}
+	})
+	return token
 }
 
 // shortened returns the beginning and the end of a long text, cut between characters. token fetches the whole text; "": nothing does.

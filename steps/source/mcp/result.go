@@ -2,10 +2,10 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -36,7 +36,16 @@ func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, 
 		return nil, fault.New(fault.NotSupported, "%s asks for further input from a user, which a chain cannot give: "+
 			"call it with all that it needs", t.function)
 	}
-	return s.successValue(ctx, t, result), nil
+	blocks := &blockKeeper{ctx: ctx}
+	value := s.successValue(ctx, t, result, blocks)
+	if blocks.err == nil {
+		return value, nil
+	}
+	f := fault.From(blocks.err, "")
+	if t.effect != steps.Read {
+		f.Outcome = fault.Applied
+	}
+	return nil, f
 }
 
 // malformed describes what is wrong with a result; "": nothing that matters here.
@@ -100,38 +109,42 @@ func inTime(ctx context.Context, work func() (handOver func())) bool {
 	}
 }
 
-// keeper returns a function that stores blocks with the callback Keep. The function returns "" for a block that is not stored in time, and
-// then stores no further blocks.
-func keeper(ctx context.Context) func(block string) (token string) {
-	keep, late := steps.CallbacksOf(ctx).Keep, false
-	return func(block string) (token string) {
-		if keep == nil || late {
-			return ""
+// blockKeeper keeps the blocks of a result for its run.
+type blockKeeper struct {
+	ctx context.Context // nil: no block is kept, and their data is null
+	err error           // why the run has no memory for one; nil: it has
+}
+
+// keep returns the value of a block of binary data, which holder describes. Data that is no base64 stays in the block, as it is.
+func (k *blockKeeper) keep(block, holder gjson.Result, data string) []byte {
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	if err != nil { // some servers leave out the padding, or use the other alphabet
+		other := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(data, "="))
+		if decoded, err = base64.RawStdEncoding.DecodeString(other); err != nil {
+			return []byte(block.Raw)
 		}
-		late = !inTime(ctx, func() func() {
-			stored, err := keep(ctx, []byte(block))
-			return func() {
-				if err == nil {
-					token = stored
-				}
-			}
-		})
-		return token
 	}
+	b := &steps.Block{Type: block.Get("type").Str, URI: holder.Get("uri").Str, MIME: holder.Get("mimeType").Str, Bytes: decoded}
+	if k.ctx == nil {
+		return b.JSON("null")
+	}
+	value, err := steps.KeepBlock(k.ctx, b)
+	k.err = cmp.Or(k.err, err)
+	return value
 }
 
 // content returns the value of content blocks: null for none, the block's value for one, an array for several. Some servers write one
-// block, or its text, in place of the array. keep stores a block and returns its continuation token; "": not stored.
-func content(blocks gjson.Result, keep func(block string) string) []byte {
+// block, or its text, in place of the array.
+func content(blocks gjson.Result, keeper *blockKeeper) []byte {
 	if !blocks.Exists() || blocks.Type == gjson.Null {
 		return []byte("null")
 	}
 	if !blocks.IsArray() {
-		return blockValue(blocks, keep)
+		return blockValue(blocks, keeper)
 	}
 	var values [][]byte
 	blocks.ForEach(func(_, block gjson.Result) bool {
-		values = append(values, blockValue(block, keep))
+		values = append(values, blockValue(block, keeper))
 		return true
 	})
 	switch len(values) {
@@ -144,9 +157,9 @@ func content(blocks gjson.Result, keep func(block string) string) []byte {
 }
 
 // blockValue returns the value of a content block. Text that is a JSON object or array becomes that value, other text a string;
-// a resource of text becomes an object with its uri, mimeType and text, and binary data becomes a descriptor. A text without a type is
+// a resource of text becomes an object with its uri, mimeType and text, and binary data a block. A text without a type is
 // text, and anything else stays as it is.
-func blockValue(block gjson.Result, keep func(string) string) []byte {
+func blockValue(block gjson.Result, keeper *blockKeeper) []byte {
 	if block.Type == gjson.String {
 		return textValue(block)
 	}
@@ -155,11 +168,11 @@ func blockValue(block gjson.Result, keep func(string) string) []byte {
 	}
 	switch block.Get("type").Str {
 	case "image", "audio":
-		return descriptor(block, block, block.Get("data").Str, keep)
+		return keeper.keep(block, block, block.Get("data").Str)
 	case "resource":
 		resource := block.Get("resource")
 		if blob := resource.Get("blob"); blob.Type == gjson.String {
-			return descriptor(block, resource, blob.Str, keep)
+			return keeper.keep(block, resource, blob.Str)
 		}
 		var o objectBuilder
 		o.text("type", "resource")
@@ -202,29 +215,6 @@ func jsonValue(text string) string {
 func isDeep(text string) bool {
 	_, deep := rawjson.Outline(text, maxTextDepth)
 	return deep >= 0
-}
-
-// descriptor returns the value of a block of binary data, which holder describes:
-//
-//	{"type":"image","mimeType":"image/png","size":5120,"continuation_token":"…"}
-//
-// The token leads to the whole block; a block that was not stored has "kept":false. size is that of the data, in bytes.
-func descriptor(block, holder gjson.Result, data string, keep func(string) string) []byte {
-	var o objectBuilder
-	o.text("type", block.Get("type").Str)
-	o.copyMembers(holder, "uri", "mimeType")
-	o.raw("size", strconv.Itoa(decodedLength(data)))
-	if token := keep(block.Raw); token != "" {
-		o.text("continuation_token", token)
-	} else {
-		o.raw("kept", "false")
-	}
-	return o.end()
-}
-
-// decodedLength returns the decoded length of base64 data.
-func decodedLength(data string) int {
-	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))
 }
 
 // objectBuilder builds a JSON object.

@@ -17,13 +17,13 @@ import (
 var resultForms = []string{steps.ResultStructured, steps.ResultText, steps.ResultContent}
 
 // successValue returns the value of a success in the form that the configuration chose.
-func (s *Source) successValue(ctx context.Context, t *tool, result gjson.Result) []byte {
+func (s *Source) successValue(ctx context.Context, t *tool, result gjson.Result, keeper *blockKeeper) []byte {
 	structured, blocks := structuredOf(t, result), result.Get("content")
 	switch steps.ResultOf(ctx) {
 	case steps.ResultText:
 		return textsOf(blocks)
 	case steps.ResultContent:
-		return wholeContent(structured, blocks, keeper(ctx))
+		return wholeContent(structured, blocks, keeper)
 	}
 	switch {
 	case structured != "":
@@ -33,7 +33,7 @@ func (s *Source) successValue(ctx context.Context, t *tool, result gjson.Result)
 		}
 		return []byte(structured)
 	case blocks.Exists():
-		return content(blocks, keeper(ctx))
+		return content(blocks, keeper)
 	}
 	return withoutContent(result)
 }
@@ -104,8 +104,8 @@ func textsOf(blocks gjson.Result) []byte {
 	return gjson.AppendJSONString(nil, strings.Join(texts, "\n"))
 }
 
-// wholeContent returns {"structured","content":[blocks]}. Binary data of blocks becomes a descriptor.
-func wholeContent(structured string, blocks gjson.Result, keep func(string) string) []byte {
+// wholeContent returns {"structured","content":[blocks]}.
+func wholeContent(structured string, blocks gjson.Result, keeper *blockKeeper) []byte {
 	if structured == "" {
 		structured = "null"
 	}
@@ -119,7 +119,7 @@ func wholeContent(structured string, blocks gjson.Result, keep func(string) stri
 		if _, ok := blockText(block); ok {
 			values = append(values, block.Raw...)
 		} else {
-			values = append(values, blockValue(block, keep)...)
+			values = append(values, blockValue(block, keeper)...)
 		}
 	})
 	return append(values, "]}"...)

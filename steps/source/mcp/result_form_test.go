@@ -31,7 +31,7 @@ func TestResultForms(t *testing.T) {
 		{noteAndText, steps.ResultText, `"{\"a\":\n1}"`},
 		{noteAndText, steps.ResultContent, `{"structured":{"id": 7},"content":[{"type":"text","text":"{\"a\":"},{"type":"text","text":"1}"}]}`},
 		{noteAndImage, steps.ResultContent, `{"structured":{"id":7},"content":[{"type":"text","text":"{ \"id\" : 7 }"},` +
-			`{"type":"image","mimeType":"image/png","size":3,"kept":false}]}`},
+			`{"type":"image","mimeType":"image/png","size":3,"data":"MTIz"}]}`},
 		{okResult, steps.ResultText, `"ok"`},
 		{okResult, steps.ResultContent, `{"structured":null,"content":[{"type":"text","text":"ok"}]}`},
 		{`{"content":"ok"}`, steps.ResultContent, `{"structured":null,"content":["ok"]}`},

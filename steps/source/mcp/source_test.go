@@ -118,23 +118,20 @@ func TestEveryTransport(t *testing.T) {
 
 func checkMedia(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
-	var names []string
-	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Keep: func(_ context.Context, value []byte) (string, error) {
-		names = append(names, string(value))
-		if len(names) == 2 {
-			return "", fault.New(fault.LimitExceeded, "full")
-		}
-		return "oc1_x", nil
-	}})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Blocks: &steps.Blocks{}})
 	result, err := function(t, s, "shelf.media").Call(ctx, []byte(`{}`))
-	want := `[{"a": 1},{"type":"image","mimeType":"image/png","size":5,"continuation_token":"oc1_x"},` +
-		`{"type":"resource","uri":"a://t","mimeType":"text/plain","text":"hi"},` +
-		`{"type":"resource","uri":"a://b","mimeType":"application/pdf","size":7,"kept":false},`
-	if err != nil || !strings.HasPrefix(string(result), want) || gjson.GetBytes(result, "4.uri").Str != "a://l" {
-		t.Errorf("media: got %s, %v, want %s", result, err, want)
+	text, blocks := string(result), steps.CallbacksOf(ctx).Blocks.Within(result)
+	if err != nil || len(blocks) != 2 {
+		t.Fatalf("media: got %s, %v with %d blocks, want 2", result, err, len(blocks))
 	}
-	if len(names) != 2 || gjson.Get(names[0], "data").Str != "MTIzNDU=" || gjson.Get(names[1], "resource.blob").Str == "" {
-		t.Errorf("got stored values %q, want 2", names)
+	want := `[{"a": 1},{"type":"image","mimeType":"image/png","size":5,"data":"` + blocks[0].Handle + `"},` +
+		`{"type":"resource","uri":"a://t","mimeType":"text/plain","text":"hi"},` +
+		`{"type":"resource","uri":"a://b","mimeType":"application/pdf","size":7,"data":"` + blocks[1].Handle + `"},`
+	if !strings.HasPrefix(text, want) || gjson.Get(text, "4.uri").Str != "a://l" {
+		t.Errorf("media: got %s, want %s", text, want)
+	}
+	if string(blocks[0].Bytes) != "12345" || len(blocks[1].Bytes) != 7 {
+		t.Errorf("got the bytes %q and %q, want 12345 and 7 more", blocks[0].Bytes, blocks[1].Bytes)
 	}
 }
 

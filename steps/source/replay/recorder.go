@@ -94,6 +94,8 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	if fault.CodeOf(err) == fault.Cancelled {
 		return
 	}
+	blocks := steps.CallbacksOf(ctx).Blocks
+	args, result = blocks.Digests(args), blocks.Digests(result)
 	var hidden []string
 	shown := sealArguments(r.seal, redactionOf(spec), withoutKey(spec, args), r.secrets, &hidden)
 	l := line{Fn: spec.Name, Args: shown, Cached: steps.AnsweredFromCache(ctx)}

@@ -1,0 +1,39 @@
+package chain
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/internal/run"
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// keepBlocks keeps the blocks whose handles the answer of a run may show, so that these are continuation tokens. Other blocks never get to
+// the store of results.
+func (s *request) keepBlocks(ctx context.Context, r *run.Run, result []byte, done *facts.Run) {
+	if s.form.Results == nil {
+		return
+	}
+	shown := [][]byte{result}
+	for i := range done.Steps {
+		if s.form.Trace == "full" {
+			shown = append(shown, done.Steps[i].Raw)
+		}
+	}
+	kept := map[string]bool{}
+	for _, value := range shown {
+		for _, b := range r.Blocks().Within(value) {
+			if kept[b.Handle] {
+				continue
+			}
+			kept[b.Handle] = true
+			data := base64.StdEncoding.EncodeToString(b.Bytes)
+			if err := s.form.Results.KeepAs(context.WithoutCancel(ctx), s.caller, b.Handle, b.JSON(`"`+data+`"`)); err != nil {
+				f := *fault.From(err, "")
+				f.Message = "the handle " + b.Handle + " cannot be fetched: " + f.Message
+				s.warn(&f)
+			}
+		}
+	}
+}

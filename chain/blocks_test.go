@@ -1,0 +1,237 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// camera has functions that return and take pictures. Each shot has other bytes unless the picture is fixed.
+type camera struct {
+	shots, stored atomic.Int64
+	picture       []byte // nil: each shot is another one
+	sent          atomic.Pointer[[]byte]
+	broken        atomic.Bool // store fails
+}
+
+func (c *camera) functions() []steps.Function {
+	shoot := func(ctx context.Context, _ []byte) ([]byte, error) {
+		n := c.shots.Add(1)
+		picture := c.picture
+		if picture == nil {
+			picture = fmt.Appendf(nil, "picture %d", n)
+		}
+		return steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: picture})
+	}
+	return []steps.Function{
+		{Spec: steps.Spec{Name: "cam.shot", Effect: steps.Read}, Call: shoot},
+		{Spec: steps.Spec{Name: "cam.take", Effect: steps.Write}, Call: shoot},
+		{Spec: steps.Spec{Name: "cam.echo", Effect: steps.Read}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			return bytes.Clone(args), nil
+		}},
+		{Spec: steps.Spec{Name: "cam.store", Effect: steps.Write}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			if c.broken.Load() {
+				return nil, fault.MarkUnsent(fault.New(fault.Unavailable, "the store is closed"))
+			}
+			c.stored.Add(1)
+			c.sent.Store(new(bytes.Clone(args)))
+			return []byte(`{"stored":true}`), nil
+		}},
+	}
+}
+
+func (c *camera) engine(t testing.TB, o chain.Options) *chain.Engine {
+	return engineOf(t, c.functions(), o, true)
+}
+
+func TestReferencesToBlocks(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	data := base64.StdEncoding.EncodeToString(c.picture)
+	e := c.engine(t, chain.Options{})
+	for request, want := range map[string]string{
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data"}}]}`:                                                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":["$0.data","$0.size"]}}]}`:                                   `{"x":"` + data + `","y":["` + data + `",4]}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"data:${0.mimeType};base64,${0.data}"}}]}`:                                 `{"x":"data:image/png;base64,` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data ?? 1"}}]}`:                                                        `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","args":{"x":"$0[*].data","y":"$0[1].data"}}]}`:                       `{"x":["` + data + `","` + data + `"],"y":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","forEach":"$0","args":{"x":"$item.data"}}]}`:                         `[{"x":"` + data + `"},{"x":"` + data + `"}]`,
+		`{"steps":[{"fn":"cam.shot","select":"{kept: $result}"},{"fn":"cam.echo","args":{"x":"$0.kept.data"}}]}`:                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo","args":{"x":"$input.p"}}]},"args":{"p":"$0.data"}}]}`:               `{"x":"` + data + `"}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0"}}},{"fn":"cam.echo","args":{"x":"$0.p.data"}}]}`:                 `{"x":"` + data + `"}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0.data"}}},{"expr":"len($0.p)"}]}`:                                  fmt.Sprint(len(data)),
+		`{"steps":[{"fn":"cam.shot"}],"return":{"x":"$0.data"}}`:                                                                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.store","args":{"id":"$0.data"},"undo":{"fn":"cam.store","args":{"x":"$0.data"}}}]}`:          `{"stored":true}`,
+		`{"steps":[{"fn":"cam.echo","args":{"data":"oc1_b0","x":"oc1bytes"}},{"fn":"cam.echo","args":{"data":"$0.data"}}]}`:                  `{"data":"oc1_b0"}`,
+		`{"steps":[{"fn":"cam.echo","args":{"type":"image","data":"aGk="}},{"fn":"cam.echo","args":{"data":"$0.data","text":"${0.data}"}}]}`: `{"data":"aGk=","text":"aGk="}`,
+	} {
+		a := e.Run(t.Context(), []byte(request), nil)
+		if got := gjson.GetBytes(a.JSON, "result").Raw; got != want {
+			t.Errorf("%s\n gives %s\n want %s\n in %s", request, got, want, a.JSON)
+		}
+	}
+}
+
+// Expressions, select, whole values and answers see the handle, which fetches the block.
+func TestHandlesOfBlocks(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	e := c.engine(t, chain.Options{})
+	for _, request := range []string{
+		`{"steps":[{"fn":"cam.shot"}]}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0"}}],"return":"$1.x"}`,
+		`{"steps":[{"fn":"cam.shot"},{"expr":"{data: $0.data, size: $0.size}"}]}`,
+		`{"steps":[{"fn":"cam.shot","select":"$result.data"}],"return":{"data":"$0","size":4}}`,
+	} {
+		a := e.Run(t.Context(), []byte(request), nil)
+		handle := gjson.GetBytes(a.JSON, "result.data").Str
+		if !strings.HasPrefix(handle, steps.BlockHandle) || gjson.GetBytes(a.JSON, "result.size").Int() != 4 {
+			t.Errorf("%s gives %s, want a handle", request, a.JSON)
+			continue
+		}
+		fetched := e.Run(t.Context(), fmt.Appendf(nil, `{"continuation_token":%q,"mode":"full","lite":true}`, handle), nil)
+		if want := `{"type":"image","mimeType":"image/png","size":4,"data":"iVBORw=="}`; string(fetched.JSON) != want {
+			t.Errorf("the handle gives %s, want %s", fetched.JSON, want)
+		}
+		other := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"cam.echo","args":{"x":"$input.data"}}],"input":{"data":%q}}`, handle), nil)
+		if other.Error == nil || other.Error.Code != fault.TokenExpired || other.Error.At != "/steps/0/args/x" {
+			t.Errorf("the handle of another run as data gives %s, want token_expired at /steps/0/args/x", other.JSON)
+		}
+	}
+}
+
+// A text that only looks like what the engine writes in place of bytes stays a text.
+func TestMarksCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Blocks: &steps.Blocks{}})
+	blocks := steps.CallbacksOf(ctx).Blocks
+	if _, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", Bytes: []byte("1")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`"oc1bytes"`, `"oc1bytesAAAAAAAAAAAAAAAAAAAAAAAAAA0000000000"`, `"oc1_b000000000000000000000000000000000000000"`} {
+		if got := blocks.Expand([]byte(text)); string(got) != text {
+			t.Errorf("%s becomes %s", text, got)
+		}
+		if got := blocks.Digests([]byte(text)); string(got) != text {
+			t.Errorf("%s becomes %s in comparisons", text, got)
+		}
+	}
+}
+
+// A resume has the bytes of a write from the journal, and those of a read, too, while the journal has them.
+func TestBlocksOfAResumedRun(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, fn string
+		bytes    int
+		shots    int64 // of both attempts
+	}{
+		{"a write", "cam.take", 100, 1},
+		{"a large write", "cam.take", 3 << 20, 1},
+		{"a read", "cam.shot", 100, 1},
+		{"a read that the journal did not store", "cam.shot", 65 << 20, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			driver := &journal.Memory{}
+			c := &camera{picture: bytes.Repeat([]byte{'x'}, test.bytes)}
+			c.broken.Store(true)
+			o := chain.Options{Journal: newJournal(t, driver), MaxResultBytes: 128 << 20, MaxChainBytes: 512 << 20}
+			request := `{"steps":[{"fn":"` + test.fn + `"},{"fn":"cam.store","args":{"n":1,"x":"$0.data","whole":"$0"}}],"return":"$1"}`
+			a := c.engine(t, o).Run(t.Context(), []byte(request), nil)
+			token := gjson.GetBytes(a.JSON, "resume").Str
+			if a.OK || token == "" {
+				t.Fatalf("got %.300s, want a failure that can be resumed", a.JSON)
+			}
+			c.broken.Store(false)
+			a = c.engine(t, o).Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, token), nil)
+			if !a.OK || c.shots.Load() != test.shots || c.stored.Load() != 1 {
+				t.Fatalf("got %.300s after %d shots, want success after %d", a.JSON, c.shots.Load(), test.shots)
+			}
+			sent := *c.sent.Load()
+			if want := base64.StdEncoding.EncodeToString(c.picture); gjson.GetBytes(sent, "x").Str != want {
+				t.Errorf("sent %d bytes of data, want %d", len(gjson.GetBytes(sent, "x").Str), len(want))
+			}
+		})
+	}
+}
+
+// Calls are compared by the bytes, not by their handles, which differ in each attempt.
+func TestBlocksInComparisons(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("same")}
+	o := chain.Options{Journal: newJournal(t, &journal.Memory{})}
+	c.broken.Store(true)
+	request := `{"key":"k","steps":[{"fn":"cam.shot","id":"%s"},{"id":"put","fn":"cam.store","args":{"whole":"$%[1]s","x":"$%[1]s.data"}},` +
+		`{"fn":"cam.store","args":{"last":"$put.stored"}}]}`
+	a := c.engine(t, o).Run(t.Context(), fmt.Appendf(nil, request, "a"), nil)
+	if a.OK {
+		t.Fatal(string(a.JSON))
+	}
+	c.broken.Store(false)
+	a = c.engine(t, o).Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, gjson.GetBytes(a.JSON, "resume").Str), nil)
+	if !a.OK || c.stored.Load() != 2 {
+		t.Fatalf("got %s after %d stores", a.JSON, c.stored.Load())
+	}
+}
+
+func TestLimitsOfBlocks(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: bytes.Repeat([]byte{'x'}, 3<<20)}
+	for _, test := range []struct {
+		o       chain.Options
+		request string
+		at      string
+	}{
+		{chain.Options{MaxResultBytes: 2 << 20}, `{"steps":[{"fn":"cam.shot"}]}`, "/steps/0"},
+		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"},{"fn":"cam.shot","args":{"x":"$0.size"}}]}`, "/steps/1"},
+		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":"$0.data"}}]}`, "/steps/1"},
+	} {
+		a := c.engine(t, test.o).Run(t.Context(), []byte(test.request), nil)
+		if a.OK || a.Error.Code != fault.LimitExceeded || !strings.HasPrefix(a.Error.At, test.at) {
+			t.Errorf("%s gives %.400s, want limit_exceeded at %s", test.request, a.JSON, test.at)
+		}
+	}
+}
+
+// A chain that shows no block leaves nothing in the store of results.
+func TestUnshownBlocksAreNotStored(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: bytes.Repeat([]byte{'x'}, 1<<20)}
+	store := &countingDriver{}
+	results, err := budget.NewResults(store, nil)
+	must(t, err)
+	e := engineOf(t, c.functions(), chain.Options{Results: results}, false)
+	for request, want := range map[string]int64{
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.store","args":{"x":"$0.data"}}]}`: 0,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.shot","args":{"x":1}}]}`:          1,
+	} {
+		store.puts.Store(0)
+		if a := e.Run(t.Context(), []byte(request), nil); !a.OK || store.puts.Load() != want {
+			t.Errorf("%s stores %d blocks, want %d: %s", request, store.puts.Load(), want, a.JSON)
+		}
+	}
+}
+
+// countingDriver stores nothing and counts what it should store.
+type countingDriver struct {
+	budget.Driver
+	puts atomic.Int64
+}
+
+func (d *countingDriver) Put(context.Context, string, budget.Entry) error {
+	d.puts.Add(1)
+	return nil
+}

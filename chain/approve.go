@@ -25,15 +25,16 @@ func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson
 	return ledger.Stored(past)
 }
 
-// Approve approves the calls that a run waits for, for an operator, and returns them. It fails with resume_conflict if digest is not that
-// of the calls (DigestOf), and with bad_request if none wait. An empty digest approves whichever calls wait.
-func Approve(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
-	return ledger.RecordDecision(ctx, j, run, digest, journal.Approved, journal.Waiting, fault.ApprovalRequired)
+// Approve approves the calls that a run waits for, for the operator by, and returns them. It fails with resume_conflict if digest is not
+// that of the calls (DigestOf), and with bad_request if none wait. An empty digest approves whichever calls wait.
+func Approve(ctx context.Context, j *journal.Journal, run, digest, by string) ([]gjson.Result, error) {
+	return ledger.RecordDecision(ctx, j, run, digest, &ledger.Settlement{Kind: journal.Approved, By: by, Status: journal.MayContinue})
 }
 
 // Deny denies the calls that a run waits for; otherwise it is like Approve.
-func Deny(ctx context.Context, j *journal.Journal, run, digest string) ([]gjson.Result, error) {
-	return ledger.RecordDecision(ctx, j, run, digest, journal.Denied, journal.Failed, fault.Denied)
+func Deny(ctx context.Context, j *journal.Journal, run, digest, by string) ([]gjson.Result, error) {
+	return ledger.RecordDecision(ctx, j, run, digest,
+		&ledger.Settlement{Kind: journal.Denied, By: by, Status: journal.Failed, Code: fault.Denied})
 }
 
 // DigestOf identifies a list of waiting calls.

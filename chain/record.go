@@ -2,6 +2,7 @@ package chain
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -42,8 +43,11 @@ func (s *request) longestWait() time.Duration {
 	return s.suspend
 }
 
-// runName returns the name of the run's chain, or "".
+// runName returns the name of the run's chain, or "". A saved chain has the name with which it is called, whatever it says of itself.
 func (s *request) runName(p *plan.Plan, r *plan.Request) string {
+	if strings.HasPrefix(s.chainName, steps.ChainSource+".") {
+		return s.chainName
+	}
 	return cmp.Or(r.Name, s.chainName, p.SavedName())
 }
 

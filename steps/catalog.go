@@ -22,6 +22,9 @@ type CatalogOptions struct {
 	// Wrap wraps the calls of each new registry, such as with a call cache or a recording. One goroutine calls it at a time. nil:
 	// nothing is added.
 	Wrap func(*Registry) (*Registry, error)
+	// Closed describes a function that onecall would have if the configuration opened it, and the key that opens it; nil: name is no such
+	// function. May be nil.
+	Closed func(name string) (would *Spec, key string)
 	// BrokenChains receives, for each new registry, the saved chains that are left out, with the reason. One goroutine
 	// calls it at a time. May be nil.
 	BrokenChains func(why map[string]*fault.Error)

@@ -80,6 +80,31 @@ func AbsentSources(p Provider) (names []string) {
 	return names
 }
 
+// ClosedBy returns the key of the configuration that would open a missing function; "": there is none, or the caller could not use the
+// function then either.
+func ClosedBy(p Provider, name string) string {
+	var c *Catalog
+	keep := func(*Spec) bool { return true }
+	switch p := p.(type) {
+	case *Catalog:
+		c = p
+	case *View:
+		c, keep = p.catalog, p.keep
+	}
+	if c == nil || c.options.Closed == nil || c.Registry().HasName(name) { // it is there, and hidden from this caller
+		return ""
+	}
+	would, key := c.options.Closed(name)
+	if would == nil {
+		return ""
+	}
+	fn, hidden := c.settings().Apply(Function{Spec: *would})
+	if hidden || !keep(&fn.Spec) {
+		return ""
+	}
+	return key
+}
+
 // Pending reports whether a missing function may still appear: a source is starting, and the name does not begin with
 // another source.
 func Pending(p Provider, name string) bool {

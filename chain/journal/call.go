@@ -133,7 +133,11 @@ func (c *Call) Begin() error {
 	c.attempts++
 	r.mayRefuse = false
 	r.row.Calls++
-	r.row.Writes++
+	if c.Undoes == 0 {
+		r.row.Writes++
+	} else {
+		r.row.Undos++
+	}
 	return r.awaitWrite(r.takeSegment(false))
 }
 

@@ -54,6 +54,9 @@ const (
 	Waiting Status = "waiting" // the run waits for approval (Row.Code says so), or until its pauses are over
 	Undone  Status = "undone"
 
+	// MayContinue is a run whose waiting calls an operator has approved, and that was not resumed since.
+	MayContinue Status = "approved"
+
 	// Interrupted is a run whose process ended while it was running. It can be resumed. It is never written: drivers report it for a
 	// Running run without a live lease, unless it is a batch.
 	Interrupted Status = "interrupted"

@@ -59,8 +59,8 @@ type Event struct {
 	Chain  []byte  // in Sent: the chain from now on
 	Args   []byte  // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
 
-	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters.
-	// Encrypted, and shown to the run's caller and to operators.
+	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters; in
+	// Approved and Denied, who decided. Encrypted, and shown to the run's caller and to operators.
 	Message string
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil

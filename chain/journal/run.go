@@ -323,7 +323,7 @@ func (r *Run) EndRefused(code fault.Code, message string) error {
 	defer r.mu.Unlock()
 	r.row.Status, r.row.Code = Failed, code
 	was := &r.past.Row
-	if was.Code != "" || was.Status == OK {
+	if was.Code != "" || was.Status == OK || was.Status == MayContinue {
 		r.row.Status, r.row.Code = was.Status, was.Code
 	}
 	if !r.mayRefuse {
@@ -406,7 +406,7 @@ func (r *Run) failureChange() int64 {
 	switch before, now := r.past.Row.Status, r.row.Status; {
 	case before == Failed && (now == OK || now == Waiting):
 		return -1
-	case before == Waiting && now == Failed:
+	case (before == Waiting || before == MayContinue) && now == Failed:
 		return 1
 	}
 	return 0

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
@@ -20,7 +22,7 @@ func (o *sourceOpener) openCommands() []string {
 	}
 	source, err := commands.New(&commands.Options{
 		Root:     config.Or(o.config.FS.Root, ""),
-		Commands: commandsOf(o.config.Commands),
+		Commands: o.commands(),
 		Warn:     o.warnMissingProgram,
 	})
 	o.add("sh", "/commands", source, err)
@@ -38,20 +40,25 @@ func (o *sourceOpener) warnMissingProgram(f *fault.Error) {
 	}
 }
 
-// commandsOf converts the commands of a configuration.
-func commandsOf(table config.Table[config.Command]) []commands.Command {
-	list := make([]commands.Command, len(table))
-	for i, entry := range table {
-		c := entry.Config
-		list[i] = commands.Command{
+// commands converts the commands of the configuration. It leaves out presets with a fault that commands.New would report again.
+func (o *sourceOpener) commands() []commands.Command {
+	list := make([]commands.Command, 0, len(o.config.Commands))
+	for _, entry := range o.config.Commands {
+		c, at := entry.Config, fault.Key("/commands", entry.Name)
+		reported := func(f *fault.Error) bool { return f.At == at || f.At == at+"/preset" || f.At == at+"/run" }
+		if c.Preset != nil && slices.ContainsFunc(o.faults, reported) {
+			continue
+		}
+		command := commands.Command{
 			Name: entry.Name, Preset: config.Or(c.Preset, ""), Run: c.Run, Args: c.Args, Optional: c.Optional,
 			Description: config.Or(c.Description, ""), Effect: config.Or(c.Effect, ""), Dir: config.Or(c.Dir, ""), Env: c.Env,
 			FailsFrom: config.Or(c.FailsFrom, 0), Errors: c.Errors, MaxOutputBytes: int64(config.Or(c.MaxOutputBytes, 0)),
 			MaxMemoryBytes: int64(config.Or(c.MaxMemoryBytes, 0)), MaxCPUTime: config.Or(c.MaxCPUTime, 0),
 		}
-		if list[i].Preset == "preset" {
-			list[i].Preset = entry.Name
+		if command.Preset == "preset" {
+			command.Preset = entry.Name
 		}
+		list = append(list, command)
 	}
 	return list
 }

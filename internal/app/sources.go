@@ -58,6 +58,7 @@ func (a *App) openSources(cfg *config.File, faults []*fault.Error, before *App) 
 		Settings:     settings,
 		Scrubber:     scrubber,
 		Wrap:         a.wrap,
+		Closed:       func(name string) (*steps.Spec, string) { return closedFunction(cfg, name) },
 		BrokenChains: a.setBrokenChains,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"os/user"
 
 	"github.com/spf13/cobra"
 	"github.com/tidwall/gjson"
@@ -58,9 +59,9 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest stri
 	switch {
 	case err != nil || show:
 	case deny:
-		calls, err = chain.Deny(ctx, a.Journal, id, digest)
+		calls, err = chain.Deny(ctx, a.Journal, id, digest, userName())
 	default:
-		calls, err = chain.Approve(ctx, a.Journal, id, digest)
+		calls, err = chain.Approve(ctx, a.Journal, id, digest, userName())
 	}
 	switch {
 	case journal.IsBusy(err):
@@ -82,7 +83,7 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest stri
 		case continues:
 			c.noticef("workers continue the run")
 		case !deny:
-			c.noticef("onecall resume%s %s makes the calls", c.configFlag(), id)
+			c.noticef("onecall resume%s %s makes the calls", c.configFlagOf(ctx, a, id), id)
 		}
 	}
 	switch {
@@ -93,6 +94,24 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest stri
 		return c.writeText([]byte(text + "onecall approve" + c.configFlag() + " " + id + " --digest " + chain.DigestOf(calls) + "\n"))
 	}
 	return c.writeValue(result)
+}
+
+// configFlagOf is configFlag for a run, which may have been made with another configuration than this command.
+func (c *cli) configFlagOf(ctx context.Context, a *app.App, run string) string {
+	past, err := a.Journal.Read(ctx, run, nil)
+	if err != nil || past.Row.Scope == "" || past.Row.Scope == a.Scope() {
+		return c.configFlag()
+	}
+	return " --config " + past.Row.Scope
+}
+
+// userName returns the name of the user of the operating system who runs the command; "": it is not known.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }
 
 // askDecision asks whether to approve or refuse waiting calls. If there is no user to ask, the command itself is the decision.

@@ -45,7 +45,7 @@ func statusColor(text string) *color.Color {
 		return green
 	case "failed", "denied", "fail":
 		return red
-	case "waiting", "interrupted", "running", "sent_unknown", "warn", "starting", "retrying":
+	case "waiting", "approved", "interrupted", "running", "sent_unknown", "warn", "starting", "retrying":
 		return yellow
 	case "skipped", "reused", "undone", "not_sent":
 		return faint

@@ -59,6 +59,9 @@ func (f *filterFlags) filter(cmd *cobra.Command) *journal.Filter {
 	if f.chain != "" {
 		name := strings.TrimPrefix(f.chain, steps.ChainSource+".")
 		filter.Chains = []string{name, steps.ChainSource + "." + name} // a saved chain may run under either
+		for _, suffix := range chainfile.Suffixes {                    // and one in the working directory under the name of its file
+			filter.Chains = append(filter.Chains, name+suffix)
+		}
 	}
 	if cmd.Flags().Changed("caller") {
 		caller := strings.TrimPrefix(f.caller, "-") // stats shows the unnamed caller as -
@@ -81,7 +84,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.status, "status", "", "only runs with this status: running, interrupted, ok, failed, waiting or undone")
+	flags.StringVar(&f.status, "status", "", "only runs with this status: "+statusList)
 	flags.StringVar(&f.function, "function", "", "only runs that call this function")
 	flags.StringVar(&f.chain, "chain", "", "only runs of the chain with this name, with or without chain. before it")
 	flags.StringVar(&f.caller, "caller", "", "only runs of this caller")
@@ -93,7 +96,7 @@ func newRunsCommand(c *cli) *cobra.Command {
 	flags.BoolVar(&follow, "follow", false, "keep showing new events: of one run until it ends, of all until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.status != "" && !slices.Contains(runStatuses, journal.Status(f.status)) {
-			return usageErrorf("--status is %q: use running, interrupted, ok, failed, waiting or undone", fault.Clip(f.status, 60))
+			return usageErrorf("--status is %q: use %s", fault.Clip(f.status, 60), statusList)
 		}
 		switch {
 		case limit < 1:
@@ -172,8 +175,10 @@ func (c *cli) explainNoRuns(ctx context.Context, a *app.App, name string) error 
 }
 
 var runStatuses = []journal.Status{
-	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.Undone,
+	journal.Running, journal.Interrupted, journal.OK, journal.Failed, journal.Waiting, journal.MayContinue, journal.Undone,
 }
+
+const statusList = "running, interrupted, ok, failed, waiting, approved or undone"
 
 // The columns of runs: what one looks for first comes first, and fits a terminal of 80 columns.
 var runColumns = []column{
@@ -185,6 +190,7 @@ var runColumns = []column{
 	{name: "WRITES"},
 	{name: "CALLS", extra: true},
 	{name: "TOKENS", extra: true},
+	{name: "UNDOS", extra: true},
 }
 
 func (c *cli) writeRuns(runs []history.Run) error {
@@ -207,7 +213,7 @@ func (c *cli) runRow(r *history.Run, when func(time.Time) string) row {
 		id, began = shortRun(id), when(r.Began)
 	}
 	list := row{cells: []string{id, name, string(r.Status), began, figure.Millis(r.Millis),
-		strconv.Itoa(r.Writes), strconv.Itoa(r.Calls), strconv.Itoa(r.Tokens)}}
+		strconv.Itoa(r.Writes), strconv.Itoa(r.Calls), strconv.Itoa(r.Tokens), strconv.Itoa(r.Undos)}}
 	total := r.Parts.Total()
 	if durable.IsID(r.Key) && r.Parent == "" {
 		total = r.Steps // chains that have not begun, and lines that are not chains, have no run
@@ -232,7 +238,7 @@ func childCounts(p journal.Parts, total int) string {
 	}
 	var counts []string
 	for _, status := range []journal.Status{
-		journal.OK, journal.Failed, journal.Interrupted, journal.Waiting, journal.Undone, journal.Running,
+		journal.OK, journal.Failed, journal.Interrupted, journal.Waiting, journal.MayContinue, journal.Undone, journal.Running,
 	} {
 		if n := p[status]; n > 0 {
 			counts = append(counts, figure.Text(float64(n))+" "+string(status))

@@ -35,6 +35,7 @@ TOOK 88 s
 WRITES 12
 CALLS 4096
 TOKENS 1234567
+UNDOS 0
 approval_required
 `,
 	} {

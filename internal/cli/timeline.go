@@ -110,6 +110,9 @@ func callRow(call *history.Call) row {
 		if call.Calls > 0 {
 			what = fmt.Sprintf("(%s: %s)", call.Event, plural(int64(call.Calls), "call"))
 		}
+		if call.By != "" {
+			what = fmt.Sprintf("(%s by %s: %s)", call.Event, call.By, plural(int64(call.Calls), "call"))
+		}
 		r := row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
 		if call.Code != "" {
 			r.notes = []string{reason(call.Code, call.Message)}

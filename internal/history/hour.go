@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -35,7 +36,7 @@ func LastHour(ctx context.Context, j *journal.Journal) (*Hour, error) {
 		d := journal.Day{Caller: r.Caller, Chain: r.Chain, Count: 1, Calls: int64(r.Calls), Tokens: int64(r.Tokens), Stored: int64(r.Stored),
 			Times: journal.Times{}}
 		d.Times.Count(r.Took)
-		if r.Status != journal.OK && r.Status != journal.Running && r.Status != journal.Waiting {
+		if !slices.Contains([]journal.Status{journal.OK, journal.Running, journal.Waiting, journal.MayContinue}, r.Status) {
 			d.Failures = 1
 		}
 		runs = append(runs, d)

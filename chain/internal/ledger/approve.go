@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -16,6 +19,9 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
+
+// maxBy bounds the name of who decided, in characters.
+const maxBy = 60
 
 // approvePrefix begins each approve token.
 const approvePrefix = "oca_"
@@ -71,10 +77,39 @@ func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 
 // Stored returns the calls that a run waits for, as they are stored.
 func Stored(past *journal.Past) ([]gjson.Result, error) {
+	if past.Row.Status == journal.MayContinue {
+		return nil, approvedFault(past)
+	}
 	if past.Waiting == nil || past.Row.Status != journal.Waiting {
 		return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
 	}
 	return gjson.ParseBytes(past.Waiting.Args).Array(), nil
+}
+
+// approvedFault is the fault for a decision about a run that is approved already.
+func approvedFault(past *journal.Past) *fault.Error {
+	f := fault.New(fault.BadRequest, "the run is approved already: a resume makes the calls")
+	for i := range slices.Backward(past.Events) {
+		e := &past.Events[i]
+		if e.Kind != journal.Approved {
+			continue
+		}
+		by := ""
+		if e.Message != "" {
+			by = "by " + e.Message + " "
+		}
+		f.Message = fmt.Sprintf("the run was approved %sat %s: a resume makes the calls", by, time.UnixMicro(e.At).UTC().Format(time.RFC3339))
+		break
+	}
+	return f
+}
+
+// Settlement is the decision of an operator about the calls that a run waits for.
+type Settlement struct {
+	Kind   journal.Kind // Approved or Denied
+	By     string       // who decides; "": it is not known
+	Status journal.Status
+	Code   fault.Code
 }
 
 // DigestOf identifies a list of waiting calls. It has 128 bits, so that an agent, which chooses the calls, cannot find two lists with the
@@ -87,9 +122,8 @@ func DigestOf(calls []gjson.Result) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// RecordDecision records an event of this kind for the calls that a run waits for, and ends the run again with status and code.
-func RecordDecision(ctx context.Context, j *journal.Journal, run, digest string, kind journal.Kind, status journal.Status,
-	code fault.Code) ([]gjson.Result, error) {
+// RecordDecision records a decision about the calls that a run waits for, and ends the run again.
+func RecordDecision(ctx context.Context, j *journal.Journal, run, digest string, s *Settlement) ([]gjson.Result, error) {
 	past, err := j.Acquire(ctx, run, nil)
 	if err != nil {
 		return nil, err
@@ -103,8 +137,8 @@ func RecordDecision(ctx context.Context, j *journal.Journal, run, digest string,
 		return nil, err
 	}
 	r := j.Resume(past, nil)
-	r.Append(journal.Event{Kind: kind, Approvals: past.Waiting.Approvals})
-	return calls, r.EndUnfinished(status, code, "")
+	r.Append(journal.Event{Kind: s.Kind, Approvals: past.Waiting.Approvals, Message: fault.ClipRunes(s.By, maxBy)})
+	return calls, r.EndUnfinished(s.Status, s.Code, "")
 }
 
 // Redacted returns arguments of a function for people, with digests in place of secrets. If the function is not available, nothing is known

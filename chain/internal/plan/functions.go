@@ -66,6 +66,11 @@ func notFoundFault(functions steps.Provider, name string, err error) *fault.Erro
 		return down
 	}
 	f, _ := fault.As(err)
+	if key := steps.ClosedBy(functions, name); key != "" {
+		f = f.Under("") // a copy
+		f.Message, f.Nearest = "there is no function "+fault.Quote(name)+": the configuration opens it with "+key, nil
+		return f
+	}
 	if absent := steps.AbsentSources(functions); len(absent) > 0 && len(absent) <= 10 && !steps.Qualified(functions, name) {
 		f = f.Under("") // a copy
 		f.Message += "; not looked for in " + strings.Join(absent, ", ") + ", which cannot be reached"

@@ -43,6 +43,8 @@ ALTER TABLE onecall_runs ADD COLUMN segments BIGINT NOT NULL DEFAULT -1000000000
 ALTER TABLE onecall_runs ADD COLUMN handover_lease BIGINT NOT NULL DEFAULT -1;
 ALTER TABLE onecall_runs ADD COLUMN last_lease BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE onecall_runs ADD COLUMN scope TEXT NOT NULL DEFAULT '';
+`, `
+ALTER TABLE onecall_runs ADD COLUMN undos BIGINT NOT NULL DEFAULT 0;
 `}
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value.

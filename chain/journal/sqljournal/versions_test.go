@@ -45,7 +45,7 @@ func TestVersions(t *testing.T) {
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
 			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
 			"ALTER TABLE onecall_runs DROP COLUMN handover_lease", "ALTER TABLE onecall_runs DROP COLUMN last_lease",
-			"ALTER TABLE onecall_runs DROP COLUMN scope", "UPDATE onecall_meta SET version = 1"} {
+			"ALTER TABLE onecall_runs DROP COLUMN scope", "ALTER TABLE onecall_runs DROP COLUMN undos", "UPDATE onecall_meta SET version = 1"} {
 			if _, err := db.Exec(query); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestBeforeCounting(t *testing.T) {
 			d := openAt(t, at.where)
 			mustWrite(t, d, typical("run_a", false))
 			d.Close()
-			makeOlder(t, at.driver, at.where, 3, "segments", "handover_lease", "last_lease", "scope")
+			makeOlder(t, at.driver, at.where, 3, "segments", "handover_lease", "last_lease", "scope", "undos")
 			d = openAt(t, at.where)
 			rec, err := d.Acquire(t.Context(), "run_a", nil)
 			if err != nil {
@@ -174,7 +174,7 @@ func TestBeforeHandovers(t *testing.T) {
 			j, _ := journalAt(t, at.where)
 			ids := []string{waitingRun(t, j, true), waitingRun(t, j, false)}
 			j.Close()
-			makeOlder(t, at.driver, at.where, 4, "handover_lease", "last_lease", "scope")
+			makeOlder(t, at.driver, at.where, 4, "handover_lease", "last_lease", "scope", "undos")
 			j, d := journalAt(t, at.where)
 			for i, want := range []int64{1, 0} {
 				stored, err := d.LoadRow(t.Context(), ids[i])

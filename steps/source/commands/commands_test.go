@@ -121,10 +121,10 @@ func TestFaults(t *testing.T) {
 // TestDashes: an option cannot be slipped in as a value, whatever the place, and a call with one is refused before anything runs.
 func TestDashes(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), with(self(t, "x", "args", "{free}", "--n={n}", "{one}", "{list}", "--", "{rest}"), func(c *commands.Command) {
+	s := open(t, t.TempDir(), with(self(t, "x", "args", "{free}", "--n={n}", "{one}", "{list}", "{many}", "--", "{rest}"), func(c *commands.Command) {
 		c.Args = schemas("free", `n={"type":"integer"}`, `one={"type":"string","pattern":"^-?[a-z]+$"}`,
-			`list={"type":"array","items":{"enum":["-a","-b"]}}`, "rest")
-		c.Optional = []string{"free", "n", "one", "list", "rest"}
+			`list={"type":"array","items":{"enum":["-a","-b"]}}`, `many={"type":"array","items":{"type":"string"}}`, "rest")
+		c.Optional = []string{"free", "n", "one", "list", "many", "rest"}
 	}))
 	for _, args := range []string{`{"free":"-x"}`, `{"free":"--"}`, `{"n":-1}`, `{"one":"--x"}`, `{"list":["-c"]}`} {
 		f := mustFail(t, s, "sh.x", args, fault.BadArguments)
@@ -139,6 +139,12 @@ func TestDashes(t *testing.T) {
 	known := func(string) bool { return true }
 	if f := check([]byte(`{"rest":"-r","free":"-x"}`), known); f == nil || f.At != "/free" {
 		t.Errorf("before the run: got %v, want a fault at /free", f)
+	}
+	if f := check([]byte(`{"list":["-a"],"many":["a","-x"]}`), known); f == nil || f.At != "/many/1" {
+		t.Errorf("a list before the run: got %v, want a fault at /many/1", f)
+	}
+	if f := check([]byte(`{"many":["-a"]}`), func(at string) bool { return at != "/many/0" }); f != nil {
+		t.Errorf("an element that is not known yet is refused: %v", f)
 	}
 	if f := check([]byte(`{"free":"-x"}`), func(string) bool { return false }); f != nil {
 		t.Errorf("a value that is not known yet is refused: %v", f)

@@ -262,8 +262,17 @@ func (c *compiler) input() json.RawMessage {
 // check reports values that a program cannot have, before anything runs.
 func (c *command) check(args []byte, known func(at string) bool) (found *fault.Error) {
 	gjson.ParseBytes(args).ForEach(func(name, value gjson.Result) bool {
-		if a := c.args[name.Str]; a != nil && known(fault.Key("", name.Str)) && !value.IsArray() {
-			_, found = a.texts(value)
+		a, at := c.args[name.Str], fault.Key("", name.Str)
+		switch {
+		case a == nil || !known(at):
+		case value.IsArray():
+			for i, one := range value.Array() {
+				if place := fault.Index(at, i); found == nil && known(place) {
+					found = a.problem(one, place)
+				}
+			}
+		default:
+			found = a.problem(value, at)
 		}
 		return found == nil
 	})

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // preset is one function of a preset.
@@ -129,6 +131,18 @@ var presets = map[string][]*preset{
 			Effect:   "read", Errors: complaints, FailsFrom: 2,
 		}},
 	},
+}
+
+// PresetOf returns the name of the preset that has a function, such as git for sh.git.log, and the function's effect; "": none has it.
+func PresetOf(function string) (name, effect string) {
+	for name, list := range presets {
+		for _, one := range list {
+			if steps.FoldName("sh."+name+one.suffix) == steps.FoldName(function) {
+				return name, one.command.Effect
+			}
+		}
+	}
+	return "", ""
 }
 
 // compiler returns what compiles the function for a command of the configuration, whose folder, variables and bounds win.

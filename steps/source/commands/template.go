@@ -67,17 +67,26 @@ func (a *argument) texts(value gjson.Result) ([]string, *fault.Error) {
 	}
 	texts := make([]string, 0, len(list))
 	for i, one := range list {
-		text, problem := a.text(one)
-		if problem != "" {
-			f := fault.New(fault.BadArguments, "%s", problem)
-			if f.At = fault.Key("", a.name); value.IsArray() {
-				f.At = fault.Index(f.At, i)
-			}
+		at := fault.Key("", a.name)
+		if value.IsArray() {
+			at = fault.Index(at, i)
+		}
+		if f := a.problem(one, at); f != nil {
 			return nil, f
 		}
+		text, _ := a.text(one)
 		texts = append(texts, text)
 	}
 	return texts, nil
+}
+
+// problem returns the fault of a value that the program cannot have; nil: it can.
+func (a *argument) problem(value gjson.Result, at string) *fault.Error {
+	_, problem := a.text(value)
+	if problem == "" {
+		return nil
+	}
+	return fault.New(fault.BadArguments, "%s", problem).Under(at)
 }
 
 // text returns a value as the program gets it, or why it cannot have it.

@@ -72,7 +72,7 @@ func (s *Source) move(ctx context.Context, a moveArgs) (*moveResult, error) {
 func (c *change) readEither(ctx context.Context) (version, error) {
 	if info, err := c.root.Lstat(c.name); err == nil && info.IsDir() {
 		if c.ifMatch != nil {
-			return version{}, c.fault(fault.FunctionFailed, "%q is a folder: only files have a digest, for ifMatch", fault.Short(c.rel))
+			return version{}, c.unmatched(fault.FunctionFailed, "%q is a folder: only files have a digest", fault.Short(c.rel))
 		}
 		return version{info: info}, nil
 	}

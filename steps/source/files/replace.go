@@ -119,16 +119,23 @@ func (c *change) changed() *fault.Error {
 
 // check compares what is at the place with what the caller expects.
 func (c *change) check(before *version) error {
+	rel := fault.Short(c.rel)
 	switch {
 	case c.ifMatch == nil || before.info != nil && before.digest == *c.ifMatch || before.info == nil && *c.ifMatch == absent:
 		return nil
 	case before.info == nil:
-		return c.fault(fault.Busy, "%q does not exist any more, and ifMatch asks for its digest %s", fault.Short(c.rel), fault.Short(*c.ifMatch))
+		return c.unmatched(fault.Busy, "%q does not exist any more, and ifMatch asks for its digest %s", rel, fault.Short(*c.ifMatch))
 	case *c.ifMatch == absent:
-		return c.fault(fault.Busy, "%q exists: its digest is %s", fault.Short(c.rel), before.digest)
+		return c.unmatched(fault.Busy, "%q exists: its digest is %s", rel, before.digest)
 	}
-	return c.fault(fault.Busy, "%q has changed: its digest is %s, not %s; read it again", fault.Short(c.rel), before.digest,
-		fault.Short(*c.ifMatch))
+	return c.unmatched(fault.Busy, "%q has changed: its digest is %s, not %s; read it again", rel, before.digest, fault.Short(*c.ifMatch))
+}
+
+// unmatched is the fault of an ifMatch that does not hold.
+func (c *change) unmatched(code fault.Code, format string, args ...any) *fault.Error {
+	f := c.fault(code, format, args...)
+	f.At = "/ifMatch"
+	return f
 }
 
 // unchanged reports whether the place still holds what it held before, as far as the system tells without reading it.

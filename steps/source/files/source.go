@@ -138,6 +138,18 @@ func (s *Source) Functions() []steps.Function {
 	return functions
 }
 
+// Changing returns the spec of a function that changes files, which a source has if Options.Write opens a folder; nil: name is no such
+// function.
+func Changing(name string) *steps.Spec {
+	for i := range changeFunctions {
+		if spec := &changeFunctions[i].Spec; steps.FoldName(spec.Name) == steps.FoldName(name) {
+			copied := *spec
+			return &copied
+		}
+	}
+	return nil
+}
+
 // call converts a typed call to a raw one. args start as the defaults, and the result is encoded as compact JSON.
 func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {

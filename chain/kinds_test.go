@@ -26,6 +26,7 @@ var kinds = map[string]kind{
 	"test":           {functions: (*world).functions},
 	"do":             {functions: func(*world) []steps.Function { return writingFunctions() }},
 	"excerpts":       {functions: func(*world) []steps.Function { return excerpts() }},
+	"fields":         {functions: func(*world) []steps.Function { return listingFields() }},
 	"symbols":        {functions: func(*world) []steps.Function { return symbols() }},
 	"spelled":        {functions: func(*world) []steps.Function { return spelled() }},
 	"wide":           {functions: func(*world) []steps.Function { return []steps.Function{wideArguments()} }},
@@ -139,6 +140,50 @@ func excerpts() []steps.Function {
 		read("x.all", steps.Excerpt{Keep: []string{"files"}, Drop: []string{"files.lines.text"}, Top: 1}),
 		heavy, write,
 		answering(steps.Spec{Name: "x.plain", Effect: steps.Read, EffectDeclared: true}),
+	}
+}
+
+// listingFields returns functions that answer an item, or two, with the members that their argument fields lists.
+func listingFields() []steps.Function {
+	item := map[string]string{"id": "7", "name": `"lamp"`, "left": "3.50", "tags": `["a"]`, "truncated": "true"}
+	read := func(name, fields, output string, many bool) steps.Function {
+		spec := steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true, Fields: "fields", Output: []byte(output),
+			Input: []byte(`{"type":"object","properties":{"sku":{},"fields":` + fields + `}}`)}
+		return steps.Function{Spec: spec, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			list := gjson.GetBytes(args, "fields")
+			names := strings.FieldsFunc(list.String(), func(r rune) bool { return strings.ContainsRune(`[],"`, r) })
+			if !list.Exists() {
+				names = []string{"id", "name", "left", "tags"}
+			}
+			var members []string
+			for _, name := range names {
+				if item[name] == "" {
+					return nil, fault.New(fault.FunctionFailed, "no field %s", name)
+				}
+				members = append(members, `"`+name+`":`+item[name])
+			}
+			one := "{" + strings.Join(members, ",") + "}"
+			if many {
+				one = "[" + one + "," + one + "]"
+			}
+			return []byte(one), nil
+		}}
+	}
+	const text, texts = `{"type":"string"}`, `{"type":"array","items":{"type":"string"}}`
+	const shape = `{"type":"object","properties":{"id":{},"name":{},"left":{},"tags":{}},"required":["id","name","left","tags"]}`
+	defaults := read("api.defaults", text, "", false)
+	defaults.Defaults = []byte(`{"fields":"id,name"}`)
+	response := read("api.response", text, "", false)
+	response.Results, response.Result = []string{"body", "response"}, "response"
+	write := read("api.write", text, "", false)
+	write.Effect = steps.Write
+	return []steps.Function{
+		read("api.get", text, shape, false),
+		read("api.list", texts, `{"type":"array","items":`+shape+`}`, true),
+		read("api.open", text, "", false),
+		read("api.few", `{"type":"array","items":{"enum":["id","name"]}}`, "", false),
+		read("api.part", text, `{"type":"object","properties":{"id":{},"name":{},"truncated":{}}}`, false),
+		defaults, response, write,
 	}
 }
 

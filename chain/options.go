@@ -88,6 +88,10 @@ type Options struct {
 	// of functions on it (Warn of steps.Callbacks) are added to the answer's, as are those of tools. nil: there is no ladder.
 	Rung func(*steps.Entry) int
 
+	// WholeResults makes all calls ask for whole results, even if a chain refers only to some of their members (steps.Spec.Fields). It is for
+	// a registry whose calls are recorded, or answered from a recording.
+	WholeResults bool
+
 	// Hoist names members, such as repoId, that a chain may have at its top level instead of in `common`. Names with a meaning of their
 	// own are refused with bad_request.
 	Hoist []string

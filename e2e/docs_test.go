@@ -128,6 +128,10 @@ func inventory(t *testing.T) string {
 			respond(w, http.StatusNotFound, `{"message":"no such item"}`)
 			return
 		}
+		if r.URL.Query().Get("fields") == "left" {
+			respond(w, http.StatusOK, `{"left":3}`)
+			return
+		}
 		respond(w, http.StatusOK, fmt.Sprintf(`{"sku":%q,"left":3}`, r.PathValue("sku")))
 	})
 	authorized := func(w http.ResponseWriter, r *http.Request) bool {

@@ -140,6 +140,9 @@ type Spec struct {
 	// Answer says what of the function's result an answer shows, if its result is the whole answer; nil: all of it.
 	Answer *Excerpt
 
+	// Fields is the argument that takes a list of the members of the result, or of its elements, to answer; "": there is none.
+	Fields string
+
 	Timeout time.Duration // how long one call may take if the step has no timeoutMs; 0: DefaultTimeout
 	// DefaultTimeout is the limit without Timeout; 0: the server's. Patient: signs of life put that limit off (see WithPatience).
 	DefaultTimeout time.Duration

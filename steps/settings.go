@@ -34,6 +34,8 @@ type Setting struct {
 	Idempotency *Idempotency
 	// Answer is replaced as a whole by that of a more specific pattern.
 	Answer *Excerpt
+	// Fields is the argument that lists members of the result. A function that has no such argument keeps its own.
+	Fields *string
 	// Result is one of the function's Results. A function that does not have it keeps its own.
 	Result *string
 	// IgnoreOutput leaves out the schema of the result. false is not set.
@@ -51,6 +53,7 @@ type Settings struct {
 	mu      sync.Mutex
 	used    map[*rankedSetting]bool
 	results map[*rankedSetting]bool // the settings whose Result some function has
+	fields  map[*rankedSetting]*fieldsUse
 }
 
 type rankedSetting struct {
@@ -65,7 +68,7 @@ type rankedSetting struct {
 // a plain name first, then the pattern with the most literal characters, then the first in the list. It returns all faults,
 // bad_request, At "/N" of the list and the field below it.
 func NewSettings(list []Setting) (*Settings, []*fault.Error) {
-	s := &Settings{used: map[*rankedSetting]bool{}, results: map[*rankedSetting]bool{}}
+	s := &Settings{used: map[*rankedSetting]bool{}, results: map[*rankedSetting]bool{}, fields: map[*rankedSetting]*fieldsUse{}}
 	var faults []*fault.Error
 	for i, setting := range list {
 		for _, f := range checkSetting(&setting) {
@@ -137,10 +140,11 @@ func (e *Excerpt) check() *fault.Error {
 
 // restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
 // read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output,
-// answer), because several functions may have the same possible path.
+// answer, fields), because several functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
-	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput, r.Answer = nil, nil, nil, nil, false, nil
+	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput = nil, nil, nil, nil, false
+	r.Answer, r.Fields = nil, nil
 	if r.Approve != nil && *r.Approve == ApproveNever {
 		r.Approve = nil
 	}
@@ -185,6 +189,9 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		case fn.matches(setting.Pattern):
 			s.markUsed(setting)
 			s.markResult(setting, &fn.Spec)
+			if setting.Fields != nil && merged.Fields == nil {
+				s.setFields(&fn.Spec, setting)
+			}
 			merged.fill(&setting.Setting)
 		case setting.restriction != nil && fn.matchesPossiblePath(setting.Pattern):
 			s.markUsed(setting)
@@ -261,6 +268,7 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.Approve, from.Approve)
 	fillField(&s.Result, from.Result)
 	fillField(&s.Answer, from.Answer)
+	fillField(&s.Fields, from.Fields)
 	s.IgnoreOutput = s.IgnoreOutput || from.IgnoreOutput
 	if s.Undo == nil {
 		s.Undo = from.Undo
@@ -345,8 +353,8 @@ func (s *Settings) markResult(setting *rankedSetting, spec *Spec) {
 	s.results[setting] = true
 }
 
-// Unused returns a fault for each setting that has matched no function so far, with the nearest of names, or whose Result none of its
-// functions has. At is its position in the list that NewSettings received, and the field below it.
+// Unused returns a fault for each setting that has matched no function so far, with the nearest of names, or whose Result or Fields
+// none of its functions has. At is its position in the list that NewSettings received, and the field below it.
 func (s *Settings) Unused(names []string) []*fault.Error {
 	if s == nil {
 		return nil
@@ -359,6 +367,9 @@ func (s *Settings) Unused(names []string) []*fault.Error {
 			if setting.Result != nil && !s.results[setting] {
 				unused = append(unused, fault.New(fault.BadRequest, "no function that %s matches can answer with %s: this has no effect",
 					fault.Quote(setting.Pattern), *setting.Result).Under(fault.Index("", setting.at)+"/result"))
+			}
+			if f := s.fields[setting].fault(setting); f != nil {
+				unused = append(unused, f.Under(fault.Index("", setting.at)+"/fields"))
 			}
 			continue
 		}

@@ -244,6 +244,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
 		LeanAbove:       leanAbove(&c.Config),
+		WholeResults:    a.process.Record != "" || a.process.Replay != "",
 		Hoist:           c.Hoist,
 		Rung:            a.rung(),
 		MaxSteps:        min(config.Or(c.Budget.MaxSteps, chain.DefaultMaxSteps), config.Or(c.Limits.MaxSteps, chain.DefaultMaxSteps)),

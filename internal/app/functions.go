@@ -144,7 +144,8 @@ func settingList(c *config.File) []locatedSetting {
 // settingOf converts an entry under functions into a setting. Effect and tier were validated when the entry was decoded.
 func settingOf(pattern string, c *config.Function) steps.Setting {
 	s := steps.Setting{Pattern: pattern, Hide: c.Hide, Rename: c.Rename, Heavy: c.Heavy, Description: c.Description,
-		CacheTTL: c.CacheTTL, Approve: c.Approve, Defaults: c.Defaults, Aliases: c.Aliases, Result: c.Result, IgnoreOutput: c.Output != nil}
+		CacheTTL: c.CacheTTL, Approve: c.Approve, Defaults: c.Defaults, Aliases: c.Aliases, Result: c.Result, Fields: c.Fields,
+		IgnoreOutput: c.Output != nil}
 	if u := c.Undo; u != nil {
 		s.Undo = &steps.Undo{Function: config.Or(u.Fn, ""), Args: u.Args}
 	}

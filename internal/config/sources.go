@@ -239,6 +239,9 @@ type Function struct {
 	Output *string `yaml:"output" validate:"oneof=ignore"`
 	// What of the result an answer shows if the function's result is the whole answer. References see all of it.
 	Answer *Excerpt `yaml:"answer"`
+	// The argument that takes a list of the result's members, or of those of its elements, as an array or as a string with commas. A chain
+	// that only reads asks for those that it refers to.
+	Fields *string `yaml:"fields" validate:"min=1"`
 }
 
 // Excerpt says what of a result is shown. At least one of its keys is given.

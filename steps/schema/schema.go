@@ -120,9 +120,22 @@ const maxText = 2000
 
 // Properties lists the top-level properties of a schema, including those of references and branches, in the order of the schema.
 func Properties(schema []byte) []string {
+	w := newWalker(schema)
+	return w.properties(w.root)
+}
+
+// Members lists the properties of the value that a schema describes, or of its elements if it is an array, as Properties does.
+func Members(schema []byte) []string {
+	w := newWalker(schema)
+	if names := w.properties(w.root); len(names) > 0 {
+		return names
+	}
+	return w.properties(child(w.resolve(w.root), "items"))
+}
+
+func (w *walker) properties(root gjson.Result) []string {
 	var names []string
 	seen, visited := map[string]bool{}, map[int]bool{}
-	w := newWalker(schema)
 	var collect func(at gjson.Result)
 	collect = func(at gjson.Result) {
 		at = w.resolve(at)
@@ -144,6 +157,6 @@ func Properties(schema []byte) []string {
 		collect(child(at, "then"))
 		collect(child(at, "else"))
 	}
-	collect(w.root)
+	collect(root)
 	return names
 }

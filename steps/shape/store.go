@@ -66,11 +66,11 @@ func (s *Store) Learn(r *steps.Registry, identity func(*steps.Spec) string) *ste
 	})
 }
 
-// observeCalls wraps a call to learn from its results.
+// observeCalls wraps a call to learn from its results, unless they lack what was not asked for.
 func (s *Store) observeCalls(f *function, call steps.Call) steps.Call {
 	return func(ctx context.Context, args []byte) ([]byte, error) {
 		result, err := call(ctx, args)
-		if err == nil && f.shouldRead() && s.admits(f) && f.observe(result, steps.CallbacksOf(ctx).Caller) {
+		if err == nil && !steps.IsPartialResult(ctx) && f.shouldRead() && s.admits(f) && f.observe(result, steps.CallbacksOf(ctx).Caller) {
 			s.scheduleSave()
 		}
 		return result, err

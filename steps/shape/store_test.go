@@ -48,6 +48,30 @@ func call(t testing.TB, r *steps.Registry, name, caller string, times int) *step
 
 const page = `{"items":[{"id":1,"title":"secret"}],"next":"secret"}`
 
+// TestPartialResult: a result that lacks what was not asked for teaches nothing.
+func TestPartialResult(t *testing.T) {
+	t.Parallel()
+	s := Open(nil)
+	defer s.Close()
+	r := learningRegistry(t, s, "here", answering("s.list", `{"next":1}`), answering("s.page", page))
+	entry, err := r.Resolve("s.list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range enoughCalls {
+		if _, err := entry.Call(steps.WithPartialResult(t.Context()), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shape := entry.ResultShape(); shape != nil {
+		t.Errorf("the shape %s was learned, want none", shape.Schema)
+	}
+	known := call(t, r, "s.page", "", enoughCalls)
+	if got := known.ResultMembers(); len(got) != 2 || got[0] != "items" || got[1] != "next" {
+		t.Errorf("the members %v were seen, want items and next", got)
+	}
+}
+
 const pageSignature = `s.list(…) seen: {items: {id: integer, title: string}[], next: string}`
 
 // TestStore: a learned shape still exists after a restart, only for the same function of the same source.

@@ -127,12 +127,26 @@ func (b *builder) renderUsage(w *rawjson.Writer) {
 		if cached := b.Run.Cached; cached > 0 {
 			w.Int("cached", cached)
 		}
+		writeProjected(w, b.Run.Projected)
 	}
 	w.Int("ms", b.ms)
 	if b.Run != nil && !b.Call {
 		w.Int("kept", int64(b.storedTokens))
 	}
 	w.B = append(w.B, "}}"...)
+}
+
+// writeProjected writes what calls did not ask for.
+func writeProjected(w *rawjson.Writer, p facts.Projected) {
+	if p.Calls == 0 {
+		return
+	}
+	w.OpenMember("projected", '{')
+	w.Int("calls", p.Calls)
+	if p.Members > 0 {
+		w.Int("members", p.Members)
+	}
+	w.Close('}')
 }
 
 func (b *builder) renderSteps(w *rawjson.Writer, omit *omissions) {

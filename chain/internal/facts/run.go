@@ -12,11 +12,18 @@ type Run struct {
 	Last         Last
 	Whole        int   // the step whose whole result is that of the chain, by the plan; -1: there is none
 	Cached       int64 // calls that the call cache answered
-	HTTPStatus   int   // the HTTP status that the last step's function reported; 0: none
-	Unrepeatable bool  // a call was sent that is not safe to repeat
+	Projected    Projected
+	HTTPStatus   int  // the HTTP status that the last step's function reported; 0: none
+	Unrepeatable bool // a call was sent that is not safe to repeat
 	Waiting      []WaitingCall
 	Writes       Writes
 	Warnings     []*fault.Error // of functions, in the order of the steps
+}
+
+// Projected is what calls did not ask for, because the plan does not refer to it.
+type Projected struct {
+	Calls   int64 // the calls that asked only for some members of their results
+	Members int64 // the members that they did not ask for, as far as they are known
 }
 
 // Calls returns the number of calls of functions.

@@ -55,6 +55,8 @@ type Step struct {
 	undoNeedsApproval bool
 	MayTruncate       bool // the function may set `truncated` in its result, which says that it is incomplete
 
+	Projection *Projection // nil: its calls ask for whole results
+
 	MaxRounds   int // how many rounds repeat may take; 1 if there is no repeat
 	Delay       time.Duration
 	MaxRetries  int

@@ -23,6 +23,7 @@ type Rules struct {
 	Rung           func(*steps.Entry) int // see chain.Options.Rung; nil: there is no ladder
 	ListHint       string                 // see chain.Options.ListHint
 	IsCall         bool                   // the request is the call of one function
+	WholeResults   bool                   // calls ask for whole results: they are recorded or shown
 
 	Input       []byte    // a JSON object that replaces members of `input`; nil: none
 	Settings    []Setting // settings that are applied after input, in order
@@ -126,6 +127,9 @@ func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, la
 	shared.Limits.lower(r.Budget)
 	p := newCompiler(shared, r, &shared.Faults).compileRequest()
 	shared.CutOff = shared.guard.failure
+	if effect, _ := p.Effect(); effect == steps.Read && !u.WholeResults && shared.CutOff == nil && len(shared.Faults.List) == 0 {
+		p.project()
+	}
 	return p, &shared.Compiled
 }
 

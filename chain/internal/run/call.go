@@ -287,17 +287,30 @@ func (r *Run) callFunction(ctx context.Context, p *plan.Step, args []byte, scope
 	}
 	callCtx, cancel := steps.WithLimit(ctx, p.Timeout, p.Patient)
 	defer cancel()
+	if p.Projection != nil {
+		callCtx = r.beginProjected(callCtx, p)
+	}
 	raw, f := r.send(callCtx, p, sent, scope, s)
 	s.LastCall = time.Now()
 	r.noteSent(p, f)
 	if f == nil {
 		s.Truncated = s.Truncated || p.MayTruncate && gjson.GetBytes(raw, "truncated").Bool()
+		if p.Projection != nil {
+			return raw, nil // it lacks what was not asked for
+		}
 		if misfit := p.Fn.Misfit(raw); misfit != nil {
 			r.callWarnings.addOnce(p.Fn.Spec().Name, misfit.Under(p.At))
 		}
 		return raw, nil
 	}
 	return nil, r.ends.explain(ctx, callCtx, p, f.Under(faultPointer(p, f)))
+}
+
+// beginProjected counts a call that asks only for some members of its result, and returns the context for it.
+func (r *Run) beginProjected(ctx context.Context, p *plan.Step) context.Context {
+	r.projected.calls.Add(1)
+	r.projected.members.Add(int64(p.Projection.Unasked))
+	return steps.WithPartialResult(ctx)
 }
 
 // noteSent notes that a call was made which is not safe to repeat, unless it failed before it was sent. f is its fault; nil: it succeeded.

@@ -72,7 +72,9 @@ func (r *Run) findCause() facts.Cause {
 // Facts returns what became of the run, for its answer.
 func (r *Run) Facts() *facts.Run {
 	last := r.plan.Steps[len(r.plan.Steps)-1]
-	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Whole: r.plan.AnswersStep(), Cached: r.cached.Load(), HTTPStatus: int(r.httpStatus.Load()),
+	f := &facts.Run{Steps: r.steps, Returned: r.plan.Returned != nil, Whole: r.plan.AnswersStep(), Cached: r.cached.Load(),
+		Projected:    facts.Projected{Calls: r.projected.calls.Load(), Members: r.projected.members.Load()},
+		HTTPStatus:   int(r.httpStatus.Load()),
 		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger,
 		Warnings: r.callWarnings.sorted()}
 	if !f.Returned && last.Fn != nil && last.Selector == nil {

@@ -55,6 +55,7 @@ type Run struct {
 	steps      []facts.Step
 	calls      atomic.Int64
 	cached     atomic.Int64 // calls that the call cache answered
+	projected  struct{ calls, members atomic.Int64 }
 	httpStatus atomic.Int32 // the HTTP status that the last step's function reported; 0: none
 
 	callWarnings     warningLog  // the warnings of functions

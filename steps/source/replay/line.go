@@ -64,6 +64,7 @@ type functionLine struct {
 	Result       string            `json:"result,omitempty"` // the form of the result that the configuration chose
 	Output       string            `json:"output,omitempty"` // "ignore": it left the output schema out
 	Answer       *steps.Excerpt    `json:"answer,omitempty"`
+	Fields       string            `json:"fields,omitempty"`
 }
 
 type undoCall struct {
@@ -82,7 +83,7 @@ func lineOf(spec *steps.Spec) *functionLine {
 		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
 		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
 		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults, Result: spec.Result,
-		Answer: spec.Answer,
+		Answer: spec.Answer, Fields: spec.Fields,
 	}
 	if u := spec.Undo; u != nil {
 		l.Undo = &undoCall{u.Function, u.Args}
@@ -110,7 +111,7 @@ func (l *functionLine) configure(s *steps.Spec) {
 		s.Effect, _ = steps.ParseEffect(l.Effect) // checked when the line was read
 		s.EffectDeclared = l.Declared
 	}
-	s.Heavy = cmp.Or(l.Heavy, s.Heavy)
+	s.Heavy, s.Fields = cmp.Or(l.Heavy, s.Heavy), cmp.Or(l.Fields, s.Fields)
 	s.Timeout = cmp.Or(time.Duration(l.TimeoutMs)*time.Millisecond, s.Timeout)
 	if l.Aliases != nil {
 		s.Aliases = l.Aliases
@@ -143,7 +144,7 @@ var (
 	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "function", "salt", "settings", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
-		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer"}
+		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields"}
 )
 
 // outputIgnored is the value of output in a configuration and in a line.

@@ -46,7 +46,7 @@ func TestSettingsOfParts(t *testing.T) {
 func TestConfigureRecorded(t *testing.T) {
 	t.Parallel()
 	base := baseRegistry(t, steps.Spec{Name: "s.known", Input: json.RawMessage(`{"type":"object","properties":{"a":{},"b":{}}}`)})
-	c, err := replay.Read(strings.NewReader(`{"function":{"name":"s.known","effect":"read","heavy":"always","answer":{"drop":["x"],"top":2},"defaults":{"a":1},`+
+	c, err := replay.Read(strings.NewReader(`{"function":{"name":"s.known","effect":"read","heavy":"always","answer":{"drop":["x"],"top":2},"fields":"a","defaults":{"a":1},`+
 		`"undo":{"fn":"s.back","args":{"id":"$result"}}}}
 {"function":{"name":"s.other","effect":"write","aliases":{"x":"a"},"idempotencyKey":{"arg":"key","ttlMs":1000}}}
 {"fn":"s.known","args":{"a":2},"result":2}
@@ -73,7 +73,7 @@ func TestConfigureRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := known.Spec(); s.Effect != steps.Read || s.Heavy != "always" || s.Undo == nil || s.Undo.Function != "s.back" ||
-		s.Answer == nil || s.Answer.Top != 2 || len(s.Answer.Drop) != 1 {
+		s.Answer == nil || s.Answer.Top != 2 || s.Fields != "a" || len(s.Answer.Drop) != 1 {
 		t.Errorf("got %+v, want what the line says of the function", s)
 	}
 }

@@ -71,8 +71,9 @@ func (r Rights) mayRead(stored, owner string) bool {
 	if subtle.ConstantTimeCompare([]byte(id), []byte(ownerID(owner))) == 0 {
 		return false
 	}
-	level, scope, _ := strings.Cut(rights, ":")
-	n := 0 // the level of an owner that was stored without rights
+	level, rest, _ := strings.Cut(rights, ":")
+	scope, _, _ := strings.Cut(rest, ":") // a mark may follow (see KeepShown)
+	n := 0                                // the level of an owner that was stored without rights
 	if level != "" {
 		var err error
 		if n, err = strconv.Atoi(level); err != nil {

@@ -222,12 +222,17 @@ func (r *Results) KeepAs(ctx context.Context, owner, token string, value []byte)
 }
 
 func (r *Results) keep(ctx context.Context, owner, token string, value []byte) error {
+	return r.put(ctx, token, value, r.rights.storedOwner(owner))
+}
+
+// put stores a value under a token.
+func (r *Results) put(ctx context.Context, token string, value []byte, storedOwner string) error {
 	if r.o.MaxBytes >= 0 && int64(len(value)) > r.o.MaxBytes {
 		return fault.New(fault.LimitExceeded, "The result has %s bytes and at most %s can be kept. Ask for less of it (select, filters, limits).",
 			thousands(len(value)), thousands(int(r.o.MaxBytes)))
 	}
 	now := r.o.Now()
-	e := Entry{Owner: r.rights.storedOwner(owner), Created: now, Expires: now.Add(r.o.TTL), Value: value}
+	e := Entry{Owner: storedOwner, Created: now, Expires: now.Add(r.o.TTL), Value: value}
 	if err := r.driver.Put(ctx, keyOf(token), e); err != nil {
 		return storeFault(err, "kept")
 	}
@@ -241,8 +246,14 @@ func (r *Results) MaxTTL() time.Duration { return r.o.MaxTTL }
 // MaxTTL from creation. A token that is not a live token of this owner is token_expired. So is one stored with rights that the owner no
 // longer has (see WithRights); its value is not read. Callers must not change the value.
 func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.Duration, error) {
+	e, lifetime, err := r.use(ctx, owner, token)
+	return e.Value, lifetime, err
+}
+
+// use returns a result of its owner, and extends its lifetime as Value does.
+func (r *Results) use(ctx context.Context, owner, token string) (Entry, time.Duration, error) {
 	if !strings.HasPrefix(token, TokenPrefix) {
-		return nil, 0, tokenExpired()
+		return Entry{}, 0, tokenExpired()
 	}
 	e, err := r.driver.Get(ctx, keyOf(token), func(e Entry, size int64) error {
 		if !r.rights.mayRead(e.Owner, owner) || !r.o.Now().Before(r.expiry(e)) {
@@ -251,14 +262,14 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 		return r.reserveBytes(int(size))
 	})
 	if errors.Is(err, ErrNotFound) {
-		return nil, 0, tokenExpired()
+		return Entry{}, 0, tokenExpired()
 	}
 	if err != nil {
-		return nil, 0, storeFault(err, "read")
+		return Entry{}, 0, storeFault(err, "read")
 	}
 	now, expires := r.o.Now(), r.expiry(e)
 	if !now.Before(expires) { // expired during the read
-		return nil, 0, tokenExpired()
+		return Entry{}, 0, tokenExpired()
 	}
 	if extended := earlier(now.Add(r.o.TTL), e.Created.Add(r.o.MaxTTL)); extended.After(expires) {
 		// A store that cannot extend the lifetime has still returned the value.
@@ -266,7 +277,7 @@ func (r *Results) Value(ctx context.Context, owner, token string) ([]byte, time.
 			expires = extended
 		}
 	}
-	return e.Value, expires.Sub(now), nil
+	return e, expires.Sub(now), nil
 }
 
 // expiry returns when a result expires, whatever its driver says.

@@ -61,6 +61,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}
 	s.keepBlocks(ctx, r, result, done)
+	done.Compared = done.Compared && len(r.Blocks().Within(result)) == 0 // the handles of blocks are new each time
 	c := s.content(cause)
 	c.Result, c.Run = result, done
 	a := s.answer(ctx, c)

@@ -116,6 +116,7 @@ func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
+	s.compareWith(ctx, r)
 	detachment, f := s.detachment(ctx, r)
 	if f == nil {
 		f = s.beginRecord(p, r)

@@ -33,7 +33,7 @@ import (
 // is wrong with the result store.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	schemas := append(compileSchemas(t), compileSchema(t, chain.AnswerSchema(), "#/$defs/lean"))
+	schemas := append(compileSchemas(t), compileSchema(t, chain.AnswerSchema(), "#/$defs/lean"), compileSchema(t, chain.AnswerSchema(), "#/$defs/change"))
 	transcript.Each(t, "../testdata/chain/*.txtar", func(t *testing.T, archive *txtar.Archive) {
 		for _, name := range namesOf(archive, "/chain", "/chains", "/call") {
 			t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ type transcriptRun struct {
 	t       *testing.T
 	archive *txtar.Archive
 	name    string
-	schemas []*jsonschema.Schema // the schemas of a request, an answer, and a lean form
+	schemas []*jsonschema.Schema // the schemas of a request, an answer, a lean form, and a change
 	options chain.Options
 	caller  chain.Caller
 	engine  *chain.Engine
@@ -144,7 +144,7 @@ func (r *transcriptRun) confirm(request string, answer *chain.Answer) {
 	}
 }
 
-// confirmLean fetches the whole result of an answer in the lean form.
+// confirmLean fetches the whole result of an answer in the lean form, or with what has changed.
 func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) {
 	got := gjson.ParseBytes(answer.JSON)
 	if left := got.Get("left_out.continuation_token"); left.Exists() {
@@ -158,7 +158,11 @@ func (r *transcriptRun) confirmLean(answer *chain.Answer, caller *chain.Caller) 
 	if !strings.HasPrefix(token.Str, "oc1_") || got.Get("preview").Exists() {
 		return
 	}
-	validate(r.t, r.schemas[2], []byte(got.Raw))
+	if got.Get("since").Exists() {
+		validate(r.t, r.schemas[3], []byte(got.Raw))
+	} else {
+		validate(r.t, r.schemas[2], []byte(got.Raw))
+	}
 	whole := r.engine.Run(r.t.Context(), []byte(`{"lite":true,"mode":"full","continuation_token":`+token.Raw+`}`), caller)
 	if size := got.Get("data_size"); !whole.OK || size.Exists() && int(size.Int()) != len(whole.JSON) {
 		r.t.Errorf("the full result of %s has %d bytes, want its data_size: %.200s", got.Raw, len(whole.JSON), whole.JSON)

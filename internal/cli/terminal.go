@@ -82,7 +82,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 	if _, err := out.w.Write(b.Bytes()); err != nil {
 		return out.wrapWriteError(err)
 	}
-	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") {
+	if token := result.Get("continuation_token").Str; strings.HasPrefix(token, "oc1_") && !result.Get("since").Exists() {
 		mode := "summary"
 		if modes := stringList(result.Get("available_modes")); slices.Contains(modes, "paginated") {
 			mode = "paginated"

@@ -133,6 +133,9 @@ func typeSchema(f *field) *jsonschema.Schema {
 	case "schemas":
 		s.Type, s.AdditionalProperties = "object", &jsonschema.Schema{Types: []string{"object", "boolean"}}
 		return s
+	case "ifChanged":
+		s.Types, s.Pattern = []string{"boolean", "string", "null"}, "^"+budget.TokenPrefix // the pattern is for the string
+		return s
 	case "expression":
 		s.Types = []string{"string", "boolean", "null"}
 		return s

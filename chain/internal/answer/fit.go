@@ -120,7 +120,7 @@ func (b *builder) liteForm(result []byte, left *excerpt) []byte {
 // wantsProbe reports whether the answer shows a probe of the result even if the result fits: because of its size, or because the function
 // asks for it and its result is the default `return`. A result that does not fit becomes a probe in any case, or it would be lost.
 func (b *builder) wantsProbe() bool {
-	if b.Result == nil || b.Run == nil || b.isLean || b.Plan {
+	if b.Result == nil || b.Run == nil || b.isLean || b.isDifference || b.Plan {
 		return false
 	}
 	switch heavy := b.Run.Last.Heavy; {
@@ -139,7 +139,7 @@ func (b *builder) preferProbe(ctx context.Context, omit *omissions) {
 
 // probeResult replaces the result by a probe, with as much of a preview as fits.
 func (b *builder) probeResult(ctx context.Context, omit *omissions) {
-	if omit.resultLost || b.Result == nil || b.isLean || b.Plan || len(b.Result) <= smallResult && b.Cause.Err != nil {
+	if omit.resultLost || b.Result == nil || b.isLean || b.isDifference || b.Plan || len(b.Result) <= smallResult && b.Cause.Err != nil {
 		return
 	}
 	if omit.storeFault != nil { // already tried

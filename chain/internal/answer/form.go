@@ -22,6 +22,7 @@ type Form struct {
 	ProbeAbove int             // the tokens above which a result is answered as a probe even if it fits; 0: off
 	LeanAbove  int             // the tokens above which the result of a write is answered in its lean form; -1: never
 	Lite       bool            // a success is only the result
+	IfChanged  *IfChanged      // nil: the result is not compared with an earlier one
 	Verify     bool            // never the lean form of a write
 	Trace      string          // none, summary or full
 	Label      string          // the first member `chain`; "": none
@@ -81,15 +82,17 @@ type builder struct {
 	Content
 	schemaHelp   schemaLevel // how much of the function's schema the answer shows
 	writes       []*facts.Write
-	writesSummed bool     // writes is complete
-	ms           int64    // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
-	isLean       bool     // Result is the lean form of a write
-	excerpt      *excerpt // Result is a part of the result; nil: all of it
-	force        bool     // write the answer even if it does not fit
-	exceedsAlone bool     // the result alone exceeds the budget, so nothing with it needs to be rendered
-	stepTokens   []int    // by step: the tokens of its result
-	storedTokens int      // the estimated tokens of the steps' results that are not the answer's
-	tokens       int      // see Written.Tokens
+	writesSummed bool        // writes is complete
+	ms           int64       // the time since the request came; taken once, so that the size of the answer is stable while it is fitted
+	isLean       bool        // Result is the lean form of a write
+	excerpt      *excerpt    // Result is a part of the result; nil: all of it
+	isDifference bool        // Result says what has changed since an earlier answer
+	compared     *comparison // nil: the result is not compared
+	force        bool        // write the answer even if it does not fit
+	exceedsAlone bool        // the result alone exceeds the budget, so nothing with it needs to be rendered
+	stepTokens   []int       // by step: the tokens of its result
+	storedTokens int         // the estimated tokens of the steps' results that are not the answer's
+	tokens       int         // see Written.Tokens
 }
 
 func (f *Form) builder(c *Content) *builder {
@@ -114,7 +117,15 @@ func (f *Form) Write(ctx context.Context, c *Content) Written {
 		b.useLeanForm(ctx)
 		b.useExcerpt(ctx)
 	}
-	if b.Cause.Err == nil && f.Lite {
+	if b.Run != nil && f.IfChanged != nil {
+		return b.writeDifference(ctx)
+	}
+	return b.writeForm(ctx)
+}
+
+// writeForm writes the answer in the form that is asked for.
+func (b *builder) writeForm(ctx context.Context) Written {
+	if b.Cause.Err == nil && b.Lite {
 		return b.writeLite(ctx)
 	}
 	return b.writeStandard(ctx)
@@ -174,6 +185,8 @@ func (b *builder) written(json []byte, probe bool) Written {
 	switch {
 	case w.Lean:
 		w.Stored += b.EstimateText(b.Run.Steps[len(b.Run.Steps)-1].Raw)
+	case b.isDifference:
+		w.Stored += b.EstimateText(b.compared.value)
 	case probe:
 		w.Stored += b.EstimateText(b.wholeResult())
 	case b.excerpt != nil:

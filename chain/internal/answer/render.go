@@ -59,6 +59,9 @@ func (b *builder) write(omit *omissions) (text []byte, end, number int) {
 		}
 	}
 	end = len(w.B)
+	if token := b.shownToken(omit); token != "" {
+		w.Text(budget.TokenField, token)
+	}
 	b.renderSteps(w, omit)
 	b.renderWarnings(w, omit)
 	if b.Cause.Err != nil && b.Resume != "" {

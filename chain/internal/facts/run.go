@@ -11,6 +11,7 @@ type Run struct {
 	Returned     bool // the chain says what it returns; else it is the result of the last step
 	Last         Last
 	Whole        int   // the step whose whole result is that of the chain, by the plan; -1: there is none
+	Compared     bool  // that step is a read, whose result is compared with an earlier one
 	Cached       int64 // calls that the call cache answered
 	Projected    Projected
 	HTTPStatus   int  // the HTTP status that the last step's function reported; 0: none

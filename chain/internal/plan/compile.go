@@ -63,6 +63,9 @@ func (c *compiler) compileRequest() *Plan {
 			c.Warnings.Add(fault.New(fault.UnknownField, "no step's function declares %q, so none receives it", m.Name).Under(at))
 		}
 	}
+	if r.IfChanged != nil {
+		c.compareAnswer(p)
+	}
 	for _, key := range c.unreadSettings {
 		c.Warnings.Add(fault.New(fault.UnknownField, "nothing reads $input.%s", fault.ClipRunes(key, 60)).Under(fault.Key("/input", key)))
 	}

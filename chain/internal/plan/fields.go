@@ -15,7 +15,14 @@ func (d *decoder) DecodeChain(root gjson.Result) *Request {
 	r, before := &Request{}, len(d.Faults.List)
 	read := d.Object(root, "", requestTable, r, d.TopFields, func(name string, v gjson.Result) bool { return d.topMember(r, name, v) })
 	for _, own := range read.Own() {
-		r.Steps = d.decodeSteps(own.Value, "/steps")
+		if own.Name == "ifChanged" {
+			r.IfChanged = d.ifChanged(own.Value)
+		} else {
+			r.Steps = d.decodeSteps(own.Value, "/steps")
+		}
+	}
+	if r.IfChanged != nil {
+		d.checkIfChanged(r)
 	}
 	if d.hasShort {
 		root = gjson.ParseBytes(Canonical([]byte(root.Raw)))

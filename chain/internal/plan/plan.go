@@ -26,6 +26,7 @@ type Plan struct {
 
 	origin      origin // the origin of the value of return or, without return, of the last step
 	Input       []byte // $input; nil for an inline chain, whose $input is its step's args
+	Compares    bool   // the answer is compared with an earlier one: it is the whole result of one read
 	OnError     string // for an inline chain, the onError of the chain around it; a saved chain has its own
 	DryRun      bool
 	MaxCalls    int
@@ -53,6 +54,7 @@ type Step struct {
 	// Its calls need approval because of the undo that the step itself defines, which could smuggle any call past approval. An undo from
 	// the configuration is trusted.
 	undoNeedsApproval bool
+	KeepArgs          bool // the arguments of its call are kept
 	MayTruncate       bool // the function may set `truncated` in its result, which says that it is incomplete
 
 	Projection *Projection // nil: its calls ask for whole results

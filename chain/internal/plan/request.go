@@ -16,7 +16,7 @@ import (
 
 // The kind expression is a text or a boolean.
 var (
-	requestTable = decode.TableOf[Request]("steps")
+	requestTable = decode.TableOf[Request]("steps", "ifChanged")
 	fetchTable   = decode.TableOf[FetchRequest]()
 	stepTable    = decode.TableOf[StepRequest]("when", "forEach", "chain", "undo")
 	undoTable    = decode.TableOf[undoRequest]()
@@ -55,6 +55,9 @@ type Request struct {
 	DryRun bool `json:"dryRun"`
 	// What the answer says about each step: none, summary or full.
 	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
+	// True: if an earlier answer with ifChanged gave the same read's result whole, this one says only that it is unchanged, or what has
+	// changed. Without a session, in place of true: the continuation_token of that answer.
+	IfChanged *string `json:"ifChanged" kind:"ifChanged" validate:"-"` // "": true; nil: false, or absent
 
 	// The chain's name, as lists of runs show it.
 	Name string `json:"name" validate:"max=200" manual:"-"`

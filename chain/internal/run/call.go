@@ -199,7 +199,7 @@ func (r *Run) runRound(ctx context.Context, p *plan.Step, scope *refs.Scope, s *
 		return nil, f
 	}
 	defer r.o.Memory.Release(len(args))
-	if p.ForEach == nil && (r.o.KeepArgs || p.Effect == steps.Destroy) {
+	if p.ForEach == nil && (r.o.KeepArgs || p.KeepArgs || p.Effect == steps.Destroy) {
 		s.Args = r.blocks.Digests(args)
 	}
 	wait := p.Backoff

@@ -77,6 +77,7 @@ func (r *Run) Facts() *facts.Run {
 		HTTPStatus:   int(r.httpStatus.Load()),
 		Unrepeatable: r.madeUnrepeatable.Load(), Waiting: r.ledger.Waiting, Writes: r.ledger,
 		Warnings: r.callWarnings.sorted()}
+	f.Compared = r.plan.Compares
 	if !f.Returned && last.Fn != nil && last.Selector == nil {
 		f.Last.Heavy = last.Fn.Spec().Heavy
 	}

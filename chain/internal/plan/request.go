@@ -55,8 +55,8 @@ type Request struct {
 	DryRun bool `json:"dryRun"`
 	// What the answer says about each step: none, summary or full.
 	Trace string `json:"trace" validate:"omitempty,oneof=none summary full"`
-	// True: if an earlier answer with ifChanged gave the same read's result whole, this one says only that it is unchanged, or what has
-	// changed. Without a session, in place of true: the continuation_token of that answer.
+	// True: of a read's whole result, only what has changed since an earlier answer with ifChanged. Without a session, in place of true: the
+	// continuation_token of that answer.
 	IfChanged *string `json:"ifChanged" kind:"ifChanged" validate:"-"` // "": true; nil: false, or absent
 
 	// The chain's name, as lists of runs show it.

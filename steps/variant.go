@@ -15,13 +15,40 @@ func (v *View) Variant(functions map[string][]Function) *View {
 // caller holds v.cache.mu.
 func (v *View) build(all *Registry) (view *Registry, names map[string]map[string]bool) {
 	if v.base == nil {
-		return all.View(v.keep), nil
+		return v.narrow(all), nil
 	}
 	registry, names := v.catalog.variant(v.functions)
 	if registry == nil {
 		return v.base.Registry(), nil
 	}
-	return registry.View(v.keep), names
+	return v.narrow(registry), names
+}
+
+// narrow returns the functions that the caller may use. Those of chains only (Spec.ChainOnly) are left out if they are all that it may use
+// of their source: it must not learn that there is more.
+func (v *View) narrow(all *Registry) *Registry {
+	view := all.View(v.keep)
+	lonely := map[string]bool{} // sources with such functions alone
+	for _, e := range view.All() {
+		if e.spec.ChainOnly {
+			lonely[e.spec.Source()] = true
+		}
+	}
+	for _, e := range view.All() {
+		if !e.spec.ChainOnly {
+			delete(lonely, e.spec.Source())
+		}
+	}
+	hidesMore := map[string]bool{}
+	for _, e := range all.All() {
+		if source := e.spec.Source(); lonely[source] && !e.spec.ChainOnly {
+			hidesMore[source] = true
+		}
+	}
+	if len(hidesMore) == 0 {
+		return view
+	}
+	return view.View(func(s *Spec) bool { return !hidesMore[s.Source()] })
 }
 
 // setFunctions sets a source's function names to those of the variant.

@@ -69,6 +69,50 @@ func TestViewHidesSources(t *testing.T) {
 	}
 }
 
+// TestViewHidesLonelyFunctions: a function that serves the tools of its source is hidden from those who may use none of them.
+func TestViewHidesLonelyFunctions(t *testing.T) {
+	t.Parallel()
+	call := func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }
+	tool := func(name string, effect Effect) Function {
+		return Function{Spec: Spec{Name: name, Effect: effect}, Call: call}
+	}
+	serves := func(name string) Function {
+		return Function{Spec: Spec{Name: name, Effect: Read, ChainOnly: true}, Call: call}
+	}
+	c := catalogOf(t)
+	for name, functions := range map[string]listSource{
+		"mixed":  {tool("mixed.get", Read), tool("mixed.put", Write), serves("mixed.resources.read")},
+		"writes": {tool("writes.put", Write), serves("writes.resources.read")},
+		"alone":  {serves("alone.resources.read")},
+	} {
+		if err := c.Add(name, functions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for tier, want := range map[Tier]string{
+		TierRead:      "alone.resources.read mixed.get mixed.resources.read",
+		TierReadWrite: "alone.resources.read mixed.get mixed.put mixed.resources.read writes.put writes.resources.read",
+	} {
+		view := NewView(c, func(s *Spec) bool { return s.MinimumTier() <= tier })
+		for _, view := range []*View{view, view.Variant(map[string][]Function{"writes": {tool("writes.drop", Destroy), serves("writes.resources.read")}})} {
+			var names []string
+			for _, e := range view.Registry().All() {
+				names = append(names, e.Spec().Name)
+			}
+			slices.Sort(names)
+			if got := strings.ReplaceAll(strings.Join(names, " "), "writes.drop", "writes.put"); got != want {
+				t.Errorf("tier %s sees %s, want %s", tier, got, want)
+			}
+		}
+	}
+}
+
+// listSource is a source with these functions.
+type listSource []Function
+
+func (s listSource) Functions() []Function { return s }
+func (listSource) Close() error            { return nil }
+
 // TestHasAll: the functions that a source may still offer count, in each tier that a setting gives.
 func TestHasAll(t *testing.T) {
 	t.Parallel()

@@ -171,7 +171,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	if t.task && c.protocol <= protocol.Stateful { // newer servers decide themselves what becomes a task
 		return c.callTask(ctx, t, args)
 	}
-	pending := &pendingRequest{stub: noContent}
+	pending := &pendingRequest{stub: t.stub}
 	params, token, f := c.begin(ctx, pending, t, args)
 	if f != nil {
 		return nil, f
@@ -183,7 +183,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	}
 	var err error
 	posted := false
-	if c.poster != nil && !t.headers {
+	if c.poster != nil && !t.headers && t.method == "" {
 		posted, err = c.post(inner, pending, params, args, token)
 	}
 	if !posted {
@@ -193,7 +193,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 			}
 			params.Meta[progressTokenKey] = token
 		}
-		_, err = c.client.CallTool(inner, params)
+		err = c.send(inner, t, params, args)
 	}
 	c.tap.forget(pending)
 	pending.awaitDelivery(ctx)
@@ -275,7 +275,7 @@ func carryTrace(ctx context.Context, params *sdk.CallToolParams) {
 	}
 }
 
-// noContent is the stub for results of calls.
+// noContent is the stub for results of tools.
 func noContent(gjson.Result) []byte { return []byte(`{"content":[]}`) }
 
 // answerLost returns the fault of a request without an answer. The caller holds pending.mu.

@@ -162,8 +162,8 @@ func TestLostSessionOfClient(t *testing.T) {
 			h.forget(lost.status, lost.body)
 			l.do(t, "prompts/get", `{"name":"p"}`)
 			h.forget(lost.status, lost.body)
-			if functions, err := l.Functions(t.Context()); err != nil || len(functions) != 3 {
-				t.Errorf("listed %d functions, %v, want 3", len(functions), err)
+			if functions, err := l.Functions(t.Context()); err != nil || len(functions) != 4 {
+				t.Errorf("listed %d functions, %v, want 4", len(functions), err)
 			}
 			h.forget(lost.status, lost.body)
 			if raw, err := callTool(t, l, "net.put", `{}`, ""); err != nil || raw != okResult {

@@ -66,6 +66,8 @@ func play(kind string) {
 		playScript()
 	case "full":
 		_ = fullServer().Run(context.Background(), &sdk.StdioTransport{})
+	case "offering":
+		_ = offeringServer().Run(context.Background(), &sdk.StdioTransport{})
 	default:
 		fmt.Fprintln(os.Stderr, "no such server")
 		os.Exit(3)

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,8 +19,10 @@ import (
 
 // rawServer is an HTTP server with sessions whose answers a test writes itself. The first session is the source's own.
 type rawServer struct {
-	call   func(w http.ResponseWriter, r *http.Request, id string)
-	stream http.HandlerFunc // serves the session's general stream; nil: list_changed after each change of the list
+	call   func(w http.ResponseWriter, r *http.Request, id string) // answers calls, and requests for resources and prompts
+	stream http.HandlerFunc                                        // serves the session's general stream; nil: list_changed after each change of the list
+
+	capabilities string // "": tools
 
 	mu          sync.Mutex
 	listed, all string // tool definitions for the source, and for other sessions; "": the same
@@ -71,14 +74,19 @@ func (h *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "initialize":
 		h.sessions++
 		w.Header().Set("Mcp-Session-Id", fmt.Sprint(h.sessions))
-		answerJSON(w, id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"x","version":"1"}}`)
+		answerJSON(w, id, `{"protocolVersion":"2025-11-25","capabilities":`+cmp.Or(h.capabilities, `{"tools":{"listChanged":true}}`)+
+			`,"serverInfo":{"name":"x","version":"1"}}`)
 	case "tools/list":
+		if h.capabilities != "" && !gjson.Get(h.capabilities, "tools").Exists() {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
+			return
+		}
 		tools := h.listed
 		if h.all != "" && r.Header.Get("Mcp-Session-Id") != "1" {
 			tools = h.all
 		}
 		answerJSON(w, id, `{"tools":[`+tools+`]}`)
-	case "tools/call":
+	case "tools/call", "resources/read", "prompts/get":
 		h.mu.Unlock()
 		defer h.mu.Lock()
 		h.call(w, r, id)

@@ -65,6 +65,10 @@ func TestServers(t *testing.T) {
 		"@modelcontextprotocol/server-memory/dist/index.js": {nil, [][3]string{
 			{"create_entities", `{"entities":[{"name":"a","entityType":"t","observations":["o"]}]}`, `"name":"a"`},
 			{"search_nodes", `{"query":"a"}`, `"observations":["o"]`}}},
+		"@modelcontextprotocol/server-everything/dist/index.js": {nil, [][3]string{
+			{"resources.read", `{"uri":"demo://resource/dynamic/text/1"}`, "This is a plaintext resource"},
+			{"resources.read", `{"uri":"demo://resource/dynamic/blob/1"}`, `"type":"resource","uri":"demo://resource/dynamic/blob/1"`},
+			{"prompts.get", `{"name":"args-prompt","arguments":{"city":"Bonn"}}`, "What's weather in Bonn?"}}},
 		"@wonderwhy-er/desktop-commander/dist/index.js": {[]string{"--no-onboarding"}, [][3]string{
 			{"write_file", `{"path":"FOLDER/b.txt","content":"one two"}`, ""}, {"read_file", `{"path":"FOLDER/b.txt"}`, "one two"}}},
 	} {

@@ -21,9 +21,9 @@ import (
 // with isError becomes a fault.
 func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
 	result := gjson.ParseBytes(raw)
-	if problem := malformed(result); problem != "" {
-		f := fault.New(fault.FunctionFailed, "%s did not answer with the result of a tool: %s. The server is at fault; it said %s",
-			t.function, problem, s.scrub.excerpt(string(raw), maxQuoted))
+	if problem := malformed(t, result); problem != "" {
+		f := fault.New(fault.FunctionFailed, "%s did not answer with %s: %s. The server is at fault; it said %s",
+			t.function, t.answerWord(), problem, s.scrub.excerpt(string(raw), maxQuoted))
 		if t.effect != steps.Read {
 			f.Outcome = fault.SentUnknown
 		}
@@ -49,14 +49,14 @@ func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, 
 }
 
 // malformed describes what is wrong with a result; "": nothing that matters here.
-func malformed(result gjson.Result) (problem string) {
+func malformed(t *tool, result gjson.Result) (problem string) {
 	if !result.IsObject() {
 		return "it is not an object"
 	}
 	if isError := result.Get("isError"); isError.Exists() && isError.Type != gjson.Null && !isError.IsBool() {
 		return "isError is not a boolean"
 	}
-	return ""
+	return malformedOffer(t, result)
 }
 
 // smallResult is the size in bytes up to which a result is converted without a time limit. lateGrace is how long converting a larger result

@@ -18,6 +18,12 @@ var resultForms = []string{steps.ResultStructured, steps.ResultText, steps.Resul
 
 // successValue returns the value of a success in the form that the configuration chose.
 func (s *Source) successValue(ctx context.Context, t *tool, result gjson.Result, keeper *blockKeeper) []byte {
+	switch t.method {
+	case methodRead:
+		return resourceValue(result.Get("contents"), keeper)
+	case methodPrompt:
+		return promptValue(result, keeper)
+	}
 	structured, blocks := structuredOf(t, result), result.Get("content")
 	switch steps.ResultOf(ctx) {
 	case steps.ResultText:
@@ -116,13 +122,17 @@ func wholeContent(structured string, blocks gjson.Result, keeper *blockKeeper) [
 			values = append(values, ',')
 		}
 		first = false
-		if _, ok := blockText(block); ok {
-			values = append(values, block.Raw...)
-		} else {
-			values = append(values, blockValue(block, keeper)...)
-		}
+		values = append(values, wholeBlock(block, keeper)...)
 	})
 	return append(values, "]}"...)
+}
+
+// wholeBlock returns a block as it is, but for binary data.
+func wholeBlock(block gjson.Result, keeper *blockKeeper) []byte {
+	if _, ok := blockText(block); ok {
+		return []byte(block.Raw)
+	}
+	return blockValue(block, keeper)
 }
 
 // tellsMore reports whether content has something that structured, which stands beside it, does not have: a block that is no text, or a

@@ -106,7 +106,7 @@ func (s *Source) open() {
 		var version string
 		var capabilities *sdk.ServerCapabilities
 		if tools, version, capabilities, cached = s.readCache(); cached {
-			s.tools, s.functions, s.capabilities = tools, s.functionsOf(tools), capabilities
+			s.tools, s.functions, s.capabilities = tools, s.functionsOf(tools, capabilities), capabilities
 			s.status = steps.Status{State: steps.StateIdle, Version: version}
 		}
 	}

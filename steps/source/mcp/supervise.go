@@ -138,10 +138,11 @@ func (s *Source) publish(conn *connection, tools []tool) {
 	case <-s.wake: // calls that asked for a connection get this one
 	default:
 	}
-	functions := s.functionsOf(tools)
+	capabilities := conn.client.InitializeResult().Capabilities
+	functions := s.functionsOf(tools, capabilities)
 	s.mu.Lock()
 	s.conn, s.failure = conn, nil
-	s.capabilities = conn.client.InitializeResult().Capabilities
+	s.capabilities = capabilities
 	s.tools, s.functions = tools, functions
 	s.status = steps.Status{State: steps.StateReady, Version: conn.version()}
 	s.broadcast()
@@ -150,7 +151,7 @@ func (s *Source) publish(conn *connection, tools []tool) {
 		s.warn(f)
 	}
 	s.changed()
-	s.writeCache(tools, conn.version(), conn.client.InitializeResult().Capabilities)
+	s.writeCache(tools, conn.version(), capabilities)
 }
 
 // drop hides a connection from later calls.
@@ -193,10 +194,11 @@ func (s *Source) relistTools(conn *connection) {
 	if same {
 		return
 	}
-	functions := s.functionsOf(tools)
+	capabilities := conn.client.InitializeResult().Capabilities
+	functions := s.functionsOf(tools, capabilities)
 	s.mu.Lock()
 	s.tools, s.functions = tools, functions
 	s.mu.Unlock()
 	s.changed()
-	s.writeCache(tools, conn.version(), conn.client.InitializeResult().Capabilities)
+	s.writeCache(tools, conn.version(), capabilities)
 }

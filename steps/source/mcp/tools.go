@@ -21,6 +21,7 @@ import (
 // tool is a tool of the server.
 type tool struct {
 	name       string       // the name as the server spells it
+	method     string       // the request that calls it, if it is an offer and no tool; "": tools/call
 	function   string       // name of its function
 	raw        string       // raw definition
 	headers    bool         // some arguments are also sent as HTTP headers, which the SDK does
@@ -85,6 +86,8 @@ func (c *connection) page(pending *pendingRequest, err error) (gjson.Result, *fa
 			return page, nil
 		}
 		failed.Message += "its answer holds no list"
+	case pending.err != nil && c.withoutTools(pending.err):
+		return gjson.Result{}, nil
 	case pending.err != nil:
 		failed.Message += fault.Clip(s.scrub.clean(pending.err.rpc().Message), maxErrorText)
 	case pending.status != 0:
@@ -265,8 +268,8 @@ func sanitize(name string) string {
 	return strings.Join(segments, ".")
 }
 
-// functionsOf returns the functions of tools.
-func (s *Source) functionsOf(tools []tool) []steps.Function {
+// functionsOf returns the functions of tools, and those beside them that a server with these capabilities has; nil: not known.
+func (s *Source) functionsOf(tools []tool, capabilities *sdk.ServerCapabilities) []steps.Function {
 	functions := make([]steps.Function, 0, len(tools))
 	paths := s.paths(tools)
 	for i := range tools {
@@ -285,7 +288,7 @@ func (s *Source) functionsOf(tools []tool) []steps.Function {
 			Prompt: s.prompt(),
 		})
 	}
-	return functions
+	return append(functions, s.offersOf(capabilities, functions)...)
 }
 
 // paths returns the paths of functions whose names split into resource and action. The first list decides the form.
@@ -307,21 +310,21 @@ func (s *Source) paths(tools []tool) map[string]string {
 	return paths
 }
 
-// Functions lists the server's tools in this session. Call them with a context of CallContext. Errors as for Do.
+// Functions lists the server's functions in this session. Call them with a context of CallContext. Errors as for Do.
 func (u *UpstreamSession) Functions(ctx context.Context) ([]steps.Function, error) {
-	var tools []tool
+	var functions []steps.Function
 	err := u.use(ctx, func(conn *connection) error {
-		listed, f := conn.list(ctx)
+		tools, f := conn.list(ctx)
 		if f != nil {
 			return f
 		}
-		tools = listed
+		functions = u.source.functionsOf(tools, conn.client.InitializeResult().Capabilities)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return u.source.inSession(u.source.functionsOf(tools)), nil
+	return u.source.inSession(functions), nil
 }
 
 // inSession replaces each function's path with its path in the shared list, because rules match the shared path;

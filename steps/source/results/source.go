@@ -4,6 +4,7 @@ package results
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -63,5 +64,20 @@ func (s *Source) get(ctx context.Context, args []byte) ([]byte, error) {
 	if f, ok := fault.As(err); ok && f.Code == fault.TokenExpired {
 		f.At = "/token"
 	}
+	if err == nil && strings.HasPrefix(*a.Token, steps.BlockHandle) {
+		return keepAgain(ctx, value)
+	}
 	return value, err
+}
+
+// keepAgain returns the value of a kept block with a handle in this run. The store has the bytes as base64 in its data.
+func keepAgain(ctx context.Context, stored []byte) ([]byte, error) {
+	var b struct {
+		Type, URI, MimeType string
+		Data                []byte
+	}
+	if err := json.Unmarshal(stored, &b); err != nil {
+		return nil, fault.New(fault.Internal, "the store of results has no block for this token: %s", err)
+	}
+	return steps.KeepBlock(ctx, &steps.Block{Type: b.Type, URI: b.URI, MIME: b.MimeType, Bytes: b.Data})
 }

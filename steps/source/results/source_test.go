@@ -25,7 +25,10 @@ func (s withStore) Functions() []steps.Function {
 }
 
 func kept(_ context.Context, token string) ([]byte, error) {
-	if token != "oc1_7" {
+	switch {
+	case token == steps.BlockHandle+"7":
+		return []byte(`{"type":"image","mimeType":"image/png","size":4,"data":"iVBORw=="}`), nil
+	case token != "oc1_7":
 		return nil, fault.New(fault.TokenExpired, "expired")
 	}
 	return []byte(`{"items":[1,2]}`), nil
@@ -59,5 +62,17 @@ func TestGet(t *testing.T) {
 		if f, ok := fault.As(err); !ok || f.Code != test.code || f.At != test.at {
 			t.Errorf("%s: %s, %v", test.name, result, err)
 		}
+	}
+}
+
+// TestBlock: a kept block is one again, with a handle of the run that gets it.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	blocks := &steps.Blocks{}
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Kept: kept, Blocks: blocks})
+	value, err := results.New().Functions()[0].Call(ctx, []byte(`{"token":"`+steps.BlockHandle+`7"}`))
+	want := `{"type":"image","mimeType":"image/png","size":4,"data":"` + steps.Digest([]byte("\x89PNG")) + `"}`
+	if got := string(blocks.Digests(value)); got != want || err != nil {
+		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }

@@ -302,8 +302,8 @@ func TestIfChangedMemoryIsBounded(t *testing.T) {
 			c.values[fmt.Sprint(i)] = value
 			c.ask(ctx, t, fmt.Sprint(i), asked, nil)
 		}
-		for name, want := range map[string]bool{"256": true, "1": true, "0": false} {
-			if got := c.ask(ctx, t, name, asked, nil); got.Get("unchanged").Bool() != want {
+		for _, name := range []string{"256", "1", "0"} {
+			if got := c.ask(ctx, t, name, asked, nil); got.Get("unchanged").Bool() != (name != "0") {
 				t.Errorf("%s: got %s", name, got)
 			}
 		}

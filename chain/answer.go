@@ -35,7 +35,7 @@ func (s *request) answered(w answer.Written) *Answer {
 		e := &o.result
 		e.Tokens, e.Stored, e.Probe, e.Lean = w.Tokens, w.Stored, w.Probe, w.Lean
 	}
-	return &Answer{OK: w.Err == nil, JSON: w.JSON, Error: w.Err, Warnings: s.warnings, Warned: w.Warned}
+	return &Answer{OK: w.Err == nil, JSON: w.JSON, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks}
 }
 
 // failureAnswer answers an error that belongs to no step.
@@ -64,7 +64,13 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	done.Compared = done.Compared && len(r.Blocks().Within(result)) == 0 // the handles of blocks are new each time
 	c := s.content(cause)
 	c.Result, c.Run = result, done
+	if s.form.MaxBlockBytes > 0 {
+		c.Blocks = returnedBlocks(r.Blocks(), result)
+	}
 	a := s.answer(ctx, c)
+	if s.allBlocks {
+		a.Blocks = r.Blocks().Within(result)
+	}
 	a.Defaulted, a.Unrepeatable = defaultedSteps(c.Run.Steps), c.Run.Unrepeatable
 	return a
 }

@@ -50,6 +50,7 @@ func (h *here) begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error
 	held, h.stop = context.WithCancelCause(held)
 	h.runs.add(h, s.form.Results)
 	s.detached, s.progress = true, h.observe(s.progress)
+	s.form.MaxBlockBytes = 0 // the answer may be fetched later, as a text
 	go func() {
 		defer release()
 		defer h.stop(nil)

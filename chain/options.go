@@ -140,6 +140,10 @@ type Caller struct {
 	// TextAsJSON accepts strings of JSON for the fields that take only an array or an object, with the warning text_as_json: some MCP
 	// hosts send such fields as strings.
 	TextAsJSON bool
+	// MaxBlockBytes is how many bytes of blocks the front end sends after the answer, if its result is a block or a list of blocks. 0: none.
+	MaxBlockBytes int64
+	// AllBlocks: the front end wants all blocks whose handles the result has, and shows them to no model.
+	AllBlocks bool
 	// Suspend bounds how long a run may do nothing but pause (repeat.delayMs, retry.backoffMs). A run that would pause for at least that
 	// long ends with Answer.Resumes, and continues when it is resumed. It needs a Journal. 0: runs pause where they are.
 	Suspend time.Duration
@@ -211,7 +215,8 @@ type Answer struct {
 	Defaulted []DefaultedStep
 	// Unrepeatable: a call was made that is not safe to repeat, so the same request again would write again.
 	Unrepeatable bool
-	Detached     *DetachedRun // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
+	Blocks       []*steps.KeptBlock // the blocks that go with JSON (Caller.MaxBlockBytes), or all of the result (Caller.AllBlocks)
+	Detached     *DetachedRun       // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
 }
 
 // DefaultedStep is a step of the outermost chain of which orElse replaced failures.

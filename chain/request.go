@@ -30,6 +30,7 @@ type request struct {
 	progress  func(Progress)
 	log       func(LogMessage)
 	suspend   time.Duration // see Caller.Suspend
+	allBlocks bool          // see Caller.AllBlocks
 
 	maxTokens    int         // upper bound of the answer, whatever the request says; 0: none
 	limits       plan.Limits // as the request lowers them
@@ -57,11 +58,11 @@ func (e *Engine) newRequest(c *Caller) *request {
 		c = &Caller{}
 	}
 	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
-		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend,
+		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks,
 		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator,
 			ByPerson: e.o.ApproveByPerson},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
-			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, Observed: e.o.Observer != nil}}
+			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, MaxBlockBytes: c.MaxBlockBytes, Observed: e.o.Observer != nil}}
 	s.rules = e.o.rules(c)
 	s.limits = s.rules.Limits
 	if e.o.Results != nil {

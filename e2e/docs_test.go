@@ -193,7 +193,7 @@ func runConsole(t *testing.T, d *documentRun, body string) {
 }
 
 // tokenInOutput matches a continuation token. TOKEN in a command stands for the last that was printed.
-var tokenInOutput = regexp.MustCompile(`oc1_\d+`)
+var tokenInOutput = regexp.MustCompile(`oc1_b?\d+`)
 
 // runInOutput matches the id of a run. RUN in a command stands for the last that was printed.
 var runInOutput, runInCommand = regexp.MustCompile(`run_[a-z2-7]{26}`), regexp.MustCompile(`\bRUN\b`)

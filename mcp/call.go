@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -88,7 +89,8 @@ func (f *toolset) handler(name string) sdk.ToolHandler {
 
 // caller returns the caller of a message, who can follow its own runs.
 func (s *Server) caller(from *transport.Request, now *generation) *chain.Caller {
-	c := &chain.Caller{ID: from.Caller.ID, Detach: chain.Detach{Runs: &s.runs, Workers: now.Workers}}
+	c := &chain.Caller{ID: from.Caller.ID, Detach: chain.Detach{Runs: &s.runs, Workers: now.Workers},
+		MaxBlockBytes: now.MaxBlockBytes}
 	if from.Token { // without tokens all callers have the same rights, and the command line shares results with stdio
 		c.Rights = budget.Rights{Level: int(from.Caller.Tier), Scope: from.Caller.Functions}
 	}
@@ -121,8 +123,8 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, traceField("traceparent"), traceField("tracestate"))
 }
 
-// answer converts an answer to a tool's result: one text block of compact JSON, without a copy as structuredContent. An answer that waits
-// for approval becomes a question if the client's user can be asked.
+// answer converts an answer to a tool's result: one text block of compact JSON, without a copy as structuredContent, and after it the blocks
+// that go with it. An answer that waits for approval becomes a question if the client's user can be asked.
 func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if result := c.question(a); result != nil {
 		return result
@@ -130,7 +132,23 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if c.spending != nil && a.Warned { // a short answer leaves the warning to the next one
 		c.spending.warns = true
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}, IsError: !a.OK}
+	content := []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}
+	for _, b := range a.Blocks {
+		content = append(content, blockContent(b))
+	}
+	return &sdk.CallToolResult{Content: content, IsError: !a.OK}
+}
+
+// blockContent converts a block to what an MCP client shows.
+func blockContent(b *steps.KeptBlock) sdk.Content {
+	switch b.Type {
+	case "image":
+		return &sdk.ImageContent{Data: b.Bytes, MIMEType: b.MIMEType()}
+	case "audio":
+		return &sdk.AudioContent{Data: b.Bytes, MIMEType: b.MIMEType()}
+	}
+	uri := cmp.Or(b.URI, "onecall:"+b.Handle) // MCP requires one
+	return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: b.MIMEType(), Blob: b.Bytes}}
 }
 
 // run answers a chain, or a fetch of an earlier large result.

@@ -56,15 +56,15 @@ func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
 	return f.server.transport.Receive(sessions)(f.prepare(sessions)(answer))
 }
 
-// encodeResult encodes the result of a builtin tool, which is one text. Any other result is an internal error.
+// encodeResult encodes the result of a builtin tool, which is one text, and blocks after it. Any other result is an internal error.
 func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessage, error) {
 	toolResult, ok := result.(*sdk.CallToolResult)
 	var text *sdk.TextContent
-	if ok && len(toolResult.Content) == 1 && toolResult.StructuredContent == nil && len(toolResult.Meta) == 0 {
+	if ok && len(toolResult.Content) > 0 && toolResult.StructuredContent == nil && len(toolResult.Meta) == 0 {
 		text, _ = toolResult.Content[0].(*sdk.TextContent)
 	}
 	if text == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall: the answer is not one text"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall: the answer does not begin with a text"}
 	}
 	out := make([]byte, 0, len(text.Text)+len(text.Text)/8+256)
 	out = append(out, '{')
@@ -72,7 +72,15 @@ func (f *toolset) encodeResult(result sdk.Result, sessions bool) (json.RawMessag
 		out = append(append(out, f.serverInfo...), ',')
 	}
 	out = append(out, `"content":[{"type":"text","text":`...)
-	out = append(gjson.AppendJSONString(out, text.Text), "}]"...)
+	out = append(gjson.AppendJSONString(out, text.Text), '}')
+	for _, block := range toolResult.Content[1:] {
+		encoded, err := block.MarshalJSON()
+		if err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "a defect of onecall: a block cannot be encoded"}
+		}
+		out = append(append(out, ','), encoded...)
+	}
+	out = append(out, ']')
 	if toolResult.IsError {
 		out = append(out, `,"isError":true`...)
 	}

@@ -26,6 +26,7 @@ type Options struct {
 	ReadTool       bool             // adds chain_read: a chain whose steps only read
 	Lite           bool             // answers are short unless a call says otherwise
 	MaxTotalTokens int              // the token limit of any answer; 0: unlimited
+	MaxBlockBytes  int64            // bytes of blocks after the text of an answer; 0: none
 	// SessionTokens bounds the tokens of all answers to one session: beyond it answers have twice budget.MinTokensFor tokens at most,
 	// except for fetches. Clients without sessions have no such limit. 0: unlimited; below 0: bad_request.
 	SessionTokens int

@@ -81,11 +81,17 @@ func KeepBlock(ctx context.Context, b *Block) (value []byte, err error) {
 	if blocks == nil {
 		return b.JSON(`"` + base64.StdEncoding.EncodeToString(b.Bytes) + `"`), nil
 	}
-	handle := newHandle()
-	if err := blocks.Restore(&KeptBlock{Handle: handle, Block: *b}); err != nil {
+	handle, err := blocks.Add(b)
+	if err != nil {
 		return nil, err
 	}
 	return b.JSON(`"` + handle + `"`), nil
+}
+
+// Add adds a block under a new handle. An error says that the run has no memory for it.
+func (b *Blocks) Add(block *Block) (handle string, err error) {
+	handle = newHandle()
+	return handle, b.Restore(&KeptBlock{Handle: handle, Block: *block})
 }
 
 // JSON returns the object that stands for the block in a result. data is JSON that needs no escapes: a string, or null.
@@ -96,7 +102,7 @@ func (b *Block) JSON(data string) []byte {
 	if b.URI != "" {
 		w.Text("uri", b.URI)
 	}
-	w.Text("mimeType", b.mimeType())
+	w.Text("mimeType", b.MIMEType())
 	w.Int("size", int64(len(b.Bytes)))
 	w.Key("data")
 	w.B = append(w.B, data...)
@@ -104,7 +110,8 @@ func (b *Block) JSON(data string) []byte {
 	return w.B
 }
 
-func (b *Block) mimeType() string { return cmp.Or(b.MIME, "application/octet-stream") }
+// MIMEType returns MIME, or what stands for a type that is not known.
+func (b *Block) MIMEType() string { return cmp.Or(b.MIME, "application/octet-stream") }
 
 var handleSpace = new(big.Int).Exp(big.NewInt(10), big.NewInt(handleDigits), nil)
 

@@ -156,8 +156,8 @@ func (e *Entry) invoke(ctx context.Context, args []byte) (result []byte, f *faul
 	return result, nil
 }
 
-// guard makes a raw call keep the promises of Registry.Wrap.
-func (c *compiledFunction) guard(raw Call) Call {
+// guard makes a raw call keep the promises of Registry.Wrap. takesMarks: see Spec.TakesMarks.
+func (c *compiledFunction) guard(raw Call, takesMarks bool) Call {
 	return func(ctx context.Context, args []byte) (result []byte, err error) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -170,12 +170,14 @@ func (c *compiledFunction) guard(raw Call) Call {
 		if c.spec.Result != "" {
 			ctx = WithResult(ctx, c.spec.Result)
 		}
-		args, release, err := c.withBytes(ctx, args)
-		if err != nil {
-			return nil, c.withCode(ctx, err)
-		}
-		if release != nil {
-			defer release()
+		if !takesMarks && bytes.Contains(args, []byte(blockMark)) {
+			expanded, release, err := CallbacksOf(ctx).Blocks.ExpandHeld(args)
+			if err != nil {
+				return nil, c.withCode(ctx, fault.MarkUnsent(err))
+			}
+			if args = expanded; release != nil {
+				defer release()
+			}
 		}
 		if result, err = raw(ctx, args); err != nil {
 			return nil, c.withCode(ctx, err)
@@ -193,16 +195,6 @@ func (c *compiledFunction) guard(raw Call) Call {
 		c.markOutcome(f, fault.Applied)
 		return nil, f
 	}
-}
-
-// withBytes returns arguments with the bytes of blocks in place of their marks, unless the function takes marks. release is to be called
-// when the call has ended; nil: there is nothing to release.
-func (c *compiledFunction) withBytes(ctx context.Context, args []byte) (expanded []byte, release func(), err error) {
-	if c.spec.TakesMarks || !bytes.Contains(args, []byte(blockMark)) {
-		return args, nil, nil
-	}
-	expanded, release, err = CallbacksOf(ctx).Blocks.ExpandHeld(args)
-	return expanded, release, fault.MarkUnsent(err)
 }
 
 // panicFault hides the panic value and the stack from the caller; Err keeps them for logs.

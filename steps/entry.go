@@ -62,7 +62,7 @@ func newEntry(fn *Function, o *RegistryOptions) *Entry {
 		o.Warn(withFunctionName(&spec, warning))
 	}
 	c.signature = sync.OnceValue(func() string { return schema.Signature(spec.Name, spec.Input, ": ", spec.Output) })
-	return &Entry{compiledFunction: c, call: scrubCall(o.Scrubber, c.guard(fn.Call)), scrubber: o.Scrubber}
+	return &Entry{compiledFunction: c, call: scrubCall(o.Scrubber, c.guard(fn.Call, spec.TakesMarks)), scrubber: o.Scrubber}
 }
 
 // shownDefaults returns a function's defaults as its schema may show them, or nil.

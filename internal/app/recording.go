@@ -30,7 +30,7 @@ func (p *process) openRecording() (*recording, error) {
 		file.Close()
 		return nil, fault.New(fault.Unavailable, "--record: %s cannot be written: %v", path, textfile.Cause(err))
 	}
-	var o replay.RecorderOptions
+	o := replay.RecorderOptions{Blocks: replay.BlocksFolder(path)}
 	if log := p.log; log != nil {
 		o.Report = func(err error) {
 			if err == nil {

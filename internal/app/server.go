@@ -106,6 +106,9 @@ func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
 	return in.serve(ctx, s, server, a)
 }
 
+// defaultBlockBytes is the default of results.maxBlockBytes.
+const defaultBlockBytes = 1 << 20
+
 // options returns the MCP server's options, from the flags and the configuration of a.
 func (s *server) options(a *App) *mcp.Options {
 	c := a.config
@@ -125,6 +128,7 @@ func (s *server) options(a *App) *mcp.Options {
 		ReadTool:       config.Or(c.ReadTool, false),
 		Lite:           config.Or(c.Lite, false),
 		MaxTotalTokens: a.maxTotalTokens,
+		MaxBlockBytes:  int64(config.Or(c.Results.MaxBlockBytes, defaultBlockBytes)),
 		SessionTokens:  config.Or(c.Session.MaxTokens, 0),
 		Processed:      boundsFlatTools(&c.Config),
 		Passthrough:    a.passthrough(),

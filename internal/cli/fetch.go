@@ -11,16 +11,19 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 func newFetchCommand(c *cli) *cobra.Command {
 	var f answerFlags
+	var to string
 	cmd := &cobra.Command{
 		Use:   "fetch TOKEN",
 		Short: "Fetch more of a large result; nothing runs again",
 		Args:  cobra.MatchAll(requireArg("a continuation token"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd, c.streams)
+	cmd.Flags().StringVar(&to, "out", "", "of an image or another block: write its bytes to a `file`")
 	fields := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fields.String("mode", "", "summary, paginated, filtered, query or full")
 	fields.Int("page", 1, "paginated: the page, from 1")
@@ -46,13 +49,24 @@ func newFetchCommand(c *cli) *cobra.Command {
 			return err
 		}
 		defer closeInto(a, &err)
+		var refused *chain.Answer
+		if bytesOnly := to != "" || c.raw; isBlockToken(args[0]) && bytesOnly {
+			if refused, err = c.fetchBlock(cmd.Context(), a, args[0], to); refused == nil {
+				return err
+			}
+		} else if to != "" {
+			return usageErrorf("--out is for the bytes of a block, whose token begins with %s", steps.BlockHandle)
+		}
 		out, err := c.newOutput("")
 		if err != nil {
 			return err
 		}
 		expired := false
 		err = c.answerOne(override, out, &document{name: "onecall"}, func(caller *chain.Caller) *chain.Answer {
-			answer := a.Run(cmd.Context(), request, caller)
+			answer := refused
+			if answer == nil {
+				answer = a.Run(cmd.Context(), request, caller)
+			}
 			expired = answer.Error != nil && answer.Error.Code == fault.TokenExpired
 			return answer
 		})

@@ -29,21 +29,26 @@ type output struct {
 	fullSize  int  // size in bytes of a result that was cut; 0: it was not
 	// unrepeatable: a second run would write again, so nothing may advise one
 	unrepeatable bool
+	folder       string   // takes the blocks of the result; "": they are not written
 	path         string   // the path of the file to create; "": no file is created
 	file         *os.File // the temporary file, device or pipe; nil: stdout
 }
 
-// newOutput opens the output of a command. An empty path is stdout. The caller must end the output with commit or discard; discard after a
+// newOutput opens the output of a command. An empty path is stdout, and so is that of a folder, which takes the blocks. The caller must end the output with commit or discard; discard after a
 // commit does nothing.
 func (s *streams) newOutput(path string) (*output, error) {
 	if path == "" {
 		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal, forPerson: s.outTerminal && !s.asJSON && !s.raw, raw: s.raw}, nil
 	}
+	if isFolder(path) {
+		out, err := s.newOutput("")
+		if err == nil {
+			out.folder = path
+		}
+		return out, err
+	}
 	mode := fs.FileMode(0o666)
 	if info, err := os.Stat(path); err == nil {
-		if info.IsDir() {
-			return nil, opErrorf("--out: %s is a folder", path)
-		}
 		if !info.Mode().IsRegular() { // a device or a pipe is written to, not replaced
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {

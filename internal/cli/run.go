@@ -65,7 +65,7 @@ func (f *chainFlags) add(cmd *cobra.Command, c *cli) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
 	flags.StringVar(&f.trace, "trace", "", "what the answer says about each step: none, summary or full")
 	flags.BoolVar(&c.explain, "explain", false, "show each step when it ends, and how its result begins, on stderr")
-	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears when it is complete")
+	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears when it is complete; or images and files of the result to a folder")
 }
 
 func (f *chainFlags) override(cmd *cobra.Command) (chain.Override, error) {
@@ -183,6 +183,9 @@ func (c *cli) runChains(cmd *cobra.Command, f *runFlags, args []string) (err err
 	if c.explain && batch { // the chains of a batch run side by side
 		return usageErrorf("--explain goes with one chain: for a batch, --trace summary puts the steps in the answers")
 	}
+	if isFolder(f.out) && (batch || f.durable) {
+		return usageErrorf("--out %s is a folder, which takes the images and files of one chain that this process runs: give a file", f.out)
+	}
 	a, err := c.open(cmd.Context(), app.Options{Calls: !f.durable, NoSources: f.durable, Record: f.record, Replay: f.replay})
 	if err != nil {
 		return err
@@ -273,6 +276,7 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	case p.status != nil:
 		caller.Progress = p.report
 	}
+	caller.AllBlocks = out.folder != ""
 	answer := makeAnswer(caller)
 	p.stop()
 	c.showWarnings("", answer)
@@ -295,6 +299,11 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	}
 	if err != nil {
 		return c.answerElsewhere(out, answer, err)
+	}
+	if out.folder != "" {
+		if err := c.writeBlocks(out, answer); err != nil {
+			return err
+		}
 	}
 	switch {
 	case out.fullSize > 0:

@@ -159,6 +159,8 @@ type Results struct {
 	PageSize *int `yaml:"pageSize" validate:"min=1" default:"20"`
 	// A result with more tokens than this is answered as a probe even if it fits; 0: never.
 	ProbeAbove *int `yaml:"probeAbove" validate:"min=0" default:"0"`
+	// The bytes of images, sounds and files that go with an answer over MCP whose result is one, or a list of them; 0: none go.
+	MaxBlockBytes *Size `yaml:"maxBlockBytes" validate:"min=0" default:"1MiB"`
 	// A write's result with more tokens than this is answered in its lean form, unless the chain sets verify; 0: never.
 	LeanAbove *int `yaml:"leanAbove" validate:"min=0" default:"100"`
 }

@@ -31,6 +31,8 @@ type Form struct {
 
 	Observed bool // Written.Stored is wanted
 
+	MaxBlockBytes int64 // bytes of the blocks that go with an answer; 0: none goes
+
 	Call   bool    // the request is the call of one function, whose answer has no step numbers
 	ArgsAt string  // with Call: the JSON Pointer of the arguments in the caller's request
 	Steps  StepIDs // nil: the request has none
@@ -55,10 +57,11 @@ type Content struct {
 	Signatures map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
 	Warnings   []*fault.Error
 
-	Plan      bool       // Result is a plan
-	Result    []byte     // nil: none
-	Run       *facts.Run // nil: nothing ran
-	UndoCalls int64      // the calls that undid others
+	Plan      bool               // Result is a plan
+	Result    []byte             // nil: none
+	Blocks    []*steps.KeptBlock // of which Result consists
+	Run       *facts.Run         // nil: nothing ran
+	UndoCalls int64              // the calls that undid others
 
 	Resume    string // names the run for a resume; "": it cannot be resumed
 	Approve   string // approves the calls that wait; "": none wait, or only a person can approve them
@@ -68,12 +71,13 @@ type Content struct {
 // Written is an answer.
 type Written struct {
 	JSON   []byte
-	Err    *fault.Error // nil: ok. It may be the loss of the result, which neither fits nor can be stored
-	Warned bool         // JSON has the CallerWarnings
-	Tokens int          // the tokens of the answer; 0: not counted
-	Stored int          // estimated tokens of results that are not in the answer; only if Form.Observed
-	Probe  bool         // the answer has a probe of the result
-	Lean   bool         // the answer has the lean form of a write
+	Err    *fault.Error       // nil: ok. It may be the loss of the result, which neither fits nor can be stored
+	Warned bool               // JSON has the CallerWarnings
+	Tokens int                // the tokens of the answer; 0: not counted
+	Stored int                // estimated tokens of results that are not in the answer; only if Form.Observed
+	Probe  bool               // the answer has a probe of the result
+	Lean   bool               // the answer has the lean form of a write
+	Blocks []*steps.KeptBlock // those that go with the answer
 }
 
 // builder writes one answer.
@@ -93,6 +97,7 @@ type builder struct {
 	stepTokens   []int       // by step: the tokens of its result
 	storedTokens int         // the estimated tokens of the steps' results that are not the answer's
 	tokens       int         // see Written.Tokens
+	handed       handed
 }
 
 func (f *Form) builder(c *Content) *builder {
@@ -116,6 +121,7 @@ func (f *Form) Write(ctx context.Context, c *Content) Written {
 	if b.Run != nil {
 		b.useLeanForm(ctx)
 		b.useExcerpt(ctx)
+		b.handOut()
 	}
 	if b.Run != nil && f.IfChanged != nil {
 		return b.writeDifference(ctx)
@@ -172,7 +178,8 @@ func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
 
 // written describes an answer.
 func (b *builder) written(json []byte, probe bool) Written {
-	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe}
+	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
+		Blocks: b.handed.blocks}
 	if !b.Observed {
 		return w
 	}

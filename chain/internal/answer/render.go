@@ -118,7 +118,7 @@ func (b *builder) renderWarnings(w *rawjson.Writer, omit *omissions) {
 func (b *builder) renderUsage(w *rawjson.Writer) {
 	if limit := b.Meter.Limit(); limit > 0 {
 		w.B = append(w.B, `,"limit":`...)
-		w.B = strconv.AppendInt(w.B, int64(limit), 10)
+		w.B = strconv.AppendInt(w.B, int64(limit+b.handed.tokens), 10)
 	}
 	calls := b.UndoCalls
 	if b.Run != nil {
@@ -136,6 +136,7 @@ func (b *builder) renderUsage(w *rawjson.Writer) {
 	if b.Run != nil && !b.Call {
 		w.Int("kept", int64(b.storedTokens))
 	}
+	b.handed.write(w)
 	w.B = append(w.B, "}}"...)
 }
 

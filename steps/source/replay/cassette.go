@@ -81,7 +81,8 @@ type call struct {
 	cached   bool     // the call cache answered
 	hashes   []uint64 // the hashes of the members of args; nil before the first comparison
 	result   []byte
-	err      *fault.Error // the failure, if result is nil
+	blocks   []recordedBlock // of result
+	err      *fault.Error    // the failure, if result is nil
 }
 
 // digest identifies arguments: equal JSON values have equal digests.
@@ -216,7 +217,7 @@ func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) 
 		c.seals = append(c.seals, c.unsalted)
 	}
 	one := call{number: number, chain: l.Chain, seal: c.seals[len(c.seals)-1], args: l.Args, result: l.Result, status: l.Status,
-		cached: l.Cached}
+		cached: l.Cached, blocks: l.blocks}
 	one.hasMarks = markPattern.Match(l.Args) || one.seal == c.unsalted && bytes.Contains(l.Args, []byte(secret.Redacted))
 	if l.Error != nil {
 		one.err = l.Error.fault()

@@ -32,6 +32,9 @@ type line struct {
 	Cached bool            `json:"cached,omitempty"` // the call cache answered
 	Effect string          `json:"effect,omitempty"`
 	Chain  string          `json:"chain,omitempty"`
+
+	Blocks []json.RawMessage `json:"blocks,omitempty"` // those of Result, where their digests stand for their handles
+	blocks []recordedBlock   // Blocks as they were read
 }
 
 type failure struct {
@@ -141,7 +144,7 @@ func (l *line) encode() ([]byte, error) {
 
 // The fields of a line, its error and its function.
 var (
-	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "function", "salt", "settings", "gap"}
+	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "blocks", "function", "salt", "settings", "gap"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
 		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields"}
@@ -206,6 +209,9 @@ func parseLine(text []byte) (l line, err error) {
 		}
 	}
 	l.Cached = fields["cached"].Bool()
+	if l.blocks, err = parseBlocks(fields["blocks"]); err != nil {
+		return l, err
+	}
 	if answered {
 		l.Result = json.RawMessage(result.Raw)
 		return l, nil

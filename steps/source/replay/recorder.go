@@ -37,7 +37,8 @@ type Recorder struct {
 
 // recordWriter is shared by recorders with different secrets.
 type recordWriter struct {
-	maxLine int // the maximum bytes of a line
+	maxLine int    // the maximum bytes of a line
+	blocks  string // see RecorderOptions.Blocks
 	salt    string
 	seal    *secret.Seal
 	report  func(err error)
@@ -59,6 +60,10 @@ type RecorderOptions struct {
 	// Report is called with the cause when lines begin to be lost, and with nil when they are written again. It must return
 	// soon and must not call the Recorder. May be nil.
 	Report func(err error)
+
+	// Blocks is the folder for the bytes of blocks, which is made when there are some; see BlocksFolder. "": they are not kept, and a
+	// replay has their digests alone.
+	Blocks string
 }
 
 // NewRecorder returns a recorder that writes to w, which the caller closes after the last call has ended. Each line is one
@@ -70,6 +75,9 @@ func NewRecorder(w io.Writer, o *RecorderOptions) *Recorder {
 	t.seal = secret.NewSeal(t.salt)
 	if o != nil && o.Report != nil {
 		t.report = o.Report
+	}
+	if o != nil {
+		t.blocks = o.Blocks
 	}
 	return &Recorder{recordWriter: t}
 }
@@ -95,6 +103,7 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 		return
 	}
 	blocks := steps.CallbacksOf(ctx).Blocks
+	within := blocks.Within(result)
 	args, result = blocks.Digests(args), blocks.Digests(result)
 	var hidden []string
 	shown := sealArguments(r.seal, redactionOf(spec), withoutKey(spec, args), r.secrets, &hidden)
@@ -108,7 +117,9 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 		l.Effect = spec.Effect.String()
 	}
 	l.Chain, _ = ctx.Value(chainKey{}).(string)
-	r.write(&l, l.Fn)
+	var lost error
+	l.Blocks, lost = r.blocksOf(within)
+	r.write(&l, l.Fn, lost)
 }
 
 // withoutKey returns arguments without the idempotency key, which is another one in each run.
@@ -164,7 +175,7 @@ func (r *Recorder) Functions(entries []*steps.Entry) {
 		if len(l.Defaults) > 0 {
 			l.Defaults = sealArguments(r.seal, redactionOf(entry.Spec()), l.Defaults, r.secrets, new([]string))
 		}
-		r.write(&line{Function: l}, l.Name)
+		r.write(&line{Function: l}, l.Name, nil)
 	}
 }
 
@@ -203,10 +214,12 @@ func (t *recordWriter) Err() error {
 	return t.err
 }
 
-// write writes a line about the function name, or counts it as lost. A function's line that is the same as its last one is not written.
-func (r *Recorder) write(l *line, name string) {
+// write writes a line about the function name, or counts it as lost: if lost is not nil, or if it cannot be written. A function's line that
+// is the same as its last one is not written.
+func (r *Recorder) write(l *line, name string, lost error) {
 	t := r.recordWriter
 	text, err := l.encode()
+	err = cmp.Or(lost, err)
 	if err == nil && len(text) > t.maxLine {
 		err = fault.New(fault.LimitExceeded, "a call of %s is too long to be recorded: %d bytes, the limit is %d", name, len(text), t.maxLine)
 	}

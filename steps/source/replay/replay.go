@@ -46,6 +46,7 @@ func (c *Cassette) Registry(base *steps.Registry) (*steps.Registry, error) {
 	var err error
 	var added []steps.Function
 	add := func(spec steps.Spec, variants []*recordedFunction) {
+		spec.TakesMarks = true
 		fn := steps.Function{Spec: spec}
 		if c.Configure != nil {
 			fn = c.Configure(fn)
@@ -157,7 +158,7 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if !ok {
 			return nil, fault.New(fault.Internal, "a replay needs a context made by Cassette.Cursor")
 		}
-		r, err := c.find(a, withoutKey(a.spec, args), run.chain)
+		r, err := c.find(a, withoutKey(a.spec, steps.CallbacksOf(ctx).Blocks.Digests(args)), run.chain)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +171,11 @@ func (c *Cassette) call(a *answers) steps.Call {
 		answer := position.next(r.chainCalls, r.sharedCalls)
 		run.answered[key] = position
 		run.mu.Unlock()
-		return answer.answer(ctx, r.hidden)
+		result, err := answer.answer(ctx, r.hidden)
+		if err != nil {
+			return nil, err
+		}
+		return c.withBlocks(ctx, answer.blocks, result)
 	}
 }
 

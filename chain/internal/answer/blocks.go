@@ -1,0 +1,76 @@
+package answer
+
+import (
+	"bytes"
+	"image"
+	_ "image/gif"  // an image has a known size
+	_ "image/jpeg" // in these forms
+	_ "image/png"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// An image costs its reader a token for each pixelsPerToken pixels; unsizedImage is what one costs whose size is not known. What sounds and
+// files cost depends on the client, and counts nothing.
+const pixelsPerToken, unsizedImage = 750, 1600
+
+// blockTokens returns what a block costs its reader.
+func blockTokens(b *steps.KeptBlock) int {
+	if b.Type != "image" {
+		return 0
+	}
+	config, _, err := image.DecodeConfig(bytes.NewReader(b.Bytes))
+	if err != nil {
+		return unsizedImage
+	}
+	return (config.Width*config.Height + pixelsPerToken - 1) / pixelsPerToken
+}
+
+// handOut chooses the blocks that go with the answer: those that fit, in order. What they cost is no longer there for the text, which comes
+// first: it has at least what an answer with the whole result needs.
+func (b *builder) handOut() {
+	if b.Cause.Err != nil || len(b.Blocks) == 0 || b.MaxBlockBytes == 0 {
+		return
+	}
+	limit, left := b.Meter.Limit(), b.MaxBlockBytes
+	room := limit
+	if limit > 0 {
+		room = max(0, limit-b.Counter.Count(b.Result, -1)-budget.MinTokensFor(b.Counter))
+	}
+	for _, block := range b.Blocks {
+		size, tokens := int64(len(block.Bytes)), blockTokens(block)
+		if size > left || limit > 0 && tokens > room-b.handed.tokens {
+			continue
+		}
+		left -= size
+		b.handed.blocks = append(b.handed.blocks, block)
+		b.handed.bytes += size
+		b.handed.tokens += tokens
+	}
+	if limit > 0 && b.handed.tokens > 0 {
+		form := *b.Form
+		form.Meter = budget.NewMeter(b.Counter, limit-b.handed.tokens)
+		b.Form = &form
+	}
+}
+
+// handed are the blocks that go with an answer.
+type handed struct {
+	blocks []*steps.KeptBlock
+	bytes  int64
+	tokens int
+}
+
+// write writes the member of usage.
+func (h *handed) write(w *rawjson.Writer) {
+	if len(h.blocks) == 0 {
+		return
+	}
+	w.OpenMember("blocks", '{')
+	w.Int("count", int64(len(h.blocks)))
+	w.Int("bytes", h.bytes)
+	w.Int("tokens", int64(h.tokens))
+	w.Close('}')
+}

@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// BlocksFolder returns the folder beside a recording that has the bytes of its blocks: one file for each, named after its digest.
+func BlocksFolder(recording string) string { return recording + ".blocks" }
+
+// digestText is a digest as steps.Digest writes it.
+var digestText = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// fileOf returns the path of the bytes with this digest.
+func fileOf(folder, digest string) string {
+	return filepath.Join(folder, strings.TrimPrefix(digest, "sha256:"))
+}
+
+// blocksOf returns the member blocks of a line whose result has blocks of the run, and writes their bytes.
+func (t *recordWriter) blocksOf(list []*steps.KeptBlock) (member []json.RawMessage, err error) {
+	if t.blocks == "" {
+		return nil, nil
+	}
+	for _, b := range list {
+		if err := writeBlock(t.blocks, b); err != nil {
+			return nil, err
+		}
+		member = append(member, b.JSON(`"`+b.Digest()+`"`))
+	}
+	return member, nil
+}
+
+// writeBlock writes the bytes of a block, unless they are there. The file appears whole.
+func writeBlock(folder string, b *steps.KeptBlock) error {
+	path := fileOf(folder, b.Digest())
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b.Bytes)) {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(folder, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(b.Bytes)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+// parseBlocks parses the member blocks of a line. The bytes of the blocks are read when they are needed.
+func parseBlocks(member gjson.Result) (list []recordedBlock, err error) {
+	if member.Exists() && !member.IsArray() {
+		return nil, at(fault.New(fault.BadRequest, "blocks must be an array"), "/blocks")
+	}
+	for i, b := range member.Array() {
+		digest := b.Get("data").Str
+		if !digestText.MatchString(digest) {
+			return nil, at(fault.New(fault.BadRequest, `data must be "sha256:" and 64 hexadecimal digits`), fault.Index("/blocks", i)+"/data")
+		}
+		list = append(list, recordedBlock{digest: digest,
+			block: steps.Block{Type: b.Get("type").String(), URI: b.Get("uri").String(), MIME: b.Get("mimeType").String()}})
+	}
+	return list, nil
+}
+
+// recordedBlock is a block of a recorded result, in which its digest stands for its handle.
+type recordedBlock struct {
+	digest string
+	block  steps.Block // without its bytes
+}
+
+// withBlocks returns a recorded result with handles in place of the digests of its blocks.
+func (c *Cassette) withBlocks(ctx context.Context, list []recordedBlock, result []byte) ([]byte, error) {
+	blocks := steps.CallbacksOf(ctx).Blocks
+	if blocks == nil || len(list) == 0 {
+		return result, nil
+	}
+	text := string(result)
+	for i := range list {
+		b := list[i].block
+		var err error
+		if b.Bytes, err = os.ReadFile(fileOf(BlocksFolder(c.name), list[i].digest)); err != nil || steps.Digest(b.Bytes) != list[i].digest {
+			return nil, fault.New(fault.NotRecorded, "the bytes of a block are missing or were changed: put %s back, or record again",
+				fileOf(BlocksFolder(c.name), list[i].digest))
+		}
+		handle, err := blocks.Add(&b)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.ReplaceAll(text, `"`+list[i].digest+`"`, `"`+handle+`"`)
+	}
+	return []byte(text), nil
+}

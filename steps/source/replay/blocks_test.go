@@ -1,0 +1,154 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/replay"
+)
+
+// blockFunctions are a function that returns two blocks with the same bytes and one with others, and one that returns its argument.
+func blockFunctions() []steps.Function {
+	return []steps.Function{
+		{Spec: steps.Spec{Name: "cam.shots", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			var list [][]byte
+			for _, text := range []string{"one", "one", "two"} {
+				value, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: []byte(text)})
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, value)
+			}
+			return append(append([]byte{'['}, bytes.Join(list, []byte{','})...), ']'), nil
+		}},
+		{Spec: steps.Spec{Name: "cam.echo", Effect: steps.Read}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			return bytes.Clone(args), nil
+		}},
+	}
+}
+
+// useBlocks calls both functions: echo with the bytes of the last block. It returns the bytes of the blocks, and what echo answers.
+func useBlocks(ctx context.Context, t *testing.T, r *steps.Registry) (texts []string, echo string, err error) {
+	t.Helper()
+	blocks := &steps.Blocks{}
+	ctx = steps.WithCallbacks(ctx, &steps.Callbacks{Blocks: blocks})
+	call := func(name, args string) ([]byte, error) {
+		entry, err := r.Resolve(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entry.Call(ctx, []byte(args))
+	}
+	result, err := call("cam.shots", `{}`)
+	if err != nil {
+		return nil, "", err
+	}
+	within := blocks.Within(result)
+	for _, b := range within {
+		texts = append(texts, string(b.Bytes))
+	}
+	mark, _ := blocks.Refer(within[len(within)-1].Handle)
+	answered, err := call("cam.echo", `{"x":"`+mark+`"}`)
+	return texts, string(answered), err
+}
+
+func TestRecordedBlocks(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tape.jsonl")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := replay.NewRecorder(file, &replay.RecorderOptions{Blocks: replay.BlocksFolder(path)})
+	registry, err := steps.NewRegistry(blockFunctions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, echo, err := useBlocks(t.Context(), t, registry.Observe(recorder.Observe))
+	if err != nil || echo != `{"x":"dHdv"}` || strings.Join(texts, " ") != "one one two" {
+		t.Fatalf("got %q, %s, %v", texts, echo, err)
+	}
+	if err := errors.Join(recorder.Err(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	tape, err := os.ReadFile(path)
+	two := steps.Digest([]byte("two"))
+	if err != nil || bytes.Contains(tape, []byte("oc1")) || !bytes.Contains(tape, []byte(`"args":{"x":"`+two+`"}`)) {
+		t.Errorf("the recording has handles, or not the digest of the argument: %s, %v", tape, err)
+	}
+	base, err := steps.NewRegistry(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := func(base *steps.Registry) ([]string, string, error) {
+		cassette, err := replay.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayed, err := cassette.Registry(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return useBlocks(cassette.Cursor(t.Context(), ""), t, replayed)
+	}
+	for name, base := range map[string]*steps.Registry{"without its source": base, "over its source": registry} {
+		texts, echo, err = play(base)
+		if err != nil || strings.Join(texts, " ") != "one two" || echo != `{"x":"`+two+`"}` && echo != `{"x":"dHdv"}` {
+			t.Errorf("%s the replay has %q, and answers %s, %v", name, texts, echo, err)
+		}
+	}
+	stored := filepath.Join(replay.BlocksFolder(path), strings.TrimPrefix(two, "sha256:"))
+	for name, change := range map[string]func() error{
+		"changed": func() error { return os.WriteFile(stored, []byte("Two"), 0o600) },
+		"gone":    func() error { return os.Remove(stored) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := play(base); fault.CodeOf(err) != fault.NotRecorded || !strings.Contains(err.Error(), stored) {
+			t.Errorf("with bytes %s the replay gives %v, want not_recorded with the file", name, err)
+		}
+		if err := os.WriteFile(stored, []byte("two"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A line cannot name a file outside the folder.
+func TestDigestsInLines(t *testing.T) {
+	t.Parallel()
+	for _, blocks := range []string{`{}`, `[{}]`, `[{"data":"sha256:../../x"}]`, `[{"data":"` + strings.Repeat("0", 64) + `"}]`} {
+		_, err := replay.Read(strings.NewReader(`{"fn":"a.b","result":1,"blocks":`+blocks+`}`), "tape")
+		if f, _ := fault.As(err); f == nil || f.Code != fault.BadRequest || !strings.HasPrefix(f.At, "/blocks") {
+			t.Errorf("blocks %s: got %v, want bad_request at /blocks", blocks, err)
+		}
+	}
+}
+
+// A recording whose blocks cannot be written has a gap.
+func TestBlocksThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(folder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var tape bytes.Buffer
+	recorder := replay.NewRecorder(&tape, &replay.RecorderOptions{Blocks: folder})
+	registry, err := steps.NewRegistry(blockFunctions(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := useBlocks(t.Context(), t, registry.Observe(recorder.Observe)); err != nil {
+		t.Fatal(err)
+	}
+	if recorder.Lost() != 1 || recorder.Err() == nil || !strings.Contains(tape.String(), `{"gap":1}`) {
+		t.Errorf("lost %d lines, %v, want 1: %s", recorder.Lost(), recorder.Err(), tape.String())
+	}
+}

@@ -165,7 +165,7 @@ func tryWorlds(t *testing.T, a steps.Caller, whole, lacking *worldServer, surfac
 		}
 	}
 	dispatchers := []string{"things", "crate", closedGroup}
-	share := oneIn(12, 23)
+	share := oneIn(12, 97)
 	sendPaths := func(paths []matrixPath, hidden, known *matrixFunction) {
 		for _, p := range paths {
 			if n++; hidden != nil && n%share > 0 {

@@ -39,8 +39,8 @@ func (s *shell) chain(text string) (value any) {
 	return value
 }
 
-// commander has an agent send fifty queries to Desktop Commander, bare and through chains. Where Desktop Commander alone does not work, it
-// is not measured.
+// commander has an agent send fifty queries to Desktop Commander, bare and through chains, and do the same with onecall's own functions of
+// files. Where Desktop Commander alone does not work, it is not measured.
 func commander(ctx context.Context, b *harness.Bench) {
 	project := filepath.Join(b.Temp, "project")
 	files := copyProject(project, b.Package(desktopCommander))
@@ -52,7 +52,10 @@ func commander(ctx context.Context, b *harness.Bench) {
 	defer bare.End()
 	through.Session = b.OpenOnecall(ctx, "commander", harness.Config{"mcpServers": behind(ctx, b, home(b, "behind", project))})
 	defer through.End()
-	session(b, bare, through, files)
+	own := &shell{ctx: ctx, project: project}
+	own.Session = b.OpenOnecall(ctx, "own", harness.Config{"fs": map[string]any{"root": project}})
+	defer own.End()
+	session(b, bare, through, own, files)
 	commanderTimes(b, bare, through)
 }
 
@@ -69,23 +72,25 @@ func home(b *harness.Bench, name, project string) *server {
 	return &s
 }
 
-// session has both do all queries once, and counts tokens.
-func session(b *harness.Bench, bare, through *shell, files int) {
-	for _, s := range []*shell{bare, through} {
+// session has all three do all queries once, and counts tokens.
+func session(b *harness.Bench, bare, through, own *shell, files int) {
+	for _, s := range []*shell{bare, through, own} {
 		s.CountList(s.ctx)
 	}
 	through.ask("search", `{"query":"list directory, read file, search content, file info"}`) // a bare client's model has read all signatures
+	own.ask("search", `{"query":"fs"}`)
 	for i := range queries {
 		var want any
 		alone(func() { want = queries[i].bare(bare) })
 		queries[i].compare(want, queries[i].chained(through))
+		own.owns(i, want)
 	}
 	harness.FailIf(bare.Spent.Calls != 50, "%d queries", bare.Spent.Calls)
 	var rows []report.Row
 	for _, s := range []struct {
 		name string
 		harness.Tokens
-	}{{"bare", bare.Spent}, {"onecall", through.Spent}} {
+	}{{"bare", bare.Spent}, {"onecall", through.Spent}, {"onecall's own functions", own.Spent}} {
 		row := report.Row{Name: s.name, Cells: []report.Cell{report.Count(s.Calls, "")}}
 		for _, n := range []int{s.Written, s.Read, s.Written + s.Read, s.List, s.All()} {
 			row.Cells = append(row.Cells, report.Count(n, "tokens"))
@@ -97,15 +102,21 @@ func session(b *harness.Bench, bare, through *shell, files int) {
 	b.Corpus = append(b.Corpus, fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", files))
 	b.Figure(report.RatioFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
 		through.Spent.Written+through.Spent.Read, bare.Spent.Written+bare.Spent.Read, 0.75),
-		report.RatioFigure("desktop-commander/tokens-with-list", "the same with the lists", through.Spent.All(), bare.Spent.All(), 0))
+		report.RatioFigure("desktop-commander/tokens-with-list", "the same with the lists", through.Spent.All(), bare.Spent.All(), 0),
+		report.RatioFigure("own/tokens", "the same queries by onecall's own functions, without lists: onecall / bare Desktop Commander",
+			own.Spent.Written+own.Spent.Read, bare.Spent.Written+bare.Spent.Read, 0),
+		report.RatioFigure("own/tokens-with-list", "the same with the lists", own.Spent.All(), bare.Spent.All(), 0))
 }
 
 // compare checks that both results of a query are equal.
 func (q *query) compare(want, got any) {
-	if w, g := plain(want), plain(got); !reflect.DeepEqual(w, g) {
-		harness.Fail("%s: onecall is wrong: bare %.600v, onecall %.600v", q.name, w, g)
+	if !isEqual(want, got) {
+		harness.Fail("%s: onecall is wrong: bare %.600v, onecall %.600v", q.name, plain(want), plain(got))
 	}
 }
+
+// isEqual reports whether two values are the same JSON.
+func isEqual(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
 
 // plain returns a value as JSON decodes it.
 func plain(value any) (p any) {

@@ -42,7 +42,7 @@ type Request struct {
 	Common []byte `json:"common" kind:"object" validate:"-"`
 	// The answer's result: any JSON, with references. Default: the last step's result.
 	Return []byte `json:"return" kind:"any" validate:"-" tool:""` // null is a value, and does not count as absent
-	// True: the whole result of a write, not its short form.
+	// True: the whole result, not its short form.
 	Verify bool `json:"verify"`
 	// Limits of this chain, which can only lower the server's.
 	Budget *BudgetRequest `json:"budget" tool:""`

@@ -124,8 +124,8 @@ func (u *fieldsUse) fault(setting *rankedSetting) *fault.Error {
 		return nil
 	}
 	name := *setting.Fields
-	f := fault.New(fault.BadRequest, "no function that %s matches has an argument %s that takes a list of fields, as an array of strings or a "+
-		"string: this has no effect", fault.Quote(setting.Pattern), fault.Quote(name))
+	f := fault.New(fault.BadRequest, "no function that %s matches has an argument %s that takes a list of fields, as an array of strings or "+
+		"a string: this has no effect", fault.Quote(setting.Pattern), fault.Quote(name))
 	f.Nearest = fault.Nearest(name, slices.DeleteFunc(u.declared, func(n string) bool { return n == name }), 3)
 	return f
 }

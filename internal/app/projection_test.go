@@ -38,8 +38,8 @@ func TestProjectedOperation(t *testing.T) {
 		"responses":{"200":{"description":"items","content":{"application/json":{"schema":{"type":"array","items":{"type":"object",
 			"required":["id","name","left"],
 			"properties":{"id":{"type":"integer"},"name":{"type":"string"},"left":{"type":"integer"}}}}}}}}}}}}`)
-	config := write(t, folder, "onecall.yaml", `{shapes: off, journal: {store: memory}, openapi: {shop: {spec: ./shop.json, baseUrl: "`+service.URL+
-		`"}}, functions: {"shop.*": {fields: fields, cacheTtl: 1h}}}`)
+	config := write(t, folder, "onecall.yaml", `{shapes: off, journal: {store: memory}, functions: {"shop.*": {fields: fields, cacheTtl: 1h}},
+		openapi: {shop: {spec: ./shop.json, baseUrl: "`+service.URL+`"}}}`)
 	tape := filepath.Join(folder, "tape.jsonl")
 	for _, test := range []struct {
 		options Options
@@ -50,12 +50,15 @@ func TestProjectedOperation(t *testing.T) {
 		{Options{Config: config, Record: tape}, []string{""}, `"calls":3,"cached":2,"ms"`},
 		{Options{Config: config, Replay: tape}, nil, `"calls":3,"cached":2,"ms"`},
 	} {
-		asked = nil
 		got := answerFor(t, &test.options, `{"steps":[{"shop.item.list":{},"select":"$result[0].left"},{"shop.item.list":{}},`+
 			`{"shop.item.list":{},"when":"$1[0].left > 0"}],"return":["$0","$1[*].left","$2[0].id","$2[0].name"]}`)
-		if !slices.Equal(asked, test.asked) || !strings.Contains(got, `"result":[3,[3],7,"lamp"]`) || !strings.Contains(got, test.usage) ||
+		mu.Lock()
+		sent := asked
+		asked = nil
+		mu.Unlock()
+		if !slices.Equal(sent, test.asked) || !strings.Contains(got, `"result":[3,[3],7,"lamp"]`) || !strings.Contains(got, test.usage) ||
 			strings.Contains(got, "warnings") {
-			t.Errorf("the service was asked %q, and the answer is %s; want %q and %s", asked, got, test.asked, test.usage)
+			t.Errorf("the service was asked %q, and the answer is %s; want %q and %s", sent, got, test.asked, test.usage)
 		}
 	}
 }

@@ -46,7 +46,7 @@ var replaySettings = [][]string{
 		`functions: {"http.*": {timeoutMs: 5000, heavy: always}, expr.eval: {defaults: {expression: "6*7"}, heavy: never}}`,
 		`functions: {http.make: {undo: {fn: http.drop, args: {id: $result.id}}, idempotencyKey: {arg: key}}, http.echo: {effect: write}}`,
 		`functions: {"http.*": {result: response}, http.count: {output: ignore}}`,
-		`functions: {http.echo: {fields: text, answer: {keep: [n]}}, http.count: {answer: {drop: [n], top: 2}}, expr.eval: {answer: {top: 3}}}`,
+		`functions: {http.echo: {fields: text, answer: {keep: [n]}}, http.count: {answer: {drop: [n]}}, expr.eval: {answer: {top: 3}}}`,
 		`functions: {http.count: {cacheTtl: 1h}, http.echo: {aliases: {words: text}}, expr.eval: {effect: write, defaults: {expression: "1"}}}`},
 }
 

@@ -13,8 +13,8 @@ type Projection struct {
 	Unasked int // the members, as they are declared or were seen, that are not asked for; 0: not known
 }
 
-// project makes the steps whose functions take a list of fields ask for the members that the plan refers to. The plan must only read: what a
-// write answers is not made twice, so a resume that refers to more could not get it.
+// project makes the steps whose functions take a list of fields ask for the members that the plan refers to. The plan must only read: a call
+// of a write is not made again, so a resume that refers to more could not get it.
 func (p *Plan) project() {
 	var reads []memberReads
 	for i, s := range p.Steps {
@@ -92,8 +92,8 @@ func (r *memberReads) add(path []refs.Segment) {
 
 func isKey(s refs.Segment) bool { return s.Kind == refs.Name || s.Kind == refs.Quoted }
 
-// reads returns, by step, what the plan reads of the results of its calls: what the step itself reads of $result and, unless it makes another
-// value of that, what later steps and `return` read of the step.
+// reads returns, by step, what the plan reads of the results of its calls: what the step itself reads of $result and, unless it makes
+// another value of that, what later steps and `return` read of the step.
 func (p *Plan) reads() []memberReads {
 	all := make([]memberReads, len(p.Steps))
 	add := func(uses []refs.Use) {

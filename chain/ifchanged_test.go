@@ -222,6 +222,18 @@ func TestIfChangedKnowsACall(t *testing.T) {
 	}
 }
 
+// TestIfChangedWithoutArguments: a call that has none is known, too.
+func TestIfChangedWithoutArguments(t *testing.T) {
+	t.Parallel()
+	c, ctx := changes(t, chain.Options{Lite: true}), session(t)
+	c.values[""] = `[1]`
+	for i, step := range []string{`{"fn":"do.read"}`, `{"fn":"do.read","args":{}}`, `{"do.read":{}}`} {
+		if got := c.run(ctx, t, `{"ifChanged":true,"steps":[`+step+`]}`, nil); got.Get("unchanged").Bool() != (i > 0) {
+			t.Errorf("%s: got %s", step, got)
+		}
+	}
+}
+
 // TestIfChangedFitsTheBudget: whatever has changed, an answer is within its budget, and what it says is true.
 func TestIfChangedFitsTheBudget(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/bluekeyes/go-gitdiff/gitdiff"
 	"github.com/tailscale/hujson"
@@ -162,6 +163,39 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// FuzzBetween: no two values make it panic, and a patch makes the new one of the earlier one.
+func FuzzBetween(f *testing.F) {
+	f.Add(`{"a":[1,{"b":2}]}`, `{"a":[{"b":3}],"c":null}`)
+	f.Add(`["a\nb",1]`, `["a\nc",2]`)
+	f.Add(`{"a":1,"a":[2]}`, `{"a":1}`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		earlier, now := compacted(a), compacted(b)
+		if earlier == nil || now == nil {
+			return
+		}
+		ways, _ := difference.Between(earlier, now)
+		for _, way := range ways {
+			if !json.Valid(way) {
+				t.Fatalf("%s is not JSON", way)
+			}
+			if way[0] == '[' {
+				if got, want := patched(t, earlier, way), decoded(t, now); !reflect.DeepEqual(got, want) {
+					t.Fatalf("%s\nmakes of %s\ngot  %v\nwant %v", way, earlier, got, want)
+				}
+			}
+		}
+	})
+}
+
+// compacted returns a text without blanks; nil: it is not JSON in UTF-8, or is nested deeper than what applies patches takes.
+func compacted(text string) []byte {
+	var out bytes.Buffer
+	if !utf8.ValidString(text) || strings.Count(text, "[")+strings.Count(text, "{") > 100 || json.Compact(&out, []byte(text)) != nil {
+		return nil
+	}
+	return out.Bytes()
+}
+
 // value returns random values of the types that decoded returns.
 func value(depth int) *rapid.Generator[any] {
 	scalars := []*rapid.Generator[any]{
@@ -225,7 +259,7 @@ func keysOf(m map[string]any) func(func(string) bool) {
 }
 
 // patched applies a JSON Patch.
-func patched(t *rapid.T, value, patch []byte) any {
+func patched(t rapid.TB, value, patch []byte) any {
 	v, err := hujson.Parse(value)
 	if err == nil {
 		err = v.Patch(patch)
@@ -249,7 +283,7 @@ func applied(t *rapid.T, earlier, diff string) string {
 	return out.String()
 }
 
-func decoded(t *rapid.T, text []byte) (v any) {
+func decoded(t rapid.TB, text []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
@@ -258,7 +292,7 @@ func decoded(t *rapid.T, text []byte) (v any) {
 	return v
 }
 
-func text(t *rapid.T, quoted []byte) string { return decoded(t, quoted).(string) }
+func text(t rapid.TB, quoted []byte) string { return decoded(t, quoted).(string) }
 
 func compact(v any) []byte {
 	text, _ := json.Marshal(v) // of what JSON has

@@ -3,6 +3,7 @@ package answer
 import (
 	"context"
 	"crypto/sha256"
+	"math"
 	"slices"
 	"time"
 
@@ -45,7 +46,8 @@ func (b *builder) writeDifference(ctx context.Context) Written {
 // useDifference replaces the result of a read by what an earlier answer, which showed it whole, does not say: that it is unchanged or, if
 // that is shorter, what has changed. The result is kept, so that the next answer can be compared with this one.
 //
-// It is not for a result that is shown as a probe or in part, nor for a value from orElse. If the store fails, the result stays and is not kept.
+// It is not for a result that is shown as a probe or in part, nor for a value from orElse. If the store fails, the result stays and is not
+// kept.
 func (b *builder) useDifference(ctx context.Context) {
 	if !b.Run.Compared || b.Cause.Err != nil || b.excerpt != nil || b.wantsProbe() {
 		return
@@ -67,13 +69,16 @@ func (b *builder) useDifference(ctx context.Context) {
 	if c.token == "" {
 		return
 	}
-	if same {
+	cost := math.MaxInt
+	switch {
+	case same: // which is said even if the result has fewer tokens
 		ways = [][]byte{nil}
+	case len(ways) > 0:
+		cost = b.Meter.Count(b.Result)
 	}
-	cost := b.Meter.Count(b.Result)
 	for _, way := range ways {
 		report := changeReport(way, earlier.At, c.token)
-		if n := b.Meter.Count(report); (same || n < cost) && b.leavesRoom(report) {
+		if n := b.Meter.Count(report); n < cost && b.leavesRoom(report) {
 			b.Result, b.isDifference, cost = report, true, n
 		}
 	}
@@ -133,6 +138,7 @@ func (b *builder) leavesRoom(result []byte) bool {
 	}
 	omit := b.omitNothing()
 	omit.stage = resultForProbe - 1
+	b.ms = math.MaxInt32 // no run takes longer, and no number costs more
 	return b.resultEnvelope(omit).Allows(result)
 }
 
@@ -154,7 +160,7 @@ func changeReport(changed []byte, since time.Time, token string) []byte {
 // one.
 func (b *builder) shownToken(omit *omissions) string {
 	c := b.compared
-	if c == nil || b.isDifference || omit.probe != nil || omit.gaveUp(resultForProbe-1) || c.Session != nil && c.Token == "" {
+	if c == nil || b.isDifference || b.Cause.Err != nil || omit.probe != nil || omit.gaveUp(resultForProbe-1) || c.Session != nil && c.Token == "" {
 		return ""
 	}
 	return c.token

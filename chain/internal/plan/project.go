@@ -13,8 +13,8 @@ type Projection struct {
 	Unasked int // the members, as they are declared or were seen, that are not asked for; 0: not known
 }
 
-// project makes the steps whose functions take a list of fields ask for the members that the plan refers to. The plan must only read: a call
-// of a write is not made again, so a resume that refers to more could not get it.
+// project makes the steps whose functions take a list of fields ask for the members that the plan refers to. The plan must only read: a
+// write is not made again, so a resume that refers to more could not get it.
 func (p *Plan) project() {
 	var reads []memberReads
 	for i, s := range p.Steps {

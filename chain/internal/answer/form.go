@@ -105,9 +105,9 @@ func (f *Form) builder(c *Content) *builder {
 	switch err := c.Cause.Err; {
 	case err == nil:
 	case c.Placed:
-		b.schemaHelp = schemaHelpFor(err.Under(facts.ArgsOfCall))
+		b.schemaHelp = schemaHelpFor(err, true)
 	default:
-		b.schemaHelp, b.Cause.Err = schemaHelpFor(err), f.Relocate(err)
+		b.schemaHelp, b.Cause.Err = schemaHelpFor(err, isInArgs(err.At, c.Cause.Failed)), f.Relocate(err)
 	}
 	if f.Call {
 		b.Cause.Step = -1
@@ -213,8 +213,7 @@ func (f *Form) stepID(number int) string {
 // schemaHelpFor chooses what an answer shows of the failed function: its schema if the arguments do not match it or refer to something that
 // is missing, its signature if the function failed, an expression in its arguments failed, or its arguments exceed a limit, and nothing for
 // other failures.
-func schemaHelpFor(f *fault.Error) schemaLevel {
-	inArgs := strings.Contains(f.At, "/args")
+func schemaHelpFor(f *fault.Error, inArgs bool) schemaLevel {
 	switch f.Code {
 	case fault.BadArguments, fault.ReferenceMissing:
 		if inArgs {
@@ -228,6 +227,21 @@ func schemaHelpFor(f *fault.Error) schemaLevel {
 		}
 	}
 	return schemaNone
+}
+
+// isInArgs reports whether a pointer leads into the arguments of the failed function: into args, or into the member that is named after the
+// function.
+func isInArgs(at string, failed *steps.Entry) bool {
+	if strings.Contains(at, "/args") {
+		return true
+	}
+	_, inStep, ok := strings.Cut(at[strings.LastIndex(at, "/steps/")+1:], "/")
+	if !ok || failed == nil {
+		return false
+	}
+	_, member, _ := strings.Cut(inStep, "/") // inStep begins with the step's number
+	name, _, _ := strings.Cut(member, "/")
+	return name != "" && strings.HasSuffix(steps.FoldName(failed.Spec().Name), steps.FoldName(strings.ReplaceAll(name, "~1", "/")))
 }
 
 // countTokens counts the tokens of the steps' results.

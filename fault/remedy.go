@@ -45,6 +45,7 @@ var advices = map[Code]advice{
 	UnknownFunction: {
 		[]string{"The name is misspelled.", "Several functions have this short name.",
 			"The source that offers the function is not in the configuration, or has failed.",
+			"The configuration does not open it, as the functions that change files, or a program: the message names the key.",
 			"The caller may not use the function. To clients over HTTP without tokens, functions that write are hidden."},
 		"Search with `onecall tools WORDS` or the tool `search`, and write the whole name, `source.function`. If the function should be " +
 			"there, `onecall tools` shows the state of its source.",

@@ -20,7 +20,7 @@ import (
 
 const asPagingProcess = "ONECALL_BENCH_PAGING"
 
-// TestMain lets the test binary be the process whose memory TestPagingMemory looks at, and the MCP server that the
+// TestMain lets the test binary be the process whose memory TestPagingMemory and TestBlockMemory look at, and the MCP server that the
 // benchmarks call.
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
@@ -29,6 +29,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asPagingProcess) != "" {
 		if err := pageLargeResult(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if journaled := os.Getenv(asBlockProcess); journaled != "" {
+		if err := passBlock(journaled); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -8,16 +8,26 @@ type Block struct {
 	Bytes                   []byte
 }
 
-// encode returns the block as its segment stores it: each text with its length, then the bytes.
-func (b *Block) encode() []byte {
-	text := make([]byte, 0, len(b.Handle)+len(b.Type)+len(b.URI)+len(b.MIME)+4*binary.MaxVarintLen64+len(b.Bytes))
-	for _, part := range []string{b.Handle, b.Type, b.URI, b.MIME} {
-		text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
+// texts are what a segment stores of the block before its bytes.
+func (b *Block) texts() []string { return []string{b.Handle, b.Type, b.URI, b.MIME} }
+
+// appendBlock appends a block with its event's number: each text with its length, then the bytes.
+func appendBlock(dst []byte, n int, b *Block) []byte {
+	size := len(b.Bytes)
+	for _, text := range b.texts() {
+		size += uvarintSize(len(text)) + len(text)
 	}
-	return append(text, b.Bytes...)
+	dst = append(binary.AppendUvarint(dst, uint64(n)), byte(blockField))
+	dst = binary.AppendUvarint(dst, uint64(size))
+	for _, text := range b.texts() {
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	}
+	return append(dst, b.Bytes...)
 }
 
-// decodeBlock decodes what encode returned. The block shares the memory of text.
+func uvarintSize(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
+
+// decodeBlock decodes what appendBlock has written after the length. The block shares the memory of text.
 func decodeBlock(text []byte) (b Block, err error) {
 	for _, part := range []*string{&b.Handle, &b.Type, &b.URI, &b.MIME} {
 		n, size := binary.Uvarint(text)
@@ -28,6 +38,19 @@ func decodeBlock(text []byte) (b Block, err error) {
 	}
 	b.Bytes = text
 	return b, nil
+}
+
+// resultSize is the most that a result takes in a segment, with its blocks and room for the seal.
+func (e *Event) resultSize() int {
+	size := len(e.Result) + 2*binary.MaxVarintLen64 + 1
+	for i := range e.Blocks {
+		b := &e.Blocks[i]
+		for _, text := range b.texts() {
+			size += len(text) + binary.MaxVarintLen64
+		}
+		size += len(b.Bytes) + 2*binary.MaxVarintLen64 + 1
+	}
+	return size
 }
 
 // blockBytes is the size of the blocks of an event.

@@ -105,6 +105,14 @@ func (k *keys) sealText(plain, aad []byte) []byte {
 	return k.seal.Seal(nil, nil, plain, aad)
 }
 
+// sealInPlace is sealText that overwrites the text, and uses the room after it.
+func (k *keys) sealInPlace(plain, aad []byte) []byte {
+	if len(plain) == 0 {
+		return nil
+	}
+	return k.seal.Seal(plain[:0], nil, plain, aad)
+}
+
 // ErrUnreadable reports that a run cannot be read: it was written with another key, a part of it is missing, or a part was changed. Nothing
 // that it did may be repeated or undone then, since it is not known what it did.
 var ErrUnreadable = errors.New("journal: the run cannot be read")

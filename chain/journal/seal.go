@@ -33,9 +33,12 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 	var results, retained []byte
 	for i := range events {
 		e := &events[i]
+		if len(e.Blocks) > 0 { // large: they are copied once
+			results = slices.Grow(results, e.resultSize()+k.seal.Overhead())
+		}
 		results = appendSecret(results, e.N, resultField, e.Result)
 		for i := range e.Blocks {
-			results = appendSecret(results, e.N, blockField, e.Blocks[i].encode())
+			results = appendBlock(results, e.N, &e.Blocks[i])
 		}
 		retained = appendSecret(retained, e.N, undoField, e.Undo)
 		retained = appendSecret(retained, e.N, chainField, e.Chain)
@@ -44,7 +47,7 @@ func (k *keys) sealEvents(run string, lease int64, events []Event) *Segment {
 			retained = appendSecret(retained, e.N, messageField, []byte(e.Message))
 		}
 	}
-	s.Results = k.sealText(results, sealContext(run, s, "results"))
+	s.Results = k.sealInPlace(results, sealContext(run, s, "results"))
 	s.Retained = k.sealText(retained, sealContext(run, s, "kept"))
 	copy(s.Events[1:], k.id[:])
 	copy(s.Events[macOffset:], k.segmentMAC(run, s))

@@ -18,6 +18,9 @@ type Text interface{ ~string | ~[]byte }
 // View returns text as a string without copying it. The string must not outlive the next change of the bytes.
 func View[T Text](text T) string { return *(*string)(unsafe.Pointer(&text)) }
 
+// Bytes returns a text as bytes without copying it. They must not be changed.
+func Bytes(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
 // SkipBlanks returns the index of the first byte from i that is not white space.
 func SkipBlanks[T Text](text T, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t') {

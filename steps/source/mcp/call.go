@@ -16,6 +16,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/protocol"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -95,7 +96,7 @@ func (s *Source) connectorOf(ctx context.Context) (connector, *fault.Error) {
 }
 
 func checkArguments(args []byte) *fault.Error {
-	if len(args) == 0 || !gjson.ValidBytes(args) || !gjson.ParseBytes(args).IsObject() {
+	if len(args) == 0 || !gjson.ValidBytes(args) || !gjson.Parse(rawjson.View(args)).IsObject() {
 		return fault.New(fault.BadArguments, "the arguments of a tool must be a JSON object")
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -123,7 +124,7 @@ func (r *pendingRequest) setAnswer(m *message) {
 		r.err = readError(m.err)
 		return
 	}
-	r.result = []byte(cmp.Or(m.result.Raw, "null"))
+	r.result = rawjson.Bytes(cmp.Or(m.result.Raw, "null"))
 }
 
 // closeDone closes done. The caller holds r.mu.

@@ -20,7 +20,7 @@ import (
 // resultValue returns the value of a call's result (MCP 2025-11-25, CallToolResult), in the form that the configuration chose. A result
 // with isError becomes a fault.
 func (s *Source) resultValue(ctx context.Context, t *tool, raw []byte) ([]byte, *fault.Error) {
-	result := gjson.ParseBytes(raw)
+	result := gjson.Parse(rawjson.View(raw))
 	if problem := malformed(t, result); problem != "" {
 		f := fault.New(fault.FunctionFailed, "%s did not answer with %s: %s. The server is at fault; it said %s",
 			t.function, t.answerWord(), problem, s.scrub.excerpt(string(raw), maxQuoted))

@@ -15,11 +15,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // maxGarbage bounds the lines and bytes on stdout, between two messages, that are not messages: servers may print a banner, but
 // not forever.
 const maxGarbage, maxGarbageBytes = 1000, 1 << 20
+
+// readerBytes is the size of the reader's buffer.
+const readerBytes = 64 << 10
 
 // stdioTransport connects to a server over the pipes of a child process, one message a line (MCP 2025-11-25, "stdio"). It
 // connects a second time if the server must be greeted again.
@@ -30,7 +34,7 @@ type stdioTransport struct {
 
 func newStdioTransport(t *tap, stdin, stdout *os.File, timeout time.Duration) *stdioTransport {
 	return &stdioTransport{pipe: &stdioPipe{
-		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, 64<<10), timeout: timeout,
+		tap: t, stdin: stdin, reader: bufio.NewReaderSize(stdout, readerBytes), timeout: timeout,
 		incoming: make(chan jsonrpc.Message), failed: make(chan struct{}), closed: make(chan struct{}),
 		writing: make(chan struct{}, 1),
 	}}
@@ -186,7 +190,10 @@ func (p *stdioPipe) handleLine(line []byte) error {
 		return p.countGarbage(line)
 	}
 	p.garbage, p.garbageBytes = 0, 0
-	text := string(line)
+	text := rawjson.View(line)
+	if len(line) <= readerBytes { // it may be in the reader's buffer
+		text = string(line)
+	}
 	if line[0] == '{' {
 		return p.handleMessage(text)
 	}

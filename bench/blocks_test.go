@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+const blockBytes = 32 << 20
+
+// blockFunctions are a function that returns a block of 32 MiB, and one that takes its bytes and counts them.
+func blockFunctions(picture []byte) []steps.Function {
+	return []steps.Function{
+		{Spec: steps.Spec{Name: "bench.shot", Effect: steps.Read, EffectDeclared: true}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			return steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: picture})
+		}},
+		{Spec: steps.Spec{Name: "bench.attach", EffectDeclared: true}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			return fmt.Appendf(nil, `{"bytes":%d}`, len(gjson.Parse(rawjson.View(args)).Get("data").Raw)-2), nil
+		}},
+	}
+}
+
+func newPicture() []byte {
+	picture := make([]byte, blockBytes)
+	for i := range picture {
+		picture[i] = byte(i * 7)
+	}
+	return picture
+}
+
+const attached = `{"lite":true,"steps":[{"fn":"bench.shot"},{"fn":"bench.attach","args":{"data":"$0.data"}}]}`
+
+// BenchmarkBlock passes a block of 32 MiB from one function to the next: as a chain, without and with a journal, and by the two calls alone.
+// Target: at most twice the time of the calls, and one base64 form allocated.
+func BenchmarkBlock(b *testing.B) {
+	picture := newPicture()
+	want := fmt.Sprintf(`{"bytes":%d}`, base64.StdEncoding.EncodedLen(blockBytes))
+	functions := blockFunctions(picture)
+	b.Run("baseline=two-calls", func(b *testing.B) {
+		for b.Loop() {
+			value, err := functions[0].Call(context.Background(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			got, err := functions[1].Call(context.Background(), value)
+			if err != nil || string(got) != want {
+				b.Fatalf("got %s, %v, want %s", got, err, want)
+			}
+		}
+	})
+	for _, withJournal := range []bool{false, true} {
+		b.Run(fmt.Sprintf("chain/journal=%t", withJournal), func(b *testing.B) {
+			engine, end, err := blockEngine(functions, withJournal)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer end()
+			for b.Loop() {
+				runLite(b, engine, []byte(attached), want)
+			}
+		})
+	}
+}
+
+// blockEngine returns an engine, with a journal in memory or none.
+func blockEngine(functions []steps.Function, withJournal bool) (engine *chain.Engine, end func(), err error) {
+	registry, err := steps.NewRegistry(functions, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, end := chain.Options{Functions: registry}, func() {}
+	if withJournal {
+		if o.Journal, err = journal.New(&journal.Memory{}, nil); err != nil {
+			return nil, nil, err
+		}
+		end = func() { o.Journal.Close() }
+	}
+	engine, err = chain.New(&o)
+	return engine, end, err
+}
+
+const asBlockProcess = "ONECALL_BENCH_BLOCK"
+
+// TestBlockMemory passes a block of 32 MiB from one function to the next in a separate process: beside the block itself there is one base64
+// form of it, and with a journal, before that, what the journal stores.
+func TestBlockMemory(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, journaled := range []string{"false", "true"} {
+		command := exec.Command(self)
+		command.Env = append(os.Environ(), asBlockProcess+"="+journaled)
+		out, err := command.CombinedOutput()
+		var peak float64
+		if _, scanned := fmt.Sscan(string(out), &peak); err != nil || scanned != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		t.Logf("journal %s: peak %.0f MiB beside the block", journaled, peak)
+		if peak < 40 || peak > 85 {
+			t.Errorf("journal %s: peak %.0f MiB beside the block, want at least the base64 form, 43 MiB, and at most 85", journaled, peak)
+		}
+	}
+}
+
+// passBlock prints the peak of the objects on the heap, in MiB, beside a block that is passed on.
+func passBlock(journaled string) error {
+	debug.SetGCPercent(10) // garbage should not be measured
+	engine, end, err := blockEngine(blockFunctions(newPicture()), journaled == "true")
+	if err != nil {
+		return err
+	}
+	defer end()
+	var answer *chain.Answer
+	peak := peakOf(func() { answer = engine.Run(context.Background(), []byte(attached), nil) })
+	if !answer.OK {
+		return answer.Error
+	}
+	fmt.Println(peak)
+	return nil
+}
+
+// peakOf returns the most MiB of objects on the heap while f runs, beside those before.
+func peakOf(f func()) float64 {
+	runtime.GC()
+	before, stop, peak := heapMiB(), make(chan struct{}), make(chan float64)
+	go func() {
+		most, tick := 0.0, time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				most = max(most, heapMiB()-before)
+			case <-stop:
+				peak <- most
+				return
+			}
+		}
+	}()
+	f()
+	close(stop)
+	return <-peak
+}
+
+func heapMiB() float64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return float64(sample[0].Value.Uint64()) / (1 << 20)
+}

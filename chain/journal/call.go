@@ -20,6 +20,8 @@ type Call struct {
 
 	// KeyFor is how long a service knows the idempotency key of the call; negative: forever, 0: the call has none.
 	KeyFor time.Duration
+	// Commits: the call changes state by ChangeState, and nothing else. Begin then writes nothing, since nothing can be left half done.
+	Commits bool
 
 	run         *Run
 	mac         mac
@@ -32,6 +34,7 @@ type Call struct {
 	started     time.Time
 	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
 	task        string    // the task of the last attempt, if that may still do its work; "": none
+	committed   bool      // the end of the last attempt is written
 }
 
 // Prepare finds which of the run's equal calls this is (Ordinal, Previous). It must be called before Begin and End.
@@ -108,9 +111,37 @@ func (c *Call) Begin() error {
 	r := c.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure != nil {
+	c.committed = false
+	if r.failure != nil || c.Commits {
 		return r.failure
 	}
+	c.recordBegin()
+	return r.awaitWrite(r.takeSegment(false))
+}
+
+// recordBegin adds the event of the beginning. r.mu is held.
+func (c *Call) recordBegin() {
+	r := c.run
+	c.startEvent = r.appendEvent(c.beganEvent())
+	c.countBegin()
+}
+
+// countBegin counts an attempt. r.mu is held.
+func (c *Call) countBegin() {
+	r := c.run
+	c.attempts++
+	r.mayRefuse = false
+	r.row.Calls++
+	if c.Undoes == 0 {
+		r.row.Writes++
+	} else {
+		r.row.Undos++
+	}
+}
+
+// beganEvent returns the event of the beginning of an attempt.
+func (c *Call) beganEvent() Event {
+	r := c.run
 	e := Event{Kind: Began, StepPath: c.StepPath, Function: c.Function, Effect: c.Effect, EffectAssumed: c.EffectAssumed, MAC: c.mac[:],
 		Ordinal: c.ordinal,
 		Attempt: c.attempts, Undoes: c.Undoes, Key: c.IdempotencyKey()}
@@ -129,16 +160,7 @@ func (c *Call) Begin() error {
 		}
 		e.KeyUntil = c.keyUntil
 	}
-	c.startEvent = r.appendEvent(e)
-	c.attempts++
-	r.mayRefuse = false
-	r.row.Calls++
-	if c.Undoes == 0 {
-		r.row.Writes++
-	} else {
-		r.row.Undos++
-	}
-	return r.awaitWrite(r.takeSegment(false))
+	return e
 }
 
 // Task returns the task that an earlier attempt has begun and that may still do its work; "": there is none.
@@ -163,17 +185,21 @@ func (c *Call) ReportTask(id string) error {
 // End records how a call, or an attempt at it, ended. For a write, it returns when that is durable. After an error the outcome is unknown
 // in the journal, unless a later attempt to record it succeeds.
 func (c *Call) End(e *Event) error {
-	r, event, now := c.run, *e, time.Now()
-	if event.Message != "" {
-		event.Message = r.j.shortMessage(event.Message)
-	}
-	took := now.Sub(c.started)
-	event.At, event.Took, event.Bytes = r.resumedAt.Add(now.Sub(r.resumedAt)).UnixMicro(), took.Microseconds(), len(e.Result)
+	r, event := c.run, *e
+	took := c.complete(&event)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.countCall(c.Function, took, e.Code != "")
 	if event.Outcome != fault.SentUnknown {
 		c.task = ""
+	}
+	switch {
+	case c.committed:
+		return nil
+	case c.Commits && r.failure != nil:
+		return r.failure // nothing was changed
+	case c.Commits:
+		c.recordBegin()
 	}
 	if c.Effect != "" {
 		event.Kind, event.Of = Ended, c.startEvent
@@ -230,6 +256,17 @@ func (c *Call) End(e *Event) error {
 	}
 	r.numberReads()
 	return nil
+}
+
+// complete sets what the journal knows of an attempt's end, and returns how long the attempt took.
+func (c *Call) complete(e *Event) (took time.Duration) {
+	r, now := c.run, time.Now()
+	if e.Message != "" {
+		e.Message = r.j.shortMessage(e.Message)
+	}
+	took = now.Sub(c.started)
+	e.At, e.Took, e.Bytes = r.resumedAt.Add(now.Sub(r.resumedAt)).UnixMicro(), took.Microseconds(), len(e.Result)
+	return took
 }
 
 // RecordDefault records that another value replaced the failure of the call.

@@ -27,7 +27,10 @@ type Driver interface {
 	Parts(ctx context.Context, runs []string) (map[string]Parts, error)
 	// Days returns the sums of days, in no particular order.
 	Days(ctx context.Context, f *Filter) ([]Day, error)
-	// Expire removes runs that expired before at, except those whose lease a live process has, and days before days.
+	// States returns values of state that have not expired, ordered by space and name.
+	States(ctx context.Context, f *StateFilter) ([]StateRow, error)
+	// Expire removes runs that expired before at, except those whose lease a live process has, days before days, and values of state that
+	// have expired.
 	Expire(ctx context.Context, at, days time.Time) error
 	// Check makes a write without effect, which fails as Write would.
 	Check(ctx context.Context) error
@@ -98,6 +101,9 @@ type Write struct {
 	DropResults    bool     // drop the Results of all segments
 	Release        bool     // release the lease, if the run still has it
 	Days           []Day    // the sums to add to those of the days
+
+	// State changes a value of state; nil: none is changed. At most one write of a list has it, and it does not go with Late.
+	State *StateWrite
 }
 
 // Record is a run with its segments, ordered by lease and first number. Written is how many segments had been added to it, counted in

@@ -57,7 +57,8 @@ type Event struct {
 	Blocks []Block // whose handles stand in Result
 	Undo   []byte  // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
 	Chain  []byte  // in Sent: the chain from now on
-	Args   []byte  // in Waits: the calls that wait for approval; in Task: the id; for a call that was made: Call.Shown
+	// Args: in Sent, the values of $state; in Waits, the calls that wait for approval; in Task, the id; for a call that was made, Call.Shown
+	Args []byte
 
 	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters; in
 	// Approved and Denied, who decided. Encrypted, and shown to the run's caller and to operators.

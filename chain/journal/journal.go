@@ -208,8 +208,10 @@ func (j *Journal) writeQueue() (open bool) {
 		}
 		j.mu.Unlock()
 		if urgent || closed || len(queue) >= maxBatch {
-			for batch := range slices.Chunk(queue, maxBatch) {
-				j.commitBatch(batch)
+			for len(queue) > 0 {
+				n := batchSize(queue)
+				j.commitBatch(queue[:n])
+				queue = queue[n:]
 			}
 			return !closed
 		}
@@ -225,6 +227,21 @@ func (j *Journal) writeQueue() (open bool) {
 
 // maxBatch bounds the writes of a transaction.
 const maxBatch = 512
+
+// batchSize returns how many writes the next transaction has. At most one of them changes state: transactions that lock the values of
+// several owners could wait for each other.
+func batchSize(queue []*queuedWrite) int {
+	n, changes := 0, 0
+	for n < min(len(queue), maxBatch) {
+		if queue[n].State != nil {
+			if changes++; changes > 1 {
+				break
+			}
+		}
+		n++
+	}
+	return n
+}
 
 // commitBatch carries out writes and notifies their waiters.
 func (j *Journal) commitBatch(list []*queuedWrite) {

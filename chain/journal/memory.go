@@ -21,6 +21,7 @@ type Memory struct {
 	keys    map[runKey]string // the ids of the runs that have a key
 	bytes   int
 	removed int // how many entries of order are nil
+	state   memoryState
 }
 
 type memoryRun struct {
@@ -59,6 +60,9 @@ func (m *Memory) write(w *Write) bool {
 		r = m.insert(w)
 	case r == nil || r.Row.Lease != w.Lease && !w.Late:
 		return false
+	}
+	if w.State != nil {
+		m.state.change(w)
 	}
 	if w.Row != nil {
 		tokens, stored := r.Row.Tokens, r.Row.Stored
@@ -290,6 +294,7 @@ func (m *Memory) Expire(_ context.Context, at, days time.Time) error {
 			delete(m.days, key)
 		}
 	}
+	m.state.expire()
 	m.compact()
 	return nil
 }

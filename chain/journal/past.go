@@ -15,6 +15,7 @@ import (
 type Past struct {
 	Row    Row
 	Chain  []byte  // the chain that was sent last and not refused, after merging
+	State  []byte  // the values of $state that the run sees, a JSON object; nil: it reads none
 	Events []Event // ordered by lease and number
 
 	Message       string // why the run is not ok; "": it is, or it is not known
@@ -32,6 +33,7 @@ type Past struct {
 type beforeSent struct {
 	event   int // the number of the Sent event
 	chain   []byte
+	state   []byte
 	waiting *Event
 	message string
 }
@@ -190,11 +192,14 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	c = known[e.Of]
 	switch e.Kind {
 	case Sent:
-		p.before = beforeSent{e.N, p.Chain, p.Waiting, p.Message}
+		p.before = beforeSent{e.N, p.Chain, p.State, p.Waiting, p.Message}
 		p.Chain, p.Row.Scope, p.Waiting, p.Message = e.Chain, cmp.Or(p.Row.Scope, e.Scope), nil, ""
+		if e.Args != nil {
+			p.State = e.Args
+		}
 	case Refused:
 		if b := &p.before; leaseOf(b.event) == leaseOf(e.N) {
-			p.Chain, p.Waiting, p.Message = b.chain, b.waiting, b.message
+			p.Chain, p.State, p.Waiting, p.Message = b.chain, b.state, b.waiting, b.message
 		}
 	case Began, Read:
 		if len(e.MAC) != macSize {

@@ -35,6 +35,7 @@ type Start struct {
 	Chain       string        // the name of the chain
 	Hash        func() string // returns the hash of the plan; called once, when the row is written
 	Text        []byte        // the chain, JSON
+	State       []byte        // the values of $state that the run sees, a JSON object; nil: as they were
 	Steps       int           // the number of steps of the outermost chain
 	Functions   []string
 	Writes      bool // it may call functions that write, or be suspended: results of reads are written once there are many
@@ -101,7 +102,7 @@ func (j *Journal) Begin(s *Start) *Run {
 	if r.keepsResults = s.KeepResults; s.Lookup || s.KeepResults {
 		r.past, r.matchedAt = newPast(r.row), map[*PastCall]string{}
 	}
-	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope})
+	r.appendEvent(Event{Kind: Sent, Chain: s.Text, Scope: s.Scope, Args: s.State})
 	return r
 }
 
@@ -146,26 +147,37 @@ func (r *Run) Past() *Past { return r.past }
 
 // appendEvent numbers an event, adds it to events and past, and returns the number. r.mu is held, unless nobody else has r yet.
 func (r *Run) appendEvent(e Event) int {
+	r.number(&e)
+	r.events = append(r.events, e)
+	r.pendingBytes += len(e.Result) + len(e.Args) + e.blockBytes()
+	r.learn(&e)
+	return e.N
+}
+
+// number gives an event the next number, and a time unless it has one. r.mu is held, unless nobody else has r yet.
+func (r *Run) number(e *Event) {
 	if e.N = r.nextEvent; e.At == 0 {
 		e.At = r.resumedAt.Add(time.Since(r.resumedAt)).UnixMicro() // a clock that jumps does not matter
 	}
 	r.nextEvent++
 	r.row.LastLease = r.row.Lease
-	r.events = append(r.events, e)
-	r.pendingBytes += len(e.Result) + len(e.Args) + e.blockBytes()
-	if r.past != nil && e.Kind != Sent && (e.Kind != Read || e.MAC != nil) {
-		event := e
-		if e.Kind == Began || e.Kind == Read {
-			event.Args = nil // stored to be shown, not to be looked up
-		}
-		if !r.keepsResults {
-			event.dropResult()
-		}
-		if c := r.past.apply(&event); e.Kind == Began {
-			r.match(c, e.StepPath)
-		}
+}
+
+// learn adds a numbered event to past. r.mu is held, unless nobody else has r yet.
+func (r *Run) learn(e *Event) {
+	if r.past == nil || e.Kind == Sent || e.Kind == Read && e.MAC == nil {
+		return
 	}
-	return e.N
+	event := *e
+	if e.Kind == Began || e.Kind == Read {
+		event.Args = nil // stored to be shown, not to be looked up
+	}
+	if !r.keepsResults {
+		event.dropResult()
+	}
+	if c := r.past.apply(&event); e.Kind == Began {
+		r.match(c, e.StepPath)
+	}
 }
 
 // Resume continues a run that Acquire returned. The Run owns past from then on. s is nil if the chain is not run again, but the run's calls
@@ -191,7 +203,7 @@ func (j *Journal) Resume(past *Past, s *Start) *Run {
 	}
 	r.wasSuspended = past.IsSuspended()
 	if s.Text != nil && !(r.wasSuspended && bytes.Equal(s.Text, past.Chain)) { // a run that polls is resumed a thousand times
-		r.appendEvent(Event{Kind: Sent, Chain: s.Text})
+		r.appendEvent(Event{Kind: Sent, Chain: s.Text, Args: s.State})
 		r.mayRefuse = true
 	}
 	return r

@@ -214,6 +214,11 @@ func (u *brokenDriver) Days(context.Context, *journal.Filter) ([]journal.Day, er
 	return nil, u.err
 }
 
+// States implements journal.Driver.
+func (u *brokenDriver) States(context.Context, *journal.StateFilter) ([]journal.StateRow, error) {
+	return nil, u.err
+}
+
 // Expire implements journal.Driver.
 func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { return u.err }
 

@@ -32,6 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead}, {"AtWorkers", atWorkers},
+		{"State", state}, {"StateRefused", stateRefused}, {"StateExpires", stateExpires}, {"StateOfMany", stateOfMany},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {

@@ -36,8 +36,8 @@ type database struct {
 type transaction interface {
 	// exec executes statements in as few round trips as possible, and returns how many rows each one changed. last commits.
 	exec(ctx context.Context, list []statement, last bool) (changed []int64, err error)
-	// query returns the only column of the only row of a statement.
-	query(ctx context.Context, s statement) (value []byte, err error)
+	// query returns the only row of a statement: numbers as int64, bytes and texts of the column's type.
+	query(ctx context.Context, s statement) (row []any, err error)
 	// end rolls back what was not committed, and releases the transaction.
 	end()
 }

@@ -59,7 +59,8 @@ func addDays(ctx context.Context, tx transaction, days []*journal.Day) error {
 		if err != nil {
 			return err
 		}
-		before, err := decodeTimes(known)
+		times, _ := known[0].([]byte)
+		before, err := decodeTimes(times)
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,9 @@ func (d *Driver) Expire(ctx context.Context, at, days time.Time) error {
 		if _, err := db.write.ExecContext(ctx, `DELETE FROM onecall_days WHERE day < $1`, journal.DayOf(days)); err != nil {
 			return err
 		}
+		if err := db.expireState(ctx); err != nil {
+			return err
+		}
 		return db.cleanUp(ctx)
 	})
 }

@@ -156,9 +156,16 @@ func (t *postgresTransaction) exec(ctx context.Context, list []statement, last b
 	return changed, err
 }
 
-func (t *postgresTransaction) query(ctx context.Context, s statement) (value []byte, err error) {
-	err = t.do(func(conn *pgx.Conn) error { return conn.QueryRow(ctx, inPostgres.SQL(s.sql), s.args...).Scan(&value) })
-	return value, err
+func (t *postgresTransaction) query(ctx context.Context, s statement) (row []any, err error) {
+	err = t.do(func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, inPostgres.SQL(s.sql), s.args...)
+		if err != nil {
+			return err
+		}
+		row, err = pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) ([]any, error) { return r.Values() })
+		return err
+	})
+	return row, err
 }
 
 func (t *postgresTransaction) end() {

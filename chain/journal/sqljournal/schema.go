@@ -45,15 +45,22 @@ ALTER TABLE onecall_runs ADD COLUMN last_lease BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE onecall_runs ADD COLUMN scope TEXT NOT NULL DEFAULT '';
 `, `
 ALTER TABLE onecall_runs ADD COLUMN undos BIGINT NOT NULL DEFAULT 0;
+`, `
+CREATE TABLE onecall_state_owners (owner TEXT COLLATE "C" PRIMARY KEY, version BIGINT NOT NULL, bytes BIGINT NOT NULL) WITHOUT ROWID;
+CREATE TABLE onecall_state (owner TEXT COLLATE "C" NOT NULL, space TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL,
+	version BIGINT NOT NULL, expires BIGINT NOT NULL, size BIGINT NOT NULL, value BYTEA NOT NULL, PRIMARY KEY (owner, space, name));
+CREATE INDEX onecall_state_expires ON onecall_state (expires);
 `}
 
-// EACH stands for the function that returns the elements of a JSON array as rows, in its column value.
+// EACH stands for the function that returns the elements of a JSON array as rows, in its column value; CLOCK for the time of the database
+// in microseconds since 1970.
 var (
-	inPostgres = schemaIn(sqldb.Postgres, "EACH(", "json_array_elements_text(", " WITHOUT ROWID", "")
-	inSQLite   = schemaIn(sqldb.Dialect{
+	inPostgres = schemaIn(sqldb.Postgres, "EACH(", "json_array_elements_text(", " WITHOUT ROWID", "",
+		"CLOCK", "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)")
+	inSQLite = schemaIn(sqldb.Dialect{
 		CountTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
 		Lock:        `SELECT 1`, // every writing transaction is exclusive
-	}, "EACH(", "json_each(", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+	}, "EACH(", "json_each(", "CLOCK", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
 		"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT")
 )
 

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -80,7 +81,7 @@ func (t *sqliteTransaction) exec(ctx context.Context, list []statement, last boo
 	return changed, err
 }
 
-func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byte, err error) {
+func (t *sqliteTransaction) query(ctx context.Context, s statement) (row []any, err error) {
 	err = t.conn.Raw(func(on any) error {
 		prepared, args, err := t.w.prepare(ctx, on, s)
 		if err != nil {
@@ -91,17 +92,22 @@ func (t *sqliteTransaction) query(ctx context.Context, s statement) (value []byt
 			return err
 		}
 		defer rows.Close()
-		row := make([]driver.Value, 1)
-		if err := rows.Next(row); errors.Is(err, io.EOF) {
+		values := make([]driver.Value, len(rows.Columns()))
+		if err := rows.Next(values); errors.Is(err, io.EOF) {
 			return sql.ErrNoRows
 		} else if err != nil {
 			return err
 		}
-		bytes, _ := row[0].([]byte)
-		value = append(value, bytes...)
+		row = make([]any, len(values))
+		for i, value := range values {
+			if bytes, ok := value.([]byte); ok {
+				value = slices.Clone(bytes)
+			}
+			row[i] = value
+		}
 		return nil
 	})
-	return value, err
+	return row, err
 }
 
 // prepare returns a prepared statement and its arguments, which are valid until the next call.

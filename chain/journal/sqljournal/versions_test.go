@@ -45,7 +45,8 @@ func TestVersions(t *testing.T) {
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
 			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
 			"ALTER TABLE onecall_runs DROP COLUMN handover_lease", "ALTER TABLE onecall_runs DROP COLUMN last_lease",
-			"ALTER TABLE onecall_runs DROP COLUMN scope", "ALTER TABLE onecall_runs DROP COLUMN undos", "UPDATE onecall_meta SET version = 1"} {
+			"ALTER TABLE onecall_runs DROP COLUMN scope", "ALTER TABLE onecall_runs DROP COLUMN undos", "DROP TABLE onecall_state",
+			"DROP TABLE onecall_state_owners", "UPDATE onecall_meta SET version = 1"} {
 			if _, err := db.Exec(query); err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +87,7 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 		t.Fatal(err)
 	}
 	defer db.Close()
-	changes := []string{fmt.Sprint("UPDATE onecall_meta SET version = ", version)}
+	changes := []string{fmt.Sprint("UPDATE onecall_meta SET version = ", version), "DROP TABLE onecall_state", "DROP TABLE onecall_state_owners"}
 	for _, column := range columns {
 		changes = append(changes, "ALTER TABLE onecall_runs DROP COLUMN "+column)
 	}

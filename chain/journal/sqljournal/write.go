@@ -39,13 +39,18 @@ func (d *Driver) Write(ctx context.Context, list []journal.Write) (refused []boo
 	if len(list) == 0 {
 		return nil, nil
 	}
-	b := d.batch(list)
+	var b *batch
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		tx, err := db.beginTx(ctx)
 		if err != nil {
 			return err
 		}
 		defer tx.end()
+		changes, err := decideAll(ctx, tx, list)
+		if err != nil {
+			return err
+		}
+		b = d.batch(list, changes)
 		changed, err := tx.exec(ctx, b.statements, len(b.days) == 0)
 		if err != nil {
 			return err
@@ -103,7 +108,7 @@ type batch struct {
 	days       map[int][]journal.Day // by index of the write: the sums to add
 }
 
-func (d *Driver) batch(list []journal.Write) *batch {
+func (d *Driver) batch(list []journal.Write, changes map[int]*stateChange) *batch {
 	b := &batch{list: list, first: make([]int, len(list)), rows: make([]*rowIdentity, len(list)), days: map[int][]journal.Day{}}
 	known := map[string]*rowIdentity{} // the stored rows as each write finds them
 	d.mu.Lock()
@@ -129,6 +134,9 @@ func (d *Driver) batch(list []journal.Write) *batch {
 			b.rows[i], known[w.ID] = id, id
 		}
 		b.addSegment(w)
+		if c := changes[i]; c != nil {
+			b.changeState(w, c)
+		}
 	}
 	return b
 }

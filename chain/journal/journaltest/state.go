@@ -1,0 +1,184 @@
+package journaltest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// changed returns a write of a run that changes the value of a name in a space of an owner; value "" removes it. seen gets what it found.
+func changed(run string, first int, key journal.StateKey, value string, ttl time.Duration, seen *journal.StateView) journal.Write {
+	return journal.Write{ID: run, Lease: 1, State: &journal.StateWrite{StateKey: key,
+		Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {
+			*seen = *at
+			w.Segment = segment(1, first)
+			if value == "" {
+				return journal.StateResult{Remove: true}
+			}
+			return journal.StateResult{Row: &journal.StateRow{Expires: at.Now.Add(ttl), Size: len(value), Sealed: []byte(value)}}
+		}}}
+}
+
+// names returns the spaces, names, versions and values of an owner's values that a filter selects.
+func names(t *testing.T, d journal.Driver, f *journal.StateFilter) (list []string) {
+	t.Helper()
+	rows, err := d.States(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		list = append(list, fmt.Sprintf("%s/%s=%s (%d)", r.Space, r.Name, r.Sealed, r.Version))
+	}
+	return list
+}
+
+// state: a change finds what the one before it left, gets the next version of its owner, and its segment is written with it.
+func state(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_a"))
+	var seen journal.StateView
+	key := journal.StateKey{Owner: "ann", Space: "s", Name: "k"}
+	for i, value := range []string{"first", "a second value", "", "third"} {
+		before := seen
+		write(t, d, changed("run_a", 10*(i+1), key, value, time.Hour, &seen))
+		if seen.Next <= before.Next || seen.Size != 0 {
+			t.Errorf("change %d gets version %d after %d, and other values count %d bytes, want 0", i, seen.Next, before.Next, seen.Size)
+		}
+		if there := seen.Row != nil; there != (i == 1 || i == 2) || there && (string(seen.Row.Sealed) != []string{"first", "a second value"}[i-1] ||
+			seen.Row.Version != before.Next || seen.Row.Expires.Sub(before.Now).Round(time.Millisecond) != time.Hour) {
+			t.Errorf("change %d finds %+v", i, seen.Row)
+		}
+	}
+	if got := load(t, d, "run_a"); len(got.Segments) != 5 || got.Written != 5 || got.Segments[4].First != 40 {
+		t.Errorf("the run has %d segments and counts %d, want 5", len(got.Segments), got.Written)
+	}
+	last := seen.Next
+	write(t, d, changed("run_a", 50, journal.StateKey{Owner: "ann", Space: "t", Name: "K\x00ö%_"}, "12345", time.Hour, &seen))
+	if seen.Size != 5 || seen.Next <= last {
+		t.Errorf("other values count %d bytes, want those of the third: 5", seen.Size)
+	}
+	write(t, d, changed("run_a", 60, journal.StateKey{Owner: "bob", Space: "s", Name: "k"}, "his", time.Hour, &seen))
+	if seen.Row != nil || seen.Size != 0 {
+		t.Errorf("another owner's change finds %+v", seen)
+	}
+	third := fmt.Sprintf("s/k=third (%d)", last)
+	for name, test := range map[string]struct {
+		filter journal.StateFilter
+		want   int
+		first  string
+	}{
+		"a name":          {journal.StateFilter{Owner: "ann", Space: "s", Names: []string{"k", "none", "k"}, Values: true}, 1, third},
+		"no name":         {journal.StateFilter{Owner: "ann", Space: "s", Names: []string{}}, 0, ""},
+		"a prefix":        {journal.StateFilter{Owner: "ann", Space: "s", Prefix: "k", Values: true}, 1, third},
+		"another prefix":  {journal.StateFilter{Owner: "ann", Space: "s", Prefix: "K"}, 0, ""},
+		"all spaces":      {journal.StateFilter{Owner: "ann", AnySpace: true, Values: true}, 2, third},
+		"a page":          {journal.StateFilter{Owner: "ann", AnySpace: true, Values: true, Limit: 1}, 1, third},
+		"past the end":    {journal.StateFilter{Owner: "ann", AnySpace: true, Offset: 2}, 0, ""},
+		"without a value": {journal.StateFilter{Owner: "bob", Space: "s"}, 1, fmt.Sprintf("s/k= (%d)", seen.Next)},
+	} {
+		list := names(t, d, &test.filter)
+		if len(list) != test.want || test.want > 0 && list[0] != test.first {
+			t.Errorf("%s: %q, want %d, first %q", name, list, test.want, test.first)
+		}
+	}
+	d.Close()
+	if s.Shared {
+		if list := names(t, s.Open(t), &journal.StateFilter{Owner: "ann", Space: "s", Values: true}); !slices.Equal(list, []string{third}) {
+			t.Errorf("another driver finds %q, want %q", list, third)
+		}
+	}
+}
+
+// stateRefused: a write that is refused changes no state, and counts no bytes.
+func stateRefused(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_a"))
+	var seen journal.StateView
+	key := journal.StateKey{Owner: "ann", Space: "s", Name: "k"}
+	write(t, d, changed("run_a", 10, key, "kept", time.Hour, &seen))
+	for _, value := range []string{"lost", ""} {
+		late := changed("run_a", 20, key, value, time.Hour, &seen)
+		late.Lease = 2
+		if refused, err := d.Write(t.Context(), []journal.Write{late, newRun("run_" + value)}); err != nil || !refused[0] || refused[1] {
+			t.Errorf("refused %v, error %v, want the first to be refused", refused, err)
+		}
+	}
+	if list := names(t, d, &journal.StateFilter{Owner: "ann", Space: "s", Values: true}); len(list) != 1 || list[0][:8] != "s/k=kept" {
+		t.Errorf("after refused changes there is %q", list)
+	}
+	write(t, d, changed("run_a", 20, journal.StateKey{Owner: "ann", Space: "s", Name: "other"}, "x", time.Hour, &seen))
+	if seen.Size != 4 {
+		t.Errorf("the owner's values count %d bytes, want 4", seen.Size)
+	}
+}
+
+// stateExpires: a value that has expired is not there, and is removed by Expire, with what it counts. Versions go on.
+func stateExpires(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_a"))
+	var seen journal.StateView
+	gone, stays := journal.StateKey{Owner: "ann", Space: "s", Name: "gone"}, journal.StateKey{Owner: "ann", Space: "s", Name: "stays"}
+	write(t, d, changed("run_a", 10, gone, "value", -time.Second, &seen))
+	write(t, d, changed("run_a", 20, stays, "12", time.Hour, &seen))
+	if seen.Size != 5 {
+		t.Errorf("what has expired counts %d bytes until it is removed, want 5", seen.Size)
+	}
+	last := seen.Next
+	if list := names(t, d, &journal.StateFilter{Owner: "ann", Space: "s"}); len(list) != 1 || list[0][:7] != "s/stays" {
+		t.Errorf("there is %q, want what has not expired", list)
+	}
+	write(t, d, changed("run_a", 30, gone, "v", -time.Second, &seen))
+	if seen.Row != nil || seen.Size != 2 {
+		t.Errorf("the change finds %+v, want nothing of the name and 2 bytes of the other", seen)
+	}
+	for range 2 {
+		if err := d.Expire(t.Context(), start, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, d, changed("run_a", 40, gone, "new", time.Hour, &seen))
+	if seen.Size != 2 || seen.Next <= last {
+		t.Errorf("after the removal others count %d bytes, want 2; version %d after %d", seen.Size, seen.Next, last)
+	}
+}
+
+// stateOfMany: changes of several processes are made one after another.
+func stateOfMany(t *testing.T, s Store) {
+	const processes, changes = 4, 10
+	drivers := []journal.Driver{s.Open(t)}
+	for len(drivers) < processes && s.Shared {
+		drivers = append(drivers, s.Open(t))
+	}
+	key := journal.StateKey{Owner: "ann", Space: "s", Name: "k"}
+	var wait sync.WaitGroup
+	for i, d := range drivers {
+		run := fmt.Sprint("run_", i)
+		write(t, d, newRun(run))
+		wait.Go(func() {
+			for n := range changes {
+				w := journal.Write{ID: run, Lease: 1, State: &journal.StateWrite{StateKey: key,
+					Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {
+						w.Segment = segment(1, 10*(n+1))
+						before := ""
+						if at.Row != nil {
+							before = string(at.Row.Sealed)
+						}
+						return journal.StateResult{Row: &journal.StateRow{Expires: at.Now.Add(time.Hour), Sealed: []byte(before + "x"),
+							Size: len(before) + 1}}
+					}}}
+				if refused, err := d.Write(t.Context(), []journal.Write{w}); err != nil || refused[0] {
+					t.Errorf("refused %v, error %v", refused, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	rows, err := drivers[0].States(t.Context(), &journal.StateFilter{Owner: "ann", Space: "s", Values: true})
+	if err != nil || len(rows) != 1 || len(rows[0].Sealed) != len(drivers)*changes {
+		t.Errorf("%d changes left %+v, error %v", len(drivers)*changes, rows, err)
+	}
+}

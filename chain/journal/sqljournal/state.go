@@ -1,0 +1,166 @@
+package sqljournal
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+)
+
+// Parts of statements about state. CLOCK stands for the database's time in microseconds since 1970.
+const (
+	newOwner  = `INSERT INTO onecall_state_owners (owner, version, bytes) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING`
+	nextState = `UPDATE onecall_state_owners SET version = version + 1 WHERE owner = $1`
+	viewState = `SELECT o.version, o.bytes, CLOCK, COALESCE(s.version, 0), COALESCE(s.expires, 0), COALESCE(s.size, 0), s.value
+	FROM onecall_state_owners o LEFT JOIN onecall_state s ON s.owner = o.owner AND s.space = $2 AND s.name = $3 WHERE o.owner = $1`
+	whereState = ` WHERE owner = $1 AND space = $2 AND name = $3 AND EXISTS (SELECT 1 FROM onecall_runs WHERE id = $4 AND lease = $5)`
+	storeState = `INSERT INTO onecall_state (owner, space, name, version, expires, size, value)
+	SELECT $1, $2, $3, $6, $7, $8, $9 FROM onecall_runs WHERE id = $4 AND lease = $5 ON CONFLICT (owner, space, name)
+	DO UPDATE SET version = excluded.version, expires = excluded.expires, size = excluded.size, value = excluded.value`
+	countState = `UPDATE onecall_state_owners SET bytes = bytes + $2 WHERE owner = $1 AND
+	EXISTS (SELECT 1 FROM onecall_runs WHERE id = $3 AND lease = $4)`
+)
+
+// stateChange is a change of state that was decided.
+type stateChange struct {
+	journal.StateKey
+	result  journal.StateResult
+	version int64
+	grows   int64 // the bytes by which the owner's values grow
+}
+
+// decideState locks the values of an owner, shows a write what is there, and returns what it decides.
+func decideState(ctx context.Context, tx transaction, w *journal.Write) (*stateChange, error) {
+	key := journal.StateKey{Owner: validText(w.State.Owner), Space: validText(w.State.Space), Name: validText(w.State.Name)}
+	_, err := tx.exec(ctx, []statement{{newOwner, []any{key.Owner}}, {nextState, []any{key.Owner}}}, false)
+	if err != nil {
+		return nil, err
+	}
+	row, err := tx.query(ctx, statement{viewState, []any{key.Owner, key.Space, key.Name}})
+	if err != nil {
+		return nil, err
+	}
+	var n [6]int64
+	for i := range n {
+		n[i], _ = row[i].(int64)
+	}
+	version, expires, size := n[3], time.UnixMicro(n[4]), n[5]
+	at := &journal.StateView{Next: n[0], Size: n[1] - size, Now: time.UnixMicro(n[2])}
+	if sealed, there := row[6].([]byte); there && expires.After(at.Now) {
+		at.Row = &journal.StateRow{StateKey: w.State.StateKey, Version: version, Expires: expires, Size: int(size), Sealed: sealed}
+	}
+	c := &stateChange{StateKey: key, result: w.State.Decide(at, w), version: at.Next, grows: -size}
+	if c.result.Row != nil {
+		c.grows += int64(c.result.Row.Size)
+	}
+	return c, nil
+}
+
+// changeState adds the statements of a change that was decided, unless the write is refused.
+func (b *batch) changeState(w *journal.Write, c *stateChange) {
+	key := []any{c.Owner, c.Space, c.Name, w.ID, w.Lease}
+	switch r := c.result.Row; {
+	case r != nil:
+		b.addStatement(storeState, append(key, c.version, r.Expires.UnixMicro(), r.Size, notNull(r.Sealed))...)
+	case c.result.Remove:
+		b.addStatement(`DELETE FROM onecall_state`+whereState, key...)
+	default:
+		return
+	}
+	b.addStatement(countState, c.Owner, c.grows, w.ID, w.Lease)
+}
+
+// States implements journal.Driver.
+func (d *Driver) States(ctx context.Context, f *journal.StateFilter) (list []journal.StateRow, err error) {
+	query, args := `SELECT space, name, version, expires, size, `, []any{validText(f.Owner)}
+	if f.Values {
+		query += `value`
+	} else {
+		query += `NULL`
+	}
+	query += ` FROM onecall_state WHERE owner = $1 AND expires > CLOCK`
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		query += condition
+	}
+	if !f.AnySpace {
+		add(` AND space = $2`, validText(f.Space))
+	} else {
+		add(` AND $2 = ''`, "")
+	}
+	if f.Names != nil {
+		names, _ := json.Marshal(f.Names) // strings can always be encoded
+		add(` AND name IN (SELECT v.value FROM EACH($3) AS v)`, string(names))
+	} else {
+		add(` AND substr(name, 1, length($3)) = $3`, validText(f.Prefix))
+	}
+	query += ` ORDER BY space, name`
+	if f.Limit > 0 || f.Offset > 0 {
+		limit := int64(f.Limit)
+		if limit == 0 {
+			limit = 1 << 62
+		}
+		add(` LIMIT $4`, limit)
+		add(` OFFSET $5`, f.Offset)
+	}
+	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		list = nil
+		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
+			r := journal.StateRow{StateKey: journal.StateKey{Owner: f.Owner}}
+			var expires int64
+			if err := scan(&r.Space, &r.Name, &r.Version, &expires, &r.Size, &r.Sealed); err != nil {
+				return err
+			}
+			r.Expires = time.UnixMicro(expires)
+			list = append(list, r)
+			return nil
+		}, db.SQL(query), args...)
+	})
+	return list, err
+}
+
+// expireState removes the values that have expired.
+func (db *database) expireState(ctx context.Context) error {
+	var now int64
+	var some bool
+	err := db.read.QueryRowContext(ctx, db.SQL(`SELECT CLOCK, EXISTS (SELECT 1 FROM onecall_state WHERE expires <= CLOCK)`)).Scan(&now, &some)
+	if err != nil || !some {
+		return err
+	}
+	tx, err := db.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
+	// The owners are locked first: the statements after it see what the changes before it have left.
+	ignore := func(scan func(...any) error) error { return scan(new(string)) }
+	if err := forEachRow(ctx, tx, ignore, db.SQL(`SELECT owner FROM onecall_state_owners
+	WHERE owner IN (SELECT owner FROM onecall_state WHERE expires <= $1) ORDER BY owner FOR UPDATE`), now); err != nil {
+		return err
+	}
+	for _, query := range []string{`UPDATE onecall_state_owners SET bytes = bytes - (SELECT SUM(size) FROM onecall_state s
+	WHERE s.owner = onecall_state_owners.owner AND s.expires <= $1)
+	WHERE owner IN (SELECT owner FROM onecall_state WHERE expires <= $1)`, `DELETE FROM onecall_state WHERE expires <= $1`} {
+		if _, err := tx.ExecContext(ctx, query, now); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// decideAll has the changes of state of a list, by index, of which each owner has at most one.
+func decideAll(ctx context.Context, tx transaction, list []journal.Write) (changes map[int]*stateChange, err error) {
+	for i := range list {
+		if list[i].State == nil {
+			continue
+		}
+		if changes == nil {
+			changes = map[int]*stateChange{}
+		}
+		if changes[i], err = decideState(ctx, tx, &list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}

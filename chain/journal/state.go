@@ -1,0 +1,279 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// StateKey names a value of state.
+type StateKey struct {
+	Owner string // who the value is kept for; versions and bytes are counted for an owner
+	Space string
+	Name  string
+}
+
+// StateRow is a value of state as drivers store it.
+type StateRow struct {
+	StateKey
+	Version int64     // larger than that of each earlier change of the owner's values
+	Expires time.Time // by the database's clock, as all times of state
+	Size    int       // the bytes that it counts
+	Sealed  []byte    // the encrypted value
+}
+
+// StateView is what a driver knows of a value and of its owner in a transaction.
+type StateView struct {
+	Row  *StateRow // nil: there is no value, or it has expired
+	Next int64     // the version that a change gets
+	Size int64     // the bytes that all other values of the owner count, including those that have expired and were not removed yet
+	Now  time.Time
+}
+
+// StateWrite changes a value of state in the transaction of a Write, unless the Write is refused.
+type StateWrite struct {
+	StateKey
+	// Decide is called within the transaction, and again if that is repeated. It sets the segment of the write, and returns what becomes
+	// of the value.
+	Decide func(*StateView, *Write) StateResult
+}
+
+// StateResult is what becomes of a value; the zero value: it stays as it is. The version of a stored row is StateView.Next.
+type StateResult struct {
+	Row    *StateRow // the row to store, of which Expires, Size and Sealed are set
+	Remove bool
+}
+
+// StateFilter selects values of an owner that have not expired.
+type StateFilter struct {
+	Owner    string
+	Space    string
+	AnySpace bool     // of all spaces; Space is not looked at
+	Names    []string // nil: all
+	Prefix   string   // only names that begin with it
+	Offset   int
+	Limit    int  // 0: no limit
+	Values   bool // Sealed is read, too
+}
+
+// StateValue is a value of state.
+type StateValue struct {
+	Space, Name string
+	Value       []byte // JSON
+	Version     int64
+	Size        int
+	Expires     time.Time
+}
+
+// StateNow is what a change of state finds.
+type StateNow struct {
+	*StateValue           // nil: there is no value, or it has expired
+	Next        int64     // the version that a change gets
+	Size        int64     // the bytes of all other values of the owner
+	Now         time.Time // by the database's clock
+}
+
+// StateChange is a change of a value.
+type StateChange struct {
+	Value   []byte    // JSON; nil: the value is removed
+	Expires time.Time // when the new value is removed
+}
+
+// stateOverhead is what a value counts beside its name and its JSON, in bytes.
+const stateOverhead = 64
+
+// StateSize returns the bytes that a value counts.
+func StateSize(name string, value []byte) int { return len(name) + len(value) + stateOverhead }
+
+// States returns values, ordered by space and name. StateValue.Value is set if f.Values is. It fails with coded errors.
+func (j *Journal) States(ctx context.Context, f *StateFilter) ([]StateValue, error) {
+	rows, err := j.driver.States(ctx, f)
+	if err != nil {
+		return nil, stateFault(err)
+	}
+	list := make([]StateValue, len(rows))
+	for i := range rows {
+		if list[i], err = j.openState(&rows[i], f.Values); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// stateContext is the additional authenticated data of a value.
+func stateContext(r *StateRow) []byte {
+	return fmt.Appendf(nil, "state %q %q %q %d", r.Owner, r.Space, r.Name, r.Version)
+}
+
+func (j *Journal) openState(r *StateRow, value bool) (StateValue, error) {
+	v := StateValue{Space: r.Space, Name: r.Name, Version: r.Version, Size: r.Size, Expires: r.Expires}
+	if !value {
+		return v, nil
+	}
+	var err error
+	if v.Value, err = j.keys.openText(r.Sealed, stateContext(r)); err != nil {
+		return v, fault.New(fault.Unreadable, "the value of %q in state was written with another key than that of now (%s), or was changed: "+
+			"put the key of then back, or choose another name until the value has expired", r.Name, cmp.Or(j.o.KeyPlace, "in memory"))
+	}
+	return v, nil
+}
+
+// Decision says what becomes of a value, and with what its call ends: a result, or an error, with which nothing changes. change is nil if
+// nothing is to change. It may be called several times; the last one counts.
+type Decision func(StateNow) (change *StateChange, result []byte, err error)
+
+// ChangeState changes a value in the transaction that records the end of the call of ctx (see WithCommit), so that each is there if the
+// other is. A call without a run gets one of its own, of caller. It returns the result of the decision, or its error, or a coded error of
+// the journal.
+func (j *Journal) ChangeState(ctx context.Context, caller string, key StateKey, decide Decision) ([]byte, error) {
+	if c, ok := ctx.Value(commitKey{}).(*commit); ok && c.call.run.j == j {
+		return c.call.commit(ctx, key, decide, c.ended)
+	}
+	run := j.Begin(&Start{Caller: caller, Steps: 1, Writes: true, Hash: func() string { return "" }, Text: []byte("{}")})
+	call := &Call{StepPath: "0", Function: "state", Effect: "write", Args: []byte("{}"), Commits: true}
+	run.Prepare(call)
+	if err := call.Begin(); err != nil {
+		return nil, stateFault(err)
+	}
+	raw, err := call.commit(ctx, key, decide, func(raw []byte, err error) Event {
+		return Event{Result: raw, Code: fault.CodeOf(err), Outcome: fault.OutcomeOf(err)}
+	})
+	run.Answered(0, 0)
+	return raw, err
+}
+
+type commitKey struct{}
+
+type commit struct {
+	call  *Call
+	ended func(raw []byte, err error) Event
+}
+
+// WithCommit returns the context of a call (Call.Commits) whose source may change state by ChangeState. ended returns the event of the
+// call's end.
+func WithCommit(ctx context.Context, c *Call, ended func(raw []byte, err error) Event) context.Context {
+	return context.WithValue(ctx, commitKey{}, &commit{c, ended})
+}
+
+// RunCaller returns the caller of the run that the call of ctx belongs to, if WithCommit has set it.
+func RunCaller(ctx context.Context) (caller string, ok bool) {
+	if c, ok := ctx.Value(commitKey{}).(*commit); ok {
+		return c.call.run.row.Caller, true
+	}
+	return "", false
+}
+
+// PreviousResult returns the result of the call of ctx as it was made before the run was resumed; nil: none.
+func PreviousResult(ctx context.Context) []byte {
+	c, ok := ctx.Value(commitKey{}).(*commit)
+	if !ok || c.call.previous == nil || c.call.previous.Outcome != fault.Applied {
+		return nil
+	}
+	return c.call.previous.Result
+}
+
+// commit implements ChangeState.
+func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended func([]byte, error) Event) (raw []byte, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := c.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure != nil {
+		return nil, stateFault(r.failure)
+	}
+	began := c.beganEvent()
+	r.number(&began)
+	c.startEvent = began.N
+	r.events = append(r.events, began, Event{Kind: Ended, Of: began.N})
+	last := &r.events[len(r.events)-1]
+	r.number(last)
+	n := last.N
+	c.countBegin()
+	first, decided := r.events[0].N, false
+	w := r.takeSegment(false)
+	seal := w.prepare
+	w.prepare, w.State = nil, &StateWrite{StateKey: key, Decide: func(at *StateView, w *Write) (change StateResult) {
+		decided = true
+		change, raw, err = r.j.decide(at, key, decide)
+		event := ended(raw, err)
+		event.N, event.Kind, event.Of = n, Ended, began.N
+		c.complete(&event)
+		*last = event
+		seal(w)
+		return change
+	}}
+	failure := r.awaitWrite(w)
+	if failure != nil && decided && !errors.Is(failure, ErrTaken) {
+		switch landed, unknown := r.j.landed(ctx, w.ID, w.Lease, first); {
+		case landed:
+			failure, r.failure, r.hasRow = nil, nil, true
+		case unknown != nil:
+			f := stateFault(failure)
+			f.Outcome = fault.SentUnknown
+			return nil, f
+		}
+	}
+	if failure != nil {
+		return nil, stateFault(failure)
+	}
+	c.committed = true
+	r.learn(&began)
+	r.learn(last)
+	return raw, err
+}
+
+// decide opens the value, asks for the decision, and seals the new value.
+func (j *Journal) decide(at *StateView, key StateKey, decide Decision) (result StateResult, raw []byte, err error) {
+	now := StateNow{Next: at.Next, Size: at.Size, Now: at.Now}
+	if at.Row != nil {
+		value, err := j.openState(at.Row, true)
+		if err != nil {
+			return StateResult{}, nil, err
+		}
+		now.StateValue = &value
+	}
+	change, raw, err := decide(now)
+	switch {
+	case err != nil:
+		return StateResult{}, nil, err
+	case change == nil:
+		return StateResult{}, raw, nil
+	case change.Value == nil:
+		return StateResult{Remove: true}, raw, nil
+	}
+	row := &StateRow{StateKey: key, Version: at.Next, Expires: change.Expires, Size: StateSize(key.Name, change.Value)}
+	row.Sealed = j.keys.sealText(change.Value, stateContext(row))
+	return StateResult{Row: row}, raw, nil
+}
+
+// landed reports whether a segment was written, although its write seemed to fail: only the confirmation may have been lost. unknown says
+// why that cannot be found out.
+func (j *Journal) landed(ctx context.Context, id string, lease int64, first int) (landed bool, unknown error) {
+	rec, err := j.driver.Load(context.WithoutCancel(ctx), id)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for i := range rec.Segments {
+		landed = landed || rec.Segments[i].Lease == lease && rec.Segments[i].First == first
+	}
+	return landed, nil
+}
+
+// stateFault is the fault of a journal that could not be read or written.
+func stateFault(err error) *fault.Error {
+	f := fault.New(fault.Unavailable, "state cannot be used, since the journal cannot: %s", fault.Message(err))
+	if errors.Is(err, ErrTaken) {
+		f = fault.New(fault.Busy, "nothing was changed: another process has taken over this run and continues it")
+	}
+	f.Err, f.Outcome = err, fault.NotSent
+	return f
+}

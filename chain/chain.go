@@ -119,6 +119,9 @@ func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *
 	s.compareWith(ctx, r)
 	detachment, f := s.detachment(ctx, r)
 	if f == nil {
+		f = s.readState(ctx, p)
+	}
+	if f == nil {
 		f = s.beginRecord(p, r)
 	}
 	switch {
@@ -139,7 +142,7 @@ func (s *request) execute(ctx context.Context, p *plan.Plan) *run.Run {
 
 // runOptions says with what the run of the request works.
 func (s *request) runOptions() *run.Options {
-	o := &run.Options{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
+	o := &run.Options{Ledger: &s.ledger, Functions: s.view, Caller: s.caller, State: s.state, Memory: &s.memory, MaxConcurrency: s.o.MaxConcurrency,
 		MaxElements: s.o.MaxElements, MaxResultBytes: s.o.MaxResultBytes, MaxChainBytes: s.o.MaxChainBytes, StepTimeout: s.o.StepTimeout,
 		Laddered: s.o.Rung != nil, KeepArgs: s.form.Trace == "full", Suspend: s.longestWait(), Results: s.form.Results, Ask: s.askApproval}
 	if s.progress != nil {

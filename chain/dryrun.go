@@ -148,6 +148,7 @@ func (s *request) previewResume(ctx context.Context, p *plan.Plan) (*ResumePrevi
 		return nil, nil
 	}
 	preview := &ResumePreview{elements: map[int]int{}}
+	s.state = s.ledger.Previewed().State
 	followed, f := s.ledger.Preview()
 	if f != nil {
 		return nil, f

@@ -106,6 +106,12 @@ type Options struct {
 	// ListHint is the remedy for a name that is similar to no function: how the callers of this engine can list functions. "": none.
 	ListHint string
 
+	// ReadState reads the keys of a caller's state that a chain names by $state, and returns those that are there, a JSON object. It is called
+	// once for a run, before anything of it runs; a resume reads only keys that the run has not read. nil: chains cannot use $state.
+	ReadState func(ctx context.Context, caller string, keys []string) ([]byte, error)
+	// StateRead is called with the values of $state that a run sees, a JSON object, before it runs. nil: not called.
+	StateRead func(ctx context.Context, values []byte)
+
 	// Lite makes answers lite (only the result) if the request does not choose a form.
 	Lite bool
 
@@ -233,7 +239,7 @@ func (o *Options) rules(c *Caller) plan.Rules {
 		MaxConcurrency: o.MaxConcurrency,
 		StepTimeout:    o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint,
 		Input: c.Override.Input, DryRun: c.Override.DryRun, ReadOnly: c.Override.ReadOnly,
-		WhyReadOnly: c.Override.WhyReadOnly, Check: c.Override.Check}
+		WhyReadOnly: c.Override.WhyReadOnly, Check: c.Override.Check, State: o.ReadState != nil}
 	if u.Functions == nil {
 		u.Functions = o.Functions
 	}

@@ -54,17 +54,17 @@ func (e *Engine) passRecorded(ctx context.Context, passed *Passed, sent []byte, 
 	}
 	call := l.NewCall("0", entry, sent)
 	l.Look(call, false, 0)
-	var keep func(int) error
-	if spec.Undo == nil {
-		keep = func(int) error { return nil } // it is the only call of its run
+	keep := func(int) error { return nil } // it is the only call of its run
+	var undo func([]byte) []byte
+	if spec.Undo != nil {
+		undo = func(raw []byte) []byte {
+			return plan.DefaultUndo(entry, e.usableFunctions(ctx)).Call(context.WithoutCancel(ctx), &refs.Scope{}, raw)
+		}
 	}
-	raw, ended, err := ledger.Send(ctx, entry, call, sent, keep)
+	raw, ended, err := ledger.Send(ctx, entry, call, sent, keep, undo)
 	passed.Result, passed.Err = raw, err
 	if ended.Kind == "" {
 		return
-	}
-	if ended.Outcome == fault.Applied && spec.Undo != nil {
-		ended.Undo = plan.DefaultUndo(entry, e.usableFunctions(ctx)).Call(context.WithoutCancel(ctx), &refs.Scope{}, raw)
 	}
 	_ = call.End(&ended) // an error of the journal changes nothing: the caller learns the outcome directly
 	if err != nil && l.Record.EndUnfinished(journal.Failed, fault.CodeOf(err), fault.Message(err)) == nil {

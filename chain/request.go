@@ -40,6 +40,7 @@ type request struct {
 	decoded      *plan.Request                 // what is carried out; nil: nothing could be decoded
 	observation  *observation                  // nil: there is no observer
 	answerTokens int                           // the tokens of the answer; 0: not counted
+	state        []byte                        // the values of $state
 	executed     *run.Run                      // nil: nothing was executed
 	decision     *Decision                     // the decision that came with the request; nil: none
 	detached     bool                          // the run concludes the request, since it may outlast the answer

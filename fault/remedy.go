@@ -83,7 +83,7 @@ var advices = map[Code]advice{
 		"Raise the budget to what the message asks for.",
 	},
 	NotSupported: {
-		[]string{"The chain uses a part of the language that this version does not implement, such as `$state`.",
+		[]string{"The chain uses a part of the language that this version does not implement, such as `$secret`, or that nothing is kept for: `$state` with `journal: {store: off}`.",
 			"A document has a version of OpenAPI that is not supported.", "The call has no undo."},
 		"Leave it out, or do it in the way that the message names.",
 	},

@@ -162,7 +162,8 @@ func (c *call) pass(entry *steps.Entry, args []byte) *sdk.CallToolResult {
 		ctx = v.upstreams.Within(ctx, otherParams(c.request))
 	}
 	var raw []byte
-	callbacks := &steps.Callbacks{Functions: c.view.Registry(), Verbatim: func(result []byte) { raw = slices.Clone(result) }}
+	callbacks := &steps.Callbacks{Caller: c.caller.ID, Functions: c.view.Registry(),
+		Verbatim: func(result []byte) { raw = slices.Clone(result) }}
 	if c.reporter != nil {
 		c.reporter.addCallbacks(callbacks)
 	}

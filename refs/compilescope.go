@@ -84,8 +84,8 @@ func (s *CompileScope) resolve(r Reference) (Root, int, *fault.Error) {
 		if !s.Result {
 			return 0, 0, fault.New(fault.BadReference, "$result is known only in select, repeat and undo, and in args of a step with repeat.")
 		}
-	case rootState, rootSecret:
-		if r.root == rootState && !s.State || r.root == rootSecret && !s.Secret {
+	case RootState, rootSecret:
+		if r.root == RootState && !s.State || r.root == rootSecret && !s.Secret {
 			return 0, 0, fault.New(fault.NotSupported, "$%s is not supported by this version. Pass the value as $input.", r.root.name())
 		}
 	}
@@ -144,6 +144,9 @@ func (s *CompileScope) names() []string {
 	}
 	if s.Result {
 		names = append(names, "$result")
+	}
+	if s.State {
+		names = append(names, "$state")
 	}
 	return names
 }

@@ -22,12 +22,12 @@ const (
 	rootIndex              // the number of that element, from 0
 	rootPrev               // the previous step; compiled texts have RootStep instead
 	RootResult             // the step's own result (select, repeat.until, undo)
-	rootState              // not supported yet
+	RootState              // what earlier chains have kept
 	rootSecret             // not supported yet
 )
 
 var rootNames = map[string]Root{"input": RootInput, "item": RootItem, "index": rootIndex, "prev": rootPrev,
-	"result": RootResult, "state": rootState, "secret": rootSecret}
+	"result": RootResult, "state": RootState, "secret": rootSecret}
 
 func (r Root) name() string {
 	for name, root := range rootNames {

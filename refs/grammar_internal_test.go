@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 		`$index`:                    {root: rootIndex},
 		`$prev.a`:                   {root: rootPrev, segments: []Segment{name("a")}},
 		`$result`:                   {root: RootResult},
-		`$state.a`:                  {root: rootState, segments: []Segment{name("a")}},
+		`$state.a`:                  {root: RootState, segments: []Segment{name("a")}},
 		`$secret.a`:                 {root: rootSecret, segments: []Segment{name("a")}},
 		`$0.Digital Camera`:         {segments: []Segment{name("Digital Camera")}},
 		`$0.MA(5)[1]`:               {segments: []Segment{name("MA(5)"), at(1)}},

@@ -147,6 +147,8 @@ func (s *CompileScope) mentionEnd(text string, start int, numbers bool) int {
 	switch {
 	case r.root == RootInput:
 		ok = walks && first.Kind <= Quoted && s.Input != nil && s.Input(first.Key)
+	case r.root == RootState:
+		ok = walks && !braced
 	case r.root == RootStep && r.id == "":
 		ok = !braced && (walks && (first.Kind != Name || !isDigit(first.Key[0])) || numbers)
 	case r.root == RootStep || r.root == RootItem || r.root == rootIndex:
@@ -173,7 +175,7 @@ func (s *CompileScope) isInScope(r Reference) bool {
 		return s.Item
 	case RootResult:
 		return s.Result
-	case rootState:
+	case RootState:
 		return s.State
 	case rootSecret:
 		return s.Secret

@@ -14,6 +14,7 @@ type Scope struct {
 	Item   []byte       // the element of forEach
 	Index  int          // its index
 	Result []byte       // the step's own result; nil is null
+	State  []byte       // the values of state that the chain reads, by key; nil is {}
 
 	// Now is the value of now() in expressions; zero: the time of each call of now().
 	Now time.Time
@@ -70,6 +71,11 @@ func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 		return strconv.AppendInt(nil, int64(s.Index), 10), nil
 	case RootResult:
 		return orNull(s.Result), nil
+	case RootState:
+		if len(s.State) == 0 {
+			return []byte("{}"), nil
+		}
+		return s.State, nil
 	}
 	return nil, fault.New(fault.NotSupported, "$%s is not supported by this version.", root.name())
 }

@@ -163,6 +163,10 @@ type Spec struct {
 	// Defaults is a JSON object of arguments that a call may leave out; empty: none.
 	Defaults json.RawMessage
 
+	// State: the function reads or changes what is kept in the journal's database. A call that writes changes nothing else, in the transaction
+	// that records its end. Its arguments key and space say what it changes; without space, it is what $state reads.
+	State bool
+
 	// Saved is the saved chain behind the function; nil: it is not a chain.
 	Saved *SavedChain
 

@@ -27,6 +27,7 @@ import (
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 	"github.com/onecall-mcp/onecall/steps/source/openapi"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
+	"github.com/onecall-mcp/onecall/steps/source/state"
 )
 
 // App is one configuration, assembled from its packages.
@@ -60,7 +61,8 @@ type App struct {
 	store             budget.Driver
 	storeBytes        int64 // the byte limit of store when this app is served
 	results           *budget.Results
-	maxTotalTokens    int // the most tokens of one answer; 0: unlimited
+	state             *state.Source // nil: nothing is kept
+	maxTotalTokens    int           // the most tokens of one answer; 0: unlimited
 
 	closers []io.Closer
 }
@@ -260,6 +262,8 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		Admission:       a.process.admission,
 		Observer:        a.process.observer(),
 		Planned:         a.recordPlanned(),
+		ReadState:       a.readState(),
+		StateRead:       a.stateRead(),
 		ListHint:        hint,
 		Lite:            config.Or(c.Lite, false),
 	})

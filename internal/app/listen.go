@@ -122,7 +122,7 @@ func (s *server) access(a *App) *transport.Access {
 	}
 	access := &a.config.Access
 	d := &transport.Access{
-		Anyone: steps.Caller{ID: "http", Rights: steps.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
+		Anyone: steps.Caller{ID: anonymous, Rights: steps.Rights{Tier: config.TierOf(access.HTTP, steps.TierRead)}},
 		URL:    config.Or(access.URL, ""), Hosts: access.Hosts, Ready: s.ready,
 	}
 	if a.callers == nil {

@@ -103,7 +103,7 @@ func (o *sourceOpener) add(name, pointer string, source steps.Source, err error)
 	}
 }
 
-// openEmbedded opens the sources that are part of onecall: fs, http, sh, expr, text and result.
+// openEmbedded opens the sources that are part of onecall: fs, http, sh, state, expr, text and result.
 func (o *sourceOpener) openEmbedded() {
 	var names []string
 	if o.offersFiles() {
@@ -119,7 +119,7 @@ func (o *sourceOpener) openEmbedded() {
 		names = append(names, namesOf(httpSource)...)
 	}
 	expressions := exprs.New()
-	names = append(names, o.openCommands()...)
+	names = append(append(names, o.openCommands()...), o.openState()...)
 	kept := results.New()
 	names = append(names, namesOf(kept)...)
 	o.faults = append(o.faults, renameConflicts(o.config, append(names, namesOf(expressions)...))...)

@@ -75,6 +75,7 @@ var validate = validator.New()
 func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
+	d.checkSpaces(c)
 	d.checkSources(c)
 	d.checkHookPatterns("/hook/allow", c.Hook.Allow)
 	d.checkHookPatterns("/hook/ask", c.Hook.Ask)
@@ -120,7 +121,7 @@ func (d *decoder) unknownWord(at, written string, words []string) {
 }
 
 // Embedded are the names of onecall's own sources: embedded functions, commands and saved chains.
-var Embedded = []string{"fs", "http", "expr", "text", "sh", "result", steps.ChainSource}
+var Embedded = []string{"fs", "http", "expr", "text", "sh", "result", "state", steps.ChainSource}
 
 // checkSources checks the entries of the sources and the uniqueness of their names.
 func (d *decoder) checkSources(c *Config) {

@@ -86,6 +86,8 @@ type Config struct {
 	PlainVariables []string `yaml:"plain"`
 	// Sessions of clients.
 	Session Session `yaml:"session"`
+	// What chains keep for later ones: the functions state.*, and $state.
+	State State `yaml:"state"`
 	// How tokens are counted.
 	Tokens Tokens `yaml:"tokens" recorded:"yes"`
 	// An order of functions from cheap to costly. A call that skips more than one of them for its subject gets a warning or is refused.
@@ -195,6 +197,22 @@ type Hook struct {
 type Session struct {
 	// Tokens of all answers in one session. After that, the session gets only fetches and small answers; 0: no limit.
 	MaxTokens *int `yaml:"maxTokens" validate:"min=0" default:"0"`
+}
+
+// State configures what chains keep for later ones, in the journal's database.
+type State struct {
+	// The size of all values of one caller, and of those of one shared space.
+	MaxBytes *Size `yaml:"maxBytes" validate:"min=1" default:"16MiB"`
+	// How long a value is kept that names no time; at least 1s.
+	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"24h"`
+	// Spaces that several callers share, by name, each with the names of its tokens (access.tokens) or callers (jwt:…).
+	Spaces Table[Space] `yaml:"spaces"`
+}
+
+// Space is a space of state that several callers share. A list in its place is its callers.
+type Space struct {
+	// The callers that share the space.
+	Callers []string `yaml:"callers" list:"yes" needed:"yes"`
 }
 
 // Tokens configures how tokens are counted.

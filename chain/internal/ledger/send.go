@@ -14,32 +14,53 @@ import (
 )
 
 // Send records that a call begins, and makes it. The event says how it ended, for the caller to complete and to record (journal.Call.End).
-// If keep is not nil, the source may say how the call is undone, in as many bytes as keep accepts. If the beginning cannot be recorded, the
-// call is not made, and the event is zero.
-func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte, keep func(bytes int) error) (raw []byte,
-	ended journal.Event, err error) {
+// undo says how the call is undone, from its result; nil: the source may say it, in as many bytes as keep accepts. If the beginning cannot
+// be recorded, the call is not made, and the event is zero.
+func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []byte, keep func(bytes int) error,
+	undo func(raw []byte) []byte) (raw []byte, ended journal.Event, err error) {
 	if err := call.Begin(); err != nil {
 		return nil, journal.Event{}, Fault(err, call.Function+" was not called")
 	}
 	if key := call.IdempotencyKey(); key != "" {
 		ctx, sent = withIdempotencyKey(ctx, entry.Spec().Idempotency, key, sent)
 	}
-	var undo atomic.Pointer[steps.Undo] // a call that was left behind may still report
-	if call.Effect != "" && keep != nil {
+	var reported atomic.Pointer[steps.Undo] // a call that was left behind may still report
+	if call.Effect != "" && undo == nil {
 		ctx = steps.WithUndo(ctx, func(u *steps.Undo) error {
-			undo.Store(u)
+			reported.Store(u)
 			return keep(len(u.Args))
 		})
 	}
+	if entry.Spec().State {
+		ctx = withCommit(ctx, call, &reported, undo)
+	}
 	raw, err = entry.Send(withTask(ctx, call), sent)
-	ended = journal.Event{Kind: journal.Ended, Result: raw, Blocks: blocksOf(ctx, raw), Code: fault.CodeOf(err), Message: reasonOf(err)}
+	return raw, endEventOf(ctx, call, raw, err, reported.Load(), undo), err
+}
+
+// withCommit lets a source of state record the end of a call in the transaction that changes state.
+func withCommit(ctx context.Context, call *journal.Call, reported *atomic.Pointer[steps.Undo],
+	undo func(raw []byte) []byte) context.Context {
+	return journal.WithCommit(ctx, call, func(raw []byte, err error) journal.Event {
+		return endEventOf(ctx, call, raw, err, reported.Load(), undo)
+	})
+}
+
+// endEventOf returns the event of a call's end. reported is what its source said of its undo; nil: nothing.
+func endEventOf(ctx context.Context, call *journal.Call, raw []byte, err error, reported *steps.Undo,
+	undo func(raw []byte) []byte) journal.Event {
+	e := journal.Event{Kind: journal.Ended, Result: raw, Blocks: blocksOf(ctx, raw), Code: fault.CodeOf(err), Message: reasonOf(err)}
 	if call.Effect != "" {
-		ended.Outcome = fault.OutcomeOf(err)
+		e.Outcome = fault.OutcomeOf(err)
 	}
-	if u := undo.Load(); u != nil && ended.Outcome == fault.Applied {
-		ended.Undo = undoText(u)
+	switch {
+	case e.Outcome != fault.Applied:
+	case undo != nil:
+		e.Undo = undo(raw)
+	case reported != nil:
+		e.Undo = undoText(reported)
 	}
-	return raw, ended, err
+	return e
 }
 
 // blocksOf returns the blocks of a call's result.
@@ -76,7 +97,7 @@ func (l *Ledger) NewCall(path string, entry *steps.Entry, sent []byte) *journal.
 	spec := entry.Spec()
 	c := &journal.Call{StepPath: path, Function: spec.Name, Args: sent, EffectAssumed: !spec.EffectDeclared, Shown: l.Shown(entry, sent)}
 	if spec.Effect != steps.Read {
-		c.Effect = spec.Effect.String()
+		c.Effect, c.Commits = spec.Effect.String(), spec.State
 		if key := spec.Idempotency; key != nil {
 			c.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 		}

@@ -125,20 +125,19 @@ func (l *Ledger) undoCall(ctx context.Context, u *Undoing, c *journal.PastCall) 
 	}
 	call := &journal.Call{StepPath: c.StepPath, Function: entry.Spec().Name, Effect: undoEffect(entry),
 		EffectAssumed: !entry.Spec().EffectDeclared, Args: sent,
-		Undoes: endEvent(c)}
+		Undoes: endEvent(c), Commits: entry.Spec().State}
 	call.Shown = l.Shown(entry, sent)
 	l.Record.Prepare(call)
-	if err := call.Begin(); err != nil {
-		return Fault(err, entry.Spec().Name+" was not called")
-	}
-	l.undoCalls.Add(1)
 	spec := entry.Spec()
 	callCtx, cancel := steps.WithLimit(ctx, cmp.Or(spec.Timeout, spec.DefaultTimeout, u.Timeout), spec.Patient && spec.Timeout == 0)
 	defer cancel()
-	raw, err := entry.Send(callCtx, sent)
-	if ended := call.End(&journal.Event{Result: raw, Code: fault.CodeOf(err), Message: reasonOf(err),
-		Outcome: fault.OutcomeOf(err)}); ended != nil {
-		return Fault(ended, "the outcome of "+entry.Spec().Name+" could not be recorded")
+	_, ended, err := Send(callCtx, entry, call, sent, nil, func([]byte) []byte { return nil })
+	if ended.Kind == "" {
+		return fault.From(err, "")
+	}
+	l.undoCalls.Add(1)
+	if failure := call.End(&ended); failure != nil {
+		return Fault(failure, "the outcome of "+spec.Name+" could not be recorded")
 	}
 	if err != nil {
 		return fault.From(err, "")

@@ -45,6 +45,7 @@ type level struct {
 	element origin     // the origin of $item in that forEach
 	values  stepValues // the origins that the step that is being compiled can refer to
 	planned []*Step
+	state   bool                  // $state can be read
 	fills   func(key string) bool // reports whether $input.key can exist
 }
 
@@ -52,7 +53,7 @@ type level struct {
 func (c *compiler) compileRequest() *Plan {
 	r := c.request
 	input, fills := c.buildInput(r)
-	outermost := &level{steps: r.Steps, fills: fills}
+	outermost := &level{steps: r.Steps, fills: fills, state: c.rules.State}
 	p := c.compileLevel(outermost, r.Return)
 	p.Input, p.DryRun = input, r.DryRun || c.rules.DryRun
 	p.MaxCalls, p.MaxDuration = c.Limits.Calls, c.Limits.Duration
@@ -140,7 +141,7 @@ func (c *compiler) indexIDs(l *level) map[string]int {
 // env returns the scope in which a reference, template or expression of step i is compiled. at is its JSON Pointer. For `return`, i is the
 // number of steps.
 func (l *level) env(at string, i int) refs.CompileScope {
-	return refs.CompileScope{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills}
+	return refs.CompileScope{At: at, Step: i, Steps: len(l.steps), IDs: l.ids, Input: l.fills, State: l.state}
 }
 
 // compileStep plans one step.
@@ -165,6 +166,7 @@ func (c *compiler) compileStep(l *level, i int) *Step {
 	if s.Expr == nil {
 		c.compileArguments(l, s, p)
 	}
+	c.noteStateChange(s, p)
 	c.compileUndo(l, s, p)
 	if p.Fn != nil {
 		p.Approve = MustApprove(p.Fn.Spec(), c.rules.Approve)
@@ -239,8 +241,8 @@ func (c *compiler) compileInline(l *level, s *StepRequest, p *Step) {
 		return
 	}
 	p.Inline = c.compileLevel(&level{at: at, depth: l.depth + 1, steps: s.Chain.Steps, item: l.item || s.ForEach != nil,
-		element: l.values.element,
-		fills:   func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
+		element: l.values.element, state: l.state,
+		fills: func(key string) bool { return s.argsBroken || hasKey(s.Args, key) }}, s.Chain.Return)
 	p.Inner = len(p.Inline.Steps)
 	p.Effect, p.Repeatable = p.Inline.Effect()
 	l.values.result = p.Inline.origin
@@ -350,6 +352,8 @@ func (c *compiler) addUses(l *level, p *Step, uses []refs.Use) {
 		switch {
 		case u.Root == refs.RootInput:
 			c.checkInputUse(l, u)
+		case u.Root == refs.RootState:
+			c.useState(u)
 		case u.Root == refs.RootStep && p != nil:
 			p.After = appendNew(p.After, u.Step)
 			if !u.Status {

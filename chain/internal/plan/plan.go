@@ -25,6 +25,7 @@ type Plan struct {
 	ReturnAt string         // the JSON Pointer of return
 
 	origin      origin // the origin of the value of return or, without return, of the last step
+	State       []StateUse
 	Input       []byte // $input; nil for an inline chain, whose $input is its step's args
 	Compares    bool   // the answer is compared with an earlier one: it is the whole result of one read
 	OnError     string // for an inline chain, the onError of the chain around it; a saved chain has its own

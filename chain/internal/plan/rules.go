@@ -31,6 +31,7 @@ type Rules struct {
 	ReadOnly    bool // a step that does not only read is a fault
 	WhyReadOnly string
 	Check       bool // missing `params` are not faults
+	State       bool // $state can be read
 }
 
 // Defaults of the limits of requests.
@@ -81,6 +82,7 @@ type Compiled struct {
 	Signatures map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
 	Limits     Limits
 	MaxTokens  int          // the lowest token limit of the saved chains that the chain calls; 0: none
+	State      []StateUse   // the keys of $state that are read
 	CutOff     *fault.Error // why compilation was cut off; nil: it was not
 }
 
@@ -117,6 +119,7 @@ type compilation struct {
 	total    int                   // the number of steps so far, including those of inline chains
 	compared int                   // the undeclared arguments that were compared with declared ones
 	hinted   map[*steps.Entry]bool // the functions whose faults say what to do about their output schema
+	changed  map[string]*Step      // by key of $state: the first step that changes it
 }
 
 // Compile plans a chain with the functions of view. It adds what is wrong to the faults that decoding has found.
@@ -130,6 +133,7 @@ func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, la
 	if effect, _ := p.Effect(); effect == steps.Read && !u.WholeResults && shared.CutOff == nil && len(shared.Faults.List) == 0 {
 		p.project()
 	}
+	p.State = shared.State
 	return p, &shared.Compiled
 }
 

@@ -84,7 +84,7 @@ func (c *compiler) compileSaved(l *level, s *StepRequest, p *Step, entry *steps.
 		// What the saved chain adds to the signatures and warnings is dropped again; its steps count.
 		signatures, warnings := c.Signatures, len(c.Warnings)
 		c.Signatures = nil
-		p.Inline = inner.compileLevel(&level{at: p.At + "/chain", steps: r.Steps,
+		p.Inline = inner.compileLevel(&level{at: p.At + "/chain", steps: r.Steps, state: l.state,
 			fills: func(key string) bool { return slices.Contains(entry.Properties(), key) }}, r.Return)
 		c.Signatures, c.Warnings = signatures, c.Warnings[:warnings]
 	}

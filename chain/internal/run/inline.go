@@ -20,7 +20,8 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 		}
 		args = sent
 	}
-	scope := refs.Scope{Input: args, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now, Blocks: outer.Blocks}
+	scope := refs.Scope{Input: args, State: outer.State, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now,
+		Blocks: outer.Blocks}
 	var frame *facts.Frame // needed only for the paths of calls that write or are recorded
 	if p.Effect != steps.Read || r.ledger.Record != nil {
 		frame = &facts.Frame{Outer: s.frame, Step: p.Number, Index: s.Index}

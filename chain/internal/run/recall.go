@@ -53,13 +53,11 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 		raw, err = p.Fn.Send(ctx, sent)
 	} else {
 		var ended journal.Event
-		keep := r.results.keepUndo
+		var undo func([]byte) []byte
 		if p.Undo != nil {
-			keep = nil
+			undo = func(raw []byte) []byte { return r.blocks.Expand(p.Undo.Call(context.WithoutCancel(ctx), scope, raw)) }
 		}
-		if raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent, keep); ended.Outcome == fault.Applied && p.Undo != nil {
-			ended.Undo = r.blocks.Expand(p.Undo.Call(context.WithoutCancel(ctx), scope, raw))
-		}
+		raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent, r.results.keepUndo, undo)
 		if ended.Kind != "" && s.call.End(&ended) != nil {
 			r.journalFailed.Store(true)
 		}

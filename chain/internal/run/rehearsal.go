@@ -48,8 +48,8 @@ func (r *Run) findConflicts(ctx context.Context) (list []*journal.PastCall, know
 func Rehearse(ctx context.Context, p *plan.Plan, o *Options, l *ledger.Ledger) *Run {
 	memory := o.Memory.Sibling()
 	defer memory.End()
-	r := New(ctx, p, &Options{Ledger: l, Functions: o.Functions, Caller: o.Caller, Memory: memory, MaxConcurrency: o.MaxConcurrency,
-		MaxElements: o.MaxElements, MaxResultBytes: o.MaxResultBytes, MaxChainBytes: o.MaxChainBytes})
+	r := New(ctx, p, &Options{Ledger: l, Functions: o.Functions, Caller: o.Caller, State: o.State, Memory: memory,
+		MaxConcurrency: o.MaxConcurrency, MaxElements: o.MaxElements, MaxResultBytes: o.MaxResultBytes, MaxChainBytes: o.MaxChainBytes})
 	r.steps = r.runLevel(ctx, p, r.scope(), nil)
 	return r
 }

@@ -23,6 +23,7 @@ type Options struct {
 	Ledger    *ledger.Ledger
 	Functions *steps.Registry
 	Caller    string
+	State     []byte // the values of $state, by key
 	Memory    *admit.Held
 
 	MaxConcurrency int
@@ -113,7 +114,7 @@ func (r *Run) Execute(ctx context.Context) {
 
 // scope is what the outermost chain can refer to before it has run.
 func (r *Run) scope() refs.Scope {
-	return refs.Scope{Input: r.plan.Input, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now(), Blocks: &r.blocks}
+	return refs.Scope{Input: r.plan.Input, State: r.o.State, MaxBytes: int(r.o.MaxResultBytes), Now: r.ledger.Now(), Blocks: &r.blocks}
 }
 
 // runLevel runs the steps of one level: a step starts when all steps in its `after` have ended.

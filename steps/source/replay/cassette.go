@@ -38,12 +38,13 @@ type Cassette struct {
 
 	name           string
 	functions      []*recordedFunction // in the order of their first lines
-	seals          []*secret.Seal      // one for each salt
-	unsalted       *secret.Seal        // for lines before the first salt (by hand, or with [redacted] for every secret); nil: no such lines
-	missingDigests map[string]bool     // digests in defaults whose secrets may no longer be configured
-	gaps           int                 // lines that could not be recorded
-	settings       json.RawMessage     // the last settings of a configuration; nil: none
-	hasSettings    bool                // a line could have had settings
+	states         []stateLine
+	seals          []*secret.Seal  // one for each salt
+	unsalted       *secret.Seal    // for lines before the first salt (by hand, or with [redacted] for every secret); nil: no such lines
+	missingDigests map[string]bool // digests in defaults whose secrets may no longer be configured
+	gaps           int             // lines that could not be recorded
+	settings       json.RawMessage // the last settings of a configuration; nil: none
+	hasSettings    bool            // a line could have had settings
 	warnings       []*fault.Error
 }
 
@@ -206,6 +207,9 @@ func (c *Cassette) add(byName map[string]*recordedFunction, l line, number int) 
 		return nil
 	case l.Function != nil:
 		c.addFunction(byName, l.Function)
+		return nil
+	case l.State != nil:
+		c.states = append(c.states, stateLine{l.Chain, l.State})
 		return nil
 	}
 	fn := c.recorded(byName, l.Fn)

@@ -23,6 +23,7 @@ type line struct {
 	Settings json.RawMessage `json:"settings,omitempty"` // see Recorder.WithSettings
 	Gap      int             `json:"gap,omitempty"`      // lines that could not be written here
 	Function *functionLine   `json:"function,omitempty"`
+	State    json.RawMessage `json:"state,omitempty"` // the values of $state that the chain reads; see Recorder.State
 
 	Fn     string          `json:"fn,omitempty"`
 	Args   json.RawMessage `json:"args,omitempty"`
@@ -144,7 +145,8 @@ func (l *line) encode() ([]byte, error) {
 
 // The fields of a line, its error and its function.
 var (
-	lineFields     = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "blocks", "function", "salt", "settings", "gap"}
+	lineFields = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "blocks", "function", "salt", "settings", "gap",
+		"state"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
 		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields"}
@@ -170,7 +172,16 @@ func parseLine(text []byte) (l line, err error) {
 		}
 		return l, err
 	}
-	for _, key := range []string{"function", "salt", "settings", "gap"} {
+	if state, ok := fields["state"]; ok {
+		if l.Chain, err = textField(fields, "chain", "", false); err != nil {
+			return l, err
+		}
+		delete(fields, "chain")
+		if l.State = json.RawMessage(state.Raw); !state.IsObject() {
+			return l, at(fault.New(fault.BadRequest, "this must be an object"), "/state")
+		}
+	}
+	for _, key := range []string{"function", "salt", "settings", "gap", "state"} {
 		if _, ok := fields[key]; ok && len(fields) > 1 {
 			return l, fault.New(fault.BadRequest, "a line with %s must have no other members", key)
 		} else if ok {

@@ -3,6 +3,7 @@
 //
 //	{"fn":"…","args":{…},"result":…}
 //	{"fn":"…","args":{…},"error":{"code":"…","message":"…"}}
+//	{"state":{…}}, what $state has for the chain that follows
 //
 // A line may have `effect` (read, write, destroy) and `chain`: then only the chain of that name sees it. A recorder writes
 // more: {"function":{…}} describes a function before a chain that may call it, {"secret":"…"} replaces a secret, keyed by

@@ -122,6 +122,7 @@ type cursor struct {
 	chain    string
 	mu       sync.Mutex
 	answered map[answeredKey]position
+	states   int // how often $state was read
 	misses   int
 }
 

@@ -1,0 +1,234 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+type changeArgs struct {
+	Key       string          `json:"key"`
+	Value     json.RawMessage `json:"value"`
+	Space     string          `json:"space"`
+	IfVersion *integer        `json:"ifVersion"`
+	TTL       string          `json:"ttl"`
+}
+
+// maxTTL bounds how long a value may be kept.
+const maxTTL = 366 * 24 * time.Hour
+
+// lifetime returns how long the value of a call is kept.
+func (a *changeArgs) lifetime(otherwise, most time.Duration) (time.Duration, error) {
+	if a.TTL == "" {
+		return otherwise, nil
+	}
+	ttl, err := time.ParseDuration(a.TTL)
+	if err != nil || ttl <= 0 || ttl > most {
+		return 0, badArgument("ttl", "ttl is a time such as 90s or 24h, at most %gh", most.Hours())
+	}
+	return ttl, nil
+}
+
+// change is one change of a value while it is decided.
+type change struct {
+	*changeArgs
+	now journal.StateNow
+	ttl time.Duration // how long the new value is kept
+}
+
+// change changes a value, if its version is that of ifVersion. decide says what is to be done.
+func (s *Source) change(ctx context.Context, a *changeArgs,
+	decide func(*change) (*journal.StateChange, any, *steps.Undo, error)) (json.RawMessage, error) {
+	key, p, err := s.at(ctx, a.Space, a.Key)
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := a.lifetime(s.o.TTL, maxTTL)
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Journal().ChangeState(ctx, p.caller, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
+		if version := versionOf(now); a.IfVersion != nil && int64(*a.IfVersion) != version {
+			return nil, nil, otherVersion(a, version)
+		}
+		to, result, undo, err := decide(&change{a, now, ttl})
+		if err != nil {
+			return nil, nil, err
+		}
+		if to != nil && to.Value != nil && now.Size+int64(journal.StateSize(key.Name, to.Value)) > s.o.MaxBytes {
+			return nil, nil, fault.New(fault.LimitExceeded, "with this value, the values in state would have more than %d bytes "+
+				"(state.maxBytes): delete some, or give them a shorter ttl", s.o.MaxBytes).Under("/value")
+		}
+		if undo != nil {
+			if err := steps.ReportUndo(ctx, undo); err != nil {
+				return nil, nil, err
+			}
+		}
+		raw, err := encode(result)
+		return to, raw, err
+	})
+}
+
+func versionOf(now journal.StateNow) int64 {
+	if now.StateValue == nil {
+		return 0
+	}
+	return now.Version
+}
+
+// otherVersion is the fault of a value whose version is not the expected one.
+func otherVersion(a *changeArgs, version int64) *fault.Error {
+	if version == 0 {
+		return fault.New(fault.Busy, "the version of %q is 0 (there is no value), not %d: somebody deleted it, or it has expired",
+			fault.Short(a.Key), *a.IfVersion).Under("/ifVersion")
+	}
+	return fault.New(fault.Busy, "the version of %q is %d, not %d: somebody changed it; get it again", fault.Short(a.Key), version,
+		*a.IfVersion).Under("/ifVersion")
+}
+
+// undo returns the call that undoes a change of this value; args are those beside the key and the space.
+func (a *changeArgs) undo(function string, args map[string]any) *steps.Undo {
+	args["key"] = a.Key
+	if a.Space != "" {
+		args["space"] = a.Space
+	}
+	encoded, _ := encode(args) // texts, numbers and JSON can always be encoded
+	return &steps.Undo{Function: function, Args: encoded}
+}
+
+// undoTo returns the call that gives back what is there now, if version is still the one that this change leaves.
+func (c *change) undoTo(version int64) *steps.Undo {
+	if c.now.StateValue == nil {
+		return c.undo("state.delete", map[string]any{"ifVersion": version})
+	}
+	left := max(c.now.Expires.Sub(c.now.Now), time.Second).Round(time.Second)
+	return c.undo("state.set", map[string]any{"ifVersion": version, "value": json.RawMessage(c.now.Value), "ttl": seconds(left)})
+}
+
+func (c *change) to(value []byte) *journal.StateChange {
+	return &journal.StateChange{Value: value, Expires: c.now.Now.Add(c.ttl)}
+}
+
+type setResult struct {
+	Version int64 `json:"version"`
+}
+
+func (s *Source) set(ctx context.Context, a changeArgs) (json.RawMessage, error) {
+	if a.Value == nil {
+		return nil, badArgument("value", "the argument value is missing")
+	}
+	return s.change(ctx, &a, func(c *change) (*journal.StateChange, any, *steps.Undo, error) {
+		return c.to(a.Value), setResult{c.now.Next}, c.undoTo(c.now.Next), nil
+	})
+}
+
+type appendResult struct {
+	Version int64 `json:"version"`
+	Length  int   `json:"length"`
+}
+
+func (s *Source) append(ctx context.Context, a changeArgs) (json.RawMessage, error) {
+	if a.Value == nil {
+		return nil, badArgument("value", "the argument value is missing")
+	}
+	return s.change(ctx, &a, func(c *change) (*journal.StateChange, any, *steps.Undo, error) {
+		list, err := c.elements()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		undo := a.undo("state.delete", map[string]any{"value": a.Value})
+		if c.now.StateValue != nil && len(list) == 0 { // the undo of an element that is the only one deletes the key
+			undo = c.undoTo(c.now.Next)
+		}
+		return c.to(joined(append(list, a.Value))), appendResult{c.now.Next, len(list) + 1}, undo, nil
+	})
+}
+
+// elements returns the elements of the list that is there.
+func (c *change) elements() (list []json.RawMessage, err error) {
+	if c.now.StateValue == nil {
+		return nil, nil
+	}
+	found := gjson.ParseBytes(c.now.Value)
+	if !found.IsArray() {
+		return nil, fault.New(fault.FunctionFailed, "%q holds no list: its value is %s", fault.Short(c.Key), fault.Short(found.Raw)).Under("/key")
+	}
+	found.ForEach(func(_, v gjson.Result) bool {
+		list = append(list, json.RawMessage(v.Raw))
+		return true
+	})
+	return list, nil
+}
+
+// joined returns a list of JSON values.
+func joined(list []json.RawMessage) []byte {
+	size := 2
+	for _, v := range list {
+		size += len(v) + 1
+	}
+	out := append(make([]byte, 0, size), '[')
+	for i, v := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, v...)
+	}
+	return append(out, ']')
+}
+
+type deleteResult struct {
+	Deleted bool `json:"deleted"`
+}
+
+func (s *Source) delete(ctx context.Context, a changeArgs) (json.RawMessage, error) {
+	return s.change(ctx, &a, func(c *change) (*journal.StateChange, any, *steps.Undo, error) {
+		switch {
+		case a.Value != nil:
+			return c.takeLast()
+		case c.now.StateValue == nil:
+			return nil, deleteResult{false}, a.undo("state.delete", map[string]any{"ifVersion": 0}), nil
+		}
+		return &journal.StateChange{}, deleteResult{true}, c.undoTo(0), nil
+	})
+}
+
+// takeLast takes the value of the call off the end of the list. A list that gets empty is deleted.
+func (c *change) takeLast() (*journal.StateChange, any, *steps.Undo, error) {
+	list, err := c.elements()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(list) == 0 || !equal(list[len(list)-1], c.Value) {
+		return nil, nil, nil, fault.New(fault.Busy, "%q does not end with this value: somebody changed it", fault.Short(c.Key)).Under("/value")
+	}
+	list = list[:len(list)-1]
+	if len(list) == 0 {
+		return &journal.StateChange{}, deleteResult{true}, c.undoTo(0), nil
+	}
+	to := c.to(joined(list))
+	to.Expires = c.now.Expires
+	return to, deleteResult{true}, c.undoTo(c.now.Next), nil
+}
+
+// equal reports whether two JSON values are equal, whatever their spelling.
+func equal(a, b []byte) bool {
+	first, err := rawjson.AppendCanonical(nil, a)
+	if err != nil {
+		return bytes.Equal(a, b)
+	}
+	second, err := rawjson.AppendCanonical(nil, b)
+	return err == nil && bytes.Equal(first, second)
+}
+
+// seconds writes a time as the functions take it.
+func seconds(d time.Duration) string {
+	return (d.Truncate(time.Second)).String()
+}

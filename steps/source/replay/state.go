@@ -17,7 +17,7 @@ type stateLine struct {
 // State records the values of $state that a run sees, a JSON object; it is for chain.Options.StateRead. Digests replace secrets.
 func (r *Recorder) State(ctx context.Context, values []byte) {
 	chain, _ := ctx.Value(chainKey{}).(string)
-	r.write(&line{State: r.seal.HideConfigured(values, r.secrets, canonicalText), Chain: chain}, "$state")
+	r.write(&line{State: r.seal.HideConfigured(values, r.secrets, canonicalText), Chain: chain}, "$state", nil)
 }
 
 // ReadState returns the recorded values of keys of $state; it is for chain.Options.ReadState. The n-th time that a run of a chain asks, it

@@ -181,6 +181,29 @@ func TestHugeResult(t *testing.T) {
 	}
 }
 
+// TestFetchableResults checks that a terminal says how to fetch a large result, and nothing of the token of one that is told completely.
+func TestFetchableResults(t *testing.T) {
+	t.Parallel()
+	for result, large := range map[string]bool{
+		`{"preview":"[1","available_modes":["paginated"],"continuation_token":"oc1_1"}`:     true,
+		`{"unchanged":true,"since":"2026-01-01T00:00:00Z","continuation_token":"oc1_1"}`:    false,
+		`{"changed":"--- a\n","since":"2026-01-01T00:00:00Z","continuation_token":"oc1_1"}`: false,
+	} {
+		var stdout, stderr bytes.Buffer
+		s := &streams{out: &stdout, err: &stderr, outTerminal: true, outWidth: func() int { return 80 }}
+		out, err := s.newOutput("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (&cli{streams: s}).showResult(out, gjson.Parse(result)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(stderr.String(), "onecall fetch oc1_1 --mode paginated"); got != large {
+			t.Errorf("%s: got %q on stderr", result, stderr.String())
+		}
+	}
+}
+
 // TestToolsAtTerminal checks that each function has one line at any width, with wide and control characters.
 func TestToolsAtTerminal(t *testing.T) {
 	t.Parallel()

@@ -200,7 +200,8 @@ func compacted(text string) []byte {
 func value(depth int) *rapid.Generator[any] {
 	scalars := []*rapid.Generator[any]{
 		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }),
-		rapid.Map(rapid.SampledFrom([]string{"0", "1", "1.0", "1e0", "-0", "12345678901234567890", "1.10"}), func(n string) any { return json.Number(n) }),
+		rapid.Map(rapid.SampledFrom([]string{"0", "1", "1.0", "1e0", "-0", "12345678901234567890", "1.10"}),
+			func(n string) any { return json.Number(n) }),
 		rapid.Map(rapid.StringOfN(rapid.RuneFrom([]rune("ab\n\"~/é")), 0, 12, -1), func(s string) any { return s }),
 	}
 	if depth == 0 {
@@ -209,7 +210,8 @@ func value(depth int) *rapid.Generator[any] {
 	inner := rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) })
 	return rapid.OneOf(append(scalars,
 		rapid.Map(rapid.SliceOfN(inner, 0, 8), func(l []any) any { return l }),
-		rapid.Map(rapid.MapOfN(rapid.StringOfN(rapid.RuneFrom([]rune("ab~/\n ")), 0, 3, -1), inner, 0, 5), func(m map[string]any) any { return m }))...)
+		rapid.Map(rapid.MapOfN(rapid.StringOfN(rapid.RuneFrom([]rune("ab~/\n ")), 0, 3, -1), inner, 0, 5),
+			func(m map[string]any) any { return m }))...)
 }
 
 // edited returns a value with a few edits.

@@ -160,7 +160,10 @@ func changeReport(changed []byte, since time.Time, token string) []byte {
 // one.
 func (b *builder) shownToken(omit *omissions) string {
 	c := b.compared
-	if c == nil || b.isDifference || b.Cause.Err != nil || omit.probe != nil || omit.gaveUp(resultForProbe-1) || c.Session != nil && c.Token == "" {
+	if c == nil || c.Session != nil && c.Token == "" {
+		return ""
+	}
+	if b.isDifference || b.Cause.Err != nil || omit.probe != nil || omit.gaveUp(resultForProbe-1) {
 		return ""
 	}
 	return c.token

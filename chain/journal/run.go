@@ -328,21 +328,21 @@ func (r *Run) EndUnfinished(status Status, code fault.Code, message string) erro
 	return r.end(Stopped, code, message)
 }
 
-// EndRefused is like EndUnfinished, for a run whose resume was refused before it made a call that writes: the chain that it sent is not the
-// run's. A run that had ended stays what it was, and any other one has failed.
-func (r *Run) EndRefused(code fault.Code, message string) error {
+// EndRefused is like EndUnfinished, for a run whose resume was refused: the chain that it sent is not the run's, and a run that had ended
+// stays what it was. If that chain was accepted before, or has begun a call that writes, EndRefused does nothing, and refused is false.
+func (r *Run) EndRefused(code fault.Code, message string) (refused bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.row.Status, r.row.Code = Failed, code
+	if !r.mayRefuse {
+		return false, nil
+	}
 	was := &r.past.Row
+	r.row.Status, r.row.Code = Failed, code
 	if was.Code != "" || was.Status == OK || was.Status == MayContinue {
 		r.row.Status, r.row.Code = was.Status, was.Code
 	}
-	if !r.mayRefuse {
-		return r.end(Stopped, code, message)
-	}
 	r.row.Steps, r.row.Functions, r.hash = was.Steps, was.Functions, func() string { return was.Hash }
-	return r.end(Refused, code, message)
+	return true, r.end(Refused, code, message)
 }
 
 // end writes the end of a run whose row says how it ended. r.mu is held.

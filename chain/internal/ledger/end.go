@@ -23,10 +23,12 @@ func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 		status, code, message = journal.OK, "", "" // it was done, whatever became of the request that asked for the answer again
 	}
 	if l.refused.Load() && err.Code == fault.ResumeConflict && len(l.Waiting) == 0 {
-		if l.Record.EndRefused(err.Code, err.Message) == nil {
-			l.ResumeToken = l.Record.ID()
+		if refused, failed := l.Record.EndRefused(err.Code, err.Message); refused {
+			if failed == nil {
+				l.ResumeToken = l.Record.ID()
+			}
+			return
 		}
-		return
 	}
 	if l.Record.EndUnfinished(status, code, message) != nil || l.private != nil {
 		return

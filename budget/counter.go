@@ -74,6 +74,14 @@ func (c *o200k) bounds(n int) (minTokens, maxTokens int) {
 	return c.multiply((n + longestToken - 1) / longestToken), c.multiply(n)
 }
 
+// maxBytes returns the length of the longest text that may have no more tokens.
+func (c *o200k) maxBytes(tokens int) int {
+	if tokens > math.MaxInt/million/longestToken { // the product below would overflow
+		return 0
+	}
+	return tokens * million / c.factor * longestToken
+}
+
 func (c *o200k) multiply(tokens int) int {
 	return (tokens*c.factor + million - 1) / million
 }

@@ -28,6 +28,14 @@ func NewMeter(c Counter, limit int) *Meter { return &Meter{counter: c, limit: ma
 // Limit returns the budget in tokens, 0 if there is none.
 func (m *Meter) Limit() int { return m.limit }
 
+// MaxBytes returns the length of the longest text that may be within the limit; 0: any may be.
+func (m *Meter) MaxBytes() int {
+	if b, ok := m.counter.(interface{ maxBytes(int) int }); ok && m.limit > 0 {
+		return b.maxBytes(m.limit)
+	}
+	return 0
+}
+
 // Count returns the exact number of tokens of text.
 func (m *Meter) Count(text []byte) int { return m.counter.Count(text, -1) }
 

@@ -137,7 +137,7 @@ func (r *Results) answer(w *work, f Fetch, value []byte, envelope *Envelope, que
 	}
 	switch f.Mode {
 	case modeSummary:
-		return r.resultOrProbe(w, summarize(o), envelope, nil)
+		return r.resultOrProbe(w, summarize(o), envelope.ofJSON(), nil)
 	case modePaginated:
 		return r.paginate(f, o, envelope)
 	case modeFiltered:
@@ -152,10 +152,11 @@ func (r *Results) answer(w *work, f Fetch, value []byte, envelope *Envelope, que
 		}
 		return answer{isQuery: true}, nil
 	}
-	if !envelope.Allows(value) {
+	written, _ := envelope.write(value)
+	if !envelope.Allows(written) {
 		return answer{}, r.fullTooLarge(o, envelope)
 	}
-	return answer{result: value}, nil
+	return answer{result: written}, nil
 }
 
 // resultOrProbe returns the result if it fits, or else its probe. If clone is not nil, it makes the bytes to store.
@@ -163,8 +164,8 @@ func (r *Results) resultOrProbe(w *work, result []byte, envelope *Envelope, clon
 	if err := w.interrupted(); err != nil { // the result may be incomplete
 		return answer{}, err
 	}
-	if envelope.Allows(result) {
-		return answer{result: result}, nil
+	if written, _ := envelope.write(result); envelope.Allows(written) {
+		return answer{result: written}, nil
 	}
 	if err := r.reserveBytes(len(result)); err != nil {
 		return answer{}, err
@@ -193,8 +194,10 @@ func (f Fetch) impliedMode(o outline, envelope *Envelope) string {
 		return modeFiltered
 	case f.Query != "":
 		return modeQuery
-	case !envelope.Allows(o.value) && o.supports(modeSummary):
-		return modeSummary
+	case o.supports(modeSummary):
+		if written, _ := envelope.write(o.value); !envelope.Allows(written) {
+			return modeSummary
+		}
 	}
 	return modeFull
 }

@@ -22,7 +22,7 @@ const maxMeasured = 10_000
 // place. A page that does not fit is bad_page; the message names a page_size that does, and the page of that size with the same
 // first item.
 func (r *Results) paginate(f Fetch, o outline, envelope *Envelope) (answer, error) {
-	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize}
+	p := page{sequence: sequenceOf(o), number: 1, size: r.o.PageSize, envelope: envelope}
 	if f.PageSet {
 		p.number = f.Page
 	}
@@ -92,7 +92,7 @@ func (r *Results) fittingItems(p page, envelope *Envelope) (shown [][]byte, prob
 // sizes, down to one item. s must begin no later than such a page can begin.
 func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (page, error) {
 	for ; size > 1; size -= (size + 7) / 8 {
-		q := page{s, first/size + 1, size}
+		q := page{s, first/size + 1, size, envelope}
 		shown, _, err := r.fittingItems(q, envelope)
 		if err != nil {
 			return page{}, err
@@ -101,13 +101,14 @@ func (r *Results) fittingPage(s sequence, first, size int, envelope *Envelope) (
 			return q, nil
 		}
 	}
-	return page{s, first + 1, 1}, s.work.interrupted()
+	return page{s, first + 1, 1, envelope}, s.work.interrupted()
 }
 
 // page is a section of a sequence.
 type page struct {
 	sequence
-	number, size int // the number of the page, from 1, and its maximum number of items
+	number, size int       // the number of the page, from 1, and its maximum number of items
+	envelope     *Envelope // says how the items are written
 }
 
 // first returns the index of the page's first item, or the total if the page is past the end.
@@ -142,8 +143,14 @@ func (p page) json(items [][]byte) []byte {
 // render returns the JSON of the page, with the items that appendItems appends. size is their length in bytes, at least approximately.
 func (p page) render(size int, appendItems func([]byte) []byte) []byte {
 	const fields = len(`{"items":[],"page":,"page_size":,"total":,"has_more":false}`) + 3*maxDigits
+	const start = len(`{"items":`)
 	b := append(make([]byte, 0, size+fields), `{"items":[`...)
-	b = append(appendItems(b), `],"page":`...)
+	b = append(appendItems(b), ']')
+	if p.envelope != nil && p.envelope.Write != nil {
+		items, _ := p.envelope.Write(bytes.Clone(b[start:]), true)
+		b = append(b[:start], items...)
+	}
+	b = append(b, `,"page":`...)
 	b = strconv.AppendInt(b, int64(p.number), 10)
 	b = strconv.AppendInt(append(b, `,"page_size":`...), int64(p.size), 10)
 	b = strconv.AppendInt(append(b, `,"total":`...), int64(p.total), 10)

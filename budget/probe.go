@@ -30,6 +30,7 @@ type probe struct {
 	ExpiresIn   int      `json:"expires_in"` // seconds
 
 	value []byte
+	text  []byte // what the preview shows; nil: value
 }
 
 // Probe stores a value for its owner and returns JSON that describes it. The preview has at most previewRunes characters of the value,
@@ -73,6 +74,7 @@ func (r *Results) describeWithin(w *work, value []byte, envelope *Envelope) (*pr
 	if err != nil {
 		return nil, nil, err
 	}
+	_, p.text = envelope.write(value)
 	result := p.longest(envelope.Allows)
 	if result == nil {
 		return nil, nil, budgetTooSmall()
@@ -116,7 +118,11 @@ func (r *Results) tokens(value []byte) int {
 
 // json returns the probe's JSON with a preview of the given length.
 func (p *probe) json(previewRunes int) []byte {
-	preview, _ := cutText(p.value, min(max(previewRunes, 0), maxPreview))
+	shown := p.value
+	if p.text != nil {
+		shown = p.text
+	}
+	preview, _ := cutText(shown, min(max(previewRunes, 0), maxPreview))
 	p.Preview = string(preview)
 	return encode(p)
 }

@@ -31,11 +31,14 @@ func (s *request) answer(ctx context.Context, c *answer.Content) *Answer {
 // answered returns the answer that was written, and tells the observer about it.
 func (s *request) answered(w answer.Written) *Answer {
 	s.answerTokens = w.Tokens
+	if w.Misfit != nil {
+		s.warn(w.Misfit)
+	}
 	if o := s.observation; o != nil {
 		e := &o.result
 		e.Tokens, e.Stored, e.Probe, e.Lean = w.Tokens, w.Stored, w.Probe, w.Lean
 	}
-	return &Answer{OK: w.Err == nil, JSON: w.JSON, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks}
+	return &Answer{OK: w.Err == nil, JSON: w.JSON, Text: w.Text, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks}
 }
 
 // failureAnswer answers an error that belongs to no step.

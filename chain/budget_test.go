@@ -28,6 +28,23 @@ func drawValue(depth int) *rapid.Generator[any] {
 	return rapid.OneOf(scalars, rapid.SliceOfN(deeper, 0, 60).AsAny(), rapid.MapOfN(texts, deeper, 0, 30).AsAny())
 }
 
+// drawList draws a list that fits into some of the formats.
+func drawList() *rapid.Generator[any] {
+	texts := rapid.SampledFrom([]string{"name", "é|", "\"🙂\n", "a,b", strings.Repeat("ab ", 100)})
+	rows := rapid.Custom(func(t *rapid.T) any {
+		names := rapid.SliceOfNDistinct(texts, 1, 3, rapid.ID[string]).Draw(t, "names")
+		list := make([]map[string]any, rapid.IntRange(0, 300).Draw(t, "rows"))
+		for i := range list {
+			list[i] = map[string]any{}
+			for _, name := range names {
+				list[i][name] = rapid.OneOf(texts.AsAny(), rapid.Int().AsAny(), rapid.Just[any]([]int{1})).Draw(t, "value")
+			}
+		}
+		return list
+	})
+	return rapid.OneOf(rows, rapid.SliceOfN(texts, 0, 300).AsAny(), rapid.SliceOfN(rapid.Int(), 0, 300).AsAny())
+}
+
 // drawChain draws a chain: some of its steps fail, some have references that find nothing, some do not compile.
 func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 	limit = rapid.OneOf(rapid.Just(budget.MinTokens), rapid.IntRange(budget.MinTokens, 2000)).Draw(t, "limit")
@@ -56,7 +73,12 @@ func drawChain(t *rapid.T) (request []byte, limit int, lite bool) {
 		}
 		list[i] = step
 	}
-	chain := map[string]any{"steps": list, "lite": lite, "budget": map[string]any{"maxTotalTokens": limit},
+	if rapid.Bool().Draw(t, "gives a list") {
+		before := rapid.SampledFrom([]int{0, 0, len(list)}).Draw(t, "before")
+		list = append(list[:before], map[string]any{"fn": "test.get", "args": map[string]any{"value": drawList().Draw(t, "list")}})
+	}
+	chain := map[string]any{"steps": list, "lite": lite, "format": rapid.SampledFrom(chain.Formats()).Draw(t, "format"),
+		"budget":  map[string]any{"maxTotalTokens": limit},
 		"onError": rapid.SampledFrom([]string{"stop", "continue"}).Draw(t, "onError"),
 		"trace":   rapid.SampledFrom([]string{"none", "summary", "full"}).Draw(t, "trace")}
 	request, err := json.Marshal(chain)
@@ -74,7 +96,7 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 		request, limit, lite := drawChain(t)
 		label := rapid.SampledFrom([]string{"", "", "batch.jsonl:1234", strings.Repeat("𓀀", 100)}).Draw(t, "label")
 		answer := e.Run(context.Background(), request, &chain.Caller{Label: label})
-		if !json.Valid(answer.JSON) {
+		if !json.Valid(answer.JSON) && !answer.Text {
 			t.Fatalf("the answer is not JSON: %s\nfor %s", answer.JSON, request)
 		}
 		cost := counter.Count(answer.JSON, -1)
@@ -83,6 +105,9 @@ func TestNoAnswerPassesItsBudget(t *testing.T) {
 		}
 		if answer.OK && lite {
 			return
+		}
+		if answer.Text {
+			t.Fatalf("the answer is a text, but not lite: %s", answer.JSON)
 		}
 		if reported := gjson.GetBytes(answer.JSON, "usage.tokens").Int(); int(reported) != cost {
 			t.Fatalf("the answer reports %d tokens, want %d, which it costs: %s", reported, cost, answer.JSON)
@@ -127,6 +152,69 @@ func TestPagesJoinedAreTheResult(t *testing.T) {
 		}
 		if strings.Join(joined, ",") != strings.Join(want, ",") {
 			t.Fatalf("joined pages are %s\nwant %s", strings.Join(joined, ","), strings.Join(want, ","))
+		}
+	})
+}
+
+// TestPagesInAFormat fetches a probed result in each format, by pages and in parts, and checks that no answer passes its budget, that each
+// reports its exact cost, and that pages joined are the whole list.
+func TestPagesInAFormat(t *testing.T) {
+	t.Parallel()
+	counter := newCounter(t, 0)
+	e := engine(t, &world{}, chain.Options{MaxTotalTokens: 400})
+	rapid.Check(t, func(t *rapid.T) {
+		format := rapid.SampledFrom(chain.Formats()).Draw(t, "format")
+		lite := rapid.Bool().Draw(t, "lite")
+		list := rapid.SampledFrom([]string{`map(1..300, ({id: #, name: "n|" + string(#)}))`, `map(1..300, "n|" + string(#))`}).Draw(t, "list")
+		asked := fmt.Sprintf(`"format":%q,"lite":%t`, format, lite)
+		run := func(request string) *chain.Answer {
+			answer := e.Run(context.Background(), []byte("{"+asked+","+request+"}"), nil)
+			cost := counter.Count(answer.JSON, -1)
+			if reported := gjson.GetBytes(answer.JSON, "usage.tokens"); cost > 400 || reported.Exists() && int(reported.Int()) != cost {
+				t.Fatalf("%s costs %d tokens, want at most 400: %s", request, cost, answer.JSON)
+			}
+			return answer
+		}
+		probe := run(`"steps":[{"expr":"` + strings.ReplaceAll(list, `"`, `\"`) + `"}]`)
+		token := find(probe.JSON, lite, "continuation_token").Str
+		if !probe.OK || token == "" {
+			t.Fatalf("the probe is %s", probe.JSON)
+		}
+		fetch := `"continuation_token":"` + token + `"`
+		for _, mode := range []string{`"mode":"summary"`, `"mode":"full"`, `"query":"$result[:%d]"`, `"mode":"filtered","filter_keys":["id"]`, ``} {
+			if strings.Contains(mode, "%d") {
+				mode = fmt.Sprintf(mode, rapid.IntRange(0, 300).Draw(t, "items"))
+			}
+			run(strings.TrimSuffix(fetch+","+mode, ","))
+		}
+		size := rapid.SampledFrom([]int{1, 7, 10}).Draw(t, "size")
+		var joined []string
+		for page, more := 1, true; more; page++ {
+			answer := run(fmt.Sprintf(`%s,"page":%d,"page_size":%d`, fetch, page, size))
+			items := find(answer.JSON, lite, "items")
+			if !answer.OK {
+				t.Fatalf("page %d: %s, want success", page, answer.JSON)
+			}
+			more = find(answer.JSON, lite, "has_more").Bool()
+			if items.IsArray() {
+				for _, item := range items.Array() {
+					joined = append(joined, strings.TrimSuffix(strings.TrimPrefix(item.String(), `{"id":`+fmt.Sprint(len(joined)+1)+`,"name":"`), `"}`))
+				}
+				continue
+			}
+			rows := strings.Split(items.Str, "\n")
+			for _, row := range rows[len(rows)-min(size, 300-len(joined)):] {
+				at := strings.Index(row, "n")
+				joined = append(joined, strings.ReplaceAll(strings.TrimRight(row[at:], `"] |`), `\|`, "|"))
+			}
+		}
+		for i, name := range joined {
+			if want := fmt.Sprintf("n|%d", i+1); name != want {
+				t.Fatalf("item %d is %q, want %q", i, name, want)
+			}
+		}
+		if len(joined) != 300 {
+			t.Fatalf("joined pages have %d items, want 300", len(joined))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
@@ -94,7 +95,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 	if r == nil {
 		return nil, s.cutOff
 	}
-	s.decoded, s.form.Steps, s.form.Verify = r, r, r.Verify
+	s.decoded, s.form.Steps, s.form.Verify, s.form.Format = r, r, r.Verify, cmp.Or(s.override.Format, r.Format)
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.Add(low)
 	}

@@ -38,6 +38,7 @@ type DetachedRun struct {
 	Cancelled bool          // it was cancelled: by Cancel or, at workers, in another way
 	Note      string        // what workers do about it, for its caller; "": workers do not have it, or Answer is there
 	Answer    []byte        // nil: it has not ended, or its answer is not kept any more
+	Text      bool          // Answer is a text, as a string of JSON; see Answer.Text
 	Lifetime  time.Duration // how long Answer is kept from now on
 
 	token   string // the continuation token of Answer; "": it has none

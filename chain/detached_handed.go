@@ -60,7 +60,7 @@ func (w *atWorkers) ended(ctx context.Context, r *DetachedRun) *DetachedRun {
 		return nil
 	}
 	a := w.answer(ctx, ended)
-	r.Answer, r.Lifetime = a.JSON, time.Until(r.Expires)
+	r.Answer, r.Text, r.Lifetime = a.AsJSON(), a.Text, time.Until(r.Expires)
 	r.Status, r.Code = statusOf(a)
 	r.Cancelled = r.Code == fault.Cancelled
 	return r

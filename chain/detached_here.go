@@ -57,7 +57,7 @@ func (h *here) begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error
 		a := s.complete(held, p)
 		select {
 		case <-h.left:
-			token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.JSON)) // after an error it finds nothing
+			token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.AsJSON())) // after an error it finds nothing
 			h.end(a, token)
 		case h.answered <- a:
 			h.runs.drop(h.run.ID, h)
@@ -126,7 +126,7 @@ func (h *here) end(a *Answer, token string) {
 	defer h.runs.mu.Unlock()
 	r := &h.run
 	r.Last = time.Now()
-	r.Took, r.token = r.Last.Sub(r.Began), token
+	r.Took, r.token, r.Text = r.Last.Sub(r.Began), token, a.Text
 	r.Status, r.Code = statusOf(a)
 	r.Cancelled = r.Cancelled && r.Code == fault.Cancelled
 }

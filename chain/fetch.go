@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -27,13 +28,14 @@ func (s *request) answerFetch(ctx context.Context, f *plan.FetchRequest, faults 
 	if s.form.Results == nil {
 		return s.failureAnswer(ctx, fault.New(fault.TokenExpired, budget.ExpiredMessage))
 	}
-	envelope := s.form.Envelope(false, s.warnings)
+	s.form.Format = cmp.Or(s.override.Format, f.Format)
+	envelope, formatted := s.form.FetchEnvelope(s.warnings)
 	result, err := s.form.Results.WithReserve(s.memory.Reserve).Answer(ctx, s.caller, f.ToFetch(), envelope, query)
 	if err != nil {
 		return s.failureAnswer(ctx, f.Relocate(fault.From(err, "")))
 	}
 	c := s.content(facts.NoStep(nil))
-	c.Result = result
+	c.Result, c.Formatted = result, formatted
 	return s.answer(ctx, c)
 }
 

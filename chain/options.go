@@ -6,10 +6,12 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/internal/answer"
+	"github.com/onecall-mcp/onecall/chain/internal/answer/format"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -166,6 +168,7 @@ type Override struct {
 	MaxTotalTokens int       // replaces the request's token budget; 0: as the request says
 	DryRun         bool      // nothing runs, as if the request had dryRun
 	Trace          string    // "": as the request says
+	Format         string    // one of Formats; "": as the request says
 	ReadOnly       bool      // a step that does not only read is a fault
 	WhyReadOnly    string    // the reason and the remedy; "": the tool that received the request only reads
 	Operator       bool      // runs of any caller may be resumed
@@ -209,6 +212,7 @@ type LogMessage struct {
 type Answer struct {
 	OK       bool
 	JSON     []byte         // the bytes to send, compact, within the budget
+	Text     bool           // JSON is not JSON but the text of a format: the lite answer to a request that asks for one
 	Error    *fault.Error   // the first error, nil if OK. If a chain does not compile: compile, or unavailable if only sources are not ready
 	Faults   []*fault.Error // the faults of a chain that does not compile, or of a single call that cannot be made; at most 1,000
 	Warnings []*fault.Error // the warnings, including those that a lite answer leaves out, but not those of the Caller
@@ -223,6 +227,17 @@ type Answer struct {
 	Unrepeatable bool
 	Blocks       []*steps.KeptBlock // the blocks that go with JSON (Caller.MaxBlockBytes), or all of the result (Caller.AllBlocks)
 	Detached     *DetachedRun       // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
+}
+
+// Formats returns the formats of results, as the field format names them.
+func Formats() []string { return format.Names() }
+
+// AsJSON returns JSON, or a string of JSON if the answer is a text.
+func (a *Answer) AsJSON() []byte {
+	if !a.Text {
+		return a.JSON
+	}
+	return rawjson.AppendQuote(nil, a.JSON)
 }
 
 // DefaultedStep is a step of the outermost chain of which orElse replaced failures.

@@ -11,6 +11,7 @@ const (
 	UnknownField     Code = "unknown_field"
 	TextAsJSON       Code = "text_as_json"
 	TextDropped      Code = "text_dropped"
+	FormatMisfit     Code = "format_misfit"
 	UnknownFunction  Code = "unknown_function"
 	BadArguments     Code = "bad_arguments"
 	BadReference     Code = "bad_reference"
@@ -53,6 +54,7 @@ var codeTable = []codeInfo{
 	{UnknownField, 3, 422, false, Failed, "a field that the contract or the configuration does not know"},
 	{TextAsJSON, 2, 400, false, Failed, "a warning: an array or an object was sent as a string of JSON, and was read"},
 	{TextDropped, 1, 502, false, Failed, "a warning: a tool told something beside its structured content, which is left out"},
+	{FormatMisfit, 2, 400, false, Failed, "a warning: the format that was asked for cannot hold the result, which is JSON"},
 	{UnknownFunction, 3, 404, false, Failed, "a name that resolves to no function, or to several, in the caller's view"},
 	{BadArguments, 1, 422, false, Failed, "arguments that do not fit the function's input schema"},
 	{BadReference, 3, 422, false, Failed, "a reference that is malformed, or points forward or nowhere"},

@@ -42,6 +42,12 @@ var advices = map[Code]advice{
 		[]string{"The tool gives structured content, and tells more in a text or an image beside it."},
 		"Set `result: content` for the function to get both, or `result: text` to get the text (`functions` in the configuration). If the text does not matter: nothing.",
 	},
+	FormatMisfit: {
+		[]string{"The result is no list, such as an object around one.", "Its objects have different names, or the same in another order.",
+			"A list for `lines` has objects in it, or texts with line breaks."},
+		"Return what the format holds, such as `$prev.items`, or a step that makes it so: `{\"expr\": \"map($0, {id: .id, name: .name})\"}`. Nothing is lost: the " +
+			"result is there, as JSON.",
+	},
 	UnknownFunction: {
 		[]string{"The name is misspelled.", "Several functions have this short name.",
 			"The source that offers the function is not in the configuration, or has failed.",

@@ -109,7 +109,11 @@ func taskOf(r *chain.DetachedRun) (*task, error) {
 			t.Status = taskCancelled
 			break
 		}
-		t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(r.Answer)}}, IsError: r.Code != ""})
+		text := string(r.Answer)
+		if r.Text {
+			text = gjson.ParseBytes(r.Answer).Str
+		}
+		t.Result = marshal(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: r.Code != ""})
 	case r.Status == journal.Running || r.Note != "": // workers may have more to say about it
 	case r.Status == journal.Interrupted:
 		t.Status, t.Message = taskFailed, "the server ended: "+noteOf(r.Status, r.ID)

@@ -153,6 +153,7 @@ type Caller struct {
 type Result struct {
 	Position int             `json:"position"`
 	Answer   json.RawMessage `json:"answer"`
+	Text     bool            `json:"text,omitempty"` // Answer is a text, as a string
 	OK       bool            `json:"ok"`
 	Error    *fault.Error    `json:"error,omitempty"`
 	Faults   []*fault.Error  `json:"faults,omitempty"`
@@ -168,7 +169,7 @@ type Result struct {
 
 // ResultOf returns the part of an answer that a worker passes on.
 func ResultOf(position int, a *chain.Answer) *Result {
-	r := &Result{Position: position, Answer: a.JSON, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings),
+	r := &Result{Position: position, Answer: a.AsJSON(), Text: a.Text, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings),
 		Resumes: a.Resumes}
 	if a.Error != nil {
 		r.Error = withoutCauses([]*fault.Error{a.Error})[0]
@@ -179,7 +180,13 @@ func ResultOf(position int, a *chain.Answer) *Result {
 
 // ChainAnswer returns the answer that was passed on.
 func (r *Result) ChainAnswer() *chain.Answer {
-	return &chain.Answer{OK: r.OK, JSON: r.Answer, Error: r.Error, Faults: r.Faults, Warnings: r.Warnings}
+	a := &chain.Answer{OK: r.OK, JSON: r.Answer, Text: r.Text, Error: r.Error, Faults: r.Faults, Warnings: r.Warnings}
+	if r.Text {
+		var text string
+		_ = json.Unmarshal(r.Answer, &text) // ResultOf has quoted it
+		a.JSON = []byte(text)
+	}
+	return a
 }
 
 // withoutCauses returns copies of faults without their causes, which only this process understands.

@@ -12,4 +12,5 @@ var fetchFields = []string{
 	"query",
 	"budget",
 	"lite",
+	"format",
 }

@@ -28,7 +28,7 @@ func (b *builder) writeStandard(ctx context.Context) Written {
 // fit writes the answer without what omit leaves out and, until it fits, without more.
 func (b *builder) fit(ctx context.Context, omit *omissions) Written {
 	b.ms = time.Since(b.Started).Milliseconds()
-	b.exceedsAlone = b.Result != nil && !b.Meter.Allows(b.Result)
+	b.exceedsAlone = b.Result != nil && !b.Meter.Allows(b.shownResult())
 	json, within := b.render(omit)
 	for omit.stage < lastStage && !within {
 		lost := omit.resultLost
@@ -75,23 +75,30 @@ func (b *builder) shorterMessage(omit *omissions) {
 // writeLite answers a success in its lite form: only the result. A result that neither fits nor can be stored is a failure, which
 // reports what has run.
 func (b *builder) writeLite(ctx context.Context) Written {
-	whole := b.liteForm(b.Result, b.excerpt)
-	heavy, within := b.wantsProbe(), b.Meter.Allows(whole)
+	whole := b.liteForm(b.shownResult(), b.excerpt)
+	heavy, within := b.wantsProbe(), b.isWithin(whole)
 	if within && !heavy {
-		return b.written(whole, false)
+		return b.writtenLite(whole)
 	}
 	probe, f := b.storeResult(ctx, b.liteEnvelope(), false)
 	switch {
 	case f == nil:
 		return b.written(b.liteForm(probe, nil), true)
 	case within:
-		return b.written(whole, false)
+		return b.writtenLite(whole)
 	case b.Run != nil:
 		b.countTokens()
 	}
 	omit := b.omitNothing()
 	b.loseResult(omit, f)
 	return b.fit(ctx, omit)
+}
+
+// writtenLite describes a lite answer with the whole result.
+func (b *builder) writtenLite(whole []byte) Written {
+	w := b.written(whole, false)
+	w.Text = b.isText(whole)
+	return w
 }
 
 // liteEnvelope is the envelope of a result in the lite form.
@@ -129,7 +136,7 @@ func (b *builder) wantsProbe() bool {
 	case heavy == "always" && b.Cause.Err == nil:
 		return true
 	}
-	return b.ProbeAbove > 0 && b.Counter.Count(b.Result, b.ProbeAbove) > b.ProbeAbove
+	return b.ProbeAbove > 0 && b.Counter.Count(b.shownResult(), b.ProbeAbove) > b.ProbeAbove
 }
 
 // preferProbe shows a probe of a result that may fit. A result that cannot be stored stays if it fits.
@@ -182,7 +189,12 @@ func (b *builder) member() string {
 func (b *builder) resultEnvelope(omit *omissions) *budget.Envelope {
 	trial := *omit
 	trial.probe = []byte{}
-	text, end, number := b.write(&trial)
+	return b.envelope(&trial)
+}
+
+// envelope is the envelope of a result that is empty in an answer with these omissions.
+func (b *builder) envelope(omit *omissions) *budget.Envelope {
+	text, end, number := b.write(omit)
 	envelope := &budget.Envelope{Meter: b.Meter, Before: text[:end], After: text[end:], Number: number - end}
 	if b.isBounded() {
 		envelope.MaxRunes = maxFailure
@@ -206,7 +218,7 @@ func (b *builder) loseResult(omit *omissions, f *fault.Error) {
 		omit.probe = b.preview(tooLong - 1)
 		return
 	}
-	b.Result, b.exceedsAlone = nil, false
+	b.Result, b.shown, b.exceedsAlone = nil, nil, false
 }
 
 // The preview of a lost result has at most maxPreview characters, as many as that of a probe. If there is room for fewer than minPreview,
@@ -215,13 +227,13 @@ const maxPreview, minPreview = 200, 20
 
 // preview describes a result that cannot be fetched: its first characters, and its size.
 func (b *builder) preview(characters int) []byte {
-	end := 0
+	text, end := b.textOfResult(), 0
 	for range characters {
-		_, size := utf8.DecodeRune(b.Result[end:])
+		_, size := utf8.DecodeRune(text[end:])
 		end += size
 	}
 	w := &rawjson.Writer{B: []byte{'{'}}
-	w.Text("preview", string(b.Result[:end]))
+	w.Text("preview", string(text[:end]))
 	w.Int("total_size", int64(len(b.Result)))
 	w.Close('}')
 	return w.B
@@ -266,7 +278,7 @@ func (b *builder) storeResult(ctx context.Context, envelope *budget.Envelope, no
 	if noPreview {
 		probe, err = b.Results.Probe(ctx, b.Caller, value, 0)
 	} else {
-		probe, err = b.Results.ProbeWithin(ctx, b.Caller, value, envelope)
+		probe, err = b.Results.ProbeWithin(ctx, b.Caller, value, b.inEnvelope(envelope))
 	}
 	if err != nil {
 		return nil, fault.From(err, "")

@@ -23,6 +23,7 @@ type Form struct {
 	LeanAbove  int             // the tokens above which the result of a write is answered in its lean form; -1: never
 	Lite       bool            // a success is only the result
 	IfChanged  *IfChanged      // nil: the result is not compared with an earlier one
+	Format     string          // how the result is written; "": as JSON
 	Verify     bool            // never the lean form of a write
 	Trace      string          // none, summary or full
 	Label      string          // the first member `chain`; "": none
@@ -60,6 +61,7 @@ type Content struct {
 	Plan      bool               // Result is a plan
 	Result    []byte             // nil: none
 	Blocks    []*steps.KeptBlock // of which Result consists
+	Formatted *Formatter         // has written Result, or parts of it; nil: Result is JSON, for which Form.Format holds
 	Run       *facts.Run         // nil: nothing ran
 	UndoCalls int64              // the calls that undid others
 
@@ -78,6 +80,8 @@ type Written struct {
 	Probe  bool               // the answer has a probe of the result
 	Lean   bool               // the answer has the lean form of a write
 	Blocks []*steps.KeptBlock // those that go with the answer
+	Text   bool               // JSON is not JSON but a text: the lite answer has a format
+	Misfit *fault.Error       // the warning that the format cannot hold the result; nil: it can
 }
 
 // builder writes one answer.
@@ -98,6 +102,7 @@ type builder struct {
 	storedTokens int         // the estimated tokens of the steps' results that are not the answer's
 	tokens       int         // see Written.Tokens
 	handed       handed
+	shown        []byte // Result in the format that the request asks for; nil: it is shown as it is
 }
 
 func (f *Form) builder(c *Content) *builder {
@@ -123,6 +128,7 @@ func (f *Form) Write(ctx context.Context, c *Content) Written {
 		b.useExcerpt(ctx)
 		b.handOut()
 	}
+	b.useFormat()
 	if b.Run != nil && f.IfChanged != nil {
 		return b.writeDifference(ctx)
 	}
@@ -179,7 +185,7 @@ func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
 // written describes an answer.
 func (b *builder) written(json []byte, probe bool) Written {
 	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
-		Blocks: b.handed.blocks}
+		Blocks: b.handed.blocks, Misfit: b.misfit()}
 	if !b.Observed {
 		return w
 	}
@@ -255,7 +261,7 @@ func (b *builder) countTokens() {
 		if raw == nil {
 			continue
 		}
-		b.stepTokens[i] = b.Meter.Estimate(raw)
+		b.stepTokens[i] = b.tokensOf(raw)
 		if i < len(b.Run.Steps)-1 || b.Run.Returned {
 			b.storedTokens += b.stepTokens[i]
 		}

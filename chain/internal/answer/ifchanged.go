@@ -63,7 +63,7 @@ func (b *builder) useDifference(ctx context.Context) {
 	switch {
 	case same && !earlier.Ends:
 		c.token = token
-	case same, len(ways) > 0, b.Meter.Allows(b.Result) && (c.Session != nil || !b.Lite): // a later request can refer to the result
+	case same, len(ways) > 0, b.Meter.Allows(b.shownResult()) && (c.Session != nil || !b.Lite): // a later request can refer to the result
 		c.keep(ctx, b.Caller)
 	}
 	if c.token == "" {
@@ -74,12 +74,13 @@ func (b *builder) useDifference(ctx context.Context) {
 	case same: // which is said even if the result has fewer tokens
 		ways = [][]byte{nil}
 	case len(ways) > 0:
-		cost = b.Meter.Count(b.Result)
+		cost = b.Meter.Count(b.shownResult())
 	}
 	for _, way := range ways {
 		report := changeReport(way, earlier.At, c.token)
 		if n := b.Meter.Count(report); n < cost && b.leavesRoom(report) {
 			b.Result, b.isDifference, cost = report, true, n
+			b.shown, b.Formatted = nil, nil
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (b *builder) render(omit *omissions) (json []byte, within bool) {
 // write writes the answer without the number of its tokens. end is the offset of the end of its result; number is the offset at which the
 // number of tokens belongs.
 func (b *builder) write(omit *omissions) (text []byte, end, number int) {
-	result := b.Result
+	result := b.shownResult()
 	switch {
 	case omit.gaveUp(allOfResult) && b.Cause.Err != nil:
 		result = nil
@@ -81,7 +81,7 @@ func (b *builder) write(omit *omissions) (text []byte, end, number int) {
 	w.Key("usage")
 	w.B = append(w.B, `{"tokens":`...)
 	number = len(w.B)
-	b.renderUsage(w)
+	b.renderUsage(w, result != nil && omit.probe == nil)
 	return w.B, end, number
 }
 
@@ -103,6 +103,9 @@ func (b *builder) renderWarnings(w *rawjson.Writer, omit *omissions) {
 	}
 	if (!b.Lite || b.Cause.Err != nil) && !omit.noWarnings() {
 		warnings = append(warnings, b.Warnings...)
+		if misfit := b.misfit(); misfit != nil {
+			warnings = append(warnings, misfit)
+		}
 	}
 	if len(warnings) == 0 {
 		return
@@ -114,8 +117,9 @@ func (b *builder) renderWarnings(w *rawjson.Writer, omit *omissions) {
 	w.Close(']')
 }
 
-// renderUsage writes what follows the number of tokens, to the end of the answer.
-func (b *builder) renderUsage(w *rawjson.Writer) {
+// renderUsage writes what follows the number of tokens, to the end of the answer. hasResult: the answer shows
+// the result, and no probe of it.
+func (b *builder) renderUsage(w *rawjson.Writer, hasResult bool) {
 	if limit := b.Meter.Limit(); limit > 0 {
 		w.B = append(w.B, `,"limit":`...)
 		w.B = strconv.AppendInt(w.B, int64(limit+b.handed.tokens), 10)
@@ -137,6 +141,9 @@ func (b *builder) renderUsage(w *rawjson.Writer) {
 		w.Int("kept", int64(b.storedTokens))
 	}
 	b.handed.write(w)
+	if used := b.usedFormat(); used != "" && hasResult {
+		w.Text("format", used)
+	}
 	w.B = append(w.B, "}}"...)
 }
 

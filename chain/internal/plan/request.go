@@ -51,6 +51,9 @@ type Request struct {
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
 	// True: a successful answer is only the result.
 	Lite *bool `json:"lite" tool:"result only"`
+	// How the result is written: json (default), table (a line of names, then a JSON array for each object), csv, lines, markdown, or auto,
+	// which is the cheapest of json, table and lines in which nothing is lost. A result that the format cannot hold is JSON.
+	Format string `json:"format" validate:"omitempty,oneof=json table csv lines markdown auto" manual:"json (default), table, csv, lines, markdown; auto: the cheapest that loses nothing"`
 	// True: nothing runs; the answer is the plan.
 	DryRun bool `json:"dryRun"`
 	// What the answer says about each step: none, summary or full.
@@ -216,6 +219,8 @@ type FetchRequest struct {
 	Budget *BudgetRequest `json:"budget" manual:"-"`
 	// As in a chain.
 	Lite *bool `json:"lite" manual:"-"`
+	// As in a chain; of a page, the items.
+	Format string `json:"format" validate:"omitempty,oneof=json table csv lines markdown auto" manual:"-"`
 
 	at string // JSON Pointer of the object that has these fields
 }

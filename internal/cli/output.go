@@ -83,17 +83,23 @@ func (o *output) writeAnswer(text []byte) error {
 // writeResult writes a string without quotes and any other result as JSON. At a terminal it removes control characters from the string, and
 // cuts a result that is too long to read.
 func (o *output) writeResult(result []byte) error {
-	text, isText := string(result), false
 	if parsed := gjson.ParseBytes(result); parsed.Type == gjson.String {
-		text, isText = parsed.Str, true
+		return o.writeText(parsed.Str)
 	}
+	return o.writeAnswer([]byte(o.cut(string(result))))
+}
+
+// cut cuts what is too long to read at a terminal.
+func (o *output) cut(text string) string {
 	if o.terminal && len(text) > maxShown {
 		o.fullSize, text = len(text), prefix(text, maxShown)
 	}
-	if !isText {
-		return o.writeAnswer([]byte(text))
-	}
-	if o.terminal {
+	return text
+}
+
+// writeText writes a text and a line break. At a terminal it removes control characters, and cuts a text that is too long to read.
+func (o *output) writeText(text string) error {
+	if text = o.cut(text); o.terminal {
 		text = strings.Map(func(c rune) rune {
 			if c == '\n' || c == '\t' || unicode.IsGraphic(c) {
 				return c

@@ -25,11 +25,13 @@ import (
 type answerFlags struct {
 	lite   bool
 	budget int
+	format string
 }
 
 func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
 	cmd.Flags().BoolVar(&s.asJSON, "json", false, "answer JSON on one line, and never ask, even at a terminal")
 	cmd.Flags().BoolVar(&f.lite, "lite", false, "the shortest answer: only the result")
+	cmd.Flags().StringVar(&f.format, "format", "", "how the result is written: "+strings.Join(chain.Formats(), ", "))
 	cmd.Flags().IntVar(&f.budget, "budget", 0, "maximum `tokens` of the answer, at least 150 (default: no limit)")
 	cmd.Flags().BoolVar(&s.raw, "raw", false, "only the result; a string without quotes")
 	cmd.MarkFlagsMutuallyExclusive("json", "raw")
@@ -37,7 +39,10 @@ func (f *answerFlags) add(cmd *cobra.Command, s *streams) {
 
 // override returns what the flags set over the request.
 func (f *answerFlags) override(cmd *cobra.Command) (chain.Override, error) {
-	o := chain.Override{MaxTotalTokens: f.budget}
+	o := chain.Override{MaxTotalTokens: f.budget, Format: f.format}
+	if cmd.Flags().Changed("format") && !slices.Contains(chain.Formats(), f.format) {
+		return o, usageErrorf("--format is %q: use %s", f.format, strings.Join(chain.Formats(), ", "))
+	}
 	if cmd.Flags().Changed("budget") && f.budget < budget.MinTokens {
 		return o, usageErrorf("--budget is %d: the minimum is %d", f.budget, budget.MinTokens)
 	}
@@ -283,6 +288,8 @@ func (c *cli) answerOne(override chain.Override, out *output, doc *document, mak
 	out.unrepeatable = answer.Unrepeatable
 	show := func() error { return out.writeAnswer(answer.JSON) }
 	switch {
+	case forPerson && answer.Text:
+		show = func() error { return out.writeText(string(answer.JSON)) }
 	case out.forPerson && answer.Plan != nil:
 		show = func() error {
 			out.writeLines(drawPlan(answer.Plan, c.outWidth()))

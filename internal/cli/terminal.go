@@ -29,7 +29,12 @@ func (c *cli) showAnswer(out *output, doc *document, a *chain.Answer, lite bool)
 	if !a.OK || !lite {
 		result = answer.Get("result")
 	}
-	if a.OK || !isEmpty(result) {
+	switch isText := (!a.OK || !lite) && result.Type == gjson.String && answer.Get("usage.format").Exists(); {
+	case isText:
+		if err := out.writeText(result.Str); err != nil {
+			return err
+		}
+	case a.OK || !isEmpty(result):
 		if err := c.showResult(out, result); err != nil {
 			return err
 		}

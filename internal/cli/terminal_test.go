@@ -108,8 +108,11 @@ Approve them: onecall approve RUN, then onecall resume RUN
 `},
 		"faults": {`{"steps":[{"fn":"http.putt"}]}`, nil,
 			"--\n-:1:17: unknown_function: there is no function \"http.putt\": did you mean http.put, http.get, http.request?\n    {\"steps\":[{\"fn\":\"http.putt\"}]}\n                    ^\n-- exit 3\n"},
-		"json": {`{"steps":[{"expr":"'a\\nb'"}],"lite":true}`, []string{"--json"}, "\"a\\nb\"\n--\n-- exit 0\n"},
-		"raw":  {`{"steps":[{"expr":"'a\\nb\u001b'"}]}`, []string{"--raw"}, "a\nb\n--\n-- exit 0\n"},
+		"json":   {`{"steps":[{"expr":"'a\\nb'"}],"lite":true}`, []string{"--json"}, "\"a\\nb\"\n--\n-- exit 0\n"},
+		"format": {`{"steps":[{"expr":"[{n: 1, s: 'a\\nb\u001b'}]"}]}`, []string{"--format", "csv"}, "n,s\n1,\"a\nb\"\n--\n-- exit 0\n"},
+		"format, with a trace": {`{"steps":[{"expr":"[{n: 1}]"}]}`, []string{"--format", "csv", "--trace", "summary"},
+			"n\n1\n--\n0    expr  ok  N ms  6 tokens\n-- exit 0\n"},
+		"raw": {`{"steps":[{"expr":"'a\\nb\u001b'"}]}`, []string{"--raw"}, "a\nb\n--\n-- exit 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

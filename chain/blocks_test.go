@@ -187,6 +187,37 @@ func TestBlocksInComparisons(t *testing.T) {
 	}
 }
 
+// The journal's calls of two runs are equal if the bytes are.
+func TestBlocksOfTwoRuns(t *testing.T) {
+	t.Parallel()
+	j, err := journal.New(&journal.Memory{}, &journal.Options{Values: true})
+	must(t, err)
+	t.Cleanup(func() { j.Close() })
+	e := (&camera{picture: []byte("same")}).engine(t, chain.Options{Journal: j})
+	for range 2 {
+		a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"cam.take"},{"fn":"cam.store","args":{"x":"$0.data","whole":"$0"}}]}`), nil)
+		if !a.OK {
+			t.Fatal(string(a.JSON))
+		}
+	}
+	rows, err := j.List(t.Context(), &journal.Filter{})
+	must(t, err)
+	var seen []string
+	for i := range rows {
+		past, err := j.Read(t.Context(), rows[i].ID, nil)
+		must(t, err)
+		text := ""
+		for _, c := range past.Calls() {
+			text += string(c.Args) + string(c.ComparableResult())
+		}
+		seen = append(seen, text)
+	}
+	digest := steps.Digest([]byte("same"))
+	if len(seen) != 2 || seen[0] != seen[1] || strings.Count(seen[0], digest) != 3 || strings.Contains(seen[0], "oc1") {
+		t.Errorf("the runs are %q, want them equal, with %s three times", seen, digest)
+	}
+}
+
 func TestLimitsOfBlocks(t *testing.T) {
 	t.Parallel()
 	c := &camera{picture: bytes.Repeat([]byte{'x'}, 3<<20)}

@@ -1,6 +1,11 @@
 package journal
 
-import "encoding/binary"
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
 
 // Block is binary data in the result of a call, which stands there by its handle.
 type Block struct {
@@ -63,3 +68,14 @@ func (e *Event) blockBytes() (n int) {
 
 // dropResult drops the result of a call, with its blocks.
 func (e *Event) dropResult() { e.Result, e.Blocks = nil, nil }
+
+// ComparableResult returns the result with the SHA-256 of the bytes of blocks in place of their handles, which differ from one run to the
+// next. Arguments are stored so.
+func (c *PastCall) ComparableResult() []byte {
+	result := c.Result
+	for i := range c.Blocks {
+		sum := sha256.Sum256(c.Blocks[i].Bytes)
+		result = bytes.ReplaceAll(result, []byte(c.Blocks[i].Handle), []byte("sha256:"+hex.EncodeToString(sum[:])))
+	}
+	return result
+}

@@ -144,7 +144,7 @@ func tokens(bytes int) int { return (bytes + 2) / 3 }
 func (t *Timeline) Show(scrubber *secret.Scrubber) {
 	for i, c := range t.calls {
 		if c != nil {
-			t.List[i].Values = newValues(c.Args, c.Result, scrubber)
+			t.List[i].Values = newValues(c.Args, c.ComparableResult(), scrubber)
 		}
 	}
 }

@@ -188,6 +188,9 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 		posted, err = c.post(inner, pending, params, args, token)
 	}
 	if !posted {
+		if c.process != nil && len(args) > largeArguments {
+			pending.args, params.Arguments = args, argumentsStub
+		}
 		if token != 0 {
 			if params.Meta == nil {
 				params.Meta = sdk.Meta{}

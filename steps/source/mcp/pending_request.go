@@ -23,6 +23,8 @@ type pendingRequest struct {
 
 	cancel context.CancelFunc // ends the request with its connection; nil: the connection does that itself
 
+	args []byte // large arguments, in whose place the SDK has argumentsStub; nil: it has them
+
 	alive         func()            // called at each progress; nil: nothing waits for it
 	notifications chan notification // queued for the callbacks; nil: there are no listeners
 	delivered     chan struct{}     // closed when the callbacks have received all notifications

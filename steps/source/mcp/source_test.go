@@ -116,6 +116,18 @@ func TestEveryTransport(t *testing.T) {
 	}
 }
 
+// TestLargeArguments: arguments that the SDK does not encode reach the server as they are.
+func TestLargeArguments(t *testing.T) {
+	t.Parallel()
+	s := openReady(t, childOptions(t, "good"))
+	for _, n := range []int{60 << 10, 64 << 10, 3 << 20} {
+		args := fmt.Sprintf(`{"a":%q,"b":"arguments"}`, strings.Repeat("é", n))
+		if got := mustCall(t, s, "shelf.echo", args); got != args {
+			t.Errorf("with %d characters the server got %d bytes, want %d", n, len(got), len(args))
+		}
+	}
+}
+
 func checkMedia(t *testing.T, s *mcpsource.Source) {
 	t.Helper()
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Blocks: &steps.Blocks{}})

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -276,7 +278,7 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
+	pieces := messagePieces(ctx, append(data, '\n'))
 	select {
 	case c.writing <- struct{}{}:
 	case <-ctx.Done():
@@ -287,15 +289,16 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		return io.ErrClosedPipe
 	}
 	pending := c.register(ctx, m)
-	n, err := c.writeUntil(ctx, data)
+	n, err := c.writeUntil(ctx, pieces)
 	if pending != nil && n > 0 {
 		pending.markSent()
 	}
 	switch {
 	case err != nil && errors.Is(err, os.ErrDeadlineExceeded) && n > 0:
+		rest := bytes.Join(pieces, nil)[n:] // a copy: the caller may go on
 		go func() {
 			defer func() { <-c.writing }()
-			if _, err := c.stdin.Write(data[n:]); err != nil {
+			if _, err := c.stdin.Write(rest); err != nil {
 				c.end() // the stream is broken
 			}
 		}()
@@ -326,20 +329,46 @@ func (c *stdioConn) register(ctx context.Context, m jsonrpc.Message) *pendingReq
 	return c.tap.register(ctx, id)
 }
 
-// writeUntil writes data until ctx is done, and returns how much it wrote.
-func (p *stdioPipe) writeUntil(ctx context.Context, data []byte) (int, error) {
+// largeArguments is the size of arguments, in bytes, above which the SDK gets argumentsStub in their place: it encodes what it sends twice,
+// and grows a buffer for it each time.
+const largeArguments = 64 << 10
+
+// argumentsStub cannot be part of a message by chance.
+var argumentsStub = json.RawMessage(`"` + rand.Text() + `"`)
+
+// messagePieces returns a message in pieces, with the arguments of the call of ctx in place of their stub.
+func messagePieces(ctx context.Context, message []byte) [][]byte {
+	if pending := pendingOf(ctx); pending != nil && pending.args != nil {
+		if before, after, found := bytes.Cut(message, argumentsStub); found {
+			return [][]byte{before, pending.args, after}
+		}
+	}
+	return [][]byte{message}
+}
+
+// writeUntil writes the pieces of a message until ctx is done, and returns how much it wrote.
+func (p *stdioPipe) writeUntil(ctx context.Context, pieces [][]byte) (written int, err error) {
+	write := func() (written int, err error) {
+		for _, piece := range pieces {
+			n, err := p.stdin.Write(piece)
+			if written += n; err != nil {
+				return written, err
+			}
+		}
+		return written, nil
+	}
 	if ctx.Done() == nil {
-		return p.stdin.Write(data)
+		return write()
 	}
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
 		_ = p.stdin.SetWriteDeadline(time.Now()) // if the pipe has no deadlines, the write continues
 	})
-	n, err := p.stdin.Write(data)
+	written, err = write()
 	if !stop() {
 		<-fired
 		_ = p.stdin.SetWriteDeadline(time.Time{})
 	}
-	return n, err
+	return written, err
 }

@@ -59,14 +59,6 @@ func (w tree) drawChange(random *rand.Rand, n int) (step, from, to string) {
 		return paths[random.IntN(len(paths))]
 	}
 	isFile := func(_, text string) bool { return text != "/" }
-	isEmpty := func(path, text string) bool {
-		for other := range w {
-			if strings.HasPrefix(other, path+"/") {
-				return false
-			}
-		}
-		return true
-	}
 	folder := ""
 	if in := pick(func(_, text string) bool { return text == "/" }); in != "" && random.IntN(2) == 0 {
 		folder = in + "/"
@@ -87,7 +79,7 @@ func (w tree) drawChange(random *rand.Rand, n int) (step, from, to string) {
 		w[file] = old + "+"
 		return fmt.Sprintf(`{"fs.edit":{"path":%q,"old":%q,"new":%q}}`, file, old, old+"+"), "", ""
 	case random.IntN(2) == 0:
-		gone := pick(isEmpty)
+		gone := pick(func(path, _ string) bool { return w.isEmpty(path) })
 		delete(w, gone)
 		return fmt.Sprintf(`{"fs.remove":{"path":%q}}`, gone), "", ""
 	}
@@ -106,18 +98,28 @@ func (w tree) move(from, to string) {
 	}
 }
 
-// takeBack makes the paths that differ between before and after what they were before.
+// takeBack makes the paths that differ between before and after what they were before. A folder that holds something stays.
 func (w tree) takeBack(before, after tree) {
-	for path := range after {
-		if _, there := before[path]; !there {
-			delete(w, path)
-		}
-	}
 	for path, text := range before {
 		if after[path] != text {
 			w[path] = text
 		}
 	}
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(after))) { // what a folder holds comes before it
+		if _, there := before[path]; !there && w.isEmpty(path) {
+			delete(w, path)
+		}
+	}
+}
+
+// isEmpty reports whether nothing is below a path.
+func (w tree) isEmpty(path string) bool {
+	for other := range w {
+		if strings.HasPrefix(other, path+"/") {
+			return false
+		}
+	}
+	return true
 }
 
 // TestRandomChangesKilled: a chain of random changes of files is killed at one of its writes to the journal, confirmed or not, and another

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -148,4 +150,43 @@ func TestStateFailures(t *testing.T) {
 		!strings.Contains(string(a.JSON), `{"step":1,"fn":"state.set","outcome":"failed"}`) {
 		t.Errorf("%s, want busy with the version, and a second write that failed", a.JSON)
 	}
+}
+
+// TestLockAfterResume: a resume renews a lock that still lives, takes one that has ended anew, and is busy where another holds it. Its undo
+// ends it.
+func TestLockAfterResume(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := &journal.Memory{}
+		run := func(request string) gjson.Result {
+			return gjson.ParseBytes(stateProcess(t, t.Context(), memory, request).JSON)
+		}
+		const steps = `"steps":[{"state.lock":{"name":"l","ttl":"60s"},"id":"lock"},{"state.get":{"key":"k"}}],"return":"$lock"`
+		resume := `{"resume":` + run(`{"key":"k",`+steps+`}`).Get("resume").Raw + `,"return":"$lock"`
+		first := run(resume + `}`).Get("result")
+		time.Sleep(50 * time.Second)
+		again := run(resume + `}`).Get("result")
+		if again.Get("token").Str != first.Get("token").Str || again.Get("fence").Int() != first.Get("fence").Int() ||
+			again.Get("until").Str <= first.Get("until").Str {
+			t.Errorf("the resume has %s, want %s renewed", again, first)
+		}
+		time.Sleep(61 * time.Second)
+		anew := run(resume + `}`).Get("result")
+		if anew.Get("fence").Int() <= first.Get("fence").Int() {
+			t.Errorf("the resume has %s, want another holder than %s", anew, first)
+		}
+		time.Sleep(61 * time.Second)
+		other := run(`{"steps":[{"state.lock":{"name":"l"}}]}`)
+		if got := run(resume + `}`); !other.Get("ok").Bool() || got.Get("error.code").Str != string(fault.Busy) {
+			t.Errorf("another holds it: %s; the resume answers %s", other, got)
+		}
+		time.Sleep(61 * time.Second)
+		run(resume + `}`)
+		if got := run(resume + `,"undo":true}`); !got.Get("ok").Bool() {
+			t.Errorf("the undo: %s", got)
+		}
+		if got := run(`{"steps":[{"state.lock":{"name":"l"}}]}`); !got.Get("ok").Bool() {
+			t.Errorf("after the undo: %s", got)
+		}
+	})
 }

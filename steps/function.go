@@ -166,6 +166,8 @@ type Spec struct {
 	// State: the function reads or changes what is kept in the journal's database. A call that writes changes nothing else, in the transaction
 	// that records its end. Its arguments key and space say what it changes; without space, it is what $state reads.
 	State bool
+	// Renews: a resume makes the call again, and does not take its result from the journal: it ends by itself.
+	Renews bool
 
 	// Saved is the saved chain behind the function; nil: it is not a chain.
 	Saved *SavedChain

@@ -22,6 +22,8 @@ type Call struct {
 	KeyFor time.Duration
 	// Commits: the call changes state by ChangeState, and nothing else. Begin then writes nothing, since nothing can be left half done.
 	Commits bool
+	// Renews: the call is made again after a resume, also if it was applied; see PreviousResult.
+	Renews bool
 
 	run         *Run
 	mac         mac

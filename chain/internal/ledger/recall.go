@@ -40,7 +40,7 @@ func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdi
 	case previous == nil: // a new call
 	case previous.UndoUnknown:
 		return Unknown, nil
-	case previous.Outcome == fault.Applied:
+	case previous.Outcome == fault.Applied && (!call.Renews || l.Rehearsal): // a rehearsal takes it as renewed
 		return Reuse, nil
 	case previous.Outcome == fault.SentUnknown && !repeatable && !previous.KeyHolds() && previous.Task() == "": // it must not be done twice
 		return Unknown, nil

@@ -97,7 +97,7 @@ func (l *Ledger) NewCall(path string, entry *steps.Entry, sent []byte) *journal.
 	spec := entry.Spec()
 	c := &journal.Call{StepPath: path, Function: spec.Name, Args: sent, EffectAssumed: !spec.EffectDeclared, Shown: l.Shown(entry, sent)}
 	if spec.Effect != steps.Read {
-		c.Effect, c.Commits = spec.Effect.String(), spec.State
+		c.Effect, c.Commits, c.Renews = spec.Effect.String(), spec.State, spec.Renews
 		if key := spec.Idempotency; key != nil {
 			c.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 		}

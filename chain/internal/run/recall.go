@@ -94,7 +94,7 @@ func (r *Run) recall(ctx context.Context, p *plan.Step, s *stepRun) (raw []byte,
 			return nil, f, true
 		}
 	}
-	if previous != nil && previous.Outcome == fault.SentUnknown {
+	if previous != nil && (previous.Outcome == fault.SentUnknown || s.call.Renews) {
 		s.call.MatchPrevious(false)
 	}
 	if d == ledger.TryAgain {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -25,16 +26,16 @@ type changeArgs struct {
 // maxTTL bounds how long a value may be kept.
 const maxTTL = 366 * 24 * time.Hour
 
-// lifetime returns how long the value of a call is kept.
-func (a *changeArgs) lifetime(otherwise, most time.Duration) (time.Duration, error) {
-	if a.TTL == "" {
+// lifetime returns the time that an argument names; "": otherwise.
+func lifetime(argument, text string, otherwise, most time.Duration) (time.Duration, error) {
+	if text == "" {
 		return otherwise, nil
 	}
-	ttl, err := time.ParseDuration(a.TTL)
-	if err != nil || ttl <= 0 || ttl > most {
-		return 0, badArgument("ttl", "ttl is a time such as 90s or 24h, at most %gh", most.Hours())
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > most {
+		return 0, badArgument(argument, "%s is a time such as 90s, at most %s", argument, strings.TrimSuffix(most.String(), "0s"))
 	}
-	return ttl, nil
+	return d, nil
 }
 
 // change is one change of a value while it is decided.
@@ -51,7 +52,7 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 	if err != nil {
 		return nil, err
 	}
-	ttl, err := a.lifetime(s.o.TTL, maxTTL)
+	ttl, err := lifetime("ttl", a.TTL, s.o.TTL, maxTTL)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +64,10 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 		if err != nil {
 			return nil, nil, err
 		}
-		if to != nil && to.Value != nil && now.Size+int64(journal.StateSize(key.Name, to.Value)) > s.o.MaxBytes {
-			return nil, nil, fault.New(fault.LimitExceeded, "with this value, the values in state would have more than %d bytes "+
-				"(state.maxBytes): delete some, or give them a shorter ttl", s.o.MaxBytes).Under("/value")
+		if to != nil && to.Value != nil {
+			if err := s.checkRoom(now, key.Name, to.Value); err != nil {
+				return nil, nil, err.Under("/value")
+			}
 		}
 		if undo != nil {
 			if err := steps.ReportUndo(ctx, undo); err != nil {
@@ -75,6 +77,15 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 		raw, err := encode(result)
 		return to, raw, err
 	})
+}
+
+// checkRoom refuses a value with which the owner's values would be too large.
+func (s *Source) checkRoom(now journal.StateNow, name string, value []byte) *fault.Error {
+	if now.Size+int64(journal.StateSize(name, value)) <= s.o.MaxBytes {
+		return nil
+	}
+	return fault.New(fault.LimitExceeded, "with this value, the values in state would have more than %d bytes (state.maxBytes): delete some, "+
+		"or give them a shorter ttl", s.o.MaxBytes)
 }
 
 func versionOf(now journal.StateNow) int64 {

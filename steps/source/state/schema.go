@@ -18,7 +18,8 @@ const (
 	keyInput      = `"key":{"type":"string","minLength":1,"maxLength":200}`
 	spaceInput    = `"space":{"type":"string","pattern":"^[A-Za-z0-9_.-]{1,64}$","description":"default: your own; session: until it ends"}`
 	versionInput  = `"ifVersion":{"type":"integer","minimum":0,"description":"only if the version is still this; 0: if the key is free"}`
-	ttlInput      = `"ttl":{"type":"string","pattern":"^([0-9]+(ms|s|m|h))+$","description":"as 90s or 24h"}`
+	ttlInput      = `"ttl":{"type":"string","pattern":"` + timePattern + `","description":"as 90s or 24h"}`
+	timePattern   = `^([0-9]+(ms|s|m|h))+$`
 	versionOutput = `"version":{"type":"integer"}`
 	expiresOutput = `"expires":{"type":"string"}`
 )
@@ -30,6 +31,12 @@ func (s *Source) function(name, description string, effect steps.Effect, require
 		Name: name, Description: description, Input: object(input, required), Output: object(output, members),
 		Effect: effect, EffectDeclared: true, Deletes: effect == steps.Destroy, Local: true, State: true,
 	}}
+}
+
+// renewing is for a function whose calls a resume makes again.
+func renewing(f steps.Function) steps.Function {
+	f.Renews = true
+	return f
 }
 
 func object(properties, required string) json.RawMessage {

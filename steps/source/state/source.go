@@ -1,5 +1,5 @@
-// Package state offers what callers keep from one chain to the next: state.set, state.append, state.delete, state.get and state.list. The
-// values are JSON, have versions and expire. They are kept in the journal's database: a change and the record of its call are one
+// Package state offers what callers keep from one chain to the next: state.set, state.append, state.delete, state.get and state.list;
+// and locks: state.lock and state.unlock. The values are JSON, have versions and expire. They are kept in the journal's database: a change and the record of its call are one
 // transaction, so it is always known whether a call was made.
 package state
 
@@ -69,6 +69,13 @@ func (s *Source) Functions() []steps.Function {
 		s.function("state.delete", "Deletes what a key holds.", steps.Destroy, "key", `
 			`+keyInput+`,"value":{"description":"instead: takes this off the end of the list"},`+spaceInput+`,`+versionInput, "deleted",
 			`"deleted":{"type":"boolean"}`, call(s, s.delete)),
+		renewing(s.function("state.lock", "Takes an advisory lock, or waits for it. It ends by itself; fence grows with each holder.", steps.Write,
+			"name", `"name":{"type":"string","minLength":1,"maxLength":200},`+spaceInput+`,
+			"ttl":{"type":"string","pattern":"`+timePattern+`","default":"60s","description":"at most 10m"},
+			"wait":{"type":"string","pattern":"`+timePattern+`","description":"while another holds it; else busy at once"}`,
+			"token fence until", `"token":{"type":"string"},"fence":{"type":"integer"},"until":{"type":"string"}`, call(s, s.lock))),
+		s.function("state.unlock", "Ends a lock.", steps.Write, "token", `"token":{"type":"string","maxLength":500}`, "unlocked",
+			`"unlocked":{"type":"boolean"}`, call(s, s.unlock)),
 		s.function("state.get", "What a key holds.", steps.Read, "key", keyInput+`,`+spaceInput, "value version expires",
 			`"value":{},`+versionOutput+`,`+expiresOutput, call(s, s.get)),
 		s.function("state.list", "The keys of a space, without their values.", steps.Read, "", `

@@ -68,6 +68,7 @@ func TestConformance(t *testing.T) {
 		Args: map[string]string{
 			"state.set": `{"key":"k","value":{"a":[1]},"ttl":"90s"}`, "state.append": `{"key":"list","value":null}`,
 			"state.delete": `{"key":"gone"}`, "state.get": `{"key":"k"}`, "state.list": `{}`,
+			"state.unlock": `{"token":"gone::lock"}`,
 		},
 		Fails: map[string][]string{
 			"state.set":    {`{"key":"k","value":1,"ifVersion":99}`, `{"key":"k","value":1,"space":"session"}`},
@@ -75,6 +76,8 @@ func TestConformance(t *testing.T) {
 			"state.delete": {`{"key":"k","ifVersion":99}`, `{"key":"none","value":1}`},
 			"state.get":    {`{"key":"none"}`},
 			"state.list":   {`{"space":"session"}`},
+			"state.lock":   {`{"name":"l","ttl":"11m"}`},
+			"state.unlock": {`{"token":"x"}`},
 		},
 	})
 }

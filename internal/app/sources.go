@@ -113,7 +113,8 @@ func (o *sourceOpener) openEmbedded() {
 			names = append(names, namesOf(fileSource)...)
 		}
 	}
-	httpSource, err := httpsource.New(&httpsource.Options{Allow: o.config.HTTP.Allow, Endpoints: o.endpoints(), Client: o.client})
+	httpSource, err := httpsource.New(&httpsource.Options{Allow: o.config.HTTP.Allow, Endpoints: o.endpoints(), Client: o.client,
+		MaxBodyBytes: int64(config.Or(o.config.Limits.MaxResultBytes, steps.DefaultMaxResultBytes))})
 	o.add("http", "/http", httpSource, err)
 	if err == nil {
 		names = append(names, namesOf(httpSource)...)

@@ -4,6 +4,7 @@ package httpbody
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"mime"
@@ -34,8 +35,19 @@ func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
 	return data, true, err
 }
 
-// Value returns a body as a JSON value: null if it is empty, a JSON object or array compacted, other text as a string, and
-// {binary, type, size} for anything else. With typed, a JSON content type means JSON of any kind. problem says, for a message after
+// Result returns a body as the result of a step: as Value does, and a block of anything else. err says that the run has no memory for it.
+func Result(ctx context.Context, header http.Header, data []byte, typed bool) (value []byte, problem string, err error) {
+	value, problem = Value(header, data, typed)
+	if value != nil || problem != "" {
+		return value, problem, nil
+	}
+	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	value, err = steps.KeepBlock(ctx, steps.NewBlock(mediaType, data))
+	return value, "", err
+}
+
+// Value returns a body as a JSON value: null if it is empty, a JSON object or array compacted, other text as a string, and nil if it is
+// anything else. With typed, a JSON content type means JSON of any kind. problem says, for a message after
 // "answered 200", why the body has no value: it is not the JSON that its content type promises (with typed only), or that JSON is not
 // text, which would lose bytes.
 func Value(header http.Header, data []byte, typed bool) (value []byte, problem string) {
@@ -51,11 +63,7 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, problem s
 	case kind == noText && isJSON && typed:
 		return nil, notJSON
 	case kind == noText:
-		return Marshal(struct {
-			Binary bool   `json:"binary"`
-			Type   string `json:"type"`
-			Size   int    `json:"size"`
-		}{true, mediaType, len(data)}), ""
+		return nil, ""
 	}
 	typed = typed && isJSON
 	start := bytes.TrimLeft(text, " \t\r\n")
@@ -98,7 +106,7 @@ func Refusal(request *http.Request, response *http.Response, typed bool) *fault.
 	}
 	// A body that breaks off does not hide the status; one extra byte shows that the body continues.
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody+1))
-	if value, problem := Value(response.Header, data, typed); problem == "" && len(data) <= maxErrorBody {
+	if value, problem := Value(response.Header, data, typed); value != nil && problem == "" && len(data) <= maxErrorBody {
 		f.Body = value
 		if reason := steps.Reason(value); reason != "" {
 			f.Message += ": " + reason

@@ -35,7 +35,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestValue(t *testing.T) {
+func TestResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		contentType, encoding, body string
@@ -47,20 +47,22 @@ func TestValue(t *testing.T) {
 		{"application/json", "", `{"a"`, `"{\"a\""`, ""},
 		{"application/json", "", "\n ", `"\n "`, `null`},
 		{"application/json", "", "", `null`, `null`},
-		{"application/json", "br", "xx", `{"binary":true,"type":"application/json","size":2}`, ""},
+		{"application/json", "br", "xx", `{"type":"resource","mimeType":"application/json","size":2,"data":"eHg="}`, ""},
 		{"text/plain", "identity", `[1, 2]`, `[1,2]`, `[1,2]`},
 		{"text/html; charset=iso-8859-1", "", "<b>\xe9", `"<b>é"`, `"<b>é"`},
-		{"", "", "\ufeffa\xff", `{"binary":true,"type":"","size":5}`, `{"binary":true,"type":"","size":5}`},
+		{"", "", "\ufeffa\xff", `{"type":"resource","mimeType":"application/octet-stream","size":5,"data":"77u/Yf8="}`, `{"type":"resource","mimeType":"application/octet-stream","size":5,"data":"77u/Yf8="}`},
 		{"application/json", "", "\ufeff{}", `{}`, `{}`},
 		{"text/csv", "", "a\xff", `"a�"`, `"a�"`},
-		{"application/octet-stream", "", "\x00", `{"binary":true,"type":"application/octet-stream","size":1}`,
-			`{"binary":true,"type":"application/octet-stream","size":1}`},
+		{"application/octet-stream", "", "\x00", `{"type":"resource","mimeType":"application/octet-stream","size":1,"data":"AA=="}`,
+			`{"type":"resource","mimeType":"application/octet-stream","size":1,"data":"AA=="}`},
+		{"image/png", "", "text", `{"type":"image","mimeType":"image/png","size":4,"data":"dGV4dA=="}`, `{"type":"image","mimeType":"image/png","size":4,"data":"dGV4dA=="}`},
+		{"image/svg+xml", "", "<svg/>", `"<svg/>"`, `"<svg/>"`},
 	} {
 		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
-		if got, problem := Value(header, []byte(c.body), false); problem != "" || string(got) != c.plain {
+		if got, problem, err := Result(t.Context(), header, []byte(c.body), false); err != nil || problem != "" || string(got) != c.plain {
 			t.Errorf("%s %q: got %s, %q, want %s", c.contentType, c.body, got, problem, c.plain)
 		}
-		if got, problem := Value(header, []byte(c.body), true); (problem == "") != (c.typed != "") || string(got) != c.typed {
+		if got, problem, err := Result(t.Context(), header, []byte(c.body), true); err != nil || (problem == "") != (c.typed != "") || string(got) != c.typed {
 			t.Errorf("%s %q, typed: got %s, %q, want %q", c.contentType, c.body, got, problem, c.typed)
 		}
 	}

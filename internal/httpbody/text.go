@@ -30,6 +30,12 @@ func TextType(mediaType string) bool {
 	return false
 }
 
+// neverText reports whether a media type that is no TextType is binary, whatever its bytes are.
+func neverText(mediaType string) bool {
+	kind, _, _ := strings.Cut(mediaType, "/")
+	return kind == "image" || kind == "audio" || kind == "video" || kind == "font"
+}
+
 // textKind says whether a body is text.
 type textKind uint8
 
@@ -46,7 +52,7 @@ func decodeText(header http.Header, data []byte) (text []byte, kind textKind) {
 		return nil, noText
 	}
 	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	if !JSONType(mediaType) && !TextType(mediaType) && (!utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
+	if !JSONType(mediaType) && !TextType(mediaType) && (neverText(mediaType) || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0) {
 		return nil, noText
 	}
 	kind = goodText

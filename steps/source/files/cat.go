@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 type catArgs struct {
@@ -89,7 +91,8 @@ func (a *catArgs) lineRange() (lineRange, error) {
 	return r, nil
 }
 
-func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
+// cat reads a text, which gives a *catResult, or a block, as JSON.
+func (s *Source) cat(ctx context.Context, a catArgs) (any, error) {
 	lines, err := a.lineRange()
 	if err != nil {
 		return nil, err
@@ -125,13 +128,15 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	case !large:
 		err = c.readWhole(f, lines, s.maxFileBytes)
 	case lines.all:
-		err = c.tooLargeFault(s.maxFileBytes)
+		err = c.refuseLarge(f, s.maxFileBytes)
 	case lines.tail >= 0:
 		err = c.readTail(ctx, f, lines.tail, s.maxFileBytes)
 	default:
 		err = c.readLines(ctx, f, lines, s.maxFileBytes)
 	}
 	switch _, coded := fault.As(err); {
+	case errors.Is(err, errBinary) && lines.all && a.Symbol == nil && !a.Outline && !a.Digest:
+		return s.block(ctx, c, f)
 	case errors.Is(err, errBinary):
 		return c.describe(f)
 	case ctx.Err() != nil:
@@ -144,6 +149,28 @@ func (s *Source) cat(ctx context.Context, a catArgs) (*catResult, error) {
 	return c, nil
 }
 
+// block returns the block of a binary file.
+func (s *Source) block(ctx context.Context, c *catResult, f *regularFile) (any, error) {
+	tooLarge := atPath(fault.New(fault.LimitExceeded, "%q is binary and has more than %d bytes, the most that a result may have",
+		fault.Short(c.Path), s.maxKeptBytes))
+	if c.Size > s.maxKeptBytes {
+		return nil, tooLarge
+	}
+	var content bytes.Buffer
+	content.Grow(int(c.Size) + bytes.MinRead)
+	_, err := content.ReadFrom(&cancellable{ctx, io.NewSectionReader(f, 0, s.maxKeptBytes+1)})
+	switch {
+	case ctx.Err() != nil:
+		return nil, contextFault(ctx.Err())
+	case err != nil:
+		return nil, s.accessFault(c.Path, err)
+	case int64(content.Len()) > s.maxKeptBytes: // it has grown
+		return nil, tooLarge
+	}
+	value, err := steps.KeepBlock(ctx, steps.NewBlock(http.DetectContentType(content.Bytes()), content.Bytes()))
+	return json.RawMessage(value), err
+}
+
 func notRegularFault(rel string) *fault.Error {
 	return atPath(fault.New(fault.FunctionFailed, "%q is neither file nor folder, but a FIFO, socket or device: these are not read",
 		fault.Short(rel)))
@@ -152,6 +179,17 @@ func notRegularFault(rel string) *fault.Error {
 func (c *catResult) tooLargeFault(maxBytes int64) *fault.Error {
 	return atPath(fault.New(fault.LimitExceeded, "%q has %d bytes, more than the %d that are read at once: ask for lines by head, "+
 		"tail, or from and to", fault.Short(c.Path), c.Size, maxBytes))
+}
+
+// refuseLarge returns the fault of a file that is too large to be read whole as text; errBinary if it is none.
+func (c *catResult) refuseLarge(f *regularFile, maxBytes int64) error {
+	head := make([]byte, window)
+	if n, err := f.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	} else if bytes.IndexByte(head[:n], 0) >= 0 && encodingOf(head) == "" {
+		return errBinary
+	}
+	return c.tooLargeFault(maxBytes)
 }
 
 // readText reads a whole file within the bound, and counts its lines.

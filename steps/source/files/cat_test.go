@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/files"
 )
 
@@ -99,5 +100,36 @@ func TestCatBounds(t *testing.T) {
 	if got.Count != 1000 || len(got.Skipped) != 2 || got.Skipped[0] != (skip{"binary", 2, "late"}) ||
 		got.Skipped[1] != (skip{"long_line", 1, "longline"}) {
 		t.Errorf("got %d matches, skipped %v, want 1000 matches, binary in 2 files, late first, and a long line in longline", got.Count, got.Skipped)
+	}
+}
+
+// TestCatBlocks: a binary file is a block, up to what a result may have; with a digest or lines, it is described.
+func TestCatBlocks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	png := "\x89PNG\r\n\x1a\n\x00"
+	writeTree(t, root, map[string]string{"a.png": png, "large": png + strings.Repeat("x", 300<<10), "huge": png + strings.Repeat("x", 400<<10),
+		"text": strings.Repeat("text\n", 60<<10)})
+	s := openAt(t, &files.Options{Root: root, MaxFileBytes: 200 << 10, MaxKeptBytes: 350 << 10})
+	cat := func(args string) string {
+		raw, err := rawCall(t, s, "fs.cat", args)
+		if err != nil {
+			return string(fault.CodeOf(err))
+		}
+		return string(raw)
+	}
+	for args, want := range map[string]string{
+		`{"path":"a.png"}`:          `{"type":"image","mimeType":"image/png","size":9,"data":"` + steps.Digest([]byte(png)) + `"}`,
+		`{"path":"large"}`:          `{"type":"image","mimeType":"image/png","size":307209,"data":"` + steps.Digest([]byte(png+strings.Repeat("x", 300<<10))) + `"}`,
+		`{"path":"huge"}`:           "limit_exceeded",
+		`{"path":"text"}`:           "limit_exceeded",
+		`{"path":"a.png","head":1}`: `{"path":"a.png","size":9,"binary":true,"type":"image/png"}`,
+	} {
+		if got := cat(args); got != want {
+			t.Errorf("%s: got %s, want %s", args, got, want)
+		}
+	}
+	if got := cat(`{"path":"a.png","digest":true}`); !strings.HasPrefix(got, `{"path":"a.png","size":9,"binary":true,"type":"image/png","digest":"`) {
+		t.Errorf("with a digest: %s", got)
 	}
 }

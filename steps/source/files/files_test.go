@@ -151,9 +151,12 @@ func do[R any](t tester, s *files.Source, fn, args string) R {
 	return result
 }
 
+// rawCall calls a function. In place of the bytes of blocks the result has their digest.
 func rawCall(t tester, s *files.Source, fn, args string) ([]byte, error) {
 	t.Helper()
-	raw, err := function(s, fn).Call(context.Background(), []byte(args))
+	blocks := &steps.Blocks{}
+	raw, err := function(s, fn).Call(steps.WithCallbacks(context.Background(), &steps.Callbacks{Blocks: blocks}), []byte(args))
+	raw = blocks.Digests(raw)
 	if err != nil {
 		if _, coded := fault.As(err); !coded {
 			t.Fatalf("%s %s: the error has no code: %v", fn, args, err)

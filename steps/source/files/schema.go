@@ -74,7 +74,7 @@ var functions = []steps.Function{
 		`+pageOutput+`,
 		`+skippedOutput),
 
-	spec("fs.cat", "Read a text file, or lines of it, or one symbol. Binary files: size and type only.", []string{"path"}, `
+	spec("fs.cat", "Read a text file, or lines of it, or one symbol. A binary file is a block.", []string{"path"}, `
 		"path": {"type":"string"},
 		"head": {"type":"integer","minimum":0,"description":"first lines"},
 		"tail": {"type":"integer","minimum":0,"description":"last lines"},
@@ -82,8 +82,8 @@ var functions = []steps.Function{
 		"to":   {"type":"integer","minimum":1,"description":"last line"},
 		"symbol":  {"type":"string","minLength":1,"description":"Go: Name or Type.Method; Markdown: a heading"},
 		"outline": {"type":"boolean","description":"only the symbols and their lines"},
-		`+digestInput, []string{"path", "size"}, `
-		"path":{"type":"string"},"size":{"type":"integer"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
+		`+digestInput, []string{"size"}, `
+		"path":{"type":"string"},"size":{"type":"integer"},"mimeType":{"type":"string"},"data":{"type":"string"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
 		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
 		"digest":{"type":"string"},
 		`+pageOutput+`,
@@ -95,14 +95,14 @@ var functions = []steps.Function{
 
 // changeFunctions are the specs of the functions that change files.
 var changeFunctions = []steps.Function{
-	changeSpec("fs.write", "Write a whole file; its folder must exist.", []string{"path"}, `
+	takingMarks(changeSpec("fs.write", "Write a whole file; its folder must exist.", []string{"path"}, `
 		"path": {"type":"string"},
 		"text": {"type":"string"},
 		"data": {"type":"string","description":"base64, in place of text"},
 		"mode": {"type":"string","pattern":"^[0-7]{3}$"},
 		`+ifMatchInput+`,
 		`+undoInput, []string{"path", "size", "digest"}, `
-		"path":{"type":"string"},"size":{"type":"integer"},"digest":{"type":"string"},"created":{"const":true}`),
+		"path":{"type":"string"},"size":{"type":"integer"},"digest":{"type":"string"},"created":{"const":true}`)),
 
 	changeSpec("fs.edit", "Replace text in a file: old must occur count times.", []string{"path", "old", "new"}, `
 		"path":  {"type":"string"},
@@ -144,6 +144,12 @@ func changeSpec(name, description string, required []string, input string, membe
 
 func removing(f steps.Function) steps.Function {
 	f.Effect, f.Deletes = steps.Destroy, true
+	return f
+}
+
+// takingMarks marks the spec of a function that takes the bytes of blocks without base64.
+func takingMarks(f steps.Function) steps.Function {
+	f.TakesMarks = true
 	return f
 }
 

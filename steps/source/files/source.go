@@ -128,7 +128,7 @@ func (s *Source) Functions() []steps.Function {
 	if len(s.writes) > 0 {
 		functions = append(functions, changeFunctions...)
 		maps.Copy(calls, map[string]steps.Call{
-			"fs.write": call(s.write, writeArgs{}), "fs.edit": call(s.edit, editArgs{Count: 1}), "fs.move": call(s.move, moveArgs{}),
+			"fs.write": s.callWrite, "fs.edit": call(s.edit, editArgs{Count: 1}), "fs.move": call(s.move, moveArgs{}),
 			"fs.remove": call(s.remove, removeArgs{}), "fs.mkdir": call(s.mkdir, mkdirArgs{}),
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 type writeArgs struct {
@@ -18,6 +19,14 @@ type writeArgs struct {
 	Mode       string
 	IfMatch    *string
 	Undo       string
+
+	block *steps.Block // what data refers to; nil: it is base64
+}
+
+// callWrite is the raw call of fs.write.
+func (s *Source) callWrite(ctx context.Context, args []byte) ([]byte, error) {
+	block, args := steps.CallbacksOf(ctx).Blocks.Take(args, "data")
+	return call(s.write, writeArgs{block: block})(ctx, args)
 }
 
 type writeResult struct {
@@ -66,6 +75,8 @@ func (a *writeArgs) decode(maxBytes int64) ([]byte, fs.FileMode, error) {
 		return nil, 0, fault.New(fault.BadArguments, "give one of text and data")
 	case a.Text != nil:
 		content = []byte(*a.Text)
+	case a.block != nil:
+		content = a.block.Bytes
 	default:
 		var err error
 		if content, err = base64.StdEncoding.DecodeString(*a.Data); err != nil {

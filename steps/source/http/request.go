@@ -2,7 +2,9 @@ package http
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,15 +22,17 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/httpbody"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // arguments are the arguments of both functions. http.get has no method and no body.
 type arguments struct {
-	Method  string                     `json:"method"`
-	URL     string                     `json:"url"`
-	Headers map[string]string          `json:"headers"`
-	Query   map[string]json.RawMessage `json:"query"`
-	Body    json.RawMessage            `json:"body"`
+	Method     string                     `json:"method"`
+	URL        string                     `json:"url"`
+	Headers    map[string]string          `json:"headers"`
+	Query      map[string]json.RawMessage `json:"query"`
+	Body       json.RawMessage            `json:"body"`
+	BodyBase64 *string                    `json:"bodyBase64"`
 }
 
 // methods are the allowed methods. CONNECT and TRACE are not allowed: they are for proxies and debuggers.
@@ -44,7 +48,7 @@ func decode(args []byte, method string) (a arguments, err error) {
 		return a, &fault.Error{Code: fault.BadArguments, Message: "the arguments do not fit: " + fault.Short(err.Error()), Err: err}
 	}
 	switch {
-	case method != "" && (a.Method != "" || a.Body != nil):
+	case method != "" && (a.Method != "" || a.Body != nil || a.BodyBase64 != nil):
 		return a, fault.New(fault.BadArguments, "http.get has no method and no body: use http.request")
 	case method != "":
 		a.Method = method
@@ -52,6 +56,8 @@ func decode(args []byte, method string) (a arguments, err error) {
 		f := badArgument("method", "the method must be one of these, in capitals: "+strings.Join(methods, " "))
 		f.Available = methods
 		return a, f
+	case a.BodyBase64 != nil && len(a.Body) > 0 && string(a.Body) != "null":
+		return a, badArgument("bodyBase64", "give one of body and bodyBase64")
 	}
 	return a, nil
 }
@@ -60,8 +66,9 @@ func badArgument(name, message string) *fault.Error {
 	return &fault.Error{Code: fault.BadArguments, Message: message, At: fault.Key("", name)}
 }
 
-// prepare builds the request: an allowed URL, valid headers that the caller may set, the body.
-func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error) {
+// prepare builds the request: an allowed URL, valid headers that the caller may set, the body. file is the block that bodyBase64 refers to;
+// nil: it is base64.
+func (s *Source) prepare(ctx context.Context, a arguments, file *steps.Block) (*http.Request, error) {
 	u, err := s.address(a)
 	if err != nil {
 		return nil, err
@@ -70,7 +77,17 @@ func (s *Source) prepare(ctx context.Context, a arguments) (*http.Request, error
 	if err != nil {
 		return nil, err
 	}
-	return newRequest(ctx, a.Method, u, header, a.Body)
+	if a.BodyBase64 == nil {
+		return newRequest(ctx, a.Method, u, header, a.Body)
+	}
+	if file == nil {
+		decoded, err := base64.StdEncoding.DecodeString(*a.BodyBase64)
+		if err != nil {
+			return nil, badArgument("bodyBase64", "this is not base64 (RFC 4648, section 4): encode the bytes of the body")
+		}
+		file = &steps.Block{Bytes: decoded}
+	}
+	return newBytesRequest(ctx, a.Method, u, header, file.Bytes, cmp.Or(file.MIME, "application/octet-stream"))
 }
 
 // newRequest builds a request with a JSON value as its body, encoded as the content type says.
@@ -79,7 +96,14 @@ func newRequest(ctx context.Context, method string, u *url.URL, header http.Head
 	if err != nil {
 		return nil, err
 	}
-	if contentType != "" {
+	return newBytesRequest(ctx, method, u, header, body, contentType)
+}
+
+// newBytesRequest builds a request with a body; nil: none. contentType is that of a body whose header names none; "": it names one.
+func newBytesRequest(
+	ctx context.Context, method string, u *url.URL, header http.Header, body []byte, contentType string,
+) (*http.Request, error) {
+	if contentType != "" && header.Get("Content-Type") == "" {
 		header.Set("Content-Type", contentType)
 	}
 	var reader io.Reader // stays nil without a body: a reader of a nil slice would count as one

@@ -35,8 +35,13 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		f.Outcome = fault.Applied
 		return nil, nil, f
 	}
-	body, problem := httpbody.Value(response.Header, data, false)
-	if problem != "" {
+	body, problem, err := httpbody.Result(response.Request.Context(), response.Header, data, false)
+	switch {
+	case err != nil:
+		f := fault.From(err, "")
+		f.Outcome = fault.Applied
+		return nil, nil, f
+	case problem != "":
 		f := fault.New(fault.FunctionFailed, "%s answered %d %s", host, response.StatusCode, problem)
 		f.Status, f.Body, f.Outcome = response.StatusCode, httpbody.Excerpt(response.Header, data), fault.Applied
 		return nil, nil, f

@@ -40,11 +40,11 @@ func TestBodies(t *testing.T) {
 		{"Shift JIS", "text/plain; charset=shift_jis", "", "\x93\xfa\x96{", `"日本"`},
 		{"invalid UTF-8 despite the declared charset", "text/plain; charset=utf-8", "", "caf\xe9!", `"caf` + "\ufffd" + `!"`},
 		{"unknown character set", "text/plain; charset=klingon", "", "ok", `"ok"`},
-		{"binary", "image/png", "", "\x89PNG\r\n\x1a\n\x00", `{"binary":true,"type":"image/png","size":9}`},
+		{"binary", "image/png", "", "\x89PNG\r\n\x1a\n\x00", `{"type":"image","mimeType":"image/png","size":9,"data":"iVBORw0KGgoA"}`},
 		{"text of an unknown type", "application/toml", "", "a = 1", `"a = 1"`},
-		{"unknown type with a zero byte", "application/octet-stream", "", "a\x00", `{"binary":true,"type":"application/octet-stream","size":2}`},
+		{"unknown type with a zero byte", "application/octet-stream", "", "a\x00", `{"type":"resource","mimeType":"application/octet-stream","size":2,"data":"YQA="}`},
 		{"gzip", "application/json", "gzip", packed.String(), `{"packed":true}`},
-		{"an encoding that was not requested", "application/json", "br", "{}", `{"binary":true,"type":"application/json","size":2}`},
+		{"an encoding that was not requested", "application/json", "br", "{}", `{"type":"resource","mimeType":"application/json","size":2,"data":"e30="}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -113,7 +113,7 @@ const (
 	outputSchema  = `{"type":"object","additionalProperties":false,"required":["status","headers","body"],"properties":{` +
 		`"status":{"type":"integer"},` +
 		`"headers":{"type":"object","description":"in lower case","additionalProperties":{"type":"string"}},` +
-		`"body":{"description":"the JSON object or array, else the text, else {binary, type, size}"}}}`
+		`"body":{"description":"the JSON object or array, else the text, else a block"}}}`
 )
 
 // Functions returns http.get, http.request and the endpoints in the order of Options.
@@ -138,10 +138,12 @@ func (s *Source) Functions() []steps.Function {
 					"(as a form, if content-type says so). A status of 400 and over is a failure.",
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["method","url"],"properties":{` +
 					`"method":{"enum":["GET","HEAD","OPTIONS","POST","PUT","PATCH","DELETE"]},` +
-					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{}}}`),
-				Output: json.RawMessage(outputSchema),
-				Effect: steps.Write, // the effect until the arguments are known: a GET reads, and so may a POST
-				Redact: redact,
+					`"url":{"type":"string"},` + headersSchema + `,` + querySchema + `,"body":{},` +
+					`"bodyBase64":{"type":"string","description":"bytes, in place of body"}}}`),
+				Output:     json.RawMessage(outputSchema),
+				TakesMarks: true,
+				Effect:     steps.Write, // the effect until the arguments are known: a GET reads, and so may a POST
+				Redact:     redact,
 			},
 			Call: func(ctx context.Context, args []byte) ([]byte, error) { return s.call(ctx, args, "") },
 		},
@@ -168,13 +170,14 @@ func (s *Source) call(ctx context.Context, args []byte, method string) ([]byte, 
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}
+	file, args := steps.CallbacksOf(ctx).Blocks.Take(args, "bodyBase64")
 	a, err := decode(args, method)
 	if err != nil {
 		return nil, fault.MarkUnsent(err)
 	}
 	ctx, cancel := s.withTimeout(ctx, 0)
 	defer cancel()
-	request, err := s.prepare(ctx, a)
+	request, err := s.prepare(ctx, a, file)
 	if err != nil {
 		return nil, fault.MarkUnsent(err)
 	}

@@ -27,7 +27,9 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 	header, problem := httpbody.Promised(response.Header, data, c.op.declaredTypes(response.StatusCode))
 	var result []byte
 	if problem == "" {
-		result, problem = httpbody.Value(header, data, true)
+		if result, problem, err = httpbody.Result(request.Context(), header, data, true); err != nil {
+			return nil, c.successFault(request, fault.From(err, ""))
+		}
 	}
 	if problem != "" {
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d %s", c.name, c.op.label, response.StatusCode, problem)

@@ -54,7 +54,7 @@ func TestResults(t *testing.T) {
 		{200, "text/plain", `{"a": 1`, `"{\"a\": 1"`},
 		{200, "text/plain", `7`, `"7"`},
 		{200, "", `hello <b>`, `"hello <b>"`},
-		{200, "image/png", "\x89PNG\x00", `{"binary":true,"type":"image/png","size":5}`},
+		{200, "image/png", "\x89PNG\x00", `{"type":"image","mimeType":"image/png","size":5,"data":"iVBORwA="}`},
 	} {
 		got, err := callAnswered(t, "GET", Options{}, answer(test.status, test.contentType, test.body))
 		if err != nil || got != test.want {

@@ -124,11 +124,20 @@ func (b *builder) responseSchema(response value) value {
 	}
 	for mediaType, content := range response.get("content").members() {
 		b.l.countWork(1)
-		if schema := content.get("schema"); jsonRank(mediaType) > 0 && schema.ok() {
+		if schema := content.get("schema"); jsonRank(mediaType) > 0 && schema.ok() && !b.isFileOfAnyType(mediaType, schema) {
 			return schema
 		}
 	}
 	return value{}
+}
+
+// isFileOfAnyType reports whether a response of any media type is bytes.
+func (b *builder) isFileOfAnyType(mediaType string, schema value) bool {
+	if !strings.Contains(mediaType, "*") {
+		return false
+	}
+	resolved, err := b.l.resolve(schema)
+	return err == nil && isFile(resolved)
 }
 
 // root writes a schema with its $defs.

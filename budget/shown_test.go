@@ -14,12 +14,12 @@ import (
 func TestShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all, began := results(t, nil), time.Now()
+		all := results(t, nil)
 		for _, rights := range []budget.Rights{{}, {Level: 2}, {Level: 1, Scope: "x.*"}} {
 			mine := all.WithRights(rights)
 			token, err := mine.KeepShown(t.Context(), "a", []byte(`[1]`))
 			must(t, err)
-			began = time.Now()
+			began := time.Now()
 			time.Sleep(time.Minute)
 			if got, err := mine.Shown(t.Context(), "a", token); err != nil || string(got.Value) != "[1]" || !got.At.Equal(began) || got.Ends {
 				t.Errorf("%+v: got %+v, %v", rights, got, err)

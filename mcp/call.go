@@ -123,8 +123,8 @@ func (c *call) traced(ctx context.Context) context.Context {
 	return c.now.Trace(ctx, c.request.Params.Name, traceField("traceparent"), traceField("tracestate"))
 }
 
-// answer converts an answer to a tool's result: one text block of compact JSON, without a copy as structuredContent, and after it the blocks
-// that go with it. An answer that waits for approval becomes a question if the client's user can be asked.
+// answer converts an answer to a tool's result: one text block of compact JSON, without a copy as structuredContent, and after it the
+// blocks that go with it. An answer that waits for approval becomes a question if the client's user can be asked.
 func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if result := c.question(a); result != nil {
 		return result

@@ -151,8 +151,8 @@ func (r *Registry) Rank(rungs map[string]int) *Registry {
 }
 
 // Replace returns a clone that calls the result of replacement in place of each function and all its wrappers, for instance to give
-// recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size. It gets marks in place of the bytes
-// of blocks (Spec.TakesMarks).
+// recorded answers. The replacement is guarded like a function: time limits, panics, codes, result size. It gets marks in place of the
+// bytes of blocks (Spec.TakesMarks).
 func (r *Registry) Replace(replacement func(*Spec) Call) *Registry {
 	return r.mapEntries(func(e *Entry) { e.call = e.guard(replacement(e.spec), true) })
 }

@@ -34,8 +34,8 @@ type output struct {
 	file         *os.File // the temporary file, device or pipe; nil: stdout
 }
 
-// newOutput opens the output of a command. An empty path is stdout, and so is that of a folder, which takes the blocks. The caller must end the output with commit or discard; discard after a
-// commit does nothing.
+// newOutput opens the output of a command. An empty path is stdout, and so is that of a folder, which takes the blocks. The caller must end
+// the output with commit or discard; discard after a commit does nothing.
 func (s *streams) newOutput(path string) (*output, error) {
 	if path == "" {
 		return &output{w: bufio.NewWriter(s.out), terminal: s.outTerminal, forPerson: s.outTerminal && !s.asJSON && !s.raw, raw: s.raw}, nil

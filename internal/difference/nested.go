@@ -123,6 +123,6 @@ func hunks(earlier, now []byte) []byte {
 // firstLines returns where a hunk begins, from 0, by the line that opens it. A side without lines names the line before it.
 func firstLines(line []byte) (i, j int) {
 	var before, after int
-	fmt.Sscanf(string(line), "@@ -%d,%d +%d,%d", &i, &before, &j, &after)
+	_, _ = fmt.Sscanf(string(line), "@@ -%d,%d +%d,%d", &i, &before, &j, &after)
 	return i - min(before, 1), j - min(after, 1)
 }

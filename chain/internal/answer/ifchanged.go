@@ -89,8 +89,8 @@ func (b *builder) useDifference(ctx context.Context) {
 func callID(s *facts.Step) [sha256.Size]byte {
 	text := append([]byte(s.Fn.Spec().Name), 0)
 	canonical, err := rawjson.AppendCanonical(text, s.Args)
-	if err != nil { // as they are, then
-		canonical = append(text, s.Args...)
+	if err != nil {
+		return sha256.Sum256(append(text, s.Args...)) // as they are
 	}
 	return sha256.Sum256(canonical)
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // EndUnfinished records the end of a failed run, which can be resumed from then on. The run ends with status, except that it is
-// journal.Waiting if it waits for approval or is suspended, and stays what it was if another chain was refused. If err is nil, EndUnfinished
-// does nothing.
+// journal.Waiting if it waits for approval or is suspended, and stays what it was if another chain was refused. If err is nil,
+// EndUnfinished does nothing.
 func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 	if l.Record == nil || err == nil {
 		return

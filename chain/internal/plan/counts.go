@@ -47,16 +47,16 @@ func (p *Plan) MaxRemainingCalls(made []int, elements map[int]int, maxElements i
 
 // maxPossibleCalls returns the most calls of a step whose forEach, if any, has that many elements. maxElements is for those of inline
 // steps.
-func (p *Step) maxPossibleCalls(elements, maxElements int) int64 {
+func (s *Step) maxPossibleCalls(elements, maxElements int) int64 {
 	calls := int64(1)
 	switch {
-	case p.Inline != nil:
-		calls = p.Inline.MaxPossibleCalls(maxElements)
-	case p.Expr != nil:
+	case s.Inline != nil:
+		calls = s.Inline.MaxPossibleCalls(maxElements)
+	case s.Expr != nil:
 		calls = 0
 	}
-	calls = min(calls*int64(p.MaxRounds)*int64(1+p.MaxRetries), maxSum)
-	if p.ForEach != nil {
+	calls = min(calls*int64(s.MaxRounds)*int64(1+s.MaxRetries), maxSum)
+	if s.ForEach != nil {
 		calls = min(calls*int64(elements), maxSum)
 	}
 	return calls

@@ -98,12 +98,12 @@ func (p *Plan) orderWrites() {
 func (p *Plan) NeedsApproval() bool { return slices.ContainsFunc(p.Steps, (*Step).mayAsk) }
 
 // mayAsk reports whether calls of a step, or of the steps of its inline chain, need approval.
-func (p *Step) mayAsk() bool {
-	return p.Inline != nil && p.Inline.NeedsApproval() || p.MustApprove()
+func (s *Step) mayAsk() bool {
+	return s.Inline != nil && s.Inline.NeedsApproval() || s.MustApprove()
 }
 
 // MustApprove reports whether the step's own calls need approval.
-func (p *Step) MustApprove() bool { return p.Approve || p.undoNeedsApproval }
+func (s *Step) MustApprove() bool { return s.Approve || s.undoNeedsApproval }
 
 // Waves groups the steps that can run side by side, in order.
 func (p *Plan) Waves() [][]int {

@@ -176,8 +176,8 @@ func changingColumns(r *journal.Row) []any {
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, scope, began, status, code,
 	last_at, expires, steps, calls, reused, writes, undos, took, handover_lease, last_lease, tokens, kept, parent, batch, segments,
-	first_events, first_results, first_kept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-	$22, $23, $24, $25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`
+	first_events, first_results, first_kept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`
 
 func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Release {

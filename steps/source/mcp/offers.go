@@ -42,7 +42,8 @@ var offers = []offer{
 		input: `{"type":"object","additionalProperties":false,"required":["name"],"properties":{"name":{"type":"string"},` +
 			`"arguments":{"type":"object","additionalProperties":{"type":"string"}}}}`,
 		output: `{"type":"object","required":["messages"],"properties":{"description":{"type":"string"},` +
-			`"messages":{"type":"array","items":{"type":"object","required":["role","content"],"properties":{"role":{"type":"string"},"content":{}}}}}}`,
+			`"messages":{"type":"array","items":{"type":"object","required":["role","content"],` +
+			`"properties":{"role":{"type":"string"},"content":{}}}}}}`,
 	},
 }
 

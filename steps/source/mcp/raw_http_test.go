@@ -20,7 +20,7 @@ import (
 // rawServer is an HTTP server with sessions whose answers a test writes itself. The first session is the source's own.
 type rawServer struct {
 	call   func(w http.ResponseWriter, r *http.Request, id string) // answers calls, and requests for resources and prompts
-	stream http.HandlerFunc                                        // serves the session's general stream; nil: list_changed after each change of the list
+	stream http.HandlerFunc                                        // serves the session's general stream; nil: list_changed after each change
 
 	capabilities string // "": tools
 

@@ -43,7 +43,7 @@ func treeOf(t *testing.T, root string) tree {
 	return now
 }
 
-// drawChange draws a change that succeeds on a tree, as a step, and makes it in the tree. A move is from a path to another; else both are "".
+// drawChange draws a change that succeeds on a tree, as a step, and makes it in the tree. Of a move it returns the paths, too.
 func (w tree) drawChange(random *rand.Rand, n int) (step, from, to string) {
 	pick := func(kept func(path, text string) bool) string {
 		var paths []string

@@ -23,7 +23,8 @@ func (l *Ledger) checkAgain(past *journal.Past, sent *rawjson.Table, setsInput b
 	if l.Resumption.ByID || l.Resumption.Undo || past.Row.Status != journal.OK || !sent.Has("steps") || sent.Has("assume") {
 		return nil
 	}
-	if !sameChain(sent, past.Chain, setsInput) && !sameChain(sent, past.Events[0].Chain, setsInput) {
+	spelled := rawjson.NewTable(l.Spelling(rawjson.AppendObject(nil, sent.List)))
+	if !sameChain(spelled, past.Chain, setsInput) && !sameChain(spelled, past.Events[0].Chain, setsInput) {
 		return fault.New(fault.ResumeConflict, "the run with this key ended well with another chain: send that chain for its answer, or this one "+
 			"with another key")
 	}
@@ -36,7 +37,7 @@ func (l *Ledger) checkAgain(past *journal.Past, sent *rawjson.Table, setsInput b
 	return nil
 }
 
-// sameChain reports whether a chain that was sent does what another one does. Input that the front end sets is part of the other's input.
+// sameChain reports whether a chain that was sent does what another one of the same spelling does. Input that the front end sets is part of the other's input.
 func sameChain(sent *rawjson.Table, text []byte, setsInput bool) bool {
 	other := rawjson.NewTable(text)
 	for _, name := range slices.Concat(sent.Names(), other.Names()) {

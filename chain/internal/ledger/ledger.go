@@ -23,6 +23,8 @@ type Ledger struct {
 	Caller   string
 	Operator bool // runs of any caller may be resumed
 	ByPerson bool // only a person can approve calls
+	// Spelling returns a compact chain as the journal spells it, whichever short forms it is written in.
+	Spelling func(chain []byte) []byte
 
 	Record     *journal.Run // the run as the journal records it; nil: it is not recorded
 	Rehearsal  bool         // the run only follows its recorded calls, and makes none

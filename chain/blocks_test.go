@@ -237,6 +237,28 @@ func TestLimitsOfBlocks(t *testing.T) {
 	}
 }
 
+// Short references stand for many bytes. They are counted before they are written, wherever they stand.
+func TestManyReferencesToABlock(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: bytes.Repeat([]byte{'x'}, 1<<20)}
+	c.broken.Store(true)
+	o := chain.Options{MaxResultBytes: 2 << 20, MaxChainBytes: 8 << 20, Journal: newJournal(t, nil)}
+	many := "[" + strings.TrimSuffix(strings.Repeat(`"$0.data",`, 10), ",") + "]"
+	for request, want := range map[string]string{
+		`{"steps":[{"fn":"cam.shot"}],"return":` + many + `}`:                                                           "/return",
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo"}]},"args":{"x":` + many + `}}]}`:               "/steps/1/args",
+		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":` + many + `}},{"fn":"cam.echo","args":{"x":"$0"}}]}`: "/steps/0/chain/return",
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":` + many + `}}]}`:                                     "/steps/1",
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.take","undo":{"fn":"cam.echo","args":{"x":` + many + `}}},` +
+			`{"fn":"cam.store","args":{"after":"$1"}}],"onError":"undo"}`: "limits.maxChainBytes",
+	} {
+		a := c.engine(t, o).Run(t.Context(), []byte(request), nil)
+		if a.OK || a.Error.At != want && !strings.Contains(a.Error.Message, want) || a.Error.At == want && a.Error.Code != fault.LimitExceeded {
+			t.Errorf("%s gives %.400s, want limit_exceeded, and %s", request, a.JSON, want)
+		}
+	}
+}
+
 // A chain that shows no block leaves nothing in the store of results.
 func TestUnshownBlocksAreNotStored(t *testing.T) {
 	t.Parallel()

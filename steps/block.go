@@ -256,8 +256,8 @@ func (b *Blocks) Marked(text string) (found *Block) {
 	return found
 }
 
-// expandedLength returns the length of a text with base64 in place of the marks.
-func (b *Blocks) expandedLength(text []byte) int {
+// ExpandedLength returns the length of a text with base64 in place of the marks.
+func (b *Blocks) ExpandedLength(text []byte) int {
 	size := len(text)
 	b.each(text, func(_, length int, block *KeptBlock) {
 		size += base64.StdEncoding.EncodedLen(len(block.Bytes)) - length
@@ -265,9 +265,10 @@ func (b *Blocks) expandedLength(text []byte) int {
 	return size
 }
 
-// Expand returns a JSON text with base64 in place of the marks. It returns text itself if there are none.
+// Expand returns a JSON text with base64 in place of the marks. It returns text itself if there are none. Many short marks may stand for
+// more bytes than there is memory: the caller compares ExpandedLength with a limit first.
 func (b *Blocks) Expand(text []byte) []byte {
-	size := b.expandedLength(text)
+	size := b.ExpandedLength(text)
 	if size == len(text) {
 		return text
 	}
@@ -281,7 +282,7 @@ func (b *Blocks) Expand(text []byte) []byte {
 
 // ExpandHeld is Expand with the memory counted until release is called; nil: nothing was counted.
 func (b *Blocks) ExpandHeld(text []byte) (expanded []byte, release func(), err error) {
-	more := b.expandedLength(text) - len(text)
+	more := b.ExpandedLength(text) - len(text)
 	if more == 0 {
 		return text, nil, nil
 	}

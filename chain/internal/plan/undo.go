@@ -110,11 +110,16 @@ func (u *Undo) Call(ctx context.Context, scope *refs.Scope, raw []byte) []byte {
 	undoScope.Result = raw
 	args, err := u.Args.Resolve(ctx, nil, &undoScope)
 	if err != nil {
-		w := &rawjson.Writer{B: []byte{'{'}}
-		w.Text("fn", u.Fn.Spec().Name)
-		w.Text("error", fault.From(err, "").Message)
-		w.Close('}')
-		return w.B
+		return u.Impossible(err)
 	}
 	return UndoText(u.Fn.Spec().Name, args)
+}
+
+// Impossible returns what stands for a call that cannot be resolved.
+func (u *Undo) Impossible(err error) []byte {
+	w := &rawjson.Writer{B: []byte{'{'}}
+	w.Text("fn", u.Fn.Spec().Name)
+	w.Text("error", fault.From(err, "").Message)
+	w.Close('}')
+	return w.B
 }

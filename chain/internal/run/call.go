@@ -236,7 +236,11 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 		args = plan.WithCommon(resolved, p.Common)
 	}
 	if p.Fn == nil { // the steps of an inline chain see a text like any other
-		args = r.blocks.Expand(args)
+		expanded, f := r.expand(args)
+		if f != nil {
+			return nil, f.Under(p.ArgsAt())
+		}
+		args = expanded
 	}
 	if f := r.o.Memory.Hold(len(args)); f != nil {
 		return nil, f.Under(p.At)

@@ -90,5 +90,9 @@ func (r *Run) evalReturn(ctx context.Context, p *plan.Plan, runs []facts.Step, s
 	if err != nil {
 		return null, fault.From(err, p.ReturnAt)
 	}
-	return r.blocks.Expand(raw), nil
+	expanded, f := r.expand(raw)
+	if f != nil {
+		return null, f.Under(p.ReturnAt)
+	}
+	return expanded, nil
 }

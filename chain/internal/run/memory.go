@@ -40,6 +40,23 @@ func (l *results) keepUndo(n int) error {
 	return l.held.Reserve(n)
 }
 
+// expand returns a value with base64 in place of the marks of blocks, for the caller to hold. Short marks may stand for more than there is
+// memory, so it is not longer than a result may be.
+func (r *Run) expand(value []byte) ([]byte, *fault.Error) {
+	if n := r.blocks.ExpandedLength(value); n > len(value) && int64(n) > r.results.most {
+		return nil, fault.New(fault.LimitExceeded, "the value has %d bytes with the blocks that it refers to, the limit is %d "+
+			"(limits.maxResultBytes): refer to fewer", n, r.results.most)
+	}
+	expanded, release, err := r.blocks.ExpandHeld(value)
+	if err != nil {
+		return nil, fault.From(err, "")
+	}
+	if release != nil {
+		release()
+	}
+	return expanded, nil
+}
+
 // KeepBlock implements steps.BlockMemory.
 func (l *results) KeepBlock(n int) error {
 	if int64(n) > l.most {

@@ -55,7 +55,7 @@ func (r *Run) send(ctx context.Context, p *plan.Step, sent []byte, scope *refs.S
 		var ended journal.Event
 		var undo func([]byte) []byte
 		if p.Undo != nil {
-			undo = func(raw []byte) []byte { return r.blocks.Expand(p.Undo.Call(context.WithoutCancel(ctx), scope, raw)) }
+			undo = func(raw []byte) []byte { return r.undoCall(ctx, p, scope, raw) }
 		}
 		raw, ended, err = ledger.Send(ctx, p.Fn, s.call, sent, r.results.keepUndo, undo)
 		if ended.Kind != "" && s.call.End(&ended) != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/refs"
 )
 
 // undoSaved undoes what a failed saved chain has written, if its onError says so.
@@ -16,6 +17,18 @@ func (r *Run) undoSaved(ctx context.Context, p *plan.Step, frame *facts.Frame, f
 		return f
 	}
 	return r.ledger.UndoAll(ctx, r.Undoing(), facts.FormatPath(frame.Path())+".").AddTo(f)
+}
+
+// undoCall returns the call that undoes a call with this result, as the journal keeps it: with the bytes of blocks, which may be gone when
+// it is made.
+func (r *Run) undoCall(ctx context.Context, p *plan.Step, scope *refs.Scope, raw []byte) []byte {
+	text := p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
+	if n := r.blocks.ExpandedLength(text); n > len(text) {
+		if err := r.results.keepUndo(n); err != nil {
+			return p.Undo.Impossible(err)
+		}
+	}
+	return r.blocks.Expand(text)
 }
 
 // Undoing says how the run undoes its calls.

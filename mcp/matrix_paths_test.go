@@ -48,7 +48,7 @@ var chainPaths = []matrixPath{
 
 // knownPaths are tried once with each function that the caller may use. The answers must not reveal other functions.
 var knownPaths = []matrixPath{
-	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"trace":"full","verify":true,"format":"auto"}`},
+	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"trace":"full","verify":true,"format":"auto","ifChanged":true}`},
 	{"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":false,"asyncAfterMs":60000}`}, {"chain", `{"steps":[{"fn":"FN","args":ARGS}],"async":true,"dryRun":true,"durable":true}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":OKARGS}],"dryRun":true,"trace":"full"}`},
 	{"chain", `{"steps":[{"fn":"OKFN","args":{"OKARG":"plain","fail":true}}]}`},

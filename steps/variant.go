@@ -28,27 +28,23 @@ func (v *View) build(all *Registry) (view *Registry, names map[string]map[string
 // of their source: it must not learn that there is more.
 func (v *View) narrow(all *Registry) *Registry {
 	view := all.View(v.keep)
-	lonely := map[string]bool{} // sources with such functions alone
-	for _, e := range view.All() {
-		if e.spec.ChainOnly {
-			lonely[e.spec.Source()] = true
+	hides, shows := map[string]bool{}, map[string]bool{} // the sources of other functions that the caller may not use, and may use
+	for i, e := range all.entries {
+		switch {
+		case e == nil || e.spec.ChainOnly:
+		case view.entries[i] == nil:
+			hides[e.spec.Source()] = true
+		default:
+			shows[e.spec.Source()] = true
 		}
 	}
-	for _, e := range view.All() {
-		if !e.spec.ChainOnly {
-			delete(lonely, e.spec.Source())
-		}
+	lonely := func(e *Entry) bool {
+		return e != nil && e.spec.ChainOnly && hides[e.spec.Source()] && !shows[e.spec.Source()]
 	}
-	hidesMore := map[string]bool{}
-	for _, e := range all.All() {
-		if source := e.spec.Source(); lonely[source] && !e.spec.ChainOnly {
-			hidesMore[source] = true
-		}
-	}
-	if len(hidesMore) == 0 {
+	if !slices.ContainsFunc(view.entries, lonely) {
 		return view
 	}
-	return view.View(func(s *Spec) bool { return !hidesMore[s.Source()] })
+	return view.View(func(s *Spec) bool { return !s.ChainOnly || !hides[s.Source()] || shows[s.Source()] })
 }
 
 // setFunctions sets a source's function names to those of the variant.

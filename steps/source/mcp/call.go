@@ -172,7 +172,7 @@ func (c *connection) call(ctx context.Context, t *tool, args []byte) ([]byte, *f
 	if t.task && c.protocol <= protocol.Stateful { // newer servers decide themselves what becomes a task
 		return c.callTask(ctx, t, args)
 	}
-	pending := &pendingRequest{stub: t.stub}
+	pending := &pendingRequest{stub: t.stub()}
 	params, token, f := c.begin(ctx, pending, t, args)
 	if f != nil {
 		return nil, f

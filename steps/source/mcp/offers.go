@@ -95,16 +95,20 @@ func (c *connection) send(ctx context.Context, t *tool, call *sdk.CallToolParams
 	return err
 }
 
-// stub returns the small result that the SDK decodes in place of the real one.
-func (t *tool) stub(result gjson.Result) []byte {
+// stub returns the function that makes the small result which the SDK decodes in place of the real one.
+func (t *tool) stub() func(gjson.Result) []byte {
 	switch t.method {
 	case methodRead:
-		return []byte(`{"contents":[]}`)
+		return noContents
 	case methodPrompt:
-		return []byte(`{"messages":[]}`)
+		return noMessages
 	}
-	return noContent(result)
+	return noContent
 }
+
+func noContents(gjson.Result) []byte { return []byte(`{"contents":[]}`) }
+
+func noMessages(gjson.Result) []byte { return []byte(`{"messages":[]}`) }
 
 // answerWord says what a call is answered with.
 func (t *tool) answerWord() string {
@@ -119,9 +123,11 @@ func (t *tool) answerWord() string {
 
 // malformedOffer describes what is wrong with the result of an offer; "": nothing that matters here.
 func malformedOffer(t *tool, result gjson.Result) (problem string) {
-	holds := map[string]string{methodRead: "contents", methodPrompt: "messages"}[t.method]
-	if list := result.Get(holds); holds != "" && !list.IsArray() {
-		return "it holds no " + holds
+	switch {
+	case t.method == methodRead && !result.Get("contents").IsArray():
+		return "it holds no contents"
+	case t.method == methodPrompt && !result.Get("messages").IsArray():
+		return "it holds no messages"
 	}
 	return ""
 }

@@ -19,6 +19,8 @@ func (o *sourceOpener) openState() []string {
 	c := &o.config.State
 	options := &state.Options{Journal: func() *journal.Journal { return o.App.Journal }, Scope: o.Scope(), Anonymous: anonymous,
 		MaxBytes: int64(config.Or(c.MaxBytes, 0)), TTL: config.Or(c.TTL, 0), Spaces: map[string][]string{}}
+	options.Tokens = func(text []byte) int { return o.Counter.Count(text, -1) }
+	options.AnswerTokens = func() int { return o.maxTotalTokens }
 	for i := range c.Spaces {
 		options.Spaces[c.Spaces[i].Name] = c.Spaces[i].Config.CallerIDs()
 	}

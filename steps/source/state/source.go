@@ -37,6 +37,11 @@ type Options struct {
 	Spaces map[string][]string
 	// Anonymous is the ID that callers have whom nobody can tell apart; "": there are none. They have only the space of their session.
 	Anonymous string
+
+	// Tokens counts the tokens of a text, and AnswerTokens returns the most tokens of one answer (0: no limit), for state.checkpoint. nil: one
+	// token for each byte, and no limit.
+	Tokens       func(text []byte) int
+	AnswerTokens func() int
 }
 
 // Source offers the functions. It implements steps.Source.
@@ -84,6 +89,10 @@ func (s *Source) Functions() []steps.Function {
 			"keys", `"keys":{"type":"array","items":{"type":"object","properties":{"key":{"type":"string"},`+versionOutput+`,
 			"bytes":{"type":"integer"},`+expiresOutput+`},"required":["key","version","bytes","expires"],"additionalProperties":false}},
 			"truncated":{"const":true},"next":{"type":"integer"}`, call(s, s.list)),
+		s.function("state.checkpoint", "What earlier conversations have left, in short: keys, their shapes and sizes, the last runs, budgets.",
+			steps.Read, "", "", "count bytes maxBytes keys", `"count":{"type":"integer"},"bytes":{"type":"integer"},"maxBytes":{"type":"integer"},
+			"keys":{"type":"array","items":{"type":"object"}},"runs":{"type":"array","items":{"type":"object"}},
+			"answerTokens":{"type":"integer"}`, call(s, s.checkpoint)),
 	}
 }
 

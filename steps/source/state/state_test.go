@@ -67,7 +67,7 @@ func TestConformance(t *testing.T) {
 		},
 		Args: map[string]string{
 			"state.set": `{"key":"k","value":{"a":[1]},"ttl":"90s"}`, "state.append": `{"key":"list","value":null}`,
-			"state.delete": `{"key":"gone"}`, "state.get": `{"key":"k"}`, "state.list": `{}`,
+			"state.delete": `{"key":"gone"}`, "state.get": `{"key":"k"}`, "state.list": `{}`, "state.checkpoint": `{}`,
 			"state.unlock": `{"token":"gone::lock"}`,
 		},
 		Fails: map[string][]string{

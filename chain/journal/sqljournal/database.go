@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -30,6 +31,9 @@ type database struct {
 	// isMoved reports whether the file is no longer the one that was opened; nil: it cannot move.
 	isMoved func() bool
 	close   func()
+
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt // the statements of queryPrepared, which end with read
 }
 
 // transaction is a transaction of Driver.Write.

@@ -2,6 +2,7 @@ package sqljournal
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"time"
 
@@ -106,18 +107,43 @@ func (d *Driver) States(ctx context.Context, f *journal.StateFilter) (list []jou
 	}
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		list = nil
-		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
+		rows, err := db.queryPrepared(ctx, query, args)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
 			r := journal.StateRow{StateKey: journal.StateKey{Owner: f.Owner}}
 			var expires int64
-			if err := scan(&r.Space, &r.Name, &r.Version, &expires, &r.Size, &r.Sealed); err != nil {
+			if err := rows.Scan(&r.Space, &r.Name, &r.Version, &expires, &r.Size, &r.Sealed); err != nil {
 				return err
 			}
 			r.Expires = time.UnixMicro(expires)
 			list = append(list, r)
-			return nil
-		}, db.SQL(query), args...)
+		}
+		return rows.Err()
 	})
 	return list, err
+}
+
+// queryPrepared makes a query whose text is one of few. It is prepared once, which takes SQLite longer than to find a row.
+func (db *database) queryPrepared(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	db.mu.Lock()
+	prepared := db.prepared[query]
+	db.mu.Unlock()
+	if prepared == nil {
+		var err error
+		if prepared, err = db.read.PrepareContext(ctx, db.SQL(query)); err != nil {
+			return nil, err
+		}
+		db.mu.Lock()
+		if db.prepared == nil {
+			db.prepared = map[string]*sql.Stmt{}
+		}
+		db.prepared[query] = prepared
+		db.mu.Unlock()
+	}
+	return prepared.QueryContext(ctx, args...)
 }
 
 // expireState removes the values that have expired.

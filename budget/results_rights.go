@@ -22,6 +22,16 @@ func (r Rights) Cover(stored Rights) bool {
 	return stored.Level <= r.Level && (r.Scope == "" || stored.Scope == r.Scope)
 }
 
+// Text returns the rights as a text, from which CoversText reads them.
+func (r Rights) Text() string { return strconv.Itoa(r.Level) + ":" + r.Scope }
+
+// CoversText is Cover of the rights in a text.
+func (r Rights) CoversText(text string) bool {
+	level, scope, _ := strings.Cut(text, ":")
+	n, err := strconv.Atoi(level)
+	return err == nil && r.Cover(Rights{Level: n, Scope: scope})
+}
+
 // WithRights returns the same Results for owners with these rights.
 func (r *Results) WithRights(rights Rights) *Results {
 	if rights == r.rights {

@@ -64,6 +64,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 			ByPerson: e.o.ApproveByPerson, Spelling: plan.Canonical},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
 			RequestID: c.Run, Started: time.Now(), CallerWarnings: c.Warnings, MaxBlockBytes: c.MaxBlockBytes, Observed: e.o.Observer != nil}}
+	s.ledger.Rights = &s.rights
 	s.rules = e.o.rules(c)
 	s.limits = s.rules.Limits
 	if e.o.Results != nil {

@@ -17,6 +17,7 @@ type Call struct {
 	Shown         []byte // Args as people see them; stored if Run.StoresValues is true
 	Undoes        int    // the number of the event whose call it undoes; 0: none
 	Approval      string // the name of its approval; "": it needed none
+	Rights        string // of a read: the rights that its result depends on, for those who reuse it; "": on none
 
 	// KeyFor is how long a service knows the idempotency key of the call; negative: forever, 0: the call has none.
 	KeyFor time.Duration
@@ -214,7 +215,7 @@ func (c *Call) End(e *Event) error {
 		return err
 	}
 	r.row.Calls++
-	event.Kind, event.StepPath, event.Function, event.Outcome = Read, c.StepPath, c.Function, ""
+	event.Kind, event.StepPath, event.Function, event.Outcome, event.Scope = Read, c.StepPath, c.Function, "", c.Rights
 	if e.Code != "" && r.past == nil && c.attempts == 0 { // a retry is the same call
 		r.numberReads()
 		c.mac = mac(r.macOf(c.Function, c.Args))

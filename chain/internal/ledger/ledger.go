@@ -21,8 +21,9 @@ type Ledger struct {
 	Journal  *journal.Journal // nil: there is none
 	Scope    string           // see chain.Options.Scope
 	Caller   string
-	Operator bool // runs of any caller may be resumed
-	ByPerson bool // only a person can approve calls
+	Rights   Rights // of the caller to kept results; nil: none
+	Operator bool   // runs of any caller may be resumed
+	ByPerson bool   // only a person can approve calls
 	// Spelling returns a compact chain as the journal spells it, whichever short forms it is written in.
 	Spelling func(chain []byte) []byte
 
@@ -46,6 +47,13 @@ type Ledger struct {
 	refused   atomic.Bool      // the chain no longer makes calls that were made
 	writes    writeLog
 	unknown   []*journal.PastCall // calls with an unknown outcome; guarded by writes.mu
+}
+
+// Rights are the rights of a caller, as texts that the journal keeps.
+type Rights interface {
+	Text() string
+	// CoversText reports whether these rights allow what those of a text do.
+	CoversText(text string) bool
 }
 
 // Leased returns the run to resume, until Begin; nil: none.

@@ -31,7 +31,7 @@ func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdi
 	case previous != nil && previous.Defaulted && l.Record.WroteAfter(previous):
 		return Reuse, nil // later writes may depend on the value of orElse
 	case reads:
-		if previous != nil && previous.Code == "" && previous.Result != nil {
+		if previous != nil && previous.Code == "" && previous.Result != nil && l.mayReuse(previous) {
 			return Reuse, nil
 		}
 		if sibling := l.sibling(call); sibling != nil {
@@ -53,6 +53,11 @@ func (l *Ledger) Look(call *journal.Call, repeatable bool, retries int) (d Verdi
 		return Make, nil
 	}
 	return MakeNew, nil
+}
+
+// mayReuse reports whether the caller may have the result of an earlier read, which its rights decided if they are recorded with it.
+func (l *Ledger) mayReuse(earlier *journal.PastCall) bool {
+	return earlier.Scope == "" || l.Operator || l.Rights != nil && l.Rights.CoversText(earlier.Scope)
 }
 
 // IsTransient reports whether another attempt may succeed after a failure with this code.

@@ -101,6 +101,8 @@ func (l *Ledger) NewCall(path string, entry *steps.Entry, sent []byte) *journal.
 		if key := spec.Idempotency; key != nil {
 			c.KeyFor = cmp.Or(key.TTL, -1) // no TTL: forever
 		}
+	} else if spec.ChainOnly && l.Rights != nil { // what serves other steps may give each caller what is its own, as result.get does
+		c.Rights = l.Rights.Text()
 	}
 	return c
 }

@@ -229,6 +229,11 @@ func TestLimitsOfBlocks(t *testing.T) {
 		{chain.Options{MaxResultBytes: 2 << 20}, `{"steps":[{"fn":"cam.shot"}]}`, "/steps/0"},
 		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"},{"fn":"cam.shot","args":{"x":"$0.size"}}]}`, "/steps/1"},
 		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":"$0.data"}}]}`, "/steps/1"},
+		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"}],"return":["$0.data","$0.data","$0.data"]}`, "/return"},
+		{chain.Options{MaxChainBytes: 8 << 20},
+			`{"steps":[{"fn":"cam.shot"},{"args":{"x":"$0.data","y":"$0.data","z":"$0.data"},"chain":{"steps":[{"expr":"1"}]}}]}`, "/steps/1/args"},
+		{chain.Options{MaxChainBytes: 8 << 20},
+			`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":["$0.data","$0.data","$0.data"]}}]}`, "/steps/0/chain/return"},
 	} {
 		a := c.engine(t, test.o).Run(t.Context(), []byte(test.request), nil)
 		if a.OK || a.Error.Code != fault.LimitExceeded || !strings.HasPrefix(a.Error.At, test.at) {

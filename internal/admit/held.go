@@ -16,9 +16,10 @@ type Held struct {
 	Total   int64 // the limit for all callers together
 	MaxWork int64 // the limit of HoldWork for this request: of its evaluations and results together
 
-	used atomic.Int64 // bytes of results and arguments
-	mu   sync.Mutex
-	held atomic.Int64 // bytes that From counts for the request, even after Release; written under mu
+	used  atomic.Int64 // bytes of results and arguments
+	mu    sync.Mutex
+	held  atomic.Int64 // bytes that From counts for the request, even after Release; written under mu
+	ended bool         // the request has ended; guarded by mu
 }
 
 // freeBytes of each request are not counted: most chains never need more.
@@ -34,6 +35,10 @@ func (h *Held) Hold(n int) *fault.Error {
 	over := h.used.Load() - freeBytes - h.held.Load()
 	if over <= 0 { // another goroutine has taken enough
 		return nil
+	}
+	if h.ended { // a function that was left behind: nobody would return what it takes
+		h.used.Add(int64(-n))
+		return fault.New(fault.Cancelled, "the request has ended")
 	}
 	if h.From.Hold(h.Caller, over, h.Total) {
 		h.held.Add(over)
@@ -76,5 +81,11 @@ func (h *Held) Sibling() *Held {
 // Release returns n bytes. From still counts them; the next Hold of this request uses them again.
 func (h *Held) Release(n int) { h.used.Add(int64(-n)) }
 
-// End returns everything to From.
-func (h *Held) End() { h.From.Hold(h.Caller, -h.held.Load(), h.Total) }
+// End returns everything to From. From counts nothing more for the request.
+func (h *Held) End() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.From.Hold(h.Caller, -h.held.Load(), h.Total)
+	h.held.Store(0)
+	h.ended = true
+}

@@ -53,6 +53,9 @@ func TestHeld(t *testing.T) {
 		if h.End(); b.Held() != 0 {
 			t.Fatalf("%d bytes are counted after the end, want 0", b.Held())
 		}
+		if code := fault.CodeOf(h.Reserve(total / 4)); code != fault.Cancelled || b.Held() != 0 {
+			t.Fatalf("Hold after the end: %q with %d bytes counted, want cancelled and 0", code, b.Held())
+		}
 	})
 }
 

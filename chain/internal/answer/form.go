@@ -185,7 +185,10 @@ func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
 // written describes an answer.
 func (b *builder) written(json []byte, probe bool) Written {
 	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
-		Blocks: b.handed.blocks, Misfit: b.misfit()}
+		Misfit: b.misfit()}
+	if b.Cause.Err == nil {
+		w.Blocks = b.handed.blocks
+	}
 	if !b.Observed {
 		return w
 	}

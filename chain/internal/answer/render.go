@@ -140,7 +140,9 @@ func (b *builder) renderUsage(w *rawjson.Writer, hasResult bool) {
 	if b.Run != nil && !b.Call {
 		w.Int("kept", int64(b.storedTokens))
 	}
-	b.handed.write(w)
+	if b.Cause.Err == nil {
+		b.handed.write(w)
+	}
 	if used := b.usedFormat(); used != "" && hasResult {
 		w.Text("format", used)
 	}

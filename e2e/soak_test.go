@@ -68,9 +68,10 @@ type soak struct {
 	*measuredServer
 	slow           *slowService
 	kinds          []soakKind
-	done           [16]atomic.Int64 // the number of successful requests, by kind
-	lastErr        [16]atomic.Value // the last error of each kind
+	done           [32]atomic.Int64 // the number of successful requests, by kind
+	lastErr        [32]atomic.Value // the last error of each kind
 	cancelledCalls atomic.Int64
+	files, keys    atomic.Int64 // how many were made
 }
 
 // soakKind is a kind of request that clients make.
@@ -98,6 +99,7 @@ func TestSoak(t *testing.T) {
 	host := strings.TrimPrefix(slow.url, "http://")
 	config := writeJSON(t, folder, "onecall.json", map[string]any{
 		"mcpServers": servers, "access": map[string]any{"http": "read_write"}, "http": map[string]any{"allow": []string{host}},
+		"fs":      map[string]any{"root": folder, "write": []string{"."}},
 		"results": map[string]any{"ttl": "1s", "maxTtl": "2s", "maxBytes": "1MiB"}, "session": map[string]any{"maxTokens": 1_000_000},
 	})
 	s := &soak{measuredServer: serveMeasured(t, config), slow: slow, kinds: allSoakKinds()}
@@ -284,7 +286,43 @@ func allSoakKinds() []soakKind {
 			return missingText(text, err, "expr.eval")
 		}},
 		{"mortal", callMortal},
+		{"files", changeFiles},
+		{"state", changeState},
+		wantText("block", `{"lite":true,"steps":[{"everything.get-tiny-image":{}},{"everything.echo":{"message":"${$0[1].data}"}}]}`, "iVBOR"),
+		wantText("format", `{"format":"auto","steps":[{"expr":"map(1..200, ({id: #, square: # * #}))"}]}`, `"format":"table"`),
+		wantText("ifChanged", `{"ifChanged":true,"steps":[{"fs.cat":{"path":"onecall.json"}}]}`, `"ok":true`),
 	}
+}
+
+// changeFiles writes, edits, reads and removes a file of its own.
+func changeFiles(t *testing.T, s *soak, w *rawClient, _ int) error {
+	name := fmt.Sprintf("changed-%d.txt", s.files.Add(1))
+	text, err := s.text(t, w, strings.ReplaceAll(`{"lite":true,"steps":[{"fs.write":{"path":"NAME","text":"before"}},`+
+		`{"fs.edit":{"path":"NAME","old":"before","new":"after"}},{"fs.cat":{"path":"NAME"},"id":"read"},{"fs.remove":{"path":"NAME"}}],`+
+		`"return":"$read.text"}`, "NAME", name))
+	return missingText(text, err, "after")
+}
+
+// changeState sets a value under a lock, reads it in another chain, and appends to it in a chain that fails and is undone. Without tokens,
+// clients have state in their sessions only.
+func changeState(t *testing.T, s *soak, w *rawClient, _ int) error {
+	if w.session == "" {
+		return errTransient
+	}
+	key := fmt.Sprintf("key-%d", s.keys.Add(1))
+	for _, chain := range []struct{ request, fragment string }{
+		{`{"lite":true,"common":{"space":"session"},"steps":[{"state.lock":{"name":"KEY"},"id":"held"},{"state.set":{"key":"KEY","value":[7]}},` +
+			`{"state.unlock":{"token":"$held.token"}}],"return":"$1"}`, `{"version":`},
+		{`{"onError":"undo","common":{"space":"session"},"steps":[{"state.append":{"key":"KEY","value":8}},` +
+			`{"expr":"[$0.version][5].x"}]}`, `"outcome":"undone"`},
+		{`{"lite":true,"common":{"space":"session"},"steps":[{"state.get":{"key":"KEY"}},{"state.delete":{"key":"KEY"}}],"return":"$0.value"}`, "[7]"},
+	} {
+		text, err := s.text(t, w, strings.ReplaceAll(chain.request, "KEY", key))
+		if err := missingText(text, err, chain.fragment); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readPages stores a large result and reads pages of it.

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -261,6 +262,28 @@ func TestManyReferencesToABlock(t *testing.T) {
 		if a.OK || a.Error.At != want && !strings.Contains(a.Error.Message, want) || a.Error.At == want && a.Error.Code != fault.LimitExceeded {
 			t.Errorf("%s gives %.400s, want limit_exceeded, and %s", request, a.JSON, want)
 		}
+	}
+}
+
+// A function that was left behind at its time limit may still return a block. The memory of all chains has nothing of it.
+func TestBlockAfterTheRun(t *testing.T) {
+	t.Parallel()
+	left, kept := make(chan struct{}), make(chan error)
+	slow := steps.Function{Spec: steps.Spec{Name: "cam.slow", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+		<-left
+		value, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", Bytes: make([]byte, 1<<20)})
+		kept <- err
+		return value, err
+	}}
+	shared := admit.New(1, 2)
+	e := engineOf(t, []steps.Function{slow}, chain.Options{Admission: shared}, false)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"cam.slow","timeoutMs":1}]}`), nil)
+	close(left)
+	if err := <-kept; a.OK || a.Error.Code != fault.Timeout || fault.CodeOf(err) != fault.Cancelled {
+		t.Errorf("the chain gives %s, and the block %v, want timeout and cancelled", a.JSON, err)
+	}
+	if n := shared.Held(); n != 0 {
+		t.Errorf("%d bytes are counted after the run, want 0", n)
 	}
 }
 

@@ -68,7 +68,11 @@ func (l *results) KeepBlock(n int) error {
 		return fault.New(fault.LimitExceeded, "the results of this chain, with a block of %d bytes and base64 of it, have more than %d bytes "+
 			"(limits.maxChainBytes): make several chains of it", n, l.mostIn)
 	}
-	return l.held.Reserve(n)
+	err := l.held.Reserve(n)
+	if err != nil {
+		l.bytes.Add(-all)
+	}
+	return err
 }
 
 // HoldArguments implements steps.BlockMemory.

@@ -152,6 +152,33 @@ func TestStateFailures(t *testing.T) {
 	}
 }
 
+// lostDriver is a driver whose database is lost at a write, and can then not be asked.
+type lostDriver struct{ *killableDriver }
+
+func (d lostDriver) Load(ctx context.Context, id string) (*journal.Record, error) {
+	if d.left == 0 {
+		return nil, errDead
+	}
+	return d.killableDriver.Load(ctx, id)
+}
+
+// TestStateDatabaseLost: if the database is lost at the commit of a change, the answer does not know what became of it, and a resume does.
+func TestStateDatabaseLost(t *testing.T) {
+	t.Parallel()
+	for kept, want := range map[bool]fault.Outcome{false: fault.NotSent, true: fault.SentUnknown} { // what was not begun is known
+		memory := &journal.Memory{}
+		d := lostDriver{&killableDriver{Driver: memory, left: 2, lastKept: kept, kill: func() {}}}
+		const request = `{"key":"k","steps":[{"state.append":{"key":"list","value":1}}]}`
+		a := stateProcess(t, t.Context(), d, request)
+		if got := gjson.GetBytes(a.JSON, "writes.0.outcome").Str; a.OK || got != string(want) {
+			t.Errorf("kept %t: %s, want %s", kept, a.JSON, want)
+		}
+		if a = stateProcess(t, t.Context(), memory, request); !a.OK || held(t, memory)["list"] != "[1]" {
+			t.Errorf("kept %t: the resume answers %s, and the list is %s, want one element", kept, a.JSON, held(t, memory)["list"])
+		}
+	}
+}
+
 // TestLockAfterResume: a resume renews a lock that still lives, takes one that has ended anew, and is busy where another holds it. Its undo
 // ends it.
 func TestLockAfterResume(t *testing.T) {

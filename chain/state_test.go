@@ -17,7 +17,7 @@ import (
 )
 
 // stateProcess runs requests in a process of its own over a journal's database.
-func stateProcess(t *testing.T, ctx context.Context, d journal.Driver, requests ...string) (last *chain.Answer) {
+func stateProcess(ctx context.Context, t *testing.T, d journal.Driver, requests ...string) (last *chain.Answer) {
 	t.Helper()
 	j, err := journal.New(d, &journal.Options{Key: modelKey})
 	must(t, err)
@@ -72,10 +72,10 @@ func TestStateKilledAtEachEvent(t *testing.T) {
 		for variant := range 4 {
 			undo, lastKept := variant&1 != 0, variant&2 != 0
 			memory := &journal.Memory{}
-			stateProcess(t, t.Context(), memory, stateBefore)
+			stateProcess(t.Context(), t, memory, stateBefore)
 			ctx, kill := context.WithCancel(t.Context())
 			driver := &killableDriver{Driver: memory, left: left, lastKept: lastKept, kill: kill}
-			stateProcess(t, ctx, driver, `{"key":"changes","steps":[`+list[1:]+`]}`)
+			stateProcess(ctx, t, driver, `{"key":"changes","steps":[`+list[1:]+`]}`)
 			kill()
 			killed = driver.left == 0
 			run, _, _ := memory.Find(t.Context(), "", "changes")
@@ -85,7 +85,7 @@ func TestStateKilledAtEachEvent(t *testing.T) {
 				if undo {
 					request = `{"resume":"` + run + `","undo":true}`
 				}
-				if a := stateProcess(t, t.Context(), memory, request); !a.OK || len(gjson.GetBytes(a.JSON, "result.left").Array()) > 0 {
+				if a := stateProcess(t.Context(), t, memory, request); !a.OK || len(gjson.GetBytes(a.JSON, "result.left").Array()) > 0 {
 					t.Errorf("%s: %s", what, a.JSON)
 				}
 			}
@@ -122,11 +122,11 @@ func TestStateUndoLeavesLaterChanges(t *testing.T) {
 		"element before":    {`{"state.append":{"key":"list","value":"b"}}`, `{"state.set":{"key":"list","value":["x","b"]}}`, ""},
 	} {
 		memory := &journal.Memory{}
-		stateProcess(t, t.Context(), memory, stateBefore)
-		failing := stateProcess(t, t.Context(), memory, `{"key":"k","steps":[`+test.step+`,{"state.get":{"key":"missing"}}]}`)
-		stateProcess(t, t.Context(), memory, `{"steps":[`+test.later+`]}`)
+		stateProcess(t.Context(), t, memory, stateBefore)
+		failing := stateProcess(t.Context(), t, memory, `{"key":"k","steps":[`+test.step+`,{"state.get":{"key":"missing"}}]}`)
+		stateProcess(t.Context(), t, memory, `{"steps":[`+test.later+`]}`)
 		before := held(t, memory)
-		a := stateProcess(t, t.Context(), memory, `{"resume":`+gjson.GetBytes(failing.JSON, "resume").Raw+`,"undo":true}`)
+		a := stateProcess(t.Context(), t, memory, `{"resume":`+gjson.GetBytes(failing.JSON, "resume").Raw+`,"undo":true}`)
 		stays := gjson.GetBytes(a.JSON, "result.left.0.message").Str
 		if test.want != "" && (!strings.Contains(stays, test.want) || fmt.Sprint(held(t, memory)) != fmt.Sprint(before)) ||
 			test.want == "" && stays != "" {
@@ -140,12 +140,12 @@ func TestStateUndoLeavesLaterChanges(t *testing.T) {
 func TestStateFailures(t *testing.T) {
 	t.Parallel()
 	memory := &journal.Memory{}
-	a := stateProcess(t, t.Context(), &killableDriver{Driver: memory, kill: func() {}}, `{"steps":[{"state.set":{"key":"k","value":1}}]}`)
+	a := stateProcess(t.Context(), t, &killableDriver{Driver: memory, kill: func() {}}, `{"steps":[{"state.set":{"key":"k","value":1}}]}`)
 	writes := gjson.GetBytes(a.JSON, "writes.0.outcome").Str
 	if a.Error == nil || a.Error.Code != fault.Unavailable || writes != string(fault.NotSent) || len(held(t, memory)) > 0 {
 		t.Errorf("%s; held %v", a.JSON, held(t, memory))
 	}
-	a = stateProcess(t, t.Context(), memory, `{"steps":[{"state.set":{"key":"k","value":1}},{"state.set":{"key":"k","value":1,"ifVersion":7}}]}`)
+	a = stateProcess(t.Context(), t, memory, `{"steps":[{"state.set":{"key":"k","value":1}},{"state.set":{"key":"k","value":1,"ifVersion":7}}]}`)
 	if a.Error == nil || a.Error.Code != fault.Busy || !strings.Contains(a.Error.Message, "is 1, not 7") ||
 		!strings.Contains(string(a.JSON), `{"step":1,"fn":"state.set","outcome":"failed"}`) {
 		t.Errorf("%s, want busy with the version, and a second write that failed", a.JSON)
@@ -169,11 +169,11 @@ func TestStateDatabaseLost(t *testing.T) {
 		memory := &journal.Memory{}
 		d := lostDriver{&killableDriver{Driver: memory, left: 2, lastKept: kept, kill: func() {}}}
 		const request = `{"key":"k","steps":[{"state.append":{"key":"list","value":1}}]}`
-		a := stateProcess(t, t.Context(), d, request)
+		a := stateProcess(t.Context(), t, d, request)
 		if got := gjson.GetBytes(a.JSON, "writes.0.outcome").Str; a.OK || got != string(want) {
 			t.Errorf("kept %t: %s, want %s", kept, a.JSON, want)
 		}
-		if a = stateProcess(t, t.Context(), memory, request); !a.OK || held(t, memory)["list"] != "[1]" {
+		if a = stateProcess(t.Context(), t, memory, request); !a.OK || held(t, memory)["list"] != "[1]" {
 			t.Errorf("kept %t: the resume answers %s, and the list is %s, want one element", kept, a.JSON, held(t, memory)["list"])
 		}
 	}
@@ -186,7 +186,7 @@ func TestLockAfterResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := &journal.Memory{}
 		run := func(request string) gjson.Result {
-			return gjson.ParseBytes(stateProcess(t, t.Context(), memory, request).JSON)
+			return gjson.ParseBytes(stateProcess(t.Context(), t, memory, request).JSON)
 		}
 		const steps = `"steps":[{"state.lock":{"name":"l","ttl":"60s"},"id":"lock"},{"state.get":{"key":"k"}}],"return":"$lock"`
 		resume := `{"resume":` + run(`{"key":"k",`+steps+`}`).Get("resume").Raw + `,"return":"$lock"`

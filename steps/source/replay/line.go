@@ -145,8 +145,8 @@ func (l *line) encode() ([]byte, error) {
 
 // The fields of a line, its error and its function.
 var (
-	lineFields = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "blocks", "function", "salt", "settings", "gap",
-		"state"}
+	lineFields = []string{"fn", "args", "result", "error", "status", "cached", "effect", "chain", "blocks", "function", "salt",
+		"settings", "gap", "state"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
 		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields"}

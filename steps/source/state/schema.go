@@ -26,7 +26,8 @@ const (
 
 // function builds a function. required and members are the required names of the arguments and of the result, input and output their
 // properties.
-func (s *Source) function(name, description string, effect steps.Effect, required, input, members, output string, c steps.Call) steps.Function {
+func (s *Source) function(name, description string, effect steps.Effect, required, input, members, output string,
+	c steps.Call) steps.Function {
 	return steps.Function{Call: c, Prompt: effect != steps.Read, Spec: steps.Spec{
 		Name: name, Description: description, Input: object(input, required), Output: object(output, members),
 		Effect: effect, EffectDeclared: true, Deletes: effect == steps.Destroy, Local: true, State: true,

@@ -1,6 +1,6 @@
-// Package state offers what callers keep from one chain to the next: state.set, state.append, state.delete, state.get and state.list;
-// and locks: state.lock and state.unlock. The values are JSON, have versions and expire. They are kept in the journal's database: a change and the record of its call are one
-// transaction, so it is always known whether a call was made.
+// Package state offers what callers keep from one chain to the next: state.set, state.append, state.delete, state.get, state.list and
+// state.checkpoint; and locks: state.lock and state.unlock. The values are JSON, have versions and expire. They are kept in the journal's
+// database: a change and the record of its call are one transaction, so it is always known whether a call was made.
 package state
 
 import (

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/internal/app"
@@ -76,17 +74,15 @@ func (c *cli) fetchBlock(ctx context.Context, a *app.App, token, path string) (r
 	if path == "" && c.outTerminal {
 		return nil, usageErrorf("a terminal cannot show the bytes of %s: write them to a file with --out FILE", token)
 	}
-	lite := true
-	request := appendObject([]jsonMember{{"continuation_token", jsonText(token)}, {"mode", jsonText("full")}})
-	answer := a.Run(ctx, request, &chain.Caller{Override: chain.Override{Lite: &lite}})
+	call := &chain.Call{Function: "result.get", Args: appendObject([]jsonMember{{"token", jsonText(token)}})}
+	answer := a.Engine.Call(ctx, call, &chain.Caller{AllBlocks: true}) // a fetch would be bound by the budget of models
 	if !answer.OK {
 		return answer, nil
 	}
-	data, err := base64.StdEncoding.DecodeString(gjson.GetBytes(answer.JSON, "data").Str)
-	if err != nil {
-		return nil, app.Failure{Err: err}
+	if len(answer.Blocks) != 1 {
+		return nil, app.Failure{Err: errors.New(token + " is no block")}
 	}
-	return nil, c.writeBytes(path, data)
+	return nil, c.writeBytes(path, answer.Blocks[0].Bytes)
 }
 
 // isBlockToken reports whether a continuation token is the handle of a block.

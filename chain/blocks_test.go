@@ -85,6 +85,20 @@ func TestReferencesToBlocks(t *testing.T) {
 	}
 }
 
+// Base64 of some sizes is as long as what stands in its place, or shorter.
+func TestSmallBlocks(t *testing.T) {
+	t.Parallel()
+	for size := range 70 {
+		c := &camera{picture: bytes.Repeat([]byte{'x'}, size)}
+		a := c.engine(t, chain.Options{}).Run(t.Context(),
+			[]byte(`{"lite":true,"steps":[{"cam.shot":{}},{"cam.echo":{"x":"$0.data"}}],"return":["$1.x","$0.data"]}`), nil)
+		data := base64.StdEncoding.EncodeToString(c.picture)
+		if want := fmt.Sprintf(`[%q,%q]`, data, data); string(a.JSON) != want {
+			t.Errorf("%d bytes are sent and returned as %s, want %s", size, a.JSON, want)
+		}
+	}
+}
+
 // Expressions, select, whole values and answers see the handle, which fetches the block.
 func TestHandlesOfBlocks(t *testing.T) {
 	t.Parallel()

@@ -268,23 +268,25 @@ func (b *Blocks) ExpandedLength(text []byte) int {
 // Expand returns a JSON text with base64 in place of the marks. It returns text itself if there are none. Many short marks may stand for
 // more bytes than there is memory: the caller compares ExpandedLength with a limit first.
 func (b *Blocks) Expand(text []byte) []byte {
-	size := b.ExpandedLength(text)
-	if size == len(text) {
-		return text
-	}
-	out, done := make([]byte, 0, size), 0
+	out, done := []byte(nil), 0
 	b.each(text, func(at, length int, block *KeptBlock) {
+		if out == nil {
+			out = make([]byte, 0, b.ExpandedLength(text))
+		}
 		out = base64.StdEncoding.AppendEncode(append(out, text[done:at]...), block.Bytes)
 		done = at + length
 	})
+	if out == nil {
+		return text
+	}
 	return append(out, text[done:]...)
 }
 
 // ExpandHeld is Expand with the memory counted until release is called; nil: nothing was counted.
 func (b *Blocks) ExpandHeld(text []byte) (expanded []byte, release func(), err error) {
 	more := b.ExpandedLength(text) - len(text)
-	if more == 0 {
-		return text, nil, nil
+	if more <= 0 { // base64 of a small block is as short as its mark
+		return b.Expand(text), nil, nil
 	}
 	if memory := b.table().Memory; memory != nil {
 		if err := memory.HoldArguments(more); err != nil {

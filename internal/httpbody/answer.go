@@ -22,13 +22,23 @@ import (
 // maxErrorBody bounds the body that an error carries, in bytes.
 const maxErrorBody = 16 << 10
 
-// Read reads a body of at most limit bytes after decompression; -1: no limit. If the body is longer, whole is false, and data and err are
-// nil. If reading fails before that, err says why, and data is incomplete.
-func Read(body io.Reader, limit int64) (data []byte, whole bool, err error) {
+// maxAnnounced bounds the memory that a response gets for the length that it announces, before it has sent anything.
+const maxAnnounced = 64 << 20
+
+// Read reads a response's body of at most limit bytes after decompression; -1: no limit. If the body is longer, whole is false, and data
+// and err are nil. If reading fails before that, err says why, and data is incomplete.
+func Read(response *http.Response, limit int64) (data []byte, whole bool, err error) {
+	body := io.Reader(response.Body)
 	if limit >= 0 {
 		body = io.LimitReader(body, limit+1)
 	}
-	data, err = io.ReadAll(body)
+	if n := response.ContentLength; n > bytes.MinRead && n <= maxAnnounced && (limit < 0 || n <= limit) {
+		buffer := bytes.NewBuffer(make([]byte, 0, n+bytes.MinRead)) // large bodies are not copied while it grows
+		_, err = buffer.ReadFrom(body)
+		data = buffer.Bytes()
+	} else {
+		data, err = io.ReadAll(body)
+	}
 	if limit >= 0 && int64(len(data)) > limit {
 		return nil, false, nil
 	}

@@ -28,9 +28,18 @@ func TestRead(t *testing.T) {
 		if c.err != nil {
 			body = io.MultiReader(body, iotest.ErrReader(c.err))
 		}
-		data, whole, err := Read(body, c.maximum)
+		data, whole, err := Read(&http.Response{Body: io.NopCloser(body), ContentLength: -1}, c.maximum)
 		if whole != c.whole || !errors.Is(err, c.err) || whole && (string(data) != c.body || data == nil) {
 			t.Errorf("%q within %d: got %q, %v, %v, want whole %v, %v", c.body, c.maximum, data, whole, err, c.whole, c.err)
+		}
+	}
+	large := strings.Repeat("a", 5000)
+	for _, announced := range []int64{-1, 0, 4000, 5000, 6000, 1 << 62} { // a length may be wrong
+		for maximum, whole := range map[int64]bool{-1: true, 4999: false, 5000: true, 5001: true} {
+			response := &http.Response{Body: io.NopCloser(strings.NewReader(large)), ContentLength: announced}
+			if data, ok, err := Read(response, maximum); ok != whole || err != nil || ok && string(data) != large {
+				t.Errorf("%d announced, at most %d: got %d bytes, %v, %v", announced, maximum, len(data), ok, err)
+			}
 		}
 	}
 }

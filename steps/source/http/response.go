@@ -26,7 +26,7 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		status.Message = host + " " + status.Message
 		return nil, status, nil
 	}
-	data, whole, err := httpbody.Read(response.Body, s.maxBody)
+	data, whole, err := httpbody.Read(response, s.maxBody)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -16,7 +16,7 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)
 	}
-	data, whole, err := httpbody.Read(response.Body, c.source.options.MaxBodyBytes)
+	data, whole, err := httpbody.Read(response, c.source.options.MaxBodyBytes)
 	if err != nil {
 		return nil, c.fault(request, err)
 	}

@@ -177,7 +177,7 @@ func (s *Source) fetch() ([]byte, error) {
 		f.Status = response.StatusCode
 		return nil, f
 	}
-	text, whole, err := httpbody.Read(response.Body, maxSpecBytes)
+	text, whole, err := httpbody.Read(response, maxSpecBytes)
 	switch {
 	case err != nil:
 		return nil, s.fetchFault(request, err)

@@ -29,8 +29,8 @@ type flight struct {
 	result readResult
 }
 
-// readResult is the result of a read. If private is true, the call stored a value in the first caller's result store, and the answer is for
-// that caller only.
+// readResult is the result of a read. If private is true, the call used the first caller's result store or blocks, and the answer is for that
+// caller only.
 type readResult struct {
 	answer  []byte
 	err     error
@@ -170,7 +170,7 @@ type callbackGuard struct {
 }
 
 // newCallbackGuard returns the guard of a flight that the caller of ctx starts, and those callbacks of that caller that the flight may use:
-// Keep, Progress and Log.
+// Keep, Kept, Progress and Log.
 func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 	e, callbacks := &callbackGuard{ctx: ctx}, steps.CallbacksOf(ctx)
 	guarded := &steps.Callbacks{Blocks: callbacks.Blocks.Watch(func() { e.private.Store(true) })}
@@ -181,6 +181,14 @@ func newCallbackGuard(ctx context.Context) (*callbackGuard, *steps.Callbacks) {
 			err = fault.New(fault.Cancelled, "the caller that owns the result store has left")
 			e.do(func() { token, err = callbacks.Keep(e.ctx, value) })
 			return token, err
+		}
+	}
+	if callbacks.Kept != nil {
+		guarded.Kept = func(_ context.Context, token string) (value []byte, err error) {
+			e.private.Store(true) // the value is the caller's own
+			err = fault.New(fault.Cancelled, "the caller that owns the result store has left")
+			e.do(func() { value, err = callbacks.Kept(e.ctx, token) })
+			return value, err
 		}
 	}
 	if callbacks.Progress != nil {

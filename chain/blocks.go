@@ -16,7 +16,7 @@ import (
 // keepBlocks keeps the blocks whose handles the answer of a run may show, so that these are continuation tokens. Other blocks never get to
 // the store of results.
 func (s *request) keepBlocks(ctx context.Context, r *run.Run, result []byte, done *facts.Run) {
-	if s.form.Results == nil {
+	if s.form.Results == nil || !r.Blocks().Any() {
 		return
 	}
 	shown := [][]byte{result}

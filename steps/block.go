@@ -183,6 +183,9 @@ func (b *Blocks) view() *Blocks {
 	return &Blocks{mark: t.mark, kept: t.kept}
 }
 
+// Any reports whether there are blocks.
+func (b *Blocks) Any() bool { return b.view() != nil }
+
 // find returns the block with this handle; nil: there is none.
 func (b *Blocks) find(handle string) *KeptBlock {
 	t := b.table()

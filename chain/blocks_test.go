@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -275,6 +276,61 @@ func TestManyReferencesToABlock(t *testing.T) {
 		a := c.engine(t, o).Run(t.Context(), []byte(request), nil)
 		if a.OK || a.Error.At != want && !strings.Contains(a.Error.Message, want) || a.Error.At == want && a.Error.Code != fault.LimitExceeded {
 			t.Errorf("%s gives %.400s, want limit_exceeded, and %s", request, a.JSON, want)
+		}
+	}
+}
+
+// What a configuration demands of a text holds for the bytes of a block, and no message has them, or what stands for them.
+func TestChecksOfBlocks(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	var got atomic.Pointer[string]
+	mark := regexp.MustCompile("oc1bytes[A-Z2-7]")
+	show := func(name, schema string) steps.Function {
+		return steps.Function{Spec: steps.Spec{Name: name, Effect: steps.Write, Input: []byte(`{"type":"object","properties":{"x":` + schema + `}}`),
+			Aliases: map[string]string{"other": "x"}}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+			got.Store(new(gjson.GetBytes(args, "x").Raw))
+			return []byte("1"), nil
+		}}
+	}
+	checked := show("to.checked", `{"type":["string","array"]}`)
+	checked.Check = func(args []byte, known func(string) bool) *fault.Error {
+		if known("/x") && gjson.GetBytes(args, "x").Str == "iVBORw==" {
+			return fault.New(fault.BadArguments, "no picture").Under("/x")
+		}
+		return nil
+	}
+	fns := append(c.functions(), checked, show("to.safe", `{"type":"string","pattern":"^[A-Za-z0-9_.-]+$"}`), show("to.png", `{"pattern":"^iVB"}`),
+		show("to.short", `{"maxLength":7}`), show("to.fits", `{"maxLength":8}`), show("to.one", `{"enum":["iVBORw==","oc1bytes"]}`),
+		show("to.word", `{"enum":["oc1bytes","word"]}`), show("to.either", `{"anyOf":[{"const":"word"},{"type":"string","maxLength":43}]}`),
+		show("to.list", `{"items":{"pattern":"="}}`))
+	e := engineOf(t, fns, chain.Options{Journal: newJournal(t, nil)}, true)
+	for step, refused := range map[string]bool{
+		`{"fn":"to.safe","args":{"x":"$0.data"}}`:                                   true,
+		`{"fn":"to.safe","args":{"other":"a/${0.data}"}}`:                           true,
+		`{"fn":"to.safe","forEach":"[1]","args":{"x":"$0.data"}}`:                   true,
+		`{"fn":"to.safe","args":{"x":"$0.data"},"repeat":{"until":"true","max":1}}`: true,
+		`{"fn":"to.short","args":{"x":"$0.data"},"orElse":1,"retry":{"max":2}}`:     true,
+		`{"fn":"to.word","args":{"x":"$0.data"}}`:                                   true,
+		`{"fn":"to.checked","args":{"x":"$0.data"}}`:                                true,
+		`{"fn":"to.checked","args":{"x":["$0.data"]}}`:                              false,
+		`{"fn":"to.png","args":{"x":"$0.data"}}`:                                    false,
+		`{"fn":"to.fits","args":{"x":"$0.data"}}`:                                   false,
+		`{"fn":"to.one","args":{"x":"$0.data"}}`:                                    false,
+		`{"fn":"to.either","args":{"x":"$0.data"}}`:                                 false,
+		`{"fn":"to.list","args":{"x":["$0.data","a="]}}`:                            false,
+		`{"fn":"to.list","args":{"x":["$0.data","$0.type"]}}`:                       true,
+	} {
+		got.Store(nil)
+		a := e.Run(t.Context(), []byte(`{"trace":"full","steps":[{"fn":"cam.shot"},`+step+`]}`), nil)
+		called := got.Load()
+		switch {
+		case refused && called != nil, !refused && (called == nil || !strings.Contains(*called, "iVBORw==")):
+			t.Errorf("%s calls with %v, and answers %s", step, called, a.JSON)
+		case refused && !strings.Contains(step, "orElse") && (a.OK || a.Error.Code != fault.BadArguments || !strings.Contains(a.Error.At, "/steps/1/args/")):
+			t.Errorf("%s answers %s, want bad_arguments in its args", step, a.JSON)
+		case mark.Match(a.JSON) || bytes.Contains(a.JSON, []byte(`got "`)):
+			t.Errorf("%s shows what stands for the bytes: %s", step, a.JSON)
 		}
 	}
 }

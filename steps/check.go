@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
@@ -37,9 +38,17 @@ func (e *Entry) runCheck(args []byte, unknowns []schema.Unknown) (f *fault.Error
 	})
 }
 
-// checkArguments checks the arguments of a call and returns them compact.
+// checkArguments checks the arguments of a call and returns them compact. Those that refer to bytes of blocks are checked as the function
+// gets them, which nothing could check before: by the schema and by Spec.Check.
 func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault.Error) {
-	accepted, f, err := e.input.Accept(ctx, args)
+	var accepted []byte
+	var f *fault.Error
+	var err error
+	if !bytes.Contains(args, []byte(blockMark)) {
+		accepted, f, err = e.input.Accept(ctx, args, nil)
+	} else {
+		accepted, f, err = e.acceptBlocks(ctx, args)
+	}
 	switch {
 	case err != nil:
 		return nil, e.contextFault(ctx)
@@ -47,6 +56,36 @@ func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault
 		return nil, withFunctionName(e.spec, f)
 	}
 	return accepted, nil
+}
+
+// acceptBlocks checks arguments that may have marks of blocks, with base64 in place of these where that makes a difference.
+func (e *Entry) acceptBlocks(ctx context.Context, args []byte) (accepted []byte, f *fault.Error, err error) {
+	var expanded []byte
+	release := func() {}
+	defer func() { release() }()
+	expand := func(compact []byte) ([]byte, *fault.Error) {
+		text, done, err := CallbacksOf(ctx).Blocks.ExpandHeld(compact)
+		if done != nil {
+			release = done
+		}
+		if expanded = text; err != nil {
+			return nil, fault.From(err, "")
+		}
+		return expanded, nil
+	}
+	accepted, f, err = e.input.Accept(ctx, args, expand)
+	if f != nil || err != nil || e.spec.Check == nil {
+		return accepted, f, err
+	}
+	if expanded == nil {
+		if _, f = expand(accepted); f != nil {
+			return nil, f, nil
+		}
+	}
+	if len(expanded) != len(accepted) {
+		f = e.runCheck(expanded, nil)
+	}
+	return accepted, f, nil
 }
 
 // withFunctionName prefixes a fault's message with the function's name.

@@ -114,7 +114,7 @@ func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []b
 		ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 		defer cancel()
 		var err error
-		if faults, err = a.faults(ctx, compact, unknownValues); err != nil {
+		if faults, err = a.faults(ctx, compact, unknownValues, false); err != nil {
 			return nil
 		}
 	}
@@ -127,17 +127,25 @@ func (a *Arguments) Check(args []byte, unknowns []Unknown, inspect func(args []b
 }
 
 // Accept checks the arguments of a call and returns them compact, with declared names and defaults. f joins all faults. err is the
-// error of ctx.
-func (a *Arguments) Accept(ctx context.Context, args []byte) (prepared []byte, f *fault.Error, err error) {
+// error of ctx. If marks stand in arguments for other texts, actual returns them with these, which are checked and not shown; nil: there
+// are no marks.
+func (a *Arguments) Accept(ctx context.Context, args []byte, actual func(compact []byte) ([]byte, *fault.Error)) (prepared []byte,
+	f *fault.Error, err error) {
 	compact, f := compactArguments(args)
 	if f != nil {
 		return nil, f, nil
 	}
 	compact, givenNames := a.prepare().apply(compact)
-	if a.valid(compact) {
+	if a.valid(compact) { // of a text, this has compared the type, and perhaps values, which no mark equals
 		return compact, nil, nil
 	}
-	faults, err := a.faults(ctx, compact, nil)
+	checked := compact
+	if actual != nil {
+		if checked, f = actual(compact); f != nil {
+			return nil, f, nil
+		}
+	}
+	faults, err := a.faults(ctx, checked, nil, len(checked) != len(compact))
 	switch {
 	case errors.Is(err, errTooMuchWork):
 		return nil, tooMuchWork("the arguments", err), nil
@@ -186,15 +194,15 @@ func joinFaults(faults []*fault.Error) *fault.Error {
 }
 
 // faults validates compact arguments, except for the unknowns. The error says why the validation was given up: errTooMuchWork or the
-// error of ctx.
-func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
+// error of ctx. hide: they do not show values.
+func (a *Arguments) faults(ctx context.Context, compact []byte, unknowns []unknownValue, hide bool) ([]*fault.Error, error) {
 	if compact[0] != '{' {
 		return []*fault.Error{fault.New(fault.BadArguments, "the arguments are not a JSON object")}, nil
 	}
 	if a.validator == nil {
 		return nil, nil
 	}
-	return a.validator.violations(ctx, compact, unknowns)
+	return a.validator.violations(ctx, compact, unknowns, hide)
 }
 
 // valid reports whether compact arguments certainly match the schema. If it returns false, they may still match.

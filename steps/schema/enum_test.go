@@ -51,10 +51,10 @@ func TestArgumentsOfAnotherType(t *testing.T) {
 	if !strings.Contains(warnings, "#/properties/level/enum") {
 		t.Errorf("got the warning %q, want one that names the enum", warnings)
 	}
-	if _, f, err := a.Accept(t.Context(), []byte(`{"level":"2"}`)); f != nil || err != nil {
+	if _, f, err := a.Accept(t.Context(), []byte(`{"level":"2"}`), nil); f != nil || err != nil {
 		t.Errorf("got %v, %v, want no fault", f, err)
 	}
-	if _, f, _ := a.Accept(t.Context(), []byte(`{"level":"3"}`)); f == nil {
+	if _, f, _ := a.Accept(t.Context(), []byte(`{"level":"3"}`), nil); f == nil {
 		t.Error("a value that is not in the enum is accepted")
 	}
 }

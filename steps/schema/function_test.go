@@ -42,7 +42,7 @@ func (f *function) Check(args []byte, unknowns []Unknown) []*fault.Error {
 }
 
 func (f *function) Call(ctx context.Context, args []byte) error {
-	_, refused, err := f.Accept(ctx, args)
+	_, refused, err := f.Accept(ctx, args, nil)
 	if refused != nil {
 		return refused
 	}

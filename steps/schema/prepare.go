@@ -115,7 +115,7 @@ func (p *preparation) warnings(a *Arguments) (warnings []*fault.Error) {
 	for i, d := range p.defaults {
 		positions[i] = fault.Key("", d.name)
 	}
-	faults, _ := a.faults(context.Background(), a.options.Defaults, nil)
+	faults, _ := a.faults(context.Background(), a.options.Defaults, nil, false)
 	for _, f := range faults {
 		// Faults elsewhere do not count, such as missing arguments: the caller may add them.
 		if slices.ContainsFunc(positions, func(at string) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") }) {

@@ -140,16 +140,16 @@ func (v *Validator) Check(ctx context.Context, value []byte) []*fault.Error {
 	if f != nil {
 		return []*fault.Error{f}
 	}
-	faults, err := v.violations(ctx, compact, nil)
+	faults, err := v.violations(ctx, compact, nil, false)
 	if err != nil {
 		return []*fault.Error{tooMuchWork("the value", err)}
 	}
 	return faults
 }
 
-// violations validates a compact value, except for the unknowns.
-func (v *Validator) violations(ctx context.Context, compact []byte, unknowns []unknownValue) ([]*fault.Error, error) {
-	r := newReport(v.schema, v.secret, unknowns)
+// violations validates a compact value, except for the unknowns. hide: faults do not show values.
+func (v *Validator) violations(ctx context.Context, compact []byte, unknowns []unknownValue, hide bool) ([]*fault.Error, error) {
+	r := newReport(v.schema, v.secret || hide, unknowns)
 	value, f := decode(compact)
 	if f != nil {
 		return []*fault.Error{r.decodeFault(f)}, nil

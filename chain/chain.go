@@ -99,7 +99,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.Add(low)
 	}
-	s.rules.WholeResults = s.o.WholeResults || s.form.Trace == "full"
+	s.rules.WholeResults = s.o.WholeResults
 	p, found := plan.Compile(ctx, r, s.view, &s.rules, bytes >= plan.HeavyRequest, *faults)
 	*faults, s.limits, s.signatures = found.Faults, found.Limits, found.Signatures
 	if found.MaxTokens > 0 {

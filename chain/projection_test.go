@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // TestProjectionChangesNoAnswer checks that random chains have the same result whether or not calls ask only for what is read.
@@ -55,6 +57,43 @@ func TestProjectionChangesNoAnswer(t *testing.T) {
 	})
 	if !slices.ContainsFunc(w.seen(), func(call string) bool { return strings.Contains(call, `"fields"`) }) {
 		t.Error("no call asked for fields")
+	}
+}
+
+// TestProjectionIsStable: what was seen of results since, and how the answer is shown, do not change what a run asks for. A resume, and a
+// request with its key, take what was read.
+func TestProjectionIsStable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		seen  string // the schema of results
+		trace string
+	}{
+		"results were seen": {`{"type":"object","properties":{"id":{},"name":{}}}`, "none"},
+		"results are shown": {"", "full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var w world
+			var seen atomic.Pointer[steps.ResultShape]
+			registry := newRegistry(t, w.recorded(listingFields())).Learn(
+				func(_ *steps.Spec, next steps.Call) (steps.Call, func() *steps.ResultShape) { return next, seen.Load })
+			e := engineOn(t, registry, chain.Options{Lite: true, Journal: newJournal(t, nil)}, false)
+			failed := e.Run(t.Context(), []byte(`{"key":"k","steps":[{"api.open":{}},{"api.open":{"sku":"$0.id","fields":"none"}}],`+
+				`"return":"$0.name"}`), nil)
+			if failed.OK || len(w.seen()) != 2 {
+				t.Fatalf("%s after %v", failed.JSON, w.seen())
+			}
+			if test.seen != "" {
+				seen.Store(&steps.ResultShape{Schema: []byte(test.seen)})
+			}
+			resume := `"resume":` + gjson.GetBytes(failed.JSON, "resume").Raw + `,"replace":{"1":{"expr":"$0.id"}}`
+			for _, what := range []string{resume, `"key":"k"`} {
+				a := e.Run(t.Context(), []byte(`{`+what+`,"trace":"`+test.trace+`"}`), nil)
+				if !a.OK || len(w.seen()) != 2 {
+					t.Errorf("%s: %s after %v", what, a.JSON, w.seen())
+				}
+			}
+		})
 	}
 }
 

@@ -49,16 +49,18 @@ func (s *Step) askFor(names []string) {
 	if s.MayTruncate && slices.Contains(known, "truncated") && !slices.Contains(names, "truncated") {
 		names = append(names, "truncated") // the run itself reads it
 	}
+	// What is sent depends on what is declared alone: a run that goes on later, when more results were seen, sends the same.
+	declared := len(spec.Output) > 0 && len(known) > 0
 	unasked := len(known)
 	for _, name := range names {
 		if slices.Contains(known, name) {
 			unasked--
-		} else if len(spec.Output) > 0 && len(known) > 0 {
+		} else if declared {
 			return // the service may refuse a name that it does not declare
 		}
 	}
 	value := s.Fn.FieldList(names)
-	if value == nil || len(known) > 0 && unasked == 0 {
+	if value == nil || declared && unasked == 0 {
 		return
 	}
 	common := slices.Clone(s.Common)

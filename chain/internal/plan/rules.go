@@ -23,7 +23,7 @@ type Rules struct {
 	Rung           func(*steps.Entry) int // see chain.Options.Rung; nil: there is no ladder
 	ListHint       string                 // see chain.Options.ListHint
 	IsCall         bool                   // the request is the call of one function
-	WholeResults   bool                   // calls ask for whole results: they are recorded or shown
+	WholeResults   bool                   // calls ask for whole results: they are recorded
 
 	Input       []byte    // a JSON object that replaces members of `input`; nil: none
 	Settings    []Setting // settings that are applied after input, in order

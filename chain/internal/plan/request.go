@@ -51,9 +51,10 @@ type Request struct {
 	OnError string `json:"onError" validate:"omitempty,oneof=stop continue undo"`
 	// True: a successful answer is only the result.
 	Lite *bool `json:"lite" tool:"result only"`
-	// How the result is written: json (default), table (a line of names, then a JSON array for each object), csv, lines, markdown, or auto,
-	// which is the cheapest of json, table and lines in which nothing is lost. A result that the format cannot hold is JSON.
-	Format string `json:"format" validate:"omitempty,oneof=json table csv lines markdown auto" manual:"json (default), table, csv, lines, markdown; auto: the cheapest that loses nothing"`
+	// How the result is written: json (default), table (a line of names, then a JSON array for each object), csv, lines (a text is written
+	// as it is), markdown, or auto, which is the cheapest of json, table and lines in which nothing is lost. A result that the format cannot
+	// hold is JSON.
+	Format string `json:"format" validate:"omitempty,oneof=json table csv lines markdown auto" manual:"json (default), table, csv, lines (a text as it is), markdown; auto: the cheapest that loses nothing"`
 	// True: nothing runs; the answer is the plan.
 	DryRun bool `json:"dryRun"`
 	// What the answer says about each step: none, summary or full.

@@ -17,7 +17,7 @@ const (
 	Table = "table"
 	// CSV is a table as in RFC 4180, with line feeds.
 	CSV = "csv"
-	// Lines is a scalar on each line, strings without quotes.
+	// Lines is a text as it is, or an array with a scalar on each line, strings without quotes.
 	Lines = "lines"
 	// Markdown is a table of GitHub Flavored Markdown.
 	Markdown = "markdown"

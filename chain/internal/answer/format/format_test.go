@@ -32,7 +32,10 @@ func TestWrite(t *testing.T) {
 		{Lines, `[1,"a\nb"]`, "", "holds texts without line breaks, and element 1 has one"},
 		{Lines, `["a\rb"]`, "", "holds texts without line breaks, and element 0 has one"},
 		{Lines, `[1,{}]`, "", "holds no lists or objects, and element 1 is one"},
-		{Lines, `{"a":1}`, "", "holds a list of texts, numbers, booleans and nulls, and this is none"},
+		{Lines, `"a\tb \"c\"\r\n\n\u00e9"`, "a\tb \"c\"\r\n\né", ""},
+		{Lines, `""`, "", ""},
+		{Lines, `{"a":1}`, "", "holds a text, or a list of texts, numbers, booleans and nulls, and this is neither"},
+		{Lines, `1`, "", "holds a text, or a list of texts, numbers, booleans and nulls, and this is neither"},
 		{Table, `{"items":[{"a":1}]}`, "", "holds a list of objects, and this is none"},
 		{Table, `[]`, "", "takes its columns from the first object, and there is none"},
 		{Table, `[{}]`, "", "has a column for each name, and the objects have none"},
@@ -149,6 +152,10 @@ func checkFormats(t interface{ Fatalf(string, ...any) }, value []byte) {
 		switch lines := bytes.Count(text, []byte{'\n'}) + 1; {
 		case format == CSV:
 			checkCSV(t, value, text)
+		case format == Lines && value[0] == '"':
+			if string(text) != rawjson.Unquote(string(value)) {
+				t.Fatalf("%s becomes %q", value, text)
+			}
 		case format == Lines && elements == 0:
 		case format == Lines && lines != elements, format == Table && lines != elements+1, format == Markdown && lines != elements+2:
 			t.Fatalf("%s of %s has %d lines: %s", format, value, lines, text)

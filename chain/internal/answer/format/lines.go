@@ -11,10 +11,14 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// lines writes an array of scalars. A string with a line break would be several lines, so it does not fit.
+// lines writes a string as the text that it is, and an array of scalars with each on a line. A string with a line break would be several
+// lines of an array, so it does not fit there.
 func lines(value []byte, maxBytes int) (text []byte, why string) {
-	if len(value) == 0 || value[0] != '[' {
-		return nil, "holds a list of texts, numbers, booleans and nulls, and this is none"
+	switch {
+	case len(value) > 0 && value[0] == '"':
+		return append(make([]byte, 0, len(value)), rawjson.Unquote(rawjson.View(value))...), ""
+	case len(value) == 0 || value[0] != '[':
+		return nil, "holds a text, or a list of texts, numbers, booleans and nulls, and this is neither"
 	}
 	text = make([]byte, 0, len(value))
 	element := 0

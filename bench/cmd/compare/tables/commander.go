@@ -34,7 +34,7 @@ func (s *shell) ask(tool, args string) string {
 func (s *shell) chain(text string) (value any) {
 	answer := s.ask("chain", strings.ReplaceAll(text, "\n", "")) // as a model writes it
 	if json.Unmarshal([]byte(answer), &value) != nil {
-		return answer // the text of a chain of one step, which is not JSON
+		return answer // a text, which is not JSON
 	}
 	return value
 }
@@ -53,7 +53,7 @@ func commander(ctx context.Context, b *harness.Bench) {
 	through.Session = b.OpenOnecall(ctx, "commander", harness.Config{"mcpServers": behind(ctx, b, home(b, "behind", project))})
 	defer through.End()
 	own := &shell{ctx: ctx, project: project}
-	own.Session = b.OpenOnecall(ctx, "own", harness.Config{"fs": map[string]any{"root": project}})
+	own.Session = b.OpenOnecall(ctx, "own", ownConfig(project))
 	defer own.End()
 	session(b, bare, through, own, files)
 	commanderTimes(b, bare, through)
@@ -78,7 +78,7 @@ func session(b *harness.Bench, bare, through, own *shell, files int) {
 		s.CountList(s.ctx)
 	}
 	through.ask("search", `{"query":"list directory, read file, search content, file info"}`) // a bare client's model has read all signatures
-	own.ask("search", `{"query":"fs"}`)
+	own.learns()
 	for i := range queries {
 		var want any
 		alone(func() { want = queries[i].bare(bare) })

@@ -9,48 +9,62 @@ import (
 )
 
 // owned has, for each of the queries, the chains of an agent that works with onecall's own functions of files, without Desktop Commander.
-// It knows these functions from one search. check returns what is wrong with the answers; want is what Desktop Commander answered.
+// It writes chains as the skill says. check returns what is wrong with the answers; want is what Desktop Commander answered.
 var owned = []struct {
 	chains []string
 	check  func(s *shell, want any, got []any) string
 }{
-	{[]string{`{"steps":[{"fs.list":{},"id":"root"},{"fs.cat":{"path":"package.json"},"id":"p","select":"fromJSON($result.text)"},
-{"fs.list":{"path":"dist"},"id":"dist"},{"fs.cat":{"path":"README.md","head":1},"id":"readme"},
-{"expr":"map($root.entries, .name)"},{"expr":"filter(map($dist.entries, .name), # endsWith '.js')"}],
-"return":{"root":"$4","name":"$p.name","version":"$p.version","bin":"$p.bin","scripts":"$5","readme":"$readme.lines"},"lite":true}`},
+	{[]string{`{"steps":[{"fs.list":{}},{"fs.cat":{"path":"package.json"},"select":"fromJSON($result.text)"},
+{"fs.list":{"path":"dist"},"select":"filter(map($result.entries, .name), # endsWith '.js')"},{"fs.cat":{"path":"README.md","head":1}}],
+"return":{"root":"$0.entries[*].name","name":"$1.name","version":"$1.version","bin":"$1.bin","scripts":"$2","readme":"$3.lines"}}`},
 		sameProject},
 	{[]string{`{"steps":[{"fs.list":{"path":"dist/tools"}},
-{"expr":"map(take(sortBy(filter($0.entries, .name endsWith '.js'), -.size), 3), ({file: .name, size: .size}))"}],"lite":true}`}, same},
+{"expr":"map(take(sortBy(filter($0.entries, .name endsWith '.js'), -.size), 3), ({file: .name, size: .size}))"}]}`}, same},
 	{ownDefinitions("performSearchReplace", "getFileHandler", "createErrorResponse"), sameDefinitions},
 	{ownDefinitions("normalizeLineEndings"), sameDefinitions},
 	{[]string{`{"steps":[{"forEach":"['LICENSE','README.md','package.json','dist/index.js','dist/server.js','dist/version.js']",
-"fs.cat":{"path":"$item","head":1},"select":"$result.lines"}],"lite":true}`}, same},
+"fs.cat":{"path":"$item","head":1},"select":"$result.lines"}]}`}, same},
 	{[]string{ownText(`"path":"README.md","head":40`), ownText(`"path":"dist/index.js","head":60`),
 		ownText(`"path":"dist/server.js","head":80`), ownText(`"path":"dist/search-manager.js","from":101,"to":180`),
 		ownText(`"path":"dist/tools/edit.js","from":131,"to":190`)}, sameTexts},
 	{[]string{`{"steps":[{"forEach":"['config','error-handlers','command-manager','track-installation']",
-"fs.cat":{"path":"dist/${$item}.js","head":40},"select":"$result.text"}],"lite":true}`}, sameTexts},
-	{[]string{`{"steps":[{"fs.tree":{"path":"dist/utils"},"select":"$result.tree"}],"lite":true}`, ownText(`"path":"dist/version.js"`)},
-		sameListing},
+"fs.cat":{"path":"dist/${$item}.js","head":40},"select":"$result.text"},
+{"expr":"join($0, '\\n---\\n')"}],"format":"lines"}`}, sameTextsApart},
+	{[]string{`{"steps":[{"fs.list":{"path":"dist/utils","depth":2},
+"select":"map($result.entries, trimPrefix(.path, 'dist/utils/'))"}],
+"format":"lines"}`, ownText(`"path":"dist/version.js"`)}, sameListing},
 	{[]string{ownFiles("schemas")}, sameFiles},
 	{[]string{ownFiles("capture")}, sameFiles},
 }
 
-// ownText returns the chain that reads a file, or lines of it.
+// ownConfig is the configuration of the arm: answers are lite unless a chain asks for more.
+func ownConfig(project string) harness.Config {
+	return harness.Config{"lite": true, "fs": map[string]any{"root": project}}
+}
+
+// learns has the agent look up the functions: their names, then the signatures of those that it is going to use. What it needs of fs.find
+// is in the example that the tool chain describes itself with.
+func (s *shell) learns() {
+	s.ask("search", `{"query":"fs"}`)
+	s.ask("search", `{"names":["fs.cat","fs.grep","fs.list"],"lite":false}`)
+}
+
+// ownText returns the chain that reads a file, or lines of it, as plain text.
 func ownText(args string) string {
-	return `{"steps":[{"fs.cat":{` + args + `},"select":"$result.text"}],"lite":true}`
+	return `{"steps":[{"fs.cat":{` + args + `},"select":"$result.text"}],"format":"lines"}`
 }
 
 // ownDefinitions returns the chain that reads the definitions of functions: up to the brace that ends one, or 30 lines.
 func ownDefinitions(names ...string) []string {
 	return []string{`{"steps":[
-{"fs.grep":{"pattern":"function (` + strings.Join(names, "|") + `)\\(","path":"dist","glob":"*.js","context":29},
-"select":"map(flatten(map($result.files, .matches)), split(join(concat([.text], .after), '\\n'), '\\n}')[0])"}],"lite":true}`}
+{"fs.grep":{"pattern":"function (` + strings.Join(names, "|") + `)\\(","glob":"*.js","context":29},
+"select":"join(map(flatten(map($result.files, .matches)), split(join(concat([.text], .after), '\\n'), '\\n}')[0]), '\\n---\\n')"}],
+"format":"lines"}`}
 }
 
 // ownFiles returns the chain that finds files by part of their names.
 func ownFiles(name string) string {
-	return `{"steps":[{"fs.find":{"pattern":"*` + name + `*"},"select":"sort($result.files)"}],"lite":true}`
+	return `{"steps":[{"fs.find":{"pattern":"*` + name + `*"},"select":"sort($result.files)"}]}`
 }
 
 // owns does all queries with onecall's own functions, and checks that the answers say what Desktop Commander's said.
@@ -107,16 +121,26 @@ func textsIn(value any) (texts []string) {
 	return texts
 }
 
-func sameTexts(_ *shell, want any, got []any) string {
-	if list, ok := got[0].([]any); ok {
-		got = list
+// apart returns the texts of an answer, in which a line of its own stands between two.
+func apart(answer any) (texts []any) {
+	text, _ := answer.(string)
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		texts = append(texts, part)
 	}
+	return texts
+}
+
+func sameTexts(_ *shell, want any, got []any) string {
 	return unequal("the texts", textsIn(want), textsIn(got))
+}
+
+func sameTextsApart(_ *shell, want any, got []any) string {
+	return unequal("the texts", textsIn(want), textsIn(apart(got[0])))
 }
 
 // sameDefinitions checks that each text that was read begins with a definition, which ends there or at its brace.
 func sameDefinitions(_ *shell, want any, got []any) string {
-	found, read := textsIn(got[0]), textsIn(want)
+	found, read := textsIn(apart(got[0])), textsIn(want)
 	if len(found) != len(read) {
 		return "the number of definitions"
 	}
@@ -134,25 +158,11 @@ func sameDefinitions(_ *shell, want any, got []any) string {
 func sameListing(_ *shell, want any, got []any) string {
 	list, _ := want.([]any)
 	listing, _ := list[0].(string)
-	tree, _ := got[0].(string)
-	if wrong := unequal("the listing", namesIn(strings.Split(listing, "\n")), namesOf(tree)); wrong != "" {
+	paths, _ := got[0].(string)
+	if wrong := unequal("the listing", namesIn(strings.Split(listing, "\n")), slices.Sorted(strings.SplitSeq(paths, "\n"))); wrong != "" {
 		return wrong
 	}
 	return unequal("the text", textsIn(list[1:]), textsIn(got[1:]))
-}
-
-// namesOf returns the paths in a tree, in which a folder stands as name/ and a count, and what it has a blank further right; sorted.
-func namesOf(tree string) (names []string) {
-	var above []string
-	for line := range strings.Lines(tree) {
-		name := strings.TrimLeft(line, " ")
-		depth := len(line) - len(name)
-		name, _, _ = strings.Cut(strings.TrimRight(name, "\n"), "/ ")
-		above = append(above[:min(depth, len(above))], name)
-		names = append(names, strings.Join(above, "/"))
-	}
-	slices.Sort(names)
-	return names
 }
 
 // sameFiles compares paths, of which onecall's are relative to the project.

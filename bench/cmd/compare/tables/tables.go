@@ -28,7 +28,7 @@ type surface struct {
 }
 
 // othersAlone hides onecall's embedded functions, which would add tools to those that are compared.
-var othersAlone = map[string]any{"fs.*": hidden, "http.*": hidden, "expr.*": hidden, "text.*": hidden}
+var othersAlone = map[string]any{"fs.*": hidden, "http.*": hidden, "expr.*": hidden, "text.*": hidden, "state.*": hidden}
 
 var hidden = map[string]bool{"hide": true}
 

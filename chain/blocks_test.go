@@ -18,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/source/results"
 )
 
 // camera has functions that return and take pictures. Each shot has other bytes unless the picture is fixed.
@@ -125,6 +126,24 @@ func TestHandlesOfBlocks(t *testing.T) {
 		if other.Error == nil || other.Error.Code != fault.TokenExpired || other.Error.At != "/steps/0/args/x" {
 			t.Errorf("the handle of another run as data gives %s, want token_expired at /steps/0/args/x", other.JSON)
 		}
+	}
+}
+
+// result.get gives a later chain the bytes of the blocks whose handles stand in a kept value.
+func TestBlocksInAKeptResult(t *testing.T) {
+	t.Parallel()
+	c := &camera{}
+	e := engineOf(t, append(c.functions(), results.New().Functions()...), chain.Options{}, true)
+	a := e.Run(t.Context(), []byte(`{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"cam.shot":{"n":"$item"},"forEach":"1..60"}]}`), nil)
+	token := gjson.GetBytes(a.JSON, "continuation_token").Str
+	if token == "" {
+		t.Fatalf("got %s, want a probe", a.JSON)
+	}
+	a = e.Run(t.Context(), fmt.Appendf(nil, `{"lite":true,"steps":[{"result.get":{"token":%q}},{"cam.echo":{"x":"$0[3].data"}}],`+
+		`"return":["$1.x","$0[3].data"]}`, token), nil)
+	x, y := gjson.GetBytes(a.JSON, "0").Str, gjson.GetBytes(a.JSON, "1").Str
+	if data, err := base64.StdEncoding.DecodeString(x); err != nil || !strings.HasPrefix(string(data), "picture ") || x != y {
+		t.Errorf("got %s, want the bytes of a picture twice", a.JSON)
 	}
 }
 
@@ -362,9 +381,9 @@ func TestUnshownBlocksAreNotStored(t *testing.T) {
 	t.Parallel()
 	c := &camera{picture: bytes.Repeat([]byte{'x'}, 1<<20)}
 	store := &countingDriver{}
-	results, err := budget.NewResults(store, nil)
+	kept, err := budget.NewResults(store, nil)
 	must(t, err)
-	e := engineOf(t, c.functions(), chain.Options{Results: results}, false)
+	e := engineOf(t, c.functions(), chain.Options{Results: kept}, false)
 	for request, want := range map[string]int64{
 		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.store","args":{"x":"$0.data"}}]}`: 0,
 		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.shot","args":{"x":1}}]}`:          1,

@@ -67,11 +67,49 @@ func (s *Source) get(ctx context.Context, args []byte) ([]byte, error) {
 	if err == nil && strings.HasPrefix(*a.Token, steps.BlockHandle) {
 		return keepAgain(ctx, value)
 	}
+	if err == nil {
+		err = restoreBlocks(ctx, value)
+	}
 	return value, err
 }
 
-// keepAgain returns the value of a kept block with a handle in this run. The store has the bytes as base64 in its data.
+// restoreBlocks gives the run the blocks whose handles stand in a kept value, so that references to them have the bytes. Handles of blocks
+// that are not kept any more, or for which the run has no room, stay texts.
+func restoreBlocks(ctx context.Context, value []byte) error {
+	callbacks := steps.CallbacksOf(ctx)
+	if callbacks.Blocks == nil {
+		return nil
+	}
+	for _, handle := range steps.HandlesIn(value) {
+		stored, err := callbacks.Kept(ctx, handle)
+		if err == nil {
+			var b *steps.Block
+			if b, err = blockOf(stored); err == nil {
+				err = callbacks.Blocks.Restore(&steps.KeptBlock{Handle: handle, Block: *b})
+			}
+		}
+		switch fault.CodeOf(err) {
+		case "", fault.TokenExpired:
+		case fault.LimitExceeded:
+			return nil
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// keepAgain returns the value of a kept block with a handle in this run.
 func keepAgain(ctx context.Context, stored []byte) ([]byte, error) {
+	b, err := blockOf(stored)
+	if err != nil {
+		return nil, err
+	}
+	return steps.KeepBlock(ctx, b)
+}
+
+// blockOf reads a kept block. The store has the bytes as base64 in its data.
+func blockOf(stored []byte) (*steps.Block, error) {
 	var b struct {
 		Type, URI, MimeType string
 		Data                []byte
@@ -79,5 +117,5 @@ func keepAgain(ctx context.Context, stored []byte) ([]byte, error) {
 	if err := json.Unmarshal(stored, &b); err != nil {
 		return nil, fault.New(fault.Internal, "the store of results has no block for this token: %s", err)
 	}
-	return steps.KeepBlock(ctx, &steps.Block{Type: b.Type, URI: b.URI, MIME: b.MimeType, Bytes: b.Data})
+	return &steps.Block{Type: b.Type, URI: b.URI, MIME: b.MimeType, Bytes: b.Data}, nil
 }

@@ -77,7 +77,7 @@ const (
 // KeepBlock keeps the bytes of a block that the call of ctx returns, and returns its JSON, for the result. Bytes must not change later. An
 // error says that the run has no memory for them. Without a run, data is the bytes themselves, as base64.
 func KeepBlock(ctx context.Context, b *Block) (value []byte, err error) {
-	blocks := CallbacksOf(ctx).Blocks
+	blocks, b := CallbacksOf(ctx).Blocks, scrubBlock(CallbacksOf(ctx).scrubber, b)
 	if blocks == nil {
 		return b.JSON(`"` + base64.StdEncoding.EncodeToString(b.Bytes) + `"`), nil
 	}

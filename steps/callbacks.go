@@ -46,6 +46,8 @@ type Callbacks struct {
 
 	// Functions are the functions that the caller may use. Messages to the caller must not name other functions. nil: not known.
 	Functions *Registry
+
+	scrubber Scrubber // of the blocks that the call returns; nil: nothing is removed
 }
 
 type callbacksKey struct{}

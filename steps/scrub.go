@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/internal/secret"
 )
 
@@ -33,12 +34,15 @@ func scrubFunction(s Scrubber, fn Function) Function {
 	return fn
 }
 
-// scrubCallbacks returns a context whose callbacks Progress, Log, Verbatim and Keep receive no secrets. The other callbacks are unchanged.
+// scrubCallbacks returns a context whose callbacks Progress, Log, Verbatim, Keep and Blocks receive no secrets. The other callbacks are
+// unchanged.
 func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	callbacks := *CallbacksOf(ctx)
-	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil && callbacks.Keep == nil {
+	if callbacks.Progress == nil && callbacks.Log == nil && callbacks.Verbatim == nil && callbacks.Keep == nil &&
+		callbacks.Blocks == nil {
 		return ctx
 	}
+	callbacks.scrubber = s
 	if keep := callbacks.Keep; keep != nil {
 		callbacks.Keep = func(ctx context.Context, value []byte) (string, error) { return keep(ctx, s.JSON(value)) }
 	}
@@ -56,6 +60,21 @@ func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 		}
 	}
 	return WithCallbacks(ctx, &callbacks)
+}
+
+// scrubBlock removes secrets from a block: from its bytes where they stand there as they are, or encoded as in a text. Other encodings, such
+// as compression, hide them.
+func scrubBlock(s Scrubber, b *Block) *Block {
+	if s == nil {
+		return b
+	}
+	scrubbed := *b
+	scrubbed.URI, scrubbed.MIME = s.Text(b.URI), s.Text(b.MIME)
+	text := rawjson.View(b.Bytes)
+	if shown := s.Text(text); shown != text {
+		scrubbed.Bytes = []byte(shown)
+	}
+	return &scrubbed
 }
 
 // scrubCall removes secrets from a call's result, errors and callbacks.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
@@ -53,6 +55,40 @@ func TestScrubbedCalls(t *testing.T) {
 	}
 	if all := strings.Join(reports, " "); len(reports) != 8 || strings.Contains(all, hidden) {
 		t.Errorf("got reports %s, want 8 without the secret", all)
+	}
+}
+
+// TestScrubbedBlocks: the bytes of a block have no secret where a result would have none, in a run and without one.
+func TestScrubbedBlocks(t *testing.T) {
+	t.Parallel()
+	const hidden = "hunter2hunter"
+	fn := steps.Function{Spec: steps.Spec{Name: "a.file"}, Call: func(ctx context.Context, args []byte) ([]byte, error) {
+		return steps.KeepBlock(ctx, &steps.Block{Type: "resource", URI: "https://a/?k=" + hidden, Bytes: slices.Concat([]byte("\x00key="), args)})
+	}}
+	r, err := steps.NewRegistry([]steps.Function{fn}, &steps.RegistryOptions{Scrubber: secret.New([]string{hidden})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, _ := r.Resolve("a.file")
+	for args, want := range map[string]string{
+		`{"s":"` + hidden + `"}`:       "\x00key={\"s\":\"[redacted]\"}",
+		`{"s":"aHVudGVyMmh1bnRlcg=="}`: "\x00key={\"s\":\"[redacted]\"}",
+		`{"s":"hunter"}`:               "\x00key={\"s\":\"hunter\"}",
+	} {
+		blocks := &steps.Blocks{}
+		got, err := entry.Call(steps.WithCallbacks(t.Context(), &steps.Callbacks{Blocks: blocks}), []byte(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := blocks.Within(got)
+		if len(within) != 1 || string(within[0].Bytes) != want || within[0].URI != "https://a/?k=[redacted]" ||
+			gjson.GetBytes(got, "size").Int() != int64(len(want)) {
+			t.Errorf("%s gives %s with %q, want %q", args, got, within[0].Bytes, want)
+		}
+		got, err = entry.Call(t.Context(), []byte(args))
+		if err != nil || strings.Contains(string(got), hidden) || strings.Contains(string(got), "aHVudGVy") && strings.Contains(want, "redacted") {
+			t.Errorf("without a run, %s gives %s, %v", args, got, err)
+		}
 	}
 }
 

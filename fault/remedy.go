@@ -45,8 +45,8 @@ var advices = map[Code]advice{
 	FormatMisfit: {
 		[]string{"The result is no list, such as an object around one.", "Its objects have different names, or the same in another order.",
 			"A list for `lines` has objects in it, or texts with line breaks."},
-		"Return what the format holds, such as `$prev.items`, or a step that makes it so: `{\"expr\": \"map($0, {id: .id, name: .name})\"}`. Nothing is lost: the " +
-			"result is there, as JSON.",
+		"Return what the format holds, such as `$prev.items`, or a step that makes it so: `{\"expr\": \"map($0, {id: .id, name: .name})\"}`. " +
+			"Nothing is lost: the result is there, as JSON.",
 	},
 	UnknownFunction: {
 		[]string{"The name is misspelled.", "Several functions have this short name.",

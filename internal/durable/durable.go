@@ -169,8 +169,8 @@ type Result struct {
 
 // ResultOf returns the part of an answer that a worker passes on.
 func ResultOf(position int, a *chain.Answer) *Result {
-	r := &Result{Position: position, Answer: a.AsJSON(), Text: a.Text, OK: a.OK, Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings),
-		Resumes: a.Resumes}
+	r := &Result{Position: position, Answer: a.AsJSON(), Text: a.Text, OK: a.OK,
+		Faults: withoutCauses(a.Faults), Warnings: withoutCauses(a.Warnings), Resumes: a.Resumes}
 	if a.Error != nil {
 		r.Error = withoutCauses([]*fault.Error{a.Error})[0]
 		r.Approval = a.Error.Code == fault.ApprovalRequired

@@ -37,7 +37,8 @@ func (l *Ledger) checkAgain(past *journal.Past, sent *rawjson.Table, setsInput b
 	return nil
 }
 
-// sameChain reports whether a chain that was sent does what another one of the same spelling does. Input that the front end sets is part of the other's input.
+// sameChain reports whether a chain that was sent does what another one of the same spelling does. Input that the front end sets is part of
+// the other's input.
 func sameChain(sent *rawjson.Table, text []byte, setsInput bool) bool {
 	other := rawjson.NewTable(text)
 	for _, name := range slices.Concat(sent.Names(), other.Names()) {

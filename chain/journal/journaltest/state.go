@@ -10,9 +10,9 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// changed returns a write of a run that changes the value of a name in a space of an owner; value "" removes it. seen gets what it found.
-func changed(run string, first int, key journal.StateKey, value string, ttl time.Duration, seen *journal.StateView) journal.Write {
-	return journal.Write{ID: run, Lease: 1, State: &journal.StateWrite{StateKey: key,
+// changed returns a write of the run run_a that changes the value of a name in a space of an owner; value "" removes it. seen gets what it found.
+func changed(first int, key journal.StateKey, value string, ttl time.Duration, seen *journal.StateView) journal.Write {
+	return journal.Write{ID: "run_a", Lease: 1, State: &journal.StateWrite{StateKey: key,
 		Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {
 			*seen = *at
 			w.Segment = segment(1, first)
@@ -44,7 +44,7 @@ func state(t *testing.T, s Store) {
 	key := journal.StateKey{Owner: "ann", Space: "s", Name: "k"}
 	for i, value := range []string{"first", "a second value", "", "third"} {
 		before := seen
-		write(t, d, changed("run_a", 10*(i+1), key, value, time.Hour, &seen))
+		write(t, d, changed(10*(i+1), key, value, time.Hour, &seen))
 		if seen.Next <= before.Next || seen.Size != 0 {
 			t.Errorf("change %d gets version %d after %d, and other values count %d bytes, want 0", i, seen.Next, before.Next, seen.Size)
 		}
@@ -58,11 +58,11 @@ func state(t *testing.T, s Store) {
 		t.Errorf("the run has %d segments and counts %d, want 5", len(got.Segments), got.Written)
 	}
 	last := seen.Next
-	write(t, d, changed("run_a", 50, journal.StateKey{Owner: "ann", Space: "t", Name: "K\x00ö%_"}, "12345", time.Hour, &seen))
+	write(t, d, changed(50, journal.StateKey{Owner: "ann", Space: "t", Name: "K\x00ö%_"}, "12345", time.Hour, &seen))
 	if seen.Size != 5 || seen.Next <= last {
 		t.Errorf("other values count %d bytes, want those of the third: 5", seen.Size)
 	}
-	write(t, d, changed("run_a", 60, journal.StateKey{Owner: "bob", Space: "s", Name: "k"}, "his", time.Hour, &seen))
+	write(t, d, changed(60, journal.StateKey{Owner: "bob", Space: "s", Name: "k"}, "his", time.Hour, &seen))
 	if seen.Row != nil || seen.Size != 0 {
 		t.Errorf("another owner's change finds %+v", seen)
 	}
@@ -100,9 +100,9 @@ func stateRefused(t *testing.T, s Store) {
 	write(t, d, newRun("run_a"))
 	var seen journal.StateView
 	key := journal.StateKey{Owner: "ann", Space: "s", Name: "k"}
-	write(t, d, changed("run_a", 10, key, "kept", time.Hour, &seen))
+	write(t, d, changed(10, key, "kept", time.Hour, &seen))
 	for _, value := range []string{"lost", ""} {
-		late := changed("run_a", 20, key, value, time.Hour, &seen)
+		late := changed(20, key, value, time.Hour, &seen)
 		late.Lease = 2
 		if refused, err := d.Write(t.Context(), []journal.Write{late, newRun("run_" + value)}); err != nil || !refused[0] || refused[1] {
 			t.Errorf("refused %v, error %v, want the first to be refused", refused, err)
@@ -111,7 +111,7 @@ func stateRefused(t *testing.T, s Store) {
 	if list := names(t, d, &journal.StateFilter{Owner: "ann", Space: "s", Values: true}); len(list) != 1 || list[0][:8] != "s/k=kept" {
 		t.Errorf("after refused changes there is %q", list)
 	}
-	write(t, d, changed("run_a", 20, journal.StateKey{Owner: "ann", Space: "s", Name: "other"}, "x", time.Hour, &seen))
+	write(t, d, changed(20, journal.StateKey{Owner: "ann", Space: "s", Name: "other"}, "x", time.Hour, &seen))
 	if seen.Size != 4 {
 		t.Errorf("the owner's values count %d bytes, want 4", seen.Size)
 	}
@@ -123,8 +123,8 @@ func stateExpires(t *testing.T, s Store) {
 	write(t, d, newRun("run_a"))
 	var seen journal.StateView
 	gone, stays := journal.StateKey{Owner: "ann", Space: "s", Name: "gone"}, journal.StateKey{Owner: "ann", Space: "s", Name: "stays"}
-	write(t, d, changed("run_a", 10, gone, "value", -time.Second, &seen))
-	write(t, d, changed("run_a", 20, stays, "12", time.Hour, &seen))
+	write(t, d, changed(10, gone, "value", -time.Second, &seen))
+	write(t, d, changed(20, stays, "12", time.Hour, &seen))
 	if seen.Size != 5 {
 		t.Errorf("what has expired counts %d bytes until it is removed, want 5", seen.Size)
 	}
@@ -132,7 +132,7 @@ func stateExpires(t *testing.T, s Store) {
 	if list := names(t, d, &journal.StateFilter{Owner: "ann", Space: "s"}); len(list) != 1 || list[0][:7] != "s/stays" {
 		t.Errorf("there is %q, want what has not expired", list)
 	}
-	write(t, d, changed("run_a", 30, gone, "v", -time.Second, &seen))
+	write(t, d, changed(30, gone, "v", -time.Second, &seen))
 	if seen.Row != nil || seen.Size != 2 {
 		t.Errorf("the change finds %+v, want nothing of the name and 2 bytes of the other", seen)
 	}
@@ -141,7 +141,7 @@ func stateExpires(t *testing.T, s Store) {
 			t.Fatal(err)
 		}
 	}
-	write(t, d, changed("run_a", 40, gone, "new", time.Hour, &seen))
+	write(t, d, changed(40, gone, "new", time.Hour, &seen))
 	if seen.Size != 2 || seen.Next <= last {
 		t.Errorf("after the removal others count %d bytes, want 2; version %d after %d", seen.Size, seen.Next, last)
 	}
@@ -161,7 +161,7 @@ func stateOfMany(t *testing.T, s Store) {
 		write(t, d, newRun(run))
 		wait.Go(func() {
 			for n := range changes {
-				w := journal.Write{ID: run, Lease: 1, State: &journal.StateWrite{StateKey: key,
+				w := journal.Write{ID: "run_a", Lease: 1, State: &journal.StateWrite{StateKey: key,
 					Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {
 						w.Segment = segment(1, 10*(n+1))
 						before := ""

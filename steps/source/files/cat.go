@@ -138,7 +138,7 @@ func (s *Source) cat(ctx context.Context, a catArgs) (any, error) {
 	case errors.Is(err, errBinary) && lines.all && a.Symbol == nil && !a.Outline && !a.Digest:
 		return s.block(ctx, c, f)
 	case errors.Is(err, errBinary):
-		return c.describe(f)
+		return c.describe(f), nil
 	case ctx.Err() != nil:
 		return nil, contextFault(ctx.Err())
 	case err != nil && !coded:
@@ -320,10 +320,10 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxByte
 const tailBytes = minBytes
 
 // describe returns the result for a binary file: its type, and no text.
-func (c *catResult) describe(f *regularFile) (*catResult, error) {
+func (c *catResult) describe(f *regularFile) *catResult {
 	head := make([]byte, 512) // enough to detect the media type
 	n, _ := f.ReadAt(head, 0)
-	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n]), Digest: c.Digest}, nil
+	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n]), Digest: c.Digest}
 }
 
 // show sets the text and its line numbers, which begin at from.

@@ -83,7 +83,8 @@ var functions = []steps.Function{
 		"symbol":  {"type":"string","minLength":1,"description":"Go: Name or Type.Method; Markdown: a heading"},
 		"outline": {"type":"boolean","description":"only the symbols and their lines"},
 		`+digestInput, []string{"size"}, `
-		"path":{"type":"string"},"size":{"type":"integer"},"mimeType":{"type":"string"},"data":{"type":"string"},"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
+		"path":{"type":"string"},"size":{"type":"integer"},"mimeType":{"type":"string"},"data":{"type":"string"},
+		"lines":{"type":"integer"},"from":{"type":"integer"},"to":{"type":"integer"},
 		"encoding":{"enum":["utf-16le","utf-16be"]},"invalidUTF8":{"const":true},"binary":{"const":true},"type":{"type":"string"},
 		"digest":{"type":"string"},
 		`+pageOutput+`,

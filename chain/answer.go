@@ -66,10 +66,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	s.keepBlocks(ctx, r, result, done)
 	done.Compared = done.Compared && len(r.Blocks().Within(result)) == 0 // the handles of blocks are new each time
 	c := s.content(cause)
-	c.Result, c.Run = result, done
-	if s.form.MaxBlockBytes > 0 {
-		c.Blocks = returnedBlocks(r.Blocks(), result)
-	}
+	c.Result, c.Run, c.Blocks = result, done, r.Blocks()
 	a := s.answer(ctx, c)
 	if s.allBlocks {
 		a.Blocks = r.Blocks().Within(result)

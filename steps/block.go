@@ -186,8 +186,8 @@ func (b *Blocks) view() *Blocks {
 // Any reports whether there are blocks.
 func (b *Blocks) Any() bool { return b.view() != nil }
 
-// find returns the block with this handle; nil: there is none.
-func (b *Blocks) find(handle string) *KeptBlock {
+// Find returns the block with this handle; nil: there is none.
+func (b *Blocks) Find(handle string) *KeptBlock {
 	t := b.table()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -342,7 +342,7 @@ func (b *Blocks) eachHandle(text []byte, f func(at, length int, block *KeptBlock
 			return
 		}
 		at += next
-		block := b.find(string(text[at : at+handleLength]))
+		block := b.Find(string(text[at : at+handleLength]))
 		if block == nil {
 			at += len(BlockHandle)
 			continue

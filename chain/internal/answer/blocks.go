@@ -7,6 +7,8 @@ import (
 	_ "image/jpeg" // in these forms
 	_ "image/png"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
@@ -28,18 +30,22 @@ func blockTokens(b *steps.KeptBlock) int {
 	return (config.Width*config.Height + pixelsPerToken - 1) / pixelsPerToken
 }
 
-// handOut chooses the blocks that go with the answer: those that fit, in order. What they cost is no longer there for the text, which comes
-// first: it has at least what an answer with the whole result needs.
+// handOut chooses the blocks that go with the answer: of those that the answer shows the ones that fit, in order. What they cost is no
+// longer there for the text, which comes first: it has at least what an answer with the whole result needs.
 func (b *builder) handOut() {
-	if b.Cause.Err != nil || len(b.Blocks) == 0 || b.MaxBlockBytes == 0 {
+	if b.Cause.Err != nil || b.MaxBlockBytes == 0 {
+		return
+	}
+	list := b.shownBlocks()
+	if len(list) == 0 || b.wantsProbe() {
 		return
 	}
 	limit, left := b.Meter.Limit(), b.MaxBlockBytes
 	room := limit
 	if limit > 0 {
-		room = max(0, limit-b.Counter.Count(b.Result, -1)-budget.MinTokensFor(b.Counter))
+		room = max(0, limit-b.Counter.Count(b.shownResult(), -1)-budget.MinTokensFor(b.Counter))
 	}
-	for _, block := range b.Blocks {
+	for _, block := range list {
 		size, tokens := int64(len(block.Bytes)), blockTokens(block)
 		if size > left || limit > 0 && tokens > room-b.handed.tokens {
 			continue
@@ -54,6 +60,41 @@ func (b *builder) handOut() {
 		form.Meter = budget.NewMeter(b.Counter, limit-b.handed.tokens)
 		b.Form = &form
 	}
+}
+
+// shownBlocks returns the blocks of which the result, as it is shown, consists: it is one, or a list of them; nil: it is anything else.
+func (b *builder) shownBlocks() (list []*steps.KeptBlock) {
+	if !b.Blocks.Any() {
+		return nil
+	}
+	value := gjson.ParseBytes(b.Result)
+	elements := []gjson.Result{value}
+	if value.IsArray() {
+		elements = value.Array()
+	}
+	for _, element := range elements {
+		block := b.Blocks.Find(element.Get("data").Str)
+		if block == nil || !isBlock(element, block) {
+			return nil
+		}
+		list = append(list, block)
+	}
+	return list
+}
+
+// isBlock reports whether a value is a block and nothing else. An expression may have changed the order of its members.
+func isBlock(value gjson.Result, b *steps.KeptBlock) bool {
+	if !value.IsObject() {
+		return false
+	}
+	same := true
+	whole := gjson.ParseBytes(b.JSON(`"` + b.Handle + `"`)).Map()
+	value.ForEach(func(name, member gjson.Result) bool {
+		same = same && whole[name.Str].Raw == member.Raw
+		delete(whole, name.Str)
+		return same
+	})
+	return same && len(whole) == 0
 }
 
 // handed are the blocks that go with an answer.

@@ -58,12 +58,12 @@ type Content struct {
 	Signatures map[*steps.Entry]*fault.Error // by function: the fault that shows its signature
 	Warnings   []*fault.Error
 
-	Plan      bool               // Result is a plan
-	Result    []byte             // nil: none
-	Blocks    []*steps.KeptBlock // of which Result consists
-	Formatted *Formatter         // has written Result, or parts of it; nil: Result is JSON, for which Form.Format holds
-	Run       *facts.Run         // nil: nothing ran
-	UndoCalls int64              // the calls that undid others
+	Plan      bool          // Result is a plan
+	Result    []byte        // nil: none
+	Blocks    *steps.Blocks // of the run; nil: it has none
+	Formatted *Formatter    // has written Result, or parts of it; nil: Result is JSON, for which Form.Format holds
+	Run       *facts.Run    // nil: nothing ran
+	UndoCalls int64         // the calls that undid others
 
 	Resume    string // names the run for a resume; "": it cannot be resumed
 	Approve   string // approves the calls that wait; "": none wait, or only a person can approve them
@@ -126,9 +126,9 @@ func (f *Form) Write(ctx context.Context, c *Content) Written {
 	if b.Run != nil {
 		b.useLeanForm(ctx)
 		b.useExcerpt(ctx)
-		b.handOut()
 	}
 	b.useFormat()
+	b.handOut()
 	if b.Run != nil && f.IfChanged != nil {
 		return b.writeDifference(ctx)
 	}
@@ -186,7 +186,7 @@ func (f *Form) relocateReplaced(e *fault.Error) *fault.Error {
 func (b *builder) written(json []byte, probe bool) Written {
 	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
 		Misfit: b.misfit()}
-	if b.Cause.Err == nil {
+	if b.Cause.Err == nil && !probe {
 		w.Blocks = b.handed.blocks
 	}
 	if !b.Observed {

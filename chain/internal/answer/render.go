@@ -140,7 +140,7 @@ func (b *builder) renderUsage(w *rawjson.Writer, hasResult bool) {
 	if b.Run != nil && !b.Call {
 		w.Int("kept", int64(b.storedTokens))
 	}
-	if b.Cause.Err == nil {
+	if b.Cause.Err == nil && hasResult {
 		b.handed.write(w)
 	}
 	if used := b.usedFormat(); used != "" && hasResult {

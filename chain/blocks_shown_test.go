@@ -1,0 +1,69 @@
+package chain_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Blocks that an answer does not show, since it is an excerpt, a lean form or a probe, do not go with it either.
+func TestBlocksOfWhatIsShown(t *testing.T) {
+	t.Parallel()
+	sounds := func(n int) steps.Call {
+		return func(ctx context.Context, _ []byte) ([]byte, error) {
+			list := make([][]byte, n)
+			for i := range list {
+				var err error
+				if list[i], err = steps.KeepBlock(ctx, &steps.Block{Type: "audio", MIME: "audio/wav", Bytes: []byte("sound")}); err != nil {
+					return nil, err
+				}
+			}
+			if n == 1 {
+				return list[0], nil
+			}
+			return append(append([]byte{'['}, bytes.Join(list, []byte{','})...), ']'), nil
+		}
+	}
+	fn := func(name string, call steps.Call, change func(*steps.Spec)) steps.Function {
+		spec := steps.Spec{Name: name, Effect: steps.Read, EffectDeclared: true}
+		change(&spec)
+		return steps.Function{Spec: spec, Call: call}
+	}
+	fns := []steps.Function{
+		fn("rec.all", sounds(3), func(*steps.Spec) {}),
+		fn("rec.top", sounds(3), func(s *steps.Spec) { s.Answer = &steps.Excerpt{Top: 2} }),
+		fn("rec.unsized", sounds(1), func(s *steps.Spec) { s.Answer = &steps.Excerpt{Drop: []string{"size"}} }),
+		fn("rec.heavy", sounds(3), func(s *steps.Spec) { s.Heavy = "always" }),
+		fn("rec.make", sounds(30), func(s *steps.Spec) { s.Effect = steps.Write }),
+	}
+	for _, test := range []struct {
+		request    string
+		probeAbove int
+		blocks     int
+	}{
+		{`{"steps":[{"fn":"rec.all"}]}`, 0, 3},
+		{`{"steps":[{"fn":"rec.all"}]}`, 50, 0},
+		{`{"steps":[{"fn":"rec.top"}]}`, 0, 2},
+		{`{"lite":true,"steps":[{"fn":"rec.top"}]}`, 0, 2},
+		{`{"verify":true,"steps":[{"fn":"rec.top"}]}`, 0, 3},
+		{`{"steps":[{"fn":"rec.unsized"}]}`, 0, 0},
+		{`{"steps":[{"fn":"rec.heavy"}]}`, 0, 0},
+		{`{"lite":true,"steps":[{"fn":"rec.heavy"}]}`, 0, 0},
+		{`{"steps":[{"fn":"rec.make"}]}`, 0, 0},
+		{`{"verify":true,"steps":[{"fn":"rec.make"}]}`, 0, 30},
+		{`{"budget":{"maxTotalTokens":300},"verify":true,"steps":[{"fn":"rec.make"}]}`, 0, 0},
+		{`{"budget":{"maxTotalTokens":300},"lite":true,"verify":true,"steps":[{"fn":"rec.make"}]}`, 0, 0},
+	} {
+		e := engineOf(t, fns, chain.Options{ProbeAbove: test.probeAbove, LeanAbove: 100}, true)
+		a := e.Run(t.Context(), []byte(test.request), &chain.Caller{MaxBlockBytes: 1 << 20})
+		told := gjson.GetBytes(a.JSON, "usage.blocks.count").Int()
+		if !a.OK || len(a.Blocks) != test.blocks || gjson.GetBytes(a.JSON, "usage").Exists() && told != int64(test.blocks) {
+			t.Errorf("%s sends %d blocks and tells of %d, want %d: %s", test.request, len(a.Blocks), told, test.blocks, a.JSON)
+		}
+	}
+}

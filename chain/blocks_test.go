@@ -87,6 +87,35 @@ func TestReferencesToBlocks(t *testing.T) {
 	}
 }
 
+// A handle that an expression, a select or forEach has taken out of its block is the bytes for a function, in place of a text that only
+// onecall can read. A whole block stays one.
+func TestHandlesInArguments(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	e := c.engine(t, chain.Options{})
+	const data = "iVBORw=="
+	for request, want := range map[string]string{
+		`{"fn":"cam.shot","select":"$result.data"},{"fn":"cam.echo","args":{"x":"$0"}}`:                                          `{"x":"DATA"}`,
+		`{"fn":"cam.shot","select":"{b: $result.data}"},{"fn":"cam.echo","args":{"x":"data:,${0.b}"}}`:                           `{"x":"data:,DATA"}`,
+		`{"fn":"cam.shot"},{"expr":"{b: $0.data, l: [$0.data]}"},{"fn":"cam.echo","args":{"x":"$1.b","y":"$1"}}`:                 `{"x":"DATA","y":{"b":"DATA","l":["DATA"]}}`,
+		`{"fn":"cam.shot"},{"fn":"cam.echo","forEach":"[$0.data, $0]","args":{"x":"$item"}}`:                                     `[{"x":"DATA"},{"x":BLOCK}]`,
+		`{"fn":"cam.shot","forEach":"[1]"},{"fn":"cam.echo","forEach":"$0[*].data","args":{"data":"$item"}}`:                     `[{"data":"DATA"}]`,
+		`{"fn":"cam.shot"},{"expr":"{size: $0.size, data: $0.data}"},{"fn":"cam.echo","args":{"x":"$1"}}`:                        `{"x":{"data":"DATA","size":4}}`,
+		`{"fn":"cam.shot","select":"{b: $result}"},{"fn":"cam.echo","args":{"x":"$0.b","t":"${0.b}"}}`:                           `{"x":BLOCK,"t":TEXT}`,
+		`{"fn":"cam.shot"},{"expr":"{data:$0.data,size:$0.size,mimeType:$0.mimeType,type:$0.type}"},{"cam.echo":{"x":"$1"}}`:     `{"x":{"data":HANDLE,"mimeType":"image/png","size":4,"type":"image"}}`,
+		`{"fn":"cam.shot"},{"chain":{"steps":[{"expr":"$input.p.data"},{"fn":"cam.echo","args":{"x":"$0"}}]},"args":{"p":"$0"}}`: `{"x":"DATA"}`,
+	} {
+		a := e.Run(t.Context(), []byte(`{"steps":[`+request+`]}`), nil)
+		handle := `"oc1_b[0-9]{39}"`
+		block := `\{"type":"image","mimeType":"image/png","size":4,"data":` + handle + `\}`
+		pattern := strings.NewReplacer("DATA", data, "BLOCK", block, "HANDLE", handle, "TEXT", `"\{.*\\"data\\":\\"oc1_b[0-9]{39}\\"\}"`).
+			Replace(strings.NewReplacer("{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`).Replace(want))
+		if got := gjson.GetBytes(a.JSON, "result").Raw; !regexp.MustCompile("^" + pattern + "$").MatchString(got) {
+			t.Errorf("%s\n gives %s\n want %s\n in %s", request, got, want, a.JSON)
+		}
+	}
+}
+
 // Base64 of some sizes is as long as what stands in its place, or shorter.
 func TestSmallBlocks(t *testing.T) {
 	t.Parallel()

@@ -241,6 +241,8 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 			return nil, f.Under(p.ArgsAt())
 		}
 		args = expanded
+	} else {
+		args = r.blocks.MarkHandles(args)
 	}
 	if f := r.o.Memory.Hold(len(args)); f != nil {
 		return nil, f.Under(p.At)

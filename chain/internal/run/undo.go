@@ -22,7 +22,7 @@ func (r *Run) undoSaved(ctx context.Context, p *plan.Step, frame *facts.Frame, f
 // undoCall returns the call that undoes a call with this result, as the journal keeps it: with the bytes of blocks, which may be gone when
 // it is made.
 func (r *Run) undoCall(ctx context.Context, p *plan.Step, scope *refs.Scope, raw []byte) []byte {
-	text := p.Undo.Call(context.WithoutCancel(ctx), scope, raw)
+	text := r.blocks.MarkHandles(p.Undo.Call(context.WithoutCancel(ctx), scope, raw))
 	if n := r.blocks.ExpandedLength(text); n > len(text) {
 		if err := r.results.keepUndo(n); err != nil {
 			return p.Undo.Impossible(err)

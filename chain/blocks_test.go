@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -335,23 +336,28 @@ func TestChecksOfBlocks(t *testing.T) {
 	var got atomic.Pointer[string]
 	mark := regexp.MustCompile("oc1bytes[A-Z2-7]")
 	show := func(name, schema string) steps.Function {
-		return steps.Function{Spec: steps.Spec{Name: name, Effect: steps.Write, Input: []byte(`{"type":"object","properties":{"x":` + schema + `}}`),
-			Aliases: map[string]string{"other": "x"}}, Call: func(_ context.Context, args []byte) ([]byte, error) {
+		return steps.Function{Spec: steps.Spec{Name: name, Effect: steps.Write, Aliases: map[string]string{"other": "x"},
+			Input: []byte(`{"type":"object","properties":{"x":` + schema + `}}`)}, Call: func(_ context.Context, args []byte) ([]byte, error) {
 			got.Store(new(gjson.GetBytes(args, "x").Raw))
 			return []byte("1"), nil
 		}}
 	}
 	checked := show("to.checked", `{"type":["string","array"]}`)
 	checked.Check = func(args []byte, known func(string) bool) *fault.Error {
-		if known("/x") && gjson.GetBytes(args, "x").Str == "iVBORw==" {
+		if known("/x") && strings.HasPrefix(gjson.GetBytes(args, "x").Str, "iVBOR") {
 			return fault.New(fault.BadArguments, "no picture").Under("/x")
 		}
 		return nil
 	}
-	fns := append(c.functions(), checked, show("to.safe", `{"type":"string","pattern":"^[A-Za-z0-9_.-]+$"}`), show("to.png", `{"pattern":"^iVB"}`),
+	fns := append(c.functions(), checked, show("to.safe", `{"type":"string","pattern":"^[A-Za-z0-9_.-]+$"}`),
+		show("to.png", `{"pattern":"^iVB"}`),
 		show("to.short", `{"maxLength":7}`), show("to.fits", `{"maxLength":8}`), show("to.one", `{"enum":["iVBORw==","oc1bytes"]}`),
 		show("to.word", `{"enum":["oc1bytes","word"]}`), show("to.either", `{"anyOf":[{"const":"word"},{"type":"string","maxLength":43}]}`),
 		show("to.list", `{"items":{"pattern":"="}}`))
+	fns = append(fns, steps.Function{Spec: steps.Spec{Name: "to.picture", Effect: steps.Read},
+		Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			return steps.KeepBlock(ctx, &steps.Block{Type: "image", Bytes: slices.Concat(c.picture, make([]byte, 29))}) // base64 is as long as a mark
+		}})
 	e := engineOf(t, fns, chain.Options{Journal: newJournal(t, nil)}, true)
 	for step, refused := range map[string]bool{
 		`{"fn":"to.safe","args":{"x":"$0.data"}}`:                                   true,
@@ -368,14 +374,17 @@ func TestChecksOfBlocks(t *testing.T) {
 		`{"fn":"to.either","args":{"x":"$0.data"}}`:                                 false,
 		`{"fn":"to.list","args":{"x":["$0.data","a="]}}`:                            false,
 		`{"fn":"to.list","args":{"x":["$0.data","$0.type"]}}`:                       true,
+		`{"fn":"to.checked","args":{"x":"$long.data"}}`:                             true,
+		`{"fn":"to.word","args":{"x":"$long.data"}}`:                                true,
 	} {
 		got.Store(nil)
-		a := e.Run(t.Context(), []byte(`{"trace":"full","steps":[{"fn":"cam.shot"},`+step+`]}`), nil)
+		a := e.Run(t.Context(), []byte(`{"trace":"full","steps":[{"fn":"cam.shot"},{"id":"long","fn":"to.picture"},`+step+`]}`), nil)
 		called := got.Load()
 		switch {
 		case refused && called != nil, !refused && (called == nil || !strings.Contains(*called, "iVBORw==")):
 			t.Errorf("%s calls with %v, and answers %s", step, called, a.JSON)
-		case refused && !strings.Contains(step, "orElse") && (a.OK || a.Error.Code != fault.BadArguments || !strings.Contains(a.Error.At, "/steps/1/args/")):
+		case refused && !strings.Contains(step, "orElse") &&
+			(a.OK || a.Error.Code != fault.BadArguments || !strings.Contains(a.Error.At, "/steps/2/args")):
 			t.Errorf("%s answers %s, want bad_arguments in its args", step, a.JSON)
 		case mark.Match(a.JSON) || bytes.Contains(a.JSON, []byte(`got "`)):
 			t.Errorf("%s shows what stands for the bytes: %s", step, a.JSON)

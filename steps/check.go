@@ -82,7 +82,7 @@ func (e *Entry) acceptBlocks(ctx context.Context, args []byte) (accepted []byte,
 			return nil, f, nil
 		}
 	}
-	if len(expanded) != len(accepted) {
+	if !bytes.Equal(expanded, accepted) {
 		f = e.runCheck(expanded, nil)
 	}
 	return accepted, f, nil

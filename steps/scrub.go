@@ -62,8 +62,8 @@ func scrubCallbacks(ctx context.Context, s Scrubber) context.Context {
 	return WithCallbacks(ctx, &callbacks)
 }
 
-// scrubBlock removes secrets from a block: from its bytes where they stand there as they are, or encoded as in a text. Other encodings, such
-// as compression, hide them.
+// scrubBlock removes secrets from a block: from its bytes where they stand there as they are, or encoded as in a text. Compression hides
+// them.
 func scrubBlock(s Scrubber, b *Block) *Block {
 	if s == nil {
 		return b

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func (a *Arguments) Accept(ctx context.Context, args []byte, actual func(compact
 			return nil, f, nil
 		}
 	}
-	faults, err := a.faults(ctx, checked, nil, len(checked) != len(compact))
+	faults, err := a.faults(ctx, checked, nil, !bytes.Equal(checked, compact))
 	switch {
 	case errors.Is(err, errTooMuchWork):
 		return nil, tooMuchWork("the arguments", err), nil

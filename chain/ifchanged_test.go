@@ -154,6 +154,26 @@ func TestIfChangedByToken(t *testing.T) {
 	}
 }
 
+// TestIfChangedWarnsOfWhatIsNotWhole: a result that is answered in part, or as a probe because of its function, is compared with nothing, and
+// one warning says so.
+func TestIfChangedWarnsOfWhatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	c, ctx := changes(t, chain.Options{}), session(t)
+	c.values["a"], c.values["parts"] = `"`+manyLines(300, "middle")+`"`, `{"a":1,"b":"`+manyLines(300, "middle")+`"}`
+	for request, want := range map[string]string{
+		`{"ifChanged":true,"steps":[{"do.heavy":{"name":"a"}}]}`:                    "probe",
+		`{"ifChanged":true,"steps":[{"do.part":{"name":"parts"}}]}`:                 "verify: true",
+		`{"ifChanged":true,"verify":true,"steps":[{"do.part":{"name":"parts"}}]}`:   "",
+		`{"ifChanged":true,"steps":[{"do.read":{"name":"a"}}]}`:                     "",
+		`{"ifChanged":true,"steps":[{"do.read":{"name":"a"}}],"return":["$0","x"]}`: "select",
+	} {
+		warnings := c.run(ctx, t, request, nil).Get(`warnings.#(at=="/ifChanged")#.message`).Array()
+		if want == "" && len(warnings) > 0 || want != "" && (len(warnings) != 1 || !strings.Contains(warnings[0].Str, want)) {
+			t.Errorf("%s warns %v, want %q", request, warnings, want)
+		}
+	}
+}
+
 // TestIfChangedNeedsAWholeResult: what an answer did not show whole is not what a later one is compared with.
 func TestIfChangedNeedsAWholeResult(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/difference"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
@@ -49,7 +50,7 @@ func (b *builder) writeDifference(ctx context.Context) Written {
 // It is not for a result that is shown as a probe or in part, nor for a value from orElse. If the store fails, the result stays and is not
 // kept.
 func (b *builder) useDifference(ctx context.Context) {
-	if !b.Run.Compared || b.Cause.Err != nil || b.excerpt != nil || b.wantsProbe() {
+	if !b.Run.Compared || b.Cause.Err != nil || b.warnNotWhole() {
 		return
 	}
 	ran := &b.Run.Steps[b.Run.Whole]
@@ -83,6 +84,22 @@ func (b *builder) useDifference(ctx context.Context) {
 			b.shown, b.Formatted = nil, nil
 		}
 	}
+}
+
+// warnNotWhole warns of a result that is not shown whole, with which nothing is compared.
+func (b *builder) warnNotWhole() bool {
+	const does = "ifChanged does nothing here: "
+	var why string
+	switch {
+	case b.excerpt != nil:
+		why = does + "the answer shows a part of the result. To see all of it, and later what has changed, send verify: true, too"
+	case b.wantsProbe():
+		why = does + "the result is so large that the answer shows a probe of it, also of an unchanged one"
+	default:
+		return false
+	}
+	b.Warnings = append(slices.Clip(b.Warnings), fault.New(fault.BadRequest, "%s", why).Under("/ifChanged"))
+	return true
 }
 
 // callID identifies a call by its function and its arguments.

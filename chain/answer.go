@@ -38,7 +38,8 @@ func (s *request) answered(w answer.Written) *Answer {
 		e := &o.result
 		e.Tokens, e.Stored, e.Probe, e.Lean = w.Tokens, w.Stored, w.Probe, w.Lean
 	}
-	return &Answer{OK: w.Err == nil, JSON: w.JSON, Text: w.Text, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks}
+	return &Answer{OK: w.Err == nil, JSON: w.JSON, Text: w.Text, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks,
+		BlockTokens: w.BlockTokens}
 }
 
 // failureAnswer answers an error that belongs to no step.

@@ -226,6 +226,7 @@ type Answer struct {
 	// Unrepeatable: a call was made that is not safe to repeat, so the same request again would write again.
 	Unrepeatable bool
 	Blocks       []*steps.KeptBlock // the blocks that go with JSON (Caller.MaxBlockBytes), or all of the result (Caller.AllBlocks)
+	BlockTokens  int                // what the blocks that go with JSON cost their reader
 	Detached     *DetachedRun       // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
 }
 

@@ -106,3 +106,25 @@ func TestBlocksOfAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestBlocksSpendTheSession: what the images of an answer cost counts against the tokens of its session.
+func TestBlocksSpendTheSession(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(o *mcp.Options) {
+		o.MaxBlockBytes, o.SessionTokens = 10_000, 1_500
+		if err := o.Catalog.Add("cam", camera{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	url := s.serveAs(t, &transport.Access{Callers: mcptest.Callers{"ann": {ID: "jwt:ann", Rights: steps.Rights{Tier: steps.TierReadWrite}}}})
+	for shown, want := range map[string]int{"$0": 1, "$0.size": 0} {
+		client := connectAs(t, url, "ann", statefulVersion)
+		args := json.RawMessage(`{"steps":[{"cam.shot":{"type":"image","bytes":9}}],"return":"` + shown + `"}`)
+		if result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain", Arguments: args}); err != nil || result.IsError {
+			t.Fatalf("got %v, %v", result, err)
+		}
+		if text, _ := mcptest.Ask(t, client, "chain", `{"steps":[{"expr":"1"}]}`); len(sessionWarnings(text)) != want {
+			t.Errorf("after an answer with %s: %s, want %d warnings", shown, text, want)
+		}
+	}
+}

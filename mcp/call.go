@@ -132,6 +132,9 @@ func (c *call) answer(a *chain.Answer) *sdk.CallToolResult {
 	if c.spending != nil && a.Warned { // a short answer leaves the warning to the next one
 		c.spending.warns = true
 	}
+	if c.spending != nil {
+		c.spending.blocks += a.BlockTokens
+	}
 	content := []sdk.Content{&sdk.TextContent{Text: string(a.JSON)}}
 	for _, b := range a.Blocks {
 		content = append(content, blockContent(b))

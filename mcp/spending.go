@@ -32,6 +32,7 @@ type callSpending struct {
 	warned  int      // the highest mark before the call
 	mark    int      // the mark that its answer should warn of; 0: none
 	warns   bool     // the answer contains the warning
+	blocks  int      // tokens of the blocks that go with the answer
 	passed  []string // texts of an upstream's answer that is passed on
 }
 
@@ -100,7 +101,7 @@ func (c *call) countPassed(raw []byte, err error) {
 // end adds the tokens of the call's answer to its session. If the client has canceled the request, whose context is ctx, it has
 // not read the warning.
 func (s *callSpending) end(ctx context.Context, result *sdk.CallToolResult) {
-	n := s.options.count(result)
+	n := s.options.count(result) + s.blocks
 	for _, text := range s.passed {
 		n += s.options.Counter.Count([]byte(text), -1)
 	}

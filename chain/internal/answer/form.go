@@ -72,16 +72,17 @@ type Content struct {
 
 // Written is an answer.
 type Written struct {
-	JSON   []byte
-	Err    *fault.Error       // nil: ok. It may be the loss of the result, which neither fits nor can be stored
-	Warned bool               // JSON has the CallerWarnings
-	Tokens int                // the tokens of the answer; 0: not counted
-	Stored int                // estimated tokens of results that are not in the answer; only if Form.Observed
-	Probe  bool               // the answer has a probe of the result
-	Lean   bool               // the answer has the lean form of a write
-	Blocks []*steps.KeptBlock // those that go with the answer
-	Text   bool               // JSON is not JSON but a text: the lite answer has a format
-	Misfit *fault.Error       // the warning that the format cannot hold the result; nil: it can
+	JSON        []byte
+	Err         *fault.Error       // nil: ok. It may be the loss of the result, which neither fits nor can be stored
+	Warned      bool               // JSON has the CallerWarnings
+	Tokens      int                // the tokens of the answer; 0: not counted
+	Stored      int                // estimated tokens of results that are not in the answer; only if Form.Observed
+	Probe       bool               // the answer has a probe of the result
+	Lean        bool               // the answer has the lean form of a write
+	Blocks      []*steps.KeptBlock // those that go with the answer
+	BlockTokens int                // what they cost their reader
+	Text        bool               // JSON is not JSON but a text: the lite answer has a format
+	Misfit      *fault.Error       // the warning that the format cannot hold the result; nil: it can
 }
 
 // builder writes one answer.
@@ -187,7 +188,7 @@ func (b *builder) written(json []byte, probe bool) Written {
 	w := Written{JSON: json, Err: b.Cause.Err, Tokens: b.tokens, Probe: probe, Lean: b.isLean && !probe,
 		Misfit: b.misfit()}
 	if b.Cause.Err == nil && !probe {
-		w.Blocks = b.handed.blocks
+		w.Blocks, w.BlockTokens = b.handed.blocks, b.handed.tokens
 	}
 	if !b.Observed {
 		return w

@@ -13,6 +13,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
 )
 
 // BlocksFolder returns the folder beside a recording that has the bytes of its blocks: one file for each, named after its digest.
@@ -86,25 +87,57 @@ type recordedBlock struct {
 	block  steps.Block // without its bytes
 }
 
-// withBlocks returns a recorded result with handles in place of the digests of its blocks.
+// withBlocks returns a recorded result with handles in place of the digests of its blocks. Elsewhere a text that is such a digest stays.
 func (c *Cassette) withBlocks(ctx context.Context, list []recordedBlock, result []byte) ([]byte, error) {
 	blocks := steps.CallbacksOf(ctx).Blocks
 	if blocks == nil || len(list) == 0 {
 		return result, nil
 	}
-	text := string(result)
+	compact, f := schema.CompactWithin(result, schema.MaxResultDepth)
+	if f != nil {
+		return result, nil //nolint:nilerr // as every result that is not JSON, it is refused later
+	}
+	stand := map[string][]*standIn{}
 	for i := range list {
-		b := list[i].block
+		s := &standIn{block: list[i].block}
+		digest := list[i].digest
 		var err error
-		if b.Bytes, err = os.ReadFile(fileOf(BlocksFolder(c.name), list[i].digest)); err != nil || steps.Digest(b.Bytes) != list[i].digest {
+		if s.block.Bytes, err = os.ReadFile(fileOf(BlocksFolder(c.name), digest)); err != nil || steps.Digest(s.block.Bytes) != digest {
 			return nil, fault.New(fault.NotRecorded, "the bytes of a block are missing or were changed: put %s back, or record again",
-				fileOf(BlocksFolder(c.name), list[i].digest))
+				fileOf(BlocksFolder(c.name), digest))
 		}
-		handle, err := blocks.Add(&b)
-		if err != nil {
+		if s.handle, err = blocks.Add(&s.block); err != nil {
 			return nil, err
 		}
-		text = strings.ReplaceAll(text, `"`+list[i].digest+`"`, `"`+handle+`"`)
+		stand[digest] = append(stand[digest], s)
 	}
-	return []byte(text), nil
+	return withHandles(compact, stand), nil
+}
+
+// standIn is a block of a replayed result.
+type standIn struct {
+	block  steps.Block
+	handle string
+}
+
+// digestData finds the data of a recorded block.
+var digestData = regexp.MustCompile(`"data":"(sha256:[0-9a-f]{64})"`)
+
+// withHandles returns a compact result with the handle of the n-th block with a digest in place of the n-th data that is this digest. What
+// follows the last is the same block again.
+func withHandles(result []byte, stand map[string][]*standIn) (out []byte) {
+	done := 0
+	for _, found := range digestData.FindAllSubmatchIndex(result, -1) {
+		from, to := found[2], found[3]
+		digest := string(result[from:to])
+		left := stand[digest]
+		if len(left) == 0 || !left[0].block.StandsAt(result, from, digest) {
+			continue
+		}
+		out = append(append(out, result[done:from]...), left[0].handle...)
+		if done = to; len(left) > 1 {
+			stand[digest] = left[1:]
+		}
+	}
+	return append(out, result[done:]...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,7 +101,7 @@ func TestRecordedBlocks(t *testing.T) {
 	}
 	for name, base := range map[string]*steps.Registry{"without its source": base, "over its source": registry} {
 		texts, echo, err = play(base)
-		if err != nil || strings.Join(texts, " ") != "one two" || echo != `{"x":"`+two+`"}` && echo != `{"x":"dHdv"}` {
+		if err != nil || strings.Join(texts, " ") != "one one two" || echo != `{"x":"`+two+`"}` && echo != `{"x":"dHdv"}` {
 			t.Errorf("%s the replay has %q, and answers %s, %v", name, texts, echo, err)
 		}
 	}
@@ -117,6 +118,66 @@ func TestRecordedBlocks(t *testing.T) {
 		}
 		if err := os.WriteFile(stored, []byte("two"), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A text that is the digest of a block stays a text, and blocks with the same bytes stay apart. The same block twice stays one.
+func TestDigestsThatAreText(t *testing.T) {
+	t.Parallel()
+	digest := steps.Digest([]byte("one"))
+	png := `{"type":"image","mimeType":"image/png","size":3,"data":"` + digest + `"}`
+	gif := strings.Replace(png, "png", "gif", 1)
+	text := `{"data":"` + digest + `","sums":["` + digest + `"]}`
+	for name, test := range map[string]struct {
+		result, blocks string
+		want           string // H0 is the first block, and so on
+	}{
+		"a text before":       {`[` + text + `,` + png + `]`, png, `[` + text + `,H0]`},
+		"a text within":       {`{"at":"` + digest + `","b":` + png + `}`, png, `{"at":"` + digest + `","b":H0}`},
+		"twins":               {`[` + png + `,` + png + `,` + text + `]`, png + `,` + png, `[H0,H1,` + text + `]`},
+		"the same twice":      {`[` + png + `,` + png + `]`, png, `[H0,H0]`},
+		"of two types":        {`[` + png + `,` + gif + `]`, png + `,` + gif, `[H0,H1]`},
+		"with blanks":         {`[ ` + strings.ReplaceAll(png, `":`, `" : `) + ` ]`, png, `[H0]`},
+		"in another order":    {`{"data":"` + digest + `","mimeType":"image/png","size":3,"type":"image"}`, png, `H0`},
+		"one that is no more": {`[]`, png, `[]`},
+	} {
+		path := filepath.Join(t.TempDir(), "tape.jsonl")
+		folder := replay.BlocksFolder(path)
+		err := errors.Join(os.Mkdir(folder, 0o700),
+			os.WriteFile(filepath.Join(folder, strings.TrimPrefix(digest, "sha256:")), []byte("one"), 0o600),
+			os.WriteFile(path, []byte(`{"fn":"a.b","result":`+test.result+`,"blocks":[`+test.blocks+`]}`), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cassette, err := replay.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := steps.NewRegistry(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayed, err := cassette.Registry(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := replayed.Resolve("a.b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := &steps.Blocks{}
+		got, err := entry.Call(steps.WithCallbacks(cassette.Cursor(t.Context(), ""), &steps.Callbacks{Blocks: blocks}), []byte(`{}`))
+		want := test.want
+		for i, b := range blocks.Within(got) {
+			object := strings.Replace(`{"type":"image","mimeType":"image/png","size":3,"data":"H"}`, "image/png", b.MIME, 1)
+			if name == "in another order" {
+				object = `{"data":"H","mimeType":"image/png","size":3,"type":"image"}`
+			}
+			want = strings.ReplaceAll(want, fmt.Sprintf("H%d", i), strings.Replace(object, "H", b.Handle, 1))
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %s replays as %s, %v, want %s", name, test.result, got, err, want)
 		}
 	}
 }

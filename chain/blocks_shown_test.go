@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -65,5 +66,22 @@ func TestBlocksOfWhatIsShown(t *testing.T) {
 		if !a.OK || len(a.Blocks) != test.blocks || gjson.GetBytes(a.JSON, "usage").Exists() && told != int64(test.blocks) {
 			t.Errorf("%s sends %d blocks and tells of %d, want %d: %s", test.request, len(a.Blocks), told, test.blocks, a.JSON)
 		}
+	}
+}
+
+// Many blocks of a byte each take more memory than their bytes, and are counted as that.
+func TestManyBlocksAreCounted(t *testing.T) {
+	t.Parallel()
+	many := steps.Function{Spec: steps.Spec{Name: "rec.many", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+		for range 3000 {
+			if _, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", Bytes: []byte{1}}); err != nil {
+				return nil, err
+			}
+		}
+		return []byte("1"), nil
+	}}
+	e := engineOf(t, []steps.Function{many}, chain.Options{MaxChainBytes: 1 << 20}, false)
+	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"rec.many"}]}`), nil); codeOf(a) != fault.LimitExceeded {
+		t.Errorf("got %s, want limit_exceeded", a.JSON)
 	}
 }

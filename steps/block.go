@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ type Blocks struct {
 
 // BlockMemory counts what the blocks of a run take.
 type BlockMemory interface {
-	// KeepBlock counts the bytes of a block, and base64 of them, until the run ends.
+	// KeepBlock counts a block with so many bytes, and base64 of them, until the run ends.
 	KeepBlock(bytes int) error
 	// HoldArguments counts arguments with the bytes of blocks, until ReleaseArguments.
 	HoldArguments(bytes int) error
@@ -354,8 +353,10 @@ func (b *Blocks) eachHandle(text []byte, f func(at, length int, block *KeptBlock
 
 // Within returns the blocks of the run whose handles stand in a JSON text, each once.
 func (b *Blocks) Within(text []byte) (list []*KeptBlock) {
+	seen := map[*KeptBlock]bool{}
 	b.eachHandle(text, func(_, _ int, block *KeptBlock) {
-		if !slices.Contains(list, block) {
+		if !seen[block] {
+			seen[block] = true
 			list = append(list, block)
 		}
 	})

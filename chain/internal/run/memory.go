@@ -57,18 +57,21 @@ func (r *Run) expand(value []byte) ([]byte, *fault.Error) {
 	return expanded, nil
 }
 
+// blockOverhead is what a block takes in memory, roughly, beside its bytes.
+const blockOverhead = 500
+
 // KeepBlock implements steps.BlockMemory.
 func (l *results) KeepBlock(n int) error {
 	if int64(n) > l.most {
 		return fault.New(fault.LimitExceeded, "a block has %d bytes, the limit is %d (limits.maxResultBytes)", n, l.most)
 	}
-	all := int64(n + base64.StdEncoding.EncodedLen(n))
+	all := int64(blockOverhead + n + base64.StdEncoding.EncodedLen(n))
 	if total := l.bytes.Add(all); total > l.mostIn {
 		l.bytes.Add(-all)
 		return fault.New(fault.LimitExceeded, "the results of this chain, with a block of %d bytes and base64 of it, have more than %d bytes "+
 			"(limits.maxChainBytes): make several chains of it", n, l.mostIn)
 	}
-	err := l.held.Reserve(n)
+	err := l.held.Reserve(blockOverhead + n)
 	if err != nil {
 		l.bytes.Add(-all)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/run"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // keepBlocks keeps the blocks whose handles the answer of a run may show, so that these are continuation tokens. Other blocks never get to
@@ -28,12 +29,21 @@ func (s *request) keepBlocks(ctx context.Context, r *run.Run, result []byte, don
 				continue
 			}
 			kept[b.Handle] = true
-			data := base64.StdEncoding.EncodeToString(b.Bytes)
-			if err := s.form.Results.KeepAs(context.WithoutCancel(ctx), s.caller, b.Handle, b.JSON(`"`+data+`"`)); err != nil {
+			if err := s.keepBlock(context.WithoutCancel(ctx), b); err != nil {
 				f := *fault.From(err, "")
 				f.Message = "the handle " + b.Handle + " cannot be fetched: " + f.Message
 				s.warn(&f)
 			}
 		}
 	}
+}
+
+// keepBlock keeps a block as its handle fetches it. The memory for that counts until the store has it.
+func (s *request) keepBlock(ctx context.Context, b *steps.KeptBlock) error {
+	size := base64.StdEncoding.EncodedLen(len(b.Bytes))
+	if err := s.memory.Reserve(size); err != nil {
+		return err
+	}
+	defer s.memory.Release(size)
+	return s.form.Results.KeepAs(ctx, s.caller, b.Handle, b.Whole())
 }

@@ -7,8 +7,10 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -84,4 +86,38 @@ func TestManyBlocksAreCounted(t *testing.T) {
 	if a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"rec.many"}]}`), nil); codeOf(a) != fault.LimitExceeded {
 		t.Errorf("got %s, want limit_exceeded", a.JSON)
 	}
+}
+
+// What the store of results gets of a block is counted until the store has it.
+func TestMemoryOfShownBlocks(t *testing.T) {
+	t.Parallel()
+	shared := admit.New(1, 2)
+	driver := &watchingDriver{held: shared.Held}
+	results, err := budget.NewResults(driver, nil)
+	must(t, err)
+	c := &camera{picture: bytes.Repeat([]byte{'x'}, 1<<20)}
+	e := engineOf(t, c.functions(), chain.Options{Results: results, Admission: shared}, false)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"cam.shot"}]}`), nil)
+	if least := int64(len(c.picture) + driver.size - 64<<10); !a.OK || driver.size < len(c.picture)*4/3 || driver.atPut < least {
+		t.Errorf("%d bytes are counted while %d are stored, want at least %d: %s", driver.atPut, driver.size, least, a.JSON)
+	}
+	if driver.room > driver.size+1024 {
+		t.Errorf("the store gets %d bytes in memory of %d", driver.size, driver.room)
+	}
+	if n := shared.Held(); n != 0 {
+		t.Errorf("%d bytes are counted after the run, want 0", n)
+	}
+}
+
+// watchingDriver stores nothing, and tells of the last value that it should store.
+type watchingDriver struct {
+	budget.Driver
+	held       func() int64
+	size, room int
+	atPut      int64
+}
+
+func (d *watchingDriver) Put(_ context.Context, _ string, e budget.Entry) error {
+	d.size, d.room, d.atPut = len(e.Value), cap(e.Value), d.held()
+	return nil
 }

@@ -78,7 +78,7 @@ const (
 func KeepBlock(ctx context.Context, b *Block) (value []byte, err error) {
 	blocks, b := CallbacksOf(ctx).Blocks, scrubBlock(CallbacksOf(ctx).scrubber, b)
 	if blocks == nil {
-		return b.JSON(`"` + base64.StdEncoding.EncodeToString(b.Bytes) + `"`), nil
+		return b.Whole(), nil
 	}
 	handle, err := blocks.Add(b)
 	if err != nil {
@@ -95,7 +95,23 @@ func (b *Blocks) Add(block *Block) (handle string, err error) {
 
 // JSON returns the object that stands for the block in a result. data is JSON that needs no escapes: a string, or null.
 func (b *Block) JSON(data string) []byte {
-	w := &rawjson.Writer{B: make([]byte, 0, 128+len(data))}
+	w := b.begin(len(data))
+	w.B = append(w.B, data...)
+	w.Close('}')
+	return w.B
+}
+
+// Whole is JSON with the bytes as data. Base64 of them is written once, where it stands.
+func (b *Block) Whole() []byte {
+	w := b.begin(base64.StdEncoding.EncodedLen(len(b.Bytes)) + len(`""`))
+	w.B = append(base64.StdEncoding.AppendEncode(append(w.B, '"'), b.Bytes), '"')
+	w.Close('}')
+	return w.B
+}
+
+// begin writes the object up to data, with room for so many bytes of it.
+func (b *Block) begin(room int) *rawjson.Writer {
+	w := &rawjson.Writer{B: make([]byte, 0, 128+len(b.URI)+len(b.MIME)+room)}
 	w.Open('{')
 	w.Text("type", b.Type)
 	if b.URI != "" {
@@ -104,9 +120,7 @@ func (b *Block) JSON(data string) []byte {
 	w.Text("mimeType", b.MIMEType())
 	w.Int("size", int64(len(b.Bytes)))
 	w.Key("data")
-	w.B = append(w.B, data...)
-	w.Close('}')
-	return w.B
+	return w
 }
 
 // MIMEType returns MIME, or what stands for a type that is not known.

@@ -161,7 +161,7 @@ func stateOfMany(t *testing.T, s Store) {
 		write(t, d, newRun(run))
 		wait.Go(func() {
 			for n := range changes {
-				w := journal.Write{ID: "run_a", Lease: 1, State: &journal.StateWrite{StateKey: key,
+				w := journal.Write{ID: run, Lease: 1, State: &journal.StateWrite{StateKey: key,
 					Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {
 						w.Segment = segment(1, 10*(n+1))
 						before := ""

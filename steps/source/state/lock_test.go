@@ -26,11 +26,42 @@ type taken struct {
 	died        bool // the holder did not end it
 }
 
+// inside is who holds a lock just now, as the holders themselves say.
+type inside struct {
+	mu     sync.Mutex
+	holder *taken
+}
+
+// enter says that a lock is held from now on. Nobody else may be inside whose time is not over.
+func (i *inside) enter(t *testing.T, one *taken) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now()
+	if !now.Before(one.until) { // it has slept too long
+		return
+	}
+	if i.holder != nil && now.Before(i.holder.until) {
+		t.Errorf("%+v and %+v hold the lock at once", *i.holder, *one)
+	}
+	i.holder = one
+}
+
+// leave says that a lock is held no more.
+func (i *inside) leave(one *taken) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holder == one {
+		i.holder = nil
+	}
+}
+
 // holders has callers take a lock again and again, for a short time. Some are killed while they wait, and some while they hold the lock.
 func holders(t *testing.T, registries []*steps.Registry, callers, times int, ttl time.Duration) []taken {
 	t.Helper()
 	var mu sync.Mutex
 	var list []taken
+	var in inside
 	var wait sync.WaitGroup
 	for i := range callers {
 		registry := registries[i%len(registries)]
@@ -55,7 +86,10 @@ func holders(t *testing.T, registries []*steps.Registry, callers, times int, ttl
 					continue
 				}
 				one := taken{got.Fence, got.Until.Add(-ttl), got.Until, random.IntN(3) == 0}
+				in.enter(t, &one)
 				if !one.died {
+					time.Sleep(time.Duration(random.Int64N(int64(ttl)))) // it works under the lock
+					in.leave(&one)
 					call(as(t.Context(), "token:ann"), registry, "state.unlock", `{"token":"`+got.Token+`"}`)
 				}
 				mu.Lock()

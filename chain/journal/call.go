@@ -2,6 +2,7 @@ package journal
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -38,6 +39,9 @@ type Call struct {
 	previous    *PastCall // the same call as it was made before the run was resumed; nil: none
 	task        string    // the task of the last attempt, if that may still do its work; "": none
 	committed   bool      // the end of the last attempt is written
+
+	committing sync.Mutex // held while a change of state is under way; taken before run.mu
+	settled    *Event     // see Settled
 }
 
 // Prepare finds which of the run's equal calls this is (Ordinal, Previous). It must be called before Begin and End.
@@ -114,7 +118,7 @@ func (c *Call) Begin() error {
 	r := c.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c.committed = false
+	c.committed, c.settled = false, nil
 	if r.failure != nil || c.Commits {
 		return r.failure
 	}
@@ -134,11 +138,16 @@ func (c *Call) countBegin() {
 	r := c.run
 	c.attempts++
 	r.mayRefuse = false
-	r.row.Calls++
+	c.count(&r.row, 1)
+}
+
+// count adds n attempts at the call to the sums of a row.
+func (c *Call) count(row *Row, n int) {
+	row.Calls += n
 	if c.Undoes == 0 {
-		r.row.Writes++
+		row.Writes += n
 	} else {
-		r.row.Undos++
+		row.Undos += n
 	}
 }
 

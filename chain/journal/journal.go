@@ -116,6 +116,7 @@ func (j *Journal) wakeWriter() {
 type queuedWrite struct {
 	Write
 	prepare   func(*Write) // builds the segment when the queue is written; nil: it is built, or there is none
+	events    []Event      // what the segment has
 	size      int
 	retryable bool       // retried if it fails
 	isBarrier bool       // writes nothing, and is done when the writes before it are

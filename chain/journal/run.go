@@ -245,11 +245,18 @@ func (r *Run) awaitWrite(w *queuedWrite) error {
 	}
 	if err != nil && w.New { // there is no run, so nothing of it can be written later
 		r.hasRow = false
-		if r.row.Key != "" && !errors.Is(err, ErrTaken) { // but if only the confirmation was lost, its key must not stay taken
-			r.j.releaseLater(w.ID, w.Lease)
+		if w.State == nil { // of a change of state it is found out whether it was written
+			r.releaseLost(w, err)
 		}
 	}
 	return err
+}
+
+// releaseLost releases the lease of a new run that was not written: if only the confirmation was lost, the run's key must not stay taken.
+func (r *Run) releaseLost(w *queuedWrite, err error) {
+	if w.New && r.row.Key != "" && !errors.Is(err, ErrTaken) {
+		r.j.releaseLater(w.ID, w.Lease)
+	}
 }
 
 // takeSegment returns a write of the events that are not written yet; last: there will be no more.
@@ -266,17 +273,17 @@ func (r *Run) takeSegment(last bool) *queuedWrite {
 		r.row.Took = now.Sub(r.row.Began)
 	}
 	row := r.row
-	w := &queuedWrite{size: size, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.hasRow, Row: &row}}
+	q := &queuedWrite{size: size, events: events, Write: Write{ID: row.ID, Lease: row.Lease, New: !r.hasRow, Row: &row}}
 	r.hasRow = true
-	w.prepare = func(w *Write) {
+	q.prepare = func(w *Write) {
 		row.Hash = r.hash()
-		r.numberTaken(events)
-		r.j.estimate(events)
-		if len(events) > 0 {
-			w.Segment = r.j.keys.sealEvents(w.ID, w.Lease, events)
+		r.numberTaken(q.events)
+		r.j.estimate(q.events)
+		if len(q.events) > 0 {
+			w.Segment = r.j.keys.sealEvents(w.ID, w.Lease, q.events)
 		}
 	}
-	return w
+	return q
 }
 
 // numberReads sets the ordinals of reads that are not in a segment yet.

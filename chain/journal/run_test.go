@@ -380,6 +380,35 @@ func TestLeaseIsFreeAfterFailure(t *testing.T) {
 	})
 }
 
+// TestLeaseIsKeptByWhoGoesOn: a run with a key that a change of state begins keeps its lease if only the confirmation of the change was lost.
+func TestLeaseIsKeptByWhoGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keyed := start()
+		keyed.Key = "k"
+		d := &faultyDriver{}
+		d.lost.Store(true)
+		j := openJournal(t, d)
+		run := j.Begin(keyed)
+		c := &journal.Call{StepPath: "0", Function: "put", Effect: "write", Commits: true}
+		beginCall(t, run, c)
+		ctx := journal.WithCommit(t.Context(), c, func(raw []byte, err error) journal.Event {
+			return journal.Event{Result: raw, Outcome: fault.OutcomeOf(err)}
+		})
+		_, err := j.ChangeState(ctx, "", journal.StateKey{Name: "n"}, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
+			return &journal.StateChange{Value: []byte(`1`), Expires: now.Now.Add(time.Hour)}, []byte(`1`), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.lost.Store(false)
+		time.Sleep(2 * time.Second)
+		if _, err := j.Acquire(t.Context(), run.ID(), nil); !journal.IsBusy(err) {
+			t.Errorf("Acquire while the run goes on: %v, want busy", err)
+		}
+	})
+}
+
 // gatedDriver is a driver whose writes wait until its gate is open.
 type gatedDriver struct {
 	journal.Memory

@@ -123,8 +123,11 @@ func (j *Journal) openState(r *StateRow, value bool) (StateValue, error) {
 }
 
 // Decision says what becomes of a value, and with what its call ends: a result, or an error, with which nothing changes. change is nil if
-// nothing is to change. It may be called several times; the last one counts.
+// nothing is to change. It may be called several times; the last one counts. After ErrUndecided the call goes on, and nothing is recorded.
 type Decision func(StateNow) (change *StateChange, result []byte, err error)
+
+// ErrUndecided is the error of a Decision of a call that will ask for another one.
+var ErrUndecided = errors.New("journal: the call goes on")
 
 // ChangeState changes a value in the transaction that records the end of the call of ctx (see WithCommit), so that each is there if the
 // other is. A call without a run gets one of its own, of caller. It returns the result of the decision, or its error, or a coded error of
@@ -178,7 +181,9 @@ func PreviousResult(ctx context.Context) []byte {
 
 // commit implements ChangeState.
 func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended func([]byte, error) Event) (raw []byte, err error) {
-	if err := ctx.Err(); err != nil {
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	if err := ctx.Err(); err != nil { // under the lock: see Settled
 		return nil, err
 	}
 	r := c.run
@@ -189,18 +194,24 @@ func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended 
 	}
 	began := c.beganEvent()
 	r.number(&began)
-	c.startEvent = began.N
 	r.events = append(r.events, began, Event{Kind: Ended, Of: began.N})
 	last := &r.events[len(r.events)-1]
 	r.number(last)
 	n := last.N
 	c.countBegin()
 	first, decided := r.events[0].N, false
-	w := r.takeSegment(false)
-	seal := w.prepare
-	w.prepare, w.State = nil, &StateWrite{StateKey: key, Decide: func(at *StateView, w *Write) (change StateResult) {
+	q := r.takeSegment(false)
+	seal, events, counted := q.prepare, q.events, *q.Row
+	q.prepare, q.State = nil, &StateWrite{StateKey: key, Decide: func(at *StateView, w *Write) (change StateResult) {
 		decided = true
+		q.events, *w.Row = events, counted
 		change, raw, err = r.j.decide(at, key, decide)
+		if errors.Is(err, ErrUndecided) {
+			q.events, w.Segment = events[:len(events)-2], nil
+			c.count(w.Row, -1)
+			seal(w)
+			return change
+		}
 		event := ended(raw, err)
 		event.N, event.Kind, event.Of = n, Ended, began.N
 		c.complete(&event)
@@ -208,24 +219,43 @@ func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended 
 		seal(w)
 		return change
 	}}
-	failure := r.awaitWrite(w)
-	if failure != nil && decided && !errors.Is(failure, ErrTaken) {
-		switch landed, unknown := r.j.landed(ctx, w.ID, w.Lease, first); {
+	failure := r.awaitWrite(q)
+	undecided := errors.Is(err, ErrUndecided)
+	if failure != nil && decided && !undecided && !errors.Is(failure, ErrTaken) {
+		switch landed, unknown := r.j.landed(ctx, q.ID, q.Lease, first); {
 		case landed:
 			failure, r.failure, r.hasRow = nil, nil, true
 		case unknown != nil:
+			r.releaseLost(q, failure)
 			f := stateFault(failure)
 			f.Outcome = fault.SentUnknown
+			c.settled = &Event{Outcome: f.Outcome}
 			return nil, f
 		}
 	}
-	if failure != nil {
+	switch {
+	case failure != nil:
+		r.releaseLost(q, failure)
 		return nil, stateFault(failure)
+	case undecided:
+		c.attempts--
+		c.count(&r.row, -1)
+		return nil, err
 	}
-	c.committed = true
+	c.startEvent, c.committed, c.settled = began.N, true, last
 	r.learn(&began)
 	r.learn(last)
 	return raw, err
+}
+
+// Settled returns the end of the last attempt at a call that Commits as it was recorded; nil: nothing was changed. A change under way is
+// awaited. The attempt's function has returned, or its context has ended, so that it begins no other.
+func (c *Call) Settled() *Event {
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	c.run.mu.Lock()
+	defer c.run.mu.Unlock()
+	return c.settled
 }
 
 // decide opens the value, asks for the decision, and seals the new value.

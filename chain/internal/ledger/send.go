@@ -34,8 +34,23 @@ func Send(ctx context.Context, entry *steps.Entry, call *journal.Call, sent []by
 	if entry.Spec().State {
 		ctx = withCommit(ctx, call, &reported, undo)
 	}
-	raw, err = entry.Send(withTask(ctx, call), sent)
+	if raw, err = entry.Send(withTask(ctx, call), sent); call.Commits && fault.OutcomeOf(err) == fault.SentUnknown {
+		raw, err = settle(call, err)
+	}
 	return raw, endEventOf(ctx, call, raw, err, reported.Load(), undo), err
+}
+
+// settle returns how a call that changes state has ended, whose function was cut off or has failed: the journal knows it.
+func settle(call *journal.Call, err error) ([]byte, error) {
+	settled := call.Settled()
+	if settled != nil && settled.Outcome == fault.Applied {
+		return settled.Result, nil
+	}
+	f := fault.From(err, "").Under("")
+	if f.Outcome = fault.NotSent; settled != nil {
+		f.Outcome = settled.Outcome
+	}
+	return nil, f
 }
 
 // withCommit lets a source of state record the end of a call in the transaction that changes state.

@@ -26,13 +26,13 @@ type changeArgs struct {
 // maxTTL bounds how long a value may be kept.
 const maxTTL = 366 * 24 * time.Hour
 
-// lifetime returns the time that an argument names; "": otherwise.
+// lifetime returns the time that an argument names; "": otherwise. It may be 0 if otherwise is.
 func lifetime(argument, text string, otherwise, most time.Duration) (time.Duration, error) {
 	if text == "" {
 		return otherwise, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 || d > most {
+	if err != nil || d < min(otherwise, 1) || d > most {
 		return 0, badArgument(argument, "%s is a time such as 90s, at most %s", argument, strings.TrimSuffix(most.String(), "0s"))
 	}
 	return d, nil

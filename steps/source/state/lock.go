@@ -63,30 +63,39 @@ func (s *Source) lock(ctx context.Context, a lockArgs) (json.RawMessage, error) 
 		_ = json.Unmarshal(raw, &earlier) // this source has written it
 	}
 	token := strings.ToLower(rand.Text()) + ":" + a.Space + ":" + a.Name
+	var held *journal.StateValue // what the call has waited for
 	for end := time.Now().Add(wait); ; {
-		for time.Now().Before(end) && s.isHeld(ctx, key, earlier.Token) {
-			if err := pause(ctx, min(lookEvery, time.Until(end))); err != nil {
-				return nil, err
+		for time.Now().Before(end) && ctx.Err() == nil {
+			found := s.heldBy(ctx, key, earlier.Token)
+			if found == nil {
+				break
 			}
+			held = found
+			pause(ctx, min(lookEvery, time.Until(end)))
+		}
+		if held != nil && isOutOfTime(ctx) {
+			return nil, busyLock(held, lockOf(held), &p, wait)
 		}
 		raw, err := s.o.Journal().ChangeState(ctx, p.caller, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
-			return s.take(ctx, now, &p, lockValue{token, now.Next, p.caller}, earlier.Token, ttl)
+			if other := now.StateValue; other != nil && lockOf(other).Token != earlier.Token {
+				if held = other; time.Now().Before(end) {
+					return nil, nil, journal.ErrUndecided
+				}
+				return nil, nil, busyLock(other, lockOf(other), &p, wait)
+			}
+			return s.take(ctx, now, lockValue{token, now.Next, p.caller}, ttl)
 		})
-		if fault.CodeOf(err) != fault.Busy || !time.Now().Before(end) {
+		if !errors.Is(err, journal.ErrUndecided) {
 			return raw, err
 		}
+		pause(ctx, min(lookEvery, time.Until(end))) // another was faster
 	}
 }
 
-// take decides whether a lock is taken as wanted, or renewed if it still has the earlier token.
-func (s *Source) take(ctx context.Context, now journal.StateNow, p *place, wanted lockValue, earlier string, ttl time.Duration) (
-	*journal.StateChange, []byte, error) {
+// take takes a lock as wanted, or renews the one that this call holds.
+func (s *Source) take(ctx context.Context, now journal.StateNow, wanted lockValue, ttl time.Duration) (*journal.StateChange, []byte, error) {
 	if now.StateValue != nil {
-		held := lockOf(now.StateValue)
-		if held.Token != earlier {
-			return nil, nil, busyLock(now.StateValue, held, p)
-		}
-		wanted = held
+		wanted = lockOf(now.StateValue)
 	}
 	value, err := encode(wanted)
 	if err != nil {
@@ -107,13 +116,23 @@ func (s *Source) take(ctx context.Context, now journal.StateNow, p *place, wante
 	return &journal.StateChange{Value: value, Expires: until}, result, err
 }
 
-// busyLock is the fault of a lock that another holds. Only in a shared space it says who.
-func busyLock(v *journal.StateValue, held lockValue, p *place) *fault.Error {
-	who := "it is held"
+// busyLock is the fault of a lock that another holds. Only in a shared space it says who. To send the call again does no harm.
+func busyLock(v *journal.StateValue, held lockValue, p *place, wait time.Duration) *fault.Error {
+	who, remedy := "it is held", "give wait"
 	if p.shared {
 		who = held.Holder + " holds it"
 	}
-	return fault.New(fault.Busy, "%s until %s, if it is not renewed: try again, or give wait", who, timeText(v.Expires)).Under("/name")
+	if wait > 0 {
+		remedy = "wait longer (wait, and timeoutMs of the step)"
+	}
+	f := fault.New(fault.Busy, "%s until %s, if it is not renewed: try again, or %s", who, timeText(v.Expires), remedy).Under("/name")
+	f.Outcome = fault.NotSent
+	return f
+}
+
+// isOutOfTime reports whether a time limit has ended a context, not its caller.
+func isOutOfTime(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || fault.CodeOf(context.Cause(ctx)) == fault.Timeout
 }
 
 func lockOf(v *journal.StateValue) (held lockValue) {
@@ -121,20 +140,21 @@ func lockOf(v *journal.StateValue) (held lockValue) {
 	return held
 }
 
-// isHeld reports whether anybody has a lock, beside who has the token. Of a journal that cannot be read, the call itself tells more.
-func (s *Source) isHeld(ctx context.Context, key journal.StateKey, token string) bool {
+// heldBy returns a lock that anybody has, beside who has the token. Of a journal that cannot be read, the call itself tells more.
+func (s *Source) heldBy(ctx context.Context, key journal.StateKey, token string) *journal.StateValue {
 	list, err := s.o.Journal().States(ctx, &journal.StateFilter{Owner: key.Owner, Space: key.Space, Names: []string{key.Name}, Values: true})
-	return err == nil && len(list) > 0 && lockOf(&list[0]).Token != token
+	if err != nil || len(list) == 0 || lockOf(&list[0]).Token == token {
+		return nil
+	}
+	return &list[0]
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

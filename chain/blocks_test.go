@@ -152,9 +152,32 @@ func TestHandlesOfBlocks(t *testing.T) {
 		if want := `{"type":"image","mimeType":"image/png","size":4,"data":"iVBORw=="}`; string(fetched.JSON) != want {
 			t.Errorf("the handle gives %s, want %s", fetched.JSON, want)
 		}
-		other := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"fn":"cam.echo","args":{"x":"$input.data"}}],"input":{"data":%q}}`, handle), nil)
-		if other.Error == nil || other.Error.Code != fault.TokenExpired || other.Error.At != "/steps/0/args/x" {
-			t.Errorf("the handle of another run as data gives %s, want token_expired at /steps/0/args/x", other.JSON)
+		other := e.Run(t.Context(), fmt.Appendf(nil, `{"lite":true,"steps":[{"cam.echo":{"x":"$input.data"}}],"input":{"data":%q}}`, handle), nil)
+		if want := fmt.Sprintf(`{"x":%q}`, handle); string(other.JSON) != want {
+			t.Errorf("a text that is the handle of another run gives %s, want %s", other.JSON, want)
+		}
+	}
+}
+
+// A result that the journal or the store of results has may have handles whose bytes are gone: that is a fault, and no text.
+func TestHandlesOfLostBlocks(t *testing.T) {
+	t.Parallel()
+	const handle = steps.BlockHandle + "000000000000000000000000000000000000007"
+	unsure := steps.Function{Spec: steps.Spec{Name: "cam.unsure", Effect: steps.Write}, Call: func(context.Context, []byte) ([]byte, error) {
+		return nil, &fault.Error{Code: fault.Timeout, Message: "no answer", Outcome: fault.SentUnknown}
+	}}
+	fns := append((&camera{}).functions(), append(results.New().Functions(), unsure)...)
+	e := engineOf(t, fns, chain.Options{Journal: newJournal(t, nil)}, true)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"cam.unsure":{}},{"cam.echo":{"x":"$0.data"}}]}`), nil)
+	assumed := fmt.Sprintf(`{"resume":%q,"assume":{"0":{"result":{"data":%q}}}}`, gjson.GetBytes(a.JSON, "resume").Str, handle)
+	a = e.Run(t.Context(), []byte(`{"lite":true,"budget":{"maxTotalTokens":300},"steps":[{"cam.echo":{"data":"`+handle+
+		`","n":"$item"},"forEach":"1..60"}]}`), nil)
+	kept := fmt.Sprintf(`{"steps":[{"result.get":{"token":%q}},{"fn":"cam.echo","args":{"x":"$0[3].data"}}]}`,
+		gjson.GetBytes(a.JSON, "continuation_token").Str)
+	for _, request := range []string{assumed, kept} {
+		a := e.Run(t.Context(), []byte(request), nil)
+		if a.OK || a.Error.Code != fault.TokenExpired || a.Error.At != "/steps/1/args/x" {
+			t.Errorf("%s gives %s, want token_expired at /steps/1/args/x", request, a.JSON)
 		}
 	}
 }

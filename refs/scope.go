@@ -32,8 +32,8 @@ type Scope struct {
 
 // Blocks knows the blocks of binary data among the values of a scope: objects whose member data is a handle.
 type Blocks interface {
-	// Refer returns the text that stands for the bytes of a block; "": the text, which is not unescaped, is no handle. gone: it is one, and
-	// there are no bytes.
+	// Refer returns the text that stands for the bytes of a block; "": the text, which is not unescaped, is no handle. gone: it was one, and
+	// there are no bytes any more.
 	Refer(text string) (mark string, gone bool)
 }
 

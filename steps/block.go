@@ -47,6 +47,7 @@ type Blocks struct {
 	mark     string // begins the marks of this run; "": there are no blocks
 	kept     []*KeptBlock
 	byHandle map[string]int
+	lost     map[string]bool // handles of blocks whose bytes are gone, unless they are in byHandle
 
 	of    *Blocks // see Watch
 	added func()
@@ -182,6 +183,24 @@ func (b *Blocks) Restore(block *KeptBlock) error {
 	return nil
 }
 
+// Lose notes the handles in a value that the run has from an earlier one. Until the run has their blocks, a reference to the bytes is a
+// fault.
+func (b *Blocks) Lose(value []byte) {
+	handles := HandlesIn(value)
+	if len(handles) == 0 {
+		return
+	}
+	t := b.table()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost == nil {
+		t.lost = map[string]bool{}
+	}
+	for _, handle := range handles {
+		t.lost[handle] = true
+	}
+}
+
 // view returns the blocks so far; nil: there are none. They can be read without the lock, as blocks are only added.
 func (b *Blocks) view() *Blocks {
 	if b == nil {
@@ -210,8 +229,8 @@ func (b *Blocks) Find(handle string) *KeptBlock {
 	return nil
 }
 
-// Refer returns the mark that stands for the bytes of a block in arguments; "": the text is no handle. gone: it is one, and the run does
-// not have its bytes.
+// Refer returns the mark that stands for the bytes of a block in arguments; "": the text is no handle of the run. gone: it is one
+// whose bytes are not there (see Lose). A handle that the run has never had is a text like any other.
 func (b *Blocks) Refer(text string) (mark string, gone bool) {
 	if !isHandle(text) {
 		return "", false
@@ -221,7 +240,7 @@ func (b *Blocks) Refer(text string) (mark string, gone bool) {
 	defer t.mu.Unlock()
 	n, ok := t.byHandle[text]
 	if !ok {
-		return "", true
+		return "", t.lost[text]
 	}
 	number := strconv.Itoa(n)
 	return t.mark + strings.Repeat("0", markDigits-len(number)) + number, false

@@ -88,6 +88,7 @@ func blocksOf(ctx context.Context, raw []byte) (list []journal.Block) {
 
 // RestoreBlocks adds the blocks in the result of an earlier call to those of the run. An error says that there is no memory for them.
 func RestoreBlocks(to *steps.Blocks, earlier *journal.PastCall) error {
+	to.Lose(earlier.Result)
 	for i := range earlier.Blocks {
 		b := &earlier.Blocks[i]
 		kept := steps.KeptBlock{Handle: b.Handle, Block: steps.Block{Type: b.Type, URI: b.URI, MIME: b.MIME, Bytes: b.Bytes}}

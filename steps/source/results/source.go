@@ -73,13 +73,14 @@ func (s *Source) get(ctx context.Context, args []byte) ([]byte, error) {
 	return value, err
 }
 
-// restoreBlocks gives the run the blocks whose handles stand in a kept value, so that references to them have the bytes. Handles of blocks
-// that are not kept any more, or for which the run has no room, stay texts.
+// restoreBlocks gives the run the blocks whose handles stand in a kept value, so that references to them have the bytes. References to
+// those that are not kept any more, or for which the run has no room, are faults.
 func restoreBlocks(ctx context.Context, value []byte) error {
 	callbacks := steps.CallbacksOf(ctx)
 	if callbacks.Blocks == nil {
 		return nil
 	}
+	callbacks.Blocks.Lose(value)
 	for _, handle := range steps.HandlesIn(value) {
 		stored, err := callbacks.Kept(ctx, handle)
 		if err == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
 
-// changed returns a write of the run run_a that changes the value of a name in a space of an owner; value "" removes it. seen gets what it found.
+// changed returns a write of the run run_a that changes the value of a name in a space of an owner; value "" removes it. seen gets what it
+// found.
 func changed(first int, key journal.StateKey, value string, ttl time.Duration, seen *journal.StateView) journal.Write {
 	return journal.Write{ID: "run_a", Lease: 1, State: &journal.StateWrite{StateKey: key,
 		Decide: func(at *journal.StateView, w *journal.Write) journal.StateResult {

@@ -93,7 +93,8 @@ func (s *Source) lock(ctx context.Context, a lockArgs) (json.RawMessage, error) 
 }
 
 // take takes a lock as wanted, or renews the one that this call holds.
-func (s *Source) take(ctx context.Context, now journal.StateNow, wanted lockValue, ttl time.Duration) (*journal.StateChange, []byte, error) {
+func (s *Source) take(ctx context.Context, now journal.StateNow, wanted lockValue, ttl time.Duration) (
+	*journal.StateChange, []byte, error) {
 	if now.StateValue != nil {
 		wanted = lockOf(now.StateValue)
 	}

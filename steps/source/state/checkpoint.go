@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // Bounds of a checkpoint.
@@ -143,17 +144,21 @@ func (s *Source) visible(ctx context.Context) (all []located, caller string, err
 	return all, own.caller, nil
 }
 
-// lastRuns returns the last runs of a caller, the newest first.
+// lastRuns returns the last runs of a caller, the newest first. A saved chain is named only to those who may use it: rights change.
 func (s *Source) lastRuns(ctx context.Context, caller string) (list []checkpointRun, err error) {
 	none := ""
 	rows, err := s.o.Journal().List(ctx, &journal.Filter{Caller: &caller, Parent: &none, Limit: checkpointRuns})
 	if err != nil {
 		return nil, err
 	}
+	functions := steps.CallbacksOf(ctx).Functions
 	for i := range rows {
 		r := &rows[i]
 		if r.Scope != s.o.Scope || r.Expires.Before(time.Now()) {
 			continue
+		}
+		if strings.HasPrefix(r.Chain, steps.ChainSource+".") && functions != nil && !functions.Has(r.Chain) {
+			r.Chain = ""
 		}
 		list = append(list, checkpointRun{r.ID, fault.ClipRunes(r.Chain, maxShape), string(r.Status), string(r.Code), timeText(r.Began)})
 	}

@@ -28,6 +28,22 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir() || err != nil && path != "" && os.IsPathSeparator(path[len(path)-1])
 }
 
+// outPath is the value of --out.
+type outPath string
+
+func (p *outPath) String() string { return string(*p) }
+
+func (p *outPath) Type() string { return "string" }
+
+// Set refuses the words for stdout of other programs: they would be a file "-", or be taken for no --out.
+func (p *outPath) Set(path string) error {
+	if path == "" || path == "-" {
+		return errors.New("name a file or a folder; without --out, stdout gets the output")
+	}
+	*p = outPath(path)
+	return nil
+}
+
 // writeBlocks writes the blocks of an answer to files in the folder of the output, numbered in the order of the result.
 func (c *cli) writeBlocks(out *output, answer *chain.Answer) error {
 	if answer.OK && len(answer.Blocks) == 0 {
@@ -68,7 +84,7 @@ func (c *cli) writeBytes(path string, data []byte) error {
 	return file.commit()
 }
 
-// fetchBlock fetches the bytes of a block, to a file, or to stdout if path is "". An answer that is not ok is returned, for its caller to
+// fetchBlock fetches the bytes of a block, to a file, a folder, or to stdout if path is "". An answer that is not ok is returned, for its caller to
 // write.
 func (c *cli) fetchBlock(ctx context.Context, a *app.App, token, path string) (refused *chain.Answer, err error) {
 	if path == "" && c.outTerminal {
@@ -81,6 +97,9 @@ func (c *cli) fetchBlock(ctx context.Context, a *app.App, token, path string) (r
 	}
 	if len(answer.Blocks) != 1 {
 		return nil, app.Failure{Err: errors.New(token + " is no block")}
+	}
+	if isFolder(path) {
+		return nil, c.writeBlocks(&output{folder: path}, answer)
 	}
 	return nil, c.writeBytes(path, answer.Blocks[0].Bytes)
 }

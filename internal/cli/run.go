@@ -70,7 +70,8 @@ func (f *chainFlags) add(cmd *cobra.Command, c *cli) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "answer the plan and run nothing")
 	flags.StringVar(&f.trace, "trace", "", "what the answer says about each step: none, summary or full")
 	flags.BoolVar(&c.explain, "explain", false, "show each step when it ends, and how its result begins, on stderr")
-	flags.StringVar(&f.out, "out", "", "write the answer to a `file`, which appears when it is complete; or images and files of the result to a folder")
+	flags.Var((*outPath)(&f.out), "out", "write the answer to a `file`, which appears when it is complete; or images and files of the result to a "+
+		"folder (a path with / at its end)")
 }
 
 func (f *chainFlags) override(cmd *cobra.Command) (chain.Override, error) {

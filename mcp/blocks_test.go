@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -56,16 +57,18 @@ func TestBlocksOfAnswers(t *testing.T) {
 		name, shots, more string
 		content           string
 		tokens            int64
+		left              string // of the warning about the one block that is left out; "": none is
 	}{
-		{"a block", small, ``, "image", 2},
-		{"a list, in order", small + `,` + sound + `,` + small, ``, "image audio image", 4},
-		{"more bytes than may go", sound + `,` + file + `,` + small, ``, "audio image", 2},
-		{"a file", file, ``, "resource", 0},
-		{"more tokens than may be spent", large + `,` + small, `,"budget":{"maxTotalTokens":2000}`, "image", 2},
-		{"an image of unknown size", `{"type":"image","bytes":9}`, ``, "image", 1600},
-		{"something else", small, `,"return":{"x":"$0"}`, "", 0},
-		{"the bytes as text", small, `,"return":"$0[0].data"`, "", 0},
-		{"nothing", small, `,"return":[]`, "", 0},
+		{"a block", small, ``, "image", 2, ""},
+		{"a list, in order", small + `,` + sound + `,` + small, ``, "image audio image", 4, ""},
+		{"more bytes than may go", sound + `,` + file + `,` + small, ``, "audio image", 2, "1 of the 3 blocks of the result do not go with the answer, but their handles stand in it: the blocks of an answer have at most 10000 bytes together"},
+		{"a file", file, ``, "resource", 0, ""},
+		{"more tokens than may be spent", large + `,` + small, `,"budget":{"maxTotalTokens":2000}`, "image", 2, "images count as tokens"},
+		{"none that fits", large, `,"budget":{"maxTotalTokens":2000}`, "", 0, "1 of the 1 blocks"},
+		{"an image of unknown size", `{"type":"image","bytes":9}`, ``, "image", 1600, ""},
+		{"something else", small, `,"return":{"x":"$0"}`, "", 0, ""},
+		{"the bytes as text", small, `,"return":"$0[0].data"`, "", 0, ""},
+		{"nothing", small, `,"return":[]`, "", 0, ""},
 	} {
 		for _, version := range []string{statelessVersion, "2025-06-18"} {
 			t.Run(test.name+" "+version, func(t *testing.T) {
@@ -93,8 +96,17 @@ func TestBlocksOfAnswers(t *testing.T) {
 					}
 				}
 				content, want := "", ""
+				if test.content == "" && test.left != "" {
+					want = `{"count":0,"bytes":0,"tokens":0}`
+				}
 				if test.content != "" {
 					content, want = " "+test.content, fmt.Sprintf(`{"count":%d,"bytes":%d,"tokens":%d}`, len(result.Content)-1, sum, test.tokens)
+				}
+				if test.left != "" {
+					want = strings.TrimSuffix(want, "}") + `,"left":1}`
+				}
+				if told := gjson.Get(text, "warnings.0.message").Str; test.left == "" && told != "" || !strings.Contains(told, test.left) {
+					t.Errorf("the warning is %q, want %q", told, test.left)
 				}
 				if usage := gjson.Get(text, "usage.blocks").Raw; kinds != content || usage != want {
 					t.Errorf("the content is%s, want%s; usage.blocks is %s, want %s: %s", kinds, content, usage, want, text)

@@ -2,14 +2,17 @@ package answer
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	_ "image/gif"  // an image has a known size
 	_ "image/jpeg" // in these forms
 	_ "image/png"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -45,15 +48,25 @@ func (b *builder) handOut() {
 	if limit > 0 {
 		room = max(0, limit-b.Counter.Count(b.shownResult(), -1)-budget.MinTokensFor(b.Counter))
 	}
+	costly := 0 // those left out for their tokens
 	for _, block := range list {
 		size, tokens := int64(len(block.Bytes)), blockTokens(block)
-		if size > left || limit > 0 && tokens > room-b.handed.tokens {
+		switch {
+		case size > left:
+			b.handed.left++
+			continue
+		case limit > 0 && tokens > room-b.handed.tokens:
+			b.handed.left++
+			costly++
 			continue
 		}
 		left -= size
 		b.handed.blocks = append(b.handed.blocks, block)
 		b.handed.bytes += size
 		b.handed.tokens += tokens
+	}
+	if b.handed.left > 0 {
+		b.Warnings = append(slices.Clip(b.Warnings), b.leftOut(costly))
 	}
 	if limit > 0 && b.handed.tokens > 0 {
 		form := *b.Form
@@ -97,21 +110,38 @@ func isBlock(value gjson.Result, b *steps.KeptBlock) bool {
 	return same && len(whole) == 0
 }
 
+// leftOut is the warning about blocks that do not go with the answer. costly are those that have too many tokens, not too many bytes.
+func (b *builder) leftOut(costly int) *fault.Error {
+	why := fmt.Sprintf("the blocks of an answer have at most %d bytes together (results.maxBlockBytes)", b.MaxBlockBytes)
+	switch {
+	case costly == b.handed.left:
+		why = "images count as tokens, and the budget has no room (budget.maxTotalTokens)"
+	case costly > 0:
+		why += ", and images count as tokens, for which the budget has no room (budget.maxTotalTokens)"
+	}
+	return fault.New(fault.LimitExceeded, "%d of the %d blocks of the result do not go with the answer, but their handles stand in it: %s",
+		b.handed.left, len(b.handed.blocks)+b.handed.left, why)
+}
+
 // handed are the blocks that go with an answer.
 type handed struct {
 	blocks []*steps.KeptBlock
 	bytes  int64
 	tokens int
+	left   int // blocks of the result that do not go with the answer
 }
 
 // write writes the member of usage.
 func (h *handed) write(w *rawjson.Writer) {
-	if len(h.blocks) == 0 {
+	if len(h.blocks)+h.left == 0 {
 		return
 	}
 	w.OpenMember("blocks", '{')
 	w.Int("count", int64(len(h.blocks)))
 	w.Int("bytes", h.bytes)
 	w.Int("tokens", int64(h.tokens))
+	if h.left > 0 {
+		w.Int("left", int64(h.left))
+	}
 	w.Close('}')
 }

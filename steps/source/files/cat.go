@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -167,7 +168,7 @@ func (s *Source) block(ctx context.Context, c *catResult, f *regularFile) (any, 
 	case int64(content.Len()) > s.maxKeptBytes: // it has grown
 		return nil, tooLarge
 	}
-	value, err := steps.KeepBlock(ctx, steps.NewBlock(http.DetectContentType(content.Bytes()), content.Bytes()))
+	value, err := steps.KeepBlock(ctx, steps.NewBlock(binaryType(content.Bytes()), content.Bytes()))
 	return json.RawMessage(value), err
 }
 
@@ -323,7 +324,15 @@ const tailBytes = minBytes
 func (c *catResult) describe(f *regularFile) *catResult {
 	head := make([]byte, 512) // enough to detect the media type
 	n, _ := f.ReadAt(head, 0)
-	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: http.DetectContentType(head[:n]), Digest: c.Digest}
+	return &catResult{Path: c.Path, Size: c.Size, Binary: true, Type: binaryType(head[:n]), Digest: c.Digest}
+}
+
+// binaryType detects the media type of a binary file. It is no text, however it begins.
+func binaryType(content []byte) string {
+	if found := http.DetectContentType(content); !strings.HasPrefix(found, "text/") {
+		return found
+	}
+	return "application/octet-stream"
 }
 
 // show sets the text and its line numbers, which begin at from.

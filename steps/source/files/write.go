@@ -81,6 +81,10 @@ func (a *writeArgs) decode(maxBytes int64) ([]byte, fs.FileMode, error) {
 		var err error
 		if content, err = base64.StdEncoding.DecodeString(*a.Data); err != nil {
 			f := badArgument("data", "data is not base64: give plain text as text")
+			if strings.HasPrefix(*a.Data, steps.BlockHandle) {
+				f = badArgument("data", "data is the handle of a block, not its bytes: refer to the data of a step's result, as in $0.data; "+
+					"result.get with this token as its token gives a step such a result")
+			}
 			f.Err = err
 			return nil, 0, f
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/httpbody"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // bodyKind selects how a body is built from arguments.
@@ -254,6 +255,10 @@ func decodeFile(arg string, value jsontext.Value) (content []byte, name string, 
 		return nil, "", badArgument(arg, "the name of a file cannot hold control characters")
 	}
 	content, err := decodeBase64(asText(encoded))
+	if strings.HasPrefix(asText(encoded), steps.BlockHandle) { // which the second alphabet may well decode
+		return nil, "", badArgument(arg, "this is the handle of a block, not its bytes: refer to the data of a step's result, as in $0.data; "+
+			"result.get with this token as its token gives a step such a result")
+	}
 	if err != nil {
 		return nil, "", badArgument(arg, "the data is not base64 (RFC 4648): encode the bytes of the file")
 	}

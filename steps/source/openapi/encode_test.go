@@ -222,6 +222,7 @@ func TestBodies(t *testing.T) {
 		{body{mediaType: "image/png", arg: "body"}, `{"body":{"name":"x.png","data":"_w"}}`, "image/png", "\xff"},
 		{body{mediaType: "*/*", arg: "body"}, `{"body":""}`, "application/octet-stream", ""},
 		{body{mediaType: "image/png", arg: "body"}, `{"body":"not base64!"}`, "/body", ""},
+		{body{mediaType: "image/png", arg: "body"}, `{"body":"oc1_b00000000000000000000000000000000000007"}`, "/body", ""},
 		{body{mediaType: "image/png", arg: "body"}, `{"body":7}`, "/body", ""},
 	} {
 		got, err := encodeCall(t, operation{method: "POST", path: "/a", body: &test.b}, test.args)

@@ -62,7 +62,7 @@ func (s *Source) get(ctx context.Context, args []byte) ([]byte, error) {
 	}
 	value, err := kept(ctx, *a.Token)
 	if f, ok := fault.As(err); ok && f.Code == fault.TokenExpired {
-		f.At = "/token"
+		f.At, f.Message = "/token", "the token has expired, or is not one of this caller: call the function that gave it again"
 	}
 	if err == nil && strings.HasPrefix(*a.Token, steps.BlockHandle) {
 		return keepAgain(ctx, value)

@@ -149,7 +149,7 @@ func settingOf(pattern string, c *config.Function) steps.Setting {
 	if u := c.Undo; u != nil {
 		s.Undo = &steps.Undo{Function: config.Or(u.Fn, ""), Args: u.Args}
 	}
-	if a := c.Answer; a != nil {
+	if a := c.Answer; a != nil && config.Or(a.Top, 1) > 0 { // else the configuration says what is wrong
 		s.Answer = &steps.Excerpt{Keep: a.Keep, Drop: a.Drop, Top: config.Or(a.Top, 0)}
 	}
 	if k := c.IdempotencyKey; k != nil {

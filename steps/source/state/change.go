@@ -52,7 +52,11 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 	if err != nil {
 		return nil, err
 	}
-	ttl, err := lifetime("ttl", a.TTL, s.o.TTL, maxTTL)
+	longest := maxTTL
+	if a.Space == sessionSpace { // nobody can read the values after the session
+		longest = s.o.TTL
+	}
+	ttl, err := lifetime("ttl", a.TTL, s.o.TTL, longest)
 	if err != nil {
 		return nil, err
 	}

@@ -50,16 +50,17 @@ func (s *Source) placeOf(ctx context.Context, space string) (place, error) {
 	if space != "" && !spaceName.MatchString(space) {
 		return p, badArgument("space", "a space has 1 to 64 letters, digits, and _ . -")
 	}
-	if space == sessionSpace {
-		session := steps.SessionOf(ctx)
-		if session == nil {
-			return p, badArgument("space", "there is no session here that the values could belong to: leave space out")
-		}
-		id := session.Value(sessionKey{}, func() any { return strings.ToLower(rand.Text()) }).(string)
-		p.Space = "session " + id // no name of a space has a blank
+	session, anonymous := steps.SessionOf(ctx), s.o.Anonymous != "" && p.caller == s.o.Anonymous
+	switch {
+	case space == sessionSpace && session != nil:
+		p.Owner = s.owner("session ", session.Value(sessionKey{}, func() any { return strings.ToLower(rand.Text()) }).(string))
 		return p, nil
-	}
-	if s.o.Anonymous != "" && p.caller == s.o.Anonymous {
+	case anonymous && session == nil:
+		return p, fault.New(fault.Denied, "callers without tokens share one identity, so anyone could read the value, and there is no session "+
+			"here that it could belong to: give each caller a token (access.tokens)").Under("/space")
+	case space == sessionSpace:
+		return p, badArgument("space", "there is no session here that the values could belong to: leave space out")
+	case anonymous:
 		return p, fault.New(fault.Denied, "callers without tokens share one identity, so anyone could read the value: use space \"session\", "+
 			"or give each caller a token (access.tokens)").Under("/space")
 	}

@@ -89,18 +89,19 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	_, registry := open(t, state.Options{MaxBytes: 1000, Anonymous: "http",
 		Spaces: map[string][]string{"team": {"token:ann", "token:bob"}}})
-	sessions := map[string]*steps.Session{"ann1": {}, "ann2": {}}
+	sessions := map[string]*steps.Session{"ann1": {}, "ann2": {}, "http1": {}, "http2": {}}
 	transcript.FileLines(t, "testdata/calls.txt", func(line string) string {
 		caller, rest, _ := strings.Cut(line, ": ")
 		function, args, _ := strings.Cut(rest, " ")
 		ctx := as(t.Context(), "token:"+strings.TrimRight(caller, "12"))
-		if caller == "http" {
-			ctx = as(t.Context(), caller)
+		if strings.HasPrefix(caller, "http") {
+			ctx = as(t.Context(), "http")
 		}
 		if session := sessions[caller]; session != nil {
 			ctx = steps.WithSession(ctx, session)
 		}
 		args = strings.ReplaceAll(args, "LONG", strings.Repeat("x", 1000))
+		args = strings.ReplaceAll(args, "XXXXXXX", strings.Repeat("x", 700))
 		return moment.ReplaceAllString(call(ctx, registry, "state."+function, args), "TIME")
 	})
 }

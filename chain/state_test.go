@@ -54,10 +54,17 @@ var changesOfState = []struct{ step, key, before, after string }{
 	{`{"state.delete":{"key":"deleted"}}`, "deleted", "1", ""},
 	{`{"state.delete":{"key":"taken","value":2}}`, "taken", "[1,2]", "[1]"},
 	{`{"state.delete":{"key":"none"}}`, "none", "", ""},
+	{`{"state.set":{"key":"twice","value":2}},{"state.set":{"key":"twice","value":3}}`, "twice", "1", "3"},
+	{`{"state.set":{"key":"gone","value":2}},{"state.delete":{"key":"gone"}}`, "gone", "1", ""},
+	{`{"state.delete":{"key":"anew"}},{"state.set":{"key":"anew","value":2}}`, "anew", "1", "2"},
+	{`{"state.set":{"key":"grown","value":[1]}},{"state.append":{"key":"grown","value":2}}`, "grown", "", "[1,2]"},
+	{`{"state.append":{"key":"each","value":"$item"},"forEach":"[1, 1]"}`, "each", "[0]", "[0,1,1]"},
 }
 
 const stateBefore = `{"steps":[{"state.set":{"key":"replaced","value":1}},{"state.set":{"key":"list","value":["a"]}},` +
-	`{"state.set":{"key":"empty","value":[]}},{"state.set":{"key":"deleted","value":1}},{"state.set":{"key":"taken","value":[1,2]}}]}`
+	`{"state.set":{"key":"empty","value":[]}},{"state.set":{"key":"deleted","value":1}},{"state.set":{"key":"taken","value":[1,2]}},` +
+	`{"state.set":{"key":"twice","value":1}},{"state.set":{"key":"gone","value":1}},{"state.set":{"key":"anew","value":1}},` +
+	`{"state.set":{"key":"each","value":[0]}}]}`
 
 // TestStateKilledAtEachEvent: a chain that changes state is killed at each of its writes to the journal, confirmed or not. Each change is
 // then made or not, as the journal says, and none is unknown: another process undoes them all, or makes those that are left, each once.
@@ -109,8 +116,7 @@ func TestStateKilledAtEachEvent(t *testing.T) {
 	}
 }
 
-// TestStateUndoLeavesLaterChanges: an undo gives nothing back that somebody has changed since, and tells it first. An element that was
-// appended is taken off as long as it is the last.
+// TestStateUndoLeavesLaterChanges: an undo gives nothing back that somebody has changed since, and tells it first.
 func TestStateUndoLeavesLaterChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ step, later, want string }{
@@ -119,7 +125,7 @@ func TestStateUndoLeavesLaterChanges(t *testing.T) {
 		"deleted":           {`{"state.delete":{"key":"deleted"}}`, `{"state.set":{"key":"deleted","value":1}}`, "deleted"},
 		"append":            {`{"state.append":{"key":"list","value":"b"}}`, `{"state.append":{"key":"list","value":"c"}}`, "list"},
 		"another key":       {`{"state.set":{"key":"replaced","value":2}}`, `{"state.set":{"key":"other","value":1}}`, ""},
-		"element before":    {`{"state.append":{"key":"list","value":"b"}}`, `{"state.set":{"key":"list","value":["x","b"]}}`, ""},
+		"element before":    {`{"state.append":{"key":"list","value":"b"}}`, `{"state.set":{"key":"list","value":["x","b"]}}`, "list"},
 	} {
 		memory := &journal.Memory{}
 		stateProcess(t.Context(), t, memory, stateBefore)

@@ -24,6 +24,8 @@ type Call struct {
 	KeyFor time.Duration
 	// Commits: the call changes state by ChangeState, and nothing else. Begin then writes nothing, since nothing can be left half done.
 	Commits bool
+	// Restores is the version that the value of state gets which the call gives back, as an undo; 0: a new one, as any change.
+	Restores int64
 	// Renews: the call is made again after a resume, also if it was applied; see PreviousResult.
 	Renews bool
 

@@ -39,7 +39,7 @@ func (s *memoryState) change(w *Write) {
 	switch {
 	case result.Row != nil:
 		row := *result.Row
-		row.StateKey, row.Version = key, owner.version
+		row.StateKey = key
 		s.rows[key], owner.bytes = &row, at.Size+int64(row.Size)
 	case result.Remove:
 		delete(s.rows, key)

@@ -20,7 +20,7 @@ type StateKey struct {
 // StateRow is a value of state as drivers store it.
 type StateRow struct {
 	StateKey
-	Version int64     // larger than that of each earlier change of the owner's values
+	Version int64     // larger than that of each earlier change of the owner's values, unless an undo gave it back with its value
 	Expires time.Time // by the database's clock, as all times of state
 	Size    int       // the bytes that it counts
 	Sealed  []byte    // the encrypted value
@@ -42,9 +42,9 @@ type StateWrite struct {
 	Decide func(*StateView, *Write) StateResult
 }
 
-// StateResult is what becomes of a value; the zero value: it stays as it is. The version of a stored row is StateView.Next.
+// StateResult is what becomes of a value; the zero value: it stays as it is.
 type StateResult struct {
-	Row    *StateRow // the row to store, of which Expires, Size and Sealed are set
+	Row    *StateRow // the row to store, of which Version, Expires, Size and Sealed are set
 	Remove bool
 }
 
@@ -205,7 +205,7 @@ func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended 
 	q.prepare, q.State = nil, &StateWrite{StateKey: key, Decide: func(at *StateView, w *Write) (change StateResult) {
 		decided = true
 		q.events, *w.Row = events, counted
-		change, raw, err = r.j.decide(at, key, decide)
+		change, raw, err = r.j.decide(at, key, c.Restores, decide)
 		if errors.Is(err, ErrUndecided) {
 			q.events, w.Segment = events[:len(events)-2], nil
 			c.count(w.Row, -1)
@@ -258,9 +258,11 @@ func (c *Call) Settled() *Event {
 	return c.settled
 }
 
-// decide opens the value, asks for the decision, and seals the new value.
-func (j *Journal) decide(at *StateView, key StateKey, decide Decision) (result StateResult, raw []byte, err error) {
-	now := StateNow{Next: at.Next, Size: at.Size, Now: at.Now}
+// decide opens the value, asks for the decision, and seals the new value. An undo restores the version with the value: while the version is
+// the one that a change left, nobody has changed the value since, or what was changed was undone. So several changes of a value are undone
+// one by one.
+func (j *Journal) decide(at *StateView, key StateKey, restores int64, decide Decision) (result StateResult, raw []byte, err error) {
+	now := StateNow{Next: cmp.Or(restores, at.Next), Size: at.Size, Now: at.Now}
 	if at.Row != nil {
 		value, err := j.openState(at.Row, true)
 		if err != nil {
@@ -277,7 +279,7 @@ func (j *Journal) decide(at *StateView, key StateKey, decide Decision) (result S
 	case change.Value == nil:
 		return StateResult{Remove: true}, raw, nil
 	}
-	row := &StateRow{StateKey: key, Version: at.Next, Expires: change.Expires, Size: StateSize(key.Name, change.Value)}
+	row := &StateRow{StateKey: key, Version: now.Next, Expires: change.Expires, Size: StateSize(key.Name, change.Value)}
 	row.Sealed = j.keys.sealText(change.Value, stateContext(row))
 	return StateResult{Row: row}, raw, nil
 }

@@ -104,6 +104,9 @@ func undoText(u *steps.Undo) []byte {
 	w := &rawjson.Writer{B: []byte{'{'}}
 	w.Text("fn", u.Function)
 	w.Raw("args", u.Args)
+	if u.Version > 0 {
+		w.Int("version", u.Version)
+	}
 	w.Close('}')
 	return w.B
 }

@@ -125,7 +125,7 @@ func (l *Ledger) undoCall(ctx context.Context, u *Undoing, c *journal.PastCall) 
 	}
 	call := &journal.Call{StepPath: c.StepPath, Function: entry.Spec().Name, Effect: undoEffect(entry),
 		EffectAssumed: !entry.Spec().EffectDeclared, Args: sent,
-		Undoes: endEvent(c), Commits: entry.Spec().State}
+		Undoes: endEvent(c), Commits: entry.Spec().State, Restores: text.Get("version").Int()}
 	call.Shown = l.Shown(entry, sent)
 	l.Record.Prepare(call)
 	spec := entry.Spec()

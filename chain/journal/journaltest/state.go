@@ -20,7 +20,7 @@ func changed(first int, key journal.StateKey, value string, ttl time.Duration, s
 			if value == "" {
 				return journal.StateResult{Remove: true}
 			}
-			return journal.StateResult{Row: &journal.StateRow{Expires: at.Now.Add(ttl), Size: len(value), Sealed: []byte(value)}}
+			return journal.StateResult{Row: &journal.StateRow{Version: at.Next, Expires: at.Now.Add(ttl), Size: len(value), Sealed: []byte(value)}}
 		}}}
 }
 
@@ -169,8 +169,8 @@ func stateOfMany(t *testing.T, s Store) {
 						if at.Row != nil {
 							before = string(at.Row.Sealed)
 						}
-						return journal.StateResult{Row: &journal.StateRow{Expires: at.Now.Add(time.Hour), Sealed: []byte(before + "x"),
-							Size: len(before) + 1}}
+						return journal.StateResult{Row: &journal.StateRow{Version: at.Next, Expires: at.Now.Add(time.Hour),
+							Sealed: []byte(before + "x"), Size: len(before) + 1}}
 					}}}
 				if refused, err := d.Write(t.Context(), []journal.Write{w}); err != nil || refused[0] {
 					t.Errorf("refused %v, error %v", refused, err)

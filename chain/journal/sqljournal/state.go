@@ -26,9 +26,8 @@ const (
 // stateChange is a change of state that was decided.
 type stateChange struct {
 	journal.StateKey
-	result  journal.StateResult
-	version int64
-	grows   int64 // the bytes by which the owner's values grow
+	result journal.StateResult
+	grows  int64 // the bytes by which the owner's values grow
 }
 
 // decideState locks the values of an owner, shows a write what is there, and returns what it decides.
@@ -51,7 +50,7 @@ func decideState(ctx context.Context, tx transaction, w *journal.Write) (*stateC
 	if sealed, there := row[6].([]byte); there && expires.After(at.Now) {
 		at.Row = &journal.StateRow{StateKey: w.State.StateKey, Version: version, Expires: expires, Size: int(size), Sealed: sealed}
 	}
-	c := &stateChange{StateKey: key, result: w.State.Decide(at, w), version: at.Next, grows: -size}
+	c := &stateChange{StateKey: key, result: w.State.Decide(at, w), grows: -size}
 	if c.result.Row != nil {
 		c.grows += int64(c.result.Row.Size)
 	}
@@ -63,7 +62,7 @@ func (b *batch) changeState(w *journal.Write, c *stateChange) {
 	key := []any{c.Owner, c.Space, c.Name, w.ID, w.Lease}
 	switch r := c.result.Row; {
 	case r != nil:
-		b.addStatement(storeState, append(key, c.version, r.Expires.UnixMicro(), r.Size, notNull(r.Sealed))...)
+		b.addStatement(storeState, append(key, r.Version, r.Expires.UnixMicro(), r.Size, notNull(r.Sealed))...)
 	case c.result.Remove:
 		b.addStatement(`DELETE FROM onecall_state`+whereState, key...)
 	default:

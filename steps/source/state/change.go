@@ -109,23 +109,23 @@ func otherVersion(a *changeArgs, version int64) *fault.Error {
 		*a.IfVersion).Under("/ifVersion")
 }
 
-// undo returns the call that undoes a change of this value; args are those beside the key and the space.
-func (a *changeArgs) undo(function string, args map[string]any) *steps.Undo {
-	args["key"] = a.Key
-	if a.Space != "" {
-		args["space"] = a.Space
+// undo returns the call that undoes a change, if the version is still the one that it leaves; args are those beside the key and the space.
+func (c *change) undo(function string, version int64, args map[string]any) *steps.Undo {
+	args["key"], args["ifVersion"] = c.Key, version
+	if c.Space != "" {
+		args["space"] = c.Space
 	}
 	encoded, _ := encode(args) // texts, numbers and JSON can always be encoded
-	return &steps.Undo{Function: function, Args: encoded}
+	return &steps.Undo{Function: function, Args: encoded, Version: versionOf(c.now)}
 }
 
-// undoTo returns the call that gives back what is there now, if version is still the one that this change leaves.
+// undoTo returns the call that gives back what is there now.
 func (c *change) undoTo(version int64) *steps.Undo {
 	if c.now.StateValue == nil {
-		return c.undo("state.delete", map[string]any{"ifVersion": version})
+		return c.undo("state.delete", version, map[string]any{})
 	}
 	left := max(c.now.Expires.Sub(c.now.Now), time.Second).Round(time.Second)
-	return c.undo("state.set", map[string]any{"ifVersion": version, "value": json.RawMessage(c.now.Value), "ttl": seconds(left)})
+	return c.undo("state.set", version, map[string]any{"value": json.RawMessage(c.now.Value), "ttl": seconds(left)})
 }
 
 func (c *change) to(value []byte) *journal.StateChange {
@@ -159,7 +159,7 @@ func (s *Source) append(ctx context.Context, a changeArgs) (json.RawMessage, err
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		undo := a.undo("state.delete", map[string]any{"value": a.Value})
+		undo := c.undo("state.delete", c.now.Next, map[string]any{"value": a.Value})
 		if c.now.StateValue != nil && len(list) == 0 { // the undo of an element that is the only one deletes the key
 			undo = c.undoTo(c.now.Next)
 		}
@@ -209,7 +209,7 @@ func (s *Source) delete(ctx context.Context, a changeArgs) (json.RawMessage, err
 		case a.Value != nil:
 			return c.takeLast()
 		case c.now.StateValue == nil:
-			return nil, deleteResult{false}, a.undo("state.delete", map[string]any{"ifVersion": 0}), nil
+			return nil, deleteResult{false}, c.undoTo(0), nil
 		}
 		return &journal.StateChange{}, deleteResult{true}, c.undoTo(0), nil
 	})

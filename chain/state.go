@@ -2,11 +2,17 @@ package chain
 
 import (
 	"context"
+	"slices"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
+
+// absentKeys is the member of a run's values of $state that lists the keys which were not there when the run read them. No key is empty.
+const absentKeys = ""
 
 // readState reads the values of $state that a run sees from now on: those that it has seen so far, and others as they are now.
 func (s *request) readState(ctx context.Context, p *plan.Plan) *fault.Error {
@@ -18,9 +24,12 @@ func (s *request) readState(ctx context.Context, p *plan.Plan) *fault.Error {
 		}
 	}
 	values := rawjson.NewTable(known)
-	var keys []string
+	var absent, keys []string
+	for _, name := range gjson.Parse(values.Get(absentKeys)).Array() {
+		absent = append(absent, name.Str)
+	}
 	for _, use := range p.State {
-		if !values.Has(use.Key) {
+		if !values.Has(use.Key) && !slices.Contains(absent, use.Key) {
 			keys = append(keys, use.Key)
 		}
 	}
@@ -32,8 +41,18 @@ func (s *request) readState(ctx context.Context, p *plan.Plan) *fault.Error {
 		for _, m := range rawjson.ListMembers(found) {
 			values.Set(m.Name, m.Raw)
 		}
+		for _, key := range keys {
+			if !values.Has(key) {
+				absent = append(absent, key)
+			}
+		}
+		if len(absent) > 0 {
+			names, _ := rawjson.Marshal(absent) // texts can always be encoded
+			values.Set(absentKeys, string(names))
+		}
 		s.state = rawjson.AppendObject(nil, values.List)
 	}
+	values.Remove(absentKeys)
 	for _, use := range p.State {
 		if use.Needed && !values.Has(use.Key) {
 			f := fault.New(fault.ReferenceMissing, "there is no %q in state, or it has expired: give a default with ??, or set it by state.set",
@@ -44,7 +63,7 @@ func (s *request) readState(ctx context.Context, p *plan.Plan) *fault.Error {
 		}
 	}
 	if len(p.State) > 0 && s.o.StateRead != nil {
-		s.o.StateRead(ctx, s.state)
+		s.o.StateRead(ctx, rawjson.AppendObject(nil, values.List))
 	}
 	return nil
 }

@@ -84,15 +84,19 @@ func TestStateFaults(t *testing.T) {
 	w := newStateWorld(t)
 	w.run(t, `{"steps":[{"state.set":{"key":"build","value":1}}]}`)
 	for request, want := range map[string]string{
-		`{"steps":[{"state.set":{"key":"x","value":1}},{"test.flaky":{"n":"$state.biuld"}}]}`:            `reference_missing at /steps/1/test.flaky/n`,
-		`{"steps":[{"expr":"$state.none"}]}`:                                                             `reference_missing at /steps/0/expr`,
-		`{"steps":[{"test.flaky":{"n":"$state"}}]}`:                                                      `bad_reference at /steps/0/test.flaky/n`,
-		`{"steps":[{"test.flaky":{"n":"see $state.build"}}]}`:                                            `bad_reference at /steps/0/test.flaky/n`,
-		`{"steps":[{"state.set":{"key":"build","value":2},"id":"put"},{"expr":"$state.build"}]}`:         `step 0 (put) changes`,
-		`{"steps":[{"chain":{"steps":[{"state.delete":{"key":"build"}}]}}],"return":"$state.build"}`:     `step 0 changes`,
-		`{"steps":[{"state.set":{"key":"build","value":"$state.build"}},{"state.get":{"key":"build"}}]}`: `{"value":1,"version":`,
-		`{"steps":[{"state.set":{"key":"build","space":"notes","value":2}},{"expr":"$state.build"}]}`:    `1`,
-		`{"dryRun":true,"steps":[{"test.flaky":{"n":"$state.none"}}]}`:                                   `"plan"`,
+		`{"steps":[{"state.set":{"key":"x","value":1}},{"test.flaky":{"n":"$state.biuld"}}]}`:                `reference_missing at /steps/1/test.flaky/n`,
+		`{"steps":[{"expr":"$state.none"}]}`:                                                                 `reference_missing at /steps/0/expr`,
+		`{"steps":[{"test.flaky":{"n":"$state"}}]}`:                                                          `bad_reference at /steps/0/test.flaky/n`,
+		`{"steps":[{"test.flaky":{"n":"see $state.build"}}]}`:                                                `bad_reference at /steps/0/test.flaky/n`,
+		`{"steps":[{"state.set":{"key":"build","value":2},"id":"put"},{"expr":"$state.build"}]}`:             `step 0 (put) changes`,
+		`{"steps":[{"chain":{"steps":[{"state.delete":{"key":"build"}}]}}],"return":"$state.build"}`:         `step 0 changes`,
+		`{"steps":[{"state.set":{"KEY":"build","value":2}},{"expr":"$state.build"}]}`:                        `step 0 changes`,
+		`{"common":{"key":"build"},"steps":[{"state.set":{"value":2}},{"expr":"$state.build"}]}`:             `step 0 changes`,
+		`{"common":{"space":"n"},"steps":[{"state.set":{"key":"build","value":2}},{"expr":"$state.build"}]}`: `1`,
+		`{"steps":[{"expr":"$state[\"\"]"}]}`:                                                                `bad_reference at /steps/0/expr`,
+		`{"steps":[{"state.set":{"key":"build","value":"$state.build"}},{"state.get":{"key":"build"}}]}`:     `{"value":1,"version":`,
+		`{"steps":[{"state.set":{"key":"build","space":"notes","value":2}},{"expr":"$state.build"}]}`:        `1`,
+		`{"dryRun":true,"steps":[{"test.flaky":{"n":"$state.none"}}]}`:                                       `"plan"`,
 	} {
 		a := w.Run(t.Context(), []byte(request), nil)
 		got := string(a.JSON)
@@ -127,19 +131,20 @@ func TestStateIsReadOnce(t *testing.T) {
 	set("a", `"old"`)
 	set("b", `"old"`)
 	w.fails = true
-	failed := w.run(t, `{"key":"k","steps":[{"test.flaky":{"n":"$state.a"}}],"return":"$state.a"}`)
+	failed := w.run(t, `{"key":"k","steps":[{"test.flaky":{"n":"$state.a","v":"$state.c ?? 1"}}],"return":"$state.a"}`)
 	set("a", `"new"`)
+	set("c", `2`)
 	resume := func(more string) string {
 		return w.run(t, `{"resume":`+gjson.Get(failed, "resume").Raw+more+`}`)
 	}
 	resume("")
-	resume(`,"return":["$state.a","$state.b"]`)
+	resume(`,"return":["$state.a","$state.b","$state.c ?? 1"]`)
 	set("b", `"new"`)
 	w.fails = false
-	if got := resume(""); got != `["old","old"]` {
+	if got := resume(""); got != `["old","old",1]` {
 		t.Errorf("the resume sees %s", got)
 	}
-	if got := w.run(t, `{"key":"k"}`); got != `["old","old"]` {
+	if got := w.run(t, `{"key":"k"}`); got != `["old","old",1]` {
 		t.Errorf("a call with the key sees %s", got)
 	}
 	if got := w.run(t, `{"key":"k","dryRun":true}`); !strings.Contains(got, `"reused":[0]`) {
@@ -148,7 +153,7 @@ func TestStateIsReadOnce(t *testing.T) {
 	if got := w.run(t, `{"steps":[{"expr":"$state.a"}]}`); got != `"new"` {
 		t.Errorf("another run sees %s", got)
 	}
-	want := []string{"a", "b", "a"}
+	want := []string{"a c", "b", "a"}
 	if !slices.Equal(w.reads, want) {
 		t.Errorf("state was read as %q, want %q", w.reads, want)
 	}

@@ -21,7 +21,7 @@ type StateUse struct {
 // useState records which key of $state a text reads. That is read once, before the chain runs, so a key that an earlier step changes is a
 // fault.
 func (c *compiler) useState(u refs.Use) {
-	if len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted {
+	if len(u.Path) == 0 || u.Path[0].Kind > refs.Quoted || u.Path[0].Key == "" {
 		c.fault(fault.BadReference, u.At, "$state is read by key: write $state.key, or list the keys with state.list")
 		return
 	}
@@ -51,9 +51,18 @@ func (c *compiler) noteStateChange(s *StepRequest, p *Step) {
 	if p.Fn == nil || !p.Fn.Spec().State || p.Effect == steps.Read {
 		return
 	}
-	args := gjson.ParseBytes(s.Args)
-	key := args.Get("key")
-	if key.Type != gjson.String || strings.Contains(key.Str, "$") || args.Get("space").Exists() || c.changed[key.Str] != nil {
+	var key gjson.Result
+	own := true // the key is of the default space
+	gjson.ParseBytes(WithCommon(orEmpty(s.Args), p.Common)).ForEach(func(name, value gjson.Result) bool {
+		switch p.Fn.Argument(name.String()) {
+		case "key":
+			key = value
+		case "space":
+			own = false
+		}
+		return true
+	})
+	if !own || key.Type != gjson.String || strings.Contains(key.Str, "$") || c.changed[key.Str] != nil {
 		return
 	}
 	if c.changed == nil {

@@ -23,7 +23,8 @@ func newFetchCommand(c *cli) *cobra.Command {
 		Args:  cobra.MatchAll(requireArg("a continuation token"), cobra.MaximumNArgs(1)),
 	}
 	f.add(cmd, c.streams)
-	cmd.Flags().Var((*outPath)(&to), "out", "of an image or another block: write its bytes to a `file`, or to one in a folder (a path with / at its end)")
+	cmd.Flags().Var((*outPath)(&to), "out",
+		"of an image or another block: write its bytes to a `file`, or to one in a folder (a path with / at its end)")
 	fields := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fields.String("mode", "", "summary, paginated, filtered, query or full")
 	fields.Int("page", 1, "paginated: the page, from 1")

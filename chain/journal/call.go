@@ -42,13 +42,16 @@ type Call struct {
 	task        string    // the task of the last attempt, if that may still do its work; "": none
 	committed   bool      // the end of the last attempt is written
 
-	committing sync.Mutex // held while a change of state is under way; taken before run.mu
-	settled    *Event     // see Settled
+	committing *sync.Mutex // of a call that Commits: held while its change of state is under way; taken before run.mu
+	settled    *Event      // see Settled
 }
 
 // Prepare finds which of the run's equal calls this is (Ordinal, Previous). It must be called before Begin and End.
 func (r *Run) Prepare(c *Call) {
 	c.run = r
+	if c.Commits {
+		c.committing = new(sync.Mutex)
+	}
 	if c.Effect == "" && r.past == nil {
 		return // determined when the call is written
 	}

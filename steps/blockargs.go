@@ -9,9 +9,9 @@ import (
 // dataMember is what stands before the handle of a block in its object.
 const dataMember = `"data":"`
 
-// MarkHandles returns compact arguments with marks in place of the handles of the run, as a reference to data writes them: a function can do
-// nothing with a handle. It stays in a block that is passed whole, in the name of a member, and in JSON within a text. If nothing changes,
-// it returns args itself.
+// MarkHandles returns compact arguments with marks in place of the handles of the run, as a reference to data writes them: a function can
+// do nothing with a handle. It stays in a block that is passed whole, in the name of a member, and in JSON within a text. If nothing
+// changes, it returns args itself.
 func (b *Blocks) MarkHandles(args []byte) []byte {
 	marked := args
 	b.eachHandle(args, func(at, length int, block *KeptBlock) {

@@ -7,8 +7,8 @@
 // The same function with the same arguments as JSON values: key order and string escapes do not matter. Numbers are the same if they are
 // written alike: 1 and 1.0 are two calls, because a source may distinguish them, and the cost is only one more call. A function whose
 // description, schemas or effect have changed is another function. All callers of the registry share an answer: a function that answers
-// each caller differently must not have a time to live. An answer is not shared if its call used the caller's result store or a block of its
-// run. Private calls (steps.WithPrivateCalls) pass through.
+// each caller differently must not have a time to live. An answer is not shared if its call used the caller's result store or a block of
+// its run. Private calls (steps.WithPrivateCalls) pass through.
 //
 // # Concurrent calls
 //

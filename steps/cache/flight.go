@@ -29,8 +29,8 @@ type flight struct {
 	result readResult
 }
 
-// readResult is the result of a read. If private is true, the call used the first caller's result store or blocks, and the answer is for that
-// caller only.
+// readResult is the result of a read. If private is true, the call used the first caller's result store or blocks, and the answer is for
+// that caller only.
 type readResult struct {
 	answer  []byte
 	err     error

@@ -12,7 +12,8 @@ import (
 
 // answerFields are the fields of a chain that say how it is named and answered, and not what it does.
 var answerFields = []string{
-	"key", "name", "description", "version", "$schema", "lite", "format", "verify", "budget", "trace", "dryRun", "async", "asyncAfterMs", "durable",
+	"key", "name", "description", "version", "$schema", "lite", "format", "verify", "budget", "trace", "dryRun", "async", "asyncAfterMs",
+	"durable",
 }
 
 // checkAgain decides what a request with the key of a run that ended well asks for. The chain with which the run began or ended asks for

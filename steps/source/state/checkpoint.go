@@ -110,11 +110,10 @@ func (s *Source) visible(ctx context.Context) (all []located, caller string, err
 	if err == nil {
 		places[sessionSpace] = session
 	}
-	own, err := s.placeOf(ctx, "")
-	if err != nil && len(places) == 0 {
-		return nil, "", err
+	own, anonymous := s.placeOf(ctx, "")
+	if anonymous != nil && len(places) == 0 {
+		return nil, "", anonymous
 	}
-	anonymous := err != nil
 	for space := range s.o.Spaces {
 		if p, err := s.placeOf(ctx, space); err == nil && p.shared {
 			places[space] = p
@@ -129,7 +128,7 @@ func (s *Source) visible(ctx context.Context) (all []located, caller string, err
 			all = append(all, located{v, p.Owner, space})
 		}
 	}
-	if anonymous {
+	if anonymous != nil { // its session is all that it has
 		return all, own.caller, nil
 	}
 	found, err := s.o.Journal().States(ctx, &journal.StateFilter{Owner: own.Owner, AnySpace: true})

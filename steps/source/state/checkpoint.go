@@ -128,16 +128,15 @@ func (s *Source) visible(ctx context.Context) (all []located, caller string, err
 			all = append(all, located{v, p.Owner, space})
 		}
 	}
-	if anonymous != nil { // its session is all that it has
-		return all, own.caller, nil
-	}
-	found, err := s.o.Journal().States(ctx, &journal.StateFilter{Owner: own.Owner, AnySpace: true})
-	if err != nil {
-		return nil, "", err
-	}
-	for _, v := range found {
-		if !strings.Contains(v.Space, " ") { // neither locks, nor values of a session
-			all = append(all, located{v, own.Owner, v.Space})
+	if anonymous == nil { // else its session is all that it has
+		found, err := s.o.Journal().States(ctx, &journal.StateFilter{Owner: own.Owner, AnySpace: true})
+		if err != nil {
+			return nil, "", err
+		}
+		for _, v := range found {
+			if !strings.Contains(v.Space, " ") { // neither locks, nor values of a session
+				all = append(all, located{v, own.Owner, v.Space})
+			}
 		}
 	}
 	return all, own.caller, nil

@@ -14,9 +14,9 @@ import (
 func TestHiddenFunctions(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
-		"functions: {text.replace: {effect: write}}\n": "2 of 11 functions are " +
+		"functions: {text.replace: {effect: write}}\n": "7 of 20 functions are " +
 			"not shown to clients over HTTP, whose tier is read: access: {http: read_write} shows all",
-		"functions: {text.replace: {tier: admin}, text.match: {effect: write}, 'http.*': {hide: true}}\n": "2 of 9 functions are " +
+		"functions: {text.replace: {tier: admin}, text.match: {effect: write}, 'http.*': {hide: true}}\n": "7 of 18 functions are " +
 			"not shown to clients over HTTP, whose tier is read: access: {http: admin} shows all",
 		"functions: {text.replace: {effect: write}}\naccess: {http: read_write}\n": "",
 	} {

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -13,7 +14,6 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -99,8 +99,9 @@ func TestServerEverything(t *testing.T) {
 		t.Errorf("echo: got %s, want \"Echo: hi\"", got)
 	}
 	image := mustCall(t, s, "npm.get-tiny-image", `{}`)
-	if gjson.Get(image, "1.type").Str != "image" || gjson.Get(image, "1.size").Int() == 0 || gjson.Get(image, "1.data").Exists() {
-		t.Errorf("get-tiny-image: got %s, want an image with a size, without data", image)
+	data, err := base64.StdEncoding.DecodeString(gjson.Get(image, "1.data").Str)
+	if gjson.Get(image, "1.type").Str != "image" || len(data) == 0 || gjson.Get(image, "1.size").Int() != int64(len(data)) || err != nil {
+		t.Errorf("get-tiny-image: got %s, want an image with its size and data", image)
 	}
 	reported := 0
 	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Progress: func(context.Context, float64, float64, string) { reported++ }})

@@ -324,7 +324,7 @@ func TestIfChangedWithoutAStore(t *testing.T) {
 	}
 }
 
-// TestIfChangedMemoryIsBounded: a session remembers the last 256 results, and a result is kept anew before it expires.
+// TestIfChangedMemoryIsBounded: a session remembers the last 256 results, and a result is kept again before it expires.
 func TestIfChangedMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

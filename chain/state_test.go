@@ -56,14 +56,14 @@ var changesOfState = []struct{ step, key, before, after string }{
 	{`{"state.delete":{"key":"none"}}`, "none", "", ""},
 	{`{"state.set":{"key":"twice","value":2}},{"state.set":{"key":"twice","value":3}}`, "twice", "1", "3"},
 	{`{"state.set":{"key":"gone","value":2}},{"state.delete":{"key":"gone"}}`, "gone", "1", ""},
-	{`{"state.delete":{"key":"anew"}},{"state.set":{"key":"anew","value":2}}`, "anew", "1", "2"},
+	{`{"state.delete":{"key":"back"}},{"state.set":{"key":"back","value":2}}`, "back", "1", "2"},
 	{`{"state.set":{"key":"grown","value":[1]}},{"state.append":{"key":"grown","value":2}}`, "grown", "", "[1,2]"},
 	{`{"state.append":{"key":"each","value":"$item"},"forEach":"[1, 1]"}`, "each", "[0]", "[0,1,1]"},
 }
 
 const stateBefore = `{"steps":[{"state.set":{"key":"replaced","value":1}},{"state.set":{"key":"list","value":["a"]}},` +
 	`{"state.set":{"key":"empty","value":[]}},{"state.set":{"key":"deleted","value":1}},{"state.set":{"key":"taken","value":[1,2]}},` +
-	`{"state.set":{"key":"twice","value":1}},{"state.set":{"key":"gone","value":1}},{"state.set":{"key":"anew","value":1}},` +
+	`{"state.set":{"key":"twice","value":1}},{"state.set":{"key":"gone","value":1}},{"state.set":{"key":"back","value":1}},` +
 	`{"state.set":{"key":"each","value":[0]}}]}`
 
 // TestStateKilledAtEachEvent: a chain that changes state is killed at each of its writes to the journal, confirmed or not. Each change is
@@ -185,7 +185,7 @@ func TestStateDatabaseLost(t *testing.T) {
 	}
 }
 
-// TestLockAfterResume: a resume renews a lock that still lives, takes one that has ended anew, and is busy where another holds it. Its undo
+// TestLockAfterResume: a resume renews a lock that still lives, takes one that has ended again, and is busy where another holds it. Its undo
 // ends it.
 func TestLockAfterResume(t *testing.T) {
 	t.Parallel()
@@ -204,9 +204,9 @@ func TestLockAfterResume(t *testing.T) {
 			t.Errorf("the resume has %s, want %s renewed", again, first)
 		}
 		time.Sleep(61 * time.Second)
-		anew := run(resume + `}`).Get("result")
-		if anew.Get("fence").Int() <= first.Get("fence").Int() {
-			t.Errorf("the resume has %s, want another holder than %s", anew, first)
+		later := run(resume + `}`).Get("result")
+		if later.Get("fence").Int() <= first.Get("fence").Int() {
+			t.Errorf("the resume has %s, want another holder than %s", later, first)
 		}
 		time.Sleep(61 * time.Second)
 		other := run(`{"steps":[{"state.lock":{"name":"l"}}]}`)

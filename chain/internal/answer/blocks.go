@@ -87,27 +87,12 @@ func (b *builder) shownBlocks() (list []*steps.KeptBlock) {
 	}
 	for _, element := range elements {
 		block := b.Blocks.Find(element.Get("data").Str)
-		if block == nil || !isBlock(element, block) {
+		if block == nil || !block.Is(element, block.Handle) {
 			return nil
 		}
 		list = append(list, block)
 	}
 	return list
-}
-
-// isBlock reports whether a value is a block and nothing else. An expression may have changed the order of its members.
-func isBlock(value gjson.Result, b *steps.KeptBlock) bool {
-	if !value.IsObject() {
-		return false
-	}
-	same := true
-	whole := gjson.ParseBytes(b.JSON(`"` + b.Handle + `"`)).Map()
-	value.ForEach(func(name, member gjson.Result) bool {
-		same = same && whole[name.Str].Raw == member.Raw
-		delete(whole, name.Str)
-		return same
-	})
-	return same && len(whole) == 0
 }
 
 // leftOut is the warning about blocks that do not go with the answer. costly are those that have too many tokens, not too many bytes.

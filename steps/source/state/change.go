@@ -52,6 +52,10 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 	if err != nil {
 		return nil, err
 	}
+	if len(steps.CallbacksOf(ctx).Blocks.Within(a.Value)) > 0 { // its handle would name nothing once the run has ended
+		return nil, badArgument("value", "the value holds the handle of a block, which is not kept: refer to its data, as in $0.data, or "+
+			"write it to a file")
+	}
 	longest := maxTTL
 	if a.Space == sessionSpace { // nobody can read the values after the session
 		longest = s.o.TTL

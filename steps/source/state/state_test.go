@@ -53,6 +53,33 @@ func call(ctx context.Context, r *steps.Registry, function, args string) string 
 	return string(raw)
 }
 
+// TestBlocks: a value that holds a block is refused, since its handle would name nothing later; its bytes are kept as any other text.
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	_, registry := open(t, state.Options{})
+	ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Caller: "ann", Blocks: &steps.Blocks{Memory: unlimited{}}})
+	block, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: []byte("bytes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range []string{"state.set", "state.append"} {
+		answer := call(ctx, registry, function, `{"key":"k","value":{"photo":`+string(block)+`}}`)
+		if !strings.Contains(answer, "handle of a block") {
+			t.Errorf("%s: got %s, want that it refuses the handle", function, answer)
+		}
+	}
+	if answer := call(ctx, registry, "state.set", `{"key":"k","value":"Ynl0ZXM="}`); !strings.Contains(answer, `"version"`) {
+		t.Errorf("the bytes: got %s", answer)
+	}
+}
+
+// unlimited is the memory of a run without bounds.
+type unlimited struct{}
+
+func (unlimited) KeepBlock(int) error     { return nil }
+func (unlimited) HoldArguments(int) error { return nil }
+func (unlimited) ReleaseArguments(int)    {}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	stepstest.Run(t, stepstest.Options{

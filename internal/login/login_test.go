@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
 // Every misbehavior of a server ends with a coded error; nothing is stored, and no secret is shown.
@@ -251,6 +252,11 @@ func TestMetadataRedirects(t *testing.T) {
 func TestLoginCancelled(t *testing.T) {
 	t.Parallel()
 	s := newLoginFixture(t)
+	port, err := strconv.Atoi(porttest.Reserve(t)) // no other test listens there afterwards
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.o.RedirectPort = port
 	ctx, cancel := context.WithCancel(t.Context())
 	b := &idleUser{opened: cancel}
 	wantError(t, s.auth, Login(ctx, s.o, b), fault.Cancelled, "not finished")

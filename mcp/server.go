@@ -173,7 +173,10 @@ func (h handler) AwaitSources(ctx context.Context) { steps.Await(ctx, h.s.opts()
 func (h handler) SessionOpened(n *transport.Session) (ended func()) {
 	session := newSession(h.s.toolset(n.Caller.Rights, n.Target.(Surface)), n)
 	n.HandlerState = session
-	return session.view.close
+	return func() {
+		session.view.close()
+		session.stored.End()
+	}
 }
 
 type generationKey struct{}

@@ -2,15 +2,36 @@ package steps
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
 // Session holds values of one client between requests, such as which functions it has called. The server creates one for
-// each client and drops it with the client; there is nothing to close. The zero value is an empty session. Many goroutines
-// may use it. It must not be copied.
+// each client, and ends it with the client. The zero value is an empty session. Many goroutines may use it. It must not be copied.
 type Session struct {
 	mu     sync.Mutex
 	values map[any]any
+	ended  bool
+}
+
+// SessionEnder is a value of a session that is told when the session ends.
+type SessionEnder interface {
+	// SessionEnded is called once. Calls of the session may still be running.
+	SessionEnded()
+}
+
+// End tells the values that the session has ended, and later ones at once. It is called once.
+func (s *Session) End() {
+	s.mu.Lock()
+	s.ended = true
+	values := slices.Collect(maps.Values(s.values))
+	s.mu.Unlock()
+	for _, value := range values {
+		if value, ok := value.(SessionEnder); ok {
+			value.SessionEnded()
+		}
+	}
 }
 
 // Value returns the value of a key; if there is none, make creates it. make must not use the session. As in a context, each package uses
@@ -26,6 +47,9 @@ func (s *Session) Value(key any, make func() any) any {
 	}
 	value := make()
 	s.values[key] = value
+	if late, ok := value.(SessionEnder); ok && s.ended {
+		late.SessionEnded()
+	}
 	return value
 }
 

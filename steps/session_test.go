@@ -37,3 +37,29 @@ func TestSession(t *testing.T) {
 		}
 	}
 }
+
+// ender counts how often it is told of the end of its session.
+type ender struct{ told int }
+
+func (e *ender) SessionEnded() { e.told++ }
+
+// TestSessionEnd: the end of a session is told once to each value that asks for it, at once to one that is made later.
+func TestSessionEnd(t *testing.T) {
+	t.Parallel()
+	s := &steps.Session{}
+	early, late := &ender{}, &ender{}
+	for range 2 {
+		s.Value("early", func() any { return early })
+		s.Value("other", func() any { return 1 })
+	}
+	s.End()
+	if early.told != 1 {
+		t.Errorf("a value was told %d times, want once", early.told)
+	}
+	for range 2 {
+		s.Value("late", func() any { return late })
+	}
+	if early.told != 1 || late.told != 1 {
+		t.Errorf("values were told %d and %d times, want once each", early.told, late.told)
+	}
+}

@@ -49,8 +49,21 @@ func (s *memoryState) change(w *Write) {
 
 func (s *memoryState) expire() {
 	now := time.Now()
+	s.remove(func(row *StateRow) bool { return !row.Expires.After(now) })
+}
+
+// RemoveStates implements Driver.
+func (m *Memory) RemoveStates(_ context.Context, owner string, spaces []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.remove(func(row *StateRow) bool { return row.Owner == owner && slices.Contains(spaces, row.Space) })
+	return nil
+}
+
+// remove removes the values that goes accepts.
+func (s *memoryState) remove(goes func(*StateRow) bool) {
 	for key, row := range s.rows {
-		if !row.Expires.After(now) {
+		if goes(row) {
 			s.owners[key.Owner].bytes -= int64(row.Size)
 			delete(s.rows, key)
 		}

@@ -104,6 +104,11 @@ func (j *Journal) States(ctx context.Context, f *StateFilter) ([]StateValue, err
 	return list, nil
 }
 
+// RemoveStates removes the values of an owner in some spaces.
+func (j *Journal) RemoveStates(ctx context.Context, owner string, spaces ...string) error {
+	return j.driver.RemoveStates(ctx, owner, spaces)
+}
+
 // stateContext is the additional authenticated data of a value.
 func stateContext(r *StateRow) []byte {
 	return fmt.Appendf(nil, "state %q %q %q %d", r.Owner, r.Space, r.Name, r.Version)

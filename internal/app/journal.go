@@ -219,6 +219,9 @@ func (u *brokenDriver) States(context.Context, *journal.StateFilter) ([]journal.
 	return nil, u.err
 }
 
+// RemoveStates implements journal.Driver.
+func (u *brokenDriver) RemoveStates(context.Context, string, []string) error { return u.err }
+
 // Expire implements journal.Driver.
 func (u *brokenDriver) Expire(context.Context, time.Time, time.Time) error { return u.err }
 

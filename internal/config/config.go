@@ -194,7 +194,7 @@ type Session struct {
 
 // State configures what chains keep for later ones, in the journal's database.
 type State struct {
-	// The size of all values of one caller, and of those of one shared space.
+	// The size of all values of one caller, and of those of one shared space. Callers without tokens count as one.
 	MaxBytes *Size `yaml:"maxBytes" validate:"min=1" default:"16MiB"`
 	// How long a value is kept that names no time; at least 1s.
 	TTL *time.Duration `yaml:"ttl" validate:"min=1s" default:"24h"`

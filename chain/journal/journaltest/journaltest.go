@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},
 		{"Parts", parts}, {"ExpireWhileRead", expireWhileRead}, {"AtWorkers", atWorkers},
 		{"State", state}, {"StateRefused", stateRefused}, {"StateExpires", stateExpires}, {"StateOfMany", stateOfMany},
+		{"StateRemoved", stateRemoved},
 	} {
 		store := fresh(t)
 		if test.name == "Reopen" && !store.Shared {

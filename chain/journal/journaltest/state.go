@@ -184,3 +184,29 @@ func stateOfMany(t *testing.T, s Store) {
 		t.Errorf("%d changes left %+v, error %v", len(drivers)*changes, rows, err)
 	}
 }
+
+// stateRemoved: the values of some spaces of an owner are removed with what they count, those of others stay, and versions go on.
+func stateRemoved(t *testing.T, s Store) {
+	d := s.Open(t)
+	write(t, d, newRun("run_a"))
+	var seen journal.StateView
+	gone := journal.StateKey{Owner: "ann", Space: "session \x00ö", Name: "k"}
+	for i, key := range []journal.StateKey{gone, {Owner: "ann", Space: "lock " + gone.Space, Name: "k"}, {Owner: "ann", Space: "s", Name: "k"},
+		{Owner: "bob", Space: gone.Space, Name: "k"}} {
+		write(t, d, changed(10*(i+1), key, "12345", time.Hour, &seen))
+	}
+	for range 2 {
+		if err := d.RemoveStates(t.Context(), "ann", []string{gone.Space, "lock " + gone.Space, "none"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ann := names(t, d, &journal.StateFilter{Owner: "ann", AnySpace: true})
+	bob := names(t, d, &journal.StateFilter{Owner: "bob", AnySpace: true})
+	if len(ann) != 1 || ann[0] != "s/k= (3)" || len(bob) != 1 {
+		t.Errorf("there are %q of ann and %q of bob, want one of each", ann, bob)
+	}
+	write(t, d, changed(50, gone, "new", time.Hour, &seen))
+	if seen.Row != nil || seen.Size != 5 || seen.Next != 4 {
+		t.Errorf("after the removal a change finds %+v, want 5 bytes of others, and version 4", seen)
+	}
+}

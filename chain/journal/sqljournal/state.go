@@ -153,21 +153,39 @@ func (db *database) expireState(ctx context.Context) error {
 	if err != nil || !some {
 		return err
 	}
+	return db.removeStates(ctx, `expires <= $1`, now)
+}
+
+// RemoveStates implements journal.Driver.
+func (d *Driver) RemoveStates(ctx context.Context, owner string, spaces []string) error {
+	valid := make([]string, len(spaces))
+	for i := range spaces {
+		valid[i] = validText(spaces[i])
+	}
+	list, _ := json.Marshal(valid) // strings can always be encoded
+	return d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+		return db.removeStates(ctx, `owner = $1 AND space IN (SELECT v.value FROM EACH($2) AS v)`, validText(owner), string(list))
+	})
+}
+
+// removeStates removes the values for which a condition holds, with what they count.
+func (db *database) removeStates(ctx context.Context, condition string, args ...any) error {
 	tx, err := db.write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // it is committed, or the error is known
+	of := `(SELECT owner FROM onecall_state WHERE ` + condition + `)`
 	// The owners are locked first: the statements after it see what the changes before it have left.
 	ignore := func(scan func(...any) error) error { return scan(new(string)) }
-	if err := forEachRow(ctx, tx, ignore, db.SQL(`SELECT owner FROM onecall_state_owners
-	WHERE owner IN (SELECT owner FROM onecall_state WHERE expires <= $1) ORDER BY owner FOR UPDATE`), now); err != nil {
+	if err := forEachRow(ctx, tx, ignore, db.SQL(`SELECT owner FROM onecall_state_owners WHERE owner IN `+of+
+		` ORDER BY owner FOR UPDATE`), args...); err != nil {
 		return err
 	}
-	for _, query := range []string{`UPDATE onecall_state_owners SET bytes = bytes - (SELECT SUM(size) FROM onecall_state s
-	WHERE s.owner = onecall_state_owners.owner AND s.expires <= $1)
-	WHERE owner IN (SELECT owner FROM onecall_state WHERE expires <= $1)`, `DELETE FROM onecall_state WHERE expires <= $1`} {
-		if _, err := tx.ExecContext(ctx, query, now); err != nil {
+	for _, query := range []string{`UPDATE onecall_state_owners AS o SET bytes = bytes -
+	(SELECT SUM(size) FROM onecall_state WHERE onecall_state.owner = o.owner AND ` + condition + `) WHERE owner IN ` + of,
+		`DELETE FROM onecall_state WHERE ` + condition} {
+		if _, err := tx.ExecContext(ctx, db.SQL(query), args...); err != nil {
 			return err
 		}
 	}

@@ -64,7 +64,7 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Journal().ChangeState(ctx, p.caller, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
+	return s.commit(ctx, &p, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
 		if version := versionOf(now); a.IfVersion != nil && int64(*a.IfVersion) != version {
 			return nil, nil, otherVersion(a, version)
 		}
@@ -73,7 +73,7 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 			return nil, nil, err
 		}
 		if to != nil && to.Value != nil {
-			if err := s.checkRoom(now, key.Name, to.Value); err != nil {
+			if err := s.checkRoom(&p, now, key.Name, to.Value); err != nil {
 				return nil, nil, err.Under("/value")
 			}
 		}
@@ -88,9 +88,13 @@ func (s *Source) change(ctx context.Context, a *changeArgs,
 }
 
 // checkRoom refuses a value with which the owner's values would be too large.
-func (s *Source) checkRoom(now journal.StateNow, name string, value []byte) *fault.Error {
-	if now.Size+int64(journal.StateSize(name, value)) <= s.o.MaxBytes {
+func (s *Source) checkRoom(p *place, now journal.StateNow, name string, value []byte) *fault.Error {
+	switch {
+	case now.Size+int64(journal.StateSize(name, value)) <= s.o.MaxBytes:
 		return nil
+	case p.anonymous:
+		return fault.New(fault.LimitExceeded, "with this value, those of all sessions without a token would have more than %d bytes "+
+			"(state.maxBytes): delete some, wait until sessions have ended, or give each caller a token (access.tokens)", s.o.MaxBytes)
 	}
 	return fault.New(fault.LimitExceeded, "with this value, the values in state would have more than %d bytes (state.maxBytes): delete some, "+
 		"or give them a shorter ttl", s.o.MaxBytes)

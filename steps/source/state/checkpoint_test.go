@@ -35,7 +35,7 @@ func TestCheckpoint(t *testing.T) {
 	for _, k := range gjson.Get(got, "keys").Array() {
 		list = append(list, k.Get("space").Str+"/"+k.Get("key").Str+" "+k.Get("shape").Str)
 	}
-	want := "notes/text string; /empty []; /list [2] of {id}; session/here true; /object {id, na\"me}; team/ours number"
+	want := "session/here true; notes/text string; /empty []; /list [2] of {id}; /object {id, na\"me}; team/ours number"
 	if strings.Join(list, "; ") != want || gjson.Get(got, "count").Int() != 6 || gjson.Get(got, "answerTokens").Int() != 4000 ||
 		len(gjson.Get(got, "runs").Array()) != 5 || strings.Contains(got, "secret text") || strings.Contains(got, "his") {
 		t.Errorf("%s\nhas %q, want %q", got, list, want)

@@ -76,14 +76,14 @@ func (s *Source) lock(ctx context.Context, a lockArgs) (json.RawMessage, error) 
 		if held != nil && isOutOfTime(ctx) {
 			return nil, busyLock(held, lockOf(held), &p, wait)
 		}
-		raw, err := s.o.Journal().ChangeState(ctx, p.caller, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
+		raw, err := s.commit(ctx, &p, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
 			if other := now.StateValue; other != nil && lockOf(other).Token != earlier.Token {
 				if held = other; time.Now().Before(end) {
 					return nil, nil, journal.ErrUndecided
 				}
 				return nil, nil, busyLock(other, lockOf(other), &p, wait)
 			}
-			return s.take(ctx, now, lockValue{token, now.Next, p.caller}, ttl)
+			return s.take(ctx, &p, now, lockValue{token, now.Next, p.caller}, ttl)
 		})
 		if !errors.Is(err, journal.ErrUndecided) {
 			return raw, err
@@ -93,7 +93,7 @@ func (s *Source) lock(ctx context.Context, a lockArgs) (json.RawMessage, error) 
 }
 
 // take takes a lock as wanted, or renews the one that this call holds.
-func (s *Source) take(ctx context.Context, now journal.StateNow, wanted lockValue, ttl time.Duration) (
+func (s *Source) take(ctx context.Context, p *place, now journal.StateNow, wanted lockValue, ttl time.Duration) (
 	*journal.StateChange, []byte, error) {
 	if now.StateValue != nil {
 		wanted = lockOf(now.StateValue)
@@ -102,7 +102,7 @@ func (s *Source) take(ctx context.Context, now journal.StateNow, wanted lockValu
 	if err != nil {
 		return nil, nil, err
 	}
-	if f := s.checkRoom(now, "", value); f != nil {
+	if f := s.checkRoom(p, now, "", value); f != nil {
 		return nil, nil, f
 	}
 	undo, err := encode(unlockArgs{wanted.Token})
@@ -182,7 +182,7 @@ func (s *Source) unlock(ctx context.Context, a unlockArgs) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	return s.o.Journal().ChangeState(ctx, p.caller, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
+	return s.commit(ctx, &p, key, func(now journal.StateNow) (*journal.StateChange, []byte, error) {
 		if err := steps.ReportUndo(ctx, &steps.Undo{Function: "state.unlock", Args: undo}); err != nil {
 			return nil, nil, err
 		}

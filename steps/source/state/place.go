@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"crypto/rand"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-// sessionSpace is the space of an MCP session.
+// sessionSpace is how callers name the space of their MCP session.
 const sessionSpace = "session"
 
 // place is where a call finds its values.
@@ -21,9 +20,9 @@ type place struct {
 	journal.StateKey        // without a name
 	caller           string // who calls
 	shared           bool   // other callers see the space, too
+	anonymous        bool   // callers whom nobody can tell apart have these values, each its own
+	session          *session
 }
-
-type sessionKey struct{}
 
 var spaceName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
@@ -50,17 +49,19 @@ func (s *Source) placeOf(ctx context.Context, space string) (place, error) {
 	if space != "" && !spaceName.MatchString(space) {
 		return p, badArgument("space", "a space has 1 to 64 letters, digits, and _ . -")
 	}
-	session, anonymous := steps.SessionOf(ctx), s.o.Anonymous != "" && p.caller == s.o.Anonymous
+	client := steps.SessionOf(ctx)
+	p.anonymous = s.o.Anonymous != "" && p.caller == s.o.Anonymous
 	switch {
-	case space == sessionSpace && session != nil:
-		p.Owner = s.owner("session ", session.Value(sessionKey{}, func() any { return strings.ToLower(rand.Text()) }).(string))
+	case space == sessionSpace && client != nil:
+		p.session = s.sessionOf(client, p.Owner)
+		p.Space = p.session.space
 		return p, nil
-	case anonymous && session == nil:
+	case p.anonymous && client == nil:
 		return p, fault.New(fault.Denied, "callers without tokens share one identity, so anyone could read the value, and there is no session "+
 			"here that it could belong to: give each caller a token (access.tokens)").Under("/space")
 	case space == sessionSpace:
 		return p, badArgument("space", "there is no session here that the values could belong to: leave space out")
-	case anonymous:
+	case p.anonymous:
 		return p, fault.New(fault.Denied, "callers without tokens share one identity, so anyone could read the value: use space \"session\", "+
 			"or give each caller a token (access.tokens)").Under("/space")
 	}

@@ -29,7 +29,8 @@ type Options struct {
 	Journal func() *journal.Journal
 	// Scope separates the values of environments that share a journal, as chain.Options.Scope does.
 	Scope string
-	// MaxBytes bounds the values of one caller, and those of one shared space; 0: DefaultMaxBytes.
+	// MaxBytes bounds the values of one caller, with those of its sessions, and those of one shared space; 0: DefaultMaxBytes. Callers whom
+	// nobody can tell apart (Anonymous) count as one.
 	MaxBytes int64
 	// TTL is how long a value is kept that names no time; 0: DefaultTTL.
 	TTL time.Duration

@@ -120,6 +120,10 @@ func TestCalls(t *testing.T) {
 	transcript.FileLines(t, "testdata/calls.txt", func(line string) string {
 		caller, rest, _ := strings.Cut(line, ": ")
 		function, args, _ := strings.Cut(rest, " ")
+		if function == "END" {
+			sessions[caller].End()
+			return "ended"
+		}
 		ctx := as(t.Context(), "token:"+strings.TrimRight(caller, "12"))
 		if strings.HasPrefix(caller, "http") {
 			ctx = as(t.Context(), "http")

@@ -241,7 +241,7 @@ func TestDecisionOnBusyRun(t *testing.T) {
 				t.Errorf("second resume: %s, want busy", b.JSON)
 			}
 		}
-		if _, err := chain.Approve(ctx, g.journal, a.Question.Run, "", "ann"); !journal.IsBusy(err) {
+		if err := decide(ctx, g.journal, a.Question.Run, true); !journal.IsBusy(err) {
 			t.Errorf("Approve: %v, want busy", err)
 		}
 		return true, nil

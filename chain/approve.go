@@ -8,34 +8,41 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
 func (e *Engine) MustApprove(f *steps.Spec) bool { return plan.MustApprove(f, e.o.Approve) }
 
-// Waiting returns the calls that a run waits for, in the form of ApprovalCall.JSON, for an operator. It fails with bad_request if the run
-// does not wait for approval.
+// Ruling is what an operator decides about calls of a run. A place is that of a call, its member at (3, 3[7], 3[7].1), or of a step with
+// several calls; the id of a step stands for its number.
+type Ruling struct {
+	Digest        string   // DigestOf the calls that the operator has seen; "": whichever Waiting returns
+	Approve, Deny []string // the places of calls; the others stay as they are
+	By, Reason    string   // who decides, and why; the caller of the run reads both. "": it is not known
+}
+
+// Waiting returns the calls of a run that Decide decides about, in the form of ApprovalCall.JSON: those that it waits for or, if it waits
+// for none, those that were denied, with when, by whom and why in their member denied. It fails with bad_request if there are none.
 func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
 	past, err := j.Read(ctx, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Stored(past)
+	return ledger.Offered(past)
 }
 
-// Approve approves the calls that a run waits for, for the operator by, and returns them. It fails with resume_conflict if digest is not
-// that of the calls (DigestOf), and with bad_request if none wait. An empty digest approves whichever calls wait.
-func Approve(ctx context.Context, j *journal.Journal, run, digest, by string) ([]gjson.Result, error) {
-	return ledger.RecordDecision(ctx, j, run, digest, &ledger.Settlement{Kind: journal.Approved, By: by, Status: journal.MayContinue})
+// Pick returns those of the calls of Waiting that are at some places; see Ruling. It fails with bad_request if none is at one of them.
+func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
+	return ledger.Pick(calls, places)
 }
 
-// Deny denies the calls that a run waits for; otherwise it is like Approve.
-func Deny(ctx context.Context, j *journal.Journal, run, digest, by string) ([]gjson.Result, error) {
-	return ledger.RecordDecision(ctx, j, run, digest,
-		&ledger.Settlement{Kind: journal.Denied, By: by, Status: journal.Failed, Code: fault.Denied})
+// Decide approves calls of a run, each of which may then be made once, and denies others, which are denied to every resume until they are
+// approved. It returns the calls that still wait. It fails with resume_conflict if the digest is not that of the calls of Waiting, and with
+// bad_request if a place has no call.
+func Decide(ctx context.Context, j *journal.Journal, run string, r *Ruling) (waiting []gjson.Result, err error) {
+	return ledger.Decide(ctx, j, run, (*ledger.Ruling)(r))
 }
 
-// DigestOf identifies a list of waiting calls.
+// DigestOf identifies a list of calls of Waiting.
 func DigestOf(calls []gjson.Result) string { return ledger.DigestOf(calls) }

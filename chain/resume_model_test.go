@@ -114,6 +114,19 @@ func (w *resumeTest) approveAtRandom(_ context.Context, calls []chain.ApprovalCa
 	return yes, nil
 }
 
+// approveDenied approves the calls that approveAtRandom has denied, as a person may later: no resume asks about them again.
+func (w *resumeTest) approveDenied(t *testing.T) {
+	calls, err := chain.Waiting(t.Context(), w.reader, w.find(t))
+	if err != nil || decide(t.Context(), w.reader, w.find(t), true) != nil {
+		return // the run waits for nothing, or a killed process seems to have it still
+	}
+	w.shop.mu.Lock()
+	defer w.shop.mu.Unlock()
+	for _, call := range calls {
+		w.shop.approved[call.Get("args").Raw]++
+	}
+}
+
 // find returns the run's id, found by its key as its caller would.
 func (w *resumeTest) find(t *testing.T) string {
 	if w.id == "" {
@@ -257,6 +270,9 @@ func runModel(t *testing.T, seed uint64, ends map[string]int) *resumeTest {
 		case code == string(fault.TokenExpired) || drawn.undoes && w.past(t) != nil && w.past(t).Row.Status == journal.Undone:
 			ends["undone by onError"]++
 			return w // check has compared the answer with what the undo left
+		}
+		if code := a.Get("error.code").Str; code == string(fault.Denied) {
+			w.approveDenied(t)
 		}
 		if round > 60 { // let the run end
 			w.shop.faults = 0

@@ -116,10 +116,10 @@ func TestApproveEndedRun(t *testing.T) {
 			s := newScriptedEngine(t, nil, nil)
 			run := beginWaiting(s)
 			s.run("", `{"resume":%q%s}`, run, test.end)
-			if _, err := chain.Approve(t.Context(), s.journal, run, "", "ann"); fault.CodeOf(err) != fault.BadRequest {
+			if err := decide(t.Context(), s.journal, run, true); fault.CodeOf(err) != fault.BadRequest {
 				t.Errorf("Approve: %v, want bad_request", err)
 			}
-			if _, err := chain.Deny(t.Context(), s.journal, run, "", "ann"); fault.CodeOf(err) != fault.BadRequest {
+			if err := decide(t.Context(), s.journal, run, false); fault.CodeOf(err) != fault.BadRequest {
 				t.Errorf("Deny: %v, want bad_request", err)
 			}
 			if _, err := chain.Waiting(t.Context(), s.journal, run); fault.CodeOf(err) != fault.BadRequest {
@@ -142,14 +142,16 @@ func TestApproveOnlyShownCalls(t *testing.T) {
 	}
 	s.run(fault.ApprovalRequired, `{"resume":%q,"replace":{"1":{"fn":"guarded.put","args":{"k":"another's"}}}}`, run)
 	s.wantCalls(`store.put {"k":"1"}`)
-	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown), "ann"); fault.CodeOf(err) != fault.ResumeConflict {
+	if _, err := chain.Decide(t.Context(), s.journal, run,
+		&chain.Ruling{Digest: chain.DigestOf(shown), Approve: []string{"1"}, By: "ann"}); fault.CodeOf(err) != fault.ResumeConflict {
 		t.Errorf("Approve of other calls: %v, want resume_conflict", err)
 	}
 	s.run(fault.ApprovalRequired, `{"resume":%q}`, run)
 	s.wantCalls()
 	shown, err = chain.Waiting(t.Context(), s.journal, run)
 	must(t, err)
-	if _, err := chain.Approve(t.Context(), s.journal, run, chain.DigestOf(shown), "ann"); err != nil {
+	if _, err := chain.Decide(t.Context(), s.journal, run,
+		&chain.Ruling{Digest: chain.DigestOf(shown), Approve: []string{"1"}, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	s.run("", `{"resume":%q}`, run)

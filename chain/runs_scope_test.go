@@ -67,7 +67,7 @@ func TestScopeOfApproval(t *testing.T) {
 	s := newScriptedEngine(t, nil, nil)
 	sameScope := s.inScope("/staging")
 	run := sameScope.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put"}]}`).Get("resume").Str
-	if _, err := chain.Approve(t.Context(), s.journal, run, "", "ann"); err != nil {
+	if err := decide(t.Context(), s.journal, run, true); err != nil {
 		t.Fatal(err)
 	}
 	s.inScope("/prod").run(fault.TokenExpired, `{"resume":%q}`, run)

@@ -105,6 +105,13 @@ func (r *Run) Approved(name string) bool {
 	return r.past.approved[name]
 }
 
+// Denial returns the denial of the call with this name, as Past.Denial. Past must not be nil.
+func (r *Run) Denial(name string) *Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.past.Denial(name)
+}
+
 // IdempotencyKey is the same for each attempt at this call in this run, and different for any other call; "": none.
 func (c *Call) IdempotencyKey() string {
 	if c.KeyFor == 0 {

@@ -18,7 +18,7 @@ const (
 	Sent      Kind = "sent"     // the run began or was resumed, with Chain
 	Waits     Kind = "waits"    // the run stopped before calls that need approval
 	Approved  Kind = "approved" // the calls in Approvals may be made, each once
-	Denied    Kind = "denied"   // the calls in Approvals must not be made
+	Denied    Kind = "denied"   // the calls in Approvals must not be made, unless they are approved later
 	Handed    Kind = "handed"   // the run is handed to workers, which take it over
 	Stopped   Kind = "stopped"  // the run ended and is not ok, for the reason in Code and Message
 	Refused   Kind = "refused"  // the chain of the last Sent was refused, for the reason in Code and Message: the one before it holds
@@ -57,7 +57,8 @@ type Event struct {
 	Blocks []Block // whose handles stand in Result
 	Undo   []byte  // {"fn","args"} of the call that undoes it, resolved, or {"fn","error"} if it cannot be resolved
 	Chain  []byte  // in Sent: the chain from now on
-	// Args: in Sent, the values of $state; in Waits, the calls that wait for approval; in Task, the id; for a call that was made, Call.Shown
+	// Args: in Sent, the values of $state; in Waits, the calls that wait for approval; in Approved and Denied, why; in Task, the id; for a
+	// call that was made, Call.Shown
 	Args []byte
 
 	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters; in
@@ -71,6 +72,9 @@ type Event struct {
 func (e *Event) isPossible() bool {
 	return e.Ordinal >= 0 && e.Ordinal < leaseEvents && (e.Outcome == "" || slices.Contains(fault.Outcomes(), e.Outcome))
 }
+
+// Decision returns who approved or denied calls, and why. by is "" if the run's caller did, or if it is not known.
+func (e *Event) Decision() (by, reason string) { return e.Message, string(e.Args) }
 
 // Writes reports whether the call may change something.
 func (e *Event) Writes() bool { return e.Effect != "" }

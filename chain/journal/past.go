@@ -25,6 +25,7 @@ type Past struct {
 	calls    map[mac][]*PastCall // the calls with each MAC, by ordinal; nil: that call is not recorded
 	writes   []*PastCall         // the calls that write, in the order of their first starts
 	approved map[string]bool     // names of approvals that were not used yet
+	denied   map[string]*Event   // by the name of an approval: its last denial, if it was not approved since; nil: none
 	byEvent  map[int]*PastCall   // the calls by the number of the event that they began or ended with
 	before   beforeSent
 }
@@ -131,7 +132,8 @@ func newPast(row Row) *Past {
 
 // clone returns a copy with the row, the calls and the approvals, which later events of p do not change.
 func (p *Past) clone() *Past {
-	cloned := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved)}
+	cloned := &Past{Row: p.Row, calls: make(map[mac][]*PastCall, len(p.calls)), approved: maps.Clone(p.approved),
+		denied: maps.Clone(p.denied)}
 	for m, list := range p.calls {
 		calls := make([]*PastCall, len(list))
 		for i, c := range list {
@@ -221,10 +223,12 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 		p.Waiting, p.before.waiting = nil, nil
 		for _, name := range e.Approvals {
 			p.approved[name] = true
+			delete(p.denied, name)
 		}
 	case Denied:
 		p.Waiting, p.before.waiting = nil, nil
 		p.DecisionCount++
+		p.deny(e)
 	case Stopped:
 		p.Message = e.Message
 	case Handed:
@@ -234,6 +238,22 @@ func (p *Past) apply(e *Event) (c *PastCall) {
 	}
 	return c
 }
+
+func (p *Past) deny(e *Event) {
+	if p.denied == nil {
+		p.denied = map[string]*Event{}
+	}
+	for _, name := range e.Approvals {
+		delete(p.approved, name)
+		p.denied[name] = e
+	}
+}
+
+// IsApproved reports whether a call is approved that was not made since.
+func (p *Past) IsApproved() bool { return len(p.approved) > 0 }
+
+// Denial returns the denial of the call with this name, unless that was approved later; nil: there is none.
+func (p *Past) Denial(name string) *Event { return p.denied[name] }
 
 // applyToCall updates a call by an event about it.
 func (p *Past) applyToCall(c *PastCall, e *Event) {

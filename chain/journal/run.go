@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // maxPending bounds, in bytes, the results that a run holds until they are written. Beyond it, a run that may call functions
@@ -214,6 +216,18 @@ func (r *Run) Append(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.appendEvent(e)
+}
+
+// maxBy bounds the name of who decided, in characters.
+const maxBy = 60
+
+// Decide adds the event that calls with these names were approved or denied, by whom and why; see Event.Decision.
+func (r *Run) Decide(kind Kind, names []string, by, reason string) {
+	e := Event{Kind: kind, Approvals: names, Message: fault.ClipRunes(by, maxBy)}
+	if reason != "" {
+		e.Args = []byte(r.j.shortMessage(reason))
+	}
+	r.Append(e)
 }
 
 // countCall adds a call to the sums.

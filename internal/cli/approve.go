@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os/user"
@@ -15,85 +16,142 @@ import (
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
-	var deny, show bool
-	var digest string
+	d := &decision{}
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the calls that a run waits to make; resume makes them",
-		Long: "Approve the calls that a run is waiting to make. Each may then be made once. At a terminal, and without --digest, the\n" +
-			"command asks first. The calls are shown as they will be sent: at a terminal for a person, else as JSON.",
+		Long: "Approve the calls that a run is waiting to make, or deny them. Each approved call may then be made once; a denied one is\n" +
+			"denied to every resume. Of a run that waits for nothing, calls that were denied can be approved. At a terminal, and without\n" +
+			"--digest, the command asks first. The calls are shown as they will be sent: at a terminal for a person, else as JSON.",
 	}
 	nameOf := runNameFlag(cmd, 0, 0, needsRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, _ := nameOf(args)
 		return c.withJournal(cmd.Context(), app.Options{NoSources: true}, func(a *app.App) error {
-			return c.approve(cmd.Context(), a, name, digest, deny, show)
+			return c.approve(cmd.Context(), a, name, d)
 		})
 	}
-	cmd.Flags().BoolVar(&deny, "deny", false, "refuse the calls")
-	cmd.Flags().BoolVar(&show, "show", false, "only show the calls")
+	cmd.Flags().BoolVar(&d.deny, "deny", false, "refuse the calls")
+	cmd.Flags().StringArrayVar(&d.only, "only", nil,
+		"only the call at this `place` (3, 3[7], 3[7].1), or all of this step, by number or id; the others keep waiting; repeatable")
+	cmd.Flags().StringVar(&d.reason, "reason", "", "why, in a `text` for the run's caller and onecall runs")
+	cmd.Flags().BoolVar(&d.show, "show", false, "only show the calls")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON on one line, and never ask, even at a terminal")
-	cmd.Flags().StringVar(&digest, "digest", "", "the `digest` that --show gave with the calls: if other calls wait now, nothing is decided")
-	cmd.MarkFlagsMutuallyExclusive("deny", "show")
+	cmd.Flags().StringVar(&d.digest, "digest", "",
+		"the `digest` that --show gave with the calls: if other calls wait now, nothing is decided")
+	for _, flag := range []string{"deny", "only", "reason"} {
+		cmd.MarkFlagsMutuallyExclusive(flag, "show")
+	}
 	c.engineFlag(cmd)
 	return cmd
 }
 
-// approve approves or refuses the calls that a run waits to make, or only shows them.
-func (c *cli) approve(ctx context.Context, a *app.App, name runName, digest string, deny, show bool) error {
+// decision is what the flags of approve say.
+type decision struct {
+	digest, reason string
+	only           []string // the places of the calls to decide about; nil: all
+	deny, show     bool
+}
+
+// verb is what the user is asked whether to do.
+func (d *decision) verb() string {
+	if d.deny {
+		return "Refuse"
+	}
+	return "Approve"
+}
+
+// approve approves or refuses calls that a run waits to make, or only shows them.
+func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision) error {
 	id, err := name.find(ctx, c, a)
 	if err != nil {
 		return err
 	}
-	calls, err := chain.Waiting(ctx, a.Journal, id)
-	asked := false
-	if digest == "" && !show && err == nil { // the digest ties the decision to the calls that are shown: others may begin to wait meanwhile
-		digest = chain.DigestOf(calls)
-		asked = c.canAsk()
-		if yes, err := c.askDecision(ctx, calls, deny); err != nil {
+	offered, err := chain.Waiting(ctx, a.Journal, id)
+	switch {
+	case journal.IsBusy(err):
+		return errNotOver
+	case err != nil:
+		return err
+	}
+	calls, digest := offered, chain.DigestOf(offered)
+	if d.only != nil {
+		if calls, err = chain.Pick(offered, d.only); err != nil {
+			return err
+		}
+	}
+	if d.show {
+		return c.showWaiting(id, calls, digest)
+	}
+	asked := d.digest == "" && c.canAsk()
+	if asked {
+		if yes, err := c.confirm(ctx, d.verb(), calls); err != nil {
 			return err
 		} else if !yes {
 			return exitError(exitFailed)
 		}
 	}
-	switch {
-	case err != nil || show:
-	case deny:
-		calls, err = chain.Deny(ctx, a.Journal, id, digest, userName())
-	default:
-		calls, err = chain.Approve(ctx, a.Journal, id, digest, userName())
+	// The digest ties the decision to the calls that are shown: others may begin to wait meanwhile.
+	ruling := &chain.Ruling{Digest: cmp.Or(d.digest, digest), By: userName(), Reason: d.reason}
+	places := make([]string, len(calls))
+	for i := range calls {
+		places[i] = calls[i].Get("at").Str
 	}
+	if ruling.Approve = places; d.deny {
+		ruling.Approve, ruling.Deny = nil, places
+	}
+	waiting, err := chain.Decide(ctx, a.Journal, id, ruling)
 	switch {
 	case journal.IsBusy(err):
-		return opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}
+		return errNotOver
 	case err != nil:
 		return err
 	}
-	answer := []json.RawMessage{}
-	for _, call := range calls {
-		answer = append(answer, json.RawMessage(call.Raw))
-	}
-	result := map[string]any{"run": id, "calls": answer, "digest": chain.DigestOf(calls)}
-	if !show {
-		result["approved"] = !deny
-		continues, err := c.reportDecision(ctx, a, id)
-		switch {
-		case err != nil:
-			c.noticef("the engine could not be told, so workers see the decision only within ten minutes: %s", fault.Message(err))
-		case continues:
-			c.noticef("workers continue the run")
-		case !deny:
-			c.noticef("onecall resume%s %s makes the calls", c.configFlagOf(ctx, a, id), id)
-		}
-	}
-	switch {
-	case asked && c.outTerminal: // the question has shown the calls
+	c.tellDecision(ctx, a, id, d, len(waiting))
+	if asked && c.outTerminal { // the question has shown the calls
 		return nil
-	case show && c.outTerminal && !c.asJSON:
-		text, _ := waitingText(c.outPage(), calls, true)
-		return c.writeText([]byte(text + "onecall approve" + c.configFlag() + " " + id + " --digest " + chain.DigestOf(calls) + "\n"))
+	}
+	result := map[string]any{"run": id, "calls": rawCalls(calls), "digest": digest, "approved": !d.deny}
+	if len(waiting) > 0 {
+		result["waiting"] = len(waiting)
 	}
 	return c.writeValue(result)
+}
+
+var errNotOver = opError{fault.New(fault.Busy, "the run is not over: try again when it has ended")}
+
+func rawCalls(calls []gjson.Result) []json.RawMessage {
+	list := []json.RawMessage{}
+	for _, call := range calls {
+		list = append(list, json.RawMessage(call.Raw))
+	}
+	return list
+}
+
+// showWaiting shows the calls of a run, and the digest to decide about them.
+func (c *cli) showWaiting(id string, calls []gjson.Result, digest string) error {
+	if c.outTerminal && !c.asJSON {
+		text, _ := waitingText(c.outPage(), calls, true)
+		return c.writeText([]byte(text + "onecall approve" + c.configFlag() + " " + id + " --digest " + digest + "\n"))
+	}
+	return c.writeValue(map[string]any{"run": id, "calls": rawCalls(calls), "digest": digest})
+}
+
+// tellDecision tells the engine of a decision after which waiting calls still wait, and the user what comes next.
+func (c *cli) tellDecision(ctx context.Context, a *app.App, id string, d *decision, waiting int) {
+	if waiting > 0 {
+		c.noticef("%s still waiting: onecall approve%s %s --show shows what", plural(int64(waiting), "call"), c.configFlag(), id)
+		return
+	}
+	continues, err := c.reportDecision(ctx, a, id)
+	switch {
+	case err != nil:
+		c.noticef("the engine could not be told, so workers see the decision only within ten minutes: %s", fault.Message(err))
+	case continues:
+		c.noticef("workers continue the run")
+	case !d.deny:
+		c.noticef("onecall resume%s %s makes the calls", c.configFlagOf(ctx, a, id), id)
+	}
 }
 
 // configFlagOf is configFlag for a run, which may have been made with another configuration than this command.
@@ -112,17 +170,6 @@ func userName() string {
 		return ""
 	}
 	return u.Username
-}
-
-// askDecision asks whether to approve or refuse waiting calls. If there is no user to ask, the command itself is the decision.
-func (c *cli) askDecision(ctx context.Context, calls []gjson.Result, deny bool) (bool, error) {
-	if !c.canAsk() {
-		return true, nil
-	}
-	if deny {
-		return c.confirm(ctx, "Refuse", calls)
-	}
-	return c.confirm(ctx, "Approve", calls)
 }
 
 // approver returns a function that asks the user when a run stops for approval; nil if there is no user to ask.

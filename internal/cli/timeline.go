@@ -116,6 +116,8 @@ func callRow(call *history.Call) row {
 		r := row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
 		if call.Code != "" {
 			r.notes = []string{reason(call.Code, call.Message)}
+		} else if call.Reason != "" {
+			r.notes = []string{call.Reason}
 		}
 		return r
 	}

@@ -19,12 +19,14 @@ type Timeline struct {
 	numbers []int               // the number of the event behind each element of List
 }
 
-// Call is one call of a run, with all its attempts, or another event, which has only Event, Calls, By, Code, Message and After.
+// Call is one call of a run, with all its attempts, or another event, which has only Event, Calls, By, Reason, Code, Message and
+// After.
 type Call struct {
-	Event    string        `json:"event,omitempty"` // resumed, refused, waits, approved, denied; "": a call
-	Calls    int           `json:"calls,omitempty"` // how many calls wait, or were approved or denied
-	By       string        `json:"by,omitempty"`    // who approved or denied them; "": it is not known
-	At       string        `json:"at,omitempty"`    // the path of its step: 3, 3[7], 3[7].1
+	Event    string        `json:"event,omitempty"`  // resumed, refused, waits, approved, denied; "": a call
+	Calls    int           `json:"calls,omitempty"`  // how many calls wait, or were approved or denied
+	By       string        `json:"by,omitempty"`     // who approved or denied them; "": the run's caller, or it is not known
+	Reason   string        `json:"reason,omitempty"` // why they were approved or denied
+	At       string        `json:"at,omitempty"`     // the path of its step: 3, 3[7], 3[7].1
 	Function string        `json:"fn,omitempty"`
 	Status   string        `json:"status,omitempty"`  // ok, failed or running
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
@@ -95,7 +97,8 @@ func timelineOf(past *journal.Past) *Timeline {
 		if name := eventName(e, i == 0); name != "" {
 			event := Call{Event: name, Calls: len(e.Approvals), Code: e.Code, Message: e.Message}
 			if name == approved || name == denied {
-				event.By, event.Message = e.Message, ""
+				event.Message = ""
+				event.By, event.Reason = e.Decision()
 			}
 			add(e.N, nil, event, e.At, timeSpan{e.At, e.At})
 		}

@@ -12,10 +12,10 @@ func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 	if l.Record == nil || err == nil {
 		return
 	}
-	if len(l.Waiting) > 0 {
-		status = journal.Waiting
-	}
 	code, message := err.Code, err.Message
+	if len(l.Waiting) > 0 {
+		status, code = journal.Waiting, fault.ApprovalRequired
+	}
 	if !l.Resumes.IsZero() {
 		status, code, message = journal.Waiting, "", ""
 	}

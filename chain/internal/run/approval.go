@@ -35,6 +35,9 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 		s.call.Approval = name
 		return nil
 	}
+	if denial := r.ledger.Record.Denial(name); denial != nil {
+		return ledger.DeniedFault(p.Name(), denial).Under(p.At)
+	}
 	if r.ledger.Rehearsal {
 		r.approvals.add(p, s.call, undo, name)
 		return nil

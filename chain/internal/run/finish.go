@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
@@ -40,11 +41,14 @@ func (r *Run) Finish(ctx context.Context) (result []byte, cause facts.Cause) {
 	return result, cause
 }
 
-// findCause returns why the run failed: the failure of the first step that failed, or the reason why steps were skipped without one.
+// findCause returns why the run failed: the failure of the first step that failed or, if calls wait for approval, that waits; or the reason
+// why steps were skipped without a failure.
 func (r *Run) findCause() facts.Cause {
+	waits := func(s facts.Step) bool { return s.Status == facts.StatusFailed && s.Err.Code == fault.ApprovalRequired }
+	anyWaits := slices.ContainsFunc(r.steps, waits)
 	for i := range r.steps {
 		s := &r.steps[i]
-		if s.Status == facts.StatusFailed {
+		if s.Status == facts.StatusFailed && (!anyWaits || waits(*s)) {
 			return facts.Cause{Err: s.Err, Step: i, Index: s.Index, Failed: s.Failed, More: s.FailedElements, Outcome: s.Outcome,
 				Unstarted: s.Unstarted, UnstartedReason: s.UnstartedReason}
 		}

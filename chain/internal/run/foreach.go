@@ -292,12 +292,13 @@ func joinArray(elements [][]byte, size int) []byte {
 	return append(array, ']')
 }
 
-// failWithFirst makes the failure of the lowest element the step's.
+// failWithFirst makes the failure of the lowest element the step's; if one waits for approval, that of the lowest that does.
 func (e *forEachRun) failWithFirst(s *stepRun) {
-	first := e.failed[0]
+	at := max(0, slices.IndexFunc(e.failed, func(f facts.Element) bool { return f.Err.Code == fault.ApprovalRequired }))
+	first := e.failed[at]
 	s.Index, s.Failed, s.Outcome, s.FailedElements = first.Index, first.Fn, first.Outcome, e.failed
 	if e.run.plan.OnError != plan.OnErrorContinue {
-		s.FailedElements = e.failed[1:]
+		s.FailedElements = slices.Delete(slices.Clone(e.failed), at, at+1)
 	}
 	s.fail(e.step, first.Err)
 }

@@ -1,0 +1,276 @@
+package ledger
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain/internal/facts"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+)
+
+// Ruling is what an operator decides about calls of a run. Places are those of Pick.
+type Ruling struct {
+	Digest        string   // DigestOf the calls that the operator has seen; "": whichever Offered returns
+	Approve, Deny []string // the places of calls; the others stay as they are
+	By, Reason    string   // who decides, and why; "": it is not known
+}
+
+// offer is a call that can be decided about.
+type offer struct {
+	name string // of its approval
+	call gjson.Result
+}
+
+// Offered returns the calls that can be decided about, as they are stored: those that the run waits for or, if it waits for none, those
+// that were denied, which have a member denied.
+func Offered(past *journal.Past) ([]gjson.Result, error) {
+	list, err := offers(past)
+	return callsOf(list), err
+}
+
+func offers(past *journal.Past) (list []offer, err error) {
+	status := past.Row.Status
+	switch {
+	case status == journal.Waiting && past.Waiting != nil:
+		for i, call := range gjson.ParseBytes(past.Waiting.Args).Array() {
+			list = append(list, offer{past.Waiting.Approvals[i], call})
+		}
+		return list, nil
+	case status == journal.Failed || status == journal.MayContinue:
+		list = denied(past)
+	}
+	switch {
+	case len(list) > 0:
+		return list, nil
+	case status == journal.MayContinue:
+		return nil, approvedFault(past)
+	}
+	return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
+}
+
+// denied returns the calls that were denied and not approved since, each as it last waited.
+func denied(past *journal.Past) (list []offer) {
+	known := map[string]bool{}
+	for i := range slices.Backward(past.Events) {
+		e := &past.Events[i]
+		if e.Kind != journal.Waits {
+			continue
+		}
+		for at, call := range gjson.ParseBytes(e.Args).Array() {
+			name := e.Approvals[at]
+			denial := past.Denial(name)
+			if denial == nil || known[name] {
+				continue
+			}
+			known[name] = true
+			by, reason := denial.Decision()
+			w := &rawjson.Writer{B: []byte(strings.TrimSuffix(call.Raw, "}"))}
+			w.OpenMember("denied", '{')
+			w.Text("at", timeOf(denial))
+			w.Text("by", by)
+			w.Text("reason", reason)
+			w.Close('}')
+			w.Close('}')
+			list = append(list, offer{name, gjson.ParseBytes(w.B)})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b offer) int {
+		return slices.Compare(facts.ParsePath(a.call.Get("at").Str), facts.ParsePath(b.call.Get("at").Str))
+	})
+	return list
+}
+
+// timeOf returns when an event was recorded.
+func timeOf(e *journal.Event) string { return time.UnixMicro(e.At).UTC().Format(time.RFC3339) }
+
+func callsOf(list []offer) (calls []gjson.Result) {
+	for i := range list {
+		calls = append(calls, list[i].call)
+	}
+	return calls
+}
+
+// approvedFault is the fault for a decision about a run that is approved already.
+func approvedFault(past *journal.Past) *fault.Error {
+	f := fault.New(fault.BadRequest, "the run is approved already: a resume makes the calls")
+	for i := range slices.Backward(past.Events) {
+		e := &past.Events[i]
+		if e.Kind != journal.Approved {
+			continue
+		}
+		by := ""
+		if who, _ := e.Decision(); who != "" {
+			by = "by " + who + " "
+		}
+		f.Message = fmt.Sprintf("the run was approved %sat %s: a resume makes the calls", by, timeOf(e))
+		break
+	}
+	return f
+}
+
+// DigestOf identifies a list of waiting calls. It has 128 bits, so that an agent, which chooses the calls, cannot find two lists with the
+// same digest.
+func DigestOf(calls []gjson.Result) string {
+	h := sha256.New()
+	for i := range calls {
+		h.Write([]byte(calls[i].Raw + "\n"))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Pick returns the calls at some places. A place is that of a call (3, 3[7], 3[7].1), of a step with several calls, or the id of a step in
+// place of its number. It fails with bad_request if no call is at one of them.
+func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
+	picked := make([]bool, len(calls))
+	for _, place := range places {
+		found := false
+		for i := range calls {
+			if isAt(calls[i], place) {
+				picked[i], found = true, true
+			}
+		}
+		if !found {
+			f := fault.New(fault.BadRequest, "no call at %s can be decided about", fault.Quote(fault.ClipRunes(place, 60)))
+			for i := range calls[:min(len(calls), MaxConflicts)] {
+				f.Available = append(f.Available, calls[i].Get("at").Str)
+			}
+			f.Nearest = fault.Nearest(place, f.Available, 1)
+			return nil, f
+		}
+	}
+	var list []gjson.Result
+	for i := range calls {
+		if picked[i] {
+			list = append(list, calls[i])
+		}
+	}
+	return list, nil
+}
+
+// isAt reports whether a call is at a place.
+func isAt(call gjson.Result, place string) bool {
+	covers := func(path string) bool {
+		rest, found := strings.CutPrefix(path, place)
+		return found && place != "" && (rest == "" || rest[0] == '[' || rest[0] == '.')
+	}
+	at, id := call.Get("at").Str, call.Get("id").Str
+	last := at[strings.LastIndexByte(at, '.')+1:]
+	_, element, _ := strings.Cut(last, "[")
+	if element != "" {
+		element = "[" + element
+	}
+	return covers(at) || id != "" && covers(id+element)
+}
+
+// Decide records a ruling about calls that Offered returns, and ends the run again. It returns the calls that still wait.
+func Decide(ctx context.Context, j *journal.Journal, run string, d *Ruling) (waiting []gjson.Result, err error) {
+	past, err := j.Acquire(ctx, run, nil)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := d.apply(past)
+	if err != nil {
+		j.Release(past)
+		return nil, err
+	}
+	r := j.Resume(past, nil)
+	for _, part := range parts[:2] {
+		if len(part.names) > 0 {
+			r.Decide(part.kind, part.names, d.By, d.Reason)
+		}
+	}
+	left := parts[2]
+	switch {
+	case len(left.names) > 0:
+		r.Append(journal.Event{Kind: journal.Waits, Approvals: left.names, Args: arrayOf(left.calls)})
+		return left.calls, r.EndUnfinished(journal.Waiting, fault.ApprovalRequired, fmt.Sprintf("%d calls wait for approval", len(left.names)))
+	case past.IsApproved():
+		return nil, r.EndUnfinished(journal.MayContinue, "", "")
+	}
+	message := deniedText(fmt.Sprintf("%d calls were denied", len(parts[1].names)), d.By, "", d.Reason)
+	return nil, r.EndUnfinished(journal.Failed, fault.Denied, message)
+}
+
+func arrayOf(calls []gjson.Result) []byte {
+	texts := make([]string, len(calls))
+	for i := range calls {
+		texts[i] = calls[i].Raw
+	}
+	return []byte("[" + strings.Join(texts, ",") + "]")
+}
+
+// part has the calls about which the same is decided.
+type part struct {
+	kind  journal.Kind
+	names []string
+	calls []gjson.Result
+}
+
+// apply returns the calls to approve, those to deny, and those that go on waiting.
+func (d *Ruling) apply(past *journal.Past) (parts [3]part, err error) {
+	list, err := offers(past)
+	if err != nil {
+		return parts, err
+	}
+	calls := callsOf(list)
+	if d.Digest != "" && d.Digest != DigestOf(calls) {
+		return parts, fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
+	}
+	if len(d.Approve)+len(d.Deny) == 0 {
+		return parts, fault.New(fault.BadRequest, "nothing is decided: name calls to approve or to deny")
+	}
+	for _, places := range [][]string{d.Approve, d.Deny} {
+		if _, err := Pick(calls, places); err != nil {
+			return parts, err
+		}
+	}
+	parts[0].kind, parts[1].kind = journal.Approved, journal.Denied
+	for i := range list {
+		at := func(place string) bool { return isAt(list[i].call, place) }
+		yes, no := slices.ContainsFunc(d.Approve, at), slices.ContainsFunc(d.Deny, at)
+		part := &parts[2]
+		switch {
+		case yes && no:
+			return parts, fault.New(fault.BadRequest, "the call at %s is both approved and denied", list[i].call.Get("at").Str)
+		case yes:
+			part = &parts[0]
+		case no:
+			part = &parts[1]
+		case past.Row.Status != journal.Waiting:
+			continue // it stays denied
+		}
+		part.names, part.calls = append(part.names, list[i].name), append(part.calls, list[i].call)
+	}
+	return parts, nil
+}
+
+// deniedText returns what is said of calls that were denied, by whom, at which time and why, as far as it is known.
+func deniedText(what, by, at, reason string) string {
+	if by != "" {
+		what += " by " + by
+	}
+	if at != "" {
+		what += " at " + at
+	}
+	if reason != "" {
+		what += ": " + reason
+	}
+	return what
+}
+
+// DeniedFault is the fault for a call that an earlier request would have made, and that was denied.
+func DeniedFault(name string, denial *journal.Event) *fault.Error {
+	by, reason := denial.Decision()
+	f := fault.New(fault.Denied, "%s", deniedText(name+" was not sent, since it was denied", by, timeOf(denial), reason))
+	f.Outcome = fault.NotSent
+	return f
+}

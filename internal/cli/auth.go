@@ -192,14 +192,19 @@ func (p *loginUI) Notice(text string) { p.noticef("%s", textfile.Printable(text)
 func (p *loginUI) Open(url string) error {
 	p.noticef("Open this page to log in:\n\n    %s\n", textfile.Printable(url))
 	if p.browser {
-		browser.Stdout, browser.Stderr = io.Discard, io.Discard // the browser's output is not part of an answer
-		go func() {                                             // some commands that open a browser wait for it to exit
-			if err := browser.OpenURL(url); err != nil {
-				p.noticef("no browser could be started: open the page yourself")
-			}
-		}()
+		p.openBrowser(url)
 	}
 	return nil
+}
+
+// openBrowser shows a page in the user's browser.
+func (s *streams) openBrowser(url string) {
+	browser.Stdout, browser.Stderr = io.Discard, io.Discard // the browser's output is not part of an answer
+	go func() {                                             // some commands that open a browser wait for it to exit
+		if err := browser.OpenURL(url); err != nil {
+			s.noticef("no browser could be started: open the page yourself")
+		}
+	}()
 }
 
 // hasBrowser reports whether the user would see a browser: not over SSH, and not without a display.

@@ -1,0 +1,207 @@
+// Package console shows runs in a browser, and lets people approve, resume and undo them. It has no data of its own: it reads the journal
+// and the registry, and acts through the engine, with the rights of the person who looks. Every page works without script, which only
+// keeps pages up to date.
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/secret"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// Path is where the console is served, on any host.
+const Path = "/console/"
+
+// Backend is one configuration, which a console shows.
+type Backend struct {
+	Journal  *journal.Journal // nil: runs are not recorded
+	Scrubber *secret.Scrubber
+	Flags    string // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
+	// Open returns what calls functions. Those who only look at runs need no function, so sources may start at its first use.
+	Open func(ctx context.Context) (*Calls, error)
+}
+
+// Calls is what calls functions.
+type Calls struct {
+	Catalog *steps.Catalog
+	Run     func(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer
+}
+
+// Viewer is a person who looks.
+type Viewer struct {
+	steps.Caller
+	Shared bool // callers without tokens share this identity; steps.Caller.Rights does not bound what stored results they may fetch
+	All    bool // sees the runs of all callers
+	Acts   bool // may approve, deny, resume, undo and run
+}
+
+// Options configure a console. Backend and Identify are required.
+type Options struct {
+	Backend func() *Backend // the configuration of the moment
+	// Identify returns who has a credential, which is checked with each request. It fails with denied, or unavailable.
+	Identify func(ctx context.Context, credential string) (*Viewer, error)
+	// Link is a credential that the first request with ?link= is given for a one-time key; see OneTimeLink. nil: people log in with a token.
+	Link *OneTimeLink
+	Log  *slog.Logger // nil: no logging
+}
+
+type console struct {
+	*Options
+	pages map[string]pageTemplate
+}
+
+// New returns the handler of Path. Hosts, and origins of requests, have been checked before it is called.
+func New(o *Options) http.Handler {
+	c := &console{Options: o, pages: parsePages()}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"assets/{name}", serveAsset)
+	mux.HandleFunc("GET "+Path+"login", c.showLogin)
+	mux.HandleFunc("POST "+Path+"login", c.login)
+	mux.HandleFunc("POST "+Path+"logout", c.logout)
+	for pattern, handle := range c.routes() {
+		mux.HandleFunc(pattern, c.handler(handle))
+	}
+	return withHeaders(mux)
+}
+
+// routes returns the pages and actions by their patterns. What acts is a POST, and its handler begins with request.mustAct.
+func (c *console) routes() map[string]func(*request) (*page, error) {
+	return map[string]func(*request) (*page, error){
+		"GET " + Path + "{$}":       showRuns,
+		"GET " + Path + "runs/{id}": showRun,
+	}
+}
+
+// request is a request of a known viewer.
+type request struct {
+	*http.Request
+	*Backend
+	viewer     *Viewer
+	credential string
+	log        *slog.Logger
+}
+
+// page is what a handler shows, or where it sends the browser.
+type page struct {
+	template string // the name of its file in view, without .html
+	title    string
+	data     any
+	redirect string // the path below Path to go to in its place; "": none
+}
+
+// handler identifies the viewer, checks that an action comes from a page of the console, and shows the page or the fault.
+func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if c.Link.exchange(w, r) {
+			return
+		}
+		req := &request{Request: r, Backend: c.Backend(), log: c.Log}
+		if !c.identify(w, req) {
+			return
+		}
+		p, err := (*page)(nil), error(nil)
+		if r.Method == http.MethodPost && !req.fromOwnPage() {
+			err = fault.New(fault.Denied, "this form has expired or comes from another page: go back, load the page again, and send it again")
+		} else {
+			p, err = handle(req)
+		}
+		switch {
+		case err != nil:
+			c.show(w, req, faultPage(err))
+		case p.redirect != "":
+			http.Redirect(w, r, Path+p.redirect, http.StatusSeeOther)
+		default:
+			c.show(w, req, p)
+		}
+	}
+}
+
+// faultPage shows an error.
+func faultPage(err error) *page {
+	f, coded := fault.As(err)
+	switch {
+	case coded:
+	case errors.Is(err, journal.ErrNotFound):
+		f = fault.New(fault.TokenExpired, "there is no such run here: it has expired, it is another caller's, or the journal is another one")
+	case journal.IsBusy(err):
+		f = fault.New(fault.Busy, "the run is not over: try again when it has ended")
+	default:
+		f = fault.New(fault.Unavailable, "%s", fault.Message(err))
+	}
+	return &page{template: "fault", title: "Not done", data: f}
+}
+
+// mustAct refuses an action of a viewer who may only look.
+func (r *request) mustAct() error {
+	if r.viewer.Acts {
+		return nil
+	}
+	return fault.New(fault.Denied, "your token may look, not act: give it console: approve in access.tokens")
+}
+
+// owner returns whose runs the viewer may see, for filters of the journal; nil: all callers'.
+func (r *request) owner() *string {
+	if r.viewer.All {
+		return nil
+	}
+	return &r.viewer.ID
+}
+
+// mustHaveJournal refuses pages of runs if there are none.
+func (r *request) mustHaveJournal() error {
+	if r.Journal == nil {
+		return fault.New(fault.NotSupported, "runs are not recorded: the configuration says journal: {store: off}")
+	}
+	return nil
+}
+
+// functions returns the functions that the viewer may use. It starts the sources if they have not started.
+func (r *request) functions() (*steps.View, error) {
+	calls, err := r.Open(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return steps.NewView(calls.Catalog, r.viewer.Allows), nil
+}
+
+// run carries out a request of package chain for the viewer.
+func (r *request) run(ctx context.Context, request []byte, override chain.Override) (*chain.Answer, error) {
+	calls, err := r.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caller := &chain.Caller{ID: r.viewer.ID, Functions: steps.NewView(calls.Catalog, r.viewer.Allows), Override: override}
+	caller.Override.Operator = r.viewer.All
+	if !r.viewer.Shared {
+		caller.Rights = budget.Rights{Level: int(r.viewer.Tier), Scope: r.viewer.Rights.Functions}
+	}
+	return calls.Run(ctx, request, caller), nil
+}
+
+// seesFunction returns a function that reports whether the viewer may know the name of a function: it may use the function, or sees the runs
+// of all callers.
+func (r *request) seesFunction() (func(name string) bool, error) {
+	if r.viewer.All {
+		return func(string) bool { return true }, nil
+	}
+	view, err := r.functions()
+	if err != nil {
+		return nil, err
+	}
+	return view.Registry().Has, nil
+}
+
+// timeout bounds the work of a page. Calls of functions have limits of their own.
+const timeout = 30 * time.Second

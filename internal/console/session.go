@@ -1,0 +1,153 @@
+package console
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/onecall-mcp/onecall/fault"
+)
+
+// OneTimeLink lets the browser of this machine's user in, without a login: its key works once, and is exchanged for a credential in a
+// cookie.
+type OneTimeLink struct {
+	key, credential string
+	used            atomic.Bool
+}
+
+// NewOneTimeLink returns a new link.
+func NewOneTimeLink() *OneTimeLink { return &OneTimeLink{key: rand.Text(), credential: rand.Text()} }
+
+// URL returns the address that works once, at a host.
+func (l *OneTimeLink) URL(host string) string { return "http://" + host + Path + "?link=" + l.key }
+
+// Has reports whether a credential is that of the link.
+func (l *OneTimeLink) Has(credential string) bool {
+	return subtle.ConstantTimeCompare([]byte(credential), []byte(l.credential)) == 1
+}
+
+// exchange answers a request for the link, and reports whether r was one.
+func (l *OneTimeLink) exchange(w http.ResponseWriter, r *http.Request) bool {
+	if l == nil || r.Method != http.MethodGet {
+		return false
+	}
+	key := r.URL.Query().Get("link")
+	if subtle.ConstantTimeCompare([]byte(key), []byte(l.key)) != 1 || !l.used.CompareAndSwap(false, true) {
+		return false
+	}
+	setCookie(w, r, l.credential)
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+	return true
+}
+
+// cookieName is different for each host and port: browsers send cookies to all ports of a host.
+func cookieName(r *http.Request) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(r.Host)))
+	return "onecall-" + hex.EncodeToString(sum[:4])
+}
+
+// maxCredential bounds a credential, in bytes: browsers drop longer cookies.
+const maxCredential = 3800
+
+// setCookie keeps a credential in the browser until it is closed; "" removes it. The cookie is the whole session, so that it works after a
+// restart and at any replica.
+func setCookie(w http.ResponseWriter, r *http.Request, credential string) {
+	cookie := &http.Cookie{Name: cookieName(r), Value: credential, Path: Path, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+	if credential == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// identify fills in who sends the request. It answers the request and returns false if that is not known.
+func (c *console) identify(w http.ResponseWriter, r *request) bool {
+	cookie, err := r.Cookie(cookieName(r.Request))
+	if err != nil || cookie.Value == "" {
+		c.askLogin(w, r.Request, nil)
+		return false
+	}
+	viewer, err := c.Identify(r.Context(), cookie.Value)
+	if err != nil {
+		c.askLogin(w, r.Request, err)
+		return false
+	}
+	r.viewer, r.credential = viewer, cookie.Value
+	return true
+}
+
+// formKey returns what the forms of a viewer carry, so that no other page can send them.
+func (r *request) formKey() string {
+	mac := hmac.New(sha256.New, []byte(r.credential))
+	mac.Write([]byte("onecall console form"))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// maxForm bounds the form of an action, in bytes.
+const maxForm = 8 << 20
+
+func (r *request) fromOwnPage() bool {
+	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
+	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(r.formKey())) == 1
+}
+
+// askLogin asks for a token, or says that the link must be opened. why is why the last one does not work; nil: there was none.
+func (c *console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
+	if f, coded := fault.As(why); coded && f.Code != fault.Denied {
+		c.show(w, &request{Request: r}, faultPage(why))
+		return
+	}
+	if r.Method == http.MethodGet && c.Link == nil {
+		http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+		return
+	}
+	c.show(w, &request{Request: r}, faultPage(fault.New(fault.Denied, "this browser is not let in: %s", c.howToEnter())))
+}
+
+func (c *console) howToEnter() string {
+	if c.Link == nil {
+		return "log in at " + Path + "login"
+	}
+	return "the address that onecall console showed works once; run onecall console again for another"
+}
+
+// showLogin shows the form for a token.
+func (c *console) showLogin(w http.ResponseWriter, r *http.Request) {
+	if c.Link != nil {
+		c.askLogin(w, r, nil)
+		return
+	}
+	c.show(w, &request{Request: r}, &page{template: "login", title: "Log in"})
+}
+
+// login keeps the token of the form if it is accepted. Nothing needs protection from forms of other pages here: SameSite keeps the cookie
+// from them, and who logs in with another's token sees what that one sees.
+func (c *console) login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	token := strings.TrimSpace(r.PostFormValue("token"))
+	_, err := c.Identify(r.Context(), token)
+	switch {
+	case c.Link != nil:
+		err = fault.New(fault.Denied, "there are no tokens here: %s", c.howToEnter())
+	case len(token) > maxCredential:
+		err = fault.New(fault.LimitExceeded, "the token has %d bytes: a browser keeps at most %d", len(token), maxCredential)
+	}
+	if err != nil {
+		f := fault.From(err, "")
+		c.show(w, &request{Request: r}, &page{template: "login", title: "Log in", data: f})
+		return
+	}
+	setCookie(w, r, token)
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+// logout forgets the credential.
+func (c *console) logout(w http.ResponseWriter, r *http.Request) {
+	setCookie(w, r, "")
+	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/egress"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
@@ -25,35 +26,64 @@ const maxErrorBody = 16 << 10
 // maxAnnounced bounds the memory that a response gets for the length that it announces, before it has sent anything.
 const maxAnnounced = 64 << 20
 
-// Read reads a response's body of at most limit bytes after decompression; -1: no limit. If the body is longer, whole is false, and data
-// and err are nil. If reading fails before that, err says why, and data is incomplete.
-func Read(response *http.Response, limit int64) (data []byte, whole bool, err error) {
-	body := io.Reader(response.Body)
-	if limit >= 0 {
-		body = io.LimitReader(body, limit+1)
-	}
-	if n := response.ContentLength; n > bytes.MinRead && n <= maxAnnounced && (limit < 0 || n <= limit) {
-		buffer := bytes.NewBuffer(make([]byte, 0, n+bytes.MinRead)) // large bodies are not copied while it grows
-		_, err = buffer.ReadFrom(body)
-		data = buffer.Bytes()
-	} else {
-		data, err = io.ReadAll(body)
-	}
-	if limit >= 0 && int64(len(data)) > limit {
-		return nil, false, nil
-	}
-	return data, true, err
+// Body is the body of a response.
+type Body struct {
+	Data []byte
+
+	ctx  context.Context
+	room *admit.Room // counts Data
 }
 
-// Result returns a body as the result of a step: as Value does, and a block of anything else. err says that the run has no memory for it.
-func Result(ctx context.Context, header http.Header, data []byte, typed bool) (value []byte, problem string, err error) {
-	value, problem = Value(header, data, typed)
+// Read reads a response's body of at most limit bytes after decompression; -1: no limit. If the body is longer, whole is false. err says
+// why reading has failed, or that there is no memory for the body, which counts for the request of ctx until Release.
+func Read(ctx context.Context, response *http.Response, limit int64) (body *Body, whole bool, err error) {
+	from, size := io.Reader(response.Body), 0
+	if limit >= 0 {
+		from = io.LimitReader(from, limit+1)
+	}
+	if n := response.ContentLength; n <= maxAnnounced && (limit < 0 || n <= limit) {
+		size = int(n)
+	}
+	body = &Body{ctx: ctx, room: admit.NewRoom(ctx)}
+	var full error
+	body.Data, full, err = body.room.ReadAll(from, size)
+	if full != nil {
+		err = noMemory(full)
+	}
+	whole = limit < 0 || int64(len(body.Data)) <= limit
+	if err != nil || !whole {
+		body.Release()
+		body.Data = nil
+	}
+	return body, whole, err
+}
+
+// noMemory is the fault of a body, of a success, for which there is no memory.
+func noMemory(err error) error {
+	f := *fault.From(err, "")
+	f.Outcome = fault.Applied
+	return &f
+}
+
+// Release counts the body no more.
+func (b *Body) Release() { b.room.Release() }
+
+// Result returns the body as the result of a step: as Value does, and a block of anything else. The value counts until Release, too, and a
+// block for the run. err says that there is no memory for it.
+func (b *Body) Result(header http.Header, typed bool) (value []byte, problem string, err error) {
+	if err := b.room.Cover(2 * len(b.Data)); err != nil {
+		return nil, "", noMemory(err)
+	}
+	value, problem = Value(header, b.Data, typed)
 	if value != nil || problem != "" {
 		return value, problem, nil
 	}
+	b.Release() // from here on it counts as a block
 	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
-	value, err = steps.KeepBlock(ctx, steps.NewBlock(mediaType, data))
-	return value, "", err
+	if value, err = steps.KeepBlock(b.ctx, steps.NewBlock(mediaType, b.Data)); err != nil {
+		return nil, "", noMemory(err)
+	}
+	return value, "", nil
 }
 
 // Value returns a body as a JSON value: null if it is empty, a JSON object or array compacted, other text as a string, and nil if it is
@@ -88,7 +118,7 @@ func Value(header http.Header, data []byte, typed bool) (value []byte, problem s
 			return nil, notJSON
 		}
 	}
-	return Marshal(string(text)), ""
+	return rawjson.AppendQuote(make([]byte, 0, len(text)+len(text)/16+2), rawjson.View(text)), ""
 }
 
 const notJSON = "with a body that is not the JSON that its content type promises"

@@ -28,17 +28,17 @@ func TestRead(t *testing.T) {
 		if c.err != nil {
 			body = io.MultiReader(body, iotest.ErrReader(c.err))
 		}
-		data, whole, err := Read(&http.Response{Body: io.NopCloser(body), ContentLength: -1}, c.maximum)
-		if whole != c.whole || !errors.Is(err, c.err) || whole && (string(data) != c.body || data == nil) {
-			t.Errorf("%q within %d: got %q, %v, %v, want whole %v, %v", c.body, c.maximum, data, whole, err, c.whole, c.err)
+		read, whole, err := Read(t.Context(), &http.Response{Body: io.NopCloser(body), ContentLength: -1}, c.maximum)
+		if whole != c.whole || !errors.Is(err, c.err) || whole && err == nil && string(read.Data) != c.body {
+			t.Errorf("%q within %d: got %q, %v, %v, want whole %v, %v", c.body, c.maximum, read.Data, whole, err, c.whole, c.err)
 		}
 	}
 	large := strings.Repeat("a", 5000)
 	for _, announced := range []int64{-1, 0, 4000, 5000, 6000, 1 << 62} { // a length may be wrong
 		for maximum, whole := range map[int64]bool{-1: true, 4999: false, 5000: true, 5001: true} {
 			response := &http.Response{Body: io.NopCloser(strings.NewReader(large)), ContentLength: announced}
-			if data, ok, err := Read(response, maximum); ok != whole || err != nil || ok && string(data) != large {
-				t.Errorf("%d announced, at most %d: got %d bytes, %v, %v", announced, maximum, len(data), ok, err)
+			if body, ok, err := Read(t.Context(), response, maximum); ok != whole || err != nil || ok && string(body.Data) != large {
+				t.Errorf("%d announced, at most %d: got %d bytes, %v, %v", announced, maximum, len(body.Data), ok, err)
 			}
 		}
 	}
@@ -68,10 +68,18 @@ func TestResult(t *testing.T) {
 		{"image/svg+xml", "", "<svg/>", `"<svg/>"`, `"<svg/>"`},
 	} {
 		header := http.Header{"Content-Type": {c.contentType}, "Content-Encoding": {c.encoding}}
-		if got, problem, err := Result(t.Context(), header, []byte(c.body), false); err != nil || problem != "" || string(got) != c.plain {
+		result := func(typed bool) ([]byte, string, error) {
+			body, _, err := Read(t.Context(), &http.Response{Body: io.NopCloser(strings.NewReader(c.body))}, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer body.Release()
+			return body.Result(header, typed)
+		}
+		if got, problem, err := result(false); err != nil || problem != "" || string(got) != c.plain {
 			t.Errorf("%s %q: got %s, %q, want %s", c.contentType, c.body, got, problem, c.plain)
 		}
-		if got, problem, err := Result(t.Context(), header, []byte(c.body), true); err != nil || (problem == "") != (c.typed != "") || string(got) != c.typed {
+		if got, problem, err := result(true); err != nil || (problem == "") != (c.typed != "") || string(got) != c.typed {
 			t.Errorf("%s %q, typed: got %s, %q, want %q", c.contentType, c.body, got, problem, c.typed)
 		}
 	}

@@ -3,6 +3,7 @@ package files
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -43,7 +45,8 @@ type catResult struct {
 	Outline     *[]symbol `json:"outline,omitempty"`
 	SyntaxError string    `json:"syntaxError,omitempty"` // why the outline may lack symbols
 
-	digest hash.Hash // nil: not requested
+	digest hash.Hash   // nil: not requested
+	room   *admit.Room // counts the text until the result is written
 }
 
 // lineRange is the range of lines requested.
@@ -116,7 +119,8 @@ func (s *Source) cat(ctx context.Context, a catArgs) (any, error) {
 		return nil, s.accessFault(rel, err)
 	}
 	defer f.Close()
-	c := &catResult{Path: rel, Size: info.Size()}
+	c := &catResult{Path: rel, Size: info.Size(), room: admit.NewRoom(ctx)}
+	defer c.room.Release()
 	if a.Digest {
 		c.digest = sha256.New()
 	}
@@ -147,7 +151,18 @@ func (s *Source) cat(ctx context.Context, a catArgs) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	return c, nil
+	return c.encode()
+}
+
+// encode writes the result. Its text counts a second time meanwhile.
+func (c *catResult) encode() (any, error) {
+	if c.Text != nil {
+		if err := c.room.Cover(2 * len(*c.Text)); err != nil {
+			return nil, err
+		}
+	}
+	encoded, err := encode(c)
+	return json.RawMessage(encoded), err
 }
 
 // block returns the block of a binary file.
@@ -157,18 +172,19 @@ func (s *Source) block(ctx context.Context, c *catResult, f *regularFile) (any, 
 	if c.Size > s.maxKeptBytes {
 		return nil, tooLarge
 	}
-	var content bytes.Buffer
-	content.Grow(int(c.Size) + bytes.MinRead)
-	_, err := content.ReadFrom(&cancellable{ctx, io.NewSectionReader(f, 0, s.maxKeptBytes+1)})
+	content, full, err := c.room.ReadAll(&cancellable{ctx, io.NewSectionReader(f, 0, s.maxKeptBytes+1)}, int(c.Size))
 	switch {
 	case ctx.Err() != nil:
 		return nil, contextFault(ctx.Err())
+	case full != nil:
+		return nil, full
 	case err != nil:
 		return nil, s.accessFault(c.Path, err)
-	case int64(content.Len()) > s.maxKeptBytes: // it has grown
+	case int64(len(content)) > s.maxKeptBytes: // it has grown
 		return nil, tooLarge
 	}
-	value, err := steps.KeepBlock(ctx, steps.NewBlock(binaryType(content.Bytes()), content.Bytes()))
+	c.room.Release() // from here on it counts as a block
+	value, err := steps.KeepBlock(ctx, steps.NewBlock(binaryType(content), content))
 	return json.RawMessage(value), err
 }
 
@@ -200,12 +216,10 @@ func (c *catResult) readText(f *regularFile, maxBytes int64) ([]byte, error) {
 		from = io.TeeReader(f, c.digest)
 	}
 	r, encoding := textReader(from)
-	var b bytes.Buffer
-	b.Grow(int(min(c.Size, maxBytes)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r, maxBytes+1)); err != nil {
+	text, full, err := c.room.ReadAll(io.LimitReader(r, maxBytes+1), int(min(c.Size, maxBytes)))
+	if err = cmp.Or(full, err); err != nil {
 		return nil, err
 	}
-	text := b.Bytes()
 	if c.digest != nil && int64(len(text)) <= maxBytes { // all was read
 		c.Digest = digestText(c.digest)
 	}
@@ -254,6 +268,9 @@ func (c *catResult) readLines(ctx context.Context, f *regularFile, lines lineRan
 		}
 		if line >= lines.from {
 			text = append(text, piece...)
+			if full := c.room.Cover(cap(text)); full != nil {
+				return full
+			}
 		}
 		if int64(len(text)) > maxBytes {
 			if textStart == 0 {
@@ -295,6 +312,9 @@ func (c *catResult) readTail(ctx context.Context, f *regularFile, n int, maxByte
 	}
 	var text []byte
 	for size := int64(tailBytes); ; size = min(2*size, maxBytes) {
+		if full := c.room.Cover(int(size)); full != nil {
+			return full
+		}
 		text = make([]byte, size)
 		if _, err := f.ReadAt(text, c.Size-size); err != nil && !errors.Is(err, io.EOF) {
 			return err

@@ -9,6 +9,7 @@ package files
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -163,6 +164,9 @@ func call[A, R any](typed func(context.Context, A) (R, error), defaults A) steps
 		result, err := typed(ctx, a)
 		if err != nil {
 			return nil, err
+		}
+		if raw, ok := any(result).(json.RawMessage); ok {
+			return raw, nil
 		}
 		return encode(result)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 )
 
 // TestReadsDoNotWait uses a pipe without a writer as a system file without data.
@@ -34,7 +35,7 @@ func TestReadsDoNotWait(t *testing.T) {
 	s, err := New(nil)
 	must(t, err)
 	defer s.Close()
-	if err := (&catResult{}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.accessFault("kmsg", err)) != fault.FunctionFailed {
+	if err := (&catResult{room: admit.NewRoom(t.Context())}).readWhole(f, lineRange{}, minBytes); fault.CodeOf(s.accessFault("kmsg", err)) != fault.FunctionFailed {
 		t.Errorf("fs.cat: got %v, want function_failed", err)
 	}
 }

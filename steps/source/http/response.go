@@ -26,7 +26,8 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		status.Message = host + " " + status.Message
 		return nil, status, nil
 	}
-	data, whole, err := httpbody.Read(response, s.maxBody)
+	read, whole, err := httpbody.Read(response.Request.Context(), response, s.maxBody)
+	defer read.Release()
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -35,18 +36,16 @@ func (s *Source) readReply(response *http.Response, host string) (r *reply, stat
 		f.Outcome = fault.Applied
 		return nil, nil, f
 	}
-	body, problem, err := httpbody.Result(response.Request.Context(), response.Header, data, false)
+	body, problem, err := read.Result(response.Header, false)
 	switch {
 	case err != nil:
-		f := fault.From(err, "")
-		f.Outcome = fault.Applied
-		return nil, nil, f
+		return nil, nil, err
 	case problem != "":
 		f := fault.New(fault.FunctionFailed, "%s answered %d %s", host, response.StatusCode, problem)
-		f.Status, f.Body, f.Outcome = response.StatusCode, httpbody.Excerpt(response.Header, data), fault.Applied
+		f.Status, f.Body, f.Outcome = response.StatusCode, httpbody.Excerpt(response.Header, read.Data), fault.Applied
 		return nil, nil, f
 	}
-	return &reply{response.StatusCode, response.Header, body, len(data) == 0}, nil, nil
+	return &reply{response.StatusCode, response.Header, body, len(read.Data) == 0}, nil, nil
 }
 
 // result returns {status, headers, body} as JSON, with few headers.

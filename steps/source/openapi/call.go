@@ -363,6 +363,9 @@ func (c *call) addBody(r *requestBuilder, arguments *bodyArguments) *fault.Error
 func (c *call) fault(request *http.Request, err error) *fault.Error {
 	f := *egress.Failure(request, err)
 	f.Message = c.name + ": " + c.source.secrets.text(f.Message)
+	if f.Outcome == fault.Applied && !httpbody.Writes(request) {
+		f.Outcome = ""
+	}
 	return &f
 }
 

@@ -16,7 +16,8 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 	if response.StatusCode >= 300 {
 		return nil, c.refusal(request, response)
 	}
-	data, whole, err := httpbody.Read(response, c.source.options.MaxBodyBytes)
+	body, whole, err := httpbody.Read(request.Context(), response, c.source.options.MaxBodyBytes)
+	defer body.Release()
 	if err != nil {
 		return nil, c.fault(request, err)
 	}
@@ -24,22 +25,22 @@ func (c *call) readResponse(request *http.Request, response *http.Response) ([]b
 		return nil, c.successFault(request, fault.New(fault.LimitExceeded, "%s answered more than %d bytes: ask for less, by a page or a filter",
 			c.name, c.source.options.MaxBodyBytes))
 	}
-	header, problem := httpbody.Promised(response.Header, data, c.op.declaredTypes(response.StatusCode))
+	header, problem := httpbody.Promised(response.Header, body.Data, c.op.declaredTypes(response.StatusCode))
 	var result []byte
 	if problem == "" {
-		if result, problem, err = httpbody.Result(request.Context(), header, data, true); err != nil {
-			return nil, c.successFault(request, fault.From(err, ""))
+		if result, problem, err = body.Result(header, true); err != nil {
+			return nil, c.fault(request, err)
 		}
 	}
 	if problem != "" {
 		f := fault.New(fault.FunctionFailed, "%s (%s) answered %d %s", c.name, c.op.label, response.StatusCode, problem)
-		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(header, data))
+		f.Status, f.Body = response.StatusCode, c.source.secrets.json(httpbody.Excerpt(header, body.Data))
 		return nil, c.successFault(request, f)
 	}
 	switch {
 	case steps.ResultOf(request.Context()) == steps.ResultResponse:
 		result = httpbody.Response(response.StatusCode, response.Header, nil, result)
-	case len(data) == 0:
+	case len(body.Data) == 0:
 		result = httpbody.Empty(response.StatusCode, response.Header)
 	}
 	if reportStatus := steps.CallbacksOf(request.Context()).Status; reportStatus != nil {

@@ -177,14 +177,14 @@ func (s *Source) fetch() ([]byte, error) {
 		f.Status = response.StatusCode
 		return nil, f
 	}
-	text, whole, err := httpbody.Read(response, maxSpecBytes)
+	body, whole, err := httpbody.Read(ctx, response, maxSpecBytes)
 	switch {
 	case err != nil:
 		return nil, s.fetchFault(request, err)
 	case !whole:
 		return nil, fileTooLarge("at " + egress.Host(s.spec))
 	}
-	return text, nil
+	return body.Data, nil
 }
 
 func (s *Source) fetchFault(request *http.Request, err error) *fault.Error {

@@ -81,7 +81,7 @@ func (s *request) serve(ctx context.Context, text []byte) *Answer {
 		s.o.Planned(p.Callable())
 	}
 	switch {
-	case s.override.Check:
+	case s.override.Check && !s.override.DryRun:
 		return s.checkAnswer(text, p)
 	case p.DryRun:
 		return s.answerPlan(ctx, p, r)

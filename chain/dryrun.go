@@ -38,6 +38,8 @@ type DryStep struct {
 	Function  string // "expr" for an expression; "" for an inline chain
 	Effect    steps.Effect
 	After     []int     // steps that must end before it starts
+	Needs     []int     // those of After whose results it reads
+	ForEach   bool      // it runs for each element of a list
 	Approve   bool      // its calls need approval
 	Undo      []byte    // {"fn","args"} of the call that undoes it; nil: none
 	Signature string    // "": none
@@ -83,8 +85,8 @@ func (s *request) dryChain(p *plan.Plan) *DryChain {
 	c := &DryChain{Waves: p.Waves(), Steps: make([]DryStep, len(p.Steps))}
 	for i, step := range p.Steps {
 		dry := &c.Steps[i]
-		*dry = DryStep{ID: step.ID, Function: step.Name(), Effect: step.Effect, After: step.After,
-			Approve: step.MustApprove()}
+		*dry = DryStep{ID: step.ID, Function: step.Name(), Effect: step.Effect, After: step.After, Needs: step.Needs,
+			ForEach: step.ForEach != nil, Approve: step.MustApprove()}
 		if step.Undo != nil {
 			dry.Undo = step.Undo.Text
 		}

@@ -172,7 +172,7 @@ type Override struct {
 	ReadOnly       bool      // a step that does not only read is a fault
 	WhyReadOnly    string    // the reason and the remedy; "": the tool that received the request only reads
 	Operator       bool      // runs of any caller may be resumed
-	Check          bool      // compile only; missing `params` are not faults
+	Check          bool      // compile only; missing `params` are not faults. With DryRun, the answer is the plan
 }
 
 // Setting sets one member of `input` from text: as JSON if it parses as JSON, else as a string. It is always a string if `params`

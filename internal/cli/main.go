@@ -180,7 +180,7 @@ func newRoot(s *streams, engineOpener durable.Open) *cobra.Command {
 			"else in the user's configuration folder)")
 	root.AddCommand(newRunCommand(c), newCheckCommand(c), newFetchCommand(c), newToolsCommand(c), newCallCommand(c), newServeCommand(c),
 		newRunsCommand(c), newResumeCommand(c), newUndoCommand(c), newApproveCommand(c), newStatsCommand(c), newDiffCommand(c),
-		newConsoleCommand(c),
+		newGraphCommand(c), newConsoleCommand(c),
 		newBenchCommand(c), newListCommand(c), newNewCommand(c), newSaveCommand(c), newInitCommand(c), newDoctorCommand(c),
 		newHookCommand(c), newAuthCommand(c), newSchemaCommand(c), newVersionCommand(c))
 	if engineOpener != nil {

@@ -30,6 +30,7 @@ var examples = map[string]string{
 	"approve": "onecall approve run_… --show\nonecall approve run_…",
 	"stats":   "onecall stats --since 168h",
 	"console": "onecall console\nonecall console --http 127.0.0.1:7700 --no-browser",
+	"graph":   "onecall graph release.chain.json --out release.svg\nonecall graph --last --format mermaid",
 	"new":     "onecall new release",
 	"save":    "onecall save run_… release --param 0.tag=tag",
 	"init":    "onecall init --dry-run",
@@ -47,7 +48,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Run", []string{"run", "call", "check", "fetch", "tools", "bench"}},
-	{"Look back", []string{"runs", "resume", "approve", "undo", "diff", "stats", "console"}},
+	{"Look back", []string{"runs", "resume", "approve", "undo", "diff", "graph", "stats", "console"}},
 	{"Saved chains", []string{"list", "new", "save"}},
 	{"Set up", []string{"init", "doctor", "auth", "schema", "hook", "version"}},
 	{"Serve", []string{"serve", "worker"}},

@@ -46,8 +46,8 @@ type Call struct {
 
 // Events other than calls.
 const (
-	resumed  = "resumed"
-	refused  = "refused"
+	Resumed  = "resumed"
+	Refused  = "refused"
 	waiting  = "waits"
 	approved = "approved"
 	denied   = "denied"
@@ -126,10 +126,10 @@ func eventName(e *journal.Event, first bool) string {
 	switch e.Kind {
 	case journal.Sent:
 		if !first {
-			return resumed
+			return Resumed
 		}
 	case journal.Refused:
-		return refused
+		return Refused
 	case journal.Waits:
 		return waiting
 	case journal.Approved:

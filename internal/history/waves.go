@@ -65,7 +65,7 @@ func (t *Timeline) setWaves(spans []timeSpan, began int64) {
 	for i := range t.List {
 		c := &t.List[i]
 		if c.Event != "" {
-			if c.Event == resumed {
+			if c.Event == Resumed {
 				flush()
 				byStep, ready = map[string]*waveStep{}, spans[i].began
 			}

@@ -1,0 +1,114 @@
+package draw
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestLayout: whatever the plan, each step is in one node, no node stands on another, references lead forward, and the picture is no
+// larger than its steps, up to a bound.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawnGraph(t)
+		l := newLayout(g)
+		folded := 0
+		for _, column := range l.columns {
+			bottom := -1.0
+			for _, n := range column {
+				if n.y < bottom || n.y < margin-0.001 {
+					t.Fatalf("a node at %v stands on the one that ends at %v", n.y, bottom)
+				}
+				bottom = n.y + n.h
+				for next := range n.solid {
+					if next.column != n.column+1 {
+						t.Fatalf("an edge from column %d to %d", n.column, next.column)
+					}
+				}
+				folded += len(n.steps)
+			}
+		}
+		if folded != len(g.Steps) || slices.Contains(l.of, nil) {
+			t.Fatalf("%d of %d steps have a node", folded, len(g.Steps))
+		}
+		picture := g.SVG()
+		checkXML(t, picture)
+		if most := 3000 + 1500*min(len(g.Steps), 3*maxNodes); len(picture) > most {
+			t.Fatalf("%d bytes for %d steps, want at most %d", len(picture), len(g.Steps), most)
+		}
+		if again := g.SVG(); string(again) != string(picture) {
+			t.Fatal("the same graph gives another picture")
+		}
+		if lines := strings.Count(string(g.Mermaid()), "\n"); lines < len(g.Steps) {
+			t.Fatalf("%d lines of Mermaid for %d steps", lines, len(g.Steps))
+		}
+	})
+}
+
+// drawnGraph draws a graph whose steps wait for some earlier ones, and read some of these.
+func drawnGraph(t *rapid.T) *Graph {
+	g := &Graph{Title: rapid.String().Draw(t, "title")}
+	level := []int{}
+	for i := range rapid.IntRange(0, 300).Draw(t, "steps") {
+		s := Step{At: "1", ID: rapid.String().Draw(t, "id"), Function: rapid.StringN(0, 20, -1).Draw(t, "fn"),
+			Status: rapid.SampledFrom(append(slices.Clone(statuses), "")).Draw(t, "status")}
+		wave := 0
+		for range min(i, rapid.IntRange(0, 3).Draw(t, "edges")) {
+			j := rapid.IntRange(max(0, i-20), i-1).Draw(t, "after")
+			if slices.Contains(s.After, j) {
+				continue
+			}
+			s.After, wave = append(s.After, j), max(wave, level[j]+1)
+			if rapid.Bool().Draw(t, "needs") {
+				s.Needs = append(s.Needs, j)
+			}
+		}
+		if wave == len(g.Waves) {
+			g.Waves = append(g.Waves, nil)
+		}
+		g.Steps, level, g.Waves[wave] = append(g.Steps, s), append(level, wave), append(g.Waves[wave], i)
+	}
+	return g
+}
+
+// TestScale: places follow times, whatever is folded, and stay in the chart.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := &Gantt{}
+		for range rapid.IntRange(0, 30).Draw(t, "bars") {
+			from := rapid.Float64Range(0, 1e9).Draw(t, "from")
+			g.Rows = append(g.Rows, Row{Bars: []Bar{{From: from, To: from + rapid.Float64Range(0, 1e6).Draw(t, "took")}}})
+		}
+		s, last := newScale(g), 0.0
+		for _, tick := range s.ticks() {
+			x := s.x(tick.at)
+			if x < last || x > margin+nameWidth+timeWidth+0.1 {
+				t.Fatalf("%v ms are at %v, after %v", tick.at, x, last)
+			}
+			last = x
+		}
+		if n := len(s.ticks()); n < 1 || n > 8+2*maxFolds+2 {
+			t.Fatalf("%d ticks", n)
+		}
+		checkXML(t, g.SVG())
+	})
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"short", 5, "short"}, {"shorter", 5, "shor…"}, {"名名名名", 5, "名名…"}, {"a b  c", 5, "a b…"}, {"", 5, ""},
+	} {
+		if got := clip(test.text, test.columns); got != test.want {
+			t.Errorf("clip(%q, %d) is %q, want %q", test.text, test.columns, got, test.want)
+		}
+	}
+}

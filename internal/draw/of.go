@@ -1,0 +1,302 @@
+package draw
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// PlanOf returns the plan of a run's stored chain, compiled again by run, such as Engine.Run, with what the caller may use now. It makes no
+// call.
+func PlanOf(ctx context.Context, run func(context.Context, []byte, *chain.Caller) *chain.Answer, stored []byte, caller chain.Caller) (
+	*chain.DryRun, *fault.Error,
+) {
+	text, faults := chain.SaveAs(stored, nil) // without what belongs to the run, such as its key
+	if len(faults) > 0 {
+		return nil, faults[0]
+	}
+	caller.Override.Check, caller.Override.DryRun = true, true
+	answer := run(ctx, text, &caller)
+	switch {
+	case answer.Plan != nil:
+		return answer.Plan, nil
+	case len(answer.Faults) > 0:
+		return nil, answer.Faults[0]
+	}
+	return nil, answer.Error
+}
+
+// OfPlan returns the graph of a plan.
+func OfPlan(title string, p *chain.DryRun) *Graph {
+	return &Graph{Title: title, Steps: stepsOf(&p.DryChain, ""), Waves: p.Waves}
+}
+
+func stepsOf(c *chain.DryChain, prefix string) []Step {
+	list := make([]Step, len(c.Steps))
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		at := prefix + strconv.Itoa(i)
+		list[i] = Step{At: at, ID: s.ID, Function: s.Function, Effect: s.Effect.String(), Approve: s.Approve, ForEach: s.ForEach,
+			After: s.After, Needs: s.Needs}
+		if s.Chain != nil {
+			list[i].Chain = stepsOf(s.Chain, at+".")
+		}
+	}
+	return list
+}
+
+// OfRun returns the graph of a run on the plan of its chain. If p is nil, the columns are the waves of its calls, and nothing shows what
+// reads what. waiting has the paths of the calls that wait for approval.
+func OfRun(title string, p *chain.DryRun, t *history.Timeline, waiting []string) *Graph {
+	sums := sumCalls(t, waiting)
+	if p == nil {
+		return graphByTime(title, t, sums)
+	}
+	g := OfPlan(title, p)
+	setSums(g.Steps, sums)
+	return g
+}
+
+func setSums(list []Step, sums map[string]*sum) {
+	for i := range list {
+		s := &list[i]
+		setSums(s.Chain, sums)
+		if found := sums[s.At]; found != nil {
+			found.set(s)
+		} else if s.Function != "expr" && (s.Function != "" || slices.ContainsFunc(s.Chain, func(c Step) bool { return c.Status != "" })) {
+			s.Status = NotRun
+		}
+	}
+}
+
+// graphByTime returns the graph of a run whose chain is not known any more.
+func graphByTime(title string, t *history.Timeline, sums map[string]*sum) *Graph {
+	g := &Graph{Title: title}
+	columns := map[int]int{} // by wave of the run
+	seen := map[string]bool{}
+	for i := range t.List {
+		c := &t.List[i]
+		at := strings.Join(pathOf(c.At)[:min(1, len(pathOf(c.At)))], "")
+		if c.Event != "" || c.Undoes || seen[at] {
+			continue
+		}
+		seen[at] = true
+		s := Step{At: at, Function: c.Function}
+		if at != c.At && strings.Contains(c.At, ".") {
+			s.Function = "" // the call is one of an inline chain
+		}
+		sums[at].set(&s)
+		column, known := columns[c.Wave]
+		if !known {
+			column, g.Waves = len(g.Waves), append(g.Waves, nil)
+			columns[c.Wave] = column
+		}
+		g.Waves[column] = append(g.Waves[column], len(g.Steps))
+		g.Steps = append(g.Steps, s)
+	}
+	return g
+}
+
+// sum sums up the calls of a step and of the steps of its inline chain.
+type sum struct {
+	last     map[string]*history.Call // the last call at each path
+	elements map[string]bool          // by index: whether it is done
+	spans    []span
+	calls    int
+	retries  int
+	tokens   int
+	later    bool // a call was made after the last resume
+	waits    bool
+}
+
+// sumCalls sums up calls by the path of each step, without the elements.
+func sumCalls(t *history.Timeline, waiting []string) map[string]*sum {
+	sums := map[string]*sum{}
+	of := func(at string) *sum {
+		if sums[at] == nil {
+			sums[at] = &sum{last: map[string]*history.Call{}, elements: map[string]bool{}}
+		}
+		return sums[at]
+	}
+	resumed := lastResume(t)
+	for i := range t.List {
+		c := &t.List[i]
+		if c.Event != "" || c.Undoes {
+			continue
+		}
+		for _, at := range pathOf(c.At) {
+			s := of(at)
+			s.last[c.At] = c
+			s.spans = append(s.spans, span{c.After, c.After + c.Millis})
+			s.calls, s.retries, s.tokens, s.later = s.calls+1, s.retries+c.Retries, s.tokens+c.Tokens, s.later || i > resumed
+		}
+	}
+	for _, path := range waiting {
+		for _, at := range pathOf(path) {
+			of(at).waits = true
+		}
+	}
+	for at, s := range sums {
+		for path, c := range s.last {
+			if element := elementOf(path, at); element != "" {
+				done, known := s.elements[element]
+				s.elements[element] = (done || !known) && statusOf(c) != Failed
+			}
+		}
+	}
+	return sums
+}
+
+// lastResume returns the index of the last resume that was not refused; -1: there is none.
+func lastResume(t *history.Timeline) int {
+	last, before := -1, -1
+	for i := range t.List {
+		switch t.List[i].Event {
+		case history.Resumed:
+			last, before = i, last
+		case history.Refused:
+			last = before
+		}
+	}
+	return last
+}
+
+func (s *sum) set(step *Step) {
+	step.Calls, step.Retries, step.Tokens = s.calls, s.retries, s.tokens
+	step.Elements = len(s.elements)
+	for _, done := range s.elements {
+		if done {
+			step.Done++
+		}
+	}
+	for _, busy := range merge(s.spans, 0) {
+		step.Millis += busy.to - busy.from
+	}
+	counts, outcomes := map[Status]int{}, map[string]bool{}
+	code := "" // of the first path that failed
+	for _, path := range slices.Sorted(maps.Keys(s.last)) {
+		c := s.last[path]
+		counts[statusOf(c)]++
+		if c.Outcome != "" {
+			outcomes[string(c.Outcome)] = true
+			step.Effect = cmp.Or(step.Effect, "write")
+		}
+		code = cmp.Or(code, string(c.Code))
+	}
+	if len(outcomes) == 1 {
+		for step.Outcome = range outcomes {
+		}
+	}
+	switch {
+	case counts[Failed] > 0:
+		step.Status, step.Code = Failed, code
+	case s.waits:
+		step.Status = Waiting
+	case counts[Running] > 0:
+		step.Status = Running
+	case counts[Undone] > 0:
+		step.Status = Undone
+	case !s.later && s.calls > 0:
+		step.Status = Reused
+	default:
+		step.Status = OK
+	}
+}
+
+func statusOf(c *history.Call) Status {
+	switch {
+	case c.Outcome == "undone":
+		return Undone
+	case c.Status == "running":
+		return Running
+	case c.Status == "failed":
+		return Failed
+	}
+	return OK
+}
+
+// pathOf returns the step of a path and those around it, outermost first, without elements: 3 and 3.1 for 3[7].1.
+func pathOf(path string) (list []string) {
+	at := ""
+	for part := range strings.SplitSeq(path, ".") {
+		number, _, _ := strings.Cut(part, "[")
+		at += number
+		list = append(list, at)
+		at += "."
+	}
+	return list
+}
+
+// elementOf returns which elements a path is of, as far as the step at; "": the step has no forEach.
+func elementOf(path, at string) string {
+	parts := strings.Split(path, ".")
+	depth := min(strings.Count(at, ".")+1, len(parts))
+	if !strings.HasSuffix(parts[depth-1], "]") {
+		return ""
+	}
+	return strings.Join(parts[:depth], ".")
+}
+
+// CallsOf returns the calls of a run over time. p names the steps; nil: it is not known.
+func CallsOf(title string, p *chain.DryRun, t *history.Timeline) *Gantt {
+	g := &Gantt{Title: title}
+	rows := map[string]int{}
+	resumed := lastResume(t)
+	end := t.Millis
+	for i := range t.List {
+		end = max(end, t.List[i].After+t.List[i].Millis)
+	}
+	elements := map[string]map[string]bool{}
+	for i := range t.List {
+		c := &t.List[i]
+		if c.Event != "" {
+			g.Marks = append(g.Marks, Mark{c.After, markText(c)})
+			continue
+		}
+		at := pathOf(c.At)[0]
+		row := Row{At: at, Function: c.Function}
+		key := at
+		if c.Undoes {
+			row.At, row.Function, key = c.At, "undo: "+c.Function, "undo "+c.At
+		} else if n, err := strconv.Atoi(at); err == nil && p != nil && n < len(p.Steps) {
+			row.ID, row.Function = p.Steps[n].ID, p.Steps[n].Function
+		}
+		n, known := rows[key]
+		if !known {
+			n, g.Rows, elements[key] = len(g.Rows), append(g.Rows, row), map[string]bool{}
+			rows[key] = n
+		}
+		if element := elementOf(c.At, at); element != "" && !c.Undoes {
+			elements[key][element] = true
+			g.Rows[n].Elements = len(elements[key])
+		}
+		bar := Bar{From: c.After, To: c.After + c.Millis, Status: statusOf(c), Retries: c.Retries}
+		if bar.Status == Running {
+			bar.To = end
+		} else if bar.Status == OK && i < resumed {
+			bar.Status = Reused
+		}
+		g.Rows[n].Bars = append(g.Rows[n].Bars, bar)
+	}
+	return g
+}
+
+// markText says what an event is.
+func markText(c *history.Call) string {
+	text := c.Event
+	if c.By != "" {
+		text += " by " + c.By
+	}
+	if c.Calls > 0 {
+		text += fmt.Sprintf(" (%d)", c.Calls)
+	}
+	return text
+}

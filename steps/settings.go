@@ -229,7 +229,7 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 		fn.Name, fn.OwnName, fn.Path, fn.PossiblePaths, fn.SessionPath = *merged.Rename, "", "", nil, ""
 	}
 	if merged.Defaults != nil {
-		fn.Defaults = merged.Defaults
+		fn.Defaults = mergeObjects(merged.Defaults, fn.Defaults)
 	}
 	if aliases := merged.aliasesFor(fn.Input); aliases != nil {
 		fn.Aliases = aliases

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/steps"
@@ -296,6 +298,55 @@ func TestIdleApprovals(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", test.functions, got, test.want)
+		}
+	}
+}
+
+// TestEndpointDefaults: an argument that a call of an endpoint leaves out has the default of the configuration's functions, else that of
+// the endpoint's own schema.
+func TestEndpointDefaults(t *testing.T) {
+	t.Parallel()
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"query":%q,"sent":`, r.URL.RawQuery)
+		_, _ = io.Copy(w, r.Body)
+		fmt.Fprint(w, "}")
+	}))
+	t.Cleanup(echo.Close)
+	path := filepath.Join(t.TempDir(), "onecall.yaml")
+	text := `
+http:
+  endpoints:
+    order:
+      url: "` + echo.URL + `/orders{?size}"
+      method: POST
+      body: {who: $input.who, rush: $input.rush, count: $input.count}
+      input:
+        type: object
+        required: [count, rush]
+        properties:
+          count: {type: integer}
+          rush: {type: boolean, default: false}
+          who: {type: string, default: nobody}
+          size: {type: integer, default: 5}
+functions:
+  http.order: {defaults: {who: me}}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := processOf(Options{Config: path}, serverTraits{}).open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.close() })
+	for args, want := range map[string]string{
+		`{"count":1}`: `{"query":"size=5","sent":{"who":"me","rush":false,"count":1}}`,
+		`{"count":1,"rush":true,"who":"you","size":7}`: `{"query":"size=7","sent":{"who":"you","rush":true,"count":1}}`,
+	} {
+		answer := a.Run(t.Context(), []byte(`{"lite":true,"steps":[{"http.order":`+args+`}]}`), &chain.Caller{})
+		if string(answer.JSON) != want {
+			t.Errorf("http.order(%s): got %s, want %s", args, answer.JSON, want)
 		}
 	}
 }

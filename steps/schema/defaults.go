@@ -30,6 +30,20 @@ func WithDefaults(schema, defaults []byte, redacted string) []byte {
 	})
 }
 
+// Defaults returns the defaults of an input schema's properties as an object, for functions that fill them in themselves; nil: it has none.
+func Defaults(schema []byte) []byte {
+	defaults := mapMembers([]byte(gjson.GetBytes(schema, "properties").Raw), func(_ string, property gjson.Result) string {
+		if !property.IsObject() {
+			return ""
+		}
+		return property.Get("default").Raw
+	})
+	if len(defaults) <= len("{}") {
+		return nil
+	}
+	return defaults
+}
+
 // withDefault adds a default to the schema of a property.
 func withDefault(property gjson.Result, value string) string {
 	without := mapMembers([]byte(property.Raw), func(key string, v gjson.Result) string {

@@ -297,6 +297,7 @@ func (c *endpointCompiler) compileSpec() {
 		Results:    []string{steps.ResultBody, steps.ResultResponse},
 		Redact:     redactMembers,
 	}
+	c.spec.Defaults = schema.Defaults(c.spec.Input)
 	if c.wholeResponse {
 		slices.Reverse(c.spec.Results)
 	}

@@ -81,6 +81,10 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 	return map[string]func(*request) (*page, error){
 		"GET " + Path + "{$}":       showRuns,
 		"GET " + Path + "runs/{id}": showRun,
+		"GET " + Path + "savings":   showSavings,
+
+		"GET " + Path + "functions":        showFunctions,
+		"GET " + Path + "functions/{name}": showFunction,
 	}
 }
 
@@ -173,7 +177,11 @@ func (r *request) functions() (*steps.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return steps.NewView(calls.Catalog, r.viewer.Allows), nil
+	view := steps.NewView(calls.Catalog, r.viewer.Allows)
+	if !r.viewer.All {
+		view = view.WithoutCauses()
+	}
+	return view, nil
 }
 
 // run carries out a request of package chain for the viewer.

@@ -21,6 +21,7 @@ import (
 type site struct {
 	*httptest.Server
 	journal *journal.Journal
+	catalog *steps.Catalog
 	engine  *chain.Engine
 }
 
@@ -41,7 +42,7 @@ func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 	}
 	calls := &console.Calls{Catalog: catalog, Run: engine.Run}
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
-	s := &site{journal: j, engine: engine}
+	s := &site{journal: j, catalog: catalog, engine: engine}
 	s.Server = httptest.NewServer(console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {

@@ -10,10 +10,12 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/draw"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
@@ -41,7 +43,7 @@ func parsePages() map[string]pageTemplate {
 
 // functions are what templates call.
 var functions = template.FuncMap{
-	"number":   func(n int) string { return figure.Text(float64(n)) },
+	"number":   func(n any) string { return figure.Text(float64(reflect.ValueOf(n).Int())) },
 	"duration": duration,
 	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -126,6 +128,9 @@ func withHeaders(next http.Handler) http.Handler {
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	body, err := assets.ReadFile("assets/" + name)
+	if name == "draw.css" {
+		body, err = []byte(draw.Stylesheet()), nil
+	}
 	if err != nil {
 		http.NotFound(w, r)
 		return
@@ -133,6 +138,9 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	writeCompressed(w, r, http.StatusOK, body)
 }
+
+// picture is a picture of package draw, as a template takes it.
+func picture(svg []byte) template.HTML { return template.HTML(svg) }
 
 // visible makes control characters and marks of direction in a text visible. What is longer than maxText is cut.
 func visible(text string) string {

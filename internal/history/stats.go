@@ -44,13 +44,23 @@ func StatsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) (*Stats
 	}
 	isRunTotal := func(d *journal.Day) bool { return d.Function == "" }
 	return &Stats{
-		Functions: sums(days, func(d *journal.Day) string { return d.Function }, func(d *journal.Day) bool { return d.Function != "" }),
+		Functions: functionSums(days),
 		Chains:    sums(days, func(d *journal.Day) string { return d.Chain }, isRunTotal),
 		Callers:   sums(days, func(d *journal.Day) string { return d.Caller }, isRunTotal),
 		Days:      sums(days, func(d *journal.Day) string { return d.Day }, isRunTotal),
 
 		WorthSaving: candidates,
 	}, nil
+}
+
+// FunctionsOf sums up, by function, the calls that match a filter.
+func FunctionsOf(ctx context.Context, j *journal.Journal, f *journal.Filter) ([]Sum, error) {
+	days, err := j.Days(ctx, f)
+	return functionSums(days), err
+}
+
+func functionSums(days []journal.Day) []Sum {
+	return sums(days, func(d *journal.Day) string { return d.Function }, func(d *journal.Day) bool { return d.Function != "" })
 }
 
 // sums groups the elements of days that include accepts by name, and sums up each group. The sums with the highest counts come first, and

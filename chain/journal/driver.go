@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // Driver stores runs. Package journaltest has the tests for drivers. The methods are safe for concurrent use. They return ErrNotFound,
@@ -117,17 +119,29 @@ type Record struct {
 	Written  int
 }
 
-// Filter selects rows or days. The zero value selects all. IDPrefix, Parent, Status, NotOK, AtWorkers and Limit do not apply to days.
+// Filter selects rows or days. The zero value selects all. Only Caller, Function, Chains, Since and Until apply to days.
 type Filter struct {
-	IDPrefix  string    // only runs whose id begins with it
-	Caller    *string   // nil: any
-	Parent    *string   // "": runs without a parent; nil: any
-	Status    Status    // "": any
-	NotOK     bool      // leave out runs with status OK
-	AtWorkers bool      // only runs that workers may have: handed over or not known (Row.HandoverLease), not ended, no approval awaited
-	Function  string    // only runs with this function in Row.Functions, and days of it; "": any
-	Chains    []string  // only runs and days of chains with one of these names; empty: any
-	Since     time.Time // only runs that began at this time or later, and days from its day on; zero: no limit
-	Until     time.Time // only runs that began before this time, and days up to its day; zero: no limit
-	Limit     int       // the maximum number of rows; 0: no limit
+	IDPrefix  string     // only runs whose id begins with it
+	Caller    *string    // nil: any
+	Parent    *string    // "": runs without a parent; nil: any
+	Status    Status     // "": any
+	Code      fault.Code // "": any; with Status Waiting, fault.ApprovalRequired selects the runs that wait for approval
+	NotOK     bool       // leave out runs with status OK
+	AtWorkers bool       // only runs that workers may have: handed over or not known (Row.HandoverLease), not ended, no approval awaited
+	Function  string     // only runs with this function in Row.Functions, and days of it; "": any
+	Chains    []string   // only runs and days of chains with one of these names; empty: any
+	Since     time.Time  // only runs that began at this time or later, and days from its day on; zero: no limit
+	Until     time.Time  // only runs that began before this time, and days up to its day; zero: no limit
+	Before    *Position  // only runs that a list has after this position; nil: from the newest on
+	Limit     int        // the maximum number of rows; 0: no limit
 }
+
+// Position is that of a run in a list, which it keeps whatever else is listed. If the run has expired, the list goes on with the runs that
+// began at the same time.
+type Position struct {
+	Began time.Time
+	ID    string
+}
+
+// Position returns the position of the run in lists.
+func (r *Row) Position() *Position { return &Position{r.Began, r.ID} }

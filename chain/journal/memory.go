@@ -16,7 +16,7 @@ const maxMemory = 64 << 20
 type Memory struct {
 	mu      sync.Mutex
 	runs    map[string]*memoryRun
-	order   []*memoryRun // the runs in the order in which they were added; nil: removed
+	order   []*memoryRun // the runs in the order in which they began; nil: removed
 	days    map[dayKey]*Day
 	keys    map[runKey]string // the ids of the runs that have a key
 	bytes   int
@@ -107,11 +107,19 @@ func (m *Memory) insert(w *Write) *memoryRun {
 		m.runs, m.days, m.keys = map[string]*memoryRun{}, map[dayKey]*Day{}, map[runKey]string{}
 	}
 	r := &memoryRun{leased: true, at: len(m.order)}
+	for r.at > 0 && (m.order[r.at-1] == nil || m.order[r.at-1].Row.Began.After(w.Row.Began)) { // few: runs are added soon after they begin
+		r.at--
+	}
 	if w.Row.Key != "" {
 		m.keys[runKey{w.Row.Caller, w.Row.Key}] = w.ID
 	}
 	m.runs[w.ID] = r
-	m.order = append(m.order, r)
+	m.order = slices.Insert(m.order, r.at, r)
+	for at, later := range m.order[r.at+1:] {
+		if later != nil {
+			later.at = r.at + 1 + at
+		}
+	}
 	m.grow(r, rowBytes)
 	return r
 }
@@ -216,7 +224,13 @@ func (m *Memory) Find(_ context.Context, caller, key string) (id string, expires
 func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range slices.Backward(m.order) {
+	order := m.order
+	if f.Before != nil {
+		if r := m.runs[f.Before.ID]; r != nil {
+			order = order[:r.at]
+		}
+	}
+	for _, r := range slices.Backward(order) {
 		if r == nil {
 			continue
 		}
@@ -233,9 +247,10 @@ func (m *Memory) List(_ context.Context, f *Filter) (rows []Row, err error) {
 
 func (f *Filter) matches(r *Row) bool {
 	return f.matchesBoth(r.Caller, r.Chain) && strings.HasPrefix(r.ID, f.IDPrefix) && (f.Parent == nil || *f.Parent == r.Parent) &&
-		(f.Status == "" || f.Status == r.Status) && !(f.NotOK && r.Status == OK) && (!f.AtWorkers || r.mayBeAtWorkers()) &&
+		(f.Status == "" || f.Status == r.Status) && (f.Code == "" || f.Code == r.Code) && !(f.NotOK && r.Status == OK) && (!f.AtWorkers || r.mayBeAtWorkers()) &&
 		(f.Function == "" || slices.Contains(r.Functions, f.Function)) &&
-		!r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until))
+		!r.Began.Before(f.Since) && (f.Until.IsZero() || r.Began.Before(f.Until)) &&
+		(f.Before == nil || r.Began.UnixMicro() <= f.Before.Began.UnixMicro())
 }
 
 // Parts implements Driver.

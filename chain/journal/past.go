@@ -410,6 +410,12 @@ func (j *Journal) List(ctx context.Context, f *Filter) ([]Row, error) {
 	return j.driver.List(ctx, f)
 }
 
+// Count counts the runs that match a filter, up to its limit.
+func (j *Journal) Count(ctx context.Context, f *Filter) (int, error) {
+	rows, err := j.List(ctx, f)
+	return len(rows), err
+}
+
 // Parts counts the parts of runs of all callers. A run without parts has no entry.
 func (j *Journal) Parts(ctx context.Context, runs []string) (map[string]Parts, error) {
 	if len(runs) == 0 {

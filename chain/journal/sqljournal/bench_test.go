@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 )
 
 // typical returns the write of a whole successful run of ten reads. Without release, its lease stays taken.
@@ -167,6 +168,7 @@ func BenchmarkMillion(b *testing.B) {
 		fillMillion(b, path)
 	}
 	rare, common, waits, since := "token:7", "token:1001", "token:50", time.UnixMicro(1_790_000_000_000_000)
+	middle := &journal.Position{Began: time.UnixMicro(1_790_000_000_000_000 + 500_000*86_400), ID: fmt.Sprintf("run_%026d", 500_000*7919%1_000_003)}
 	for _, test := range []struct {
 		name   string
 		filter journal.Filter
@@ -177,6 +179,17 @@ func BenchmarkMillion(b *testing.B) {
 		{"ok", journal.Filter{Status: journal.OK}, 50}, {"chain", journal.Filter{Chains: []string{"chain 3"}}, 50},
 		{"a second", journal.Filter{Since: since, Until: since.Add(time.Second)}, 12},
 		{"failed of a function", journal.Filter{Status: journal.Failed, Function: "rare.call"}, 1}, {"nobody", journal.Filter{Caller: &common}, 0},
+		{"function, nobody", journal.Filter{Function: "fs.read", Caller: &common}, 0},
+		{"rare function of a caller", journal.Filter{Function: "rare.call", Caller: &rare}, 0},
+		{"function, not ok", journal.Filter{Function: "rare.call", NotOK: true}, 1},
+		{"function of a caller, not ok", journal.Filter{Function: "fs.read", Caller: &rare, NotOK: true}, 0},
+		{"function of a caller", journal.Filter{Function: "memory.read", Caller: &rare}, 50},
+		{"waiting of a caller", journal.Filter{Status: journal.Waiting, Caller: &rare}, 0},
+		{"waiting for approval", journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired}, 0},
+		{"running", journal.Filter{Status: journal.Running}, 0},
+		{"a page in the middle", journal.Filter{Before: middle}, 50},
+		{"a page of a function", journal.Filter{Function: "fs.read", Before: middle}, 50},
+		{"a page of a function, not ok", journal.Filter{Function: "memory.read", NotOK: true, Before: middle}, 50},
 		{"at workers", journal.Filter{AtWorkers: true, Caller: &waits}, 10},
 		{"id", journal.Filter{IDPrefix: "run_0000000000000000000012345"}, 10},
 	} {
@@ -235,7 +248,8 @@ func fillMillion(b *testing.B, path string) {
 			1790000000000000 + n * 86400,
 			CASE WHEN n % 100000 = 50 THEN 'waiting' WHEN n % 100 = 7 OR n = 100 THEN 'failed' ELSE 'ok' END, '', 1790000000000000 + n * 86400,
 			1790086400000000 + n * 86400, 10, 10, 0, 0, 3000, 100, 5000 FROM i`,
-		`INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, json_each(r.functions) f`,
+		`INSERT INTO onecall_functions (fn, began, run, caller, failed) SELECT f.value, r.began, r.n, r.caller, r.status <> 'ok'
+		FROM onecall_runs r, json_each(r.functions) f`,
 		`WITH RECURSIVE d(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM d WHERE d < 90), c(c) AS (SELECT 0 UNION ALL SELECT c + 1 FROM c WHERE c < 9),
 			f(f) AS (SELECT 0 UNION ALL SELECT f + 1 FROM f WHERE f < 9)
 		INSERT INTO onecall_days SELECT date('2026-01-01', d || ' days'), 'token:' || c, '', 'function ' || f, 11, 1, 110, 1000, 2000,

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -32,6 +33,7 @@ type database struct {
 	isMoved func() bool
 	close   func()
 
+	filled   atomic.Bool // see isFilled
 	mu       sync.Mutex
 	prepared map[string]*sql.Stmt // the statements of queryPrepared, which end with read
 }

@@ -33,6 +33,13 @@ func (d *Driver) Expire(ctx context.Context, at, days time.Time) error {
 		if err := db.expireState(ctx); err != nil {
 			return err
 		}
+		more := true
+		for n := 0; more && n < maxFills; n++ {
+			var err error
+			if more, err = db.fill(ctx); err != nil {
+				return err
+			}
+		}
 		return db.cleanUp(ctx)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -205,13 +206,51 @@ func (w *condition) String() string {
 	return " WHERE " + strings.Join(w.terms, " AND ")
 }
 
-// List implements journal.Driver. It uses the index of the rarest condition: a status other than ok, a function, a caller, a chain, in this
-// order. The other conditions are checked for the rows found.
+// List implements journal.Driver. It uses the index of the rarest condition: a function, with it whether a run is not ok and its caller; a
+// status other than ok, a caller, a chain, in this order. The other conditions are checked for the rows found.
 func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Row, err error) {
-	query, args := listQuery(f)
+	if !isStoredAsRunning(f.Status) {
+		return d.list(ctx, f)
+	}
+	page := *f
+	if f.Limit > 0 {
+		page.Limit = max(f.Limit, runningPage)
+	}
+	for {
+		found, err := d.list(ctx, &page)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(found); n > 0 {
+			page.Before = found[n-1].Position()
+		}
+		more := f.Limit > 0 && len(found) == page.Limit
+		rows = append(rows, slices.DeleteFunc(found, func(r journal.Row) bool { return r.Status != f.Status })...)
+		if f.Limit > 0 && len(rows) >= f.Limit {
+			return rows[:f.Limit], nil
+		}
+		if !more {
+			return rows, nil
+		}
+	}
+}
+
+// runningPage is how many rows are read at once, at least, to find those of live or dead processes among them.
+const runningPage = 200
+
+// list returns rows; of those that are stored as running, markInterrupted distinguishes which are.
+func (d *Driver) list(ctx context.Context, f *journal.Filter) (rows []journal.Row, err error) {
 	err = d.withDatabase(ctx, listTimeoutFactor*d.timeout, func(ctx context.Context, db *database) error {
 		rows = nil
 		var holders []string
+		filled := false
+		if f.Function != "" {
+			var err error
+			if filled, err = db.isFilled(ctx); err != nil {
+				return err
+			}
+		}
+		query, args := listQuery(f, filled)
 		err := forEachRow(ctx, db.read, func(scan func(...any) error) error {
 			r, holder, err := scanRow(scan)
 			rows, holders = append(rows, r), append(holders, holder)
@@ -225,13 +264,6 @@ func (d *Driver) List(ctx context.Context, f *journal.Filter) (rows []journal.Ro
 	if err != nil {
 		return nil, err
 	}
-	if !isStoredAsRunning(f.Status) {
-		return rows, nil
-	}
-	rows = slices.DeleteFunc(rows, func(r journal.Row) bool { return r.Status != f.Status })
-	if f.Limit > 0 && len(rows) > f.Limit {
-		rows = rows[:f.Limit]
-	}
 	return rows, nil
 }
 
@@ -240,15 +272,19 @@ func isStoredAsRunning(s journal.Status) bool {
 	return s == journal.Running || s == journal.Interrupted
 }
 
-func listQuery(f *journal.Filter) (query string, args []any) {
+// listQuery returns the query for a list. filled: see isFilled.
+func listQuery(f *journal.Filter, filled bool) (query string, args []any) {
 	var w condition
-	from, began, order := "onecall_runs r", "r.began", " ORDER BY r.began DESC, r.n DESC"
-	status, limit := f.Status, f.Limit
-	if isStoredAsRunning(status) { // markInterrupted distinguishes them
-		status, limit = journal.Running, 0
+	from, began, n, caller := "onecall_runs r", "r.began", "r.n", "r.caller"
+	status := f.Status
+	if isStoredAsRunning(status) {
+		status = journal.Running
 	}
 	if status != "" {
 		w.and("r.status = ", validText(string(status)))
+	}
+	if f.Code != "" {
+		w.and("r.code = ", validText(string(f.Code)))
 	}
 	if f.AtWorkers {
 		w.and("r.handover_lease <> 0 AND r.code = '' AND r.status IN ('running', 'waiting')")
@@ -259,24 +295,29 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	}
 	switch {
 	case f.Function == "":
-	case notOK:
+	case notOK && !filled:
 		w.and("EXISTS (SELECT 1 FROM onecall_functions f WHERE f.began = r.began AND f.run = r.n AND f.fn = ", validText(f.Function))
 		w.terms[len(w.terms)-1] += ")"
 	default:
-		from, began, order = "onecall_functions f CROSS JOIN onecall_runs r", "f.began", " ORDER BY f.began DESC, f.run DESC"
+		from, began, n = "onecall_functions f CROSS JOIN onecall_runs r", "f.began", "f.run"
 		w.and("r.n = f.run")
 		w.and("f.fn = ", validText(f.Function))
+		if filled {
+			caller = "f.caller"
+		}
+		if filled && notOK {
+			w.and("f.failed <> 0") // matches the partial indexes
+		}
 	}
 	if prefix := validText(f.IDPrefix); prefix != "" {
 		w.and("r.id >= ", prefix)
 		w.and("r.id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
 	if f.Caller != nil {
-		column := "r.caller"
 		if f.AtWorkers { // else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended
-			column += " || ''"
+			caller += " || ''"
 		}
-		w.and(column+" = ", validText(*f.Caller))
+		w.and(caller+" = ", validText(*f.Caller))
 	}
 	if f.Parent != nil {
 		w.and("r.parent = ", validText(*f.Parent))
@@ -294,9 +335,14 @@ func listQuery(f *journal.Filter) (query string, args []any) {
 	if !f.Until.IsZero() {
 		w.and(began+" < ", f.Until.UnixMicro())
 	}
-	query = rowColumns + " FROM " + from + w.String() + order
-	if limit > 0 {
-		query += fmt.Sprintf(" LIMIT %d", limit)
+	if b := f.Before; b != nil {
+		w.args = append(w.args, b.Began.UnixMicro(), validText(b.ID))
+		w.terms = append(w.terms, fmt.Sprintf("(%s, %s) < ($%d, COALESCE((SELECT n FROM onecall_runs WHERE id = $%d), %d))",
+			began, n, len(w.args)-1, len(w.args), math.MaxInt64))
+	}
+	query = rowColumns + " FROM " + from + w.String() + fmt.Sprintf(" ORDER BY %s DESC, %s DESC", began, n)
+	if f.Limit > 0 {
+		query += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
 	return query, w.args
 }

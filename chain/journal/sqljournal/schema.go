@@ -8,7 +8,7 @@ import (
 
 // migrations upgrade the tables, each by one version: to change them, add one. Other processes wait meanwhile, so none may read or write
 // every run: the segments of older runs are not counted, and their number stays negative (journal.Record.Written), as does the lease of
-// their hand-over (journal.Row). All SQL of this package is written for PostgreSQL; inSQLite translates it.
+// their hand-over (journal.Row); onecall_functions learns of them afterwards (fill). All SQL of this package is written for PostgreSQL; inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,
@@ -50,6 +50,14 @@ CREATE TABLE onecall_state_owners (owner TEXT COLLATE "C" PRIMARY KEY, version B
 CREATE TABLE onecall_state (owner TEXT COLLATE "C" NOT NULL, space TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL,
 	version BIGINT NOT NULL, expires BIGINT NOT NULL, size BIGINT NOT NULL, value BYTEA NOT NULL, PRIMARY KEY (owner, space, name));
 CREATE INDEX onecall_state_expires ON onecall_state (expires);
+`, `
+ALTER TABLE onecall_functions ADD COLUMN caller TEXT;
+ALTER TABLE onecall_functions ADD COLUMN failed BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX onecall_functions_caller ON onecall_functions (fn, caller, began, run) WHERE caller IS NOT NULL;
+CREATE INDEX onecall_functions_failed ON onecall_functions (fn, began, run, failed) WHERE failed <> 0;
+CREATE INDEX onecall_functions_both ON onecall_functions (fn, caller, began, run, failed) WHERE failed <> 0;
+CREATE TABLE onecall_filling (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGINT NOT NULL);
+INSERT INTO onecall_filling SELECT '', 0, 0 WHERE EXISTS (SELECT 1 FROM onecall_functions);
 `}
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value; CLOCK for the time of the database

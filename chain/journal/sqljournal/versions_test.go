@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
 )
@@ -40,13 +41,13 @@ func TestVersions(t *testing.T) {
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
 		d.Close()
-		for _, query := range []string{"DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
+		for _, query := range append(withoutCallers(), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
 			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
 			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
 			"ALTER TABLE onecall_runs DROP COLUMN handover_lease", "ALTER TABLE onecall_runs DROP COLUMN last_lease",
 			"ALTER TABLE onecall_runs DROP COLUMN scope", "ALTER TABLE onecall_runs DROP COLUMN undos", "DROP TABLE onecall_state",
-			"DROP TABLE onecall_state_owners", "UPDATE onecall_meta SET version = 1"} {
+			"DROP TABLE onecall_state_owners", "UPDATE onecall_meta SET version = 1") {
 			if _, err := db.Exec(query); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +88,10 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 		t.Fatal(err)
 	}
 	defer db.Close()
-	changes := []string{fmt.Sprint("UPDATE onecall_meta SET version = ", version), "DROP TABLE onecall_state", "DROP TABLE onecall_state_owners"}
+	changes := append(withoutCallers(), fmt.Sprint("UPDATE onecall_meta SET version = ", version))
+	if version < 7 {
+		changes = append(changes, "DROP TABLE onecall_state", "DROP TABLE onecall_state_owners")
+	}
 	for _, column := range columns {
 		changes = append(changes, "ALTER TABLE onecall_runs DROP COLUMN "+column)
 	}
@@ -95,6 +99,87 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 		if _, err := db.Exec(change); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// withoutCallers returns the statements after which the functions of runs have neither callers nor failures.
+func withoutCallers() []string {
+	return []string{"DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed", "DROP INDEX onecall_functions_both",
+		"ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed", "DROP TABLE onecall_filling"}
+}
+
+// TestBeforeCallers: the functions of an older version's runs do not say whose runs they are and whether those are not ok. Lists are right
+// all the same, while the rows are filled in, and afterwards.
+func TestBeforeCallers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			const runs = 11_000 // of two functions each: more than an Expire fills in
+			list := make([]journal.Write, runs)
+			for i := range list {
+				list[i] = typical(newID(i), true)
+				list[i].Row.Began, list[i].Days = time.UnixMicro(int64(i)), nil
+				if i%100 == 0 {
+					list[i].Row.Caller, list[i].Row.Status = "rare", journal.Failed
+				}
+			}
+			last := &list[runs-1]
+			last.Row.Status, last.Release = journal.Running, false
+			mustWrite(t, d, list...)
+			mustWrite(t, d, journal.Write{ID: last.ID, Lease: 1, Release: true})
+			d.Close()
+			makeOlder(t, at.driver, at.where, 7)
+			d = openAt(t, at.where)
+			caller := "rare"
+			check := func(when string, notOK int) {
+				for want, f := range map[int]journal.Filter{runs / 100: {Caller: &caller}, notOK: {NotOK: true}, notOK - 1: {Status: journal.Failed}} {
+					if f.Function = "fs.read_text_file"; notOK == runs/100 && f.Status != "" {
+						continue // as many are not ok as have failed
+					}
+					if rows, err := d.List(t.Context(), &f); len(rows) != want || err != nil {
+						t.Errorf("%s: %d runs of %+v, want %d: %v", when, len(rows), f, want, err)
+					}
+				}
+			}
+			check("older", runs/100+1)
+			db, err := sql.Open(at.driver, at.where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			left := func(condition string) (n int) {
+				if err := db.QueryRow("SELECT count(*) FROM onecall_functions WHERE " + condition).Scan(&n); err != nil {
+					t.Error(err)
+				}
+				return n
+			}
+			if n := left("caller IS NULL"); n != 2*runs {
+				t.Errorf("%d rows lack the caller, want all", n)
+			}
+			for expiry := 1; expiry <= 2; expiry++ {
+				if err := d.Expire(t.Context(), time.UnixMicro(0), time.UnixMicro(0)); err != nil {
+					t.Fatal(err)
+				}
+				if n := left("caller IS NULL"); n == 0 != (expiry == 2) {
+					t.Errorf("%d rows lack the caller after Expire %d, want some after the first and none after the second", n, expiry)
+				}
+				check("filled in", runs/100+1)
+			}
+			if n := left("failed <> 0"); n != 2*(runs/100+1) {
+				t.Errorf("%d rows say that their run is not ok", n)
+			}
+			rec, err := d.Acquire(t.Context(), last.ID, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last.Row.Status, last.Row.Lease = journal.OK, rec.Row.Lease
+			mustWrite(t, d, journal.Write{ID: last.ID, Lease: rec.Row.Lease, Row: last.Row, Release: true})
+			check("the last has ended", runs/100)
+		})
 	}
 }
 

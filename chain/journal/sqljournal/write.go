@@ -14,6 +14,7 @@ import (
 type rowIdentity struct {
 	caller, key, chain, hash, functions, scope string
 	began                                      int64
+	failed                                     bool // it is not ok: stored with its functions
 }
 
 func identityOf(r *journal.Row) *rowIdentity {
@@ -23,7 +24,7 @@ func identityOf(r *journal.Row) *rowIdentity {
 	}
 	list, _ := json.Marshal(functions) // strings can always be encoded
 	return &rowIdentity{validText(r.Caller), validText(r.Key), validText(r.Chain), validText(r.Hash), string(list), validText(r.Scope),
-		r.Began.UnixMicro()}
+		r.Began.UnixMicro(), r.Status != journal.OK}
 }
 
 // validText makes a string acceptable to PostgreSQL: UTF-8 without zero bytes.
@@ -218,15 +219,12 @@ func storedResults(w *journal.Write) []byte {
 
 func (b *batch) addFunctions(w *journal.Write, id *rowIdentity) {
 	if id.functions != "[]" {
-		b.addStatement(`INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f
-	WHERE r.id = $1 AND r.lease = $2 ON CONFLICT DO NOTHING`, w.ID, w.Lease)
+		b.addStatement(addFunctions, w.ID, w.Lease)
 	}
 }
 
-// Parts of statements. forgetFunctions lacks the condition for onecall_runs r, and the closing parenthesis.
+// Parts of statements.
 const (
-	forgetFunctions = `DELETE FROM onecall_functions WHERE (fn, began, run) IN
-	(SELECT f.value, r.began, r.n FROM onecall_runs r, EACH(r.functions) f `
 	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, scope = $8,
 	began = $9`
 	setChanging = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
@@ -253,10 +251,20 @@ func (b *batch) updateRow(w *journal.Write, id, known *rowIdentity) {
 		query += andDrop
 	}
 	b.addStatement(query+ifLease, args...)
+	if known != nil && known.failed != id.failed {
+		failed, changed := 0, *known
+		if changed.failed = id.failed; id.failed {
+			failed = 1
+		}
+		known = &changed
+		if id.functions != "[]" {
+			b.addStatement(markFunctions, w.ID, w.Lease, failed, id.caller)
+		}
+	}
 	if known != nil && *known == *id {
 		return
 	}
-	functionsChanged := known == nil || known.functions != id.functions || known.began != id.began
+	functionsChanged := known == nil || known.functions != id.functions || known.began != id.began || known.caller != id.caller
 	if functionsChanged {
 		b.addStatement(forgetFunctions+`WHERE r.id = $1 AND r.lease = $2)`, w.ID, w.Lease)
 	}

@@ -88,7 +88,7 @@ func isJSON(contentType string) bool {
 // tooLarge refuses a message of more than limit bytes.
 func (s *Server) tooLarge(w http.ResponseWriter, from *identity, limit int64) {
 	s.logRefused(from, reasonSize)
-	http.Error(w, fmt.Sprintf("the message is longer than %d bytes", limit), http.StatusRequestEntityTooLarge)
+	http.Error(w, fmt.Sprintf("the message has more than %d bytes (limits.maxRequestBytes)", limit), http.StatusRequestEntityTooLarge)
 }
 
 // bodyTimeout returns how long a body may take: ten seconds, and one more for each 64 KiB of its announced length, at most an hour. A

@@ -50,19 +50,26 @@ func FuzzExamine(f *testing.F) {
 func TestLineReader(t *testing.T) {
 	t.Parallel()
 	good := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	in := strings.Join([]string{"", "hello", good, strings.Repeat("x", 100_000), " " + good + "\r",
+	long := strings.Repeat("x", 300_000)
+	in := strings.Join([]string{"", "hello", good, long, " " + good + "\r",
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"x":"` + long + `"}}`,
+		`{"jsonrpc":"2.0","id":3,"result":{"method":"x","x":"` + long + `"}}`,
+		`{"jsonrpc":"2.0","params":{"id":4,"method":"x","x":"` + long + `"},"id":5,"method":"x"}`,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, `{"id":7}`, good}, "\n")
 	var out bytes.Buffer
 	read, err := io.ReadAll(newLineReader(io.NopCloser(strings.NewReader(in)), &sharedWriter{out: nopCloser{&out}}, 70_000))
 	if err != nil || string(read) != strings.Repeat(good+"\n", 3) {
 		t.Errorf("passed on %q, %v; want the three good lines", read, err)
 	}
+	if n := strings.Count(out.String(), "limits.maxRequestBytes"); n != 4 {
+		t.Errorf("%d answers name the limit, want 4: %s", n, out.String())
+	}
 	var codes []string
 	for line := range strings.Lines(out.String()) {
 		codes = append(codes, gjson.Get(line, "id").Raw+":"+gjson.Get(line, "error.code").Raw)
 	}
-	if got := strings.Join(codes, " "); got != "null:-32700 null:-32600 7:-32600" {
-		t.Errorf("answered the errors %s, want null:-32700 null:-32600 7:-32600", got)
+	if got := strings.Join(codes, " "); got != `null:-32700 null:-32600 "a":-32600 null:-32600 null:-32600 7:-32600` {
+		t.Errorf("answered the errors %s, want one for each bad line, with the id of the request", got)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/tidwall/gjson"
 )
 
 // lineReader passes on the lines that are well-formed messages. It answers every other line with an error and reads on: one bad
@@ -47,7 +49,7 @@ func (l *lineReader) next() (message []byte, bad *badMessage, err error) {
 	for {
 		piece, err := l.reader.ReadSlice('\n')
 		if len(line)+len(piece) > l.maxBytes {
-			return nil, &badMessage{code: codeRequest, message: fmt.Sprintf("the line is longer than %d bytes", l.maxBytes)}, l.skip(err)
+			return nil, tooLong(append(line, piece...), l.maxBytes), l.skip(err)
 		}
 		line = append(line, piece...)
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -61,6 +63,17 @@ func (l *lineReader) next() (message []byte, bad *badMessage, err error) {
 		}
 		return append(line, '\n'), nil, err
 	}
+}
+
+// tooLong is the fault of a line of more than maxBytes bytes, with the id of its request if both stand in its beginning.
+func tooLong(beginning []byte, maxBytes int) *badMessage {
+	m := &badMessage{code: codeRequest, message: fmt.Sprintf("the message has more than %d bytes: send less, or raise limits.maxRequestBytes, "+
+		"to which %d bytes are added for what surrounds a call", maxBytes, envelopeSize)}
+	id, method := gjson.GetBytes(beginning, "id"), gjson.GetBytes(beginning, "method")
+	if method.Type == gjson.String && validID(id) { // else it may be a response, whose id is that of another request
+		m.id = id.Raw
+	}
+	return m
 }
 
 // skip reads the rest of a line that is too long. err is the error of the last read; skip returns the error of the read that reached the

@@ -25,7 +25,7 @@ func (v *View) build(all *Registry) (view *Registry, names map[string]map[string
 }
 
 // narrow returns the functions that the caller may use. Those of chains only (Spec.ChainOnly) are left out if they are all that it may use
-// of their source: it must not learn that there is more.
+// of their source, unless its rights name them: it must not learn that there is more.
 func (v *View) narrow(all *Registry) *Registry {
 	view := all.View(v.keep)
 	hides, shows := map[string]bool{}, map[string]bool{} // the sources of other functions that the caller may not use, and may use
@@ -38,13 +38,19 @@ func (v *View) narrow(all *Registry) *Registry {
 			shows[e.spec.Source()] = true
 		}
 	}
-	lonely := func(e *Entry) bool {
-		return e != nil && e.spec.ChainOnly && hides[e.spec.Source()] && !shows[e.spec.Source()]
+	lonely := func(s *Spec) bool {
+		return s.ChainOnly && hides[s.Source()] && !shows[s.Source()] && !v.names(s)
 	}
-	if !slices.ContainsFunc(view.entries, lonely) {
+	if !slices.ContainsFunc(view.entries, func(e *Entry) bool { return e != nil && lonely(e.spec) }) {
 		return view
 	}
-	return view.View(func(s *Spec) bool { return !s.ChainOnly || !hides[s.Source()] || shows[s.Source()] })
+	return view.View(func(s *Spec) bool { return !lonely(s) })
+}
+
+// names reports whether the rights to a function that the caller may use are for its name, not for all functions like it.
+func (v *View) names(s *Spec) bool {
+	other := &Spec{Name: s.Source() + ".\x00other", Effect: s.Effect, EffectDeclared: s.EffectDeclared, Tier: s.Tier}
+	return !v.keep(other)
 }
 
 // setFunctions sets a source's function names to those of the variant.

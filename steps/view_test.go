@@ -107,6 +107,36 @@ func TestViewHidesLonelyFunctions(t *testing.T) {
 	}
 }
 
+// TestViewShowsNamedFunctions: whoever has the right to just such a function by its name sees it, and its source, but not what else is there.
+func TestViewShowsNamedFunctions(t *testing.T) {
+	t.Parallel()
+	call := func(context.Context, []byte) ([]byte, error) { return []byte(`1`), nil }
+	c := catalogOf(t)
+	if err := c.Add("shelf", listSource{{Spec: Spec{Name: "shelf.get", Effect: Read}, Call: call},
+		{Spec: Spec{Name: "shelf.put", Effect: Write}, Call: call},
+		{Spec: Spec{Name: "shelf.resources.read", Effect: Read, ChainOnly: true}, Call: call}}); err != nil {
+		t.Fatal(err)
+	}
+	for rule, want := range map[string]string{"shelf.resources.read": "shelf.resources.read", "*.resources.*": "shelf.resources.read",
+		"shelf.put": "", "shelf.put shelf.resources.read": "shelf.resources.read", "shelf.*": "shelf.get shelf.resources.read"} {
+		rights := Rights{Tier: TierRead, Functions: rule}
+		view := NewView(c, rights.Allows)
+		for _, view := range []*View{view, view.Variant(map[string][]Function{"shelf": {
+			{Spec: Spec{Name: "shelf.put", Effect: Write}, Call: call},
+			{Spec: Spec{Name: "shelf.get", Effect: Read, Description: "of its own"}, Call: call},
+			{Spec: Spec{Name: "shelf.resources.read", Effect: Read, ChainOnly: true}, Call: call}}})} {
+			var names []string
+			for _, e := range view.Registry().All() {
+				names = append(names, e.Spec().Name)
+			}
+			slices.Sort(names)
+			if got := strings.Join(names, " "); got != want || len(view.Sources()) != min(len(names), 1) {
+				t.Errorf("%s sees %q and %d sources, want %q and its source", rule, got, len(view.Sources()), want)
+			}
+		}
+	}
+}
+
 // listSource is a source with these functions.
 type listSource []Function
 

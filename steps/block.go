@@ -215,6 +215,18 @@ func (b *Blocks) view() *Blocks {
 	return &Blocks{mark: t.mark, kept: t.kept}
 }
 
+// WithBytes returns a block of the run that has just these bytes; nil: there is none.
+func (b *Blocks) WithBytes(content []byte) *Block {
+	if t := b.view(); t != nil {
+		for _, block := range t.kept {
+			if bytes.Equal(block.Bytes, content) {
+				return &block.Block
+			}
+		}
+	}
+	return nil
+}
+
 // Any reports whether there are blocks.
 func (b *Blocks) Any() bool { return b.view() != nil }
 

@@ -144,7 +144,7 @@ func (c *call) call(ctx context.Context, args []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r, f := c.encode(args)
+	r, f := c.encode(args, steps.CallbacksOf(ctx).Blocks)
 	if f != nil {
 		return nil, fault.MarkUnsent(f)
 	}
@@ -233,12 +233,12 @@ func (c *call) request(ctx context.Context, r *requestBuilder) *http.Request {
 }
 
 // encode puts each argument at its position in the request.
-func (c *call) encode(args []byte) (*requestBuilder, *fault.Error) {
+func (c *call) encode(args []byte, blocks *steps.Blocks) (*requestBuilder, *fault.Error) {
 	if !gjson.ValidBytes(args) || jsontext.Value(args).Kind() != '{' {
 		return nil, fault.New(fault.BadArguments, "the arguments of %s are not a JSON object", c.name)
 	}
 	values := make([]jsontext.Value, len(c.op.parameters))
-	var body bodyArguments
+	body := bodyArguments{blocks: blocks}
 	for _, m := range membersOf(args) {
 		switch target, known := c.targets[m.name]; {
 		case !known:

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"mime"
@@ -58,6 +59,7 @@ type bodyArguments struct {
 	whole   jsontext.Value // the argument that is the whole body; nil: not given
 	members []pair         // the arguments that are members, by names on the wire, in the order of the arguments
 	args    []string       // the argument names of members
+	blocks  *steps.Blocks  // of the run, whose bytes files may be
 }
 
 // encode returns the body; nil and "" if there is none. The bytes are newly allocated.
@@ -176,7 +178,7 @@ func (b *body) multipart(arguments *bodyArguments, contentType string) ([]byte, 
 			values = elementsOf(m.value)
 		}
 		for _, value := range values {
-			if f := writePart(writer, args[i], m.name, field, value); f != nil {
+			if f := writePart(writer, arguments.blocks, args[i], m.name, field, value); f != nil {
 				return nil, "", f
 			}
 		}
@@ -189,7 +191,7 @@ func (b *body) multipart(arguments *bodyArguments, contentType string) ([]byte, 
 }
 
 // writePart writes one part: a file, JSON, or plain text. It writes nothing for a null.
-func writePart(writer *multipart.Writer, arg, name string, field field, value jsontext.Value) *fault.Error {
+func writePart(writer *multipart.Writer, blocks *steps.Blocks, arg, name string, field field, value jsontext.Value) *fault.Error {
 	if value.Kind() == 'n' {
 		return nil
 	}
@@ -204,7 +206,7 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 			fileName = name
 		}
 		if contentType == "" || strings.ContainsAny(contentType, "*,") {
-			contentType = "application/octet-stream"
+			contentType = fileType(contentType, blocks.WithBytes(content))
 		}
 	case value.Kind() == '{' || value.Kind() == '[' || httpbody.JSONType(field.mediaType):
 		content, contentType = value, "application/json"
@@ -228,6 +230,22 @@ func writePart(writer *multipart.Writer, arg, name string, field field, value js
 		return fault.New(fault.Internal, "the body could not be made")
 	}
 	return nil
+}
+
+// fileType returns the type of a file: that of the block that it is, if the declared types, which may be ranges, have it. "": any.
+func fileType(declared string, block *steps.Block) string {
+	if block == nil {
+		return "application/octet-stream"
+	}
+	kind, _, _ := strings.Cut(block.MIMEType(), "/")
+	for one := range strings.SplitSeq(cmp.Or(declared, "*/*"), ",") {
+		one, _, _ = strings.Cut(strings.ToLower(one), ";")
+		switch strings.TrimSpace(one) {
+		case "*", "*/*", kind + "/*", block.MIMEType():
+			return block.MIMEType()
+		}
+	}
+	return "application/octet-stream"
 }
 
 // dispositionEscaper escapes names in a Content-Disposition as browsers do (WHATWG HTML, multipart/form-data encoding).

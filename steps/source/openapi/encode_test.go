@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // sent is a request that a Doer received.
@@ -246,6 +247,30 @@ func TestFileNames(t *testing.T) {
 	if _, err := encodeCall(t, operation{method: "POST", path: "/a", body: &b},
 		`{"f":{"name":"a\r\nX: y","data":"eA=="}}`); fault.CodeOf(err) != fault.BadArguments {
 		t.Errorf("a file name with a line break: got %v, want bad_arguments", err)
+	}
+}
+
+// TestFileTypes: a file that is a block of the run has the block's type, where the document leaves that open.
+func TestFileTypes(t *testing.T) {
+	t.Parallel()
+	const png, unknown = "image/png", "application/octet-stream"
+	for declared, test := range map[string][2]string{"": {png, unknown}, "*/*": {png, unknown}, "text/plain, image/*;q=1": {png, unknown},
+		"image/jpeg, IMAGE/PNG": {png, unknown}, png: {png, png}, "image/gif": {"image/gif", "image/gif"},
+		"audio/*, text/plain": {unknown, unknown}} { // of the block, and of other bytes
+		b := body{mediaType: "multipart/form-data", members: []member{{"f", "f"}}, fields: map[string]field{"f": {binary: true, mediaType: declared}}}
+		op := operation{name: "op", method: "POST", path: "/a", label: "POST /a", input: json.RawMessage(anyInput), body: &b}
+		var c capture
+		s := sourceOf(t, Options{Client: &c, BaseURL: "https://api.example.com"}, &document{operations: []operation{op}})
+		ctx := steps.WithCallbacks(t.Context(), &steps.Callbacks{Blocks: &steps.Blocks{}})
+		if _, err := steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: []byte("\x89PNG")}); err != nil {
+			t.Fatal(err)
+		}
+		for data, want := range map[string]string{"iVBORw==": test[0], "eA==": test[1]} {
+			_, err := s.Functions()[0].Call(ctx, []byte(`{"f":"`+data+`"}`))
+			if err != nil || !strings.Contains(c.last.body, "Content-Type: "+want+"\r\n") {
+				t.Errorf("%s, declared as %q: %v, got %q, want %s", data, declared, err, c.last.body, want)
+			}
+		}
 	}
 }
 

@@ -68,6 +68,9 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	done.Compared = done.Compared && len(r.Blocks().Within(result)) == 0 // the handles of blocks are new each time
 	c := s.content(cause)
 	c.Result, c.Run, c.Blocks = result, done, r.Blocks()
+	if s.answering != nil {
+		s.answering()
+	}
 	a := s.answer(ctx, c)
 	if s.allBlocks {
 		a.Blocks = r.Blocks().Within(result)

@@ -1,8 +1,10 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"fmt"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/run"
@@ -16,25 +18,31 @@ func (s *request) keepBlocks(ctx context.Context, r *run.Run, result []byte, don
 	if s.form.Results == nil || !r.Blocks().Any() {
 		return
 	}
-	shown := [][]byte{result}
+	list := r.Blocks().Within(result)
 	for i := range done.Steps {
 		if s.form.Trace == "full" {
-			shown = append(shown, done.Steps[i].Raw)
+			list = append(list, r.Blocks().Within(done.Steps[i].Raw)...)
 		}
 	}
-	kept := map[string]bool{}
-	for _, value := range shown {
-		for _, b := range r.Blocks().Within(value) {
-			if kept[b.Handle] {
-				continue
-			}
-			kept[b.Handle] = true
-			if err := s.keepBlock(context.WithoutCancel(ctx), b); err != nil {
-				f := *fault.From(err, "")
-				f.Message = "the handle " + b.Handle + " cannot be fetched: " + f.Message
-				s.warn(&f)
-			}
+	seen, lost := map[*steps.KeptBlock]bool{}, []string(nil)
+	var why error // of the first that is lost
+	for _, b := range list {
+		if seen[b] {
+			continue
 		}
+		seen[b] = true
+		err := why
+		if ctx.Err() == nil && fault.CodeOf(why) != fault.Unavailable { // else each of them would wait for its end
+			err = s.keepBlock(ctx, b)
+		}
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
+			lost, why = append(lost, b.Handle), cmp.Or(why, err)
+		}
+	}
+	if lost != nil {
+		f := *fault.From(why, "")
+		f.Message = fmt.Sprintf("%d handles of blocks cannot be fetched, the first is %s: %s", len(lost), lost[0], f.Message)
+		s.warn(&f)
 	}
 }
 

@@ -3,6 +3,8 @@ package chain_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -120,4 +122,51 @@ type watchingDriver struct {
 func (d *watchingDriver) Put(_ context.Context, _ string, e budget.Entry) error {
 	d.size, d.room, d.atPut = len(e.Value), cap(e.Value), d.held()
 	return nil
+}
+
+// brokenStore counts what it should store, and stores nothing. Each Put ends as put says.
+type brokenStore struct {
+	budget.Driver
+	puts int
+	put  func(n int) error
+}
+
+func (d *brokenStore) Put(context.Context, string, budget.Entry) error {
+	d.puts++
+	return d.put(d.puts)
+}
+
+// Handles that the store did not get are told of once. A store that is away is asked once, and none once the caller has left.
+func TestHandlesThatAreLost(t *testing.T) {
+	t.Parallel()
+	full, away := fault.New(fault.LimitExceeded, "it is full"), fault.New(fault.Unavailable, "it is away")
+	for name, test := range map[string]struct {
+		put        func(n int) error
+		puts, lost int
+		leaves     bool
+	}{
+		"full for one":      {func(n int) error { return map[bool]error{true: full}[n == 2] }, 5, 1, false},
+		"full":              {func(int) error { return full }, 5, 5, false},
+		"away":              {func(int) error { return away }, 1, 5, false},
+		"the caller leaves": {func(int) error { return nil }, 2, 4, true},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		driver := &brokenStore{}
+		driver.put = func(n int) error {
+			if test.leaves && n == 2 {
+				leave()
+			}
+			return test.put(n)
+		}
+		results, err := budget.NewResults(driver, nil)
+		must(t, err)
+		c := &camera{picture: []byte("x")}
+		a := engineOf(t, c.functions(), chain.Options{Results: results}, false).Run(ctx,
+			[]byte(`{"steps":[{"fn":"cam.shot","forEach":"1..5"}]}`), nil)
+		leave()
+		told := fmt.Sprintf("%d handles of blocks cannot be fetched", test.lost)
+		if driver.puts != test.puts || len(a.Warnings) != 1 || !strings.Contains(a.Warnings[0].Message, told) {
+			t.Errorf("%s: %d puts, and the warnings %v; want %d, and one that %s", name, driver.puts, a.Warnings, test.puts, told)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -27,16 +28,16 @@ type here struct {
 	caller string
 	stop   context.CancelCauseFunc
 
-	left     chan struct{} // closed when the request does not wait for the run (any more)
-	answered chan *Answer  // takes the answer if the request waits for it
+	waits    atomic.Bool  // the request waits for the run; who swaps it decides whether the request gets the answer
+	answered chan *Answer // takes the answer if the request gets it
 }
 
 // here returns the carrier of the request's run. waits: the request waits for it.
 func (s *request) here(run *DetachedRun, waits bool) *here {
-	h := &here{runs: s.detach.Runs, run: *run, caller: s.caller, left: make(chan struct{}), answered: make(chan *Answer)}
-	if h.run.carrier = h; !waits {
+	h := &here{runs: s.detach.Runs, run: *run, caller: s.caller, answered: make(chan *Answer)}
+	h.run.carrier = h
+	if h.waits.Store(waits); !waits {
 		s.askApproval = nil
-		close(h.left)
 	}
 	return h
 }
@@ -50,18 +51,23 @@ func (h *here) begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error
 	held, h.stop = context.WithCancelCause(held)
 	h.runs.add(h, s.form.Results)
 	s.detached, s.progress = true, h.observe(s.progress)
-	s.form.MaxBlockBytes = 0 // the answer may be fetched later, as a text
+	awaited := false
+	s.answering = func() {
+		if awaited = h.waits.Swap(false); !awaited {
+			s.form.MaxBlockBytes = 0 // the answer is fetched later, as a text
+		}
+	}
 	go func() {
 		defer release()
 		defer h.stop(nil)
 		a := s.complete(held, p)
-		select {
-		case <-h.left:
-			token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.AsJSON())) // after an error it finds nothing
-			h.end(a, token)
-		case h.answered <- a:
+		if awaited || h.waits.Swap(false) {
+			h.answered <- a
 			h.runs.drop(h.run.ID, h)
+			return
 		}
+		token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.AsJSON())) // after an error it finds nothing
+		h.end(a, token)
 	}()
 	return nil
 }
@@ -83,15 +89,14 @@ func (h *here) await(ctx context.Context, after time.Duration) *Answer {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() == nil {
-		close(h.left)
+	switch cause := context.Cause(ctx); {
+	case cause == nil && h.waits.Swap(false):
 		return nil
+	case errors.Is(cause, context.DeadlineExceeded):
+		h.stop(fault.New(fault.Timeout, "the caller's deadline passed"))
+	case cause != nil:
+		h.stop(cause)
 	}
-	cause := context.Cause(ctx)
-	if errors.Is(cause, context.DeadlineExceeded) {
-		cause = fault.New(fault.Timeout, "the caller's deadline passed")
-	}
-	h.stop(cause)
 	return <-h.answered
 }
 

@@ -124,6 +124,31 @@ func TestAnsweredAtItsEnd(t *testing.T) {
 	})
 }
 
+// TestBlocksAtItsEnd: the blocks of a chain go with its answer if the request waits for that; what is fetched later is a text.
+func TestBlocksAtItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, c, ended := detachedEngine(t)
+		slow := steps.Function{Spec: steps.Spec{Name: "cam.slow", Effect: steps.Read}, Call: func(ctx context.Context, _ []byte) ([]byte, error) {
+			time.Sleep(time.Minute)
+			return steps.KeepBlock(ctx, &steps.Block{Type: "image", MIME: "image/png", Bytes: []byte("bytes")})
+		}}
+		e := engineOf(t, []steps.Function{slow}, chain.Options{Journal: newJournal(t, nil), StepTimeout: time.Hour, MaxDuration: time.Hour}, true)
+		c.MaxBlockBytes = 1000
+		for after, blocks := range map[int]int{120_000: 1, 20_000: 0} {
+			a := e.Run(t.Context(), fmt.Appendf(nil, `{"steps":[{"cam.slow":{}}],"asyncAfterMs":%d}`, after), c)
+			<-ended
+			if a.Detached != nil {
+				a.JSON = stateOf(t, e, a.Detached.ID, c).Answer
+			}
+			told := gjson.GetBytes(a.JSON, "usage.blocks.count").Int()
+			if len(a.Blocks) != blocks || told != int64(blocks) || gjson.GetBytes(a.JSON, "result.type").Str != "image" {
+				t.Errorf("after %d ms: %d blocks, %d are told of, want %d: %s", after, len(a.Blocks), told, blocks, a.JSON)
+			}
+		}
+	})
+}
+
 // TestCancelDetached: a run that is cancelled fails, and says so. One that has ended stays as it is.
 func TestCancelDetached(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,7 @@ type request struct {
 	state        []byte                        // the values of $state
 	executed     *run.Run                      // nil: nothing was executed
 	decision     *Decision                     // the decision that came with the request; nil: none
+	answering    func()                        // called before the answer of a run is written; nil: nothing needs to know
 	detached     bool                          // the run concludes the request, since it may outlast the answer
 	detach       Detach
 	askApproval  func(context.Context, []facts.WaitingCall) (bool, error)

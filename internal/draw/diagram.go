@@ -26,8 +26,8 @@ func (g *Graph) Mermaid() []byte {
 		}
 	}
 	for _, status := range statuses {
-		if name, shown := colorOf(status); shown && slices.ContainsFunc(g.Steps, func(s Step) bool { return s.Status == status }) {
-			fmt.Fprintf(&b, "  classDef %s stroke:%s,stroke-width:2px\n", status.class(), colors[name][0])
+		if color, shown := colors[string(status)]; shown && slices.ContainsFunc(g.Steps, func(s Step) bool { return s.Status == status }) {
+			fmt.Fprintf(&b, "  classDef %s stroke:%s,stroke-width:2px\n", status.class(), color[0])
 		}
 	}
 	return []byte(b.String())
@@ -43,8 +43,8 @@ func (g *Graph) DOT() []byte {
 		for _, i := range wave {
 			s := &g.Steps[i]
 			fmt.Fprintf(&b, "; s%d [label=\"%s\"", i, s.label(`\n`, escape))
-			if name, shown := colorOf(s.Status); shown {
-				fmt.Fprintf(&b, ", color=\"%s\"", colors[name][0])
+			if color, shown := colors[string(s.Status)]; shown {
+				fmt.Fprintf(&b, ", color=\"%s\"", color[0])
 			}
 			b.WriteByte(']')
 		}

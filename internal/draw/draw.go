@@ -10,6 +10,11 @@
 // escaped, and characters that are invisible or turn text around are shown as a dot. Equal data give equal bytes.
 package draw
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Graph is a plan, or a run on its plan.
 type Graph struct {
 	Title string
@@ -66,13 +71,7 @@ func (s Status) isUrgent() bool { return s == Failed || s == Waiting || s == Run
 
 // class returns the class of elements that show the status.
 func (s Status) class() string {
-	switch s {
-	case "":
-		return "s-none"
-	case NotRun:
-		return "s-not"
-	}
-	return "s-" + string(s)
+	return "s-" + strings.ReplaceAll(string(cmp.Or(s, "none")), " ", "-")
 }
 
 // Gantt shows when the calls of a run were made. Times are in milliseconds since the run began.

@@ -190,6 +190,10 @@ func TestBounds(t *testing.T) {
 		long.Rows, long.Marks = append(long.Rows, row), append(long.Marks, draw.Mark{At: float64(i), Text: "resumed"})
 	}
 	long.Rows[150].Bars[50].Status = draw.Failed
+	events := &history.Timeline{}
+	for i := range 20_000 {
+		events.List = append(events.List, call(fmt.Sprintf("%d[%d]", i%2, i/2), "fs.cat", float64(i), 3))
+	}
 	many := &draw.Bars{Values: make([]draw.Value, 10_000)}
 	for name, test := range map[string]struct {
 		picture []byte
@@ -198,6 +202,8 @@ func TestBounds(t *testing.T) {
 		"dense": {dense.SVG(), []string{"960 waves, 960 steps", "1,000 steps in 1,000 waves"}},
 		"wide":  {wide.SVG(), []string{"✗ failed", " more steps", "700 "}},
 		"long":  {long.SVG(), []string{"141 more rows", "99 ok", "1 failed, 99 ok", "188 more events"}},
+		"run":   {draw.OfRun("run", plan, events, nil).SVG(), []string{"10,000 of 10,000", "1,200,000 tokens"}},
+		"calls": {draw.CallsOf("run", plan, events).SVG(), []string{"10,000 elements: 10,000 ok", "20,000 calls in 2 rows"}},
 		"many":  {many.SVG(), []string{"9,961 more"}},
 	} {
 		checkPicture(t, test.picture)

@@ -7,7 +7,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
 
-// The bounds and measures of a Gantt chart.
+// The bounds and measures of a chart.
 const (
 	maxRows  = 60
 	maxBars  = 1200 // of all rows: those of a row that are close to one another are one
@@ -17,6 +17,7 @@ const (
 	nameWidth  = 260.0
 	timeWidth  = 620.0
 	notesWidth = 170.0
+	chartWidth = margin + nameWidth + timeWidth + notesWidth
 	foldWidth  = 24.0
 	rowHeight  = 24.0
 	chartTop   = 46.0
@@ -24,34 +25,30 @@ const (
 
 // SVG draws the chart: a row for each step, with a bar for each call.
 func (g *Gantt) SVG() []byte {
-	rows := g.fold()
-	s, w := newScale(g), &svg{}
-	height := chartTop + float64(len(rows))*rowHeight + margin
-	bars, all := 0, tally{}
+	rows, bars, all := g.fold(), 0, tally{}
 	for i := range g.Rows {
 		bars += len(g.Rows[i].Bars)
 		all.add(g.Rows[i].Bars)
 	}
-	w.begin(margin+nameWidth+timeWidth+notesWidth, height, slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Link != "" }),
+	s, w, bottom := newScale(g), &svg{}, chartTop+float64(len(rows))*rowHeight
+	w.begin(chartWidth, bottom+margin, slices.ContainsFunc(rows, func(r Row) bool { return r.Link != "" }),
 		cmp.Or(g.Title, "A run over time"), words(": ", count(bars, "call")+" in "+count(len(g.Rows), "row"), all.String()))
-	w.axis(s, height-margin)
-	w.marks(s, g.Marks, height-margin)
+	w.axis(s, bottom)
+	w.marks(s, g.Marks, bottom)
 	for i := range rows {
 		w.row(s, &rows[i], chartTop+float64(i)*rowHeight, max(maxBars/len(rows), 8))
 	}
-	w.end("svg")
-	return w.Bytes()
+	return w.finish()
 }
 
 // fold returns the rows that are shown. The last one stands for the others if there are too many.
-func (g *Gantt) fold() []Row {
+func (g *Gantt) fold() (rows []Row) {
 	if len(g.Rows) <= maxRows {
 		return g.Rows
 	}
 	shown := pick(len(g.Rows), maxRows-1, func(i int) bool {
 		return slices.ContainsFunc(g.Rows[i].Bars, func(b Bar) bool { return b.Status.isUrgent() })
 	})
-	var rows []Row
 	rest := Row{Function: "… " + count(len(g.Rows)-maxRows+1, "more row")}
 	for i := range g.Rows {
 		if shown[i] {
@@ -72,61 +69,41 @@ func (t tally) add(bars []Bar) {
 // row draws a row of at most limit bars: its name, a band if it has several calls, its bars, and what became of them.
 func (w *svg) row(s *scale, r *Row, y float64, limit int) {
 	counts, retries, spans := tally{}, 0, map[Status][]span{}
-	whole := span{}
-	for i, bar := range r.Bars {
+	var all []span
+	for _, bar := range r.Bars {
+		retries, all = retries+bar.Retries, append(all, span{bar.From, bar.To})
 		spans[bar.Status] = append(spans[bar.Status], span{s.x(bar.From), max(s.x(bar.To), s.x(bar.From)+2)})
-		if retries += bar.Retries; i == 0 {
-			whole = span{bar.From, bar.To}
-		}
-		whole = span{min(whole.from, bar.From), max(whole.to, bar.To)}
 	}
 	counts.add(r.Bars)
-	notes := signs[only(counts)]
-	if len(r.Bars) > 1 {
-		notes = counts.String()
-	}
+	elements, again, became := "", "", counts.String()
 	if r.Elements > 0 {
-		notes = words(": ", count(r.Elements, "element"), notes)
+		elements = count(r.Elements, "element")
 	}
 	if retries > 0 {
-		notes = words(", ", notes, "↻ "+retried(retries))
+		again = "↻ " + retried(retries)
 	}
-	end := w.link(r.Link)
-	w.tag("g")
-	w.element("title", words(" · ", words(" ", clip(r.At, maxText), clip(r.ID, maxText), clip(r.Function, maxText)), counts.String(),
-		notes, figure.Millis(whole.from)+" to "+figure.Millis(whole.to)))
+	tip := words(", ", words(": ", elements, became), again)
+	if len(r.Bars) == 1 {
+		became = signs[r.Bars[0].Status]
+	}
+	notes := words(", ", words(": ", elements, became), again)
+	whole := span{}
+	for _, whole = range joined(all, 1) { // of no calls, nothing
+	}
+	from, to := s.x(whole.from), max(s.x(whole.to), s.x(whole.from)+2)
+	end := w.group(r.Link, words(" · ", clip(words(" ", r.At, r.ID, r.Function), maxText), tip,
+		"from "+figure.Millis(whole.from), figure.Millis(whole.to-whole.from)))
 	w.text("f", margin, y+16, clip(words(" ", r.At, cmp.Or(r.ID, r.Function, "chain")), 33))
 	if len(r.Bars) > 1 {
-		w.rect("g", s.x(whole.from), y+3, max(s.x(whole.to)-s.x(whole.from), 2), rowHeight-6)
+		w.rect("g", from, y+3, to-from, rowHeight-6)
 	}
 	for _, status := range slices.Backward(append(slices.Clone(statuses), "")) { // those that are looked for first are on top
-		for _, b := range joined(spans[status], limit*len(spans[status])/max(len(r.Bars), 1)+1) {
+		for _, b := range joined(spans[status], limit*len(spans[status])/len(r.Bars)+1) {
 			w.rect(status.class(), b.from, y+6, b.to-b.from, rowHeight-12)
 		}
 	}
-	x := s.x(whole.to) + 6
-	w.text("m", x, y+16, clip(notes, int((margin+nameWidth+timeWidth+notesWidth-x)/6.7)))
-	w.end("g")
+	w.text("m", to+6, y+16, clip(notes, int((chartWidth-to)/6.7)))
 	end()
-}
-
-// only returns the status of a single call.
-func only(t tally) Status {
-	for s := range t {
-		if len(t) == 1 {
-			return s
-		}
-	}
-	return ""
-}
-
-// joined joins the spans that are closest until at most limit are left.
-func joined(spans []span, limit int) []span {
-	for gap := 0.0; ; gap = 2*gap + 0.5 {
-		if list := merge(spans, gap); len(list) <= limit {
-			return list
-		}
-	}
 }
 
 // axis draws the times, and where time is folded.
@@ -134,37 +111,34 @@ func (w *svg) axis(s *scale, bottom float64) {
 	free := 0.0 // where the next label may begin
 	for _, tick := range s.ticks() {
 		if x := s.x(tick.at); x >= free {
-			w.path("l", "M"+number(x)+" "+number(chartTop-12)+"V"+number(bottom))
+			w.put(`<path class="l" d="M%v %vV%v"/>`+"\n", x, chartTop-12, bottom)
 			w.text("m", x+3, chartTop-16, tick.label)
 			free = x + 66
 		}
 	}
 	for _, f := range s.folds {
-		x := s.x(f.from)
-		w.tag("g")
-		w.element("title", "nothing was under way for "+figure.Millis(f.to-f.from))
+		x, idle := s.x(f.from), figure.Millis(f.to-f.from)
+		end := w.group("", "nothing was under way for "+idle)
 		w.rect("g", x+2, chartTop-12, foldWidth-4, bottom-chartTop+12)
-		w.text("m c", x+foldWidth/2, bottom+9, "⋯ "+figure.Millis(f.to-f.from))
-		w.end("g")
+		w.text("m c", x+foldWidth/2, bottom+9, "⋯ "+idle)
+		end()
 	}
 }
 
 // marks draws the events.
 func (w *svg) marks(s *scale, marks []Mark, bottom float64) {
 	free := 0.0
-	for i, mark := range marks {
+	for _, mark := range marks[:min(len(marks), maxMarks)] {
 		x, text := s.x(mark.At), clip(mark.Text, 24)
-		if i == maxMarks {
-			w.text("m", margin, 16, "… "+count(len(marks)-i, "more event"))
-			return
-		}
-		w.tag("g")
-		w.element("title", clip(mark.Text, maxText)+" at "+figure.Millis(mark.At))
-		w.path("o", "M"+number(x)+" 20V"+number(bottom))
+		end := w.group("", clip(mark.Text, maxText)+" at "+figure.Millis(mark.At))
+		w.put(`<path class="o" d="M%v 20V%v"/>`+"\n", x, bottom)
 		if x >= free {
 			w.text("m", x+3, 16, text)
 			free = x + 7*float64(len(text))
 		}
-		w.end("g")
+		end()
+	}
+	if more := len(marks) - maxMarks; more > 0 {
+		w.text("m", margin, 16, "… "+count(more, "more event"))
 	}
 }

@@ -3,7 +3,6 @@ package draw
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/onecall-mcp/onecall/internal/figure"
 )
@@ -17,66 +16,72 @@ func (g *Graph) SVG() []byte {
 	for n := range l.nodes() {
 		switch {
 		case n.folded:
-			w.foldedNode(g, n)
+			w.fold(g, n)
 		case len(n.steps) > 0:
-			w.node(&g.Steps[n.steps[0]], n)
+			w.step(&g.Steps[n.steps[0]], n)
 		}
 	}
-	w.end("svg")
-	return w.Bytes()
+	return w.finish()
 }
 
 // summary says in words what the graph shows.
 func (g *Graph) summary() string {
-	counts := tally{}
-	var urgent []string
+	counts, urgent := tally{}, []string{}
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		counts[s.Status]++
-		if s.Status.isUrgent() && len(urgent) < maxLines {
-			urgent = append(urgent, words(" ", s.At, s.ID, s.function(), string(s.Status), s.Code))
+		if counts[s.Status]++; s.Status.isUrgent() && len(urgent) < maxLines {
+			urgent = append(urgent, words(" ", s.name(), s.function(), string(s.Status), s.Code))
 		}
 	}
-	all := words(": ", count(len(g.Steps), "step")+" in "+count(len(g.Waves), "wave"), counts.String())
-	return words(". ", all, words("; ", urgent...))
+	all := count(len(g.Steps), "step") + " in " + count(len(g.Waves), "wave")
+	return words(". ", words(": ", all, counts.String()), words("; ", urgent...))
 }
 
-func (s *Step) function() string { return cmp.Or(s.Function, "chain") }
+func (s *Step) name() string     { return clip(words(" ", s.At, s.ID), maxText) }
+func (s *Step) function() string { return clip(cmp.Or(s.Function, "chain"), maxText) }
 
-// plan returns what a plan says about the step.
-func (s *Step) plan() string {
-	approve, each := "", ""
-	if s.Approve {
-		approve = "needs approval"
+// details returns the lines of a node below its names: the steps of an inline chain, what a plan says about the step, and what a run does.
+func (s *Step) details() (lines []string) {
+	for i := range s.Chain {
+		if i == maxLines-1 && len(s.Chain) > maxLines {
+			lines = append(lines, "… "+count(len(s.Chain)-i, "more step"))
+			break
+		}
+		inner := &s.Chain[i]
+		lines = append(lines, words(" ", cmp.Or(signs[inner.Status], "·"), inner.At, cmp.Or(inner.ID, inner.function())))
 	}
+	return append(lines, s.facts()...)
+}
+
+func (s *Step) facts() []string {
+	each, approve, status, code, elements, took, retries := "", "", "", "", "", "", ""
 	if s.ForEach || s.Elements > 0 {
 		each = "for each"
 	}
-	return words(" · ", s.Effect, each, approve)
-}
-
-// run returns what a run says about the step: what became of it, and what it took.
-func (s *Step) run() (became, took string) {
-	if s.Status == "" {
-		return "", ""
+	if s.Approve {
+		approve = "needs approval"
 	}
-	became = signs[s.Status] + " " + string(s.Status)
+	if s.Status != "" {
+		status = signs[s.Status] + " " + string(s.Status)
+	}
 	if s.Code != "" {
-		became += " (" + s.Code + ")"
-	}
-	if s.Outcome != string(s.Status) {
-		became = words(" · ", became, s.Outcome)
+		code = " (" + s.Code + ")"
 	}
 	if s.Elements > 0 {
-		became += " · " + figure.Text(float64(s.Done)) + " of " + figure.Text(float64(s.Elements))
+		elements = figure.Text(float64(s.Done)) + " of " + figure.Text(float64(s.Elements))
 	}
 	if s.Calls > 0 {
 		took = figure.Millis(s.Millis) + " · " + count(s.Tokens, "token")
 	}
 	if s.Retries > 0 {
-		took += " · " + retried(s.Retries)
+		retries = retried(s.Retries)
 	}
-	return became, took
+	outcome := s.Outcome
+	if outcome == string(s.Status) {
+		outcome = ""
+	}
+	return slices.DeleteFunc([]string{words(" · ", s.Effect, each, approve), words(" · ", status+code, outcome, elements),
+		words(" · ", took, retries)}, func(line string) bool { return line == "" })
 }
 
 func retried(n int) string {
@@ -86,106 +91,77 @@ func retried(n int) string {
 	return figure.Text(float64(n)) + " retries"
 }
 
-// details returns the lines of a node below its names.
-func (s *Step) details() []string {
-	became, took := s.run()
-	return slices.DeleteFunc(append(s.lines(), s.plan(), became, took), func(line string) bool { return line == "" })
-}
+const lineHeight = 15.0
 
-// lines returns the lines of a node: the steps of an inline chain.
-func (s *Step) lines() (lines []string) {
-	for i := range s.Chain {
-		if i == maxLines-1 && len(s.Chain) > maxLines {
-			return append(lines, "… "+count(len(s.Chain)-i, "more step"))
-		}
-		inner := &s.Chain[i]
-		lines = append(lines, words(" ", cmp.Or(signs[inner.Status], "·"), inner.At, cmp.Or(inner.ID, inner.function())))
-	}
-	return lines
-}
-
-// The measures of a node: the columns of its texts, and the height of its lines.
-const (
-	nameColumns   = 30
-	detailColumns = 33
-	lineHeight    = 15.0
-)
-
-func nodeHeight(g *Graph, n *node) float64 {
+func (n *node) height(g *Graph) float64 {
 	if n.folded {
-		return 3*lineHeight + 6
+		return 3 * lineHeight
 	}
 	return float64(2+len(g.Steps[n.steps[0]].details()))*lineHeight + 12
 }
 
-func (w *svg) node(s *Step, n *node) {
-	x, y := n.x(), n.y
-	end := w.link(s.Link)
-	w.tag("g")
-	w.element("title", s.tip())
-	w.rect("n", x, y, nodeWidth, n.h)
-	w.rect(s.Status.class(), x, y, 5, n.h)
-	for i, text := range append([]string{words(" ", s.At, s.ID), s.function()}, s.details()...) {
-		y += lineHeight
-		w.text([]string{"b", "f", "m"}[min(i, 2)], x+14, y+2, clip(text, []int{nameColumns, nameColumns, detailColumns}[min(i, 2)]))
-	}
-	w.end("g")
-	end()
-}
-
-// tip returns what the node says to those who point at it, or do not see it.
-func (s *Step) tip() string {
+// step draws the node of a step.
+func (w *svg) step(s *Step, n *node) {
 	after := ""
 	if len(s.After) > 0 {
 		after = "after " + count(len(s.After), "step")
 	}
-	became, took := s.run()
-	name := words(" ", clip(words(" ", s.At, s.ID), maxText), clip(s.function(), maxText))
-	return words(" · ", name, s.plan(), became, took, after)
+	end := w.group(s.Link, words(" · ", words(" ", s.name(), s.function()), words(" · ", s.facts()...), after))
+	w.rect("n", n.x(), n.y, nodeWidth, n.h)
+	w.rect(s.Status.class(), n.x(), n.y, 5, n.h)
+	w.lines(n, append([]string{s.name(), s.function()}, s.details()...)...)
+	end()
 }
 
-// foldedNode draws what several steps became.
-func (w *svg) foldedNode(g *Graph, n *node) {
+// fold draws a node that stands for several steps.
+func (w *svg) fold(g *Graph, n *node) {
 	counts := tally{}
 	for _, i := range n.steps {
 		counts[g.Steps[i].Status]++
 	}
-	text, x, y := count(len(n.steps), "more step"), n.x(), n.y
+	text := "… " + count(len(n.steps), "more step")
 	if n.waves > 0 {
-		text = count(n.waves, "wave") + ", " + count(len(n.steps), "step")
+		text = "… " + count(n.waves, "wave") + ", " + count(len(n.steps), "step")
 	}
-	w.tag("g")
-	w.element("title", words(": ", text, counts.String()))
-	w.rect("n", x, y, nodeWidth, n.h)
-	w.text("b", x+14, y+lineHeight+2, "… "+clip(text, nameColumns))
-	w.text("m", x+14, y+2*lineHeight+2, clip(counts.String(), detailColumns))
-	w.end("g")
+	end := w.group("", words(": ", text, counts.String()))
+	w.rect("n", n.x(), n.y, nodeWidth, n.h)
+	w.lines(n, text, "", counts.String())
+	end()
+}
+
+// lines writes the name of a node, its function, and its details, as far as its width has room for them.
+func (w *svg) lines(n *node, texts ...string) {
+	for i, text := range texts {
+		class, columns := "m", 33
+		if i < 2 {
+			class, columns = []string{"b", "f"}[i], 30
+		}
+		if text != "" {
+			w.text(class, n.x()+14, n.y+float64(i+1)*lineHeight+2, clip(text, columns))
+		}
+	}
 }
 
 // edges draws all lines as two paths, and their heads as a third one.
 func (w *svg) edges(l *layout) {
-	var solid, dotted, heads strings.Builder
+	var reads, waits, heads svg
 	for n := range l.nodes() {
 		for _, next := range n.after {
-			b := &dotted
-			if n.solid[next] {
-				b = &solid
+			path, from, to := &waits, n.x()+nodeWidth, next.x()
+			if n.reads[next] {
+				path = &reads
 			}
-			from, to := n.x()+nodeWidth, next.x()
+			start := from
 			if len(n.steps) == 0 { // the way through the column
-				b.WriteString("M" + number(n.x()) + " " + number(n.middle()) + "H" + number(from))
-			} else {
-				b.WriteString("M" + number(from) + " " + number(n.middle()))
+				start = n.x()
 			}
-			half := number((from + to) / 2)
-			b.WriteString("C" + half + " " + number(n.middle()) + " " + half + " " + number(next.middle()) + " " + number(to) + " " +
-				number(next.middle()))
+			path.put("M%v %vH%vC%v %v %v %v %v %v", start, n.middle(), from, (from+to)/2, n.middle(), (from+to)/2, next.middle(), to, next.middle())
 			if len(next.steps) > 0 {
-				heads.WriteString("M" + number(to) + " " + number(next.middle()) + "l-7 -4v8z")
+				heads.put("M%v %vl-7 -4v8z", to, next.middle())
 			}
 		}
 	}
-	w.path("e", solid.String())
-	w.path("o", dotted.String())
+	w.path("e", reads.String())
+	w.path("o", waits.String())
 	w.path("a", heads.String())
 }

@@ -26,13 +26,13 @@ const (
 type node struct {
 	steps  []int // the step, or those that are folded; none: edges pass here
 	folded bool
-	waves  int // the folded waves; 0: one wave, or a part of it
+	waves  int // the folded waves; 0: the node is in the column of its wave
 	column int
 	y, h   float64 // top and height
-	before []*node // the nodes of the columns around it that an edge joins it with
-	after  []*node
-	solid  map[*node]bool // those of after that an edge leads to, by whether it is a reference
-	order  float64
+	order  float64 // its place in its column
+
+	before, after []*node        // the nodes of the columns around it that an edge joins it with
+	reads         map[*node]bool // those of after that read its result
 }
 
 func (n *node) x() float64      { return margin + float64(n.column)*(nodeWidth+columnGap) }
@@ -49,97 +49,60 @@ func newLayout(g *Graph) *layout {
 	l := &layout{g: g, of: make([]*node, len(g.Steps))}
 	l.fold()
 	l.connect()
-	l.sweep((*node).befores, slices.All(l.columns))
-	l.sweep((*node).afters, slices.Backward(l.columns))
+	l.sweep(slices.All(l.columns), func(n *node) []*node { return n.before })
+	l.sweep(slices.Backward(l.columns), func(n *node) []*node { return n.after })
 	l.stack()
 	return l
 }
 
-// edges returns the steps that a step waits for, and whether it reads their results. One that it only waits for is left out if another
-// one waits for it, too.
-func (g *Graph) edges(step int) iter.Seq2[int, bool] {
-	return func(yield func(int, bool) bool) {
-		s := &g.Steps[step]
-		needs, implied := make([]bool, len(g.Steps)), make([]bool, len(g.Steps))
-		for _, j := range s.Needs {
-			needs[j] = true
-		}
-		if len(s.Needs) < len(s.After) {
-			for _, j := range s.After {
-				for _, k := range g.Steps[j].After {
-					implied[k] = true
-				}
-			}
-		}
-		for _, j := range s.After {
-			if (needs[j] || !implied[j]) && !yield(j, needs[j]) {
-				return
-			}
-		}
-	}
-}
-
-func (n *node) befores() []*node { return n.before }
-func (n *node) afters() []*node  { return n.after }
-
 // fold makes a column of each wave, and a node of each step. What is too much becomes one node for some steps of a wave, or one column for
 // some waves.
 func (l *layout) fold() {
+	isUrgent := func(step int) bool { return l.g.Steps[step].Status.isUrgent() }
 	waves := l.g.Waves
-	shown := pick(len(waves), maxColumns, func(i int) bool { return slices.ContainsFunc(waves[i], l.isUrgent) })
+	shown := pick(len(waves), maxColumns, func(i int) bool { return slices.ContainsFunc(waves[i], isUrgent) })
 	rows := maxNodes
 	if len(l.g.Steps) > maxNodes {
 		rows = max(maxNodes/max(min(len(waves), 2*maxColumns), 1), 3)
 	}
-	var hidden *node
 	for i, wave := range waves {
-		if !shown[i] {
-			if hidden == nil {
-				hidden = &node{folded: true}
-				l.columns = append(l.columns, []*node{hidden})
-			}
-			hidden.waves++
-			l.add(hidden, wave)
-			continue
+		if i == 0 || shown[i] || shown[i-1] {
+			l.columns = append(l.columns, nil)
 		}
-		hidden = nil
-		l.columns = append(l.columns, nil)
-		l.column(wave, rows)
+		limit := len(wave)
+		switch {
+		case !shown[i]:
+			limit = 0
+		case limit > rows:
+			limit = rows - 1
+		}
+		nodes := pick(len(wave), limit, func(i int) bool { return isUrgent(wave[i]) })
+		for i, step := range wave {
+			l.place(step, !nodes[i])
+		}
+		if !shown[i] {
+			l.of[wave[0]].waves++
+		}
+	}
+	for n := range l.nodes() {
+		n.h = n.height(l.g)
 	}
 }
 
-func (l *layout) isUrgent(step int) bool { return l.g.Steps[step].Status.isUrgent() }
-
-// column fills the last column with the steps of a wave, in at most rows nodes.
-func (l *layout) column(wave []int, rows int) {
-	last := &l.columns[len(l.columns)-1]
-	limit := len(wave)
-	if limit > rows {
-		limit = rows - 1
+// place puts a step into the last column: into a node of its own, or into the one of those that are folded, which is the first.
+func (l *layout) place(step int, folded bool) {
+	last := len(l.columns) - 1
+	column := l.columns[last]
+	n := &node{column: last, folded: folded}
+	switch {
+	case !folded:
+		l.columns[last] = append(column, n)
+	case len(column) > 0 && column[0].folded:
+		n = column[0]
+	default:
+		l.columns[last] = slices.Insert(column, 0, n)
 	}
-	shown := pick(len(wave), limit, func(i int) bool { return l.isUrgent(wave[i]) })
-	rest := &node{folded: true}
-	for i, step := range wave {
-		if !shown[i] {
-			l.add(rest, wave[i:i+1])
-			continue
-		}
-		n := &node{}
-		l.add(n, []int{step})
-		*last = append(*last, n)
-	}
-	if len(rest.steps) > 0 {
-		*last = append(*last, rest)
-	}
-}
-
-func (l *layout) add(n *node, steps []int) {
-	n.column = len(l.columns) - 1
-	n.steps = append(n.steps, steps...)
-	for _, step := range steps {
-		l.of[step] = n
-	}
-	n.h = nodeHeight(l.g, n)
+	n.steps, l.of[step] = append(n.steps, step), n
 }
 
 // connect joins nodes with those of the next column. An edge that spans more columns passes through those between, in one place for all
@@ -150,84 +113,101 @@ func (l *layout) connect() {
 		column int
 	}
 	places := map[place]*node{}
-	for i := range l.g.Steps {
-		to := l.of[i]
-		if to == nil {
-			continue
-		}
-		for j, solid := range l.g.edges(i) {
-			from := l.of[j]
-			if from == nil || from.column >= to.column {
-				continue
+	for i, to := range l.of {
+		for j, reads := range l.g.edges(i) {
+			at := l.of[j]
+			if at.column >= to.column {
+				continue // both are folded
 			}
-			at := from
-			for column := from.column + 1; column < to.column; column++ {
-				next := places[place{from, column}]
-				if next == nil {
-					next = &node{column: column, h: passing}
-					places[place{from, column}] = next
-					l.columns[column] = append(l.columns[column], next)
+			for column := at.column + 1; column < to.column; column++ {
+				here := place{l.of[j], column}
+				if places[here] == nil {
+					places[here] = &node{column: column, h: passing}
+					l.columns[column] = append(l.columns[column], places[here])
 				}
-				at.join(next, solid)
-				at = next
+				at.join(places[here], reads)
+				at = places[here]
 			}
-			at.join(to, solid)
+			at.join(to, reads)
 		}
 	}
 	for _, column := range l.columns {
-		for i, n := range column {
-			n.order = float64(i)
-		}
+		number(column)
 	}
 }
 
-func (n *node) join(next *node, solid bool) {
-	if n.solid == nil {
-		n.solid = map[*node]bool{}
+func number(column []*node) {
+	for i, n := range column {
+		n.order = float64(i)
 	}
-	had, joined := n.solid[next]
-	n.solid[next] = had || solid
-	if !joined {
+}
+
+func (n *node) join(next *node, reads bool) {
+	if n.reads == nil {
+		n.reads = map[*node]bool{}
+	}
+	if _, joined := n.reads[next]; !joined {
 		n.after, next.before = append(n.after, next), append(next.before, n)
 	}
+	n.reads[next] = n.reads[next] || reads
 }
 
-// sweep orders each column by the mean place of the neighbors of its nodes in the column before it in the sweep. A node without such
-// neighbors keeps its place.
-func (l *layout) sweep(neighbors func(*node) []*node, columns iter.Seq2[int, []*node]) {
-	for _, column := range columns {
-		mean := map[*node]float64{}
-		for _, n := range column {
-			mean[n] = n.order
-			if near := neighbors(n); len(near) > 0 {
-				sum := 0.0
-				for _, other := range near {
-					sum += other.order
+// edges returns the steps that a step waits for, and whether it reads their results. One that it only waits for is left out if another
+// one waits for it, too.
+func (g *Graph) edges(step int) iter.Seq2[int, bool] {
+	return func(yield func(int, bool) bool) {
+		s := &g.Steps[step]
+		reads, implied := make([]bool, len(g.Steps)), make([]bool, len(g.Steps))
+		for _, j := range s.Needs {
+			reads[j] = true
+		}
+		if len(s.Needs) < len(s.After) {
+			for _, j := range s.After {
+				for _, k := range g.Steps[j].After {
+					implied[k] = true
 				}
-				mean[n] = sum / float64(len(near))
 			}
 		}
-		slices.SortStableFunc(column, func(a, b *node) int { return cmp.Compare(mean[a], mean[b]) })
-		for i, n := range column {
-			n.order = float64(i)
+		for _, j := range s.After {
+			if (reads[j] || !implied[j]) && !yield(j, reads[j]) {
+				return
+			}
 		}
 	}
+}
+
+// sweep orders each column by the mean place of the neighbors of its nodes. A node without neighbors keeps its place.
+func (l *layout) sweep(columns iter.Seq2[int, []*node], neighbors func(*node) []*node) {
+	for _, column := range columns {
+		for _, n := range column {
+			if near := neighbors(n); len(near) > 0 {
+				n.order = mean(near, func(n *node) float64 { return n.order })
+			}
+		}
+		slices.SortStableFunc(column, func(a, b *node) int { return cmp.Compare(a.order, b.order) })
+		number(column)
+	}
+}
+
+// mean returns the mean of a value of nodes; 0: there are none.
+func mean(nodes []*node, value func(*node) float64) (sum float64) {
+	for _, n := range nodes {
+		sum += value(n) / float64(len(nodes))
+	}
+	return sum
 }
 
 // stack sets the height at which each node stands: near the middle of those before it, and apart from the others of its column.
 func (l *layout) stack() {
 	top := 0.0
 	for _, column := range l.columns {
-		bottom, shift := -1e9, 0.0
+		bottom, want := -1e9, map[*node]float64{}
 		for _, n := range column {
-			want := 0.0
-			for _, before := range n.before {
-				want += before.middle() / float64(len(n.before))
-			}
-			want -= n.h / 2
-			n.y = max(want, bottom)
-			bottom, shift = n.y+n.h+rowGap, shift+(want-n.y)/float64(len(column))
+			want[n] = mean(n.before, (*node).middle) - n.h/2
+			n.y = max(want[n], bottom)
+			bottom = n.y + n.h + rowGap
 		}
+		shift := mean(column, func(n *node) float64 { return want[n] - n.y })
 		for _, n := range column {
 			n.y += shift
 			top = min(top, n.y)
@@ -239,23 +219,12 @@ func (l *layout) stack() {
 }
 
 // nodes returns all nodes, column by column.
-func (l *layout) nodes() iter.Seq[*node] {
-	return func(yield func(*node) bool) {
-		for _, column := range l.columns {
-			for _, n := range column {
-				if !yield(n) {
-					return
-				}
-			}
-		}
-	}
-}
+func (l *layout) nodes() iter.Seq[*node] { return slices.Values(slices.Concat(l.columns...)) }
 
 // size returns the size of the picture.
 func (l *layout) size() (width, height float64) {
 	for n := range l.nodes() {
-		height = max(height, n.y+n.h)
+		width, height = max(width, n.x()+nodeWidth), max(height, n.y+n.h)
 	}
-	count := float64(max(len(l.columns), 1))
-	return 2*margin + count*(nodeWidth+columnGap) - columnGap, height + margin
+	return width + margin, height + margin
 }

@@ -23,7 +23,7 @@ func TestLayout(t *testing.T) {
 					t.Fatalf("a node at %v stands on the one that ends at %v", n.y, bottom)
 				}
 				bottom = n.y + n.h
-				for next := range n.solid {
+				for next := range n.reads {
 					if next.column != n.column+1 {
 						t.Fatalf("an edge from column %d to %d", n.column, next.column)
 					}

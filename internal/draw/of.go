@@ -79,52 +79,47 @@ func setSums(list []Step, sums map[string]*sum) {
 
 // graphByTime returns the graph of a run whose chain is not known any more.
 func graphByTime(title string, t *history.Timeline, sums map[string]*sum) *Graph {
-	g := &Graph{Title: title}
-	columns := map[int]int{} // by wave of the run
-	seen := map[string]bool{}
+	g, columns, seen := &Graph{Title: title}, map[int]int{}, map[string]bool{} // columns has those of the run's waves
 	for i := range t.List {
 		c := &t.List[i]
-		at := strings.Join(pathOf(c.At)[:min(1, len(pathOf(c.At)))], "")
+		at := pathOf(c.At)[0]
 		if c.Event != "" || c.Undoes || seen[at] {
 			continue
 		}
 		seen[at] = true
 		s := Step{At: at, Function: c.Function}
-		if at != c.At && strings.Contains(c.At, ".") {
+		if strings.Contains(c.At, ".") {
 			s.Function = "" // the call is one of an inline chain
 		}
 		sums[at].set(&s)
-		column, known := columns[c.Wave]
-		if !known {
-			column, g.Waves = len(g.Waves), append(g.Waves, nil)
-			columns[c.Wave] = column
+		if _, known := columns[c.Wave]; !known {
+			columns[c.Wave], g.Waves = len(g.Waves), append(g.Waves, nil)
 		}
-		g.Waves[column] = append(g.Waves[column], len(g.Steps))
-		g.Steps = append(g.Steps, s)
+		column := columns[c.Wave]
+		g.Waves[column], g.Steps = append(g.Waves[column], len(g.Steps)), append(g.Steps, s)
 	}
 	return g
 }
 
 // sum sums up the calls of a step and of the steps of its inline chain.
 type sum struct {
-	last     map[string]*history.Call // the last call at each path
-	elements map[string]bool          // by index: whether it is done
-	spans    []span
-	calls    int
-	retries  int
-	tokens   int
-	later    bool // a call was made after the last resume
-	waits    bool
+	last                   map[string]*history.Call // the last call at each path
+	spans                  []span
+	calls, retries, tokens int
+	later                  bool // a call was made after the last resume
+	waits                  bool
 }
 
 // sumCalls sums up calls by the path of each step, without the elements.
 func sumCalls(t *history.Timeline, waiting []string) map[string]*sum {
 	sums := map[string]*sum{}
-	of := func(at string) *sum {
-		if sums[at] == nil {
-			sums[at] = &sum{last: map[string]*history.Call{}, elements: map[string]bool{}}
+	each := func(path string, f func(*sum)) {
+		for _, at := range pathOf(path) {
+			if sums[at] == nil {
+				sums[at] = &sum{last: map[string]*history.Call{}}
+			}
+			f(sums[at])
 		}
-		return sums[at]
 	}
 	resumed := lastResume(t)
 	for i := range t.List {
@@ -132,25 +127,13 @@ func sumCalls(t *history.Timeline, waiting []string) map[string]*sum {
 		if c.Event != "" || c.Undoes {
 			continue
 		}
-		for _, at := range pathOf(c.At) {
-			s := of(at)
-			s.last[c.At] = c
-			s.spans = append(s.spans, span{c.After, c.After + c.Millis})
-			s.calls, s.retries, s.tokens, s.later = s.calls+1, s.retries+c.Retries, s.tokens+c.Tokens, s.later || i > resumed
-		}
+		each(c.At, func(s *sum) {
+			s.last[c.At], s.spans, s.later = c, append(s.spans, span{c.After, c.After + c.Millis}), s.later || i > resumed
+			s.calls, s.retries, s.tokens = s.calls+1, s.retries+c.Retries, s.tokens+c.Tokens
+		})
 	}
 	for _, path := range waiting {
-		for _, at := range pathOf(path) {
-			of(at).waits = true
-		}
-	}
-	for at, s := range sums {
-		for path, c := range s.last {
-			if element := elementOf(path, at); element != "" {
-				done, known := s.elements[element]
-				s.elements[element] = (done || !known) && statusOf(c) != Failed
-			}
-		}
+		each(path, func(s *sum) { s.waits = true })
 	}
 	return sums
 }
@@ -169,45 +152,42 @@ func lastResume(t *history.Timeline) int {
 	return last
 }
 
+// set sets what the run says about a step.
 func (s *sum) set(step *Step) {
 	step.Calls, step.Retries, step.Tokens = s.calls, s.retries, s.tokens
-	step.Elements = len(s.elements)
-	for _, done := range s.elements {
-		if done {
-			step.Done++
-		}
-	}
 	for _, busy := range merge(s.spans, 0) {
 		step.Millis += busy.to - busy.from
 	}
-	counts, outcomes := map[Status]int{}, map[string]bool{}
-	code := "" // of the first path that failed
-	for _, path := range slices.Sorted(maps.Keys(s.last)) {
+	counts, done := tally{}, map[string]bool{} // done: by element
+	for i, path := range slices.Sorted(maps.Keys(s.last)) {
 		c := s.last[path]
-		counts[statusOf(c)]++
-		if c.Outcome != "" {
-			outcomes[string(c.Outcome)] = true
+		status, outcome := statusOf(c), string(c.Outcome)
+		counts[status]++
+		if step.Code = cmp.Or(step.Code, string(c.Code)); outcome != "" {
 			step.Effect = cmp.Or(step.Effect, "write")
 		}
-		code = cmp.Or(code, string(c.Code))
+		if i > 0 && outcome != step.Outcome {
+			outcome = "" // they differ
+		}
+		step.Outcome = outcome
+		if element := elementOf(path, step.At); element != "" {
+			before, known := done[element]
+			done[element] = (before || !known) && status != Failed
+		}
 	}
-	if len(outcomes) == 1 {
-		for step.Outcome = range outcomes {
+	step.Elements = len(done)
+	for _, ok := range done {
+		if ok {
+			step.Done++
 		}
 	}
 	switch {
-	case counts[Failed] > 0:
-		step.Status, step.Code = Failed, code
-	case s.waits:
+	case counts[Failed] == 0 && s.waits:
 		step.Status = Waiting
-	case counts[Running] > 0:
-		step.Status = Running
-	case counts[Undone] > 0:
-		step.Status = Undone
-	case !s.later && s.calls > 0:
+	case !s.later && counts[OK] == len(s.last):
 		step.Status = Reused
 	default:
-		step.Status = OK
+		step.Status = statuses[slices.IndexFunc(statuses, func(status Status) bool { return counts[status] > 0 })]
 	}
 }
 
@@ -247,36 +227,34 @@ func elementOf(path, at string) string {
 
 // CallsOf returns the calls of a run over time. p names the steps; nil: it is not known.
 func CallsOf(title string, p *chain.DryRun, t *history.Timeline) *Gantt {
-	g := &Gantt{Title: title}
-	rows := map[string]int{}
-	resumed := lastResume(t)
-	end := t.Millis
+	g, rows, elements := &Gantt{Title: title}, map[string]int{}, map[string]bool{}
+	resumed, end := lastResume(t), t.Millis
 	for i := range t.List {
 		end = max(end, t.List[i].After+t.List[i].Millis)
 	}
-	elements := map[string]map[string]bool{}
 	for i := range t.List {
 		c := &t.List[i]
 		if c.Event != "" {
 			g.Marks = append(g.Marks, Mark{c.After, markText(c)})
 			continue
 		}
-		at := pathOf(c.At)[0]
-		row := Row{At: at, Function: c.Function}
-		key := at
+		row := Row{At: pathOf(c.At)[0], Function: c.Function}
 		if c.Undoes {
-			row.At, row.Function, key = c.At, "undo: "+c.Function, "undo "+c.At
-		} else if n, err := strconv.Atoi(at); err == nil && p != nil && n < len(p.Steps) {
+			row.At, row.Function = c.At, "undo: "+c.Function
+		} else if n, err := strconv.Atoi(row.At); err == nil && p != nil && n < len(p.Steps) {
 			row.ID, row.Function = p.Steps[n].ID, p.Steps[n].Function
 		}
-		n, known := rows[key]
-		if !known {
-			n, g.Rows, elements[key] = len(g.Rows), append(g.Rows, row), map[string]bool{}
-			rows[key] = n
+		key := row.At
+		if c.Undoes {
+			key = row.Function + row.At
 		}
-		if element := elementOf(c.At, at); element != "" && !c.Undoes {
-			elements[key][element] = true
-			g.Rows[n].Elements = len(elements[key])
+		if _, known := rows[key]; !known {
+			rows[key], g.Rows = len(g.Rows), append(g.Rows, row)
+		}
+		r := &g.Rows[rows[key]]
+		if element := elementOf(c.At, r.At); element != "" && !c.Undoes && !elements[element] {
+			elements[element] = true
+			r.Elements++
 		}
 		bar := Bar{From: c.After, To: c.After + c.Millis, Status: statusOf(c), Retries: c.Retries}
 		if bar.Status == Running {
@@ -284,7 +262,7 @@ func CallsOf(title string, p *chain.DryRun, t *history.Timeline) *Gantt {
 		} else if bar.Status == OK && i < resumed {
 			bar.Status = Reused
 		}
-		g.Rows[n].Bars = append(g.Rows[n].Bars, bar)
+		r.Bars = append(r.Bars, bar)
 	}
 	return g
 }

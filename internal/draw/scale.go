@@ -25,6 +25,15 @@ func merge(spans []span, gap float64) (merged []span) {
 	return merged
 }
 
+// joined joins the spans that are closest until at most limit are left.
+func joined(spans []span, limit int) []span {
+	for gap := 0.0; ; gap = 2*gap + 0.5 {
+		if list := merge(spans, gap); len(list) <= limit {
+			return list
+		}
+	}
+}
+
 // scale maps times to places of a chart. Long times in which nothing happens are folded.
 type scale struct {
 	folds []span

@@ -18,15 +18,7 @@ var colors = map[string][2]string{
 	"waiting": {"#9a6700", "#d29922"},
 	"running": {"#0969da", "#58a6ff"},
 	"reused":  {"#6639ba", "#bc8cff"},
-}
-
-// colorOf returns the name of the color of a status; false: it has none.
-func colorOf(s Status) (name string, shown bool) {
-	if s == Undone {
-		s = Reused
-	}
-	_, shown = colors[string(s)]
-	return string(s), shown
+	"undone":  {"#bc4c00", "#f0883e"},
 }
 
 // rules are the style of pictures. $name is a color.
@@ -35,7 +27,7 @@ const rules = `.draw text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"
 .draw .n{fill:$node;stroke:$muted}.draw .e,.draw .o,.draw .l{fill:none;stroke:$muted}.draw .o{stroke-dasharray:2 4}
 .draw .a{fill:$muted}.draw .l{opacity:.4}.draw .g{fill:$muted;opacity:.2}.draw a:hover .n,.draw a:focus .n{stroke:$ink;stroke-width:2}
 .draw .s-none{fill:$muted}.draw .s-ok{fill:$ok}.draw .s-failed{fill:$failed}.draw .s-waiting{fill:$waiting}.draw .s-running{fill:$running}
-.draw .s-reused,.draw .s-undone{fill:$reused}.draw .s-not{fill:$node;stroke:$muted;stroke-dasharray:3 2}
+.draw .s-reused{fill:$reused}.draw .s-undone{fill:$undone}.draw .s-not-run{fill:$node;stroke:$muted;stroke-dasharray:3 2}
 `
 
 // Stylesheet returns the CSS of pictures in a page. Each color is a variable, such as --draw-ink, which a later rule of the page for :root

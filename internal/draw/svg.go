@@ -3,7 +3,9 @@ package draw
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,21 @@ const maxText = 200
 // svg writes one SVG element.
 type svg struct{ bytes.Buffer }
 
+// put writes a format whose verbs are all %v. Texts are escaped, and numbers are coordinates.
+func (w *svg) put(format string, values ...any) {
+	for i, value := range values {
+		switch v := value.(type) {
+		case string:
+			var b bytes.Buffer
+			_ = xml.EscapeText(&b, []byte(textfile.Printable(v))) // a buffer does not fail
+			values[i] = b.String()
+		case float64:
+			values[i] = strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
+		}
+	}
+	fmt.Fprintf(w, format, values...)
+}
+
 // begin opens the element. Readers that do not see the picture get the title and the description. An element with links is a group, since
 // an image has no parts that could be reached.
 func (w *svg) begin(width, height float64, links bool, title, description string) {
@@ -27,98 +44,60 @@ func (w *svg) begin(width, height float64, links bool, title, description string
 	if links {
 		role = "group"
 	}
-	w.tag("svg", "xmlns", "http://www.w3.org/2000/svg", "class", "draw", "role", role, "width", number(width), "height", number(height),
-		"viewBox", "0 0 "+number(width)+" "+number(height))
-	w.element("title", title)
-	w.element("desc", description)
+	w.put(`<svg xmlns="http://www.w3.org/2000/svg" class="draw" role="%v" width="%v" height="%v" viewBox="0 0 %v %v">`, role, width, height,
+		width, height)
+	w.put("<title>%v</title><desc>%v</desc>\n", title, description)
 }
 
-// tag opens an element with pairs of names and values. A value "" leaves its attribute out.
-func (w *svg) tag(name string, pairs ...string) {
-	w.WriteString("<" + name)
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			w.WriteString(" " + pairs[i] + `="`)
-			w.escaped(pairs[i+1])
-			w.WriteByte('"')
-		}
+// finish closes the element.
+func (w *svg) finish() []byte {
+	w.put("</svg>\n")
+	return w.Bytes()
+}
+
+// group opens a group with a tip, which is a link if there is an address, and returns what closes it.
+func (w *svg) group(link, tip string) (end func()) {
+	if link == "" {
+		w.put("<g><title>%v</title>\n", tip)
+		return func() { w.put("</g>\n") }
 	}
-	w.WriteByte('>')
-}
-
-// end closes elements, the innermost first.
-func (w *svg) end(names ...string) {
-	for _, name := range names {
-		w.WriteString("</" + name + ">")
-	}
-	w.WriteByte('\n')
-}
-
-// element writes an element that holds a text.
-func (w *svg) element(name, text string, pairs ...string) {
-	w.tag(name, pairs...)
-	w.escaped(text)
-	w.end(name)
+	w.put(`<a href="%v"><title>%v</title>`+"\n", link, tip)
+	return func() { w.put("</a>\n") }
 }
 
 func (w *svg) text(class string, x, y float64, text string) {
-	w.element("text", text, "class", class, "x", number(x), "y", number(y))
+	w.put(`<text class="%v" x="%v" y="%v">%v</text>`+"\n", class, x, y, text)
 }
 
 func (w *svg) rect(class string, x, y, width, height float64) {
-	w.tag("rect", "class", class, "x", number(x), "y", number(y), "width", number(width), "height", number(height))
-	w.end("rect")
+	w.put(`<rect class="%v" x="%v" y="%v" width="%v" height="%v"/>`+"\n", class, x, y, width, height)
 }
 
 func (w *svg) path(class, d string) {
 	if d != "" {
-		w.tag("path", "class", class, "d", d)
-		w.end("path")
+		w.put(`<path class="%v" d="%v"/>`+"\n", class, d)
 	}
 }
-
-// link opens a link if there is an address, and returns what ends it.
-func (w *svg) link(address string) (end func()) {
-	if address == "" {
-		return func() {}
-	}
-	w.tag("a", "href", address)
-	return func() { w.end("a") }
-}
-
-// escaped writes a text whose characters are all visible.
-func (w *svg) escaped(text string) {
-	_ = xml.EscapeText(&w.Buffer, []byte(textfile.Printable(text))) // a buffer does not fail
-}
-
-// number spells a coordinate.
-func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
 // clip shortens a text to a number of columns, which wide characters take two of.
 func clip(text string, columns int) string {
 	text = fault.ClipRunes(textfile.Printable(text), maxText)
+	end, used := 0, 1 // the mark of what is cut takes a column
+	for clusters := uniseg.NewGraphemes(text); clusters.Next() && used+clusters.Width() <= columns; used += clusters.Width() {
+		_, end = clusters.Positions()
+	}
 	if uniseg.StringWidth(text) <= columns {
 		return text
 	}
-	var b strings.Builder
-	for rest, state, used := text, -1, 1; rest != ""; {
-		var cluster string
-		var width int
-		cluster, rest, width, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if used += width; used > columns {
-			break
-		}
-		b.WriteString(cluster)
-	}
-	return strings.TrimRight(b.String(), " ") + "…"
+	return strings.TrimRight(text[:end], " ") + "…"
 }
 
 // count spells a number of things.
-func count(n int, what string) string {
+func count(n int, one string) string {
 	if n != 1 {
-		what += "s"
+		one += "s"
 	}
-	return figure.Text(float64(n)) + " " + what
+	return figure.Text(float64(n)) + " " + one
 }
 
 // tally counts steps or calls by status.
@@ -137,25 +116,17 @@ func (t tally) String() string {
 
 // words joins the texts that are not empty.
 func words(separator string, list ...string) string {
-	var b strings.Builder
-	for _, text := range list {
-		if text != "" && b.Len() > 0 {
-			b.WriteString(separator)
-		}
-		b.WriteString(text)
-	}
-	return b.String()
+	return strings.Join(slices.DeleteFunc(list, func(text string) bool { return text == "" }), separator)
 }
 
 // pick returns which of n things are shown if no more than limit may be: those that are urgent, then the first ones.
 func pick(n, limit int, urgent func(i int) bool) []bool {
 	shown := make([]bool, n)
-	left := limit
 	for _, want := range []bool{true, false} {
-		for i := 0; i < n && left > 0; i++ {
-			if urgent(i) == want {
+		for i := range shown {
+			if limit > 0 && urgent(i) == want {
 				shown[i] = true
-				left--
+				limit--
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	if s.allBlocks {
 		a.Blocks = r.Blocks().Within(result)
 	}
-	a.Defaulted, a.Unrepeatable = defaultedSteps(c.Run.Steps), c.Run.Unrepeatable
+	a.Run, a.Defaulted, a.Unrepeatable = s.runID(), defaultedSteps(c.Run.Steps), c.Run.Unrepeatable
 	return a
 }
 
@@ -88,7 +88,17 @@ func (s *request) suspendedAnswer(ctx context.Context, r *run.Run) *Answer {
 	s.warn(done.Warnings...)
 	c := s.content(facts.NoStep(f))
 	c.Run = done
-	return s.answer(ctx, c)
+	a := s.answer(ctx, c)
+	a.Run = s.runID()
+	return a
+}
+
+// runID returns the id of the run that the journal records; "": it records none.
+func (s *request) runID() string {
+	if s.o.Journal == nil || s.ledger.Record == nil {
+		return ""
+	}
+	return s.ledger.Record.ID()
 }
 
 func defaultedSteps(steps []facts.Step) (list []DefaultedStep) {

@@ -211,15 +211,16 @@ type LogMessage struct {
 // Answer is the answer to a request.
 type Answer struct {
 	OK       bool
-	JSON     []byte         // the bytes to send, compact, within the budget
 	Text     bool           // JSON is not JSON but the text of a format: the lite answer to a request that asks for one
+	Warned   bool           // JSON has the Caller's Warnings
+	Run      string         // the id of the run that the request began or continued; "": the journal has none
+	JSON     []byte         // the bytes to send, compact, within the budget
 	Error    *fault.Error   // the first error, nil if OK. If a chain does not compile: compile, or unavailable if only sources are not ready
 	Faults   []*fault.Error // the faults of a chain that does not compile, or of a single call that cannot be made; at most 1,000
 	Warnings []*fault.Error // the warnings, including those that a lite answer leaves out, but not those of the Caller
 	Question *Question      // the question about the calls that wait for approval; nil: none wait, or the run cannot be resumed
 	Plan     *DryRun        // the plan of a dry run, complete even if JSON is not; nil: there was none, or it failed
 	Checked  *Checked       // the size of a plan that was checked; nil: there was no check, or it failed
-	Warned   bool           // JSON has the Caller's Warnings
 	Resumes  time.Time      // when to resume the run, which was suspended; Error is then not a failure. zero: it was not suspended
 	// Defaulted lists the steps of which orElse replaced failures, also if JSON does not tell.
 	Defaulted []DefaultedStep

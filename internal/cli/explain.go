@@ -53,7 +53,7 @@ func (c *cli) stepLine(now *chain.Progress, width int, widths *[explainCells]int
 		brief = string(now.Err.Code) + ": " + now.Err.Message
 	case now.Result != nil && now.Status != "skipped":
 		cells[5] = plural(int64(c.estimate(now.Result)), "token")
-		brief = prefix(string(now.Result), maxBrief)
+		brief = textfile.Prefix(string(now.Result), maxBrief)
 	}
 	var line strings.Builder
 	for i, cell := range cells {

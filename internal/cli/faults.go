@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -9,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/fatih/color"
-	"github.com/rivo/uniseg"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
@@ -87,127 +86,25 @@ func (doc *document) render(b *strings.Builder, f *fault.Error, width int, paint
 	}
 	fmt.Fprintf(b, "%s: %s: %s\n", paint(bold, position), code, textfile.Printable(strings.TrimSpace(message)))
 	if line != "" {
-		shown, before := window(line, caret, width-len(margin))
+		shown, before := chainfile.Window(line, caret, width-len(margin))
 		fmt.Fprintf(b, "%s%s\n%s%s%s\n", margin, shown, margin, strings.Repeat(" ", before), paint(red, "^"))
 	}
-	if nearest := f.Nearest; len(nearest) > 0 && !mentions(f.Message, nearest[0]) {
+	if nearest := f.Nearest; len(nearest) > 0 && !chainfile.Mentions(f.Message, nearest[0]) {
 		fmt.Fprintf(b, "%sdid you mean %s?\n", margin, textfile.Printable(strings.Join(nearest, ", ")))
 	}
 }
 
 const margin = "    "
 
-// mentions reports whether a message has a name as a whole word.
-func mentions(message, name string) bool {
-	for rest := message; ; {
-		_, after, ok := strings.Cut(rest, name)
-		if !ok {
-			return false
-		}
-		before := message[:len(message)-len(after)-len(name)]
-		if !endsInName(before) && !beginsWithName(after) {
-			return true
-		}
-		rest = after
-	}
-}
-
-func isNameByte(c byte) bool {
-	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
-}
-
-func endsInName(text string) bool { return text != "" && isNameByte(text[len(text)-1]) }
-
-func beginsWithName(text string) bool { return text != "" && isNameByte(text[0]) }
-
-// locate returns the line to show and the byte in it that the caret marks. It is a line of the document if the fault's text is found
-// there, otherwise the text that the fault carries; "" if neither is known.
+// locate returns the line to show and the byte in it that the caret marks.
 func (doc *document) locate(f *fault.Error) (line string, caret int) {
-	line, ok := lineAt(doc.text, f.Line)
-	caret = textfile.Offset(line, f.Column)
-	if f.Source == "" {
-		if !ok || f.Column < 1 {
-			return "", 0
-		}
-		return line, caret
-	}
-	offset := min(max(f.Offset, 0), len(f.Source))
-	if ok {
-		if at := strings.Index(line[caret:], f.Source); at >= 0 {
-			return line, caret + at + offset
-		}
-	}
-	return f.Source, offset
+	return chainfile.Excerpt(doc.text, f)
 }
 
 // column returns the column to show. It is that of the caret if the caret is in a line of the document.
 func (doc *document) column(f *fault.Error, line string, caret int) int {
-	if docLine, _ := lineAt(doc.text, f.Line); line == "" || docLine != line {
+	if docLine, _ := chainfile.Line(doc.text, f.Line); line == "" || docLine != line {
 		return f.Column
 	}
 	return utf8.RuneCountInString(line[:caret]) + 1
-}
-
-// lineAt returns a line, numbered from 1, without its line break; false: there is no such line.
-func lineAt(text []byte, number int) (string, bool) {
-	if number < 1 {
-		return "", false
-	}
-	for range number - 1 {
-		i := bytes.IndexByte(text, '\n')
-		if i < 0 {
-			return "", false
-		}
-		text = text[i+1:]
-	}
-	line, _, _ := bytes.Cut(text, []byte{'\n'})
-	return strings.TrimSuffix(string(line), "\r"), true
-}
-
-// window cuts a line to a width around the caret. before is the number of columns before the caret.
-func window(line string, caret, width int) (shown string, before int) {
-	const ellipsis = "…"
-	width = max(width, 20)
-	// Cut long lines before measuring them.
-	head, tail := suffix(line[:caret], 4*width), prefix(line[caret:], 4*width)
-	cutHead, cutTail := len(head) < caret, len(tail) < len(line)-caret
-	head, tail = textfile.Printable(head), textfile.Printable(tail)
-	// The caret stands in the first two thirds, and two columns remain for an ellipsis on either side.
-	for space := width * 2 / 3; uniseg.StringWidth(head) > space; cutHead = true {
-		_, size := utf8.DecodeRuneInString(head)
-		head = head[size:]
-	}
-	for space := width - uniseg.StringWidth(head) - 2; uniseg.StringWidth(tail) > space; cutTail = true {
-		_, size := utf8.DecodeLastRuneInString(tail)
-		tail = tail[:len(tail)-size]
-	}
-	if cutHead {
-		head = ellipsis + head
-	}
-	if cutTail {
-		tail += ellipsis
-	}
-	return head + tail, uniseg.StringWidth(head)
-}
-
-// prefix and suffix return at most n bytes of a text, cut between characters.
-func prefix(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
-
-func suffix(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	start := len(text) - n
-	for start < len(text) && !utf8.RuneStart(text[start]) {
-		start++
-	}
-	return text[start:]
 }

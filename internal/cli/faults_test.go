@@ -5,8 +5,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/rivo/uniseg"
-
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -72,29 +70,6 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
-func TestWindow(t *testing.T) {
-	t.Parallel()
-	for _, line := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("日本", 500), strings.Repeat("é\t", 300) + "👩‍👩‍👧‍👦"} {
-		for _, width := range []int{0, 20, 79} {
-			for caret := 0; caret <= len(line); caret += max(len(line)/7, 1) {
-				if !utf8.RuneStart(append([]byte(line), ' ')[caret]) {
-					continue
-				}
-				shown, before := window(line, caret, width)
-				if limit := max(width, 20); uniseg.StringWidth(shown) > limit || before > limit {
-					t.Errorf("width %d: got %d columns, the caret at %d, want at most %d", width, uniseg.StringWidth(shown), before, limit)
-				}
-				if !utf8.ValidString(shown) {
-					t.Errorf("%q is truncated inside a character", shown)
-				}
-				if caret < len(line) && before >= uniseg.StringWidth(shown) {
-					t.Errorf("the caret is past the end of %q", shown)
-				}
-			}
-		}
-	}
-}
-
 func FuzzRenderFault(f *testing.F) {
 	f.Add("{\"a\": \"$0\"}", 1, 6, "$0", 1, 80)
 	f.Fuzz(func(t *testing.T, text string, line, column int, written string, offset, width int) {
@@ -105,16 +80,4 @@ func FuzzRenderFault(f *testing.F) {
 			t.Errorf("the output is not valid UTF-8: %q", b.String())
 		}
 	})
-}
-
-func TestMentions(t *testing.T) {
-	t.Parallel()
-	for message, want := range map[string]bool{
-		`unknown key "budgett"`: false, `unknown key "mybudget"`: false, `use budget`: true, `"budget" is it`: true,
-		`budgets, or budget?`: true, `the budget-like`: false, ``: false,
-	} {
-		if mentions(message, "budget") != want {
-			t.Errorf("mentions(%q) is %t, want %t", message, !want, want)
-		}
-	}
 }

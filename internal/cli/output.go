@@ -92,7 +92,7 @@ func (o *output) writeResult(result []byte) error {
 // cut cuts what is too long to read at a terminal.
 func (o *output) cut(text string) string {
 	if o.terminal && len(text) > maxShown {
-		o.fullSize, text = len(text), prefix(text, maxShown)
+		o.fullSize, text = len(text), textfile.Prefix(text, maxShown)
 	}
 	return text
 }

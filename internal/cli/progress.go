@@ -132,7 +132,7 @@ func progressLine(p chain.Progress, elapsed time.Duration, width int) string {
 	space := max(width-1-len(before)-len(after), 0)
 	if name = textfile.Printable(name); uniseg.StringWidth(name) > space {
 		for name != "" && uniseg.StringWidth(name)+1 > space {
-			name = prefix(name, len(name)-1) // drops the last character
+			name = textfile.Prefix(name, len(name)-1) // drops the last character
 		}
 		name += "…"
 	}

@@ -60,7 +60,7 @@ func (p page) appendCall(b *strings.Builder, call gjson.Result, all bool) (whole
 	line := func(before, value string) {
 		text := visible(value)
 		if !all && len(text) > maxValue {
-			text, whole = fmt.Sprintf("%s… (%s)", prefix(text, maxValue), plural(int64(len(value)), "byte")), false
+			text, whole = fmt.Sprintf("%s… (%s)", textfile.Prefix(text, maxValue), plural(int64(len(value)), "byte")), false
 		}
 		writeWrapped(b, "      "+before+" "+text, 8, p.width)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/app"
+	"github.com/onecall-mcp/onecall/internal/chainfile"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
 )
@@ -49,7 +50,7 @@ func (s *streams) warn(f *fault.Error) {
 		text = strings.TrimPrefix(text, string(f.Code)+" ")
 		text = strings.TrimPrefix(text, string(f.Code)+": ")
 	}
-	if len(f.Nearest) > 0 && !mentions(f.Message, f.Nearest[0]) {
+	if len(f.Nearest) > 0 && !chainfile.Mentions(f.Message, f.Nearest[0]) {
 		text += ": did you mean " + strings.Join(f.Nearest, ", ") + "?"
 	}
 	s.warnf("%s", text)

@@ -34,7 +34,7 @@ func resultTable(result gjson.Result) (t *table, total int) {
 				cells, seen = append(cells, ""), append(seen, false)
 			}
 			flat = !value.IsObject() && !value.IsArray() && !seen[i]
-			cells[i], seen[i] = prefix(cellText(value), maxBrief), true
+			cells[i], seen[i] = textfile.Prefix(cellText(value), maxBrief), true
 			return flat
 		})
 		if total++; total <= maxTableRows {

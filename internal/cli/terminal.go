@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/internal/textfile"
 )
 
 // maxShown is the maximum size of a result shown at a terminal, in bytes.
@@ -73,7 +74,7 @@ func (c *cli) showResult(out *output, result gjson.Result) error {
 		text = pretty.PrettyOptions(text, &pretty.Options{Width: min(c.outWidth(), 100), Indent: "  "})
 	}
 	if len(text) > maxShown {
-		text, cut = []byte(prefix(string(text[:min(len(text), maxShown+utf8.UTFMax)]), maxShown)), true
+		text, cut = []byte(textfile.Prefix(string(text[:min(len(text), maxShown+utf8.UTFMax)]), maxShown)), true
 		if end := bytes.LastIndexByte(text, '\n'); end > 0 {
 			text = text[:end]
 		}

@@ -87,3 +87,26 @@ func Printable(text string) string {
 		return c
 	}, text)
 }
+
+// Prefix returns at most n bytes of a text, cut between characters.
+func Prefix(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// Suffix returns at most n bytes of the end of a text, cut between characters.
+func Suffix(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	start := len(text) - n
+	for start < len(text) && !utf8.RuneStart(text[start]) {
+		start++
+	}
+	return text[start:]
+}

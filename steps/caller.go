@@ -26,6 +26,7 @@ type Caller struct {
 	ID string
 	Rights
 	Expires time.Time // when the token expires; zero: never
+	Decides bool      // may approve, deny, resume and undo runs in the console
 }
 
 // ErrScope is wrapped by the error of a token verifier if the token is valid but grants no rights here (RFC 6750, section

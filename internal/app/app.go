@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,7 @@ type App struct {
 	maxTotalTokens    int           // the most tokens of one answer; 0: unlimited
 
 	closers []io.Closer
+	used    sync.RWMutex // read-locked by requests to the console of a server, which end before the app closes
 }
 
 // Open assembles an app for a command. The caller closes the app. It returns a *config.Error if the configuration is invalid.

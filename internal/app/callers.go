@@ -1,11 +1,13 @@
 package app
 
 import (
+	"context"
 	"slices"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/auth"
 	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // openAccess creates the table of HTTP callers and returns the faults of access. It does nothing for commands, except an examination.
@@ -48,8 +50,33 @@ func (a *App) openCallers(c *config.Access) (faults []*fault.Error) {
 	return faults
 }
 
+// agents are the callers of MCP if only people approve (approveBy: person): those who may approve in the console are people.
+type agents struct{ *auth.Table }
+
+// Verify implements transport.Callers.
+func (a agents) Verify(ctx context.Context, token string) (*steps.Caller, error) {
+	return refusePeople(a.Table.Verify(ctx, token))
+}
+
+// Reverify implements transport.RevocableCallers.
+func (a agents) Reverify(ctx context.Context, token string) (*steps.Caller, error) {
+	return refusePeople(a.Table.Reverify(ctx, token))
+}
+
+func refusePeople(caller *steps.Caller, err error) (*steps.Caller, error) {
+	if err != nil || !caller.Decides {
+		return caller, err
+	}
+	f := fault.New(fault.Denied, "the token may approve in the console, so with approveBy: person it is a person's: an MCP client needs another one")
+	f.Err = steps.ErrScope
+	return nil, f
+}
+
 // exposure reports why the configuration would admit unintended callers; nil: it does not. The fault's At is relative to /access.
 func (a *App) exposure(c *config.Access, before *App) *fault.Error {
+	if f := consoleFault(c); a.process.console && f != nil {
+		return f
+	}
 	switch f := c.RemoteFault(); {
 	case a.process.remote && f != nil:
 		return f

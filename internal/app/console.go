@@ -78,9 +78,8 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 	return Failure{err}
 }
 
-// onlyLocal answers only requests for a loopback host and from its own pages, so that no other web page can send any (DNS rebinding).
+// onlyLocal answers only requests for a loopback host: a page of another one, which resolves to this machine, gets nothing (DNS rebinding).
 func onlyLocal(next http.Handler) http.Handler {
-	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {

@@ -129,6 +129,9 @@ func (s *server) access(a *App) *transport.Access {
 		return d
 	}
 	d.Callers = transport.RevocableCallers(a.callers)
+	if config.Or(a.config.ApproveBy, "") == "person" {
+		d.Callers = agents{a.callers}
+	}
 	if access.JWT != nil {
 		d.Issuers, d.Scopes = a.callers.Issuers(), slices.Sorted(maps.Keys(access.JWT.Scopes))
 	}
@@ -137,6 +140,9 @@ func (s *server) access(a *App) *transport.Access {
 
 func (d *httpListener) serve(ctx context.Context, s *server, server *mcp.Server, a *App) error {
 	s.process.Reporter.Notice("listening on http://%s%s", d.Addr(), transport.Path)
+	if s.o.ConsoleFlags != nil {
+		s.process.Reporter.Notice("the console is at %s", s.consoleURL(a, d.Addr().String()))
+	}
 	if s.process.remote && !strings.HasPrefix(config.Or(a.config.Access.URL, ""), "https://") {
 		s.process.Reporter.Warn(fault.New(fault.BadRequest,
 			"%s is served without TLS: others on the network can read tokens, unless a proxy in front of it terminates TLS", d.Addr()))

@@ -51,6 +51,7 @@ type serverTraits struct {
 	serve      bool // functions are served to clients
 	examine    bool // nothing is served; access.tokens and access.jwt are checked as for a server
 	overHTTP   bool // the server listens on HTTP; each client may choose its surface
+	console    bool // the console is served, to those who have tokens
 	remote     bool // other machines can reach the server
 	workers    bool // the program has an engine that hands runs to workers
 	engineFlag bool // a flag names the engine, so the configuration need not

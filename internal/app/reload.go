@@ -171,6 +171,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 		case <-drained:
 		case <-r.done:
 		}
+		before.used.Lock()
 		if err := before.close(); err != nil {
 			r.log.Warn("a former configuration was not closed cleanly", "error", r.process.Redactor.Text(fault.Message(err)))
 		}

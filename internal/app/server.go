@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,10 @@ type ServeOptions struct {
 	HTTP string
 	In   io.ReadCloser
 	Out  io.WriteCloser
+
+	// ConsoleFlags are the flags with which commands on this machine find this configuration (console.Backend.Flags), if the console is
+	// served; nil: it is not.
+	ConsoleFlags *string
 
 	Metrics   string        // address of metrics and health checks; "": they are not served
 	Stateless bool          // HTTP clients have no sessions
@@ -57,6 +62,7 @@ type server struct {
 	server    atomic.Pointer[mcp.Server]
 	readiness readiness
 	engines   engines
+	console   http.Handler // nil: it is not served
 }
 
 // Serve serves the configuration until the client disconnects or ctx ends. It reloads the configuration when it changes. It returns a
@@ -64,8 +70,9 @@ type server struct {
 func Serve(ctx context.Context, o *Options, so *ServeOptions) (err error) {
 	s := &server{o: so, log: slog.New(telemetry.LogHandler(so.Log)), accepting: make(chan struct{}), notify: notifier(),
 		engines: engines{open: so.Engine}}
-	s.process = newProcess(o, serverTraits{serve: true, overHTTP: so.HTTP != "", log: s.log, workers: so.Engine != nil,
+	s.process = newProcess(o, serverTraits{serve: true, overHTTP: so.HTTP != "", console: so.ConsoleFlags != nil, log: s.log, workers: so.Engine != nil,
 		engineFlag: so.EngineFlag, stateless: so.Stateless})
+	s.console = s.newConsole()
 	in, err := s.listen(ctx)
 	if err != nil {
 		return err
@@ -122,6 +129,7 @@ func (s *server) options(a *App) *mcp.Options {
 			Stateless:       s.o.Stateless,
 			Replica:         s.o.Replica,
 			KeepAlive:       s.o.KeepAlive,
+			Console:         s.console,
 		},
 		Engine: a.Engine, Catalog: a.Catalog, Counter: a.Counter, Scrubber: a.scrubber, Dispatch: a.dispatch, Hoist: c.Hoist,
 		Surface:        surfaceOf(&c.Config),

@@ -89,7 +89,7 @@ func tokenTable(c *config.Access) []auth.Token {
 		t := &c.Tokens[i]
 		functions, _ := steps.Patterns(t.Functions)
 		list = append(list, auth.Token{Name: config.Or(t.Name, ""), SHA256: config.Or(t.SHA256, ""),
-			Rights: steps.Rights{Tier: config.TierOf(t.Tier, steps.TierRead), Functions: functions}})
+			Rights: steps.Rights{Tier: config.TierOf(t.Tier, steps.TierRead), Functions: functions}, Decides: t.Console != nil})
 	}
 	return list
 }
@@ -100,5 +100,6 @@ func acceptedTokens(c *config.JWT) *auth.JWT {
 	for scope, word := range c.Scopes {
 		scopes[scope] = config.TierOf(&word, steps.TierRead)
 	}
-	return &auth.JWT{Issuer: config.Or(c.Issuer, ""), Audience: config.Or(c.Audience, ""), Keys: config.Or(c.Keys, ""), Scopes: scopes}
+	return &auth.JWT{Issuer: config.Or(c.Issuer, ""), Audience: config.Or(c.Audience, ""), Keys: config.Or(c.Keys, ""), Scopes: scopes,
+		Decides: config.Or(c.Console, "")}
 }

@@ -31,6 +31,8 @@ type JWT struct {
 	// Scopes maps the scopes of a token (claims scope and scp) to tiers; the highest applies. A token with none of them is refused. At least
 	// one scope is required. TierDefault means TierRead.
 	Scopes map[string]steps.Tier
+	// Decides is the scope of callers who may decide about runs (steps.Caller.Decides), beside one with a tier. "": nobody may.
+	Decides string
 }
 
 // algorithms are the accepted signature algorithms, all asymmetric: this server holds no signing key.
@@ -47,6 +49,7 @@ const maxVerified = 4096
 type verifier struct {
 	issuer, audience string
 	scopes           map[string]steps.Tier
+	decides          string
 	now              func() time.Time
 	keys             *keyring
 	cache            *lru.Cache[[32]byte, *verifiedToken]
@@ -54,7 +57,8 @@ type verifier struct {
 
 // newVerifier returns a verifier and the faults of o.JWT. It starts nothing.
 func newVerifier(o *Options) (*verifier, []*fault.Error) {
-	v := &verifier{issuer: o.JWT.Issuer, audience: o.JWT.Audience, scopes: map[string]steps.Tier{}, now: o.Now}
+	v := &verifier{issuer: o.JWT.Issuer, audience: o.JWT.Audience, scopes: map[string]steps.Tier{}, decides: o.JWT.Decides,
+		now: o.Now}
 	var faults []*fault.Error
 	add := func(at string, f *fault.Error) {
 		if f != nil {
@@ -78,6 +82,9 @@ func newVerifier(o *Options) (*verifier, []*fault.Error) {
 		case tier > steps.TierAdmin:
 			add(at, fault.New(fault.BadRequest, "there is no such tier: use read, read_write, admin"))
 		}
+	}
+	if o.JWT.Decides != "" && !isScope(o.JWT.Decides) {
+		add("/console", fault.New(fault.BadRequest, "a scope is printable ASCII without blanks, quotes and backslashes"))
 	}
 	if o.Keys != nil {
 		v.keys = o.Keys.keys

@@ -140,9 +140,16 @@ func TestClaims(t *testing.T) {
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	s := newAuthServer(t, edPair.jwk(nil))
-	known := table(t, s.URL, "")
+	known := table(t, s.URL, "", func(o *auth.Options) { o.JWT.Decides = "onecall.approve" })
+	for scopes, decides := range map[string]bool{"onecall.read": false, "onecall.approve onecall.read": true, "onecall.approves onecall.read": false} {
+		caller, err := known.Verify(t.Context(), edPair.token(edPair.header(), goodClaims(s.URL, map[string]any{"scope": scopes})))
+		if err != nil || caller.Decides != decides {
+			t.Errorf("scopes %q: got %+v, %v, want Decides %t", scopes, caller, err, decides)
+		}
+	}
 	for scopes, want := range map[string]steps.Tier{
-		"onecall.read": steps.TierRead,
+		"onecall.approve": steps.TierDefault,
+		"onecall.read":    steps.TierRead,
 		"openid  onecall.write onecall.read profile": steps.TierReadWrite,
 		"onecall.admin":               steps.TierAdmin,
 		"onecall.read\tonecall.admin": steps.TierAdmin,

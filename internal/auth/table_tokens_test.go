@@ -15,7 +15,7 @@ func TestTokens(t *testing.T) {
 	t.Parallel()
 	known, faults := auth.New(&auth.Options{Tokens: []auth.Token{
 		{Name: "ci", SHA256: hashOf("one")},
-		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}},
+		{Name: "ann", SHA256: " \t" + strings.ToUpper(hashOf("two")) + "\n", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: " fs.*\t net.* "}, Decides: true},
 	}})
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -23,7 +23,7 @@ func TestTokens(t *testing.T) {
 	defer known.Close()
 	for token, want := range map[string]steps.Caller{
 		"one": {ID: "token:ci", Rights: steps.Rights{Tier: steps.TierRead}},
-		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}},
+		"two": {ID: "token:ann", Rights: steps.Rights{Tier: steps.TierAdmin, Functions: "fs.* net.*"}, Decides: true},
 	} {
 		if caller, err := known.Verify(t.Context(), token); err != nil || *caller != want {
 			t.Errorf("%s: got %+v, %v, want %+v", token, caller, err, want)

@@ -21,6 +21,7 @@ type Token struct {
 	// hash function, because a token must be random (at least 128 bits) and so cannot be guessed.
 	SHA256 string
 	steps.Rights
+	Decides bool // see steps.Caller
 }
 
 const maxName = 100
@@ -68,7 +69,7 @@ func readTokens(list []Token) (map[[sha256.Size]byte]*steps.Caller, []*fault.Err
 		if f != nil {
 			add("", f)
 		}
-		tokens[hash] = &steps.Caller{ID: "token:" + token.Name, Rights: rights}
+		tokens[hash] = &steps.Caller{ID: "token:" + token.Name, Rights: rights, Decides: token.Decides}
 	}
 	return tokens, faults
 }

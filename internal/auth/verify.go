@@ -181,6 +181,7 @@ func (v *verifier) read(signed *jose.JSONWebSignature, late bool) (_ *steps.Call
 	caller := &steps.Caller{ID: v.idOf(c.Subject), Expires: instant(c.Expiry).Add(leeway)}
 	for _, scope := range slices.Concat(c.Scope, c.Scp) {
 		caller.Tier = max(caller.Tier, v.scopes[scope])
+		caller.Decides = caller.Decides || scope != "" && scope == v.decides
 	}
 	for _, start := range []*jwt.NumericDate{c.NotBefore, c.IssuedAt} {
 		if start != nil && instant(start).Add(-leeway).After(from) {

@@ -23,6 +23,7 @@ import (
 
 type serveFlags struct {
 	http      string
+	console   bool
 	metrics   string
 	stateless bool
 	replica   string
@@ -50,6 +51,7 @@ func newServeCommand(c *cli) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.http, "http", "",
 		"serve Streamable HTTP on this `address`; :8080 is 127.0.0.1:8080. Clients on other machines need tokens")
+	flags.BoolVar(&f.console, "console", false, "with --http: show runs in a browser at /console/, to those who have tokens")
 	flags.StringVar(&f.metrics, "metrics", "", "serve /metrics, /healthz and /readyz on a separate `address`; :9090 is 127.0.0.1:9090")
 	flags.StringVar(&f.surface, "surface", "", "the tools that clients see: chain, dispatch, flat or hybrid (default: the configuration's)")
 	flags.StringVar(&f.logLevel, "log-level", "", "what is logged: debug, info, warn or error (default: warn; with --http info)")
@@ -88,6 +90,8 @@ func (f *serveFlags) check(cmd *cobra.Command) error {
 		return usageErrorf("--replica is %q: use 1 to 63 letters, digits and -", f.replica)
 	case f.stateless && !isSet("http"):
 		return usageErrorf("--stateless goes with --http: over stdio there is one client, and its session")
+	case f.console && !isSet("http"):
+		return usageErrorf("--console goes with --http; onecall console shows runs to this machine's user without a server")
 	case f.keepAlive < 0:
 		return usageErrorf("--keep-alive is %v: it cannot be below zero", f.keepAlive)
 	case f.keepAlive > 0 && isSet("http"):
@@ -133,6 +137,9 @@ func (c *cli) serve(cmd *cobra.Command, f *serveFlags) error {
 	log.SetDefault()
 	o := &app.ServeOptions{HTTP: f.http, Metrics: f.metrics, Stateless: f.stateless, Replica: f.replica, KeepAlive: f.keepAlive,
 		Log: log.Handler, JSON: f.jsonLog(), Dropped: lines.Dropped, Reload: hangups, Orphaned: c.endIfOrphaned}
+	if config := c.configFlag(); f.console {
+		o.ConsoleFlags = &config
+	}
 	if c.engineOpener != nil {
 		o.Engine, o.EngineFlag = c.openEngine, c.engineURL != ""
 	}

@@ -42,6 +42,9 @@ type Bearer struct {
 	Tier   *string `yaml:"tier" validate:"oneof=read read_write admin" default:"read"`
 	// The functions that the caller may use: names, or patterns with *. Default: all functions of its tier.
 	Functions []string `yaml:"functions"`
+	// approve: the caller may approve, deny, resume and undo the runs that it sees in the console of serve --console. Without it the caller
+	// only looks. With approveBy: person such a token is a person's, and MCP clients cannot use it.
+	Console *string `yaml:"console" validate:"oneof=approve"`
 }
 
 // JWT says which tokens of an authorization server are accepted.
@@ -54,6 +57,8 @@ type JWT struct {
 	Keys *string `yaml:"keys" expand:"text" validate:"min=1"`
 	// The tier of each scope. Of several scopes the highest tier applies; a token with none of them is refused.
 	Scopes map[string]string `yaml:"scopes" needed:"yes"`
+	// The scope of callers who may approve, deny, resume and undo runs in the console, as console of a token. They need a scope with a tier too.
+	Console *string `yaml:"console" expand:"text" validate:"min=1"`
 }
 
 // CallerLimits limit what one caller may use.

@@ -28,6 +28,8 @@ type Backend struct {
 	Flags    string // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
 	// Open returns what calls functions. Those who only look at runs need no function, so sources may start at its first use.
 	Open func(ctx context.Context) (*Calls, error)
+	// Release is called when the request that got the backend has been answered; nil: nothing waits for it.
+	Release func()
 }
 
 // Calls is what calls functions.
@@ -57,6 +59,7 @@ type Options struct {
 type console struct {
 	*Options
 	pages map[string]pageTemplate
+	busy  busy
 }
 
 // New returns the handler of Path. Hosts, and origins of requests, have been checked before it is called.
@@ -73,7 +76,7 @@ func New(o *Options) http.Handler {
 	for pattern, handle := range c.routes() {
 		mux.HandleFunc(pattern, c.handler(handle))
 	}
-	return withHeaders(mux)
+	return withHeaders(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // routes returns the pages and actions by their patterns. What acts is a POST, and its handler begins with request.mustAct.
@@ -112,9 +115,18 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 			return
 		}
 		req := &request{Request: r, Backend: c.Backend(), log: c.Log}
+		if req.Release != nil {
+			defer req.Release()
+		}
 		if !c.identify(w, req) {
 			return
 		}
+		done, ok := c.busy.acquire(req.viewer.ID)
+		if !ok {
+			c.show(w, req, faultPage(fault.New(fault.Busy, "%d of your requests are being answered: wait until some are", maxRequests)))
+			return
+		}
+		defer done()
 		p, err := (*page)(nil), error(nil)
 		if r.Method == http.MethodPost && !req.fromOwnPage() {
 			err = fault.New(fault.Denied, "this form has expired or comes from another page: go back, load the page again, and send it again")
@@ -198,8 +210,8 @@ func (r *request) run(ctx context.Context, request []byte, override chain.Overri
 	return calls.Run(ctx, request, caller), nil
 }
 
-// seesFunction returns a function that reports whether the viewer may know the name of a function: it may use the function, or sees the runs
-// of all callers.
+// seesFunction returns a function that reports whether the viewer may know the name of a function: it may use the function, or sees the
+// runs of all callers.
 func (r *request) seesFunction() (func(name string) bool, error) {
 	if r.viewer.All {
 		return func(string) bool { return true }, nil

@@ -27,7 +27,8 @@ type runsFilter struct{ Status, Function, Chain, Caller string }
 
 // Statuses are those that runs can be filtered by.
 func (runsFilter) Statuses() []journal.Status {
-	return []journal.Status{journal.Running, journal.OK, journal.Failed, journal.Waiting, journal.MayContinue, journal.Undone, journal.Interrupted}
+	return []journal.Status{journal.Running, journal.OK, journal.Failed, journal.Waiting, journal.MayContinue, journal.Undone,
+		journal.Interrupted}
 }
 
 func filterOf(query url.Values) (f runsFilter) {

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -79,6 +80,35 @@ func (c *console) identify(w http.ResponseWriter, r *request) bool {
 	}
 	r.viewer, r.credential = viewer, cookie.Value
 	return true
+}
+
+// maxRequests bounds what one viewer has answered at a time, streams included.
+const maxRequests = 64
+
+// busy counts the requests of viewers that are being answered. The zero value is ready to use.
+type busy struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+// acquire counts a request until done is called. It returns false if the viewer has maxRequests.
+func (b *busy) acquire(viewer string) (done func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.count[viewer] >= maxRequests {
+		return nil, false
+	}
+	if b.count == nil {
+		b.count = map[string]int{}
+	}
+	b.count[viewer]++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.count[viewer]--; b.count[viewer] == 0 {
+			delete(b.count, viewer)
+		}
+	}, true
 }
 
 // formKey returns what the forms of a viewer carry, so that no other page can send them.

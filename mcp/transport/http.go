@@ -101,6 +101,7 @@ func (s *Server) httpHandler() http.Handler {
 	mux.HandleFunc("/readyz", s.handleReady)
 	mux.HandleFunc(metadataPath, s.handleMetadata)
 	mux.HandleFunc(metadataPath+"/", s.handleMetadata)
+	mux.HandleFunc(ConsolePath, s.serveConsole)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) { s.admit(w, r, answer) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 { // set even if no handler reads the body: net/http waits for its end

@@ -3,6 +3,7 @@ package transport
 import (
 	"cmp"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"time"
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Refused is called with the reason why a request was refused before it was handled: host, request, token, scope, keys,
 	// session, busy or size. nil: not called.
 	Refused func(reason string)
+	// Console serves what is below ConsolePath. It identifies its callers itself; hosts and origins have been checked. nil: nothing is there.
+	Console http.Handler
 	// KeepAlive is the interval at which clients with a session are pinged; three missing answers end the session. 0: never.
 	KeepAlive time.Duration
 }

@@ -1,0 +1,127 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/internal/polltest"
+)
+
+// consoleBrowser is a browser without script that looks at the console of a server.
+type consoleBrowser struct {
+	t    *testing.T
+	base string
+	*http.Client
+}
+
+// browse logs in with a token.
+func (s *httpServer) browse(t *testing.T, token string) *consoleBrowser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := httpClient(t)
+	client.Jar = jar
+	b := &consoleBrowser{t, strings.TrimSuffix(s.url, "/mcp") + console.Path, client}
+	if status, page := b.read(b.PostForm(b.base+"login", url.Values{"token": {token}})); status != http.StatusOK {
+		t.Fatalf("logging in: status %d: %s", status, page)
+	}
+	return b
+}
+
+func (b *consoleBrowser) get(path string) (status int, page string) {
+	return b.read(b.Get(b.base + path))
+}
+
+func (b *consoleBrowser) read(r *http.Response, err error) (int, string) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+// TestConsoleOfServer: callers see their own runs, administrators those of all, with the rights of the moment. With approveBy: person a
+// token that may approve in the console is no MCP client's.
+func TestConsoleOfServer(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	const ann, bob, boss = "oc_token-of-ann", "oc_token-of-bob", "oc_token-of-the-boss"
+	configure := func(tierOfBob, more string) string {
+		return clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("%saccess:\n  tokens:\n    - {name: ann, sha256: %q}\n"+
+			"    - {name: bob, sha256: %q, tier: %s}\n    - {name: boss, sha256: %q, tier: admin, console: approve}\n",
+			more, tokenHash(ann), tokenHash(bob), tierOfBob, tokenHash(boss)))
+	}
+	s := serveHTTP(t, configure("read", ""), "--console")
+	waitForLog(t, s.stderr, "the console is at http://127.0.0.1:", 1)
+	for name, token := range map[string]string{"anns-chain": ann, "bobs-chain": bob, "boss-chain": boss} {
+		if text, failed := stateless(t, s.url).with(token).tool(t, "chain", map[string]any{"name": name,
+			"steps": []any{map[string]any{"expr": "6*7"}}}); failed {
+			t.Fatal(text)
+		}
+	}
+	pages := map[string]*consoleBrowser{ann: s.browse(t, ann), bob: s.browse(t, bob), boss: s.browse(t, boss)}
+	sees := func(token string) (list []string) {
+		_, page := pages[token].get("")
+		for _, name := range []string{"anns-chain", "bobs-chain", "boss-chain"} {
+			if strings.Contains(page, name) {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	all := []string{"anns-chain", "bobs-chain", "boss-chain"}
+	for token, want := range map[string][]string{ann: all[:1], bob: all[1:2], boss: all} {
+		polltest.Until(t, "the runs are listed", func() bool { return len(sees(token)) >= len(want) }, s.stderr)
+		if got := sees(token); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s sees %q, want %q", token, got, want)
+		}
+	}
+	_, list := pages[boss].get("")
+	for _, id := range regexp.MustCompile(`runs/(run_\w+)`).FindAllStringSubmatch(list, -1) {
+		_, page := pages[bob].get("runs/" + id[1])
+		if strings.Contains(page, "anns-chain") || strings.Contains(page, "boss-chain") {
+			t.Errorf("bob sees another's run: %s", page)
+		}
+	}
+	configure("admin", "approveBy: person\n")
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, logReloaded, 1)
+	if got := sees(bob); len(got) != 3 {
+		t.Errorf("as an administrator bob sees %q, want all", got)
+	}
+	for token, want := range map[string]int{bob: http.StatusOK, boss: http.StatusForbidden} {
+		w := stateless(t, s.url).with(token)
+		if r := w.send(t, http.MethodPost, w.message(t, "1", "tools/list", nil), nil); r.status != want {
+			t.Errorf("an MCP client with %s: status %d, want %d: %s", token, r.status, want, r.body)
+		}
+	}
+	if got := sees(boss); len(got) != 3 {
+		t.Errorf("the boss sees %q, want all", got)
+	}
+	clitest.Write(t, folder, "onecall.yaml", fmt.Sprintf("access: {tokens: [{name: ann, sha256: %q}]}\n", tokenHash(ann)))
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, logReloaded, 2)
+	if _, page := pages[bob].get(""); !strings.Contains(page, "Your token") || strings.Contains(page, "bobs-chain") {
+		t.Errorf("bob's page when its token is gone: %s", page)
+	}
+	clitest.Write(t, folder, "onecall.yaml", "access: {http: admin}\n")
+	hangUp(t, s.cmd)
+	waitForLog(t, s.stderr, "--console shows each caller its runs", 1)
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/config"
+	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// newConsole returns the console of serve --console, for those who have tokens; nil: it is not served.
+func (s *server) newConsole() http.Handler {
+	if s.o.ConsoleFlags == nil {
+		return nil
+	}
+	return console.New(&console.Options{Backend: s.consoleBackend, Identify: s.identifyViewer, Log: s.log})
+}
+
+// consoleBackend returns the app that is served, which stays open until the request that it is for has been answered.
+func (s *server) consoleBackend() *console.Backend {
+	a := s.current.Load()
+	for !a.used.TryRLock() { // it is about to be closed, so another one has replaced it
+		a = s.current.Load()
+	}
+	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Flags: *s.o.ConsoleFlags, Release: a.used.RUnlock,
+		Open: func(context.Context) (*console.Calls, error) {
+			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run}, nil
+		}}
+}
+
+// identifyViewer identifies a viewer by the token that MCP clients send, with the rights of the moment. Administrators see the runs of all.
+func (s *server) identifyViewer(ctx context.Context, credential string) (*console.Viewer, error) {
+	callers := s.current.Load().callers
+	if callers == nil {
+		return nil, fault.New(fault.Denied, "nobody has a token any more: the configuration has neither access.tokens nor access.jwt")
+	}
+	caller, err := callers.Verify(ctx, credential)
+	if err != nil {
+		return nil, err
+	}
+	return &console.Viewer{Caller: *caller, All: caller.Tier == steps.TierAdmin && caller.Functions == "", Acts: caller.Decides}, nil
+}
+
+// consoleURL returns where people find the console: at the host of access.url, else at the address that is listened on.
+func (s *server) consoleURL(a *App, address string) string {
+	if public, err := url.Parse(config.Or(a.config.Access.URL, "")); err == nil && public.Host != "" {
+		return public.Scheme + "://" + public.Host + console.Path
+	}
+	return "http://" + address + console.Path
+}
+
+// consoleFault returns why the console cannot be served with this access configuration; nil: it can.
+func consoleFault(c *config.Access) *fault.Error {
+	if c.ByToken() {
+		return nil
+	}
+	return fault.New(fault.BadRequest, "--console shows each caller its runs, and callers without tokens are all the same: write access.tokens "+
+		"(onecall auth token makes one) or access.jwt, or use onecall console, for this machine's user")
+}

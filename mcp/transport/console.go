@@ -1,0 +1,58 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// ConsolePath is where Options.Console is served.
+const ConsolePath = "/console/"
+
+// maxConsoleRequests bounds the requests to the console in progress, those without a login included. The console bounds those of a person.
+const maxConsoleRequests = 500
+
+// serveConsole passes a request to the console. What only reads ends when the access configuration changes, since an open stream may have
+// lost its rights: browsers ask again. What acts is a call in progress, which a shutdown lets end.
+func (s *Server) serveConsole(w http.ResponseWriter, r *http.Request) {
+	console, a := s.opts().Console, s.access.Load()
+	if console == nil {
+		http.NotFound(w, r)
+		return
+	}
+	if f := a.check(r, r.URL.Query()); f != nil {
+		s.reject(w, r, f)
+		return
+	}
+	from := &identity{Caller: &steps.Caller{ID: "console"}, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a}
+	from.keysVersion.Store(a.keysVersion())
+	free, ok := s.requests.acquire(from.ID, maxConsoleRequests)
+	if !ok {
+		s.tooBusy(w, from, "too many requests to the console are under way: try again")
+		return
+	}
+	defer free()
+	if r.Method != http.MethodGet {
+		done, ok := s.calls.track(&s.calls.requests, false)
+		if !ok {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, closingMessage+"nothing of this was done, send it again", http.StatusServiceUnavailable)
+			return
+		}
+		defer done()
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer context.AfterFunc(s.calls.ctx, func() { cancel(context.Cause(s.calls.ctx)) })()
+		console.ServeHTTP(w, r.WithContext(ctx))
+		return
+	}
+	ctx, end, refused := s.endWithRights(r.Context(), from)
+	defer end()
+	if refused != nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the configuration has changed just now: try again", http.StatusServiceUnavailable)
+		return
+	}
+	console.ServeHTTP(w, r.WithContext(ctx))
+}

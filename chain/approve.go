@@ -8,6 +8,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -42,6 +43,13 @@ func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
 // bad_request if a place has no call.
 func Decide(ctx context.Context, j *journal.Journal, run string, r *Ruling) (waiting []gjson.Result, err error) {
 	return ledger.Decide(ctx, j, run, (*ledger.Ruling)(r))
+}
+
+// DecideOwn is Decide for a caller (nil: the zero Caller) about a run of its own that waits. approve is that of the answer that showed the
+// calls, so this gives the caller no right that sending approve with a resume does not give; where only a person approves, it fails with
+// denied. The run goes on when it is resumed. Errors otherwise: token_expired, busy, denied if other calls wait now.
+func (e *Engine) DecideOwn(ctx context.Context, run, approve string, r *Ruling, caller *Caller) (waiting []gjson.Result, f *fault.Error) {
+	return e.newRequest(caller).ledger.DecideOwn(ctx, run, approve, (*ledger.Ruling)(r))
 }
 
 // DigestOf identifies a list of calls of Waiting.

@@ -13,6 +13,9 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
+// ByHand is how a person decides whose client can neither ask nor show the calls.
+const ByHand = "onecall approve"
+
 // approvePrefix begins each approve token.
 const approvePrefix = "oca_"
 
@@ -55,14 +58,22 @@ func (l *Ledger) Settle(calls []facts.WaitingCall, yes bool) {
 // applyApproval checks an approve token that was sent with a resume, and records the approval.
 func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 	past := record.Past()
+	if f := l.checkApprove(past, l.Resumption.Approve); f != nil {
+		return f
+	}
+	record.Append(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
+	return nil
+}
+
+// checkApprove checks a token with which a caller decides about the calls that its run waits for.
+func (l *Ledger) checkApprove(past *journal.Past, token string) *fault.Error {
 	switch {
 	case l.ByPerson:
-		return fault.New(fault.Denied, "only a person can approve this run, with onecall approve; approve in a request cannot").Under("/approve")
-	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(l.Resumption.Approve)):
+		return fault.New(fault.Denied, "only a person can approve this run, with %s; approve in a request cannot", ByHand).Under("/approve")
+	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(token)):
 		return fault.New(fault.Denied,
 			"the waiting calls have changed since this approve was given: resume the run without approve to see them").Under("/approve")
 	}
-	record.Append(journal.Event{Kind: journal.Approved, Approvals: past.Waiting.Approvals})
 	return nil
 }
 

@@ -182,6 +182,46 @@ func Decide(ctx context.Context, j *journal.Journal, run string, d *Ruling) (wai
 		j.Release(past)
 		return nil, err
 	}
+	return d.record(j, past, parts)
+}
+
+// DecideOwn is Decide for the caller, about a run of its own that waits. token is the approve of the answer that showed the calls: it gives
+// no right that a resume with it does not give.
+func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (waiting []gjson.Result, f *fault.Error) {
+	if l.Journal == nil {
+		return nil, NotResumable("runs are not recorded here: there is nothing to decide")
+	}
+	past, f := l.Take(ctx, run, false)
+	if f != nil {
+		return nil, f.Under("/run")
+	}
+	var parts [3]part
+	switch past.Row.Status {
+	case journal.Waiting:
+		if f = l.checkApprove(past, token); f == nil {
+			var err error
+			parts, err = d.apply(past)
+			f, _ = fault.As(err)
+		}
+	case journal.MayContinue:
+		f = approvedFault(past)
+	default: // what was denied, only an operator can approve
+		f = fault.New(fault.BadRequest, "the run does not wait for approval")
+	}
+	if f != nil {
+		l.Release()
+		return nil, f
+	}
+	l.leased = nil
+	waiting, err := d.record(l.Journal, past, parts)
+	if err != nil {
+		return nil, Fault(err, "nothing was decided")
+	}
+	return waiting, nil
+}
+
+// record records a ruling that was applied to a run whose lease is held.
+func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (waiting []gjson.Result, err error) {
 	r := j.Resume(past, nil)
 	for _, part := range parts[:2] {
 		if len(part.names) > 0 {

@@ -17,12 +17,15 @@ import (
 type Tools struct {
 	registry *steps.Registry
 	tools    []*tool          // sorted by name
-	byName   map[string]*tool // with the functions of dispatchers by their flat names, which are not listed
+	byName   map[string]*tool // with those that are not listed: the functions of dispatchers by their flat names, and approval
+	approval *tool            // the tool of the approval app; nil: no call needs approval
 }
 
 // Same reports whether clients read the same list.
 func (t *Tools) Same(as *Tools) bool {
-	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool { return bytes.Equal(a.listed, b.listed) })
+	return t == as || slices.EqualFunc(t.tools, as.tools, func(a, b *tool) bool {
+		return bytes.Equal(a.listed, b.listed) && bytes.Equal(a.forApps, b.forApps)
+	})
 }
 
 // unknown says that there is no such tool. If the name is a function's, or resembles one that the caller may use, it says how to call it.

@@ -99,6 +99,7 @@ var generalPaths = []matrixPath{
 	{"DISPATCHER", `{}`}, {"DISPATCHER", `{"action":"help"}`}, {"DISPATCHER", `{"action":"help","lite":true,"budget":{"maxTotalTokens":300}}`}, {"DISPATCHER", `{"action":"help","schema":true,"again":true}`},
 	{"DISPATCHER", `{"resource":"thing"}`}, {"DISPATCHER", `{"resource":"par"}`}, {"DISPATCHER", `{"action":"explain","params":{"resource":"crate"}}`}, {"DISPATCHER", `{"action":"open","params":{}}`},
 	{"DISPATCHER", `{"action":"nothing"}`}, {"DISPATCHER", `{"count":1}`}, {"DISPATCHER", `{"resource":"part","count":1}`}, {"DISPATCHER", `{"action":"help","nonsense":true}`},
+	{"onecall_approval", `{"run":"OTHERRUN","approve":"a","allow":["0"],"deny":["1"],"reason":"r"}`},
 	{"nothing", `{}`}, {closedGroup, `{}`}, {closedGroup, `{"action":"help"}`},
 }
 
@@ -209,7 +210,7 @@ func protocolPaths() map[string][]string {
 		"tools/list":               {`{}`, `{"cursor":"MTAgdG9vbHM"}`},
 		"resources/list":           {`{}`, `{"cursor":"FN"}`, `{"cursor":"MQ"}`},
 		"resources/templates/list": {`{}`, `{"cursor":"FN"}`},
-		"resources/read":           {uri("only://FN"), uri("FN://7/data"), uri("same://thing"), uri("only://HIDDENUPSTREAM"), uri("HIDDENUPSTREAM://7/data"), `{"uri":"more://HIDDENUPSTREAM","inputResponses":{},"requestState":"FN"}`},
+		"resources/read":           {uri("only://FN"), uri("FN://7/data"), uri("same://thing"), uri("ui://onecall/approval"), uri("only://HIDDENUPSTREAM"), uri("HIDDENUPSTREAM://7/data"), `{"uri":"more://HIDDENUPSTREAM","inputResponses":{},"requestState":"FN"}`},
 		"resources/subscribe":      {uri("only://HIDDENUPSTREAM"), uri("same://thing")},
 		"resources/unsubscribe":    {uri("only://HIDDENUPSTREAM"), uri("same://thing")},
 		"prompts/list":             {`{}`, `{"cursor":"FN"}`},

@@ -26,6 +26,9 @@ func (f *toolset) receiveRaw(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 			return call(ctx, method, req)
 		}
+		if ok && readsApproval(method, req) {
+			return raw.Result(raw.Version(ss, req), method, approvalResource)
+		}
 		if !ok || f.surface == SurfaceChain && method != "tools/list" {
 			return next(ctx, method, req)
 		}
@@ -81,11 +84,7 @@ func (v *clientView) list(
 	if v != nil {
 		offered = v.upstreams.CurrentTools()
 	}
-	items := make([]json.RawMessage, len(offered.tools))
-	for i, t := range offered.tools {
-		items[i] = t.listed
-	}
-	return raw.Page(raw.Version(ss, req), "tools", json.RawMessage("{}"), items, nil)
+	return raw.Page(raw.Version(ss, req), "tools", json.RawMessage("{}"), offered.listed(showsApps(req)), nil)
 }
 
 // verbatimResult receives an upstream's answer to a tool call, without secrets, if the client gets it unchanged.
@@ -151,7 +150,7 @@ func (f *toolset) handlerOf(ctx context.Context, v *clientView, req sdk.Request,
 	}
 	offered := f.offerOf(v)
 	switch {
-	case offered.byName[name] == nil:
+	case !offered.has(name, req):
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: offered.unknown(name)}
 	case f.shows(name):
 		return next, nil

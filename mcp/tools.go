@@ -60,11 +60,17 @@ type reach struct {
 	writes    bool // some function does more than read
 	destroys  bool
 	openWorld bool // some function may reach beyond this machine
+	waits     bool // calls of some function need approval
 }
 
 // reachOf returns the reach of a view. For sources whose functions are not known it assumes whatever the caller could use.
-func reachOf(view *steps.View) (can reach) {
+func (f *toolset) reachOf(view *steps.View) (can reach) {
+	mustApprove := func(*steps.Spec) bool { return false }
+	if f.server != nil {
+		mustApprove = f.server.opts().Engine.MustApprove
+	}
 	add := func(spec *steps.Spec) {
+		can.waits = can.waits || mustApprove(spec)
 		can.writes = can.writes || spec.Effect != steps.Read
 		can.destroys = can.destroys || spec.Effect == steps.Destroy
 		can.openWorld = can.openWorld || !spec.Local
@@ -134,8 +140,9 @@ func (c *call) chainRead() *sdk.CallToolResult {
 // offer returns the toolset's tools for a view.
 func (f *toolset) offer(view *steps.View) *Tools {
 	functions := view.Registry()
-	o := &Tools{registry: functions, tools: f.listBuiltins(reachOf(view)), byName: map[string]*tool{}}
-	reserved := []string{readTool.name}
+	can := f.reachOf(view)
+	o := &Tools{registry: functions, tools: f.listBuiltins(can), byName: map[string]*tool{}}
+	reserved := []string{readTool.name, approvalTool.Name}
 	for _, t := range builtinTools {
 		reserved = append(reserved, t.name)
 	}
@@ -170,6 +177,9 @@ func (f *toolset) offer(view *steps.View) *Tools {
 			t.listed = marshal(t.Tool)
 		}
 		o.byName[t.Name] = t
+	}
+	if can.waits {
+		o.addApproval()
 	}
 	if f.surface == SurfaceDispatch {
 		o.addGrouped(functions, arranged)

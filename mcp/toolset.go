@@ -40,7 +40,7 @@ type toolset struct {
 
 	refreshing sync.Mutex        // held while the tools are updated, but not by calls that only look up their tool
 	registry   *steps.Registry   // the registry that the tools were made from
-	listed     map[string][]byte // the listed form of each tool, by name
+	listed     map[string][]byte // the listed forms of each tool, by name
 
 	mu         sync.Mutex
 	offered    *Tools
@@ -52,6 +52,7 @@ type toolset struct {
 type tool struct {
 	*sdk.Tool
 	listed     json.RawMessage // the tool as clients read it
+	forApps    json.RawMessage // the same for clients that show apps; nil: no different
 	answer     func(c *call) *sdk.CallToolResult
 	dispatcher *groups.Dispatcher // nil: the tool is not a dispatcher
 }
@@ -126,6 +127,9 @@ func (f *toolset) prepare(sessions bool) sdk.Middleware {
 			result, err := next(ctx, method, req)
 			if hello, ok := result.(*sdk.InitializeResult); ok && !sessions && err == nil {
 				hello.Capabilities = withoutListChanges(hello.Capabilities)
+			}
+			if (method == "initialize" || method == "server/discover") && err == nil && showsApps(req) {
+				withResources(result)
 			}
 			return result, err
 		}
@@ -205,14 +209,15 @@ func (f *toolset) refresh() {
 	f.refreshPrompts(offered.registry)
 	for _, t := range offered.tools {
 		delete(removed, t.Name)
-		if bytes.Equal(t.listed, f.listed[t.Name]) {
+		forms := append(slices.Clip(t.listed), t.forApps...)
+		if bytes.Equal(forms, f.listed[t.Name]) {
 			continue
 		}
 		if err := f.add(t.Tool); err != nil {
 			f.server.opts().Log.Error("a tool cannot be shown", "tool", t.Name, "error", err)
 			continue
 		}
-		f.listed[t.Name] = t.listed
+		f.listed[t.Name] = forms
 		f.setRegistered(t.Name, true)
 	}
 	names := make([]string, 0, len(removed))

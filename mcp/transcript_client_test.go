@@ -39,6 +39,9 @@ func (s *transcriptServer) connect(t *testing.T, words []string) client {
 	if slices.Contains(words, "elicits") {
 		capabilities = `{"elicitation":{}}`
 	}
+	if slices.Contains(words, "apps") {
+		capabilities = `{"extensions":{"` + metaPrefix + `ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+	}
 	if slices.Contains(words, "tasks") {
 		capabilities = `{"extensions":{"` + metaPrefix + `tasks":{}}}`
 	}
@@ -260,6 +263,9 @@ var (
 	tokens      = regexp.MustCompile(`oc1_[\w-]+`)
 	sessions    = regexp.MustCompile(`Mcp-Session-Id: \S+`)
 	states      = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
+	approvals   = regexp.MustCompile(`oca_[\w-]+`)
+	moments     = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[\d:]+Z`)
+	appPage     = regexp.MustCompile(`"text":"(?:<|\\u003c)!doctype html(?:[^"\\]|\\.)+"`)
 	runs        = regexp.MustCompile(`run_[a-z2-7]{26}`)
 	durations   = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
 	usageTokens = regexp.MustCompile(`("usage\\?":\{\\?"tokens\\?":)\d+`)
@@ -279,6 +285,14 @@ func (s *transcriptServer) replaceVolatile(line string) string {
 		s.cursor = cursor
 		line = strings.ReplaceAll(line, cursor, "CURSOR")
 	}
+	if match := approvals.FindString(line); match != "" {
+		s.approval = match
+		line = approvals.ReplaceAllString(line, "APPROVE")
+	}
+	if moments.MatchString(line) {
+		line = moments.ReplaceAllString(usageTokens.ReplaceAllString(line, "${1}0"), " at TIME")
+	}
+	line = appPage.ReplaceAllString(line, `"text":"PAGE"`)
 	if match := runs.FindString(line); match != "" {
 		s.run = match
 		line = usageTokens.ReplaceAllString(line, "${1}0") // the number of tokens in an id varies
@@ -288,9 +302,9 @@ func (s *transcriptServer) replaceVolatile(line string) string {
 	return durations.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE and CURSOR.
+// recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE, APPROVE and CURSOR.
 func (s *transcriptServer) recall(line string) string {
-	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "CURSOR", s.cursor).Replace(line)
+	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "APPROVE", s.approval, "CURSOR", s.cursor).Replace(line)
 }
 
 // manual matches the beginning of a long text that a model reads. Other tests check such texts.

@@ -30,16 +30,17 @@ import (
 
 // transcriptServer is the server of transcripts: with a source of files, and with an MCP server of notes if the options ask for it.
 type transcriptServer struct {
-	test   *testing.T
-	server *mcp.Server
-	access *transport.Access
-	user   *steps.Caller // the caller over stdio
-	once   sync.Once
-	url    string
-	token  string // the last continuation token that was given
-	run    string // the last run that was named
-	state  string // the state of the last question
-	cursor string // the cursor of the next page of the last list
+	test     *testing.T
+	server   *mcp.Server
+	access   *transport.Access
+	user     *steps.Caller // the caller over stdio
+	once     sync.Once
+	url      string
+	token    string // the last continuation token that was given
+	run      string // the last run that was named
+	state    string // the state of the last question
+	approval string // the last approve that was given
+	cursor   string // the cursor of the next page of the last list
 
 	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown
 }
@@ -105,7 +106,7 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	}
 	if o.Engine, err = chain.New(&chain.Options{
 		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: runs,
-		Approve: settings.Get("approve").Str, ApproveByPerson: settings.Get("approve").Exists(),
+		Approve: settings.Get("approve").Str, ApproveByPerson: settings.Get("approve").Exists() && settings.Get("approveBy").Str != "caller",
 	}); err != nil {
 		t.Fatal(err)
 	}

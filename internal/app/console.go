@@ -18,6 +18,7 @@ import (
 type ConsoleOptions struct {
 	Address string // a loopback address
 	Flags   string // see console.Backend
+	User    string // who decides; see console.Viewer
 	// Opened is called with the address that lets a browser in, once.
 	Opened func(url string)
 }
@@ -48,7 +49,8 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 		return err
 	}
 	link := console.NewOneTimeLink()
-	backend := &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Flags: co.Flags, Open: calls.open}
+	backend := &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: co.Flags,
+		Open: calls.open, Opened: calls.opened}
 	pages := console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
 		Link:    link,
@@ -56,7 +58,8 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 			if !link.Has(credential) {
 				return nil, fault.New(fault.Denied, "this browser was let in by another onecall console")
 			}
-			return &console.Viewer{Caller: steps.Caller{Rights: steps.Rights{Tier: steps.TierAdmin}}, Shared: true, All: true, Acts: true}, nil
+			return &console.Viewer{Caller: steps.Caller{Rights: steps.Rights{Tier: steps.TierAdmin}}, Name: co.User,
+				Shared: true, All: true, Acts: true}, nil
 		},
 	})
 	mux := http.NewServeMux()
@@ -111,6 +114,12 @@ func (l *lazyCalls) open(ctx context.Context) (*console.Calls, error) {
 		l.app = a
 	}
 	return &console.Calls{Catalog: l.app.Catalog, Run: l.app.Run}, nil
+}
+
+func (l *lazyCalls) opened() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.app != nil
 }
 
 func (l *lazyCalls) close() error {

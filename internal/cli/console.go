@@ -17,6 +17,7 @@ func newConsoleCommand(c *cli) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return app.ServeConsole(cmd.Context(), c.options(app.Options{}), &app.ConsoleOptions{Address: address, Flags: c.configFlag(),
+				User: userName(),
 				Opened: func(url string) {
 					c.noticef("Open this page, which lets in the first browser that opens it:\n\n    %s\n", url)
 					if !noBrowser && hasBrowser() {

@@ -25,11 +25,15 @@ const Path = "/console/"
 type Backend struct {
 	Journal  *journal.Journal // nil: runs are not recorded
 	Scrubber *secret.Scrubber
+	Values   bool   // arguments and results of runs may be shown
 	Flags    string // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
 	// Open returns what calls functions. Those who only look at runs need no function, so sources may start at its first use.
 	Open func(ctx context.Context) (*Calls, error)
 	// Release is called when the request that got the backend has been answered; nil: nothing waits for it.
 	Release func()
+
+	// Opened reports whether Open returns at once; nil: it does.
+	Opened func() bool
 }
 
 // Calls is what calls functions.
@@ -41,9 +45,10 @@ type Calls struct {
 // Viewer is a person who looks.
 type Viewer struct {
 	steps.Caller
-	Shared bool // callers without tokens share this identity; steps.Caller.Rights does not bound what stored results they may fetch
-	All    bool // sees the runs of all callers
-	Acts   bool // may approve, deny, resume, undo and run
+	Name   string // who decides, in the journal; "": ID says it
+	Shared bool   // callers without tokens share this identity; steps.Caller.Rights does not bound what stored results they may fetch
+	All    bool   // sees the runs of all callers
+	Acts   bool   // may approve, deny, resume, undo and run
 }
 
 // Options configure a console. Backend and Identify are required.
@@ -60,6 +65,7 @@ type console struct {
 	*Options
 	pages map[string]pageTemplate
 	busy  busy
+	acts  acts
 }
 
 // New returns the handler of Path. Hosts, and origins of requests, have been checked before it is called.
@@ -88,6 +94,12 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 
 		"GET " + Path + "functions":        showFunctions,
 		"GET " + Path + "functions/{name}": showFunction,
+
+		"GET " + Path + "approvals":          showApprovals,
+		"GET " + Path + "runs/{id}/approve":  showWaiting,
+		"POST " + Path + "runs/{id}/approve": decide,
+		"POST " + Path + "runs/{id}/resume":  resume,
+		"GET " + Path + "acts/{act}":         showAct,
 	}
 }
 
@@ -98,6 +110,7 @@ type request struct {
 	viewer     *Viewer
 	credential string
 	log        *slog.Logger
+	console    *console
 }
 
 // page is what a handler shows, or where it sends the browser.
@@ -114,7 +127,7 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 		if c.Link.exchange(w, r) {
 			return
 		}
-		req := &request{Request: r, Backend: c.Backend(), log: c.Log}
+		req := &request{Request: r, Backend: c.Backend(), log: c.Log, console: c}
 		if req.Release != nil {
 			defer req.Release()
 		}
@@ -123,7 +136,7 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 		}
 		done, ok := c.busy.acquire(req.viewer.ID)
 		if !ok {
-			c.show(w, req, faultPage(fault.New(fault.Busy, "%d of your requests are being answered: wait until some are", maxRequests)))
+			c.show(w, req, faultPage(tooBusy()))
 			return
 		}
 		defer done()
@@ -142,6 +155,11 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 			c.show(w, req, p)
 		}
 	}
+}
+
+// tooBusy refuses a request of a viewer who has too many.
+func tooBusy() error {
+	return fault.New(fault.Busy, "%d of your requests are being answered: wait until some are", maxRequests)
 }
 
 // faultPage shows an error.

@@ -48,6 +48,7 @@ var functions = template.FuncMap{
 	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"text":     visible,
+	"whole":    func(text string) string { return string(rawjson.Visible([]byte(text))) },
 }
 
 // duration spells milliseconds.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
@@ -10,6 +11,16 @@ import (
 type runView struct {
 	*history.Timeline
 	Flags string // see Backend.Flags
+	Acts  bool   // the viewer may resume it
+}
+
+// CanResume reports whether a resume can continue the run.
+func (v *runView) CanResume() bool {
+	switch v.Status {
+	case journal.Failed, journal.MayContinue, journal.Interrupted:
+		return true
+	}
+	return false
 }
 
 // showRun shows what a run did.
@@ -23,11 +34,13 @@ func showRun(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	timeline.Show(r.Scrubber)
+	if r.Values {
+		timeline.Show(r.Scrubber)
+	}
 	sees, err := r.seesFunction()
 	if err != nil {
 		return nil, err
 	}
 	hideNames(&timeline.Run, sees)
-	return &page{template: "run", title: timeline.ID, data: &runView{timeline, r.Flags}}, nil
+	return &page{template: "run", title: timeline.ID, data: &runView{timeline, r.Flags, r.viewer.Acts}}, nil
 }

@@ -145,9 +145,14 @@ func tokens(bytes int) int { return (bytes + 2) / 3 }
 
 // Show adds the arguments and results, without secrets, as far as the journal stores them for people.
 func (t *Timeline) Show(scrubber *secret.Scrubber) {
-	for i, c := range t.calls {
-		if c != nil {
-			t.List[i].Values = newValues(c.Args, c.ComparableResult(), scrubber)
-		}
+	for i := range t.List {
+		t.ShowCall(i, scrubber)
+	}
+}
+
+// ShowCall is Show for one element of List.
+func (t *Timeline) ShowCall(i int, scrubber *secret.Scrubber) {
+	if c := t.calls[i]; c != nil {
+		t.List[i].Values = newValues(c.Args, c.ComparableResult(), scrubber)
 	}
 }

@@ -21,16 +21,19 @@ type Values struct {
 // newValues returns the arguments and result with the secrets of the configuration, and the values of members named like a secret, replaced
 // by secret.Redacted; nil: both are unknown.
 func newValues(args, result []byte, scrubber *secret.Scrubber) *Values {
-	shown := func(value []byte) json.RawMessage {
-		if len(value) == 0 {
-			return nil
-		}
-		return scrubber.JSON(hideNamedSecrets(value, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) }))
-	}
-	if v := (&Values{Args: shown(args), Result: shown(result)}); v.Args != nil || v.Result != nil {
+	if v := (&Values{Args: Shown(args, scrubber), Result: Shown(result, scrubber)}); v.Args != nil || v.Result != nil {
 		return v
 	}
 	return nil
+}
+
+// Shown returns a JSON value for people, without the secrets of the configuration and the values of members named like a secret; nil for an
+// empty one.
+func Shown(value []byte, scrubber *secret.Scrubber) json.RawMessage {
+	if len(value) == 0 {
+		return nil
+	}
+	return scrubber.JSON(hideNamedSecrets(value, func([]byte) []byte { return []byte(`"` + secret.Redacted + `"`) }))
 }
 
 var hideNamedSecrets = secret.Redaction(nil)
@@ -46,6 +49,11 @@ const (
 	maxDifferences = 100 // the maximum number of differences that are returned
 	maxDiffDepth   = 100 // the depth below which values are compared as a whole
 )
+
+// Differences returns the first 100 places where two values differ. Marks of masked secrets are all alike.
+func Differences(a, b []byte) []Difference {
+	return differences(comparableValue(a), comparableValue(b))
+}
 
 // differences returns the first maxDifferences places where two values differ. Numbers are compared by value. In arrays, a common beginning
 // and end are skipped, and the elements between are compared one by one.

@@ -130,11 +130,11 @@ func DigestOf(calls []gjson.Result) string {
 // Pick returns the calls at some places. A place is that of a call (3, 3[7], 3[7].1), of a step with several calls, or the id of a step in
 // place of its number. It fails with bad_request if no call is at one of them.
 func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
-	picked := make([]bool, len(calls))
+	picked, spots := make([]bool, len(calls)), spotsOf(calls)
 	for _, place := range places {
 		found := false
 		for i := range calls {
-			if isAt(calls[i], place) {
+			if spots[i].isAt(place) {
 				picked[i], found = true, true
 			}
 		}
@@ -156,19 +156,32 @@ func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
 	return list, nil
 }
 
+// spot is where a call is: the path of its step, and the same with the id of the step.
+type spot struct{ path, named string }
+
+// spotsOf returns where calls are. There may be many of them and of places.
+func spotsOf(calls []gjson.Result) []spot {
+	list := make([]spot, len(calls))
+	for i := range calls {
+		list[i].path = calls[i].Get("at").Str
+		if id := calls[i].Get("id").Str; id != "" {
+			last := list[i].path[strings.LastIndexByte(list[i].path, '.')+1:]
+			if _, element, isElement := strings.Cut(last, "["); isElement {
+				id += "[" + element
+			}
+			list[i].named = id
+		}
+	}
+	return list
+}
+
 // isAt reports whether a call is at a place.
-func isAt(call gjson.Result, place string) bool {
+func (s *spot) isAt(place string) bool {
 	covers := func(path string) bool {
 		rest, found := strings.CutPrefix(path, place)
 		return found && place != "" && (rest == "" || rest[0] == '[' || rest[0] == '.')
 	}
-	at, id := call.Get("at").Str, call.Get("id").Str
-	last := at[strings.LastIndexByte(at, '.')+1:]
-	_, element, _ := strings.Cut(last, "[")
-	if element != "" {
-		element = "[" + element
-	}
-	return covers(at) || id != "" && covers(id+element)
+	return covers(s.path) || covers(s.named)
 }
 
 // Decide records a ruling about calls that Offered returns, and ends the run again. It returns the calls that still wait.
@@ -274,8 +287,9 @@ func (d *Ruling) apply(past *journal.Past) (parts [3]part, err error) {
 		}
 	}
 	parts[0].kind, parts[1].kind = journal.Approved, journal.Denied
+	spots := spotsOf(calls)
 	for i := range list {
-		at := func(place string) bool { return isAt(list[i].call, place) }
+		at := spots[i].isAt
 		yes, no := slices.ContainsFunc(d.Approve, at), slices.ContainsFunc(d.Deny, at)
 		part := &parts[2]
 		switch {

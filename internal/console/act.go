@@ -1,0 +1,116 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+// act is a request that a viewer has sent, and its answer.
+type act struct {
+	Title  string
+	Run    string // the run that it continues
+	viewer string
+	key    string
+	ended  chan struct{} // closed when answer and err are set
+	answer *chain.Answer
+	err    error
+}
+
+// acts are the newest acts. They are kept in this process only: what was done is in the journal.
+type acts struct {
+	mu   sync.Mutex
+	list []*act
+}
+
+const (
+	maxActs  = 100             // the number of acts that are kept
+	patience = 2 * time.Second // how long a page waits for the end of an act
+)
+
+// start carries out a request without waiting for its end, which the page of the act shows. The request goes on if the viewer leaves.
+func (r *request) start(title, run string, text []byte, override chain.Override) (*page, error) {
+	done, ok := r.console.busy.acquire(r.viewer.ID)
+	if !ok {
+		return nil, tooBusy()
+	}
+	a := &act{Title: title, Run: run, viewer: r.viewer.ID, key: rand.Text(), ended: make(chan struct{})}
+	acts := &r.console.acts
+	acts.mu.Lock()
+	acts.list = append(acts.list, a)
+	acts.list = slices.Delete(acts.list, 0, max(0, len(acts.list)-maxActs))
+	acts.mu.Unlock()
+	later := &request{Backend: r.console.Backend(), viewer: r.viewer} // that of r is released with its answer
+	ctx := context.WithoutCancel(r.Context())
+	go func() {
+		defer done()
+		defer close(a.ended)
+		if later.Release != nil {
+			defer later.Release()
+		}
+		a.answer, a.err = later.run(ctx, text, override)
+	}()
+	return &page{redirect: "acts/" + a.key}, nil
+}
+
+// actView is the page of an act.
+type actView struct {
+	*act
+	Goes   bool // it has not ended
+	OK     bool
+	Fault  *fault.Error
+	Faults []*fault.Error
+	Answer string // what the caller of the run would read
+	Waits  bool   // calls wait for approval
+}
+
+// find returns an act of a viewer; nil: it is not kept.
+func (l *acts) find(key, viewer string) *act {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.list {
+		if a.key == key && a.viewer == viewer {
+			return a
+		}
+	}
+	return nil
+}
+
+// showAct shows the answer to what the viewer sent.
+func showAct(r *request) (*page, error) {
+	a := r.console.acts.find(r.PathValue("act"), r.viewer.ID)
+	if a == nil {
+		return nil, fault.New(fault.TokenExpired, "this answer is not kept any more: the page of the run says what was done")
+	}
+	v := &actView{act: a}
+	select {
+	case <-a.ended:
+	case <-time.After(patience):
+		v.Goes = true
+		return &page{template: "act", title: a.Title, data: v}, nil
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	v.OK, v.Fault, v.Faults = a.answer.OK, a.answer.Error, a.answer.Faults
+	v.Waits = v.Fault != nil && v.Fault.Code == fault.ApprovalRequired
+	v.Answer = indented(history.Shown(a.answer.AsJSON(), r.Scrubber))
+	return &page{template: "act", title: a.Title, data: v}, nil
+}
+
+// indented returns JSON with line breaks; what is not JSON as it is.
+func indented(value []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, value, "", "  ") != nil {
+		return string(value)
+	}
+	return out.String()
+}

@@ -1,0 +1,403 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/history"
+)
+
+const (
+	approvalsShown = 25 // runs that wait, on a page
+	waitingShown   = 50 // waiting calls, on a page
+)
+
+// approvalsView is the page of the runs that wait for approval.
+type approvalsView struct {
+	Runs []waitingRun
+	All  bool
+	Next string // the query of the next page; "": this is the last one
+}
+
+// waitingRun is a run that waits for approval.
+type waitingRun struct {
+	history.Run
+	Since time.Time // since when it waits
+	Calls []waitingCount
+}
+
+// waitingCount is the number of waiting calls of a function.
+type waitingCount struct {
+	Function string // "": functions that the viewer may not know
+	Count    int
+}
+
+// showApprovals shows the runs that wait for approval, the one that has waited longest first within a page.
+func showApprovals(r *request) (*page, error) {
+	if err := r.mustHaveJournal(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	sees, err := r.seesFunction()
+	if err != nil {
+		return nil, err
+	}
+	f := &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Limit: approvalsShown + 1}
+	if before, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("before")); err == nil {
+		f.Until = before
+	}
+	runs, err := history.Runs(ctx, r.Journal, f)
+	if err != nil {
+		return nil, err
+	}
+	v := &approvalsView{All: r.viewer.All}
+	if len(runs) > approvalsShown {
+		runs = runs[:approvalsShown]
+		v.Next = "?" + url.Values{"before": {runs[approvalsShown-1].Began.UTC().Format(time.RFC3339Nano)}}.Encode()
+	}
+	for i := range runs {
+		if runs[i].Code != fault.ApprovalRequired { // it pauses
+			continue
+		}
+		past, err := r.Journal.Read(ctx, runs[i].ID, r.owner())
+		if err != nil || past.Waiting == nil { // it has gone on meanwhile
+			continue
+		}
+		hideNames(&runs[i], sees)
+		w := waitingRun{Run: runs[i], Since: time.UnixMicro(past.Waiting.At)}
+		for _, call := range gjson.ParseBytes(past.Waiting.Args).Array() {
+			name := call.Get("fn").Str
+			if !sees(name) {
+				name = ""
+			}
+			n := slices.IndexFunc(w.Calls, func(c waitingCount) bool { return c.Function == name })
+			if n < 0 {
+				n, w.Calls = len(w.Calls), append(w.Calls, waitingCount{Function: name})
+			}
+			w.Calls[n].Count++
+		}
+		v.Runs = append(v.Runs, w)
+	}
+	slices.SortStableFunc(v.Runs, func(a, b waitingRun) int { return a.Since.Compare(b.Since) })
+	return &page{template: "approvals", title: "Approvals", data: v}, nil
+}
+
+// waitingView is the page of the calls of one run that can be decided about.
+type waitingView struct {
+	ID, Chain, Caller string
+	Digest            string
+	Total             int            // the calls that the viewer can decide about
+	Hidden            int            // calls of functions that the viewer may not use
+	Denied            bool           // the calls were denied, and can be approved
+	Groups            []waitingGroup // the calls of this page
+	Before            string         // the last approved run of the chain; "": none was found
+	At                string         // the only place that is shown, in full; "": all
+	From, To, Next    int            // the calls of this page, from 1; Next is the offset of the next page, 0: there is none
+	Acts              bool
+	Flags             string
+}
+
+// waitingGroup has the calls of a function.
+type waitingGroup struct {
+	Function, Effect string
+	Total            int // on all pages
+	Calls            []waitingCall
+}
+
+// waitingCall is a call that can be decided about.
+type waitingCall struct {
+	At, ID   string
+	Args     []waitingArg
+	Compared bool   // Before of Args is that of a call of the last approved run
+	Cut      bool   // not all of Args is shown
+	Undo     string // the function that would undo it; "": none
+	UndoArgs string
+	DeniedBy string // by whom, when and why it was denied
+}
+
+// waitingArg is an argument of a call.
+type waitingArg struct {
+	Name, Value, Before string
+	Differs             bool
+}
+
+// showWaiting shows the calls of a run that wait for approval or were denied, beside those of the last approved run of the chain.
+func showWaiting(r *request) (*page, error) {
+	if err := r.mustHaveJournal(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	o, err := r.waiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	totals := o.sortByFunction()
+	query, row := r.URL.Query(), &o.past.Row
+	run := history.Run{Chain: row.Chain}
+	hideNames(&run, o.sees)
+	v := &waitingView{ID: row.ID, Chain: run.Chain, Caller: row.Caller, Digest: o.digest, Total: len(o.calls), Hidden: o.hidden,
+		Denied: row.Status != journal.Waiting, At: query.Get("at"), Acts: r.viewer.Acts, Flags: r.Flags}
+	before, err := r.lastApproved(ctx, o.past)
+	if err != nil {
+		return nil, err
+	}
+	v.Before = before.run
+	from, _ := strconv.Atoi(query.Get("from"))
+	from = max(0, min(from, len(o.calls)-1))
+	nth := map[string]int{} // calls of each function so far
+	for i, call := range o.calls {
+		name := call.Get("fn").Str
+		nth[name]++
+		if v.At != "" && v.At != call.Get("at").Str || v.At == "" && (i < from || i >= from+waitingShown) {
+			continue
+		}
+		if n := len(v.Groups); n == 0 || v.Groups[n-1].Function != name {
+			v.Groups = append(v.Groups, waitingGroup{Function: name, Effect: call.Get("effect").Str, Total: totals[name]})
+		}
+		g := &v.Groups[len(v.Groups)-1]
+		g.Calls = append(g.Calls, r.waitingCall(call, before.of(call, nth[name]-1), v.At != "", o.sees))
+	}
+	v.From, v.To = from+1, min(from+waitingShown, len(o.calls))
+	if v.To < len(o.calls) {
+		v.Next = v.To
+	}
+	return &page{template: "waiting", title: "Approve " + v.ID, data: v}, nil
+}
+
+// offered are the calls of a run that the viewer can decide about.
+type offered struct {
+	past   *journal.Past
+	calls  []gjson.Result // those of functions that the viewer may use
+	hidden int            // how many others there are
+	digest string         // of all
+	sees   func(name string) bool
+}
+
+// waiting returns the calls of the run of the request that can be decided about.
+func (r *request) waiting(ctx context.Context) (*offered, error) {
+	past, err := r.Journal.Read(ctx, r.PathValue("id"), r.owner())
+	if err != nil {
+		return nil, err
+	}
+	all, err := chain.Waiting(ctx, r.Journal, past.Row.ID)
+	if err != nil {
+		return nil, err
+	}
+	sees, err := r.seesFunction()
+	if err != nil {
+		return nil, err
+	}
+	o := &offered{past: past, digest: chain.DigestOf(all), sees: sees}
+	for _, call := range all {
+		if sees(call.Get("fn").Str) {
+			o.calls = append(o.calls, call)
+		} else {
+			o.hidden++
+		}
+	}
+	return o, nil
+}
+
+// sortByFunction puts the calls of a function together, functions in the order of their first calls. It returns how many each has.
+func (o *offered) sortByFunction() (totals map[string]int) {
+	totals, first := map[string]int{}, map[string]int{}
+	for i, call := range o.calls {
+		name := call.Get("fn").Str
+		if totals[name]++; totals[name] == 1 {
+			first[name] = i
+		}
+	}
+	slices.SortStableFunc(o.calls, func(a, b gjson.Result) int { return cmp.Compare(first[a.Get("fn").Str], first[b.Get("fn").Str]) })
+	return totals
+}
+
+// maxArgument bounds an argument on the page of all calls, in characters.
+const maxArgument = 600
+
+// waitingCall returns a call as the page shows it, beside an earlier one, which may not exist. whole: nothing of it is cut.
+func (r *request) waitingCall(call, before gjson.Result, whole bool, sees func(string) bool) waitingCall {
+	w := waitingCall{At: call.Get("at").Str, ID: call.Get("id").Str, Compared: before.Exists()}
+	text := func(value []byte) string {
+		if len(value) == 0 {
+			return ""
+		}
+		shown := string(history.Shown(value, r.Scrubber))
+		if !whole && len(shown) > maxArgument {
+			w.Cut, shown = true, fault.ClipRunes(shown, maxArgument)
+		}
+		return shown
+	}
+	// Members named like a secret are known by their names: all arguments are shown before they are taken apart.
+	sent := gjson.ParseBytes(history.Shown([]byte(call.Get("args").Raw), r.Scrubber))
+	old := gjson.ParseBytes(history.Shown([]byte(before.Get("args").Raw), r.Scrubber))
+	others := old.Map()
+	sent.ForEach(func(name, value gjson.Result) bool {
+		other := others[name.Str]
+		delete(others, name.Str)
+		w.Args = append(w.Args, waitingArg{name.Str, text([]byte(value.Raw)), text([]byte(other.Raw)),
+			w.Compared && len(history.Differences([]byte(value.Raw), []byte(other.Raw))) > 0})
+		return true
+	})
+	old.ForEach(func(name, value gjson.Result) bool {
+		if _, left := others[name.Str]; left {
+			w.Args = append(w.Args, waitingArg{name.Str, "", text([]byte(value.Raw)), true})
+		}
+		return true
+	})
+	if undo := call.Get("undo.fn").Str; sees(undo) {
+		w.Undo, w.UndoArgs = undo, text([]byte(call.Get("undo.args").Raw))
+	}
+	if d := call.Get("denied"); d.Exists() {
+		w.DeniedBy = strings.Trim(strings.Join([]string{d.Get("by").Str, d.Get("at").Str, d.Get("reason").Str}, " · "), " ·")
+	}
+	return w
+}
+
+// approvedCalls are the approved calls of an earlier run.
+type approvedCalls struct {
+	run   string
+	calls []gjson.Result
+}
+
+const (
+	approvedLookedAt = 20    // how many of the newest runs of a chain lastApproved looks at
+	maxLookedAt      = 2_000 // the calls of a run that it looks at
+)
+
+// lastApproved returns the calls of the newest other run of the same chain that were approved. A chain without a name has none.
+func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approvedCalls, error) {
+	if past.Row.Chain == "" {
+		return &approvedCalls{}, nil
+	}
+	rows, err := r.Journal.List(ctx, &journal.Filter{Caller: r.owner(), Chains: []string{past.Row.Chain}, Limit: approvedLookedAt})
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].ID == past.Row.ID || rows[i].Calls > maxLookedAt {
+			continue
+		}
+		earlier, err := r.Journal.Read(ctx, rows[i].ID, r.owner())
+		if err != nil { // it has expired meanwhile, or is damaged: the page is about another run
+			continue
+		}
+		if found := approvedOf(earlier); len(found.calls) > 0 {
+			return found, nil
+		}
+	}
+	return &approvedCalls{}, nil
+}
+
+func approvedOf(past *journal.Past) *approvedCalls {
+	found := &approvedCalls{run: past.Row.ID}
+	waited := map[string]gjson.Result{} // by the name of the approval
+	for i := range past.Events {
+		switch e := &past.Events[i]; e.Kind {
+		case journal.Waits:
+			for n, call := range gjson.ParseBytes(e.Args).Array() {
+				if n < len(e.Approvals) {
+					waited[e.Approvals[n]] = call
+				}
+			}
+		case journal.Approved:
+			for _, name := range e.Approvals {
+				if call, known := waited[name]; known {
+					found.calls = append(found.calls, call)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// of returns the call of the same function at the same place as another, else the nth of that function.
+func (a *approvedCalls) of(call gjson.Result, nth int) (found gjson.Result) {
+	n := 0
+	for _, c := range a.calls {
+		if c.Get("fn").Str != call.Get("fn").Str {
+			continue
+		}
+		if c.Get("at").Str == call.Get("at").Str {
+			return c
+		}
+		if n == nth {
+			found = c
+		}
+		n++
+	}
+	return found
+}
+
+// decide approves or denies calls: all, or those that were chosen. The digest ties the decision to what the page showed.
+func decide(r *request) (*page, error) {
+	if err := r.mustAct(); err != nil {
+		return nil, err
+	}
+	if err := r.mustHaveJournal(); err != nil {
+		return nil, err
+	}
+	o, err := r.waiting(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	ruling := &chain.Ruling{Digest: r.PostFormValue("digest"), By: cmp.Or(r.viewer.Name, r.viewer.ID),
+		Reason: strings.TrimSpace(r.PostFormValue("reason"))}
+	if ruling.Digest == "" {
+		return nil, fault.New(fault.BadRequest, "the form has no digest: load the page again")
+	}
+	var all []string
+	for _, call := range o.calls {
+		all = append(all, call.Get("at").Str)
+	}
+	chosen := r.PostForm["at"]
+	for _, at := range chosen {
+		if !slices.Contains(all, at) {
+			return nil, fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
+		}
+	}
+	switch decision := r.PostFormValue("decision"); decision {
+	case "approve-all":
+		ruling.Approve = all
+	case "deny-all":
+		ruling.Deny = all
+	case "approve", "deny":
+		if len(chosen) == 0 {
+			return nil, fault.New(fault.BadRequest, "no call is chosen: choose some, or decide about all")
+		}
+		if ruling.Deny = chosen; decision == "approve" {
+			ruling.Approve, ruling.Deny = chosen, nil
+			if r.PostFormValue("rest") == "deny" {
+				ruling.Deny = slices.DeleteFunc(all, func(at string) bool { return slices.Contains(chosen, at) })
+			}
+		}
+	default:
+		return nil, fault.New(fault.BadRequest, "the form says neither approve nor deny")
+	}
+	left, err := chain.Decide(r.Context(), r.Journal, o.past.Row.ID, ruling)
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		return &page{redirect: "runs/" + o.past.Row.ID + "/approve"}, nil
+	}
+	return &page{redirect: "runs/" + o.past.Row.ID}, nil
+}
+
+// quoted returns a JSON string.
+func quoted(text string) json.RawMessage {
+	value, _ := json.Marshal(text) // a string has a JSON form
+	return value
+}

@@ -1,0 +1,116 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+const stock = `{"name":"stock","steps":[{"id":"each","fn":"shop.put","forEach":"1..3","args":{"k":"$item","note":"%s"}}]}`
+
+// TestApprove: the waiting calls are shown beside those of the last approved run; some are approved with a reason, and a resume makes them.
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann")}, nil)
+	ann := s.browser(t, "ann")
+	first, _ := s.run(t, "token:ann", fmt.Sprintf(stock, "old"))
+	_, page := ann.get("runs/" + first + "/approve")
+	wantText(t, page, "3 calls", "undone by <code>shop.remove</code>", "!Approved last time")
+	if status, page := ann.send(page, "runs/"+first+"/approve", url.Values{"decision": {"approve-all"}}); status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, page)
+	}
+	s.wantCalls(t)
+
+	second, _ := s.run(t, "token:ann", fmt.Sprintf(stock, "new"))
+	_, page = ann.get("approvals")
+	wantText(t, page, second, "3 × <code>shop.put</code>", "!"+first)
+	_, page = ann.get("runs/" + second + "/approve")
+	wantText(t, page, first, "Approved last time", `<th scope="row">note <span class="mark">differs</span></th><td>&#34;new&#34;</td><td>&#34;old&#34;</td>`,
+		`<tr><th scope="row">k</th><td>1</td><td>1</td></tr>`)
+	_, left := ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"deny"}, "at": {"0[1]"}, "reason": {"not <b>two</b>"}})
+	wantText(t, left, "2 calls", "!<strong>0[1]</strong>")
+	if status, page := ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"approve-all"}}); status != fault.ResumeConflict.HTTP() {
+		t.Errorf("a decision about other calls than those shown: status %d: %s", status, page)
+	}
+	_, run := ann.send(left, "runs/"+second+"/approve", url.Values{"decision": {"approve"}, "at": {"0[0]"}, "rest": {"deny"}})
+	wantText(t, run, ">approved</span>", "approval alone makes none")
+	_, answer := ann.send(run, "runs/"+second+"/resume", nil)
+	wantText(t, answer, "denied", "not &lt;b&gt;two&lt;/b&gt;")
+	s.wantCalls(t, `shop.put {"k":1,"note":"new"}`)
+	_, page = ann.get("runs/" + second + "/approve")
+	wantText(t, page, "Denied calls", "denied: token:ann")
+	_, run = ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"approve"}, "at": {"0[1]", "0[2]"}})
+	ann.send(run, "runs/"+second+"/resume", nil)
+	s.wantCalls(t, `shop.put {"k":2,"note":"new"}`, `shop.put {"k":3,"note":"new"}`)
+	_, again := ann.send(run, "runs/"+second+"/resume", nil)
+	wantText(t, again, "ended well")
+	s.wantCalls(t)
+}
+
+// TestApproveRights: nobody decides about another's run, without the right to act, or about functions that one may not use.
+func TestApproveRights(t *testing.T) {
+	t.Parallel()
+	reader := actor("token:ann")
+	reader.Rights = steps.Rights{Tier: steps.TierAdmin, Functions: "shop.get"}
+	all := person("token:all")
+	all.All = true
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann"), "bob": actor("token:bob"), "all": all, "reader": reader}, nil)
+	run, _ := s.run(t, "token:ann", fmt.Sprintf(stock, "secretive"))
+	ann, bob := s.browser(t, "ann"), s.browser(t, "bob")
+	_, page := ann.get("runs/" + run + "/approve")
+	_, bobs := bob.get("approvals")
+	wantText(t, bobs, "No run waits", "!"+run)
+	_, form := bob.get("")
+	for _, path := range []string{"runs/" + run + "/approve", "runs/" + run + "/resume"} {
+		if status, page := bob.send(form+`<input type="hidden" name="digest" value="x"`, path, url.Values{"decision": {"approve-all"}}); status == http.StatusOK {
+			t.Errorf("%s by another caller: status %d: %s", path, status, page)
+		}
+		if status, page := s.browser(t, "all").send(strings.ReplaceAll(page, `name="form"`, `name="none"`), path, nil); status == http.StatusOK {
+			t.Errorf("%s without a right to act: status %d: %s", path, status, page)
+		}
+	}
+	if status, _ := bob.get("runs/" + run + "/approve"); status == http.StatusOK {
+		t.Error("another caller's waiting calls are shown")
+	}
+	_, seen := s.browser(t, "all").get("runs/" + run + "/approve")
+	wantText(t, seen, "shop.put", "You may look, not decide", "!<button name")
+	limited := s.browser(t, "reader")
+	_, seen = limited.get("runs/" + run + "/approve")
+	wantText(t, seen, "0 calls", "3 more are of functions that you may not use", "!shop.put", "!secretive", "!shop.remove")
+	_, seen = limited.get("approvals")
+	wantText(t, seen, run, "3 × functions that you may not use", "!shop.put")
+	if got := s.status(t, run); got != journal.Waiting {
+		t.Errorf("the run is %s, want waiting", got)
+	}
+	s.wantCalls(t)
+}
+
+// TestManyWaitingCalls: of 1,000 waiting calls a page shows some, all are decided about, and hostile values are text.
+func TestManyWaitingCalls(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann")}, nil)
+	hostile := `<script>alert(1)</script>\u202e` + strings.Repeat("x", 5000)
+	run, a := s.run(t, "token:ann", `{"steps":[{"fn":"shop.put","forEach":"1..1000","args":{"k":"$item","note":"`+hostile+`"}}]}`)
+	if a.Question == nil || len(a.Question.Calls) != 1000 {
+		t.Fatal(string(a.JSON))
+	}
+	ann := s.browser(t, "ann")
+	_, page := ann.get("runs/" + run + "/approve")
+	wantText(t, page, "1,000 calls", "Approve all 1,000", "&lt;script&gt;", `\u202e`, "!<script>alert", "show all of it", "?from=50", "!<strong>0[50]</strong>")
+	if len(page) > 200_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	_, one := ann.get("runs/" + run + "/approve?at=0[70]")
+	wantText(t, one, "<strong>0[70]</strong>", strings.Repeat("x", 5000), "!<strong>0[71]</strong>")
+	_, later := ann.get("runs/" + run + "/approve?from=950")
+	wantText(t, later, "<strong>0[999]</strong>", "!?from=1000")
+	_, page = ann.send(page, "runs/"+run+"/approve", url.Values{"decision": {"approve-all"}})
+	wantText(t, page, ">approved</span>")
+}

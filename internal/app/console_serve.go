@@ -42,7 +42,12 @@ func (s *server) identifyViewer(ctx context.Context, credential string) (*consol
 	if err != nil {
 		return nil, err
 	}
-	return &console.Viewer{Caller: *caller, All: caller.Tier == steps.TierAdmin && caller.Functions == "", Acts: caller.Decides}, nil
+	return &console.Viewer{Caller: *caller, All: seesAll(caller.Rights), Acts: caller.Decides}, nil
+}
+
+// seesAll reports whether rights are those of an administrator of all functions.
+func seesAll(r steps.Rights) bool {
+	return r.Tier == steps.TierAdmin && (r.Functions == "" || r.Functions == "*")
 }
 
 // consoleURL returns where people find the console: at the host of access.url, else at the address that is listened on.

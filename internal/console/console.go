@@ -119,7 +119,11 @@ type page struct {
 	title    string
 	data     any
 	redirect string // the path below Path to go to in its place; "": none
+	live     string // what keeps the element #live of the page up to date: a run's id, or liveAll; "": nothing does
 }
+
+// liveAll is what a page of many runs shows.
+const liveAll = "all"
 
 // handler identifies the viewer, checks that an action comes from a page of the console, and shows the page or the fault.
 func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc {

@@ -71,6 +71,7 @@ type layout struct {
 	Page     string // the name of the page's template
 	Viewer   *Viewer
 	Form     string // the key of the viewer's forms
+	Waiting  string // how many runs wait for approval; "": none
 	CanLogin bool   // the viewer logged in with a token, and can log out
 	Data     any
 }
@@ -79,7 +80,7 @@ type layout struct {
 func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 	l := &layout{Title: p.title, Page: p.template, Data: p.data, CanLogin: c.Link == nil}
 	if r.viewer != nil {
-		l.Viewer, l.Form = r.viewer, r.formKey()
+		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey(), r.countWaiting()
 	}
 	status := http.StatusOK
 	if f, is := p.data.(*fault.Error); is && f != nil {

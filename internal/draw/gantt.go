@@ -98,7 +98,7 @@ func (w *svg) row(s *scale, r *Row, y float64, limit int) {
 		w.rect("g", from, y+3, to-from, rowHeight-6)
 	}
 	for _, status := range slices.Backward(append(slices.Clone(statuses), "")) { // those that are looked for first are on top
-		for _, b := range joined(spans[status], limit*len(spans[status])/len(r.Bars)+1) {
+		for _, b := range joined(spans[status], max(limit/max(len(counts), 1), 4)) {
 			w.rect(status.class(), b.from, y+6, b.to-b.from, rowHeight-12)
 		}
 	}

@@ -95,7 +95,7 @@ const lineHeight = 15.0
 
 func (n *node) height(g *Graph) float64 {
 	if n.folded {
-		return 3 * lineHeight
+		return 2*lineHeight + 12
 	}
 	return float64(2+len(g.Steps[n.steps[0]].details()))*lineHeight + 12
 }
@@ -125,7 +125,7 @@ func (w *svg) fold(g *Graph, n *node) {
 	}
 	end := w.group("", words(": ", text, counts.String()))
 	w.rect("n", n.x(), n.y, nodeWidth, n.h)
-	w.lines(n, text, "", counts.String())
+	w.lines(n, text, counts.String())
 	end()
 }
 
@@ -136,9 +136,7 @@ func (w *svg) lines(n *node, texts ...string) {
 		if i < 2 {
 			class, columns = []string{"b", "f"}[i], 30
 		}
-		if text != "" {
-			w.text(class, n.x()+14, n.y+float64(i+1)*lineHeight+2, clip(text, columns))
-		}
+		w.text(class, n.x()+14, n.y+float64(i+1)*lineHeight+2, clip(text, columns))
 	}
 }
 

@@ -77,11 +77,12 @@ func (l *layout) fold() {
 			limit = rows - 1
 		}
 		nodes := pick(len(wave), limit, func(i int) bool { return isUrgent(wave[i]) })
+		var last *node
 		for i, step := range wave {
-			l.place(step, !nodes[i])
+			last = l.place(step, !nodes[i])
 		}
-		if !shown[i] {
-			l.of[wave[0]].waves++
+		if !shown[i] && last != nil {
+			last.waves++
 		}
 	}
 	for n := range l.nodes() {
@@ -89,20 +90,21 @@ func (l *layout) fold() {
 	}
 }
 
-// place puts a step into the last column: into a node of its own, or into the one of those that are folded, which is the first.
-func (l *layout) place(step int, folded bool) {
+// place puts a step into the last column: into a node of its own, or into the one of those that are folded, which is the last.
+func (l *layout) place(step int, folded bool) *node {
 	last := len(l.columns) - 1
-	column := l.columns[last]
-	n := &node{column: last, folded: folded}
-	switch {
-	case !folded:
-		l.columns[last] = append(column, n)
-	case len(column) > 0 && column[0].folded:
-		n = column[0]
-	default:
-		l.columns[last] = slices.Insert(column, 0, n)
+	column, n := l.columns[last], &node{column: last, folded: folded}
+	end := len(column)
+	if end > 0 && column[end-1].folded {
+		end--
+	}
+	if folded && end < len(column) {
+		n = column[end]
+	} else {
+		l.columns[last] = slices.Insert(column, end, n)
 	}
 	n.steps, l.of[step] = append(n.steps, step), n
+	return n
 }
 
 // connect joins nodes with those of the next column. An edge that spans more columns passes through those between, in one place for all
@@ -132,11 +134,11 @@ func (l *layout) connect() {
 		}
 	}
 	for _, column := range l.columns {
-		number(column)
+		renumber(column)
 	}
 }
 
-func number(column []*node) {
+func renumber(column []*node) {
 	for i, n := range column {
 		n.order = float64(i)
 	}
@@ -185,7 +187,7 @@ func (l *layout) sweep(columns iter.Seq2[int, []*node], neighbors func(*node) []
 			}
 		}
 		slices.SortStableFunc(column, func(a, b *node) int { return cmp.Compare(a.order, b.order) })
-		number(column)
+		renumber(column)
 	}
 }
 

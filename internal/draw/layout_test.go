@@ -83,6 +83,7 @@ func TestScale(t *testing.T) {
 			from := rapid.Float64Range(0, 1e9).Draw(t, "from")
 			g.Rows = append(g.Rows, Row{Bars: []Bar{{From: from, To: from + rapid.Float64Range(0, 1e6).Draw(t, "took")}}})
 		}
+		g.Rows = append(g.Rows, Row{Function: "calls nothing"})
 		s, last := newScale(g), 0.0
 		for _, tick := range s.ticks() {
 			x := s.x(tick.at)

@@ -158,21 +158,23 @@ func (s *sum) set(step *Step) {
 	for _, busy := range merge(s.spans, 0) {
 		step.Millis += busy.to - busy.from
 	}
-	counts, done := tally{}, map[string]bool{} // done: by element
-	for i, path := range slices.Sorted(maps.Keys(s.last)) {
+	counts, done, outcomes := tally{}, map[string]bool{}, []string{} // done: by element
+	for _, path := range slices.Sorted(maps.Keys(s.last)) {
 		c := s.last[path]
-		status, outcome := statusOf(c), string(c.Outcome)
+		status := statusOf(c)
 		counts[status]++
-		if step.Code = cmp.Or(step.Code, string(c.Code)); outcome != "" {
-			step.Effect = cmp.Or(step.Effect, "write")
+		if step.Code = cmp.Or(step.Code, string(c.Code)); c.Outcome != "" {
+			outcomes = append(outcomes, string(c.Outcome))
 		}
-		if i > 0 && outcome != step.Outcome {
-			outcome = "" // they differ
-		}
-		step.Outcome = outcome
 		if element := elementOf(path, step.At); element != "" {
 			before, known := done[element]
 			done[element] = (before || !known) && status != Failed
+		}
+	}
+	if len(outcomes) > 0 {
+		step.Effect = cmp.Or(step.Effect, "write")
+		if slices.Min(outcomes) == slices.Max(outcomes) {
+			step.Outcome = outcomes[0]
 		}
 	}
 	step.Elements = len(done)

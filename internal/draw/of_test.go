@@ -41,6 +41,7 @@ func TestStatuses(t *testing.T) {
 		"written":                {[]history.Call{state("4", "ok", fault.Applied)}, nil, 4, "ok applied 0/0 1"},
 		"undone":                 {[]history.Call{state("4", "ok", fault.Undone), undo}, nil, 4, "undone undone 0/0 1"},
 		"one of two undone":      {[]history.Call{state("4[0]", "ok", fault.Undone), state("4[1]", "ok", fault.Applied)}, nil, 4, "undone  2/2 2"},
+		"read and written":       {[]history.Call{state("3.0", "ok", ""), state("3.1", "ok", fault.Applied)}, nil, 3, "ok applied 0/0 2"},
 		"in an inline chain":     {[]history.Call{state("3.0", "ok", ""), state("3.1", "failed", "")}, nil, 3, "failed  0/0 2"},
 		"of an element's chain":  {[]history.Call{state("3[0].0", "ok", ""), state("3[0].1", "failed", "")}, nil, 3, "failed  0/1 2"},
 		"an inline chain waits":  {[]history.Call{state("3.0", "ok", "")}, []string{"3.1"}, 3, "waiting  0/0 1"},

@@ -23,7 +23,7 @@ var colors = map[string][2]string{
 
 // rules are the style of pictures. $name is a color.
 const rules = `.draw text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:$ink}
-.draw .b{font-weight:600}.draw .m{fill:$muted;font-size:11px}.draw .r{text-anchor:end}.draw .c{text-anchor:middle}
+.draw .b{font-weight:600}.draw .m{fill:$muted;font-size:11px}.draw .c{text-anchor:middle}
 .draw .n{fill:$node;stroke:$muted}.draw .e,.draw .o,.draw .l{fill:none;stroke:$muted}.draw .o{stroke-dasharray:2 4}
 .draw .a{fill:$muted}.draw .l{opacity:.4}.draw .g{fill:$muted;opacity:.2}.draw a:hover .n,.draw a:focus .n{stroke:$ink;stroke-width:2}
 .draw .s-none{fill:$muted}.draw .s-ok{fill:$ok}.draw .s-failed{fill:$failed}.draw .s-waiting{fill:$waiting}.draw .s-running{fill:$running}

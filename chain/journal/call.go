@@ -125,6 +125,7 @@ func (c *Call) IdempotencyKey() string {
 func (c *Call) Begin() error {
 	c.started = time.Now()
 	if c.Effect == "" {
+		c.run.j.writeSoon(c.run)
 		return nil
 	}
 	r := c.run
@@ -263,6 +264,7 @@ func (c *Call) End(e *Event) error {
 		r.pendingBytes += len(c.Args)
 	}
 	c.startEvent = r.appendEvent(event)
+	r.j.writeSoon(r)
 	if r.pendingBytes <= maxPending && len(r.events) < maxEvents {
 		return nil
 	}

@@ -19,6 +19,11 @@ type Driver interface {
 	Acquire(ctx context.Context, id string, caller *string) (*Record, error)
 	// Load returns a run, even if another process holds its lease.
 	Load(ctx context.Context, id string) (*Record, error)
+	// LoadAfter is like Load without the segments up to the one with this lease and first number.
+	LoadAfter(ctx context.Context, id string, lease int64, first int) (*Record, error)
+	// Version returns a text that changes when other processes write, at the latest before it is asked for again after that time, and that
+	// may change otherwise, too. again 0: no other process writes, and version means nothing.
+	Version(ctx context.Context) (version string, again time.Duration, err error)
 	// LoadRow returns the row of a run, without its segments.
 	LoadRow(ctx context.Context, id string) (*Row, error)
 	// Find returns the id of a caller's run with a key, and when the run expires.

@@ -51,6 +51,7 @@ type Journal struct {
 	driver Driver
 	keys   *keys
 	names  chainNames // the names of chains in the sums of the current day
+	live   live
 
 	wake chan struct{} // has an element if the queue has changed
 	done chan struct{} // closed when writeLoop has returned
@@ -274,6 +275,9 @@ func (j *Journal) commitBatch(list []*queuedWrite) {
 			j.finishWrite(w, ErrTaken)
 		default:
 			j.finishWrite(w, nil)
+			if j.live.listening.Load() {
+				j.live.tell(w.ID)
+			}
 		}
 	}
 	if err != nil {
@@ -363,6 +367,9 @@ func (j *Journal) retry() {
 			j.retries = slices.Concat(list[i+1:], list[i:i+1], j.retries) // a write that always fails must not block the others
 			j.mu.Unlock()
 			return
+		}
+		if j.live.listening.Load() {
+			j.live.tell(w.ID)
 		}
 	}
 }

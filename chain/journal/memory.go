@@ -197,6 +197,25 @@ func (m *Memory) Load(_ context.Context, id string) (*Record, error) {
 	return nil, ErrNotFound
 }
 
+// LoadAfter implements Driver.
+func (m *Memory) LoadAfter(ctx context.Context, id string, lease int64, first int) (*Record, error) {
+	rec, err := m.Load(ctx, id)
+	if err == nil {
+		rec.Segments = slices.DeleteFunc(rec.Segments, func(s Segment) bool { return !s.isAfter(lease, first) })
+	}
+	return rec, err
+}
+
+// isAfter reports whether a segment follows the one with this lease and first number.
+func (s *Segment) isAfter(lease int64, first int) bool {
+	return s.Lease > lease || s.Lease == lease && s.First > first
+}
+
+// Version implements Driver.
+func (m *Memory) Version(context.Context) (version string, again time.Duration, err error) {
+	return "", 0, nil
+}
+
 // LoadRow implements Driver.
 func (m *Memory) LoadRow(_ context.Context, id string) (*Row, error) {
 	m.mu.Lock()

@@ -28,6 +28,11 @@ type Past struct {
 	denied   map[string]*Event   // by the name of an approval: its last denial, if it was not approved since; nil: none
 	byEvent  map[int]*PastCall   // the calls by the number of the event that they began or ended with
 	before   beforeSent
+	segments int // how many were read
+	last     struct {
+		lease int64
+		first int
+	} // the last segment that was read
 }
 
 // beforeSent has what the last Sent replaced. It holds again if that chain is refused.
@@ -126,6 +131,31 @@ func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id strin
 	return id, nil
 }
 
+// Refresh reads what a run that Read has returned has done since, and only that: p becomes what Read would return now, and what was returned
+// of it changes, too. After an error p is of no use.
+func (j *Journal) Refresh(ctx context.Context, p *Past) error {
+	rec, err := j.driver.LoadAfter(ctx, p.Row.ID, p.last.lease, p.last.first)
+	switch {
+	case err != nil:
+		return err
+	case rec.Row.Expires.Before(time.Now()):
+		return ErrNotFound
+	case p.segments+len(rec.Segments) != rec.Written: // one was written late, before the last
+		again, err := j.Read(ctx, p.Row.ID, nil)
+		if err == nil {
+			*p = *again
+		}
+		return err
+	}
+	earlier := p.Row
+	p.Row = rec.Row
+	p.Row.HandoverLease, p.Row.LastLease, p.Row.Scope = earlier.HandoverLease, earlier.LastLease, earlier.Scope
+	if err := j.keys.extend(p, rec); err != nil {
+		return j.explain(p.Row.ID, err)
+	}
+	return nil
+}
+
 func newPast(row Row) *Past {
 	return &Past{Row: row, calls: map[mac][]*PastCall{}, byEvent: map[int]*PastCall{}, approved: map[string]bool{}}
 }
@@ -165,26 +195,37 @@ func (j *Journal) pastOf(rec *Record) (*Past, error) {
 func (k *keys) open(rec *Record) (*Past, error) {
 	p := newPast(rec.Row)
 	p.Row.HandoverLease, p.Row.LastLease, p.Row.Scope = 0, 0, "" // the events say it
-	for i := range rec.Segments {
-		events, err := k.openEvents(rec.Row.ID, &rec.Segments[i], rec.Written < 0)
-		if err != nil {
-			return nil, err
-		}
-		if n := len(p.Events); n > 0 && events[0].N <= p.Events[n-1].N {
-			return nil, errDamaged
-		}
-		p.Events = append(p.Events, events...)
-	}
-	if len(rec.Segments) < rec.Written || len(p.Events) == 0 {
-		return nil, errDamaged
-	}
-	for i := range p.Events {
-		e := &p.Events[i]
-		if c := p.apply(e); e.Kind == Ended && c == nil { // it ended, and never began
-			return nil, errDamaged
-		}
+	if err := k.extend(p, rec); err != nil {
+		return nil, err
 	}
 	return p, nil
+}
+
+// extend adds the segments of a record that follow those of p.
+func (k *keys) extend(p *Past, rec *Record) error {
+	known := len(p.Events)
+	for i := range rec.Segments {
+		s := &rec.Segments[i]
+		events, err := k.openEvents(rec.Row.ID, s, rec.Written < 0)
+		if err != nil {
+			return err
+		}
+		if n := len(p.Events); n > 0 && events[0].N <= p.Events[n-1].N {
+			return errDamaged
+		}
+		p.Events = append(p.Events, events...)
+		p.last.lease, p.last.first = s.Lease, s.First
+	}
+	if p.segments += len(rec.Segments); p.segments < rec.Written || len(p.Events) == 0 {
+		return errDamaged
+	}
+	for i := range p.Events[known:] {
+		e := &p.Events[known+i]
+		if c := p.apply(e); e.Kind == Ended && c == nil { // it ended, and never began
+			return errDamaged
+		}
+	}
+	return nil
 }
 
 // apply updates p by an event, and returns the call that the event is about; nil: it is about none, or about one that p does not have.

@@ -191,6 +191,14 @@ func (u *brokenDriver) Acquire(context.Context, string, *string) (*journal.Recor
 // Load implements journal.Driver.
 func (u *brokenDriver) Load(context.Context, string) (*journal.Record, error) { return nil, u.err }
 
+// LoadAfter implements journal.Driver.
+func (u *brokenDriver) LoadAfter(context.Context, string, int64, int) (*journal.Record, error) {
+	return nil, u.err
+}
+
+// Version implements journal.Driver.
+func (u *brokenDriver) Version(context.Context) (string, time.Duration, error) { return "", 0, u.err }
+
 // LoadRow implements journal.Driver.
 func (u *brokenDriver) LoadRow(context.Context, string) (*journal.Row, error) { return nil, u.err }
 

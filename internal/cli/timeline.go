@@ -19,7 +19,12 @@ import (
 
 // readTimeline reads a run, with arguments and results if the configuration shows them.
 func (c *cli) readTimeline(ctx context.Context, a *app.App, id string) (*history.Timeline, error) {
-	t, err := history.Of(ctx, a.Journal, id, nil)
+	return c.readAgain(ctx, a, id, history.NewReader(a.Journal, id, nil))
+}
+
+// readAgain is readTimeline by a reader, which may have read the run before.
+func (c *cli) readAgain(ctx context.Context, a *app.App, id string, r *history.Reader) (*history.Timeline, error) {
+	t, err := r.Read(ctx)
 	if errors.Is(err, journal.ErrNotFound) {
 		err = runName{text: id}.notFound()
 	}
@@ -140,7 +145,8 @@ func callRow(call *history.Call) row {
 // followRun writes the events of a run, past and new, line by line.
 func (c *cli) followRun(ctx context.Context, a *app.App, id string, asJSON bool) error {
 	write := c.lineWriter(callColumns, asJSON)
-	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.readTimeline(ctx, a, id) },
+	r := history.NewReader(a.Journal, id, nil)
+	return followError(ctx, history.Follow(ctx, func(ctx context.Context) (*history.Timeline, error) { return c.readAgain(ctx, a, id, r) },
 		func(call *history.Call) error { return write(call, callRow(call)) }))
 }
 

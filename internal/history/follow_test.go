@@ -23,10 +23,9 @@ func TestFollow(t *testing.T) {
 		p.call(run, at(put, "0", `{}`), time.Millisecond, applied)
 		var reports []string
 		done := make(chan error)
+		reader := history.NewReader(p.Journal, run.ID(), nil)
 		go func() {
-			done <- history.Follow(t.Context(), func(ctx context.Context) (*history.Timeline, error) {
-				return history.Of(ctx, p.Journal, run.ID(), nil)
-			}, func(c *history.Call) error {
+			done <- history.Follow(t.Context(), reader.Read, func(c *history.Call) error {
 				reports = append(reports, c.At+" "+c.Status)
 				return nil
 			})

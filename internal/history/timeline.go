@@ -62,6 +62,33 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 	return timelineOf(past), nil
 }
 
+// Reader reads the timeline of a run again and again, each time only what is new in the journal. A timeline is valid until the next is read.
+type Reader struct {
+	j      *journal.Journal
+	id     string
+	caller *string
+	past   *journal.Past // nil: it was not read yet
+}
+
+// NewReader returns a reader of the timeline that Of returns.
+func NewReader(j *journal.Journal, id string, caller *string) *Reader {
+	return &Reader{j: j, id: id, caller: caller}
+}
+
+// Read returns the timeline as it is now.
+func (r *Reader) Read(ctx context.Context) (t *Timeline, err error) {
+	if r.past == nil {
+		r.past, err = r.j.Read(ctx, r.id, r.caller)
+	} else {
+		err = r.j.Refresh(ctx, r.past)
+	}
+	if err != nil {
+		r.past = nil
+		return nil, err
+	}
+	return timelineOf(r.past), nil
+}
+
 // AddParts adds the counts of the run's parts, and at most limit of the parts that are not ok. It adds nothing to a run without parts.
 func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) error {
 	counts, err := j.Parts(ctx, []string{t.ID})

@@ -25,6 +25,9 @@ type database struct {
 	beginTx func(ctx context.Context) (transaction, error)
 	// alive reports whether a holder of leases is alive.
 	alive func(ctx context.Context, from queries, holder string) (bool, error)
+	// version selects the text of Driver.Version, which may be asked for at this interval.
+	version      string
+	versionEvery time.Duration
 	// cleanUp frees space and removes dead holders.
 	cleanUp func(ctx context.Context) error
 	// verify fails if a part of the database is damaged; nil: the database checks itself.

@@ -46,7 +46,7 @@ func (db *database) acquire(ctx context.Context, id string, caller *string, hold
 	if _, err := tx.ExecContext(ctx, `UPDATE onecall_runs SET lease = lease + 1, holder = $2 WHERE id = $1`, id, holder); err != nil {
 		return nil, err
 	}
-	rec, _, err := db.load(ctx, tx, id)
+	rec, _, err := db.load(ctx, tx, id, 0, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type postgresEngine struct{ config *pgx.ConnConfig }
 
 func (e *postgresEngine) open(ctx context.Context, holder string) (*database, error) {
 	pool := sqldb.OpenPool(e.config, maxConnections)
-	db := &database{Schema: inPostgres, read: pool, write: pool, alive: postgresAlive}
+	db := &database{Schema: inPostgres, read: pool, write: pool, alive: postgresAlive, version: newestRows, versionEvery: time.Second}
 	if err := db.Migrate(ctx, pool); err != nil {
 		pool.Close()
 		return nil, err

@@ -72,9 +72,14 @@ type queries interface {
 
 // Load implements journal.Driver.
 func (d *Driver) Load(ctx context.Context, id string) (rec *journal.Record, err error) {
+	return d.LoadAfter(ctx, id, 0, 0)
+}
+
+// LoadAfter implements journal.Driver.
+func (d *Driver) LoadAfter(ctx context.Context, id string, lease int64, first int) (rec *journal.Record, err error) {
 	err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		var holder string
-		if rec, holder, err = db.loadAtOnce(ctx, id); err != nil {
+		if rec, holder, err = db.loadAtOnce(ctx, id, lease, first); err != nil {
 			return err
 		}
 		rows := []journal.Row{rec.Row}
@@ -106,21 +111,22 @@ func (d *Driver) LoadRow(ctx context.Context, id string) (row *journal.Row, err 
 }
 
 // loadAtOnce loads a run as it is at one moment: a run that expires meanwhile would seem to have lost its segments.
-func (db *database) loadAtOnce(ctx context.Context, id string) (rec *journal.Record, holder string, err error) {
+func (db *database) loadAtOnce(ctx context.Context, id string, lease int64, first int) (rec *journal.Record, holder string, err error) {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, "", err
 	}
 	defer tx.Rollback() //nolint:errcheck // it has only read
-	return db.load(ctx, tx, id)
+	return db.load(ctx, tx, id, lease, first)
 }
 
-// segmentsOf selects the segments of a run: its first may be in its row.
+// segmentsOf selects the segments of a run that follow a lease and first number: its first may be in its row.
 const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
+	AND CAST($2 AS BIGINT) = 0
 	UNION ALL SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
-	WHERE r.id = $1 ORDER BY 1, 2`
+	WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3) ORDER BY 1, 2`
 
-func (db *database) load(ctx context.Context, from queries, id string) (rec *journal.Record, holder string, err error) {
+func (db *database) load(ctx context.Context, from queries, id string, lease int64, first int) (rec *journal.Record, holder string, err error) {
 	rec = &journal.Record{}
 	if rec.Row, holder, rec.Written, err = db.loadRow(ctx, from, id); err != nil {
 		return nil, "", err
@@ -132,7 +138,7 @@ func (db *database) load(ctx context.Context, from queries, id string) (rec *jou
 		}
 		rec.Segments = append(rec.Segments, s)
 		return nil
-	}, segmentsOf, validText(id))
+	}, db.SQL(segmentsOf), validText(id), lease, first)
 }
 
 // loadRow loads the row of a run, and the number of its segments (journal.Record.Written).

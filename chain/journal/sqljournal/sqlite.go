@@ -56,7 +56,8 @@ func (e *sqliteEngine) open(ctx context.Context, holder string) (_ *database, er
 	if err := e.prepareFile(); err != nil {
 		return nil, err
 	}
-	db := &database{Schema: inSQLite, alive: e.alive}
+	db := &database{Schema: inSQLite, alive: e.alive, versionEvery: 250 * time.Millisecond}
+	db.version = "PRAGMA data_version" // on the connection that writes, it changes when others have written
 	// The path is part of a URI, since a plain name would end at a question mark.
 	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(e.path)}
 	if !strings.HasPrefix(uri.Path, "/") {

@@ -229,6 +229,12 @@ func (h *chatHost) read(t *testing.T) string {
 		`document.querySelector("main").innerText`)
 }
 
+// outcome returns what the app says once the decision is recorded.
+func (h *chatHost) outcome(t *testing.T) string {
+	t.Helper()
+	return inApp[string](t, h, `(text => /^(Approved|Denied)/.test(text) && text)(document.querySelector("#status").innerText)`)
+}
+
 // said waits for the app's message in the chat, and returns it.
 func (h *chatHost) said(t *testing.T) (text string) {
 	t.Helper()
@@ -285,12 +291,37 @@ func TestApprovalApp(t *testing.T) {
 		!strings.HasSuffix(said, "Reason: not today") {
 		t.Errorf("the app said %q", said)
 	}
-	if status := inApp[string](t, h, `document.querySelector("#status").innerText`); !strings.HasPrefix(status, "Denied.") {
+	if status := h.outcome(t); status != "Denied. The agent is told." {
 		t.Errorf("the status is %q", status)
 	}
 	if lines := h.noted(t); len(lines) != 1 {
 		t.Errorf("written: %q, want nothing after a denial", lines)
 	}
+}
+
+// TestApprovalAppHosts: a host that passes on no messages leaves it to the person to tell the agent, and one that passes on no calls leaves
+// the decision to the terminal.
+func TestApprovalAppHosts(t *testing.T) {
+	t.Parallel()
+	h := openChat(t, "", 1280)
+	h.do(t, chromedp.Evaluate[chromedp.Void]("window.capabilities = {serverTools: {}}"))
+	text := h.show(t, `{"steps":[{"sh.note":{"text":"one"}}]}`, `{}`)
+	run := gjson.Get(text, "resume").Str
+	h.read(t)
+	h.click(t, "#approve")
+	if got := h.outcome(t); got != "Approved. Tell the agent to go on with "+run+"." {
+		t.Errorf("the status is %q", got)
+	}
+	h.call(t, fmt.Sprintf(`{"resume":%q}`, run))
+	if lines := h.noted(t); len(lines) != 1 {
+		t.Errorf("written: %q, want one line", lines)
+	}
+	h.do(t, chromedp.Evaluate[chromedp.Void]("window.capabilities = {}"))
+	text = h.show(t, `{"steps":[{"sh.note":{"text":"two"}}]}`, `{}`)
+	if shown := h.read(t); !strings.Contains(shown, "onecall approve "+gjson.Get(text, "resume").Str) {
+		t.Errorf("the app does not name the command: %s", shown)
+	}
+	inApp[bool](t, h, `document.querySelector("#decision").hidden`)
 }
 
 // TestApprovalAppMany shows calls that the answer has no room for: the app fetches them, and all but one are approved.

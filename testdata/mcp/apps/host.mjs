@@ -4,6 +4,7 @@ import { AppBridge, PostMessageTransport } from "@modelcontextprotocol/ext-apps/
 
 window.messages = []; // what apps said in the chat
 window.heights = [];  // the sizes that they reported
+window.capabilities = { serverTools: {}, message: { text: {} } };
 
 window.show = async (url, args, result, context) => {
   document.body.replaceChildren();
@@ -12,10 +13,11 @@ window.show = async (url, args, result, context) => {
   frame.style.cssText = "border: 0; width: 100%; height: 800px";
   frame.src = url;
   document.body.append(frame);
-  const bridge = new AppBridge(null, { name: "host", version: "1" }, { serverTools: {}, message: { text: {} } }, { hostContext: context });
+  const bridge = new AppBridge(null, { name: "host", version: "1" }, window.capabilities, { hostContext: context });
   const initialized = new Promise(resolve => { bridge.oninitialized = resolve; });
   bridge.oncalltool = async params => (await fetch("/call", { method: "POST", body: JSON.stringify(params) })).json();
   bridge.onmessage = async ({ content }) => {
+    if (!window.capabilities.message) return { isError: true };
     window.messages.push(content.map(one => one.text).join(""));
     return {};
   };
@@ -24,5 +26,4 @@ window.show = async (url, args, result, context) => {
   await initialized;
   await bridge.sendToolInput({ arguments: args });
   await bridge.sendToolResult(result);
-  window.bridge = bridge;
 };

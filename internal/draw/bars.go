@@ -23,8 +23,6 @@ func (b *Bars) SVG() []byte {
 	for _, v := range values {
 		top = max(top, v.Amount)
 	}
-	w.begin(chartWidth, float64(len(values))*rowHeight+2*margin, slices.ContainsFunc(values, func(v Value) bool { return v.Link != "" }),
-		cmp.Or(b.Title, "Amounts"), count(len(b.Values), "value"))
 	for i, v := range values {
 		y, width := margin+float64(i)*rowHeight, max(v.Amount, 0)/max(top, 1e-9)*timeWidth
 		amount := words(" ", figure.Text(v.Amount), clip(b.Unit, 12))
@@ -34,5 +32,5 @@ func (b *Bars) SVG() []byte {
 		w.text("m", margin+nameWidth+width+6, y+16, amount)
 		end()
 	}
-	return w.finish()
+	return w.finish(chartWidth, float64(len(values))*rowHeight+2*margin, cmp.Or(b.Title, "Amounts"), count(len(b.Values), "value"))
 }

@@ -83,8 +83,8 @@ type Gantt struct {
 
 // Row is a step with its calls, or one undo. Those of a step with several elements are a band.
 type Row struct {
-	At, ID, Function string
-	Elements         int // the number of elements of its forEach; 0: it has none
+	At, ID, Function string // At: 3, or undo 3
+	Elements         int    // the number of elements of its forEach; 0: it has none
 	Bars             []Bar
 	Link             string // the address that a click on its name opens; "": none
 }

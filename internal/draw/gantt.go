@@ -31,14 +31,13 @@ func (g *Gantt) SVG() []byte {
 		all.add(g.Rows[i].Bars)
 	}
 	s, w, bottom := newScale(g), &svg{}, chartTop+float64(len(rows))*rowHeight
-	w.begin(chartWidth, bottom+margin, slices.ContainsFunc(rows, func(r Row) bool { return r.Link != "" }),
-		cmp.Or(g.Title, "A run over time"), words(": ", count(bars, "call")+" in "+count(len(g.Rows), "row"), all.String()))
 	w.axis(s, bottom)
 	w.marks(s, g.Marks, bottom)
 	for i := range rows {
 		w.row(s, &rows[i], chartTop+float64(i)*rowHeight, max(maxBars/len(rows), 8))
 	}
-	return w.finish()
+	return w.finish(chartWidth, bottom+margin, cmp.Or(g.Title, "A run over time"),
+		words(": ", count(bars, "call")+" in "+count(len(g.Rows), "row"), all.String()))
 }
 
 // fold returns the rows that are shown. The last one stands for the others if there are too many.
@@ -75,13 +74,7 @@ func (w *svg) row(s *scale, r *Row, y float64, limit int) {
 		spans[bar.Status] = append(spans[bar.Status], span{s.x(bar.From), max(s.x(bar.To), s.x(bar.From)+2)})
 	}
 	counts.add(r.Bars)
-	elements, again, became := "", "", counts.String()
-	if r.Elements > 0 {
-		elements = count(r.Elements, "element")
-	}
-	if retries > 0 {
-		again = "↻ " + retried(retries)
-	}
+	elements, again, became := when(r.Elements > 0, count(r.Elements, "element")), times("↻ retried", retries), counts.String()
 	tip := words(", ", words(": ", elements, became), again)
 	if len(r.Bars) == 1 {
 		became = signs[r.Bars[0].Status]

@@ -10,8 +10,6 @@ import (
 // SVG draws the graph: a column for each wave, references as lines, and order without a reference as dotted ones.
 func (g *Graph) SVG() []byte {
 	l, w := newLayout(g), &svg{}
-	width, height := l.size()
-	w.begin(width, height, slices.ContainsFunc(g.Steps, func(s Step) bool { return s.Link != "" }), cmp.Or(g.Title, "A chain"), g.summary())
 	w.edges(l)
 	for n := range l.nodes() {
 		switch {
@@ -21,7 +19,8 @@ func (g *Graph) SVG() []byte {
 			w.step(&g.Steps[n.steps[0]], n)
 		}
 	}
-	return w.finish()
+	width, height := l.size()
+	return w.finish(width, height, cmp.Or(g.Title, "A chain"), g.summary())
 }
 
 // summary says in words what the graph shows.
@@ -54,41 +53,14 @@ func (s *Step) details() (lines []string) {
 }
 
 func (s *Step) facts() []string {
-	each, approve, status, code, elements, took, retries := "", "", "", "", "", "", ""
-	if s.ForEach || s.Elements > 0 {
-		each = "for each"
+	became := words(" ", signs[s.Status], string(s.Status), when(s.Code != "", "("+s.Code+")"))
+	done := figure.Text(float64(s.Done)) + " of " + figure.Text(float64(s.Elements))
+	lines := []string{
+		words(" · ", s.Effect, when(s.ForEach || s.Elements > 0, "for each"), when(s.Approve, "needs approval")),
+		words(" · ", became, when(s.Outcome != string(s.Status), s.Outcome), when(s.Elements > 0, done)),
+		words(" · ", when(s.Calls > 0, figure.Millis(s.Millis)+" · "+count(s.Tokens, "token")), times("retried", s.Retries)),
 	}
-	if s.Approve {
-		approve = "needs approval"
-	}
-	if s.Status != "" {
-		status = signs[s.Status] + " " + string(s.Status)
-	}
-	if s.Code != "" {
-		code = " (" + s.Code + ")"
-	}
-	if s.Elements > 0 {
-		elements = figure.Text(float64(s.Done)) + " of " + figure.Text(float64(s.Elements))
-	}
-	if s.Calls > 0 {
-		took = figure.Millis(s.Millis) + " · " + count(s.Tokens, "token")
-	}
-	if s.Retries > 0 {
-		retries = retried(s.Retries)
-	}
-	outcome := s.Outcome
-	if outcome == string(s.Status) {
-		outcome = ""
-	}
-	return slices.DeleteFunc([]string{words(" · ", s.Effect, each, approve), words(" · ", status+code, outcome, elements),
-		words(" · ", took, retries)}, func(line string) bool { return line == "" })
-}
-
-func retried(n int) string {
-	if n == 1 {
-		return "1 retry"
-	}
-	return figure.Text(float64(n)) + " retries"
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
 const lineHeight = 15.0
@@ -102,10 +74,7 @@ func (n *node) height(g *Graph) float64 {
 
 // step draws the node of a step.
 func (w *svg) step(s *Step, n *node) {
-	after := ""
-	if len(s.After) > 0 {
-		after = "after " + count(len(s.After), "step")
-	}
+	after := when(len(s.After) > 0, "after "+count(len(s.After), "step"))
 	end := w.group(s.Link, words(" · ", words(" ", s.name(), s.function()), words(" · ", s.facts()...), after))
 	w.rect("n", n.x(), n.y, nodeWidth, n.h)
 	w.rect(s.Status.class(), n.x(), n.y, 5, n.h)

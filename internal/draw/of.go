@@ -3,7 +3,6 @@ package draw
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -194,15 +193,10 @@ func (s *sum) set(step *Step) {
 }
 
 func statusOf(c *history.Call) Status {
-	switch {
-	case c.Outcome == "undone":
+	if c.Outcome == fault.Undone {
 		return Undone
-	case c.Status == "running":
-		return Running
-	case c.Status == "failed":
-		return Failed
 	}
-	return OK
+	return Status(c.Status)
 }
 
 // pathOf returns the step of a path and those around it, outermost first, without elements: 3 and 3.1 for 3[7].1.
@@ -237,23 +231,20 @@ func CallsOf(title string, p *chain.DryRun, t *history.Timeline) *Gantt {
 	for i := range t.List {
 		c := &t.List[i]
 		if c.Event != "" {
-			g.Marks = append(g.Marks, Mark{c.After, markText(c)})
+			text := words(" ", c.Event, when(c.By != "", "by "+c.By), when(c.Calls > 0, "("+strconv.Itoa(c.Calls)+")"))
+			g.Marks = append(g.Marks, Mark{c.After, text})
 			continue
 		}
 		row := Row{At: pathOf(c.At)[0], Function: c.Function}
 		if c.Undoes {
-			row.At, row.Function = c.At, "undo: "+c.Function
+			row.At = "undo " + c.At
 		} else if n, err := strconv.Atoi(row.At); err == nil && p != nil && n < len(p.Steps) {
 			row.ID, row.Function = p.Steps[n].ID, p.Steps[n].Function
 		}
-		key := row.At
-		if c.Undoes {
-			key = row.Function + row.At
+		if _, known := rows[row.At]; !known {
+			rows[row.At], g.Rows = len(g.Rows), append(g.Rows, row)
 		}
-		if _, known := rows[key]; !known {
-			rows[key], g.Rows = len(g.Rows), append(g.Rows, row)
-		}
-		r := &g.Rows[rows[key]]
+		r := &g.Rows[rows[row.At]]
 		if element := elementOf(c.At, r.At); element != "" && !c.Undoes && !elements[element] {
 			elements[element] = true
 			r.Elements++
@@ -267,16 +258,4 @@ func CallsOf(title string, p *chain.DryRun, t *history.Timeline) *Gantt {
 		r.Bars = append(r.Bars, bar)
 	}
 	return g
-}
-
-// markText says what an event is.
-func markText(c *history.Call) string {
-	text := c.Event
-	if c.By != "" {
-		text += " by " + c.By
-	}
-	if c.Calls > 0 {
-		text += fmt.Sprintf(" (%d)", c.Calls)
-	}
-	return text
 }

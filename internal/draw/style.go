@@ -22,7 +22,7 @@ var colors = map[string][2]string{
 }
 
 // rules are the style of pictures. $name is a color.
-const rules = `.draw text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:$ink}
+const rules = `.draw{background:$paper}.draw text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:$ink}
 .draw .b{font-weight:600}.draw .m{fill:$muted;font-size:11px}.draw .c{text-anchor:middle}
 .draw .n{fill:$node;stroke:$muted}.draw .e,.draw .o,.draw .l{fill:none;stroke:$muted}.draw .o{stroke-dasharray:2 4}
 .draw .a{fill:$muted}.draw .l{opacity:.4}.draw .g{fill:$muted;opacity:.2}.draw a:hover .n,.draw a:focus .n{stroke:$ink;stroke-width:2}
@@ -47,12 +47,10 @@ func Stylesheet() string {
 // fileRules are the rules of a picture that is a file. Many programs that show such files know no variables.
 var fileRules = func() string {
 	scheme := func(n int) string {
-		return colored(func(name string) string { return colors[name][n] }) + background(n)
+		return colored(func(name string) string { return colors[name][n] })
 	}
 	return "<style>\n" + scheme(0) + "@media(prefers-color-scheme:dark){\n" + scheme(1) + "}\n</style>\n"
 }()
-
-func background(scheme int) string { return ".draw{background:" + colors["paper"][scheme] + "}\n" }
 
 // colored returns the rules with their colors.
 func colored(color func(name string) string) string {

@@ -37,22 +37,17 @@ func (w *svg) put(format string, values ...any) {
 	fmt.Fprintf(w, format, values...)
 }
 
-// begin opens the element. Readers that do not see the picture get the title and the description. An element with links is a group, since
-// an image has no parts that could be reached.
-func (w *svg) begin(width, height float64, links bool, title, description string) {
-	role := "img"
-	if links {
+// finish puts the element around what was written. Readers that do not see the picture get the title and the description. An element with
+// links is a group, since an image has no parts that could be reached.
+func (w *svg) finish(width, height float64, title, description string) []byte {
+	role, all := "img", &svg{}
+	if bytes.Contains(w.Bytes(), []byte("<a href=")) {
 		role = "group"
 	}
-	w.put(`<svg xmlns="http://www.w3.org/2000/svg" class="draw" role="%v" width="%v" height="%v" viewBox="0 0 %v %v">`, role, width, height,
+	all.put(`<svg xmlns="http://www.w3.org/2000/svg" class="draw" role="%v" width="%v" height="%v" viewBox="0 0 %v %v">`, role, width, height,
 		width, height)
-	w.put("<title>%v</title><desc>%v</desc>\n", title, description)
-}
-
-// finish closes the element.
-func (w *svg) finish() []byte {
-	w.put("</svg>\n")
-	return w.Bytes()
+	all.put("<title>%v</title><desc>%v</desc>\n", title, description)
+	return slices.Concat(all.Bytes(), w.Bytes(), []byte("</svg>\n"))
 }
 
 // group opens a group with a tip, which is a link if there is an address, and returns what closes it.
@@ -112,6 +107,17 @@ func (t tally) String() string {
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// times says that something was done again.
+func times(what string, n int) string { return when(n > 0, what+" "+figure.Text(float64(n))+"×") }
+
+// when returns the text if it applies, else "".
+func when(applies bool, text string) string {
+	if applies {
+		return text
+	}
+	return ""
 }
 
 // words joins the texts that are not empty.

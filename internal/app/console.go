@@ -113,7 +113,7 @@ func (l *lazyCalls) open(ctx context.Context) (*console.Calls, error) {
 		}
 		l.app = a
 	}
-	return &console.Calls{Catalog: l.app.Catalog, Run: l.app.Run}, nil
+	return &console.Calls{Catalog: l.app.Catalog, Run: l.app.Run, BrokenChains: l.app.BrokenChains}, nil
 }
 
 func (l *lazyCalls) opened() bool {

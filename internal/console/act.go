@@ -1,13 +1,14 @@
 package console
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/fault"
@@ -17,7 +18,8 @@ import (
 // act is a request that a viewer has sent, and its answer.
 type act struct {
 	Title  string
-	Run    string // the run that it continues
+	Run    string // the run that it continues; "": it begins one
+	Text   string // a chain that the viewer wrote, to be changed; "": none, or it is too long to be kept
 	viewer string
 	key    string
 	ended  chan struct{} // closed when answer and err are set
@@ -32,17 +34,23 @@ type acts struct {
 }
 
 const (
-	maxActs  = 100             // the number of acts that are kept
-	patience = 2 * time.Second // how long a page waits for the end of an act
+	maxActs    = 100             // the number of acts that are kept
+	maxWritten = 100_000         // bytes of the text of an act
+	patience   = 2 * time.Second // how long a page waits for the end of an act
 )
 
 // start carries out a request without waiting for its end, which the page of the act shows. The request goes on if the viewer leaves.
 func (r *request) start(title, run string, text []byte, override chain.Override) (*page, error) {
+	return r.startAct(&act{Title: title, Run: run}, "", text, override)
+}
+
+// startAct is start for an act with a title; name is that of the chain in lists of runs if the request has none.
+func (r *request) startAct(a *act, name string, text []byte, override chain.Override) (*page, error) {
 	done, ok := r.console.busy.acquire(r.viewer.ID)
 	if !ok {
 		return nil, tooBusy()
 	}
-	a := &act{Title: title, Run: run, viewer: r.viewer.ID, key: rand.Text(), ended: make(chan struct{})}
+	a.viewer, a.key, a.ended = r.viewer.ID, rand.Text(), make(chan struct{})
 	acts := &r.console.acts
 	acts.mu.Lock()
 	acts.list = append(acts.list, a)
@@ -56,7 +64,7 @@ func (r *request) start(title, run string, text []byte, override chain.Override)
 		if later.Release != nil {
 			defer later.Release()
 		}
-		a.answer, a.err = later.run(ctx, text, override)
+		a.answer, a.err = later.runNamed(ctx, name, text, override)
 	}()
 	return &page{redirect: "acts/" + a.key}, nil
 }
@@ -65,11 +73,9 @@ func (r *request) start(title, run string, text []byte, override chain.Override)
 type actView struct {
 	*act
 	Goes   bool // it has not ended
-	OK     bool
-	Fault  *fault.Error
 	Faults []*fault.Error
-	Answer string // what the caller of the run would read
-	Waits  bool   // calls wait for approval
+	Answer *answerView
+	Whole  string // what the caller of the run would read
 }
 
 // find returns an act of a viewer; nil: it is not kept.
@@ -100,17 +106,8 @@ func showAct(r *request) (*page, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	v.OK, v.Fault, v.Faults = a.answer.OK, a.answer.Error, a.answer.Faults
-	v.Waits = v.Fault != nil && v.Fault.Code == fault.ApprovalRequired
-	v.Answer = indented(history.Shown(a.answer.AsJSON(), r.Scrubber))
+	v.Faults, v.Answer = a.answer.Faults, r.answerOf(a.answer)
+	v.Answer.Run = cmp.Or(v.Answer.Run, a.Run)
+	v.Whole = readable(gjson.ParseBytes(history.Shown(a.answer.AsJSON(), r.Scrubber)))
 	return &page{template: "act", title: a.Title, data: v}, nil
-}
-
-// indented returns JSON with line breaks; what is not JSON as it is.
-func indented(value []byte) string {
-	var out bytes.Buffer
-	if json.Indent(&out, value, "", "  ") != nil {
-		return string(value)
-	}
-	return out.String()
 }

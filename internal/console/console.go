@@ -40,6 +40,8 @@ type Backend struct {
 type Calls struct {
 	Catalog *steps.Catalog
 	Run     func(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer
+
+	BrokenChains func() []*fault.Error // why saved chains cannot be used; nil: all can
 }
 
 // Viewer is a person who looks.
@@ -94,6 +96,11 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 
 		"GET " + Path + "functions":        showFunctions,
 		"GET " + Path + "functions/{name}": showFunction,
+		"GET " + Path + "chains":           showChains,
+		"GET " + Path + "chains/{name}":    showChain,
+		"POST " + Path + "chains/{name}":   runSaved,
+		"GET " + Path + "playground":       showPlayground,
+		"POST " + Path + "playground":      tryChain,
 
 		"GET " + Path + "approvals":          showApprovals,
 		"GET " + Path + "runs/{id}/approve":  showWaiting,
@@ -220,11 +227,16 @@ func (r *request) functions() (*steps.View, error) {
 
 // run carries out a request of package chain for the viewer.
 func (r *request) run(ctx context.Context, request []byte, override chain.Override) (*chain.Answer, error) {
+	return r.runNamed(ctx, "", request, override)
+}
+
+// runNamed is run, with the name under which runs are listed if the request has none.
+func (r *request) runNamed(ctx context.Context, name string, request []byte, override chain.Override) (*chain.Answer, error) {
 	calls, err := r.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	caller := &chain.Caller{ID: r.viewer.ID, Functions: steps.NewView(calls.Catalog, r.viewer.Allows), Override: override}
+	caller := &chain.Caller{ID: r.viewer.ID, Chain: name, Functions: steps.NewView(calls.Catalog, r.viewer.Allows), Override: override}
 	caller.Override.Operator = r.viewer.All
 	if !r.viewer.Shared {
 		caller.Rights = budget.Rights{Level: int(r.viewer.Tier), Scope: r.viewer.Rights.Functions}

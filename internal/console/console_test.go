@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onecall-mcp/onecall/budget"
+	"github.com/onecall-mcp/onecall/budget/memstore"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
@@ -36,11 +38,23 @@ func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := chain.New(&chain.Options{Functions: catalog, Journal: j})
+	store, err := memstore.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := &console.Calls{Catalog: catalog, Run: engine.Run}
+	results, err := budget.NewResults(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = results.Close() })
+	engine, err := chain.New(&chain.Options{Functions: catalog, Journal: j, Results: results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := &console.Calls{Catalog: catalog, Run: engine.Run,
+		BrokenChains: func() []*fault.Error {
+			return []*fault.Error{fault.New(fault.BadRequest, "old.chain.json is broken: <b>")}
+		}}
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
 	s := &site{journal: j, catalog: catalog, engine: engine}
 	s.Server = httptest.NewServer(console.New(&console.Options{

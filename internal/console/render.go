@@ -51,6 +51,8 @@ var functions = template.FuncMap{
 	"whole":    func(text string) string { return string(rawjson.Visible([]byte(text))) },
 }
 
+func figureOf(n int64) string { return figure.Text(float64(n)) }
+
 // duration spells milliseconds.
 func duration(ms float64) string {
 	switch d := time.Duration(ms * float64(time.Millisecond)); {

@@ -1,6 +1,8 @@
 package chain_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -25,6 +27,26 @@ func TestSaveAs(t *testing.T) {
 	}
 	if _, faults := chain.Saved("x", saved, &chain.Options{}); len(faults) > 0 {
 		t.Errorf("SaveAs wrote an invalid saved chain: %v", faults)
+	}
+}
+
+// TestSavedForm: calls are saved in their short form, in chains within chains and in undos too, and mean the same. A function whose name could
+// be taken for a field keeps fn.
+func TestSavedForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"steps":[{"fn":"bin.put","args":{"a":{"fn":"x","args":{}}},"id":"b"}]}`:                `{"steps":[{"bin.put":{"a":{"fn":"x","args":{}}},"id":"b"}]}`,
+		`{"steps":[{"args":{"a":1},"id":"b","fn":"bin.put"},{"fn":"bin.get"}]}`:                  `{"steps":[{"id":"b","bin.put":{"a":1}},{"bin.get":{}}]}`,
+		`{"steps":[{"fn":"retry","args":{}},{"fn":"or_else"},{"expr":"1"}]}`:                     `{"steps":[{"fn":"retry","args":{}},{"fn":"or_else"},{"expr":"1"}]}`,
+		`{"steps":[{"fn":"a.b","undo":{"fn":"a.c","args":{"x":1}}}]}`:                            `{"steps":[{"a.b":{},"undo":{"a.c":{"x":1}}}]}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"a.b","args":null}]},"args":{"fn":"x"}}]}`:           `{"steps":[{"chain":{"steps":[{"a.b":{}}]},"args":{"fn":"x"}}]}`,
+		`{"input":{"fn":"x","args":{}},"steps":[{"a.b":{"y":"$input.fn"}}],"return":{"fn":"x"}}`: `{"input":{"fn":"x","args":{}},"steps":[{"a.b":{"y":"$input.fn"}}],"return":{"fn":"x"}}`,
+	} {
+		saved, faults := chain.SaveAs([]byte(text), nil)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, saved); err != nil || len(faults) > 0 || compact.String() != want {
+			t.Errorf("%s is saved as %s, want %s: %v, %v", text, compact.String(), want, err, faults)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func SaveAs(text []byte, params []Param) ([]byte, []*fault.Error) {
 		root.Set("params", string(rawjson.AppendObject(nil, declared.List)))
 	}
 	root.Set("steps", list.Raw)
-	pretty, err := jsontext.AppendFormat(nil, rawjson.AppendObject(nil, root.List), jsontext.PreserveRawStrings(true),
+	pretty, err := jsontext.AppendFormat(nil, Shortened(rawjson.AppendObject(nil, root.List)), jsontext.PreserveRawStrings(true),
 		jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, []*fault.Error{fault.New(fault.BadJSON, "%v", err)}

@@ -127,39 +127,79 @@ func (d *decoder) decodeUndo(v gjson.Result, at string) *undoRequest {
 }
 
 // Canonical returns a compact chain in which each step, and each undo, names its function by fn and args.
-func Canonical(compact []byte) []byte {
-	return appendMembers(nil, gjson.ParseBytes(compact), func(dst []byte, key string, v gjson.Result) []byte {
+func Canonical(compact []byte) []byte { return longForm.appendChain(nil, gjson.ParseBytes(compact)) }
+
+// Shortened returns a compact chain of the form that Canonical gives, with the short form of each call that has one.
+func Shortened(compact []byte) []byte { return shortForm.appendChain(nil, gjson.ParseBytes(compact)) }
+
+// form writes the call of a step or an undo: it returns the members that name the function and its arguments, whose place is that of the
+// member first; "": the object has no call in another form. The members skipped are left out. fields are those of the object.
+type form func(object gjson.Result, fields *decode.Table) (members, first, skipped string)
+
+// longForm writes fn and args for a member with an object that is not one of fields.
+var longForm form = func(object gjson.Result, fields *decode.Table) (members, first, skipped string) {
+	object.ForEach(func(key, v gjson.Result) bool {
+		if fields.Field(key.String()) == nil && v.IsObject() {
+			members, first = `"fn":`+key.Raw+`,"args":`+v.Raw, key.String()
+		}
+		return first == ""
+	})
+	return members, first, ""
+}
+
+// shortForm writes the name of the function in place of fn and args, unless it could be taken for a field.
+var shortForm form = func(object gjson.Result, fields *decode.Table) (members, first, skipped string) {
+	fn, args := object.Get("fn"), object.Get("args")
+	switch {
+	case fn.Type != gjson.String || isMisspelt(fn.Str, fields):
+		return "", "", ""
+	case args.IsObject():
+		return fn.Raw + ":" + args.Raw, "fn", "args"
+	case args.Exists() && args.Type != gjson.Null:
+		return "", "", ""
+	}
+	return fn.Raw + ":{}", "fn", "args"
+}
+
+func (f form) appendChain(dst []byte, chain gjson.Result) []byte {
+	return f.appendMembers(dst, chain, func(dst []byte, key string, v gjson.Result) []byte {
 		if key == "steps" {
-			return appendSteps(dst, v)
+			return f.appendSteps(dst, v)
 		}
 		return append(dst, v.Raw...)
 	}, nil)
 }
 
-// appendMembers appends an object, whose values value appends. A member with an object that is not one of fields is the short form of a
-// call; without fields there are none.
-func appendMembers(dst []byte, object gjson.Result, value func([]byte, string, gjson.Result) []byte, fields *decode.Table) []byte {
+// appendMembers appends an object, whose values value appends. Without fields it has no call.
+func (f form) appendMembers(dst []byte, object gjson.Result, value func([]byte, string, gjson.Result) []byte, fields *decode.Table) []byte {
 	if !object.IsObject() {
 		return append(dst, object.Raw...)
 	}
+	var call, first, skipped string
+	if fields != nil {
+		call, first, skipped = f(object, fields)
+	}
 	dst = append(dst, '{')
 	object.ForEach(func(key, v gjson.Result) bool {
+		name := key.String()
+		if first != "" && name == skipped {
+			return true
+		}
 		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')
 		}
-		if fields != nil && fields.Field(key.String()) == nil && v.IsObject() {
-			dst = append(append(dst, `"fn":`...), key.Raw...)
-			dst = append(append(dst, `,"args":`...), v.Raw...)
+		if first != "" && name == first {
+			dst = append(dst, call...)
 			return true
 		}
 		dst = append(append(dst, key.Raw...), ':')
-		dst = value(dst, key.String(), v)
+		dst = value(dst, name, v)
 		return true
 	})
 	return append(dst, '}')
 }
 
-func appendSteps(dst []byte, list gjson.Result) []byte {
+func (f form) appendSteps(dst []byte, list gjson.Result) []byte {
 	if !list.IsArray() {
 		return append(dst, list.Raw...)
 	}
@@ -168,12 +208,12 @@ func appendSteps(dst []byte, list gjson.Result) []byte {
 		if dst[len(dst)-1] != '[' {
 			dst = append(dst, ',')
 		}
-		dst = appendMembers(dst, step, func(dst []byte, key string, v gjson.Result) []byte {
+		dst = f.appendMembers(dst, step, func(dst []byte, key string, v gjson.Result) []byte {
 			switch key {
 			case "undo":
-				return appendMembers(dst, v, func(dst []byte, _ string, v gjson.Result) []byte { return append(dst, v.Raw...) }, undoTable)
+				return f.appendMembers(dst, v, func(dst []byte, _ string, v gjson.Result) []byte { return append(dst, v.Raw...) }, undoTable)
 			case "chain":
-				return append(dst, Canonical([]byte(v.Raw))...)
+				return f.appendChain(dst, v)
 			}
 			return append(dst, v.Raw...)
 		}, stepTable)

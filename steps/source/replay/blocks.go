@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -27,8 +28,9 @@ func fileOf(folder, digest string) string {
 	return filepath.Join(folder, strings.TrimPrefix(digest, "sha256:"))
 }
 
-// blocksOf returns the member blocks of a line whose result has blocks of the run, and writes their bytes.
-func (t *recordWriter) blocksOf(list []*steps.KeptBlock) (member []json.RawMessage, err error) {
+// blocksOf returns the member blocks of a line whose result has blocks of the run, and writes their bytes. Digests replace the secrets in
+// their addresses and types, as in the result.
+func (t *recordWriter) blocksOf(list []*steps.KeptBlock, hidden []string) (member []json.RawMessage, err error) {
 	if t.blocks == "" {
 		return nil, nil
 	}
@@ -36,7 +38,7 @@ func (t *recordWriter) blocksOf(list []*steps.KeptBlock) (member []json.RawMessa
 		if err := writeBlock(t.blocks, b); err != nil {
 			return nil, err
 		}
-		member = append(member, b.JSON(`"`+b.Digest()+`"`))
+		member = append(member, t.seal.Hide(b.JSON(`"`+b.Digest()+`"`), hidden))
 	}
 	return member, nil
 }
@@ -85,6 +87,19 @@ func parseBlocks(member gjson.Result) (list []recordedBlock, err error) {
 type recordedBlock struct {
 	digest string
 	block  steps.Block // without its bytes
+}
+
+// restoredBlocks returns the blocks of the recorded result with their secrets.
+func (c *call) restoredBlocks(hidden []string) []recordedBlock {
+	if len(hidden) == 0 {
+		return c.blocks
+	}
+	list := slices.Clone(c.blocks)
+	for i := range list {
+		b := &list[i].block
+		b.URI, b.MIME = c.seal.RestoreText(b.URI, hidden), c.seal.RestoreText(b.MIME, hidden)
+	}
+	return list
 }
 
 // withBlocks returns a recorded result with handles in place of the digests of its blocks. Elsewhere a text that is such a digest stays.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps"
 	"github.com/onecall-mcp/onecall/steps/source/replay"
@@ -211,5 +213,64 @@ func TestBlocksThatCannotBeWritten(t *testing.T) {
 	}
 	if recorder.Lost() != 1 || recorder.Err() == nil || !strings.Contains(tape.String(), `{"gap":1}`) {
 		t.Errorf("lost %d lines, %v, want 1: %s", recorder.Lost(), recorder.Err(), tape.String())
+	}
+}
+
+// The address of a block may hold a secret argument. The recording has the digest of that in all places, and a replay the address.
+func TestSecretsOfBlocks(t *testing.T) {
+	t.Parallel()
+	const address, secret = "https://files.test/?key=opensesame-4711", "opensesame-4711"
+	input := []byte(`{"type":"object","properties":{"password":{"type":"string"},"from":{"type":"string"}}}`)
+	fetch := steps.Function{Spec: steps.Spec{Name: "cam.fetch", Effect: steps.Read, Input: input},
+		Call: func(ctx context.Context, args []byte) ([]byte, error) {
+			return steps.KeepBlock(ctx, &steps.Block{Type: "resource", URI: gjson.GetBytes(args, "from").Str, Bytes: []byte("bytes")})
+		}}
+	for _, from := range []string{address, secret} {
+		path := filepath.Join(t.TempDir(), "tape.jsonl")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder := replay.NewRecorder(file, &replay.RecorderOptions{Blocks: replay.BlocksFolder(path)})
+		registry, err := steps.NewRegistry([]steps.Function{fetch}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func(ctx context.Context, r *steps.Registry) string {
+			blocks := &steps.Blocks{}
+			entry, err := r.Resolve("cam.fetch")
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := entry.Call(steps.WithCallbacks(ctx, &steps.Callbacks{Blocks: blocks}), []byte(`{"password":"`+secret+`","from":"`+from+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range blocks.Within(result) {
+				return b.URI
+			}
+			return "no block in " + string(result)
+		}
+		if got := call(t.Context(), registry.Observe(recorder.Observe)); got != from {
+			t.Fatal(got)
+		}
+		if err := errors.Join(recorder.Err(), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		tape, err := os.ReadFile(path)
+		if err != nil || bytes.Contains(bytes.ReplaceAll(tape, []byte(`"from":"`+from+`"`), nil), []byte(secret)) {
+			t.Errorf("the recording has the secret: %s, %v", tape, err)
+		}
+		cassette, err := replay.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayed, err := cassette.Registry(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := call(cassette.Cursor(t.Context(), ""), replayed); got != from {
+			t.Errorf("the replay has a block from %s, want %s", got, from)
+		}
 	}
 }

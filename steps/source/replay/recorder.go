@@ -119,7 +119,7 @@ func (r *Recorder) Observe(ctx context.Context, spec *steps.Spec, args, result [
 	}
 	l.Chain, _ = ctx.Value(chainKey{}).(string)
 	var lost error
-	l.Blocks, lost = r.blocksOf(within)
+	l.Blocks, lost = r.blocksOf(within, hidden)
 	r.write(&l, l.Fn, lost)
 }
 

@@ -176,7 +176,7 @@ func (c *Cassette) call(a *answers) steps.Call {
 		if err != nil {
 			return nil, err
 		}
-		return c.withBlocks(ctx, answer.blocks, result)
+		return c.withBlocks(ctx, answer.restoredBlocks(r.hidden), result)
 	}
 }
 

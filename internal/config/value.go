@@ -57,7 +57,7 @@ func setScalar(n ast.Node, field any, scalars bool) (want string) {
 	case *time.Duration:
 		duration, err := time.ParseDuration(text)
 		if !isText || err != nil {
-			return `a duration such as 90s, 5m or 1h30m`
+			return `a duration such as 90s, 5m or 1h30m (7 days are 168h)`
 		}
 		*field = duration
 	}

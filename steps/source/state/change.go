@@ -33,9 +33,18 @@ func lifetime(argument, text string, otherwise, most time.Duration) (time.Durati
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < min(otherwise, 1) || d > most {
-		return 0, badArgument(argument, "%s is a time such as 90s, at most %s", argument, strings.TrimSuffix(most.String(), "0s"))
+		return 0, badArgument(argument, "%s is a time in h, m, s or ms such as 24h (7 days are 168h), at most %s", argument, timeOf(most))
 	}
 	return d, nil
+}
+
+// timeOf writes a bound as callers write it: 10m, 24h.
+func timeOf(d time.Duration) string {
+	text := strings.TrimSuffix(d.String(), "0s")
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // change is one change of a value while it is decided.

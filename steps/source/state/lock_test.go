@@ -180,7 +180,7 @@ func TestLockHolders(t *testing.T) {
 		{bob, "state.lock", `{"name":"a/b:c","space":"team"}`, "busy at /name: token:ann holds it until "},
 		{ann, "state.lock", `{"name":"own","ttl":"10m"}`, `{"token":`},
 		{ann, "state.lock", `{"name":"own"}`, "busy at /name: it is held until "},
-		{ann, "state.lock", `{"name":"own","ttl":"11m"}`, "bad_arguments at /ttl: ttl is a time such as 90s, at most 10m"},
+		{ann, "state.lock", `{"name":"own","ttl":"11m"}`, "bad_arguments at /ttl: ttl is a time in h, m, s or ms such as 24h (7 days are 168h), at most 10m"},
 		{eve, "state.lock", `{"name":"a/b:c","space":"team"}`, `{"token":`},
 		{eve, "state.unlock", unlock, `{"unlocked":false}`},
 		{bob, "state.unlock", unlock, `{"unlocked":true}`},

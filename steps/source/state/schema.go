@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
@@ -18,8 +20,7 @@ const (
 	keyInput      = `"key":{"type":"string","minLength":1,"maxLength":200}`
 	spaceInput    = `"space":{"type":"string","pattern":"^[A-Za-z0-9_.-]{1,64}$","description":"default: your own; session: until it ends"}`
 	versionInput  = `"ifVersion":{"type":"integer","minimum":0,"description":"only if the version is still this; 0: if the key is free"}`
-	ttlInput      = `"ttl":{"type":"string","pattern":"` + timePattern + `","description":"as 90s or 24h"}`
-	timePattern   = `^([0-9]+(ms|s|m|h))+$`
+	ttlInput      = `"ttl":{"type":"string","description":"as 90s or 24h"}`
 	versionOutput = `"version":{"type":"integer"}`
 	expiresOutput = `"expires":{"type":"string"}`
 )
@@ -30,8 +31,21 @@ func (s *Source) function(name, description string, effect steps.Effect, require
 	c steps.Call) steps.Function {
 	return steps.Function{Call: c, Prompt: effect != steps.Read, Spec: steps.Spec{
 		Name: name, Description: description, Input: object(input, required), Output: object(output, members),
-		Effect: effect, EffectDeclared: true, Deletes: effect == steps.Destroy, Local: true, State: true,
+		Effect: effect, EffectDeclared: true, Deletes: effect == steps.Destroy, Local: true, State: true, Check: checkTimes,
 	}}
+}
+
+// checkTimes is the Check of the functions: it knows the arguments that are times, whatever their bounds are when the call is made.
+func checkTimes(args []byte, known func(at string) bool) *fault.Error {
+	for _, name := range []string{"ttl", "wait"} {
+		if text := gjson.GetBytes(args, name); text.Type == gjson.String && known("/"+name) {
+			if _, err := lifetime(name, text.Str, 0, maxTTL); err != nil {
+				f, _ := fault.As(err)
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // renewing is for a function whose calls a resume makes again.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -77,7 +78,6 @@ func TestReferencesToBlocks(t *testing.T) {
 		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0"}}},{"fn":"cam.echo","args":{"x":"$0.p.data"}}]}`:                 `{"x":"` + data + `"}`,
 		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0.data"}}},{"expr":"len($0.p)"}]}`:                                  fmt.Sprint(len(data)),
 		`{"steps":[{"fn":"cam.shot"}],"return":{"x":"$0.data"}}`:                                                                             `{"x":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.store","args":{"id":"$0.data"},"undo":{"fn":"cam.store","args":{"x":"$0.data"}}}]}`:          `{"stored":true}`,
 		`{"steps":[{"fn":"cam.echo","args":{"data":"oc1_b0","x":"oc1bytes"}},{"fn":"cam.echo","args":{"data":"$0.data"}}]}`:                  `{"data":"oc1_b0"}`,
 		`{"steps":[{"fn":"cam.echo","args":{"type":"image","data":"aGk="}},{"fn":"cam.echo","args":{"data":"$0.data","text":"${0.data}"}}]}`: `{"data":"aGk=","text":"aGk="}`,
 	} {
@@ -85,6 +85,46 @@ func TestReferencesToBlocks(t *testing.T) {
 		if got := gjson.GetBytes(a.JSON, "result").Raw; got != want {
 			t.Errorf("%s\n gives %s\n want %s\n in %s", request, got, want, a.JSON)
 		}
+	}
+}
+
+// A whole block in place of its bytes is refused with the reference to write, before anything runs if the function says what it returns.
+func TestWholeBlockForBytes(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	input := json.RawMessage(`{"type":"object","properties":{"a/b":{"type":"array","items":{"type":"string"}},"x":{"type":["string","null"]}}}`)
+	output := json.RawMessage(`{"type":"object","properties":{"kept":{"type":"object","properties":{"data":{"type":"string"}},"additionalProperties":false},
+		"other":{"type":"object","properties":{"id":{"type":"string"}},"additionalProperties":false}},"additionalProperties":false}`)
+	none := func(context.Context, []byte) ([]byte, error) { return []byte(`{}`), nil }
+	e := engineOf(t, append(c.functions(), steps.Function{Spec: steps.Spec{Name: "to.text", Effect: steps.Read, Input: input}, Call: none},
+		steps.Function{Spec: steps.Spec{Name: "cam.known", Effect: steps.Read, Output: output}, Call: none},
+		steps.Function{Spec: steps.Spec{Name: "to.word", Effect: steps.Read, Input: json.RawMessage(`{"type":"object","properties":{"x":{"type":"string"}}}`)},
+			Call: none}), chain.Options{}, true)
+	for request, hint := range map[string]string{
+		`{"cam.shot":{}},{"to.text":{"x":"$0"}}`:                                         "data, as in $0.data",
+		`{"cam.shot":{}},{"to.text":{"a/b":["x","$0"]}}`:                                 "data, as in $0.data",
+		`{"cam.shot":{},"select":"{size: $result.size}"},{"to.text":{"x":"$0"}}`:         "",
+		`{"cam.known":{}},{"to.word":{"x":"$0.kept"}}`:                                   "data, as in $0.kept.data",
+		`{"cam.known":{},"forEach":"[1]"},{"to.word":{"x":"$item.kept"},"forEach":"$0"}`: "data, as in $item.kept.data",
+		`{"cam.known":{}},{"to.word":{"x":"$0.other"}}`:                                  "",
+	} {
+		a := e.Run(t.Context(), []byte(`{"steps":[`+request+`]}`), nil)
+		told := strings.Contains(string(a.JSON), "For the bytes of a block")
+		if a.OK || told != (hint != "") || !strings.Contains(string(a.JSON), hint) || !strings.Contains(string(a.JSON), "got object, want") {
+			t.Errorf("%s gives %s, want the hint %q", request, a.JSON, hint)
+		}
+	}
+}
+
+// An undo gets the bytes of blocks, too.
+func TestUndoWithBlocks(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	e := c.engine(t, chain.Options{Journal: newJournal(t, nil)})
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"cam.shot"},{"fn":"cam.store","args":{"id":1},"undo":{"fn":"cam.store","args":{"x":"$0.data"}}},
+		{"expr":"int('none')"}],"onError":"undo"}`), nil)
+	if c.stored.Load() != 2 || string(*c.sent.Load()) != `{"x":"iVBORw=="}` {
+		t.Errorf("%d calls, the last with %s, want the undo with the bytes: %s", c.stored.Load(), *c.sent.Load(), a.JSON)
 	}
 }
 

@@ -71,6 +71,11 @@ func (u *Use) Optional() string {
 	return Reference{root: u.Root, step: u.Step, segments: segments}.String()
 }
 
+// Member returns the use spelled so that it selects a member of its value.
+func (u *Use) Member(name string) string {
+	return Reference{root: u.Root, step: u.Step, segments: append(slices.Clone(u.Path), Segment{Kind: Name, Key: name})}.String()
+}
+
 // remedy says what to write instead of a segment with a missing key, if part of it looks like a computation or a text; else "".
 func (r Reference) remedy(segment int, available []string) string {
 	s := &r.segments[segment]

@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/steps/schema"
 )
@@ -53,10 +55,35 @@ func (e *Entry) checkArguments(ctx context.Context, args []byte) ([]byte, *fault
 	case err != nil:
 		return nil, e.contextFault(ctx)
 	case f != nil:
-		return nil, withFunctionName(e.spec, f)
+		return nil, withFunctionName(e.spec, withBlockHint(ctx, args, f))
 	}
 	return accepted, nil
 }
+
+// BlockHint is the remedy for a whole block in place of its bytes. data refers to these.
+func BlockHint(data string) string {
+	return ". For the bytes of a block, refer to its data, as in " + data
+}
+
+// withBlockHint adds the remedy to the fault of an argument that is a whole block.
+func withBlockHint(ctx context.Context, args []byte, f *fault.Error) *fault.Error {
+	blocks := CallbacksOf(ctx).Blocks
+	if !blocks.Any() {
+		return f
+	}
+	value := gjson.ParseBytes(args)
+	for _, token := range strings.Split(f.At, "/")[1:] {
+		value = value.Get(gjson.Escape(pointerUnescape.Replace(token)))
+	}
+	if block := blocks.Find(value.Get("data").Str); block == nil || !block.Is(value, block.Handle) {
+		return f
+	}
+	hinted := *f
+	hinted.Message += BlockHint("$0.data")
+	return &hinted
+}
+
+var pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // acceptBlocks checks arguments that may have marks of blocks, with base64 in place of these where that makes a difference.
 func (e *Entry) acceptBlocks(ctx context.Context, args []byte) (accepted []byte, f *fault.Error, err error) {

@@ -40,9 +40,23 @@ func (c *compiler) hintAtSchema(l *level, p *Step, f *fault.Error) {
 	uses := p.Args.Uses()
 	for i := range uses {
 		if uses[i].Whole && uses[i].At == p.ArgsAt()+f.At {
-			f.Message += c.schemaHint(c.originOf(l, p, &uses[i]), &uses[i])
+			from := c.originOf(l, p, &uses[i])
+			f.Message += blockHint(from, &uses[i], f) + c.schemaHint(from, &uses[i])
 		}
 	}
+}
+
+// blockHint is the remedy for a reference to an object in place of a text, if the object may be a block; else "".
+func blockHint(from origin, u *refs.Use, f *fault.Error) string {
+	if from.fn == nil || u.Expression || !strings.HasSuffix(f.Message, "got object, want string") {
+		return ""
+	}
+	path, flat := elementsOf(nil, u.Path)
+	types, missing := from.at(append(path, schema.Element{Key: "data"})).types()
+	if flat || missing != nil || !slices.Contains(types, "string") {
+		return ""
+	}
+	return steps.BlockHint(u.Member("data"))
 }
 
 // maxCompared bounds the undeclared arguments of a request whose names are compared with declared ones.

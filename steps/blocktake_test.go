@@ -1,6 +1,46 @@
 package steps
 
-import "testing"
+import (
+	"context"
+	"encoding/json"
+	"testing"
+)
+
+// heldArguments counts the bytes that arguments hold for base64.
+type heldArguments struct{ held int }
+
+func (*heldArguments) KeepBlock(int) error         { return nil }
+func (m *heldArguments) HoldArguments(n int) error { m.held += n; return nil }
+func (*heldArguments) ReleaseArguments(int)        {}
+
+// TestTakenWithoutBase64: a function that takes bytes as they are gets no base64 for the check of other arguments, which are not there.
+func TestTakenWithoutBase64(t *testing.T) {
+	t.Parallel()
+	input := `{"type":"object","properties":{"data":{"type":"string"},"mode":{"type":"string","pattern":"^[0-7]{3}$"},"undo":{"const":"none"}}}`
+	r, err := NewRegistry([]Function{{Spec: Spec{Name: "disk.write", TakesMarks: true, Input: json.RawMessage(input)},
+		Call: func(context.Context, []byte) ([]byte, error) { return []byte("1"), nil }}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := &heldArguments{}
+	blocks := &Blocks{Memory: memory}
+	handle, err := blocks.Add(NewBlock("image/png", make([]byte, 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark, _ := blocks.Refer(handle)
+	entry, err := r.Resolve("disk.write")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]bool{`{"data":"` + mark + `"}`: false, `{"data":"` + mark + `","mode":"600"}`: true} {
+		memory.held = 0
+		_, err := entry.Call(WithCallbacks(t.Context(), &Callbacks{Blocks: blocks}), []byte(args))
+		if err != nil || (memory.held > 0) != want {
+			t.Errorf("%s: %d bytes for base64, %v; want some: %t", args, memory.held, err, want)
+		}
+	}
+}
 
 func TestTake(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,9 @@ type simpleSchema struct {
 	min, max *float64
 }
 
+// unsure accepts no value: it stands for the schema of a member that is not simple.
+var unsure = &simpleSchema{values: []string{}}
+
 // Bounds of a simple schema: its nesting; its required properties, which are bits of a uint64; and the length of a number, in characters,
 // up to which comparing float64 values is exact.
 const maxSimpleDepth, maxSimpleRequired, exactDigits = 16, 64, 15
@@ -65,14 +68,15 @@ func (s *simpleSchema) keyword(name string, value gjson.Result, depth int) bool 
 		return s.types != noType
 	case "properties":
 		s.members = map[string]*simpleSchema{}
-		valid := value.IsObject()
 		value.ForEach(func(key, member gjson.Result) bool {
 			element := newSimpleSchema(member, depth+1)
+			if element == nil { // arguments without the member can still be accepted
+				element = unsure
+			}
 			s.members[key.String()] = element
-			valid = valid && element != nil
-			return valid
+			return true
 		})
-		return valid
+		return value.IsObject()
 	case "required":
 		s.required = map[string]uint{}
 		for _, element := range value.Array() {

@@ -16,10 +16,9 @@ var isSimpleSchema = map[string]bool{
 		`"maximum":9}},"required":["a"],"additionalProperties":false}`: true,
 	`{"type":"object","properties":{"a":{"type":"array","items":{"enum":["x","y",1]}},"c":{"type":"number"},` +
 		`"d":{"type":"boolean"}},"x-note":1,"$schema":"https://json-schema.org/draft/2020-12/schema"}`: true,
-	`false`: false, `{"properties":{"a":{"pattern":"x"}}}`: false, `{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{}}}`: false,
-	`{"properties":{"a":{"minLength":1}}}`: false, `{"allOf":[{}]}`: false, `{"required":true}`: false,
-	`{"properties":{"a":{"minimum":1.5}}}`: false,
-	`{"properties":{"a":{"const":1}}}`:     false, `{"dependentRequired":{}}`: false, `{"additionalProperties":{"type":"string"}}`: false,
+	`false`: false, `{"pattern":"x"}`: false, `{"$ref":"#/$defs/a","$defs":{"a":{}}}`: false, `{"minLength":1}`: false, `{"allOf":[{}]}`: false,
+	`{"required":true}`: false, `{"minimum":1.5}`: false, `{"const":1}`: false, `{"dependentRequired":{}}`: false,
+	`{"additionalProperties":{"type":"string"}}`: false, `{"items":{"pattern":"x"}}`: false, `{"properties":{"a":{"pattern":"x"}}}`: true,
 }
 
 func TestSimpleSchema(t *testing.T) {
@@ -30,7 +29,7 @@ func TestSimpleSchema(t *testing.T) {
 		}
 	}
 	p := newSimpleSchema(gjson.Parse(`{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer","minimum":1,`+
-		`"maximum":9},"e":{"enum":["x"]},"l":{"type":"array","items":{"type":"boolean"}}},"required":["a"],"additionalProperties":false}`), 0)
+		`"maximum":9},"e":{"enum":["x"]},"l":{"type":"array","items":{"type":"boolean"}},"p":{"pattern":"x"},"f":false},"required":["a"],"additionalProperties":false}`), 0)
 	for args, want := range map[string]bool{
 		`{"a":"x"}`: true, `{"a":"x","n":1}`: true, `{"a":"x","n":9,"e":"x","l":[true,false]}`: true, `{"a":"\u00e9"}`: true,
 		`{"\u0061":"x"}`: true,
@@ -38,7 +37,7 @@ func TestSimpleSchema(t *testing.T) {
 		`{"a":"x","n":1.0}`: false,
 		`{"a":"x","n":1e0}`: false,
 		`{"a":"x","e":"y"}`: false, `{"a":"x","l":[1]}`: false, `{"a":"x","z":1}`: false, `{"a":null}`: false, `[]`: false,
-		`{"a":"x","a":"x"}`: false,
+		`{"a":"x","a":"x"}`: false, `{"a":"x","p":"x"}`: false, `{"a":"x","f":1}`: false,
 	} {
 		if got := p.accepts(gjson.Parse(args)); got != want {
 			t.Errorf("accepts(%s) = %v, want %v", args, got, want)
@@ -72,6 +71,9 @@ func TestSimpleSchemaIsSound(t *testing.T) {
 				properties := map[string]any{}
 				for _, name := range rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c"})).Draw(t, "names") {
 					properties[name] = schema(depth-1).Draw(t, "property")
+					if rapid.IntRange(0, 3).Draw(t, "complex") == 0 {
+						properties[name] = map[string]any{"pattern": "^[xy]$"}
+					}
 				}
 				s["properties"] = properties
 				s["required"] = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "d"}), 0, 2, rapid.ID[string]).Draw(t, "required")

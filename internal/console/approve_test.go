@@ -40,7 +40,7 @@ func TestApprove(t *testing.T) {
 		t.Errorf("a decision about other calls than those shown: status %d: %s", status, page)
 	}
 	_, run := ann.send(left, "runs/"+second+"/approve", url.Values{"decision": {"approve"}, "at": {"0[0]"}, "rest": {"deny"}})
-	wantText(t, run, ">approved</span>", "approval alone makes none")
+	wantText(t, run, ">approved</span>", "Approval alone makes no call")
 	_, answer := ann.send(run, "runs/"+second+"/resume", nil)
 	wantText(t, answer, "denied", "not &lt;b&gt;two&lt;/b&gt;")
 	s.wantCalls(t, `shop.put {"k":1,"note":"new"}`)

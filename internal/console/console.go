@@ -102,11 +102,13 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 		"GET " + Path + "playground":       showPlayground,
 		"POST " + Path + "playground":      tryChain,
 
-		"GET " + Path + "approvals":          showApprovals,
-		"GET " + Path + "runs/{id}/approve":  showWaiting,
-		"POST " + Path + "runs/{id}/approve": decide,
-		"POST " + Path + "runs/{id}/resume":  resume,
-		"GET " + Path + "acts/{act}":         showAct,
+		"GET " + Path + "approvals":              showApprovals,
+		"GET " + Path + "runs/{id}/steps/{step}": showStep,
+		"GET " + Path + "runs/{id}/calls/{n}":    showCall,
+		"GET " + Path + "runs/{id}/approve":      showWaiting,
+		"POST " + Path + "runs/{id}/approve":     decide,
+		"POST " + Path + "runs/{id}/resume":      resume,
+		"GET " + Path + "acts/{act}":             showAct,
 	}
 }
 

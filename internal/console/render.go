@@ -48,6 +48,7 @@ var functions = template.FuncMap{
 	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"text":     visible,
+	"brief":    func(value []byte) string { return visible(fault.ClipRunes(string(value), maxBrief)) },
 	"whole":    func(text string) string { return string(rawjson.Visible([]byte(text))) },
 }
 
@@ -150,6 +151,9 @@ func picture(svg []byte) template.HTML { return template.HTML(svg) }
 func visible(text string) string {
 	return string(rawjson.Visible([]byte(fault.Clip(text, maxText))))
 }
+
+// maxBrief bounds a value in a table, in characters.
+const maxBrief = 200
 
 // maxText bounds a text on a page, in characters.
 const maxText = 20_000

@@ -63,7 +63,7 @@ func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console
 	if err := catalog.Add("shop", functions); err != nil {
 		t.Fatal(err)
 	}
-	if s.engine, err = chain.New(&chain.Options{Functions: catalog, Journal: s.journal}); err != nil {
+	if s.engine, err = chain.New(&chain.Options{Functions: catalog, Journal: s.journal, MaxCalls: 20_000}); err != nil {
 		t.Fatal(err)
 	}
 	calls := &console.Calls{Catalog: catalog, Run: s.engine.Run}

@@ -59,7 +59,7 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 	if err != nil {
 		return nil, err
 	}
-	return timelineOf(past), nil
+	return OfPast(past), nil
 }
 
 // Reader reads the timeline of a run again and again, each time only what is new in the journal. A timeline is valid until the next is read.
@@ -86,7 +86,7 @@ func (r *Reader) Read(ctx context.Context) (t *Timeline, err error) {
 		r.past = nil
 		return nil, err
 	}
-	return timelineOf(r.past), nil
+	return OfPast(r.past), nil
 }
 
 // AddParts adds the counts of the run's parts, and at most limit of the parts that are not ok. It adds nothing to a run without parts.
@@ -99,7 +99,11 @@ func (t *Timeline) AddParts(ctx context.Context, j *journal.Journal, limit int) 
 	return err
 }
 
-func timelineOf(past *journal.Past) *Timeline {
+// Number returns the number of the event behind an element of List. Later events do not change it; another attempt at a call has another.
+func (t *Timeline) Number(i int) int { return t.numbers[i] }
+
+// OfPast returns the timeline of a run that was read, without arguments and results.
+func OfPast(past *journal.Past) *Timeline {
 	t := &Timeline{Run: runOf(&past.Row), List: []Call{}}
 	if t.Code != "" {
 		t.Message = past.Message

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 )
@@ -155,9 +156,22 @@ func (f *toolset) handlerOf(ctx context.Context, v *clientView, req sdk.Request,
 	case f.shows(name):
 		return next, nil
 	}
-	return func(ctx context.Context, _ string, _ sdk.Request) (sdk.Result, error) {
-		return f.handler(name)(ctx, call)
+	return func(ctx context.Context, method string, _ sdk.Request) (sdk.Result, error) {
+		result, err := f.handler(name)(ctx, call)
+		if version := raw.Version(call.Session, call); err == nil && version >= protocol.Stateless {
+			return typed(version, method, result)
+		}
+		return result, err
 	}, nil
+}
+
+// typed returns the result of a tool call with its type, which the SDK adds for the tools that it knows.
+func typed(version, method string, result *sdk.CallToolResult) (sdk.Result, error) {
+	body := marshal(result)
+	if result.InputRequests != nil {
+		body = raw.With(body, "resultType", json.RawMessage(`"input_required"`))
+	}
+	return raw.Result(version, method, body)
 }
 
 // otherParams returns the params of a tool call without its arguments; nil: they cannot be encoded.

@@ -19,6 +19,7 @@ const (
 	notesWidth = 170.0
 	chartWidth = margin + nameWidth + timeWidth + notesWidth
 	foldWidth  = 24.0
+	labelWidth = 66.0 // of a time
 	rowHeight  = 24.0
 	chartTop   = 46.0
 )
@@ -106,7 +107,7 @@ func (w *svg) axis(s *scale, bottom float64) {
 		if x := s.x(tick.at); x >= free {
 			w.put(`<path class="l" d="M%v %vV%v"/>`+"\n", x, chartTop-12, bottom)
 			w.text("m", x+3, chartTop-16, tick.label)
-			free = x + 66
+			free = x + labelWidth
 		}
 	}
 	for _, f := range s.folds {

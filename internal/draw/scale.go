@@ -107,7 +107,7 @@ func (s *scale) ticks() (ticks []tick) {
 		ticks = append(ticks, tick{from, figure.Millis(from)})
 		to := s.end
 		if i < len(s.folds) {
-			to = s.folds[i].from
+			to = s.folds[i].from - labelWidth/s.unit // the end of the folded time has its label near here
 		}
 		for n := 1.0; from+n*step <= to; n++ {
 			ticks = append(ticks, tick{from + n*step, "+" + figure.Millis(n*step)})

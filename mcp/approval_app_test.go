@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
-	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp"
 	"github.com/onecall-mcp/onecall/mcp/internal/mcptest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -131,11 +131,14 @@ func TestApprovalAppByPerson(t *testing.T) {
 	}
 }
 
-// TestApprovalAppListed: a source that starts late can make approvals possible; only then the tools name the app.
+// TestApprovalAppListed: a source that starts late can make approvals possible. Then the tools name the app, and clients are told.
 func TestApprovalAppListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, approving(t, steps.ApproveNever))
-	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, appClient(), statefulVersion)
+	changed := make(chan struct{}, 100)
+	o := appClient()
+	o.ToolListChangedHandler = func(context.Context, *sdk.ToolListChangedRequest) { changed <- struct{}{} }
+	c := mcptest.Connect(t, &sdk.StreamableClientTransport{Endpoint: s.http(t, writer)}, o, statefulVersion)
 	named := func() (app, tool bool) {
 		list, err := c.ListTools(t.Context(), nil)
 		if err != nil {
@@ -154,7 +157,10 @@ func TestApprovalAppListed(t *testing.T) {
 	if err := s.catalog.Add("late", functionsSource{put}); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, "the tools name the app", func() bool { app, tool := named(); return app && tool })
+	<-changed
+	if app, tool := named(); !app || !tool {
+		t.Errorf("after list_changed: the app is named %t, its tool %t, want both", app, tool)
+	}
 }
 
 // TestApprovalPageSize: the page stays small, and reaches nothing.

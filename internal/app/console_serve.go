@@ -25,10 +25,10 @@ func (s *server) consoleBackend() *console.Backend {
 	for !a.used.TryRLock() { // it is about to be closed, so another one has replaced it
 		a = s.current.Load()
 	}
-	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags,
+	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
 		Release: a.used.RUnlock,
 		Open: func(context.Context) (*console.Calls, error) {
-			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run}, nil
+			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run, BrokenChains: a.BrokenChains}, nil
 		}}
 }
 

@@ -27,6 +27,7 @@ type Backend struct {
 	Scrubber *secret.Scrubber
 	Values   bool   // arguments and results of runs may be shown
 	Flags    string // what commands that the console shows need to find this configuration, such as " --config FILE"; "": nothing
+	Serves   bool   // it is that of a server, whose sources stay open: there is a page of them
 	// Open returns what calls functions. Those who only look at runs need no function, so sources may start at its first use.
 	Open func(ctx context.Context) (*Calls, error)
 	// Release is called when the request that got the backend has been answered; nil: nothing waits for it.
@@ -96,6 +97,7 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 
 		"GET " + Path + "functions":        showFunctions,
 		"GET " + Path + "functions/{name}": showFunction,
+		"GET " + Path + "sources":          showSources,
 		"GET " + Path + "chains":           showChains,
 		"GET " + Path + "chains/{name}":    showChain,
 		"POST " + Path + "chains/{name}":   runSaved,

@@ -25,6 +25,7 @@ type site struct {
 	journal *journal.Journal
 	catalog *steps.Catalog
 	engine  *chain.Engine
+	backend *console.Backend
 }
 
 func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
@@ -56,7 +57,7 @@ func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 			return []*fault.Error{fault.New(fault.BadRequest, "old.chain.json is broken: <b>")}
 		}}
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
-	s := &site{journal: j, catalog: catalog, engine: engine}
+	s := &site{journal: j, catalog: catalog, engine: engine, backend: backend}
 	s.Server = httptest.NewServer(console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {

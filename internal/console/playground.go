@@ -139,9 +139,9 @@ func planOf(p *chain.DryRun) *planView {
 	v := &planView{Picture: picture(draw.OfPlan("The chain's plan", p).SVG()), Hash: p.Hash, Steps: len(p.Steps), Read: p.Counts[steps.Read],
 		Write: p.Counts[steps.Write], Destroy: p.Counts[steps.Destroy]}
 	v.Approvals = approvals(nil, &p.DryChain, "")
-	bounds := []string{figureOf(p.MaxCalls) + " calls"}
+	bounds := []string{count(p.MaxCalls, "call")}
 	if p.MaxTokens > 0 {
-		bounds = append(bounds, figureOf(int64(p.MaxTokens))+" tokens")
+		bounds = append(bounds, count(p.MaxTokens, "token"))
 	}
 	if p.MaxDuration > 0 {
 		bounds = append(bounds, duration(float64(p.MaxDuration.Milliseconds())))

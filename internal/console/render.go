@@ -43,7 +43,8 @@ func parsePages() map[string]pageTemplate {
 
 // functions are what templates call.
 var functions = template.FuncMap{
-	"number":   func(n any) string { return figure.Text(float64(reflect.ValueOf(n).Int())) },
+	"number":   number,
+	"count":    count,
 	"duration": duration,
 	"when":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -52,7 +53,16 @@ var functions = template.FuncMap{
 	"whole":    func(text string) string { return string(rawjson.Visible([]byte(text))) },
 }
 
-func figureOf(n int64) string { return figure.Text(float64(n)) }
+// number spells a whole number of any type.
+func number(n any) string { return figure.Text(float64(reflect.ValueOf(n).Int())) }
+
+// count spells a number of things, whose plural ends with s.
+func count(n any, what string) string {
+	if text := number(n); text != "1" {
+		return text + " " + what + "s"
+	}
+	return "1 " + what
+}
 
 // duration spells milliseconds.
 func duration(ms float64) string {
@@ -75,6 +85,7 @@ type layout struct {
 	Viewer   *Viewer
 	Form     string // the key of the viewer's forms
 	Waiting  string // how many runs wait for approval; "": none
+	Serves   bool   // see Backend.Serves
 	CanLogin bool   // the viewer logged in with a token, and can log out
 	Data     any
 }
@@ -83,6 +94,7 @@ type layout struct {
 func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 	l := &layout{Title: p.title, Page: p.template, Data: p.data, CanLogin: c.Link == nil}
 	if r.viewer != nil {
+		l.Serves = r.Serves
 		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey(), r.countWaiting()
 	}
 	status := http.StatusOK

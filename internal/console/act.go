@@ -20,6 +20,7 @@ type act struct {
 	Title  string
 	Run    string // the run that it continues; "": it begins one
 	Text   string // a chain that the viewer wrote, to be changed; "": none, or it is too long to be kept
+	Back   string // the path below Path of the page on which Text is changed; "": the playground
 	viewer string
 	key    string
 	ended  chan struct{} // closed when answer and err are set

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -394,10 +393,4 @@ func decide(r *request) (*page, error) {
 		return &page{redirect: "runs/" + o.past.Row.ID + "/approve"}, nil
 	}
 	return &page{redirect: "runs/" + o.past.Row.ID}, nil
-}
-
-// quoted returns a JSON string.
-func quoted(text string) json.RawMessage {
-	value, _ := json.Marshal(text) // a string has a JSON form
-	return value
 }

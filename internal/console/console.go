@@ -109,6 +109,10 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 		"GET " + Path + "runs/{id}/calls/{n}":    showCall,
 		"GET " + Path + "runs/{id}/approve":      showWaiting,
 		"POST " + Path + "runs/{id}/approve":     decide,
+		"GET " + Path + "runs/{id}/fix":          showFix,
+		"POST " + Path + "runs/{id}/fix":         fix,
+		"GET " + Path + "runs/{id}/undo":         showUndo,
+		"POST " + Path + "runs/{id}/undo":        undo,
 		"POST " + Path + "runs/{id}/resume":      resume,
 		"GET " + Path + "acts/{act}":             showAct,
 	}

@@ -119,19 +119,25 @@ func (r *request) check(text, input []byte) (*chain.Answer, error) {
 // refuse shows the faults of the text.
 func (v *playgroundView) refuse(faults []*fault.Error) {
 	v.Checked = true
-	v.More = max(len(faults)-faultsShown, 0)
-	for _, f := range faults[:len(faults)-v.More] {
+	v.Faults, v.More = faultViews(v.Text, faults)
+}
+
+// faultViews returns what a page shows of the faults of a text, and how many are not shown.
+func faultViews(text string, faults []*fault.Error) (list []faultView, more int) {
+	more = max(len(faults)-faultsShown, 0)
+	for _, f := range faults[:len(faults)-more] {
 		shown := faultView{Error: f.Under("")}
 		shown.Message = strings.TrimPrefix(f.Message, fmt.Sprintf("line %d, column %d: ", f.Line, f.Column))
-		if line, caret := chainfile.Excerpt([]byte(v.Text), f); line != "" {
+		if line, caret := chainfile.Excerpt([]byte(text), f); line != "" {
 			line, before := chainfile.Window(line, caret, excerptWidth)
 			shown.Excerpt = line + "\n" + strings.Repeat(" ", before) + "^"
 		}
 		if len(f.Nearest) > 0 && !chainfile.Mentions(f.Message, f.Nearest[0]) {
 			shown.Nearest = strings.Join(f.Nearest, ", ")
 		}
-		v.Faults = append(v.Faults, shown)
+		list = append(list, shown)
 	}
+	return list, more
 }
 
 // planOf returns what a page shows of a plan.

@@ -109,6 +109,9 @@ func showAct(r *request) (*page, error) {
 	}
 	v.Faults, v.Answer = a.answer.Faults, r.answerOf(a.answer)
 	v.Answer.Run = cmp.Or(v.Answer.Run, a.Run)
+	if a.Text == "" { // it is saved, or it is that of an earlier run
+		v.Answer.Save = ""
+	}
 	v.Whole = readable(gjson.ParseBytes(history.Shown(a.answer.AsJSON(), r.Scrubber)))
 	return &page{template: "act", title: a.Title, data: v}, nil
 }

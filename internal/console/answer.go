@@ -29,7 +29,7 @@ type answerView struct {
 	Usage   struct{ Tokens, Calls, Kept int64 }
 	Millis  float64
 	Fetch   string // how the viewer fetches the rest; "": nothing is left
-	Save    string // the command that saves the chain; "": it is not recorded
+	Save    string // the command that saves the chain; "": it failed, or is not recorded
 }
 
 // probe describes a result that is too long to be shown.
@@ -67,7 +67,7 @@ func (r *request) answerOf(a *chain.Answer) *answerView {
 	if token != "" {
 		v.Fetch = r.fetch(token)
 	}
-	if a.Run != "" {
+	if a.Run != "" && a.OK {
 		v.Save = "onecall save" + r.Flags + " " + a.Run + " NAME"
 	}
 	return v

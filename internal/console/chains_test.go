@@ -41,6 +41,18 @@ func (b *browser) fill(path string, form url.Values) (status int, page string) {
 	return b.send(page, path, form)
 }
 
+// hidden returns the key of the forms of a page.
+func hidden(t *testing.T, page string) string {
+	t.Helper()
+	for _, field := range inputs.FindAllStringSubmatch(page, -1) {
+		if field[1] == "form" {
+			return field[2]
+		}
+	}
+	t.Fatalf("the page has no form: %s", page)
+	return ""
+}
+
 const weekly = `{"description":"<b>The</b> report.","params":{
 	"word":{"type":"string","description":"what to look for"},
 	"count":{"type":"integer","minimum":1,"default":3},
@@ -90,6 +102,20 @@ func TestChains(t *testing.T) {
 		t.Errorf("the journal has the runs %+v (%v), want one of ann that the page names: %s", rows, err, page)
 	}
 
+	_, form = ann.get("chains/chain.weekly")
+	sent, err := ann.PostForm(s.URL+console.Path+"chains/chain.weekly", url.Values{"param.word": {"secret"}, "form": {hidden(t, form)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = sent.Body.Close()
+	answer := strings.TrimPrefix(sent.Request.URL.Path, console.Path)
+	if status, page := ann.get(answer); status != http.StatusOK || !strings.Contains(page, "secret") {
+		t.Errorf("the answer at %s: status %d: %s", answer, status, page)
+	}
+	if status, page := bob.get(answer); status != fault.TokenExpired.HTTP() || strings.Contains(page, "secret") {
+		t.Errorf("the answer at %s for another caller: status %d: %s", answer, status, page)
+	}
+
 	_, form = bob.get("chains/chain.weekly")
 	contains(t, form, "may look only", "", "<button>Run")
 	if status, page := bob.fill("chains/chain.weekly", url.Values{"param.word": {"x"}}); status != fault.Denied.HTTP() {
@@ -98,8 +124,8 @@ func TestChains(t *testing.T) {
 	if status, _ := ann.post("chains/chain.weekly", url.Values{"param.word": {"x"}}); status != fault.Denied.HTTP() {
 		t.Errorf("a form without its key: status %d", status)
 	}
-	if rows, err := s.journal.List(t.Context(), &journal.Filter{}); err != nil || len(rows) != 1 {
-		t.Errorf("after refused forms, the journal has %d runs (%v), want 1", len(rows), err)
+	if rows, err := s.journal.List(t.Context(), &journal.Filter{}); err != nil || len(rows) != 2 {
+		t.Errorf("after refused forms, the journal has %d runs (%v), want 2", len(rows), err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *request) startAct(a *act, name string, text []byte, override chain.Over
 	acts.list = append(acts.list, a)
 	acts.list = slices.Delete(acts.list, 0, max(0, len(acts.list)-maxActs))
 	acts.mu.Unlock()
-	later := &request{Backend: r.console.Backend(), viewer: r.viewer} // that of r is released with its answer
+	later := &request{Backend: r.console.Backend(), viewer: r.viewer, log: r.log} // that of r is released with its answer
 	ctx := context.WithoutCancel(r.Context())
 	go func() {
 		defer done()

@@ -226,11 +226,24 @@ func (r *request) functions() (*steps.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.view(calls), nil
+}
+
+// view returns the functions that the viewer may use.
+func (r *request) view(calls *Calls) *steps.View {
 	view := steps.NewView(calls.Catalog, r.viewer.Allows)
-	if !r.viewer.All {
-		view = view.WithoutCauses()
+	if r.viewer.readsCauses() {
+		return view
 	}
-	return view, nil
+	return view.WithoutCauses()
+}
+
+// readsCauses reports whether a viewer may learn why a source is down, as this machine's user and administrators do over MCP.
+func (v *Viewer) readsCauses() bool { return v.Shared || v.Tier >= steps.TierAdmin }
+
+// logCause logs why a source is down, which the viewer does not read.
+func (r *request) logCause(ctx context.Context, source string, cause *fault.Error) {
+	r.log.WarnContext(ctx, "a call of a source failed", "source", source, "code", string(cause.Code), "error", r.Scrubber.Text(cause.Message))
 }
 
 // run carries out a request of package chain for the viewer.
@@ -244,10 +257,13 @@ func (r *request) runNamed(ctx context.Context, name string, request []byte, ove
 	if err != nil {
 		return nil, err
 	}
-	caller := &chain.Caller{ID: r.viewer.ID, Chain: name, Functions: steps.NewView(calls.Catalog, r.viewer.Allows), Override: override}
+	caller := &chain.Caller{ID: r.viewer.ID, Chain: name, Functions: r.view(calls), Override: override}
 	caller.Override.Operator = r.viewer.All
 	if !r.viewer.Shared {
 		caller.Rights = budget.Rights{Level: int(r.viewer.Tier), Scope: r.viewer.Rights.Functions}
+	}
+	if !r.viewer.readsCauses() {
+		ctx = steps.WithoutCauses(ctx, r.logCause)
 	}
 	return calls.Run(ctx, request, caller), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -165,4 +166,23 @@ func TestSources(t *testing.T) {
 		"onecall auth login wiki", "source=vault", `<td class="n">2</td>`, "", "<wiki>")
 	_, page = s.browser(t, "ann").get("sources")
 	contains(t, page, "source=wiki", "source=store", `<td class="n">1</td>`, "", "vault", "login", `<td class="n">2</td>`)
+}
+
+// TestCauses: why a source is down is for administrators, in checks and in answers, too.
+func TestCauses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, map[string]*console.Viewer{"ann": doer("token:ann", steps.TierRead), "admin": doer("token:admin", steps.TierAdmin)})
+	away := fault.New(fault.Unavailable, "10.0.0.7 refuses connections")
+	s.add(t, "wiki", steps.Status{State: steps.StateRetrying, Error: away})
+	page := returning("notes.page", "")
+	page.Call = func(context.Context, []byte) ([]byte, error) { return nil, away }
+	s.add(t, "notes", ready, page)
+	for viewer, reads := range map[string]bool{"ann": false, "admin": true} {
+		for text, do := range map[string]string{`{"steps":[{"fn":"wiki.page"}]}`: "check", `{"steps":[{"fn":"notes.page"}]}`: "run"} {
+			_, page := s.browser(t, viewer).fill("playground", url.Values{"text": {text}, "do": {do}})
+			if strings.Contains(page, "10.0.0.7") != reads || !strings.Contains(page, "unavailable") {
+				t.Errorf("%s reads of %s: %s", viewer, text, page)
+			}
+		}
+	}
 }

@@ -30,7 +30,7 @@ func showSources(r *request) (*page, error) {
 	v := &sourcesView{Flags: r.Flags}
 	functions := view.Registry()
 	for _, info := range view.Sources() {
-		s := sourceView{SourceInfo: info, NeedsLogin: r.viewer.All && info.Error != nil && info.Error.Code == fault.Denied}
+		s := sourceView{SourceInfo: info, NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
 		for name := range info.Functions {
 			if functions.Has(name) {
 				s.Usable++

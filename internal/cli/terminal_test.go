@@ -99,7 +99,7 @@ Fix it and go on; nothing is done twice: onecall resume RUN [FILE]
 -- exit 1
 `},
 		"approval": {`{"steps":[{"fn":"http.drop"}]}`, nil, `--
--:1:11: approval_required: step 0: http.drop waits for approval; it was not sent: send resume with approve, or let onecall approve and onecall resume do it
+-:1:11: approval_required: step 0: http.drop waits for approval; it was not sent: send resume with approve, or resume once a person has approved with onecall approve or in onecall console
     {"steps":[{"fn":"http.drop"}]}
               ^
   0  http.drop  destroy

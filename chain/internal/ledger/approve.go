@@ -14,7 +14,7 @@ import (
 )
 
 // ByHand is how a person decides whose client can neither ask nor show the calls.
-const ByHand = "onecall approve"
+const ByHand = "with onecall approve or in onecall console"
 
 // approvePrefix begins each approve token.
 const approvePrefix = "oca_"
@@ -69,7 +69,7 @@ func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 func (l *Ledger) checkApprove(past *journal.Past, token string) *fault.Error {
 	switch {
 	case l.ByPerson:
-		return fault.New(fault.Denied, "only a person can approve this run, with %s; approve in a request cannot", ByHand).Under("/approve")
+		return fault.New(fault.Denied, "only a person can approve this run, %s; approve in a request cannot", ByHand).Under("/approve")
 	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(token)):
 		return fault.New(fault.Denied,
 			"the waiting calls have changed since this approve was given: resume the run without approve to see them").Under("/approve")

@@ -130,9 +130,9 @@ func deniedFault(p *plan.Step) *fault.Error {
 
 // approvalRequired is the fault for a call that waits for approval, like those that wait with it.
 func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
-	advice := "send resume with approve, or let " + ledger.ByHand + " and onecall resume do it"
+	advice := "send resume with approve, or resume once a person has approved " + ledger.ByHand
 	if l.ByPerson {
-		advice = "a person approves them with " + ledger.ByHand
+		advice = "a person approves them " + ledger.ByHand
 	}
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(l.Waiting),
 		advice).Under(p.At)

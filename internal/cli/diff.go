@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -92,8 +91,8 @@ func (c *cli) showDiff(d *history.Diff, asJSON bool) error {
 // writeDiff writes a row for each call: ~ differs, - is only in the first run, + only in the second.
 func (c *cli) writeDiff(d *history.Diff) error {
 	calls := &table{columns: diffColumns}
-	for _, r := range mergeRows(d.Calls) {
-		calls.rows = append(calls.rows, row{cells: r.cells()})
+	for _, r := range d.Rows() {
+		calls.rows = append(calls.rows, row{cells: diffCells(&r)})
 	}
 	err := errors.Join(c.writeTable(sidesTable(d)), c.writeText([]byte{'\n'}), c.writeTable(calls))
 	if lines := valueRows(d.Calls); len(lines) > 0 {
@@ -124,70 +123,9 @@ var diffColumns = []column{
 	{name: "DIFFERS"},
 }
 
-// diffRow is a pair of calls, or several equal pairs of one step's elements.
-type diffRow struct {
-	history.Pair
-	at    string
-	count int
-}
-
-// mergeRows merges adjacent pairs of one step's elements into one row if both sides' calls are equal.
-func mergeRows(pairs []history.Pair) (rows []diffRow) {
-	for _, p := range pairs {
-		side := p.A
-		if side == nil {
-			side = p.B
-		}
-		step, _, isElement := strings.Cut(side.At, "[")
-		row := diffRow{Pair: p, at: side.At, count: 1}
-		if n := len(rows); isElement && n > 0 && len(p.Differs) == 0 && p.A != nil && p.B != nil {
-			if last := &rows[n-1]; last.sameStep(&p, step) {
-				last.at = step + "[*]"
-				last.count++
-				last.A, last.B = addSideCalls(last.A, p.A), addSideCalls(last.B, p.B)
-				continue
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func (r *diffRow) sameStep(p *history.Pair, step string) bool {
-	return strings.HasPrefix(r.at, step+"[") && r.Function == p.Function && len(r.Differs) == 0 && r.A != nil && r.B != nil &&
-		r.A.Status == p.A.Status && r.A.Outcome == p.A.Outcome
-}
-
-// addSideCalls returns sum with the time, the bytes and the tokens of another call added.
-func addSideCalls(sum, s *history.SideCall) *history.SideCall {
-	total := *sum
-	total.Millis, total.Bytes, total.Tokens = total.Millis+s.Millis, total.Bytes+s.Bytes, total.Tokens+s.Tokens
-	return &total
-}
-
-// cells returns the cells of a row, in the order of diffColumns.
-func (r *diffRow) cells() []string {
-	mark := ""
-	switch {
-	case r.B == nil:
-		mark = "-"
-	case r.A == nil:
-		mark = "+"
-	case len(r.Differs) > 0:
-		mark = "~"
-	}
-	at := r.at
-	if r.A != nil && r.B != nil && r.A.At != r.B.At && r.count == 1 {
-		at = r.A.At + " → " + r.B.At
-	}
-	name := r.Function
-	if cmp.Or(r.A, r.B).Undoes {
-		name = "undo: " + name
-	}
-	if r.count > 1 {
-		name += fmt.Sprintf(" ×%d", r.count)
-	}
-	cells := []string{mark, at, name}
+// diffCells returns the cells of a row, in the order of diffColumns.
+func diffCells(r *history.DiffRow) []string {
+	cells := []string{r.Mark(), r.Place(), r.Name()}
 	add := func(cell func(*history.SideCall) string) {
 		for _, s := range []*history.SideCall{r.A, r.B} {
 			text := ""
@@ -197,7 +135,7 @@ func (r *diffRow) cells() []string {
 			cells = append(cells, text)
 		}
 	}
-	add(func(s *history.SideCall) string { return callStatus(s.Status, s.Outcome, s.Code) })
+	add((*history.SideCall).Text)
 	add(func(s *history.SideCall) string { return knownMillis(s.Millis) })
 	add(func(s *history.SideCall) string { return strconv.Itoa(s.Bytes) })
 	add(func(s *history.SideCall) string { return strconv.Itoa(s.Tokens) })
@@ -220,14 +158,6 @@ func valueRows(pairs []history.Pair) (lines []row) {
 		}
 	}
 	return lines
-}
-
-func callStatus(status string, outcome fault.Outcome, code fault.Code) string {
-	status = cmp.Or(string(outcome), status)
-	if code != "" {
-		status += " (" + string(code) + ")"
-	}
-	return status
 }
 
 func runStatus(status journal.Status, code fault.Code) string {

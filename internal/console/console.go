@@ -113,6 +113,7 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 		"POST " + Path + "runs/{id}/fix":         fix,
 		"GET " + Path + "runs/{id}/undo":         showUndo,
 		"POST " + Path + "runs/{id}/undo":        undo,
+		"GET " + Path + "runs/{id}/compare":      showCompare,
 		"POST " + Path + "runs/{id}/resume":      resume,
 		"GET " + Path + "acts/{act}":             showAct,
 	}

@@ -79,6 +79,7 @@ func New(o *Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path+"assets/{name}", serveAsset)
+	mux.HandleFunc("GET "+Path+"events", c.events)
 	mux.HandleFunc("GET "+Path+"login", c.showLogin)
 	mux.HandleFunc("POST "+Path+"login", c.login)
 	mux.HandleFunc("POST "+Path+"logout", c.logout)
@@ -147,16 +148,8 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 		if c.Link.exchange(w, r) {
 			return
 		}
-		req := &request{Request: r, Backend: c.Backend(), log: c.Log, console: c}
-		if req.Release != nil {
-			defer req.Release()
-		}
-		if !c.identify(w, req) {
-			return
-		}
-		done, ok := c.busy.acquire(req.viewer.ID)
-		if !ok {
-			c.show(w, req, faultPage(tooBusy()))
+		req, done := c.admit(w, r)
+		if req == nil {
 			return
 		}
 		defer done()
@@ -180,6 +173,30 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 // tooBusy refuses a request of a viewer who has too many.
 func tooBusy() error {
 	return fault.New(fault.Busy, "%d of your requests are being answered: wait until some are", maxRequests)
+}
+
+// admit identifies the viewer. done must be called when the request has been answered. If the viewer is not admitted, admit has answered,
+// and the request is nil.
+func (c *console) admit(w http.ResponseWriter, r *http.Request) (_ *request, done func()) {
+	req := &request{Request: r, Backend: c.Backend(), log: c.Log, console: c}
+	release := req.Release
+	if release == nil {
+		release = func() {}
+	}
+	if !c.identify(w, req) {
+		release()
+		return nil, nil
+	}
+	free, ok := c.busy.acquire(req.viewer.ID)
+	if !ok {
+		c.show(w, req, faultPage(tooBusy()))
+		release()
+		return nil, nil
+	}
+	return req, func() {
+		free()
+		release()
+	}
 }
 
 // faultPage shows an error.

@@ -30,6 +30,15 @@ type site struct {
 
 func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 	t.Helper()
+	s, handler := newHandler(t, viewers)
+	s.Server = httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newHandler returns a console without a server.
+func newHandler(t *testing.T, viewers map[string]*console.Viewer) (*site, http.Handler) {
+	t.Helper()
 	j, err := journal.New(&journal.Memory{}, &journal.Options{Key: make([]byte, journal.MinKeyBytes)})
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +66,7 @@ func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 			return []*fault.Error{fault.New(fault.BadRequest, "old.chain.json is broken: <b>")}
 		}}
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
-	s := &site{journal: j, catalog: catalog, engine: engine, backend: backend}
-	s.Server = httptest.NewServer(console.New(&console.Options{
+	return &site{journal: j, engine: engine, catalog: catalog, backend: backend}, console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {
 			if v := viewers[credential]; v != nil {
@@ -66,9 +74,7 @@ func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
 			}
 			return nil, fault.New(fault.Denied, "there is no such token")
 		},
-	}))
-	t.Cleanup(s.Close)
-	return s
+	})
 }
 
 // browser is a browser of a viewer who has logged in.

@@ -7,24 +7,20 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
-	"github.com/onecall-mcp/onecall/internal/draw"
 	"github.com/onecall-mcp/onecall/internal/figure"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 //go:embed view
 var views embed.FS
-
-//go:embed assets
-var assets embed.FS
 
 type pageTemplate = *template.Template
 
@@ -50,6 +46,7 @@ var functions = template.FuncMap{
 	"iso":      func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"text":     visible,
 	"brief":    func(value []byte) string { return visible(fault.ClipRunes(string(value), maxBrief)) },
+	"asset":    addressOf,
 	"whole":    func(text string) string { return string(rawjson.Visible([]byte(text))) },
 }
 
@@ -84,6 +81,8 @@ type layout struct {
 	Page     string // the name of the page's template
 	Viewer   *Viewer
 	Form     string // the key of the viewer's forms
+	Self     string // the address of the page
+	Live     string // where its stream of events is; "": it has none
 	Waiting  string // how many runs wait for approval; "": none
 	Serves   bool   // see Backend.Serves
 	CanLogin bool   // the viewer logged in with a token, and can log out
@@ -96,6 +95,13 @@ func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 	if r.viewer != nil {
 		l.Serves = r.Serves
 		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey(), r.countWaiting()
+	}
+	switch l.Self = r.URL.RequestURI(); p.live {
+	case "":
+	case liveAll:
+		l.Live = Path + "events"
+	default:
+		l.Live = Path + "events?run=" + url.QueryEscape(p.live)
 	}
 	status := http.StatusOK
 	if f, is := p.data.(*fault.Error); is && f != nil {
@@ -134,26 +140,11 @@ func withHeaders(next http.Handler) http.Handler {
 			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // without any, forms have the Origin null
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// serveAsset serves a file of assets. Its address has no version, so browsers ask each time whether it has changed.
-func serveAsset(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	body, err := assets.ReadFile("assets/" + name)
-	if name == "draw.css" {
-		body, err = []byte(draw.Stylesheet()), nil
-	}
-	if err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-	writeCompressed(w, r, http.StatusOK, body)
 }
 
 // picture is a picture of package draw, as a template takes it.

@@ -133,7 +133,7 @@ func showRun(r *request) (*page, error) {
 	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values, All: r.viewer.All}
 	v.show(r, t, bandsOf(t))
 	r.addPictures(ctx, v, past, t)
-	return &page{template: "run", title: cmp.Or(t.Chain, "Run") + " " + t.ID, data: v}, nil
+	return &page{template: "run", title: cmp.Or(t.Chain, "Run") + " " + t.ID, data: v, live: t.ID}, nil
 }
 
 // showStep shows the calls of one step of a run.

@@ -169,7 +169,8 @@ func (f *runsFilter) command(flags string, now time.Time) string {
 		return ""
 	}
 	text := "onecall runs" + flags
-	for _, flag := range [][2]string{{"status", f.Status}, {"function", f.Function}, {"chain", f.Chain}, {"caller", f.Caller}, {"parent", f.Parent}} {
+	for _, flag := range [][2]string{{"status", f.Status}, {"function", f.Function}, {"chain", f.Chain}, {"caller", f.Caller},
+		{"parent", f.Parent}} {
 		if flag[1] != "" {
 			text += " --" + flag[0] + " " + shellWord(flag[1])
 		}
@@ -201,10 +202,10 @@ func (r *request) countWaiting() string {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
 	n, _ := r.Journal.Count(ctx, &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Code: fault.ApprovalRequired, Limit: maxWaiting})
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		return ""
-	case n == maxWaiting:
+	case maxWaiting:
 		return strconv.Itoa(n) + "+"
 	}
 	return strconv.Itoa(n)

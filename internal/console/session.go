@@ -132,6 +132,11 @@ func (c *console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
 		c.show(w, &request{Request: r}, faultPage(why))
 		return
 	}
+	if r.Header.Get("HX-Request") != "" { // a page asks for its element #live: the browser must ask for the page
+		w.Header().Set("HX-Refresh", "true")
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if r.Method == http.MethodGet && c.Link == nil {
 		http.Redirect(w, r, Path+"login", http.StatusSeeOther)
 		return

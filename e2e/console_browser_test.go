@@ -1,0 +1,187 @@
+//go:build e2e && unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/console"
+)
+
+// window is a window of a browser with the console. Whatever the browser complains of fails the test.
+type window struct {
+	t    *testing.T
+	base string
+	ctx  context.Context
+}
+
+func (s *httpServer) openWindow(t *testing.T) *window {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("needs chromium in PATH")
+	}
+	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox))
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, clitest.TooLong)
+	t.Cleanup(cancel)
+	w := &window{t, strings.TrimSuffix(s.url, "/mcp") + console.Path, ctx}
+	w.do(chromedp.EmulateViewport(1280, 900))
+	if err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			t.Errorf("a script failed: %s", e.ExceptionDetails.Text)
+		case *log.EventEntryAdded:
+			if !strings.HasSuffix(e.Entry.URL, "/runs/run_nothing") { // it is no run, and says so with its status
+				t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	if err := chromedp.Do(w.ctx, actions...); err != nil {
+		page, _ := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.documentElement.outerHTML`))
+		w.t.Fatalf("%v: %s", err, page)
+	}
+}
+
+// evaluate returns the value of an expression in the page.
+func evaluate[T any](w *window, expression string) T {
+	w.t.Helper()
+	value, err := chromedp.Run(w.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		w.t.Fatalf("%.200s: %v", expression, err)
+	}
+	return value
+}
+
+// await waits until an expression in the page is true.
+func (w *window) await(expression string) {
+	w.t.Helper()
+	if _, err := chromedp.Run(w.ctx, chromedp.Poll[bool](expression)); err != nil {
+		w.t.Fatalf("%s: %v: %s", expression, err, evaluate[string](w, `document.documentElement.outerHTML`))
+	}
+}
+
+// lists waits until the page lists a run of a chain.
+func (w *window) lists(chain string) {
+	w.t.Helper()
+	w.await(fmt.Sprintf(`[...document.querySelectorAll("td")].some(e => e.textContent == %q)`, chain))
+}
+
+// press presses keys.
+func (w *window) press(keys string) {
+	w.t.Helper()
+	for _, key := range keys {
+		w.do(chromedp.KeyEvent(string(key)))
+	}
+}
+
+// look shows a page at a width in a color scheme.
+func (w *window) look(path string, width int64, scheme string) {
+	w.t.Helper()
+	w.do(chromedp.EmulateViewport(width, 900), func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return none, err
+	}, chromedp.Navigate(w.base+path))
+	w.picture(fmt.Sprintf("console-%s-%d-%s", strings.NewReplacer("/", "-", "?", "-").Replace(path), width, scheme))
+}
+
+// picture writes a picture of the page for a person to look at, if ONECALL_TEST_PICTURES names a folder.
+func (w *window) picture(name string) {
+	w.t.Helper()
+	folder := os.Getenv("ONECALL_TEST_PICTURES")
+	if folder == "" {
+		return
+	}
+	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestConsoleInBrowser: a person logs in by keyboard, and the list of runs shows the runs of other processes by itself, without touching
+// what the person does. In no width and color scheme does the browser, its policy for the page or axe-core complain.
+func TestConsoleInBrowser(t *testing.T) {
+	t.Parallel()
+	axe, err := os.ReadFile(filepath.Join(npmPackages(t), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const boss = "oc_token-of-the-boss"
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml",
+		fmt.Sprintf("access: {tokens: [{name: boss, sha256: %q, tier: admin, console: approve}]}\n", tokenHash(boss)))
+	s := serveHTTP(t, config, "--console")
+	run := func(name string) {
+		t.Helper()
+		chain := clitest.Write(t, t.TempDir(), name+".json", `{"steps":[{"expr":"6*7"}]}`)
+		cmd := clitest.Self(t, t.TempDir(), "run", "--config", config, chain)
+		cmd.Env = s.cmd.Env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("onecall run: %v: %s", err, out)
+		}
+	}
+	run("earlier")
+	w := s.openWindow(t)
+	w.do(chromedp.Navigate(w.base))
+	w.await(`document.activeElement.id == "token"`)
+	w.press(boss + "\r")
+	w.do(chromedp.WaitVisible(chromedp.CSS("#live")))
+	w.lists("earlier.json")
+	evaluate[bool](w, `document.querySelector("input[name=run]").focus() ?? true`)
+	w.press("run_half")
+	run("later") // by a process that the server knows nothing of
+	w.lists("later.json")
+	if at := evaluate[string](w, `document.activeElement.name + " " + document.activeElement.value`); at != "run run_half" {
+		t.Errorf("after the update the focus and its text are %q", at)
+	}
+	run("last")
+	w.lists("last.json")
+	w.do(chromedp.Navigate(w.base))
+	first := evaluate[string](w, `document.querySelector("#live tbody a").getAttribute("href")`)
+	for _, path := range []string{"", "?status=failed", "login", "savings", "functions", "approvals", "runs/run_nothing",
+		strings.TrimPrefix(first, console.Path)} {
+		for _, width := range []int64{390, 1280} {
+			for _, scheme := range []string{"light", "dark"} {
+				w.look(path, width, scheme)
+				w.wantAccessible(string(axe), fmt.Sprintf("%q, %d pixels, %s", path, width, scheme))
+			}
+		}
+	}
+}
+
+// wantAccessible checks the page that is shown.
+func (w *window) wantAccessible(axe, where string) {
+	w.t.Helper()
+	if evaluate[bool](w, `document.documentElement.scrollWidth > innerWidth`) {
+		w.t.Errorf("%s: the page is wider than the window", where)
+	}
+	found := evaluate[string](w, axe+`
+axe.run().then(r => JSON.stringify(r.violations.map(v => ({id: v.id, at: v.nodes.map(n => n.html)}))))`)
+	for _, v := range gjson.Parse(found).Array() {
+		w.t.Errorf("%s: %s: %.600s", where, v.Get("id").Str, v.Get("at").Raw)
+	}
+}

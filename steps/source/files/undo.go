@@ -1,12 +1,14 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -35,13 +37,25 @@ func (c *change) undoRemove(ctx context.Context, before *version) error {
 
 // undoContent tells how to write what a file held before.
 func (c *change) undoContent(ctx context.Context, before *version, ifMatch string) error {
-	args := map[string]any{"path": c.rel, "ifMatch": ifMatch, "undo": noUndo, "mode": fmt.Sprintf("%03o", before.info.Mode().Perm())}
-	if utf8.Valid(before.content) {
-		args["text"] = string(before.content)
-	} else {
-		args["data"] = base64.StdEncoding.EncodeToString(before.content)
+	isText := utf8.Valid(before.content) && bytes.IndexByte(before.content, 0) < 0 // each NUL would be six bytes
+	size := len(before.content) + len(before.content)/16                           // for escapes
+	if !isText {
+		size = base64.StdEncoding.EncodedLen(len(before.content))
 	}
-	return reportUndo(ctx, "fs.write", args)
+	w := &rawjson.Writer{B: make([]byte, 0, size+2*len(c.rel)+len(ifMatch)+100)} // a large content stands in memory once
+	w.Open('{')
+	w.Text("path", c.rel)
+	w.Text("ifMatch", ifMatch)
+	w.Text("undo", noUndo)
+	w.Text("mode", fmt.Sprintf("%03o", before.info.Mode().Perm()))
+	if isText {
+		w.Text("text", rawjson.View(before.content))
+	} else {
+		w.Key("data")
+		w.B = append(base64.StdEncoding.AppendEncode(append(w.B, '"'), before.content), '"')
+	}
+	w.Close('}')
+	return steps.ReportUndo(ctx, &steps.Undo{Function: "fs.write", Args: w.B})
 }
 
 // reportMove tells how to take back a move. digest is that of the file; "": a folder was moved.

@@ -36,6 +36,8 @@ type Driver interface {
 	Days(ctx context.Context, f *Filter) ([]Day, error)
 	// States returns values of state that have not expired, ordered by space and name.
 	States(ctx context.Context, f *StateFilter) ([]StateRow, error)
+	// AwaitState waits until no write that changes a value of an owner is under way, not even one whose confirmation nobody awaits any more.
+	AwaitState(ctx context.Context, owner string) error
 	// RemoveStates removes the values of an owner in some spaces. Versions go on.
 	RemoveStates(ctx context.Context, owner string, spaces []string) error
 	// Expire removes runs that expired before at, except those whose lease a live process has, days before days, and values of state that

@@ -105,3 +105,6 @@ func appendState(list []StateRow, row *StateRow, f *StateFilter, now time.Time) 
 	}
 	return append(list, found)
 }
+
+// AwaitState implements Driver: a write ends before it returns.
+func (m *Memory) AwaitState(context.Context, string) error { return nil }

@@ -131,8 +131,8 @@ func (j *Journal) Find(ctx context.Context, caller, scope, key string) (id strin
 	return id, nil
 }
 
-// Refresh reads what a run that Read has returned has done since, and only that: p becomes what Read would return now, and what was returned
-// of it changes, too. After an error p is of no use.
+// Refresh reads what a run that Read has returned has done since, and only that: p becomes what Read would return now, and what was
+// returned of it changes, too. After an error p is of no use.
 func (j *Journal) Refresh(ctx context.Context, p *Past) error {
 	rec, err := j.driver.LoadAfter(ctx, p.Row.ID, p.last.lease, p.last.first)
 	switch {

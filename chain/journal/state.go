@@ -227,7 +227,7 @@ func (c *Call) commit(ctx context.Context, key StateKey, decide Decision, ended 
 	failure := r.awaitWrite(q)
 	undecided := errors.Is(err, ErrUndecided)
 	if failure != nil && decided && !undecided && !errors.Is(failure, ErrTaken) {
-		switch landed, unknown := r.j.landed(ctx, q.ID, q.Lease, first); {
+		switch landed, unknown := r.j.landed(ctx, q, first); {
 		case landed:
 			failure, r.failure, r.hasRow = nil, nil, true
 		case unknown != nil:
@@ -289,10 +289,14 @@ func (j *Journal) decide(at *StateView, key StateKey, restores int64, decide Dec
 	return StateResult{Row: row}, raw, nil
 }
 
-// landed reports whether a segment was written, although its write seemed to fail: only the confirmation may have been lost. unknown says
-// why that cannot be found out.
-func (j *Journal) landed(ctx context.Context, id string, lease int64, first int) (landed bool, unknown error) {
-	rec, err := j.driver.Load(context.WithoutCancel(ctx), id)
+// landed reports whether the segment of a change of state that begins with an event was written, although its write seemed to fail: only the
+// confirmation may have been lost, or be late. unknown says why that cannot be found out.
+func (j *Journal) landed(ctx context.Context, q *queuedWrite, first int) (landed bool, unknown error) {
+	ctx = context.WithoutCancel(ctx)
+	if err := j.driver.AwaitState(ctx, q.State.Owner); err != nil {
+		return false, err
+	}
+	rec, err := j.driver.Load(ctx, q.ID)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -300,7 +304,7 @@ func (j *Journal) landed(ctx context.Context, id string, lease int64, first int)
 		return false, err
 	}
 	for i := range rec.Segments {
-		landed = landed || rec.Segments[i].Lease == lease && rec.Segments[i].First == first
+		landed = landed || rec.Segments[i].Lease == q.Lease && rec.Segments[i].First == first
 	}
 	return landed, nil
 }

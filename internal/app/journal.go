@@ -227,6 +227,9 @@ func (u *brokenDriver) States(context.Context, *journal.StateFilter) ([]journal.
 	return nil, u.err
 }
 
+// AwaitState implements journal.Driver.
+func (u *brokenDriver) AwaitState(context.Context, string) error { return u.err }
+
 // RemoveStates implements journal.Driver.
 func (u *brokenDriver) RemoveStates(context.Context, string, []string) error { return u.err }
 

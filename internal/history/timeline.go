@@ -62,7 +62,8 @@ func Of(ctx context.Context, j *journal.Journal, id string, caller *string) (*Ti
 	return OfPast(past), nil
 }
 
-// Reader reads the timeline of a run again and again, each time only what is new in the journal. A timeline is valid until the next is read.
+// Reader reads the timeline of a run again and again, each time only what is new in the journal. A timeline is valid until the next is
+// read.
 type Reader struct {
 	j      *journal.Journal
 	id     string

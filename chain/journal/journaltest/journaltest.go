@@ -28,7 +28,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Repeated", repeated}, {"Drop", drop},
-		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Pages", pages}, {"Running", running}, {"LoadAfter", loadAfter}, {"Version", version},
+		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Pages", pages}, {"Running", running},
+		{"LoadAfter", loadAfter}, {"Version", version},
 		{"FunctionsOfCallers", functionsOfCallers}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
 		{"Sums", sums}, {"SideBySide", sideBySide}, {"LateRelease", lateRelease}, {"FirstUse", firstUse}, {"Check", check},

@@ -23,7 +23,11 @@ func OpenPostgres(dsn string, o *Options) (*Driver, error) {
 		return nil, err
 	}
 	config.RuntimeParams["synchronous_commit"] = "on"
-	return newDriver(&postgresEngine{config: config}, o)
+	d, err := newDriver(&postgresEngine{config: config}, o)
+	if err == nil {
+		d.commitsLate = true
+	}
+	return d, err
 }
 
 // A holder is dead if it was not renewed for leaseTime.

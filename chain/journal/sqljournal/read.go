@@ -111,7 +111,7 @@ func (d *Driver) LoadRow(ctx context.Context, id string) (row *journal.Row, err 
 }
 
 // loadAtOnce loads a run as it is at one moment: a run that expires meanwhile would seem to have lost its segments.
-func (db *database) loadAtOnce(ctx context.Context, id string, lease int64, first int) (rec *journal.Record, holder string, err error) {
+func (db *database) loadAtOnce(ctx context.Context, id string, lease int64, first int) (_ *journal.Record, holder string, err error) {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, "", err

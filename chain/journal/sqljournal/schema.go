@@ -8,7 +8,8 @@ import (
 
 // migrations upgrade the tables, each by one version: to change them, add one. Other processes wait meanwhile, so none may read or write
 // every run: the segments of older runs are not counted, and their number stays negative (journal.Record.Written), as does the lease of
-// their hand-over (journal.Row); onecall_functions learns of them afterwards (fill). All SQL of this package is written for PostgreSQL; inSQLite translates it.
+// their hand-over (journal.Row); onecall_functions learns of them afterwards (fill). All SQL of this package is written for PostgreSQL;
+// inSQLite translates it.
 var migrations = []string{`
 CREATE TABLE onecall_runs (
 	n BIGSERIAL PRIMARY KEY, id TEXT COLLATE "C" NOT NULL UNIQUE, lease BIGINT NOT NULL, holder TEXT NOT NULL,

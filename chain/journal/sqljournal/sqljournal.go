@@ -29,6 +29,8 @@ type Driver struct {
 	timeout time.Duration
 	opening chan struct{} // has an element while the database is being opened
 
+	commitsLate bool // a commit may still be carried out after it seemed to fail
+
 	mu       sync.Mutex
 	db       *database // nil: not open
 	failure  error     // the last failure, which callers get until reopenAfter has passed; nil: none

@@ -11,7 +11,10 @@ import (
 
 // Parts of statements about state. CLOCK stands for the database's time in microseconds since 1970.
 const (
-	newOwner  = `INSERT INTO onecall_state_owners (owner, version, bytes) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING`
+	newOwner = `INSERT INTO onecall_state_owners (owner, version, bytes) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING`
+	// lockOwner waits for a transaction that has changed the owner's row, or is adding it.
+	lockOwner = `INSERT INTO onecall_state_owners (owner, version, bytes) VALUES ($1, 0, 0)
+	ON CONFLICT (owner) DO UPDATE SET version = onecall_state_owners.version`
 	nextState = `UPDATE onecall_state_owners SET version = version + 1 WHERE owner = $1`
 	viewState = `SELECT o.version, o.bytes, CLOCK, COALESCE(s.version, 0), COALESCE(s.expires, 0), COALESCE(s.size, 0), s.value
 	FROM onecall_state_owners o LEFT JOIN onecall_state s ON s.owner = o.owner AND s.space = $2 AND s.name = $3 WHERE o.owner = $1`
@@ -69,6 +72,26 @@ func (b *batch) changeState(w *journal.Write, c *stateChange) {
 		return
 	}
 	b.addStatement(countState, c.Owner, c.grows, w.ID, w.Lease)
+}
+
+// AwaitState implements journal.Driver. The transaction of a change has the owner's row until it ends: with a commit that the server gets
+// late, or because its connection is gone.
+func (d *Driver) AwaitState(ctx context.Context, owner string) error {
+	for end := time.Now().Add(d.timeout); d.commitsLate; {
+		err := d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+			_, err := db.write.ExecContext(ctx, lockOwner, validText(owner))
+			return err
+		})
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(reopenAfter): // what has just failed is not asked again at once
+		}
+	}
+	return nil
 }
 
 // States implements journal.Driver.

@@ -59,8 +59,9 @@ func (s *request) report(ctx context.Context, p *plan.Plan, r *run.Run) *Answer 
 	s.warn(done.Warnings...)
 	undoes := p.OnError == plan.OnErrorUndo && s.ledger.Record != nil && len(s.ledger.Waiting) == 0
 	if undoes && cause.Err != nil && cause.Err.Code != fault.ResumeConflict {
-		cause.Err = s.ledger.UndoAll(ctx, r.Undoing(), "").AddTo(cause.Err)
-		s.ledger.EndUndone(cause.Err.Code, cause.Err.Message)
+		undone := s.ledger.UndoAll(ctx, r.Undoing(), "")
+		cause.Err = undone.AddTo(cause.Err)
+		s.ledger.EndUndone(undone, cause.Err.Code, cause.Err.Message)
 	} else {
 		s.ledger.EndUnfinished(cause.Err, journal.Failed)
 	}

@@ -29,6 +29,7 @@ type Row struct {
 	Reused int           `json:"reused,omitzero"` // calls whose results came from the journal
 	Writes int           `json:"writes,omitzero"` // how many of Calls write and undo no other
 	Undos  int           `json:"undos,omitzero"`  // how many of Calls undo another
+	Left   int           `json:"left,omitzero"`   // the writes that its undo left, perhaps or certainly done
 	Took   time.Duration `json:"took"`            // the time that it took, including resumes
 	Tokens int           `json:"tokens"`          // the tokens of its answers
 	Stored int           `json:"kept"`            // the estimated tokens of results that are in no answer

@@ -15,6 +15,14 @@ func (r *Run) EndUnfinished(status Status, code fault.Code, message string) erro
 	return r.end(Stopped, code, message)
 }
 
+// EndUndone is like EndUnfinished, for a run that was undone but for left calls.
+func (r *Run) EndUndone(left int, code fault.Code, message string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.row.Status, r.row.Code, r.row.Left = Undone, code, left
+	return r.end(Stopped, code, message)
+}
+
 // EndRefused is like EndUnfinished, for a run whose resume was refused: the chain that it sent is not the run's, and a run that had ended
 // stays what it was. If that chain was accepted before, or has begun a call that writes, EndRefused does nothing, and refused is false.
 func (r *Run) EndRefused(code fault.Code, message string) (refused bool, err error) {

@@ -218,7 +218,11 @@ func (c *cli) runRow(r *history.Run, when func(time.Time) string) row {
 	if durable.IsID(r.Key) && r.Parent == "" {
 		total = r.Steps // chains that have not begun, and lines that are not chains, have no run
 	}
-	for _, note := range []string{childCounts(r.Parts, total), reason(r.Code, r.Message)} {
+	left := ""
+	if r.Left > 0 {
+		left = plural(int64(r.Left), "call") + " not undone"
+	}
+	for _, note := range []string{childCounts(r.Parts, total), left, reason(r.Code, r.Message)} {
 		if note != "" {
 			list.notes = append(list.notes, note)
 		}

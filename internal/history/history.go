@@ -28,6 +28,7 @@ type Run struct {
 	Reused    int            `json:"reused,omitempty"` // calls whose results came from the journal
 	Writes    int            `json:"writes,omitempty"` // calls that write, but those that undo another
 	Undos     int            `json:"undos,omitempty"`  // calls that undo another
+	Left      int            `json:"left,omitempty"`   // calls that its undo left, perhaps or certainly done
 	Tokens    int            `json:"tokens"`           // the tokens of its answers
 	Stored    int            `json:"kept"`             // tokens of results that are in no answer, estimated
 	Functions []string       `json:"functions,omitempty"`
@@ -36,7 +37,7 @@ type Run struct {
 func runOf(r *journal.Row) Run {
 	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Parent: r.Parent,
 		Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
-		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Undos: r.Undos, Tokens: r.Tokens, Stored: r.Stored, Functions: r.Functions}
+		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Undos: r.Undos, Left: r.Left, Tokens: r.Tokens, Stored: r.Stored, Functions: r.Functions}
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -169,7 +169,7 @@ func (t *Undone) AddTo(f *fault.Error) *fault.Error {
 // still be resumed.
 func (l *Ledger) EndUndo(t *Undone, code fault.Code, message string) {
 	if t.Undone > 0 || slices.ContainsFunc(t.Left, func(c leftCall) bool { return c.UndoUnknown }) {
-		l.EndUndone(code, message)
+		l.EndUndone(t, code, message)
 		return
 	}
 	past := l.Record.Past().Row
@@ -177,9 +177,9 @@ func (l *Ledger) EndUndo(t *Undone, code fault.Code, message string) {
 	l.UndoneRun = l.Record.ID()
 }
 
-// EndUndone records that the run was undone. A failure then names the run, since nothing can be resumed.
-func (l *Ledger) EndUndone(code fault.Code, message string) {
-	if l.Record.EndUnfinished(journal.Undone, code, message) == nil && l.private == nil {
+// EndUndone records that the run was undone, as t tells. A failure then names the run, since nothing can be resumed.
+func (l *Ledger) EndUndone(t *Undone, code fault.Code, message string) {
+	if l.Record.EndUndone(len(t.Left), code, message) == nil && l.private == nil {
 		l.UndoneRun = l.Record.ID()
 	}
 }

@@ -87,8 +87,8 @@ func segments(t *testing.T, s Store) {
 	d := s.Open(t)
 	write(t, d, newRun("run_a"), journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 5)})
 	ended := row("run_a")
-	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Undos, ended.Reused = journal.Failed, "timeout",
-		1234*time.Microsecond, 3, 2, 1, 1
+	ended.Status, ended.Code, ended.Took, ended.Calls, ended.Writes, ended.Undos, ended.Reused, ended.Left = journal.Failed, "timeout",
+		1234*time.Microsecond, 3, 2, 1, 1, 4
 	ended.Chain, ended.Key, ended.Hash, ended.Functions = "provision", "k", "h", []string{"a.b", "c.d"}
 	ended.HandoverLease, ended.LastLease, ended.Scope = 2, 3, "/etc/onecall.yaml"
 	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: ended, Segment: segment(1, 10), Tokens: 5, Stored: 7})

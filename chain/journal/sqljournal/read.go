@@ -19,14 +19,14 @@ import (
 const listTimeoutFactor = 3
 
 const rowColumns = `SELECT r.id, r.lease, r.caller, r.run_key, r.chain, r.hash, r.functions, r.began, r.status, r.code, r.last_at,
-	r.expires, r.steps, r.calls, r.reused, r.writes, r.undos, r.took, r.tokens, r.kept, r.parent, r.batch,
+	r.expires, r.steps, r.calls, r.reused, r.writes, r.undos, r.undo_left, r.took, r.tokens, r.kept, r.parent, r.batch,
 	r.handover_lease, r.last_lease, r.scope, r.holder`
 
 func scanRow(scan func(...any) error) (r journal.Row, holder string, err error) {
 	var functions string
 	var began, last, expires, took, batch int64
 	err = scan(&r.ID, &r.Lease, &r.Caller, &r.Key, &r.Chain, &r.Hash, &functions, &began, &r.Status, &r.Code, &last,
-		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &r.Undos, &took, &r.Tokens, &r.Stored, &r.Parent, &batch,
+		&expires, &r.Steps, &r.Calls, &r.Reused, &r.Writes, &r.Undos, &r.Left, &took, &r.Tokens, &r.Stored, &r.Parent, &batch,
 		&r.HandoverLease, &r.LastLease, &r.Scope, &holder)
 	if err != nil {
 		return r, "", err

@@ -59,6 +59,8 @@ CREATE INDEX onecall_functions_failed ON onecall_functions (fn, began, run, fail
 CREATE INDEX onecall_functions_both ON onecall_functions (fn, caller, began, run, failed) WHERE failed <> 0;
 CREATE TABLE onecall_filling (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGINT NOT NULL);
 INSERT INTO onecall_filling SELECT '', 0, 0 WHERE EXISTS (SELECT 1 FROM onecall_functions);
+`, `
+ALTER TABLE onecall_runs ADD COLUMN undo_left BIGINT NOT NULL DEFAULT 0;
 `}
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value; CLOCK for the time of the database

@@ -41,7 +41,7 @@ func TestVersions(t *testing.T) {
 		}
 		eventually(t, func(ctx context.Context) error { _, err := d.Load(ctx, "run_a"); return err })
 		d.Close()
-		for _, query := range append(withoutCallers(), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
+		for _, query := range append(asOfVersion7(), "DROP INDEX onecall_runs_parent", "DROP INDEX onecall_runs_parts",
 			"ALTER TABLE onecall_runs DROP COLUMN parent", "ALTER TABLE onecall_runs DROP COLUMN batch",
 			"ALTER TABLE onecall_runs DROP COLUMN first_events", "ALTER TABLE onecall_runs DROP COLUMN first_results",
 			"ALTER TABLE onecall_runs DROP COLUMN first_kept", "ALTER TABLE onecall_runs DROP COLUMN segments",
@@ -88,7 +88,7 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 		t.Fatal(err)
 	}
 	defer db.Close()
-	changes := append(withoutCallers(), fmt.Sprint("UPDATE onecall_meta SET version = ", version))
+	changes := append(asOfVersion7(), fmt.Sprint("UPDATE onecall_meta SET version = ", version))
 	if version < 7 {
 		changes = append(changes, "DROP TABLE onecall_state", "DROP TABLE onecall_state_owners")
 	}
@@ -102,10 +102,11 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 	}
 }
 
-// withoutCallers returns the statements after which the functions of runs have neither callers nor failures.
-func withoutCallers() []string {
+// asOfVersion7 returns the statements after which the tables are those of version 7, but for its number.
+func asOfVersion7() []string {
 	return []string{"DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed", "DROP INDEX onecall_functions_both",
-		"ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed", "DROP TABLE onecall_filling"}
+		"ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed", "DROP TABLE onecall_filling",
+		"ALTER TABLE onecall_runs DROP COLUMN undo_left"}
 }
 
 // TestBeforeCallers: the functions of an older version's runs do not say whose runs they are and whether those are not ok. Lists are right

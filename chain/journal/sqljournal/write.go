@@ -172,13 +172,13 @@ func (b *batch) addStatement(sql string, args ...any) {
 // changingColumns returns the columns of a row that change at each write.
 func changingColumns(r *journal.Row) []any {
 	return []any{validText(string(r.Status)), validText(string(r.Code)), r.Last.UnixMicro(), r.Expires.UnixMicro(),
-		r.Steps, r.Calls, r.Reused, r.Writes, r.Undos, r.Took.Microseconds(), r.HandoverLease, r.LastLease}
+		r.Steps, r.Calls, r.Reused, r.Writes, r.Undos, r.Left, r.Took.Microseconds(), r.HandoverLease, r.LastLease}
 }
 
 const insertRun = `INSERT INTO onecall_runs (id, lease, holder, caller, run_key, chain, hash, functions, scope, began, status, code,
-	last_at, expires, steps, calls, reused, writes, undos, took, handover_lease, last_lease, tokens, kept, parent, batch, segments,
+	last_at, expires, steps, calls, reused, writes, undos, undo_left, took, handover_lease, last_lease, tokens, kept, parent, batch, segments,
 	first_events, first_results, first_kept) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`
+	$21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31) ON CONFLICT DO NOTHING`
 
 func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 	if w.Release {
@@ -228,7 +228,7 @@ const (
 	setIdentity = `UPDATE onecall_runs SET caller = $3, run_key = $4, chain = $5, hash = $6, functions = $7, scope = $8,
 	began = $9`
 	setChanging = `UPDATE onecall_runs SET status = $3, code = $4, last_at = $5, expires = $6, steps = $7, calls = $8, reused = $9,
-	writes = $10, undos = $11, took = $12, handover_lease = $13, last_lease = $14, tokens = tokens + $15, kept = kept + $16`
+	writes = $10, undos = $11, undo_left = $12, took = $13, handover_lease = $14, last_lease = $15, tokens = tokens + $16, kept = kept + $17`
 	addCosts   = `UPDATE onecall_runs SET tokens = tokens + $3, kept = kept + $4`
 	andRelease = `, holder = CASE WHEN lease = $2 THEN '' ELSE holder END`
 	andDrop    = `, first_results = NULL`

@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/chain"
@@ -36,5 +37,39 @@ func TestAnswerNamesRun(t *testing.T) {
 		if a := recorded.Run(t.Context(), []byte(request), &chain.Caller{Override: chain.Override{DryRun: true}}); a.Run != "" {
 			t.Errorf("the dry run of %s names the run %q", request, a.Run)
 		}
+	}
+}
+
+// TestCheckTakesNoRun: a check of a request that would undo or resume a run does neither, and the run can be taken afterwards.
+func TestCheckTakesNoRun(t *testing.T) {
+	t.Parallel()
+	undone := 0
+	write := func(name string, undo *steps.Undo, call func()) steps.Function {
+		return steps.Function{Spec: steps.Spec{Name: name, EffectDeclared: true, Undo: undo},
+			Call: func(context.Context, []byte) ([]byte, error) { call(); return []byte("1"), nil }}
+	}
+	functions, err := steps.NewRegistry([]steps.Function{write("store.put", &steps.Undo{Function: "store.remove"}, func() {}),
+		write("store.remove", nil, func() { undone++ })}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.New(&journal.Memory{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	e, err := chain.New(&chain.Options{Functions: functions, Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := e.Run(t.Context(), []byte(`{"steps":[{"fn":"store.put"},{"expr":"fromJSON(\"x\")"}]}`), nil).Run
+	check := &chain.Caller{Override: chain.Override{Check: true}}
+	for _, request := range []string{`{"resume":"` + run + `","undo":true}`, `{"resume":"` + run + `"}`} {
+		if a := e.Run(t.Context(), []byte(request), check); undone != 0 {
+			t.Errorf("the check of %s made %d undos: %s", request, undone, a.JSON)
+		}
+	}
+	if a := e.Run(t.Context(), []byte(`{"resume":"`+run+`","undo":true}`), nil); !a.OK || undone != 1 {
+		t.Errorf("the undo after the checks made %d calls: %s", undone, a.JSON)
 	}
 }

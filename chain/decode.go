@@ -46,7 +46,8 @@ func (s *request) decode(ctx context.Context, text []byte) (*plan.Request, *deco
 	}
 	if s.decision == nil {
 		var f *fault.Error
-		if e.Chain, f = s.ledger.Merge(ctx, e.Chain, s.override.DryRun, s.override.Input != nil || s.override.Set != nil); f != nil {
+		dry := s.override.DryRun || s.override.Check
+		if e.Chain, f = s.ledger.Merge(ctx, e.Chain, dry, s.override.Input != nil || s.override.Set != nil); f != nil {
 			s.cutOff = f
 			return nil, &decode.Faults{}
 		}

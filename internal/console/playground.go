@@ -107,7 +107,7 @@ func tryChain(r *request) (*page, error) {
 	return v.page(), nil
 }
 
-// check compiles a chain and runs nothing: not even a request to undo or to resume takes the lease of its run, as it would without DryRun.
+// check compiles a chain and describes its plan, and runs nothing: a request to undo or to resume does neither.
 // input replaces members of its input; nil: none.
 func (r *request) check(text, input []byte) (*chain.Answer, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)

@@ -171,8 +171,11 @@ func (c *console) login(w http.ResponseWriter, r *http.Request) {
 		err = fault.New(fault.Denied, "there are no tokens here: %s", c.howToEnter())
 	case len(token) > maxCredential:
 		err = fault.New(fault.LimitExceeded, "the token has %d bytes: a browser keeps at most %d", len(token), maxCredential)
+	case err == nil && (&http.Cookie{Name: "x", Value: token}).Valid() != nil:
+		err = fault.New(fault.BadRequest, "the token has characters that a browser cannot keep: make another one with onecall auth token")
 	}
 	if err != nil {
+		c.Log.InfoContext(r.Context(), "a login to the console was refused", "remote", r.RemoteAddr, "code", fault.CodeOf(err))
 		f := fault.From(err, "")
 		c.show(w, &request{Request: r}, &page{template: "login", title: "Log in", data: f})
 		return

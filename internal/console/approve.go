@@ -53,10 +53,11 @@ func showApprovals(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Limit: approvalsShown + 1}
-	if before, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("before")); err == nil {
-		f.Until = before
+	before, err := positionOf(r.URL.Query().Get("before"))
+	if err != nil {
+		return nil, err
 	}
+	f := &journal.Filter{Caller: r.owner(), Status: journal.Waiting, Code: fault.ApprovalRequired, Before: before, Limit: approvalsShown + 1}
 	runs, err := history.Runs(ctx, r.Journal, f)
 	if err != nil {
 		return nil, err
@@ -64,12 +65,10 @@ func showApprovals(r *request) (*page, error) {
 	v := &approvalsView{All: r.viewer.All}
 	if len(runs) > approvalsShown {
 		runs = runs[:approvalsShown]
-		v.Next = "?" + url.Values{"before": {runs[approvalsShown-1].Began.UTC().Format(time.RFC3339Nano)}}.Encode()
+		last := &runs[approvalsShown-1]
+		v.Next = "?" + url.Values{"before": {last.Began.UTC().Format(time.RFC3339Nano) + " " + last.ID}}.Encode()
 	}
 	for i := range runs {
-		if runs[i].Code != fault.ApprovalRequired { // it pauses
-			continue
-		}
 		past, err := r.Journal.Read(ctx, runs[i].ID, r.owner())
 		if err != nil || past.Waiting == nil { // it has gone on meanwhile
 			continue

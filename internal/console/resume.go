@@ -97,7 +97,7 @@ func failedSteps(t *history.Timeline, text string) []faultView {
 			last[c.At] = c
 		}
 	}
-	byStep := map[string]*fault.Error{}
+	known := map[string]bool{} // the pointers of steps
 	var faults []*fault.Error
 	for i := range t.List {
 		c := &t.List[i]
@@ -110,10 +110,14 @@ func failedSteps(t *history.Timeline, text string) []faultView {
 			pointer += "/steps/" + number + "/chain"
 		}
 		pointer = strings.TrimSuffix(pointer, "/chain")
-		if byStep[pointer] == nil {
-			f := fault.New(cmp.Or(c.Code, fault.Cancelled), "%s", cmp.Or(c.Message, "it has not ended")).Under(pointer)
-			byStep[pointer], faults = f, append(faults, f)
+		if known[pointer] {
+			continue
 		}
+		known[pointer] = true
+		if gjson.Get(text, strings.ReplaceAll(pointer[1:], "/", ".")+".fn").Exists() {
+			pointer += "/fn"
+		}
+		faults = append(faults, fault.New(cmp.Or(c.Code, fault.Cancelled), "%s: %s", c.At, cmp.Or(c.Message, "it has not ended")).Under(pointer))
 	}
 	chain.Locate([]byte(text), faults)
 	list, _ := faultViews(text, faults)
@@ -135,6 +139,9 @@ func showFix(r *request) (*page, error) {
 	}
 	return v.page(), nil
 }
+
+// Lines is the height of the editor.
+func (v *fixView) Lines() int { return min(max(strings.Count(v.Text, "\n")+2, 6), 36) }
 
 func (v *fixView) page() *page { return &page{template: "fix", title: "Fix " + v.ID, data: v} }
 

@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		_, page := ann.get("runs/" + run)
 		text := textOf(page)
 		wantText(t, text, "mixed "+run+" failed began", "applied 15", "failed 1", "Resume",
-			"1[…] shop.add × 15 failed 1 failed function_failed", "10 of 15 elements, those that failed first 1[13] shop.add failed failed function_failed status 422: no <b>room</b>",
+			"1[…] shop.add × 15 failed 1 failed function_failed", "10 of 15 elements, those that failed first 1[13] shop.add failed function_failed status 422: no <b>room</b>",
 			"onecall resume "+run)
 		wantText(t, page, "<svg", "&lt;b&gt;room", "!hunter2", "/steps/1\"")
 		_, step := ann.get("runs/" + run + "/steps/1")

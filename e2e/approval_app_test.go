@@ -212,10 +212,13 @@ func (h *chatHost) picture(t *testing.T, name string) {
 	}
 }
 
+// untilEnd has a poll end with the browser's context.
+var untilEnd = chromedp.WithPollingTimeout(0)
+
 // inApp waits until an expression in the app has a value other than false, 0 and the like, and returns it.
 func inApp[T any](t *testing.T, h *chatHost, expression string) T {
 	t.Helper()
-	value, err := chromedp.Run(h.browser, chromedp.Poll[T](expression, chromedp.WithPollingInFrame(h.frame)))
+	value, err := chromedp.Run(h.browser, chromedp.Poll[T](expression, chromedp.WithPollingInFrame(h.frame), untilEnd))
 	if err != nil {
 		t.Fatalf("%s: %v", expression, err)
 	}
@@ -238,7 +241,7 @@ func (h *chatHost) outcome(t *testing.T) string {
 // said waits for the app's message in the chat, and returns it.
 func (h *chatHost) said(t *testing.T) (text string) {
 	t.Helper()
-	text, err := chromedp.Run(h.browser, chromedp.Poll[string]("window.messages.shift()"))
+	text, err := chromedp.Run(h.browser, chromedp.Poll[string]("window.messages.shift()", untilEnd))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +394,7 @@ func TestApprovalAppShows(t *testing.T) {
 
 	h.do(t, chromedp.Evaluate[chromedp.Void]("window.heights.length = 0"))
 	h.show(t, `{"steps":[{"expr":"1+1"}]}`, `{}`)
-	if height, err := chromedp.Run(h.browser, chromedp.Poll[string](`window.heights.join()`)); err != nil || height != "0" {
+	if height, err := chromedp.Run(h.browser, chromedp.Poll[string](`window.heights.join()`, untilEnd)); err != nil || height != "0" {
 		t.Errorf("the app is %s pixels high, %v, want none where nothing waits", height, err)
 	}
 	if lines := h.noted(t); len(lines) != 0 {

@@ -102,7 +102,7 @@ func showAct(r *request) (*page, error) {
 	case <-a.ended:
 	case <-time.After(patience):
 		v.Goes = true
-		return &page{template: "act", title: a.Title, data: v}, nil
+		return &page{template: "act", title: a.Title, data: v, live: cmp.Or(a.Run, liveAll)}, nil
 	}
 	if a.err != nil {
 		return nil, a.err

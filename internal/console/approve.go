@@ -89,7 +89,11 @@ func showApprovals(r *request) (*page, error) {
 		v.Runs = append(v.Runs, w)
 	}
 	slices.SortStableFunc(v.Runs, func(a, b waitingRun) int { return a.Since.Compare(b.Since) })
-	return &page{template: "approvals", title: "Approvals", data: v}, nil
+	p := &page{template: "approvals", title: "Approvals", data: v}
+	if before == nil {
+		p.live = liveAll
+	}
+	return p, nil
 }
 
 // waitingView is the page of the calls of one run that can be decided about.

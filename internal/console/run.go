@@ -11,13 +11,11 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/budget"
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/draw"
 	"github.com/onecall-mcp/onecall/internal/history"
-	"github.com/onecall-mcp/onecall/steps"
 )
 
 const (
@@ -153,11 +151,11 @@ func showStep(r *request) (*page, error) {
 		}
 	}
 	v.show(r, t, rows)
-	return &page{template: "step", title: "Step " + v.Step + " " + t.ID, data: v}, nil
+	return &page{template: "step", title: "Step " + v.Step + " " + t.ID, data: v, live: t.ID}, nil
 }
 
-// page sets which of Of rows the page shows, and returns the offset of the first.
-func (v *runView) page(r *request) (from int) {
+// setPage sets which of Of rows the page shows, and returns the offset of the first.
+func (v *runView) setPage(r *request) (from int) {
 	from, _ = strconv.Atoi(r.URL.Query().Get("from"))
 	from = max(0, min(from, v.Of-1))
 	v.From, v.To, v.Next = from+1, min(from+rowsShown, v.Of), 0
@@ -170,7 +168,7 @@ func (v *runView) page(r *request) (from int) {
 // show adds the rows of a page: bands has the indexes of the calls that each row sums up.
 func (v *runView) show(r *request, t *history.Timeline, bands [][]int) {
 	v.Of = len(bands)
-	from := v.page(r)
+	from := v.setPage(r)
 	left := rowsShown // of elements
 	for _, band := range bands[from:v.To] {
 		row := r.rowOf(t, band[0])
@@ -313,19 +311,17 @@ func (r *request) planOf(ctx context.Context, past *journal.Past) *chain.DryRun 
 	}
 	ctx, cancel := context.WithTimeout(ctx, planTime)
 	defer cancel()
-	calls, err := r.Open(ctx)
+	text, faults := chain.SaveAs(past.Chain, nil) // without what belongs to the run, such as its key
+	if len(faults) > 0 {
+		return nil
+	}
+	bounded := *r
+	bounded.Request = r.WithContext(ctx)
+	a, err := bounded.check(text, nil)
 	if err != nil {
 		return nil
 	}
-	caller := chain.Caller{ID: r.viewer.ID, Functions: steps.NewView(calls.Catalog, r.viewer.Allows)}
-	if !r.viewer.Shared {
-		caller.Rights = budget.Rights{Level: int(r.viewer.Tier), Scope: r.viewer.Rights.Functions}
-	}
-	plan, f := draw.PlanOf(ctx, calls.Run, past.Chain, caller)
-	if f != nil {
-		return nil
-	}
-	return plan
+	return a.Plan
 }
 
 // callView is the page of one call of a run.

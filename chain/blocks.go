@@ -41,7 +41,11 @@ func (s *request) keepBlocks(ctx context.Context, r *run.Run, result []byte, don
 	}
 	if lost != nil {
 		f := *fault.From(why, "")
-		f.Message = fmt.Sprintf("%d handles of blocks cannot be fetched, the first is %s: %s", len(lost), lost[0], f.Message)
+		what := "the handle " + lost[0]
+		if len(lost) > 1 {
+			what = fmt.Sprintf("%d handles of blocks, first %s,", len(lost), lost[0])
+		}
+		f.Message = what + " cannot be fetched: " + f.Message
 		s.warn(&f)
 	}
 }

@@ -73,6 +73,21 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
+// TestCutID: an id that the bound cuts is not answered, as it may be that of another request.
+func TestCutID(t *testing.T) {
+	t.Parallel()
+	const message = `{"jsonrpc":"2.0","method":"tools/call","params":{},"id":1234,"more":1}`
+	for n := range len(message) {
+		want := ""
+		if n > strings.Index(message, `,"more"`) {
+			want = "1234"
+		}
+		if got := tooLong([]byte(message[:n]), 10).id; got != want {
+			t.Errorf("%s: answered with the id %q, want %q", message[:n], got, want)
+		}
+	}
+}
+
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

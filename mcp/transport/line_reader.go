@@ -70,7 +70,8 @@ func tooLong(beginning []byte, maxBytes int) *badMessage {
 	m := &badMessage{code: codeRequest, message: fmt.Sprintf("the message has more than %d bytes: send less, or raise limits.maxRequestBytes, "+
 		"to which %d bytes are added for what surrounds a call", maxBytes, envelopeSize)}
 	id, method := gjson.GetBytes(beginning, "id"), gjson.GetBytes(beginning, "method")
-	if method.Type == gjson.String && validID(id) { // else it may be a response, whose id is that of another request
+	cut := id.Index+len(id.Raw) >= len(beginning)
+	if method.Type == gjson.String && validID(id) && !cut { // without a method it may be a response, whose id is that of another request
 		m.id = id.Raw
 	}
 	return m

@@ -132,33 +132,34 @@ func Canonical(compact []byte) []byte { return longForm.appendChain(nil, gjson.P
 // Shortened returns a compact chain of the form that Canonical gives, with the short form of each call that has one.
 func Shortened(compact []byte) []byte { return shortForm.appendChain(nil, gjson.ParseBytes(compact)) }
 
-// form writes the call of a step or an undo: it returns the members that name the function and its arguments, whose place is that of the
-// member first; "": the object has no call in another form. The members skipped are left out. fields are those of the object.
-type form func(object gjson.Result, fields *decode.Table) (members, first, skipped string)
+// form writes a member of a step or an undo in its own way, or leaves it out, if it is a part of the call; done: it has. fields are those of
+// the object.
+type form func(dst []byte, object, key, v gjson.Result, fields *decode.Table) (out []byte, done bool)
 
 // longForm writes fn and args for a member with an object that is not one of fields.
-var longForm form = func(object gjson.Result, fields *decode.Table) (members, first, skipped string) {
-	object.ForEach(func(key, v gjson.Result) bool {
-		if fields.Field(key.String()) == nil && v.IsObject() {
-			members, first = `"fn":`+key.Raw+`,"args":`+v.Raw, key.String()
-		}
-		return first == ""
-	})
-	return members, first, ""
+var longForm form = func(dst []byte, _, key, v gjson.Result, fields *decode.Table) ([]byte, bool) {
+	if fields.Field(key.String()) != nil || !v.IsObject() {
+		return dst, false
+	}
+	dst = append(append(dst, `"fn":`...), key.Raw...)
+	return append(append(dst, `,"args":`...), v.Raw...), true
 }
 
 // shortForm writes the name of the function in place of fn and args, unless it could be taken for a field.
-var shortForm form = func(object gjson.Result, fields *decode.Table) (members, first, skipped string) {
-	fn, args := object.Get("fn"), object.Get("args")
+var shortForm form = func(dst []byte, object, key, _ gjson.Result, fields *decode.Table) ([]byte, bool) {
+	fn, args, name := object.Get("fn"), object.Get("args"), key.String()
+	hasArgs := args.Exists() && args.Type != gjson.Null
 	switch {
-	case fn.Type != gjson.String || isMisspelt(fn.Str, fields):
-		return "", "", ""
-	case args.IsObject():
-		return fn.Raw + ":" + args.Raw, "fn", "args"
-	case args.Exists() && args.Type != gjson.Null:
-		return "", "", ""
+	case name != "fn" && name != "args", fn.Type != gjson.String, isMisspelt(fn.Str, fields), hasArgs && !args.IsObject():
+		return dst, false
+	case name == "args":
+		return dst, true
 	}
-	return fn.Raw + ":{}", "fn", "args"
+	dst = append(append(dst, fn.Raw...), ':')
+	if !hasArgs {
+		return append(dst, "{}"...), true
+	}
+	return append(dst, args.Raw...), true
 }
 
 func (f form) appendChain(dst []byte, chain gjson.Result) []byte {
@@ -175,25 +176,24 @@ func (f form) appendMembers(dst []byte, object gjson.Result, value func([]byte, 
 	if !object.IsObject() {
 		return append(dst, object.Raw...)
 	}
-	var call, first, skipped string
-	if fields != nil {
-		call, first, skipped = f(object, fields)
-	}
 	dst = append(dst, '{')
 	object.ForEach(func(key, v gjson.Result) bool {
-		name := key.String()
-		if first != "" && name == skipped {
-			return true
-		}
-		if dst[len(dst)-1] != '{' {
+		before := len(dst)
+		if dst[before-1] != '{' {
 			dst = append(dst, ',')
 		}
-		if first != "" && name == first {
-			dst = append(dst, call...)
-			return true
+		start := len(dst)
+		if fields != nil {
+			var done bool
+			if dst, done = f(dst, object, key, v, fields); done {
+				if len(dst) == start { // the member is left out
+					dst = dst[:before]
+				}
+				return true
+			}
 		}
 		dst = append(append(dst, key.Raw...), ':')
-		dst = value(dst, name, v)
+		dst = value(dst, key.String(), v)
 		return true
 	})
 	return append(dst, '}')

@@ -232,35 +232,33 @@ const maxArgument = 600
 // waitingCall returns a call as the page shows it, beside an earlier one, which may not exist. whole: nothing of it is cut.
 func (r *request) waitingCall(call, before gjson.Result, whole bool, sees func(string) bool) waitingCall {
 	w := waitingCall{At: call.Get("at").Str, ID: call.Get("id").Str, Compared: before.Exists()}
-	text := func(value []byte) string {
-		if len(value) == 0 {
-			return ""
-		}
-		shown := string(history.Shown(value, r.Scrubber))
+	text := func(value string) string {
+		shown := string(history.Shown([]byte(value), r.Scrubber))
 		if !whole && len(shown) > maxArgument {
 			w.Cut, shown = true, fault.ClipRunes(shown, maxArgument)
 		}
 		return shown
 	}
-	// Members named like a secret are known by their names: all arguments are shown before they are taken apart.
-	sent := gjson.ParseBytes(history.Shown([]byte(call.Get("args").Raw), r.Scrubber))
-	old := gjson.ParseBytes(history.Shown([]byte(before.Get("args").Raw), r.Scrubber))
-	others := old.Map()
+	// Members named like a secret are known by their names: all arguments are shown before they are taken apart. What differs is seen before.
+	args, earlier := call.Get("args"), before.Get("args")
+	sent, old := gjson.ParseBytes(history.Shown([]byte(args.Raw), r.Scrubber)), gjson.ParseBytes(history.Shown([]byte(earlier.Raw), r.Scrubber))
+	oldArgs, sentRaw, oldRaw := old.Map(), args.Map(), earlier.Map()
+	add := func(name, value, other string) {
+		differs := w.Compared && !history.Same([]byte(sentRaw[name].Raw), []byte(oldRaw[name].Raw))
+		w.Args = append(w.Args, waitingArg{name, text(value), text(other), differs})
+	}
 	sent.ForEach(func(name, value gjson.Result) bool {
-		other := others[name.Str]
-		delete(others, name.Str)
-		w.Args = append(w.Args, waitingArg{name.Str, text([]byte(value.Raw)), text([]byte(other.Raw)),
-			w.Compared && len(history.Differences([]byte(value.Raw), []byte(other.Raw))) > 0})
+		add(name.Str, value.Raw, oldArgs[name.Str].Raw)
 		return true
 	})
 	old.ForEach(func(name, value gjson.Result) bool {
-		if _, left := others[name.Str]; left {
-			w.Args = append(w.Args, waitingArg{name.Str, "", text([]byte(value.Raw)), true})
+		if _, isSent := sentRaw[name.Str]; !isSent {
+			add(name.Str, "", value.Raw)
 		}
 		return true
 	})
 	if undo := call.Get("undo.fn").Str; sees(undo) {
-		w.Undo, w.UndoArgs = undo, text([]byte(call.Get("undo.args").Raw))
+		w.Undo, w.UndoArgs = undo, text(call.Get("undo.args").Raw)
 	}
 	if d := call.Get("denied"); d.Exists() {
 		w.DeniedBy = strings.Trim(strings.Join([]string{d.Get("by").Str, d.Get("at").Str, d.Get("reason").Str}, " · "), " ·")

@@ -13,7 +13,7 @@ import (
 	"github.com/onecall-mcp/onecall/steps"
 )
 
-const stock = `{"name":"stock","steps":[{"id":"each","fn":"shop.put","forEach":"1..3","args":{"k":"$item","note":"%s"}}]}`
+const stock = `{"name":"stock","steps":[{"id":"each","fn":"shop.put","forEach":"1..3","args":{"k":"$item","note":"%[1]s","password":"%[1]s"}}]}`
 
 // TestApprove: the waiting calls are shown beside those of the last approved run; some are approved with a reason, and a resume makes them.
 func TestApprove(t *testing.T) {
@@ -33,7 +33,8 @@ func TestApprove(t *testing.T) {
 	wantText(t, page, second, "3 × <code>shop.put</code>", "!"+first)
 	_, page = ann.get("runs/" + second + "/approve")
 	wantText(t, page, first, "Approved last time", `<th scope="row">note <span class="mark">differs</span></th><td>&#34;new&#34;</td><td>&#34;old&#34;</td>`,
-		`<tr><th scope="row">k</th><td>1</td><td>1</td></tr>`)
+		`<tr><th scope="row">k</th><td>1</td><td>1</td></tr>`,
+		`password <span class="mark">differs</span></th><td>&#34;[redacted]&#34;</td><td>&#34;[redacted]&#34;</td>`)
 	_, left := ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"deny"}, "at": {"0[1]"}, "reason": {"not <b>two</b>"}})
 	wantText(t, left, "2 calls", "!<strong>0[1]</strong>")
 	if status, page := ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"approve-all"}}); status != fault.ResumeConflict.HTTP() {
@@ -43,12 +44,12 @@ func TestApprove(t *testing.T) {
 	wantText(t, run, ">approved</span>", "Approval alone makes no call")
 	_, answer := ann.send(run, "runs/"+second+"/resume", nil)
 	wantText(t, answer, "denied", "not &lt;b&gt;two&lt;/b&gt;")
-	s.wantCalls(t, `shop.put {"k":1,"note":"new"}`)
+	s.wantCalls(t, `shop.put {"k":1,"note":"new","password":"new"}`)
 	_, page = ann.get("runs/" + second + "/approve")
 	wantText(t, page, "Denied calls", "denied: token:ann")
 	_, run = ann.send(page, "runs/"+second+"/approve", url.Values{"decision": {"approve"}, "at": {"0[1]", "0[2]"}})
 	ann.send(run, "runs/"+second+"/resume", nil)
-	s.wantCalls(t, `shop.put {"k":2,"note":"new"}`, `shop.put {"k":3,"note":"new"}`)
+	s.wantCalls(t, `shop.put {"k":2,"note":"new","password":"new"}`, `shop.put {"k":3,"note":"new","password":"new"}`)
 	_, again := ann.send(run, "runs/"+second+"/resume", nil)
 	wantText(t, again, "ended well")
 	s.wantCalls(t)

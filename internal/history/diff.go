@@ -206,7 +206,7 @@ func compareCalls(a, b *tracedCall) Pair {
 	}
 	aValues, bValues := a.values(), b.values()
 	if aValues.Args != nil && bValues.Args != nil {
-		p.Args = Differences(aValues.Args, bValues.Args)
+		p.Args = differences(comparableValue(aValues.Args), comparableValue(bValues.Args))
 		differs("args", len(p.Args) > 0)
 	} else {
 		differs("args", a.mac != "" && b.mac != "" && a.mac != b.mac)
@@ -215,7 +215,7 @@ func compareCalls(a, b *tracedCall) Pair {
 	differs("outcome", a.Outcome != b.Outcome && a.Outcome != "" && b.Outcome != "")
 	differs("code", a.Code != b.Code)
 	if aValues.Result != nil && bValues.Result != nil {
-		p.Result = Differences(aValues.Result, bValues.Result)
+		p.Result = differences(comparableValue(aValues.Result), comparableValue(bValues.Result))
 		differs("result", len(p.Result) > 0)
 	} else {
 		differs("bytes", a.Bytes != b.Bytes)

@@ -172,7 +172,8 @@ func (f form) appendChain(dst []byte, chain gjson.Result) []byte {
 }
 
 // appendMembers appends an object, whose values value appends. Without fields it has no call.
-func (f form) appendMembers(dst []byte, object gjson.Result, value func([]byte, string, gjson.Result) []byte, fields *decode.Table) []byte {
+func (f form) appendMembers(dst []byte, object gjson.Result, value func([]byte, string, gjson.Result) []byte,
+	fields *decode.Table) []byte {
 	if !object.IsObject() {
 		return append(dst, object.Raw...)
 	}

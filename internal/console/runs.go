@@ -19,6 +19,9 @@ import (
 // runsShown is the number of runs on a page.
 const runsShown = 50
 
+// minPrefix is how many characters of a run's id find it, after journal.IDPrefix.
+const minPrefix = 8
+
 // runsView is the page of runs.
 type runsView struct {
 	Filter  runsFilter
@@ -116,6 +119,9 @@ func (r *request) journalFilter(f *runsFilter, sees func(name string) bool) (*jo
 	j := &journal.Filter{Caller: r.owner(), Status: journal.Status(f.Status), Function: f.Function, Limit: runsShown + 1}
 	if f.Run != "" {
 		j.IDPrefix = journal.IDPrefix + strings.TrimPrefix(f.Run, journal.IDPrefix)
+		if len(j.IDPrefix) < len(journal.IDPrefix)+minPrefix { // all runs of some days may begin with it
+			return nil, fault.New(fault.BadRequest, "the beginning of a run's id has at least %d characters after %s", minPrefix, journal.IDPrefix)
+		}
 		return j, nil
 	}
 	var errs [3]error

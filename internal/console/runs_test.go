@@ -116,10 +116,7 @@ func TestRunsFilters(t *testing.T) {
 			t.Errorf("looking for %s leads to %s: %s", name, r.Request.URL, page)
 		}
 	}
-	if _, page := b.get("?run=run_"); len(rowsOf(page)) != 2 {
-		t.Errorf("looking for run_ lists %q, want all", rowsOf(page))
-	}
-	for query, code := range map[string]fault.Code{"run=run_nothing": fault.TokenExpired, "status=late": fault.BadRequest,
+	for query, code := range map[string]fault.Code{"run=run_nothing00": fault.TokenExpired, "run=run_t": fault.BadRequest, "status=late": fault.BadRequest,
 		"since=yesterday": fault.BadRequest, "before=x": fault.BadRequest, "until=2026-13-01T00:00": fault.BadRequest} {
 		if status, page := b.get("?" + query); status != code.HTTP() || !strings.Contains(page, string(code)) {
 			t.Errorf("%s: status %d, want %s: %s", query, status, code, page)

@@ -25,6 +25,7 @@ func TestListPlans(t *testing.T) {
 	}{
 		{"newest", "onecall_runs_began", journal.Filter{}},
 		{"caller", "onecall_runs_caller (caller=?", journal.Filter{Caller: &caller}},
+		{"caller, no parts", "onecall_runs_caller (caller=?", journal.Filter{Caller: &caller, Parent: new(string)}},
 		{"not ok", "onecall_runs_status", journal.Filter{Status: journal.Failed}},
 		{"waiting for approval", "onecall_runs_status (status=?", journal.Filter{Status: journal.Waiting, Code: fault.ApprovalRequired}},
 		{"function", "PRIMARY KEY (fn=?", journal.Filter{Function: "f"}},

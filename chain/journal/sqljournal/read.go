@@ -320,13 +320,19 @@ func listQuery(f *journal.Filter, filled bool) (query string, args []any) {
 		w.and("r.id < ", prefix+string(utf8.MaxRune)) // follows all ids with this prefix, which are ASCII
 	}
 	if f.Caller != nil {
-		if f.AtWorkers { // else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended
+		// Else SQLite takes the index of callers for two statuses, although far more runs of a caller have ended, and for the beginning of an
+		// id, which few runs have.
+		if f.AtWorkers || f.IDPrefix != "" {
 			caller += " || ''"
 		}
 		w.and(caller+" = ", validText(*f.Caller))
 	}
 	if f.Parent != nil {
-		w.and("r.parent = ", validText(*f.Parent))
+		parent := "r.parent"
+		if *f.Parent == "" && f.Caller != nil { // else SQLite takes the index of parents, although most runs have none
+			parent += " || ''"
+		}
+		w.and(parent+" = ", validText(*f.Parent))
 		if *f.Parent != "" {
 			w.and("r.parent <> ''") // matches the partial index
 		}

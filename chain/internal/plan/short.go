@@ -132,8 +132,8 @@ func Canonical(compact []byte) []byte { return longForm.appendChain(nil, gjson.P
 // Shortened returns a compact chain of the form that Canonical gives, with the short form of each call that has one.
 func Shortened(compact []byte) []byte { return shortForm.appendChain(nil, gjson.ParseBytes(compact)) }
 
-// form writes a member of a step or an undo in its own way, or leaves it out, if it is a part of the call; done: it has. fields are those of
-// the object.
+// form writes a member of a step or an undo in its own way, or leaves it out, if it is a part of the call; done: it has. fields are those
+// of the object.
 type form func(dst []byte, object, key, v gjson.Result, fields *decode.Table) (out []byte, done bool)
 
 // longForm writes fn and args for a member with an object that is not one of fields.

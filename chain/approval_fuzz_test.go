@@ -103,6 +103,46 @@ func FuzzApproval(f *testing.F) {
 	})
 }
 
+// FuzzDecide decides about arbitrary places, for arbitrary reasons. Calls at other places keep waiting, and a ruling that is refused changes
+// nothing.
+func FuzzDecide(f *testing.F) {
+	for _, seed := range []string{"0", "1", "each", "each[1]", "1[0]", "1[", "[0]", "", "00", "1[0]x", "a\x00", "é", "0.1"} {
+		f.Add(seed, "DIGEST", "why", true)
+		f.Add(seed, "", "\xff\u202e", false)
+	}
+	f.Add("0", "another", "", true)
+	g := newApprovalEngine(f)
+	f.Cleanup(func() { g.journal.Close() })
+	f.Fuzz(func(t *testing.T, place, digest, reason string, yes bool) {
+		first := g.engine.Run(t.Context(), []byte(`{"steps":[{"fn":"guarded.put"},{"id":"each","fn":"guarded.set","forEach":"1..2","args":{"k":"$item"}}]}`), nil)
+		run := first.Question.Run
+		calls, err := chain.Waiting(t.Context(), g.journal, run)
+		must(t, err)
+		covered := map[string][]string{"0": {"0"}, "1": {"1[0]", "1[1]"}, "each": {"1[0]", "1[1]"}, "1[0]": {"1[0]"}, "1[1]": {"1[1]"},
+			"each[0]": {"1[0]"}, "each[1]": {"1[1]"}}[place]
+		r := &chain.Ruling{Digest: strings.ReplaceAll(digest, "DIGEST", chain.DigestOf(calls)), By: "ann", Reason: reason}
+		if yes {
+			r.Approve = []string{place}
+		} else {
+			r.Deny = []string{place}
+		}
+		waiting, err := chain.Decide(t.Context(), g.journal, run, r)
+		accepted := covered != nil && (r.Digest == "" || r.Digest == chain.DigestOf(calls))
+		if (err == nil) != accepted {
+			t.Fatalf("%+v: %v, want accepted: %t", r, err, accepted)
+		}
+		if !accepted {
+			covered = nil
+			waiting, err = chain.Waiting(t.Context(), g.journal, run)
+			must(t, err)
+		}
+		want := slices.DeleteFunc(placesOf(calls), func(at string) bool { return slices.Contains(covered, at) })
+		if got := placesOf(waiting); !slices.Equal(got, want) {
+			t.Fatalf("%+v: %q wait, want %q", r, got, want)
+		}
+	})
+}
+
 // drawnGuardedStep draws a step whose calls need approval.
 func drawnGuardedStep(t *rapid.T) string {
 	step := fmt.Sprintf(`"fn":%q`, rapid.SampledFrom([]string{"guarded.put", "guarded.set"}).Draw(t, "fn"))

@@ -135,7 +135,8 @@ var advices = map[Code]advice{
 	},
 	Denied: {
 		[]string{"The host is not in `http.allow`, or is a private address.", "The path is outside `fs.root`.",
-			"A person refused to approve the call.", "The tool only reads, and the chain writes."},
+			"A person refused to approve the call: each resume is denied it, until a person approves it with `onecall approve RUN`.",
+			"The tool only reads, and the chain writes."},
 		"Allow it in the configuration, if it should be allowed: the message names the key. Nothing was sent.",
 	},
 	ApprovalRequired: {

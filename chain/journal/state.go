@@ -289,8 +289,8 @@ func (j *Journal) decide(at *StateView, key StateKey, restores int64, decide Dec
 	return StateResult{Row: row}, raw, nil
 }
 
-// landed reports whether the segment of a change of state that begins with an event was written, although its write seemed to fail: only the
-// confirmation may have been lost, or be late. unknown says why that cannot be found out.
+// landed reports whether the segment of a change of state that begins with an event was written, although its write seemed to fail: only
+// the confirmation may have been lost, or be late. unknown says why that cannot be found out.
 func (j *Journal) landed(ctx context.Context, q *queuedWrite, first int) (landed bool, unknown error) {
 	ctx = context.WithoutCancel(ctx)
 	if err := j.driver.AwaitState(ctx, q.State.Owner); err != nil {

@@ -37,7 +37,8 @@ type Run struct {
 func runOf(r *journal.Row) Run {
 	return Run{ID: r.ID, Status: r.Status, Code: r.Code, Chain: r.Chain, Key: r.CallersKey(), Caller: r.Caller, Parent: r.Parent,
 		Began: r.Began, Millis: millis(r.Took), Steps: r.Steps,
-		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Undos: r.Undos, Left: r.Left, Tokens: r.Tokens, Stored: r.Stored, Functions: r.Functions}
+		Calls: r.Calls, Reused: r.Reused, Writes: r.Writes, Undos: r.Undos, Left: r.Left, Tokens: r.Tokens,
+		Stored: r.Stored, Functions: r.Functions}
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

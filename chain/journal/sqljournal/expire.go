@@ -26,22 +26,24 @@ func (d *Driver) Expire(ctx context.Context, at, days time.Time) error {
 			return err
 		}
 	}
-	return d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
+	err := d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) error {
 		if _, err := db.write.ExecContext(ctx, `DELETE FROM onecall_days WHERE day < $1`, journal.DayOf(days)); err != nil {
 			return err
 		}
 		if err := db.expireState(ctx); err != nil {
 			return err
 		}
-		more := true
-		for n := 0; more && n < maxFills; n++ {
-			var err error
-			if more, err = db.fill(ctx); err != nil {
-				return err
-			}
-		}
 		return db.cleanUp(ctx)
 	})
+	began, more := time.Now(), err == nil
+	for n := 0; more && n < maxFills && time.Since(began) < maxFillTime; n++ {
+		err = d.withDatabase(ctx, d.timeout, func(ctx context.Context, db *database) (err error) {
+			more, err = db.fill(ctx)
+			return err
+		})
+		more = more && err == nil
+	}
+	return err
 }
 
 // expiryPosition is the position after the runs that were checked, including those that are not removed.

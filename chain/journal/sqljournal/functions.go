@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 )
 
 // The rows of onecall_functions say of each run which functions its chain names, who began it (caller), and whether it is not ok (failed),
@@ -28,10 +29,11 @@ const (
 	WHERE caller IS NULL AND (fn, began, run) > ($1, $2, $3)`
 )
 
-// Bounds of fill: rows of a transaction, since others wait for it, and transactions of an Expire, since closing waits for that.
+// Bounds of fill: rows of a transaction, since others wait for it, and transactions and time of an Expire, since closing waits for that.
 const (
-	maxFilled = 1000
-	maxFills  = 20
+	maxFilled   = 200
+	maxFills    = 100
+	maxFillTime = 2 * time.Second
 )
 
 // isFilled reports whether all rows of onecall_functions say what their runs do.

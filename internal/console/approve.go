@@ -241,7 +241,8 @@ func (r *request) waitingCall(call, before gjson.Result, whole bool, sees func(s
 	}
 	// Members named like a secret are known by their names: all arguments are shown before they are taken apart. What differs is seen before.
 	args, earlier := call.Get("args"), before.Get("args")
-	sent, old := gjson.ParseBytes(history.Shown([]byte(args.Raw), r.Scrubber)), gjson.ParseBytes(history.Shown([]byte(earlier.Raw), r.Scrubber))
+	sent := gjson.ParseBytes(history.Shown([]byte(args.Raw), r.Scrubber))
+	old := gjson.ParseBytes(history.Shown([]byte(earlier.Raw), r.Scrubber))
 	oldArgs, sentRaw, oldRaw := old.Map(), args.Map(), earlier.Map()
 	add := func(name, value, other string) {
 		differs := w.Compared && !history.Same([]byte(sentRaw[name].Raw), []byte(oldRaw[name].Raw))

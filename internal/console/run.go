@@ -32,6 +32,7 @@ type runView struct {
 	NotOK []history.Run // its parts that are not ok
 	runActs
 	Outcomes     []outcomeCount
+	Retries      int
 	Rows         []runRow
 	From, To, Of int    // the rows of this page, from 1, and how many there are
 	Next         int    // the offset of the next page; 0: there is none
@@ -129,6 +130,9 @@ func showRun(r *request) (*page, error) {
 		hideNames(&t.NotOK[i], sees)
 	}
 	v := &runView{Run: t.Run, NotOK: t.NotOK, runActs: r.actsOn(past), Outcomes: outcomesOf(t), Values: r.Values, All: r.viewer.All}
+	for i := range t.List {
+		v.Retries += t.List[i].Retries
+	}
 	v.show(r, t, bandsOf(t))
 	r.addPictures(ctx, v, past, t)
 	return &page{template: "run", title: cmp.Or(t.Chain, "Run") + " " + t.ID, data: v, live: t.ID}, nil

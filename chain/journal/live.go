@@ -36,8 +36,8 @@ type subscriber struct {
 	any  bool
 }
 
-// Subscribe returns a channel of changes, which is closed once ctx ends or the journal is closed. Whoever is slow to receive misses none but
-// earlier changes of the same run. The first change may be of any runs, since others may have written just before. While somebody listens,
+// Subscribe returns a channel of changes, which is closed once ctx ends or the journal is closed. Whoever is slow to receive misses none
+// but earlier changes of the same run. The first change may be of any runs, since others may have written just before. While somebody listens,
 // the reads of the runs of this process are written soon after they end and not with the next write. Other processes' changes are found by
 // asking the driver, and not at once. That a process has died, so that its runs are Interrupted, is no change.
 func (j *Journal) Subscribe(ctx context.Context) <-chan Change {

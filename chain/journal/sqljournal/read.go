@@ -126,7 +126,8 @@ const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM on
 	UNION ALL SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
 	WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3) ORDER BY 1, 2`
 
-func (db *database) load(ctx context.Context, from queries, id string, lease int64, first int) (_ *journal.Record, holder string, err error) {
+func (db *database) load(ctx context.Context, from queries, id string, lease int64, first int) (_ *journal.Record, holder string,
+	err error) {
 	rec := &journal.Record{}
 	if rec.Row, holder, rec.Written, err = db.loadRow(ctx, from, id); err != nil {
 		return nil, "", err

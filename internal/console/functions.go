@@ -34,6 +34,11 @@ type function struct {
 	Use history.Sum
 }
 
+// Starting reports whether functions may still appear, so that the page asks again by itself.
+func (v *functionsView) Starting() bool {
+	return slices.ContainsFunc(v.Sources, func(s steps.SourceInfo) bool { return s.State == steps.StateStarting })
+}
+
 // Down reports whether the functions of a source are missing for now.
 func (*functionsView) Down(s steps.SourceInfo) bool {
 	return s.State == steps.StateStarting || s.State == steps.StateRetrying || s.State == steps.StateFailed

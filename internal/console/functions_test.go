@@ -90,7 +90,7 @@ func TestFunctions(t *testing.T) {
 	}
 	ann, boss := s.browser(t, "ann"), s.browser(t, "admin")
 	_, list := ann.get("functions")
-	contains(t, list, "store.list", `<td class="n">2</td>`, "<strong>wiki</strong> cannot be used now (retrying)", "<strong>mail</strong> is starting",
+	contains(t, list, "store.list", `<td class="n">2</td>`, "<strong>wiki</strong> cannot be used now (retrying)", "<strong>mail</strong> is starting", "load delay:2s",
 		"&lt;script&gt;", "", "store.wipe", ">42<", ">40<", "wiki-server", "<script>alert", "\u202e")
 	_, list = boss.get("functions")
 	contains(t, list, "store.list", "store.wipe", `<td class="n">42</td>`, "wiki-server crashed")

@@ -46,6 +46,7 @@ type runView struct {
 // runActs says what the viewer can do with a run.
 type runActs struct {
 	Acts, Resumes, Waits, Undoes bool
+	Denied                       bool   // calls were denied that can be approved
 	Flags                        string // see Backend.Flags
 }
 
@@ -111,6 +112,9 @@ func (r *request) actsOn(past *journal.Past) runActs {
 	switch past.Row.Status {
 	case journal.Failed, journal.MayContinue, journal.Interrupted:
 		a.Resumes = !past.Row.Batch
+		a.Denied = slices.ContainsFunc(past.Events, func(e journal.Event) bool {
+			return e.Kind == journal.Denied && slices.ContainsFunc(e.Approvals, func(name string) bool { return past.Denial(name) != nil })
+		})
 	}
 	return a
 }

@@ -37,9 +37,9 @@ type subscriber struct {
 }
 
 // Subscribe returns a channel of changes, which is closed once ctx ends or the journal is closed. Whoever is slow to receive misses none
-// but earlier changes of the same run. The first change may be of any runs, since others may have written just before. While somebody listens,
-// the reads of the runs of this process are written soon after they end and not with the next write. Other processes' changes are found by
-// asking the driver, and not at once. That a process has died, so that its runs are Interrupted, is no change.
+// but earlier changes of the same run. The first change may be of any runs, since others may have written just before. While somebody
+// listens, the reads of the runs of this process are written soon after they end and not with the next write. Other processes' changes are
+// found by asking the driver, and not at once. That a process has died, so that its runs are Interrupted, is no change.
 func (j *Journal) Subscribe(ctx context.Context) <-chan Change {
 	s := &subscriber{wake: make(chan struct{}, 1), runs: map[string]bool{}}
 	changes, l := make(chan Change), &j.live

@@ -162,7 +162,8 @@ func TestConsoleInBrowser(t *testing.T) {
 	w.lists("last.json")
 	w.do(chromedp.Navigate(w.base))
 	first := evaluate[string](w, `document.querySelector("#live tbody a").getAttribute("href")`)
-	for _, path := range []string{"", "?status=failed", "login", "savings", "functions", "functions/state.get", "chains", "playground", "sources", "approvals", "runs/run_nothing",
+	for _, path := range []string{"", "?status=failed", "login", "savings", "functions", "functions/state.get", "chains", "playground",
+		"sources", "approvals", "runs/run_nothing",
 		strings.TrimPrefix(first, console.Path)} {
 		for _, width := range []int64{390, 1280} {
 			for _, scheme := range []string{"light", "dark"} {

@@ -355,7 +355,7 @@ func decide(r *request) (*page, error) {
 		return nil, err
 	}
 	ruling := &chain.Ruling{Digest: r.PostFormValue("digest"), By: cmp.Or(r.viewer.Name, r.viewer.ID),
-		Reason: strings.TrimSpace(r.PostFormValue("reason"))}
+		Reason: strings.Join(strings.Fields(r.PostFormValue("reason")), " ")} // of one line or more
 	if ruling.Digest == "" {
 		return nil, fault.New(fault.BadRequest, "the form has no digest: load the page again")
 	}

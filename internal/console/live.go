@@ -81,7 +81,6 @@ func (s *stream) follow(ctx context.Context, w http.ResponseWriter, permitted fu
 		case <-due:
 			if sure || s.changed(ctx) {
 				s.send(w, "changed")
-				beat.Reset(beatEvery)
 			}
 			due, last, sure = nil, time.Now(), false
 		case <-beat.C:

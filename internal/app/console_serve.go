@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
@@ -30,6 +31,14 @@ func (s *server) consoleBackend() *console.Backend {
 		Open: func(context.Context) (*console.Calls, error) {
 			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run, BrokenChains: a.BrokenChains}, nil
 		}}
+}
+
+// awaitConsole waits until nothing that people began in the console uses the app, for at most limit. What goes on then is interrupted, and
+// can be resumed.
+func (a *App) awaitConsole(limit time.Duration) {
+	for end := time.Now().Add(limit); !a.used.TryLock() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // identifyViewer identifies a viewer by the token that MCP clients send, with the rights of the moment. Administrators see the runs of all.

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/config"
 	"github.com/onecall-mcp/onecall/internal/textfile"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 )
 
 // pollInterval is how often the configuration's files are checked for changes.
@@ -64,6 +65,7 @@ func (r *reloader) stop() {
 func (r *reloader) close() error {
 	close(r.done)
 	r.retiring.Wait()
+	r.app.awaitConsole(transport.DefaultGrace)
 	return r.app.close()
 }
 

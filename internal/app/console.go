@@ -65,7 +65,8 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 	mux := http.NewServeMux()
 	mux.Handle(console.Path, pages)
 	mux.Handle("/{$}", http.RedirectHandler(console.Path, http.StatusSeeOther))
-	server := &http.Server{Handler: onlyLocal(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{Handler: onlyLocal(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	co.Opened(link.URL(listener.Addr().String()))

@@ -27,6 +27,10 @@ type Text struct {
 // yamlObject matches text that begins with a key of YAML. JSON does not.
 var yamlObject = regexp.MustCompile(`\A(?:[ \t]*(?:#.*|---[ \t]*)?\r?\n)*["']?[$\w-]+["']?[ \t]*:(?:\s|$)`)
 
+// maxYAML bounds a chain in YAML, in bytes. The time of its parser, which cannot be stopped, grows with the square of the keys and other marks
+// in it: this many bytes take a second or two at most, four MiB many minutes.
+const maxYAML = 64 << 10
+
 // Parse reads the text of a file, in the format that the suffix of its name says. With any other name, or none, the text is YAML if it
 // begins as YAML does, and JSON otherwise. Faults have their lines and columns.
 func Parse(name string, text []byte) (*Text, []*fault.Error) {
@@ -39,6 +43,10 @@ func Parse(name string, text []byte) (*Text, []*fault.Error) {
 		}
 		return &Text{JSON: plain}, nil
 	case ext == ".yaml", ext == ".yml", ext != ".json" && yamlObject.Match(text):
+		if len(text) > maxYAML {
+			return &Text{JSON: text}, []*fault.Error{fault.New(fault.LimitExceeded, "the chain has more than %d bytes, which is as much as may be "+
+				"in YAML: write it as JSON", maxYAML)}
+		}
 		value, positionOf, faults := config.YAML(text)
 		for _, f := range faults {
 			f.Message = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Message) // as in faults of JSON

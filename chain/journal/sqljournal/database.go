@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -36,7 +35,6 @@ type database struct {
 	isMoved func() bool
 	close   func()
 
-	filled   atomic.Bool // see isFilled
 	mu       sync.Mutex
 	prepared map[string]*sql.Stmt // the statements of queryPrepared, which end with read
 }

@@ -39,16 +39,7 @@ func TestListPlans(t *testing.T) {
 			f := test.filter
 			f.Before, f.Limit = before, 50
 			query, args := listQuery(&f, true)
-			var plan []string
-			err := d.withDatabase(t.Context(), d.timeout, func(ctx context.Context, db *database) error {
-				return forEachRow(ctx, db.read, func(scan func(...any) error) error {
-					var id, parent, unused int
-					var line string
-					err := scan(&id, &parent, &unused, &line)
-					plan = append(plan, line)
-					return err
-				}, "EXPLAIN QUERY PLAN "+query, args...)
-			})
+			plan, err := planOf(t, d, query, args...)
 			text := strings.Join(plan, "; ")
 			if err != nil || !strings.Contains(text, test.index) || strings.Contains(text, "TEMP B-TREE") {
 				t.Errorf("%s, from %v: %s, want %s and no sorting: %v", test.name, before, text, test.index, err)
@@ -59,4 +50,34 @@ func TestListPlans(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUnfilledPlans: rows that an older version has written are found by their index alone.
+func TestUnfilledPlans(t *testing.T) {
+	t.Parallel()
+	d, err := OpenSQLite(filepath.Join(t.TempDir(), "journal.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, query := range []string{countUnfilled, strings.Replace(inSQLite.SQL(unfilled), "$1", "9", 1)} {
+		plan, err := planOf(t, d, query)
+		if text := strings.Join(plan, "; "); err != nil || !strings.Contains(text, "onecall_functions_unfilled") || strings.Contains(text, "B-TREE") {
+			t.Errorf("%s: %s, want the index and no sorting: %v", query, text, err)
+		}
+	}
+}
+
+// planOf returns the lines of SQLite's plan for a query.
+func planOf(t *testing.T, d *Driver, query string, args ...any) (plan []string, err error) {
+	err = d.withDatabase(t.Context(), d.timeout, func(ctx context.Context, db *database) error {
+		return forEachRow(ctx, db.read, func(scan func(...any) error) error {
+			var id, parent, unused int
+			var line string
+			err := scan(&id, &parent, &unused, &line)
+			plan = append(plan, line)
+			return err
+		}, "EXPLAIN QUERY PLAN "+query, args...)
+	})
+	return plan, err
 }

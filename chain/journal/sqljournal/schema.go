@@ -61,6 +61,9 @@ CREATE TABLE onecall_filling (fn TEXT NOT NULL, began BIGINT NOT NULL, run BIGIN
 INSERT INTO onecall_filling SELECT '', 0, 0 WHERE EXISTS (SELECT 1 FROM onecall_functions);
 `, `
 ALTER TABLE onecall_runs ADD COLUMN undo_left BIGINT NOT NULL DEFAULT 0;
+`, `
+CREATE INDEX onecall_functions_unfilled ON onecall_functions (run) WHERE caller IS NULL;
+DROP TABLE onecall_filling;
 `}
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value; CLOCK for the time of the database

@@ -105,7 +105,7 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 // asOfVersion7 returns the statements after which the tables are those of version 7, but for its number.
 func asOfVersion7() []string {
 	return []string{"DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed", "DROP INDEX onecall_functions_both",
-		"ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed", "DROP TABLE onecall_filling",
+		"DROP INDEX onecall_functions_unfilled", "ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed",
 		"ALTER TABLE onecall_runs DROP COLUMN undo_left"}
 }
 
@@ -182,6 +182,61 @@ func TestBeforeCallers(t *testing.T) {
 			last.Row.Status, last.Row.Lease = journal.OK, rec.Row.Lease
 			mustWrite(t, d, journal.Write{ID: last.ID, Lease: rec.Row.Lease, Row: last.Row, Release: true})
 			check("the last has ended", runs/100)
+		})
+	}
+}
+
+// TestOlderBeside: what a process of an older version writes beside a newer one is in lists at once, and is filled in, too.
+func TestOlderBeside(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for name, at := range map[string]struct{ driver, where string }{"sqlite": {"sqlite", path},
+		"postgres": {"pgx", shared.Start(t).Database(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openAt(t, at.where)
+			caller, written := "rare", 0
+			write := func(older bool) {
+				w := typical(newID(written), true)
+				w.Row.Caller, w.Row.Status, w.Days = caller, journal.Failed, nil
+				mustWrite(t, d, w)
+				if written++; !older {
+					return
+				}
+				db, err := sql.Open(at.driver, at.where)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				each := map[string]string{"sqlite": "json_each", "pgx": "json_array_elements_text"}[at.driver]
+				for _, query := range []string{
+					"DELETE FROM onecall_functions WHERE run = (SELECT n FROM onecall_runs WHERE id = '" + w.ID + "')",
+					"INSERT INTO onecall_functions (fn, began, run) SELECT f.value, r.began, r.n FROM onecall_runs r, " + each +
+						"(r.functions) f WHERE r.id = '" + w.ID + "' ON CONFLICT DO NOTHING",
+				} {
+					if _, err := db.Exec(query); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			check := func(when string) {
+				for _, f := range []journal.Filter{{}, {Caller: &caller}, {NotOK: true}, {Caller: &caller, NotOK: true}} {
+					f.Function = "fs.read_text_file"
+					if rows, err := d.List(t.Context(), &f); len(rows) != written || err != nil {
+						t.Errorf("%s: %d runs of %+v, want %d: %v", when, len(rows), f, written, err)
+					}
+				}
+			}
+			for range 2 {
+				write(false)
+				check("of the newer version")
+				write(true)
+				check("of the older version")
+				if err := d.Expire(t.Context(), time.UnixMicro(0), time.UnixMicro(0)); err != nil {
+					t.Fatal(err)
+				}
+				check("filled in")
+			}
 		})
 	}
 }

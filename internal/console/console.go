@@ -14,6 +14,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/admit"
 	"github.com/onecall-mcp/onecall/internal/secret"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -68,6 +69,7 @@ type console struct {
 	*Options
 	pages map[string]pageTemplate
 	busy  busy
+	forms admit.Bytes // those above smallForm
 	acts  acts
 }
 
@@ -154,9 +156,12 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 		}
 		defer done()
 		p, err := (*page)(nil), error(nil)
-		if r.Method == http.MethodPost && !req.fromOwnPage() {
-			err = fault.New(fault.Denied, "this form has expired or comes from another page: go back, load the page again, and send it again")
-		} else {
+		if r.Method == http.MethodPost {
+			var release func()
+			release, err = req.readForm()
+			defer release()
+		}
+		if err == nil {
 			p, err = handle(req)
 		}
 		switch {

@@ -3,11 +3,13 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/fault"
@@ -42,11 +44,14 @@ func TestForms(t *testing.T) {
 		form url.Values
 	}{
 		"no key": {ann, form("")}, "a guessed key": {ann, form(strings.Repeat("0", 32))}, "another's form": {bob, form(key)},
-		"a huge form": {ann, url.Values{"reason": {strings.Repeat("x", 9<<20)}, "form": {key}}},
 	} {
 		if status, page := test.b.post(path, test.form); status != fault.Denied.HTTP() || !strings.Contains(page, "form has expired") {
 			t.Errorf("%s: status %d: %.300s", name, status, page)
 		}
+	}
+	huge := url.Values{"reason": {strings.Repeat("x", 9<<20)}, "form": {key}}
+	if status, page := ann.post(path, huge); status != fault.LimitExceeded.HTTP() || !strings.Contains(page, "more than 8388608 bytes") {
+		t.Errorf("a huge form: status %d: %.300s", status, page)
 	}
 	for name, header := range map[string][2]string{"another site": {"Sec-Fetch-Site", "cross-site"}, "another port": {"Sec-Fetch-Site", "same-site"},
 		"another origin": {"Origin", "https://evil.example.org"}, "a file": {"Origin", "null"}} {
@@ -77,6 +82,57 @@ func TestForms(t *testing.T) {
 		t.Errorf("the run does not wait any more: %+v, %v", past, err)
 	}
 	s.wantCalls(t)
+}
+
+// TestFormsShareMemory: large forms count while they are sent, and a viewer who sends many leaves room for the others' and for small ones.
+func TestFormsShareMemory(t *testing.T) {
+	t.Parallel()
+	_, handler := newHandler(t, map[string]*console.Viewer{"ann": actor("token:ann"), "bob": actor("token:bob")})
+	send := func(path string, cookies []*http.Cookie, body io.Reader, size int64) *http.Response {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, console.Path+path, body)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.ContentLength = size
+		for _, c := range cookies {
+			r.AddCookie(c)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Result()
+	}
+	const large = 8 << 20
+	ann := send("login", nil, strings.NewReader("token=ann"), 9).Cookies()
+	bob := send("login", nil, strings.NewReader("token=bob"), 9).Cookies()
+	var sending sync.WaitGroup
+	var forms []*io.PipeWriter
+	for range 4 { // half of what all may have
+		from, to := io.Pipe()
+		sending.Go(func() { send("playground", ann, from, large) })
+		if _, err := to.Write([]byte("x")); err != nil { // it returns once the form is being read
+			t.Fatal(err)
+		}
+		forms = append(forms, to)
+	}
+	for name, test := range map[string]struct {
+		viewer []*http.Cookie
+		size   int64
+		want   fault.Code
+	}{
+		"one more":  {ann, large, fault.Busy},
+		"unknown":   {ann, -1, fault.Busy},
+		"small":     {ann, 5, fault.Denied}, // its key is missing
+		"another's": {bob, large, fault.Denied},
+	} {
+		if r := send("playground", test.viewer, strings.NewReader("text="), test.size); r.StatusCode != test.want.HTTP() {
+			t.Errorf("%s: status %d, want that of %s", name, r.StatusCode, test.want)
+		}
+	}
+	for _, to := range forms {
+		to.Close()
+	}
+	sending.Wait()
+	if r := send("playground", ann, strings.NewReader("text="), large); r.StatusCode != fault.Denied.HTTP() {
+		t.Errorf("when they have been answered: status %d, want that of denied", r.StatusCode)
+	}
 }
 
 // TestHeaders: no page may be framed, kept or run another's script, and the cookie is for the console alone.

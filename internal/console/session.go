@@ -1,7 +1,6 @@
 package console
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -109,21 +108,6 @@ func (b *busy) acquire(viewer string) (done func(), ok bool) {
 			delete(b.count, viewer)
 		}
 	}, true
-}
-
-// formKey returns what the forms of a viewer carry, so that no other page can send them.
-func (r *request) formKey() string {
-	mac := hmac.New(sha256.New, []byte(r.credential))
-	mac.Write([]byte("onecall console form"))
-	return hex.EncodeToString(mac.Sum(nil)[:16])
-}
-
-// maxForm bounds the form of an action, in bytes.
-const maxForm = 8 << 20
-
-func (r *request) fromOwnPage() bool {
-	r.Body = http.MaxBytesReader(nil, r.Body, maxForm)
-	return subtle.ConstantTimeCompare([]byte(r.PostFormValue("form")), []byte(r.formKey())) == 1
 }
 
 // askLogin asks for a token, or says that the link must be opened. why is why the last one does not work; nil: there was none.

@@ -16,11 +16,13 @@ import (
 func (e *Engine) MustApprove(f *steps.Spec) bool { return plan.MustApprove(f, e.o.Approve) }
 
 // Ruling is what an operator decides about calls of a run. A place is that of a call, its member at (3, 3[7], 3[7].1), or of a step with
-// several calls; the id of a step stands for its number.
+// several calls. The id of a step stands for its number, but not within the chain of another step.
 type Ruling struct {
-	Digest        string   // DigestOf the calls that the operator has seen; "": whichever Waiting returns
-	Approve, Deny []string // the places of calls; the others stay as they are
-	By, Reason    string   // who decides, and why; the caller of the run reads both. "": it is not known
+	Digest        string                     // DigestOf the calls that the operator has seen; "": whichever Waiting returns
+	Approve, Deny []string                   // the places of calls
+	Rest          journal.Kind               // Approved or Denied: what is decided about the calls at no place; "": they stay as they are
+	Sees          func(function string) bool // whether the ruling is about calls of a function; nil: of all. The other calls stay as they are
+	By, Reason    string                     // who decides, and why; the caller of the run reads both. "": it is not known
 }
 
 // Waiting returns the calls of a run that Decide decides about, in the form of ApprovalCall.JSON: those that it waits for or, if it waits

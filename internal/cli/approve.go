@@ -33,7 +33,8 @@ func newApproveCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&d.deny, "deny", false, "refuse the calls")
 	cmd.Flags().StringArrayVar(&d.only, "only", nil,
-		"only the call at this `place` (3, 3[7], 3[7].1), or all of this step, by number or id; the others keep waiting; repeatable")
+		"only the call at this `place` (3, 3[7], 3[7].1), or all of this step, by number or (of an outermost step) id; "+
+			"the others keep waiting; repeatable")
 	cmd.Flags().StringVar(&d.reason, "reason", "", "why, in a `text` for the run's caller and onecall runs")
 	cmd.Flags().BoolVar(&d.show, "show", false, "only show the calls")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "answer JSON on one line, and never ask, even at a terminal")
@@ -93,12 +94,15 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	}
 	// The digest ties the decision to the calls that are shown: others may begin to wait meanwhile.
 	ruling := &chain.Ruling{Digest: cmp.Or(d.digest, digest), By: userName(), Reason: d.reason}
-	places := make([]string, len(calls))
-	for i := range calls {
-		places[i] = calls[i].Get("at").Str
-	}
-	if ruling.Approve = places; d.deny {
-		ruling.Approve, ruling.Deny = nil, places
+	switch {
+	case d.only == nil && d.deny:
+		ruling.Rest = journal.Denied
+	case d.only == nil:
+		ruling.Rest = journal.Approved
+	case d.deny:
+		ruling.Deny = d.only
+	default:
+		ruling.Approve = d.only
 	}
 	waiting, err := chain.Decide(ctx, a.Journal, id, ruling)
 	switch {

@@ -354,26 +354,17 @@ func decide(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	ruling := &chain.Ruling{Digest: r.PostFormValue("digest"), By: cmp.Or(r.viewer.Name, r.viewer.ID),
+	ruling := &chain.Ruling{Digest: r.PostFormValue("digest"), Sees: o.sees, By: cmp.Or(r.viewer.Name, r.viewer.ID),
 		Reason: strings.Join(strings.Fields(r.PostFormValue("reason")), " ")} // of one line or more
 	if ruling.Digest == "" {
 		return nil, fault.New(fault.BadRequest, "the form has no digest: load the page again")
 	}
-	var all []string
-	for _, call := range o.calls {
-		all = append(all, call.Get("at").Str)
-	}
 	chosen := r.PostForm["at"]
-	for _, at := range chosen {
-		if !slices.Contains(all, at) {
-			return nil, fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
-		}
-	}
 	switch decision := r.PostFormValue("decision"); decision {
 	case "approve-all":
-		ruling.Approve = all
+		ruling.Rest = journal.Approved
 	case "deny-all":
-		ruling.Deny = all
+		ruling.Rest = journal.Denied
 	case "approve", "deny":
 		if len(chosen) == 0 {
 			return nil, fault.New(fault.BadRequest, "no call is chosen: choose some, or decide about all")
@@ -381,7 +372,7 @@ func decide(r *request) (*page, error) {
 		if ruling.Deny = chosen; decision == "approve" {
 			ruling.Approve, ruling.Deny = chosen, nil
 			if r.PostFormValue("rest") == "deny" {
-				ruling.Deny = slices.DeleteFunc(all, func(at string) bool { return slices.Contains(chosen, at) })
+				ruling.Rest = journal.Denied
 			}
 		}
 	default:

@@ -17,13 +17,6 @@ import (
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
-// Ruling is what an operator decides about calls of a run. Places are those of Pick.
-type Ruling struct {
-	Digest        string   // DigestOf the calls that the operator has seen; "": whichever Offered returns
-	Approve, Deny []string // the places of calls; the others stay as they are
-	By, Reason    string   // who decides, and why; "": it is not known
-}
-
 // offer is a call that can be decided about.
 type offer struct {
 	name string // of its approval
@@ -127,76 +120,21 @@ func DigestOf(calls []gjson.Result) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Pick returns the calls at some places. A place is that of a call (3, 3[7], 3[7].1), of a step with several calls, or the id of a step in
-// place of its number. It fails with bad_request if no call is at one of them.
-func Pick(calls []gjson.Result, places []string) ([]gjson.Result, error) {
-	picked, spots := make([]bool, len(calls)), spotsOf(calls)
-	for _, place := range places {
-		found := false
-		for i := range calls {
-			if spots[i].isAt(place) {
-				picked[i], found = true, true
-			}
-		}
-		if !found {
-			f := fault.New(fault.BadRequest, "no call at %s can be decided about", fault.Quote(fault.ClipRunes(place, 60)))
-			for i := range calls[:min(len(calls), MaxConflicts)] {
-				f.Available = append(f.Available, calls[i].Get("at").Str)
-			}
-			f.Nearest = fault.Nearest(place, f.Available, 1)
-			return nil, f
-		}
-	}
-	var list []gjson.Result
-	for i := range calls {
-		if picked[i] {
-			list = append(list, calls[i])
-		}
-	}
-	return list, nil
-}
-
-// spot is where a call is: the path of its step, and the same with the id of the step.
-type spot struct{ path, named string }
-
-// spotsOf returns where calls are. There may be many of them and of places.
-func spotsOf(calls []gjson.Result) []spot {
-	list := make([]spot, len(calls))
-	for i := range calls {
-		list[i].path = calls[i].Get("at").Str
-		if id := calls[i].Get("id").Str; id != "" {
-			last := list[i].path[strings.LastIndexByte(list[i].path, '.')+1:]
-			if _, element, isElement := strings.Cut(last, "["); isElement {
-				id += "[" + element
-			}
-			list[i].named = id
-		}
-	}
-	return list
-}
-
-// isAt reports whether a call is at a place.
-func (s *spot) isAt(place string) bool {
-	covers := func(path string) bool {
-		rest, found := strings.CutPrefix(path, place)
-		return found && place != "" && (rest == "" || rest[0] == '[' || rest[0] == '.')
-	}
-	return covers(s.path) || covers(s.named)
-}
-
 // Decide records a ruling about calls that Offered returns, and ends the run again. It returns the calls that still wait.
 func Decide(ctx context.Context, j *journal.Journal, run string, d *Ruling) (waiting []gjson.Result, err error) {
 	past, err := j.Acquire(ctx, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	parts, err := d.apply(past)
+	parts, err := d.apply(ctx, past)
 	if err != nil {
 		j.Release(past)
 		return nil, err
 	}
 	return d.record(j, past, parts)
 }
+
+const nothingDecided = "nothing was decided"
 
 // DecideOwn is Decide for the caller, about a run of its own that waits. token is the approve of the answer that showed the calls: it gives
 // no right that a resume with it does not give.
@@ -213,8 +151,12 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 	case journal.Waiting:
 		if f = l.checkApprove(past, token); f == nil {
 			var err error
-			parts, err = d.apply(past)
-			f, _ = fault.As(err)
+			if parts, err = d.apply(ctx, past); err != nil {
+				coded, isCoded := fault.As(err)
+				if f = coded; !isCoded {
+					f = Fault(err, nothingDecided)
+				}
+			}
 		}
 	case journal.MayContinue:
 		f = approvedFault(past)
@@ -228,7 +170,7 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 	l.leased = nil
 	waiting, err := d.record(l.Journal, past, parts)
 	if err != nil {
-		return nil, Fault(err, "nothing was decided")
+		return nil, Fault(err, nothingDecided)
 	}
 	return waiting, nil
 }
@@ -259,52 +201,6 @@ func arrayOf(calls []gjson.Result) []byte {
 		texts[i] = calls[i].Raw
 	}
 	return []byte("[" + strings.Join(texts, ",") + "]")
-}
-
-// part has the calls about which the same is decided.
-type part struct {
-	kind  journal.Kind
-	names []string
-	calls []gjson.Result
-}
-
-// apply returns the calls to approve, those to deny, and those that go on waiting.
-func (d *Ruling) apply(past *journal.Past) (parts [3]part, err error) {
-	list, err := offers(past)
-	if err != nil {
-		return parts, err
-	}
-	calls := callsOf(list)
-	if d.Digest != "" && d.Digest != DigestOf(calls) {
-		return parts, fault.New(fault.ResumeConflict, "the waiting calls have changed: look at them again")
-	}
-	if len(d.Approve)+len(d.Deny) == 0 {
-		return parts, fault.New(fault.BadRequest, "nothing is decided: name calls to approve or to deny")
-	}
-	for _, places := range [][]string{d.Approve, d.Deny} {
-		if _, err := Pick(calls, places); err != nil {
-			return parts, err
-		}
-	}
-	parts[0].kind, parts[1].kind = journal.Approved, journal.Denied
-	spots := spotsOf(calls)
-	for i := range list {
-		at := spots[i].isAt
-		yes, no := slices.ContainsFunc(d.Approve, at), slices.ContainsFunc(d.Deny, at)
-		part := &parts[2]
-		switch {
-		case yes && no:
-			return parts, fault.New(fault.BadRequest, "the call at %s is both approved and denied", list[i].call.Get("at").Str)
-		case yes:
-			part = &parts[0]
-		case no:
-			part = &parts[1]
-		case past.Row.Status != journal.Waiting:
-			continue // it stays denied
-		}
-		part.names, part.calls = append(part.names, list[i].name), append(part.calls, list[i].call)
-	}
-	return parts, nil
 }
 
 // deniedText returns what is said of calls that were denied, by whom, at which time and why, as far as it is known.

@@ -3,7 +3,9 @@ package console
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -51,12 +53,11 @@ func (r *request) startAct(a *act, name string, text []byte, override chain.Over
 	if !ok {
 		return nil, tooBusy()
 	}
-	a.viewer, a.key, a.ended = r.viewer.ID, rand.Text(), make(chan struct{})
-	acts := &r.console.acts
-	acts.mu.Lock()
-	acts.list = append(acts.list, a)
-	acts.list = slices.Delete(acts.list, 0, max(0, len(acts.list)-maxActs))
-	acts.mu.Unlock()
+	a.viewer, a.key, a.ended = r.viewer.ID, r.actKey(), make(chan struct{})
+	if !r.console.acts.add(a) { // the form was sent twice
+		done()
+		return &page{redirect: "acts/" + a.key}, nil
+	}
 	later := &request{Backend: r.console.Backend(), viewer: r.viewer, log: r.log} // that of r is released with its answer
 	ctx := context.WithoutCancel(r.Context())
 	go func() {
@@ -68,6 +69,33 @@ func (r *request) startAct(a *act, name string, text []byte, override chain.Over
 		a.answer, a.err = later.runNamed(ctx, name, text, override)
 	}()
 	return &page{redirect: "acts/" + a.key}, nil
+}
+
+// actKey returns the key of what the form of the request does: it is another one for each page that was shown, and for each text that is
+// written there, and the same if the form is sent again.
+func (r *request) actKey() string {
+	sum := sha256.Sum256([]byte(r.URL.Path + "\n" + r.PostForm.Encode()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// sentBefore returns the page of what the form of the request has begun already; nil: it has begun nothing.
+func (r *request) sentBefore() *page {
+	if r.Method != http.MethodPost || r.console.acts.find(r.actKey(), r.viewer.ID) == nil {
+		return nil
+	}
+	return &page{redirect: "acts/" + r.actKey()}
+}
+
+// add keeps an act, unless the viewer has one with its key.
+func (l *acts) add(a *act) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.get(a.key, a.viewer) != nil {
+		return false
+	}
+	l.list = append(l.list, a)
+	l.list = slices.Delete(l.list, 0, max(0, len(l.list)-maxActs))
+	return true
 }
 
 // actView is the page of an act.
@@ -83,6 +111,11 @@ type actView struct {
 func (l *acts) find(key, viewer string) *act {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.get(key, viewer)
+}
+
+// get is find for a caller that holds mu.
+func (l *acts) get(key, viewer string) *act {
 	for _, a := range l.list {
 		if a.key == key && a.viewer == viewer {
 			return a

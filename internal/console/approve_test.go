@@ -54,6 +54,7 @@ func TestApprove(t *testing.T) {
 	_, page = ann.get("runs/" + second)
 	wantText(t, page, "!Denied calls")
 	s.wantCalls(t, `shop.put {"k":2,"note":"new","password":"new"}`, `shop.put {"k":3,"note":"new","password":"new"}`)
+	_, run = ann.get("playground")
 	_, again := ann.send(run, "runs/"+second+"/resume", nil)
 	wantText(t, again, "ended well")
 	s.wantCalls(t)

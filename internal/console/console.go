@@ -162,6 +162,9 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 			defer release()
 		}
 		if err == nil {
+			p = req.sentBefore()
+		}
+		if err == nil && p == nil {
 			p, err = handle(req)
 		}
 		switch {

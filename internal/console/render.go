@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/rand"
 	"embed"
 	"fmt"
 	"html/template"
@@ -80,7 +81,7 @@ type layout struct {
 	Title    string
 	Page     string // the name of the page's template
 	Viewer   *Viewer
-	Form     string // the key of the viewer's forms
+	Form     string // the key of the viewer's forms, and what is of this page only
 	Self     string // the address of the page
 	Live     string // where its stream of events is; "": it has none
 	Waiting  string // how many runs wait for approval; "": none
@@ -94,7 +95,7 @@ func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 	l := &layout{Title: p.title, Page: p.template, Data: p.data, CanLogin: c.Link == nil}
 	if r.viewer != nil {
 		l.Serves = r.Serves
-		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey(), r.countWaiting()
+		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey()+"."+rand.Text(), r.countWaiting()
 	}
 	switch l.Self = r.URL.RequestURI(); p.live {
 	case "":

@@ -1,13 +1,13 @@
 /* Built by internal/console/build from htmx 4.0.1 (0BSD). */
-(()=>{var O=(()=>{let d={parse(y){if(!y)return{};if(y.startsWith("{"))return JSON.parse(y);let e=/(?:"([^"]+)"|'([^']+)'|([^\s,:]+))(?:\s*:\s*(?:"([^"]*)"|'([^']*)'|<((?:[^/]|\/(?!>))+)\/>|([^\s,]+)))?(?=\s|,|$)/g,
-t={};for(let i of y.matchAll(e)){let[,n,s,r,l,a,f,h]=i,o=n??s??r,c=(l??a??f??h??"true").trim();try{c=JSON.parse(c)}catch{}let m=r?.includes(
-".")?o.split(".").reduceRight((v,S)=>({[S]:v}),c):{[o]:c};d.merge(m,t)}return t},split(y){return y.split(/,(?![^\[]*\])(?![^(]*\))(?![^<]*\/>)(?=(?:[^"']|"[^"]*"|'[^']*')*$)/)},
-merge(y,e){typeof y=="string"&&(y=d.parse(y));for(let[t,i]of Object.entries(y)){if(["__proto__","constructor","prototype"].includes(t))continue;
-let n=i?.constructor===Object,s=e[t]?.constructor===Object;n&&s?d.merge(i,e[t]):e[t]=i}return e}};class C{#n=null;#i=[];admit(e,t,i){if(!this.#n)
+(()=>{var M=(()=>{let d={parse(b){if(!b)return{};if(b.startsWith("{"))return JSON.parse(b);let e=/(?:"([^"]+)"|'([^']+)'|([^\s,:]+))(?:\s*:\s*(?:"([^"]*)"|'([^']*)'|<((?:[^/]|\/(?!>))+)\/>|([^\s,]+)))?(?=\s|,|$)/g,
+t={};for(let i of b.matchAll(e)){let[,n,s,r,l,a,f,h]=i,o=n??s??r,c=(l??a??f??h??"true").trim();try{c=JSON.parse(c)}catch{}let m=r?.includes(
+".")?o.split(".").reduceRight((v,S)=>({[S]:v}),c):{[o]:c};d.merge(m,t)}return t},split(b){return b.split(/,(?![^\[]*\])(?![^(]*\))(?![^<]*\/>)(?=(?:[^"']|"[^"]*"|'[^']*')*$)/)},
+merge(b,e){typeof b=="string"&&(b=d.parse(b));for(let[t,i]of Object.entries(b)){if(["__proto__","constructor","prototype"].includes(t))continue;
+let n=i?.constructor===Object,s=e[t]?.constructor===Object;n&&s?d.merge(i,e[t]):e[t]=i}return e}};class x{#n=null;#i=[];admit(e,t,i){if(!this.#n)
 return this.#n={strategy:e,abort:i},"run";if(e==="replace"||e!=="abort"&&this.#n.strategy==="abort")return this.#i=[],this.#n.abort?.(),this.#n=
 {strategy:e,abort:i},"run";if(e==="queue all")this.#i.push(t);else if(e==="queue last")this.#i=[t];else if(e!=="abort"&&e!=="drop"&&this.#i.
 length===0)this.#i.push(t);else return"dropped";return"queued"}continue(e){this.#n?.abort===e&&(this.#n=null,this.#i.shift()?.())}abort(){this.#n?.
-abort?.()}}class q{#n=d;#i=new Map;#C="";#F=new Set;_loc=window.location;#q;#U=Function;#z=Object.getPrototypeOf(async function(){}).constructor;#A={
+abort?.()}}class C{#n=d;#i=new Map;#C="";#F=new Set;_loc=window.location;#q;#U=Function;#z=Object.getPrototypeOf(async function(){}).constructor;#A={
 createHTML:e=>e,createScript:e=>e};#P;#ve="a,form";#Se=["get","post","put","patch","delete","query"];#Q;#g;#I;#X;#b;constructor(){this.#we(),
 this.#Ee(),this.#P=this.#o("[hx-action],[hx-get],[hx-post],[hx-put],[hx-patch],[hx-delete],[hx-query]"),this.#Q=new XPathEvaluator().createExpression(
 `.//*[@*[${this.#v("hx-on").map(t=>`starts-with(name(), "${t}")`).join(" or ")}]]`),this.#q={HCON:d,attributeValue:this.#t.bind(this),parseTriggerSpecs:this.#G.
@@ -76,7 +76,7 @@ path),i.push==null&&i.replace==null&&(i.push="true"),i.indicators=e.indicators,i
 let t=e.request.timeout!=null?this.parseInterval(e.request.timeout):this.config.defaultTimeout;t&&(e.requestTimeout=setTimeout(()=>e.request?.
 abort?.("timeout"),t))}#ke(e){let t=this.#t(e,"hx-sync");if(!t)return"queue first";let i=t.split(":").pop().trim();return/^(drop|abort|replace|queue)/.
 test(i)?i:"queue first"}#te(e){let t=this.#t(e,"hx-sync"),i=e;if(t){let n=t.includes(":")?t.slice(0,t.lastIndexOf(":")).trim():/^(drop|abort|replace|queue)/.
-test(t)?null:t;n&&(i=this.#$(e,n,"hx-sync")||e)}return this.#u(i).rq||=new C}#He(e){return e.type==="click"&&(e.ctrlKey||e.metaKey||e.shiftKey)&&
+test(t)?null:t;n&&(i=this.#$(e,n,"hx-sync")||e)}return this.#u(i).rq||=new x}#He(e){return e.type==="click"&&(e.ctrlKey||e.metaKey||e.shiftKey)&&
 !!e.currentTarget?.closest?.("a[href]")}#ie(e){let t=e.currentTarget;if(e.type==="submit"&&t?.tagName==="FORM")return!0;if(!(e.type==="click"&&
 e.button===0))return!1;let s=t?.closest?.('button, input[type="submit"], input[type="image"]'),r=s?.form||s?.closest("form");if(s&&!s.disabled&&
 r&&(s.type==="submit"||s.type==="image"||!s.type&&s.tagName==="BUTTON"))return!0;let a=t?.closest?.("a");if(!a||!a.href)return!1;let f=a.getAttribute(
@@ -256,52 +256,53 @@ let i=["class","style","width","height"],n=t.querySelectorAll("[id]"),s=Object.f
 d]"),l=[];for(let a of r){let f=s[a.id];if(f?.tagName===a.tagName){let h=a.cloneNode(!1);for(let o of i)f.hasAttribute(o)?a.setAttribute(o,f.
 getAttribute(o)):a.removeAttribute(o);l.push(()=>{this.#W(a,h)})}}return l}#E(e,t){e?.classList?.add?.(t)}#x(e,t){e?.classList?.remove?.(t),
 e?.classList?.length===0&&e.removeAttribute("class")}#T(e){return typeof e=="string"?this.find(e):e}#p(e){return this.config.metaCharacter?e.
-replace(/:/g,this.config.metaCharacter):e}}return new q})();typeof window<"u"&&(window.htmx=O);(()=>{let d,C=new Set;function q(r){let l=d.attributeValue(r,"hx-sse:connect")!=null,a=d.HCON.parse(d.attributeValue(r,"hx-config")).sse||{};
+replace(/:/g,this.config.metaCharacter):e}}return new C})();typeof window<"u"&&(window.htmx=M);(()=>{let d,x=new Set;function C(r){let l=d.attributeValue(r,"hx-sse:connect")!=null,a=d.HCON.parse(d.attributeValue(r,"hx-config")).sse||{};
 return{reconnect:l,reconnectDelay:500,reconnectMaxDelay:6e4,reconnectMaxAttempts:1/0,reconnectJitter:.3,connectTimeout:htmx.config.defaultTimeout,
-pauseOnBackground:l,releaseOn:l?"immediate":"end",...htmx.config.sse,...a}}function y(r){for(let l of Object.keys(r))l.toLowerCase()==="last\
+pauseOnBackground:l,releaseOn:l?"immediate":"end",...htmx.config.sse,...a}}function b(r){for(let l of Object.keys(r))l.toLowerCase()==="last\
 -event-id"&&delete r[l]}async function*e(r){let l=r.reader,a=r.lastEventId,f=new TextDecoder,h="",o=!1,c=!1,u={data:"",event:"",retry:null},
 m=!0;try{for(;;){let{done:v,value:S}=await l.read();if(v)break;let E=f.decode(S,{stream:!0});m&&(E.charCodeAt(0)===65279&&(E=E.slice(1)),m=!1),
-h+=E;let p=h.split(/\r\n|\r|\n/);h=p.pop()||"";for(let x of p){if(!x){(o||c||u.event)&&(yield{...u,id:a,hasData:o,hasId:c}),o=!1,c=!1,u={data:"",
-event:"",retry:null};continue}let g=x.indexOf(":");if(g===0)continue;let w,b;if(g<0?(w=x,b=""):(w=x.slice(0,g),b=x.slice(g+1),b[0]===" "&&(b=
-b.slice(1))),w==="data")u.data+=(o?`
-`:"")+b,o=!0;else if(w==="event")u.event=b;else if(w==="id")b.includes("\0")||(a=b,c=!0);else if(w==="retry"){let A=parseInt(b,10);isNaN(A)||
-(u.retry=A)}}}}finally{l.releaseLock(),r.reader=null}}async function t(r,l){let a=r.sourceElement,f=q(a),h=!1,o=null;function c(){l&&(l(),l=
+h+=E;let p=h.split(/\r\n|\r|\n/);h=p.pop()||"";for(let T of p){if(!T){(o||c||u.event)&&(yield{...u,id:a,hasData:o,hasId:c}),o=!1,c=!1,u={data:"",
+event:"",retry:null};continue}let g=T.indexOf(":");if(g===0)continue;let w,y;if(g<0?(w=T,y=""):(w=T.slice(0,g),y=T.slice(g+1),y[0]===" "&&(y=
+y.slice(1))),w==="data")u.data+=(o?`
+`:"")+y,o=!0;else if(w==="event")u.event=y;else if(w==="id")y.includes("\0")||(a=y,c=!0);else if(w==="retry"){let A=parseInt(y,10);isNaN(A)||
+(u.retry=A)}}}}finally{l.releaseLock(),r.reader=null}}async function t(r,l){let a=r.sourceElement,f=C(a),h=!1,o=null;function c(){l&&(l(),l=
 null)}f.releaseOn==="immediate"&&c();let u={url:r.request.action,config:f,abortController:{abort:r.request.abort,signal:r.request.signal},reader:null,
 lastEventId:"",delayCanceller:null,visibilityHandler:null,attempt:0,cancelled:!1,status:null};d.htmxProp(a).sse=u;let m=()=>{!a.isConnected||
 h||(h=!0,u.delayCanceller&&u.delayCanceller(),u.reader?.cancel())},v=!1,S=null;if(f.pauseOnBackground){let p=()=>{document.hidden?(v=!0,u.reader?.
 cancel()):v&&(v=!1,S&&S())};document.addEventListener("visibilitychange",p),u.visibilityHandler=p}if(u.cancelled=!1,!d.triggerHtmxEvent(a,"h\
 tmx:sse:before:connection",{connection:u})||u.cancelled){n(a,"cancelled");return}u.status=r.response.status,d.triggerHtmxEvent(a,"htmx:sse:a\
-fter:connection",{connection:u});let E=r.response.raw;try{for(;a.isConnected;){if(u.attempt>0){if(v){if(await new Promise(T=>{S=T}),S=null,!a.
+fter:connection",{connection:u});let E=r.response.raw;try{for(;a.isConnected;){if(u.attempt>0){if(v){if(await new Promise(q=>{S=q}),S=null,!a.
 isConnected)break;u.attempt=1,h=!0}if(!h&&(!f.reconnect||u.attempt>f.reconnectMaxAttempts))break;let p=htmx.parseInterval(f.reconnectDelay)??
-f.reconnectDelay,x=htmx.parseInterval(f.reconnectMaxDelay)??f.reconnectMaxDelay,g=Math.min(p*Math.pow(2,u.attempt-1),x);if(f.reconnectJitter>
-0){let T=g*f.reconnectJitter;g=Math.max(0,g+(Math.random()*2-1)*T)}if(u.cancelled=!1,!d.triggerHtmxEvent(a,"htmx:sse:before:connection",{connection:u})||
-u.cancelled||(await new Promise(T=>{u.delayCanceller=T,setTimeout(T,g)}),u.delayCanceller=null,!a.isConnected))break;let w=new AbortController;
-u.abortController=w;let b=!1,A=htmx.parseInterval(f.connectTimeout)??f.connectTimeout,I=A>0?setTimeout(()=>{b=!0,w.abort()},A):null;try{y(r.
+f.reconnectDelay,T=htmx.parseInterval(f.reconnectMaxDelay)??f.reconnectMaxDelay,g=Math.min(p*Math.pow(2,u.attempt-1),T);if(f.reconnectJitter>
+0){let q=g*f.reconnectJitter;g=Math.max(0,g+(Math.random()*2-1)*q)}if(u.cancelled=!1,!d.triggerHtmxEvent(a,"htmx:sse:before:connection",{connection:u})||
+u.cancelled||(await new Promise(q=>{u.delayCanceller=q,setTimeout(q,g)}),u.delayCanceller=null,!a.isConnected))break;let w=new AbortController;
+u.abortController=w;let y=!1,A=htmx.parseInterval(f.connectTimeout)??f.connectTimeout,I=A>0?setTimeout(()=>{y=!0,w.abort()},A):null;try{b(r.
 request.headers),u.lastEventId&&(r.request.headers["Last-Event-ID"]=u.lastEventId),E=await fetch(r.request.action,{...r.request,signal:w.signal}),
-clearTimeout(I)}catch(T){if(clearTimeout(I),w.signal.aborted&&!b)break;d.triggerHtmxEvent(a,"htmx:sse:error",{connection:u,error:T}),h=!1,u.
+clearTimeout(I)}catch(q){if(clearTimeout(I),w.signal.aborted&&!y)break;d.triggerHtmxEvent(a,"htmx:sse:error",{connection:u,error:q}),h=!1,u.
 attempt++;continue}if(!E.ok){d.triggerHtmxEvent(a,"htmx:sse:error",{connection:u,error:new Error(`SSE reconnect failed with status ${E.status}`),
 status:E.status}),h=!1,u.attempt++;continue}u.status=E.status,d.triggerHtmxEvent(a,"htmx:sse:after:connection",{connection:u}),u.attempt=0}h=
-!1;try{u.reader=E.body.getReader();for await(let p of e(u)){if(!a.isConnected||h)break;if(p.hasId&&(u.lastEventId=p.id,p.id||y(r.request.headers)),
-!p.hasData&&!p.event)continue;let x=[],g={connection:u,message:{data:p.data,event:p.event,id:p.id},cancelled:!1,waitUntil:b=>x.push(Promise.
-resolve(b))},w=d.triggerHtmxEvent(a,"htmx:sse:before:message",g);if(await Promise.all(x),!(!w||g.cancelled)){if(p.retry!=null&&(f.reconnectDelay=
+!1;try{u.reader=E.body.getReader();for await(let p of e(u)){if(!a.isConnected||h)break;if(p.hasId&&(u.lastEventId=p.id,p.id||b(r.request.headers)),
+!p.hasData&&!p.event)continue;let T=[],g={connection:u,message:{data:p.data,event:p.event,id:p.id},cancelled:!1,waitUntil:y=>T.push(Promise.
+resolve(y))},w=d.triggerHtmxEvent(a,"htmx:sse:before:message",g);if(await Promise.all(T),!(!w||g.cancelled)){if(p.retry!=null&&(f.reconnectDelay=
 p.retry),g.message.event){g.message.event==="hx:release"&&c(),htmx.trigger(a,g.message.event,{data:g.message.data,id:g.message.id}),d.triggerHtmxEvent(
-a,"htmx:sse:after:message",{connection:u,message:g.message});let b=d.attributeValue(a,"hx-sse:close");if(b&&g.message.event===b){o="message",
+a,"htmx:sse:after:message",{connection:u,message:g.message});let y=d.attributeValue(a,"hx-sse:close");if(y&&g.message.event===y){o="message",
 u.reader?.cancel();return}continue}r.text=g.message.data,r.swap.includes("swapEmpty")||(r.swap+=" swapEmpty:false"),await htmx.swap(r),f.releaseOn===
 "first"&&c(),d.triggerHtmxEvent(a,"htmx:sse:after:message",{connection:u,message:g.message})}}}catch(p){!u.abortController?.signal?.aborted&&
 p.name!=="AbortError"&&d.triggerHtmxEvent(a,"htmx:sse:error",{connection:u,error:p})}if(!a.isConnected)break;u.attempt++}}finally{c(),n(a,o??
 (a.isConnected?"ended":"removed"))}}function i(r){let l=d.attributeValue(r,"hx-sse:connect");if(!l||r._htmx?.sse)return;let a=d.attributeValue(
-r,"hx-trigger")||"load";d.onTrigger(r,a,()=>{r._htmx?.sse||htmx.ajax("GET",l,{source:r,timeout:q(r).connectTimeout})})}function n(r,l){let a=r?.
+r,"hx-trigger")||"load";d.onTrigger(r,a,()=>{r._htmx?.sse||htmx.ajax("GET",l,{source:r,timeout:C(r).connectTimeout})})}function n(r,l){let a=r?.
 _htmx?.sse;a&&(a.reader?.cancel?.(),a.abortController?.abort(),a.delayCanceller&&a.delayCanceller(),a.visibilityHandler&&document.removeEventListener(
 "visibilitychange",a.visibilityHandler),d.triggerHtmxEvent(r,"htmx:sse:close",{connection:a,reason:l||"cleanup"}),delete r._htmx.sse)}function s(r){
-for(let l of["sse-connect","sse-close","sse-swap"])!r.hasAttribute(l)||C.has(l)||(console.warn(l==="sse-swap"?"htmx: [hx-sse] sse-swap is re\
+for(let l of["sse-connect","sse-close","sse-swap"])!r.hasAttribute(l)||x.has(l)||(console.warn(l==="sse-swap"?"htmx: [hx-sse] sse-swap is re\
 moved in htmx 4. Unnamed SSE messages are swapped automatically. Named events are dispatched as DOM events.":`htmx: [hx-sse] legacy attribut\
-e ${l} is deprecated; use hx-sse:${l.slice(4)} instead`),C.add(l))}htmx.registerExtension("sse",{init:r=>{d=r},htmx_config_request:(r,{ctx:l})=>{
+e ${l} is deprecated; use hx-sse:${l.slice(4)} instead`),x.add(l))}htmx.registerExtension("sse",{init:r=>{d=r},htmx_config_request:(r,{ctx:l})=>{
 l.request.headers.Accept=`${l.request.headers.Accept??l.request.headers.accept??"text/html"}, text/event-stream`,l.timeout!=null&&(l.request.
 timeout=l.timeout)},htmx_before_response:(r,l)=>{let a=l.ctx;if(!a.response.raw.headers.get("Content-Type")?.includes("text/event-stream"))return;
 clearTimeout(a.requestTimeout);let h;return a.extensionPromise=new Promise(o=>h=o),t(a,h).catch(o=>{o.name!=="AbortError"&&d.triggerHtmxEvent(
 r,"htmx:sse:error",{error:o,url:a.request.action})}),!1},htmx_after_process:r=>{let l=htmx.config.metaCharacter||":",a=o=>{s(o);for(let c of[
 "connect","close"]){let u=`sse-${c}`;if(!o.hasAttribute(u))continue;let m=(htmx.config.prefix||"hx-")+"sse"+l+c;o.hasAttribute(m)||o.setAttribute(
 m,o.getAttribute(u))}i(o)};a(r);let h=`[${CSS.escape("hx-sse"+l+"connect")}]`;htmx.config.prefix&&(h+=`,[${CSS.escape(htmx.config.prefix+"ss\
-e"+l+"connect")}]`),r.querySelectorAll(`${h},[sse-connect],[sse-close],[sse-swap]`).forEach(a)},htmx_before_cleanup:r=>{n(r)}})})();var M=2e4,k=5e3;addEventListener("DOMContentLoaded",()=>{let d=document.getElementById("events");if(!d)return;let C=Date.now();for(let q of[
-"changed","beat"])d.addEventListener(q,()=>{C=Date.now()});setInterval(()=>{!document.hidden&&Date.now()-C>M&&document.getElementById("refre\
-sh").dispatchEvent(new Event("stale"))},k)});})();
+e"+l+"connect")}]`),r.querySelectorAll(`${h},[sse-connect],[sse-close],[sse-swap]`).forEach(a)},htmx_before_cleanup:r=>{n(r)}})})();var k=2e4,O=5e3;addEventListener("DOMContentLoaded",()=>{let d=document.getElementById("events");if(!d)return;let x=Date.now();for(let C of[
+"changed","beat"])d.addEventListener(C,()=>{x=Date.now()});setInterval(()=>{!document.hidden&&Date.now()-x>k&&document.getElementById("refre\
+sh").dispatchEvent(new Event("stale"))},O)});addEventListener("submit",({target:d})=>{if(d.method!=="post")return;let x=C=>{for(let b of d.querySelectorAll(
+"button"))b.disabled=C};setTimeout(x,0,!0),setTimeout(x,O,!1)});})();

@@ -17,3 +17,12 @@ addEventListener("DOMContentLoaded", () => {
     if (!document.hidden && Date.now() - heard > silence) document.getElementById("refresh").dispatchEvent(new Event("stale"));
   }, pause);
 });
+
+// A form that acts is sent once. Its buttons are disabled after it was read, and for as long as an answer may take, so that none stays
+// disabled on a page that was not left.
+addEventListener("submit", ({ target }) => {
+  if (target.method !== "post") return;
+  const disable = (disabled) => { for (const button of target.querySelectorAll("button")) button.disabled = disabled; };
+  setTimeout(disable, 0, true);
+  setTimeout(disable, pause, false);
+});

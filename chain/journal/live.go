@@ -174,11 +174,24 @@ func (j *Journal) writeUnwritten() {
 	}
 }
 
-// writeReads writes the events that the run holds. A run that has ended holds none.
+// writeReads writes the events that the run holds. A run that has ended holds none. A run must not fail, nor be lost, because somebody
+// looks: what a run was to begin with is written with its next write, and later reads once the journal can be written again. Only a run that
+// may write needs its reads in order: a resume that made one again could get another result, and not find the calls that it led to.
 func (r *Run) writeReads() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure == nil && len(r.events) > 0 {
-		_ = r.awaitWrite(r.takeSegment(false)) // a failure is none of the run's calls
+	if r.failure != nil || len(r.events) == 0 {
+		return
+	}
+	w := r.takeSegment(false)
+	err := r.tryWrite(w)
+	switch {
+	case err == nil || r.failure != nil:
+	case w.New && r.row.Key == "": // a key is given back: see releaseLost
+		r.events, r.pendingBytes = append(w.events, r.events...), r.pendingBytes+w.size-eventBytes*len(w.events)
+	case !w.New && !r.writes:
+		r.j.retryLater(w)
+	default:
+		r.failure = err
 	}
 }

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -200,6 +201,61 @@ func TestOthersChanges(t *testing.T) {
 			t.Errorf("a later subscriber is told %+v, want any run", c)
 		}
 	})
+}
+
+// failingDriver is a driver whose writes fail while it is told so.
+type failingDriver struct {
+	*journal.Memory
+	fails bool
+}
+
+func (f *failingDriver) Write(ctx context.Context, list []journal.Write) ([]bool, error) {
+	if f.fails {
+		return nil, errors.New("the disk is full")
+	}
+	return f.Memory.Write(ctx, list)
+}
+
+// TestFailsWhileSubscribed: a run that reads while somebody listens and the journal cannot be written is recorded whole once it can,
+// whether it had begun to be written before, and may go on to write.
+func TestFailsWhileSubscribed(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &failingDriver{Memory: &journal.Memory{}}
+			j := newJournal(t, d)
+			_ = j.Subscribe(t.Context())
+			run := begin(j)
+			reads := 0
+			look := func() {
+				read(t, run, reads)
+				reads++
+				time.Sleep(time.Second)
+			}
+			for range before {
+				look()
+			}
+			d.fails = true
+			look()
+			look()
+			d.fails = false
+			look()
+			write := &journal.Call{StepPath: "0", Function: "f.put", Effect: "write", Args: []byte("1")}
+			run.Prepare(write)
+			if err := write.Begin(); err != nil {
+				t.Fatalf("after %d reads before the failure, a call must not be made: %v", before, err)
+			}
+			if err := write.End(&journal.Event{Outcome: fault.Applied}); err != nil {
+				t.Fatal(err)
+			}
+			run.Answered(1, 1)
+			time.Sleep(time.Minute)
+			past, err := j.Read(t.Context(), run.ID(), nil)
+			if err != nil || past.Row.Status != journal.OK || len(past.Calls()) != reads+1 || string(past.Chain) != "{}" {
+				t.Errorf("after %d reads before the failure: %+v, %v; want all calls", before, past, err)
+			}
+		})
+	}
 }
 
 // TestRefresh: however a run goes on, a past that is refreshed is the one that is read.

@@ -20,6 +20,9 @@ const maxStored = 64 << 20
 // maxEvents bounds the events that a run holds until they are written.
 const maxEvents = 1000
 
+// eventBytes is about what an event takes in memory, without results and arguments.
+const eventBytes = 200
+
 // maxEventCapacity bounds the initial capacity for events.
 const maxEventCapacity = 32
 
@@ -247,15 +250,21 @@ func (r *Run) countCall(function string, took time.Duration, failed bool) {
 // awaitWrite enqueues a write and returns when it is durable. r.mu is held, and released meanwhile. A run's writes are carried out in the
 // order of these calls.
 func (r *Run) awaitWrite(w *queuedWrite) error {
+	err := r.tryWrite(w)
+	if err != nil && r.failure == nil { // nothing can be written after a gap
+		r.failure = err
+	}
+	return err
+}
+
+// tryWrite is like awaitWrite. After an error the run's later writes are still carried out: the caller says what becomes of the gap.
+func (r *Run) tryWrite(w *queuedWrite) error {
 	w.done = make(chan error, 1)
 	err := r.j.enqueue(w)
 	if err == nil {
 		r.mu.Unlock()
 		err = <-w.done
 		r.mu.Lock()
-	}
-	if err != nil && r.failure == nil { // nothing can be written after a gap
-		r.failure = err
 	}
 	if err != nil && w.New { // there is no run, so nothing of it can be written later
 		r.hasRow = false
@@ -279,7 +288,7 @@ func (r *Run) takeSegment(last bool) *queuedWrite {
 		r.numberReads()
 	}
 	events := r.events
-	size := r.pendingBytes + 200*len(events)
+	size := r.pendingBytes + eventBytes*len(events)
 	r.events, r.pendingBytes = nil, 0
 	now := time.Now()
 	r.row.Last, r.row.Expires = now, now.Add(r.j.o.Keep)

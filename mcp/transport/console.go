@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -10,11 +11,20 @@ import (
 // ConsolePath is where Options.Console is served.
 const ConsolePath = "/console/"
 
-// maxConsoleRequests bounds the requests to the console in progress, those without a login included. The console bounds those of a person.
-const maxConsoleRequests = 500
+const (
+	// loginPath is where people log in: the only page that reads what strangers send.
+	loginPath = ConsolePath + "login"
+	// maxConsoleRequests bounds the requests to the console in progress, except logins. The console bounds those of a person.
+	maxConsoleRequests = 500
+	// maxLogins bounds the logins in progress, so that those who cannot log in take no place of those who have.
+	maxLogins = 100
+	// loginTimeout bounds the time in which the form of a login is read.
+	loginTimeout = 5 * time.Second
+)
 
 // serveConsole passes a request to the console. What only reads ends when the access configuration changes, since an open stream may have
-// lost its rights: browsers ask again. What acts is a call in progress, which a shutdown lets end.
+// lost its rights: browsers ask again. What acts is a call in progress, which a shutdown lets end;
+// a login is not.
 func (s *Server) serveConsole(w http.ResponseWriter, r *http.Request) {
 	console, a := s.opts().Console, s.access.Load()
 	if console == nil {
@@ -27,13 +37,18 @@ func (s *Server) serveConsole(w http.ResponseWriter, r *http.Request) {
 	}
 	from := &identity{Caller: &steps.Caller{ID: "console"}, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]}, access: a}
 	from.keysVersion.Store(a.keysVersion())
-	free, ok := s.requests.acquire(from.ID, maxConsoleRequests)
+	isLogin, places := r.URL.Path == loginPath, maxConsoleRequests
+	if isLogin {
+		from.ID, places = "login to the console", maxLogins
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(loginTimeout)) // supported by net/http's connections
+	}
+	free, ok := s.requests.acquire(from.ID, places)
 	if !ok {
 		s.tooBusy(w, from, "too many requests to the console are under way: try again")
 		return
 	}
 	defer free()
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && !isLogin {
 		done, ok := s.calls.track(&s.calls.requests, false)
 		if !ok {
 			w.Header().Set("Retry-After", "1")

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/mcp/transport"
@@ -75,4 +76,62 @@ func TestConsole(t *testing.T) {
 	if status, _ := send(http.MethodGet, at, func(*http.Request) {}); status != http.StatusNotFound {
 		t.Errorf("without a console: status %d, want 404", status)
 	}
+}
+
+// TestConsoleLogins: those who log in slowly, and might never do, take no place of those who are logged in.
+func TestConsoleLogins(t *testing.T) {
+	t.Parallel()
+	reading := make(chan struct{})
+	s := serve(t, func(o *transport.Options) {
+		o.Console = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Body != http.NoBody {
+				reading <- struct{}{}
+				_, _ = io.ReadAll(r.Body)
+			}
+		})
+	})
+	access := &transport.Access{Anyone: steps.Caller{ID: "anyone"}}
+	url := strings.TrimSuffix(s.serveAs(t, access), transport.Path) + transport.ConsolePath
+	send := func(method, path string, body io.Reader, size int64) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, body)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		r.ContentLength = size
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0 // that of a login that was given up
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	var logins sync.WaitGroup
+	var forms []*io.PipeWriter
+	for range 600 {
+		from, to := io.Pipe()
+		forms = append(forms, to)
+		refused := make(chan struct{})
+		logins.Go(func() {
+			if send(http.MethodPost, "login", from, 1<<20) == http.StatusTooManyRequests {
+				close(refused)
+			}
+		})
+		select {
+		case <-reading:
+			continue
+		case <-refused:
+		}
+		break
+	}
+	if status := send(http.MethodGet, "", nil, 0); status != http.StatusOK {
+		t.Errorf("a page while %d log in: status %d, want 200", len(forms)-1, status)
+	}
+	if status := send(http.MethodPost, "runs/run_a/approve", nil, 0); status != http.StatusOK {
+		t.Errorf("an act while %d log in: status %d, want 200", len(forms)-1, status)
+	}
+	for _, to := range forms {
+		to.Close()
+	}
+	logins.Wait()
 }

@@ -37,20 +37,26 @@ func (s *Session) End() {
 // Value returns the value of a key; if there is none, make creates it. make must not use the session. As in a context, each package uses
 // its own key type. A value lives as long as the session, and the package that created it bounds its size.
 func (s *Session) Value(key any, make func() any) any {
+	value, isLate := s.valueOf(key, make)
+	if late, ok := value.(SessionEnder); ok && isLate { // it may take its time, and others of the session do not wait for it
+		late.SessionEnded()
+	}
+	return value
+}
+
+// valueOf reports also whether the value was made after the end of the session.
+func (s *Session) valueOf(key any, make func() any) (value any, isLate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if value, ok := s.values[key]; ok {
-		return value
+		return value, false
 	}
 	if s.values == nil {
 		s.values = map[any]any{}
 	}
-	value := make()
+	value = make()
 	s.values[key] = value
-	if late, ok := value.(SessionEnder); ok && s.ended {
-		late.SessionEnded()
-	}
-	return value
+	return value, s.ended
 }
 
 type sessionKey struct{}

@@ -135,6 +135,10 @@ func (m *Memory) remove(r *memoryRun) {
 	m.order[r.at] = nil
 	m.bytes -= r.bytes
 	m.removed++
+	for n := len(m.order); n > 0 && m.order[n-1] == nil; n-- { // insert looks from the end
+		m.order = m.order[:n-1]
+		m.removed--
+	}
 }
 
 // compact closes the gaps in order.

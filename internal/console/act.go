@@ -23,6 +23,7 @@ type act struct {
 	Run    string // the run that it continues; "": it begins one
 	Text   string // a chain that the viewer wrote, to be changed; "": none, or it is too long to be kept
 	Back   string // the path below Path of the page on which Text is changed; "": the playground
+	undoes bool   // it undoes Run
 	viewer string
 	key    string
 	ended  chan struct{} // closed when answer and err are set
@@ -141,6 +142,9 @@ func showAct(r *request) (*page, error) {
 		return nil, a.err
 	}
 	v.Faults, v.Answer = a.answer.Faults, r.answerOf(a.answer)
+	if a.undoes {
+		v.Answer.Stay = stayed(a.answer.JSON)
+	}
 	v.Answer.Run = cmp.Or(v.Answer.Run, a.Run)
 	if a.Text == "" { // it is saved, or it is that of an earlier run
 		v.Answer.Save = ""

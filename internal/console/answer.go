@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -22,6 +23,7 @@ type answerView struct {
 	Run     string // "": it is not recorded
 	Error   *fault.Error
 	Waits   bool   // for approval
+	Stay    string // how many calls an undo did not undo, which have no undo, as its page said before; "": it is another answer
 	Result  string // as text; of a probe, its preview
 	Cut     bool   // Result is longer
 	Probe   *probe // Result is only the beginning; nil: it is whole
@@ -71,6 +73,17 @@ func (r *request) answerOf(a *chain.Answer) *answerView {
 		v.Save = "onecall save" + r.Flags + " " + a.Run + " NAME"
 	}
 	return v
+}
+
+// stayed returns answerView.Stay for the answer to an undo.
+func stayed(answer []byte) string {
+	left := gjson.GetBytes(answer, "result.left").Array()
+	if len(left) == 0 || slices.ContainsFunc(left, func(c gjson.Result) bool {
+		return c.Get("code").Str != string(fault.NotSupported)
+	}) {
+		return ""
+	}
+	return count(len(left), "call")
 }
 
 // fetch returns how the viewer fetches a kept result: this machine's user at a terminal, a caller with a token through its agent.

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,6 +126,9 @@ func (v *playgroundView) refuse(faults []*fault.Error) {
 
 // faultViews returns what a page shows of the faults of a text, and how many are not shown.
 func faultViews(text string, faults []*fault.Error) (list []faultView, more int) {
+	slices.SortStableFunc(faults, func(a, b *fault.Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	more = max(len(faults)-faultsShown, 0)
 	for _, f := range faults[:len(faults)-more] {
 		shown := faultView{Error: f.Under("")}

@@ -182,6 +182,17 @@ func fix(r *request) (*page, error) {
 // preview adds to a page what a resume with its text would do, and returns the request that would do it; nil: there are faults.
 func (r *request) preview(ctx context.Context, v *fixView, past *journal.Past, said map[string]string) ([]byte, error) {
 	parsed, faults := chainfile.Parse("", []byte(v.Text))
+	if len(faults) == 0 { // what is below takes apart what is no JSON, too
+		a, err := r.check(parsed.JSON, nil)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range append(a.Faults, a.Error) {
+			if f != nil && f.Code == fault.BadJSON && len(faults) == 0 {
+				faults = []*fault.Error{f}
+			}
+		}
+	}
 	if len(faults) == 0 && !gjson.ParseBytes(parsed.JSON).IsObject() {
 		faults = []*fault.Error{fault.New(fault.BadRequest, "a chain is an object with steps")}
 	}
@@ -207,6 +218,9 @@ func (r *request) preview(ctx context.Context, v *fixView, past *journal.Past, s
 	if !a.OK || a.Plan == nil || a.Plan.Resume == nil {
 		if faults = a.Faults; len(faults) == 0 && a.Error != nil {
 			faults = []*fault.Error{a.Error}
+		}
+		for _, f := range faults {
+			f.Line, f.Column = 0, 0 // they are those in request
 		}
 		parsed.Locate(faults)
 		v.Faults, v.More = faultViews(v.Text, faults)

@@ -49,7 +49,11 @@ func TestFix(t *testing.T) {
 	wantText(t, textOf(page), "The chain has faults", "unknown_function", "shop.send")
 	wantText(t, chainOf(t, page), "shop.sent")
 	_, page = ann.send(page, path, url.Values{"text": {`{"steps":[`}, "do": {"preview"}})
-	wantText(t, textOf(page), "The chain has faults", "line 1")
+	wantText(t, textOf(page), "The chain has faults", "bad_json", `line 1, column 11: unexpected EOF`)
+	_, page = ann.send(page, path, url.Values{"text": {`{`}, "do": {"preview"}})
+	wantText(t, textOf(page), "bad_json", "!What a resume does")
+	_, page = ann.send(page, path, url.Values{"text": {"{\n\"steps\":[\n{\"fn\":\"shop.add\",\n\"argz\":{}}]}"}, "do": {"preview"}})
+	wantText(t, textOf(page), `unknown_field line 4, column 1`)
 	_, page = ann.send(page, path, url.Values{"text": {strings.Replace(text, `"k": 1`, `"k": 7`, 1)}, "do": {"preview"}})
 	wantText(t, textOf(page), "The run has made these calls, and the chain does not contain them 0 shop.add", "0 add shop.add write made")
 	s.wantCalls(t)
@@ -146,10 +150,10 @@ func TestUndo(t *testing.T) {
 	s.wantCalls(t, `shop.add {"k":1}`, `shop.add {"k":2}`, `shop.send {"k":3}`)
 	ann := s.browser(t, "ann")
 	_, page := ann.get("runs/" + run + "/undo")
-	wantText(t, textOf(page), "2 of 3 calls would be undone", `2 shop.send stays : it has no undo`,
-		`shop.add shop.remove {"k":2}`, `shop.add shop.remove {"k":1}`, "Undo 2 calls")
+	wantText(t, textOf(page), "2 of 3 calls would be undone", `2 shop.send {"k":3} stays : it has no undo`,
+		`shop.add {"k":2} shop.remove {"k":2}`, `shop.add {"k":1} shop.remove {"k":1}`, "Undo 2 calls")
 	_, answer := ann.send(page, "runs/"+run+"/undo", nil)
-	wantText(t, textOf(answer), "shop.send at 2 has no undo")
+	wantText(t, textOf(answer), "ok All that has an undo was undone. 1 call without one: not undone", "shop.send at 2 has no undo")
 	s.wantCalls(t, `shop.remove {"k":1}`, `shop.remove {"k":2}`)
 	ann.send(page, "runs/"+run+"/undo", nil)
 	s.wantCalls(t)
@@ -157,5 +161,7 @@ func TestUndo(t *testing.T) {
 		t.Errorf("the run is %s", status)
 	}
 	_, page = ann.get("runs/" + run + "/undo")
-	wantText(t, textOf(page), "0 of 1 call would be undone")
+	wantText(t, textOf(page), "0 of 1 call would be undone", "!Undo 0 calls")
+	_, page = ann.get("runs/" + run)
+	wantText(t, page, "!/undo\"", "!not_supported")
 }

@@ -108,7 +108,7 @@ func hideCalls(t *history.Timeline, sees func(string) bool) {
 // actsOn returns what the viewer can do with a run.
 func (r *request) actsOn(past *journal.Past) runActs {
 	a := runActs{Acts: r.viewer.Acts, Flags: r.Flags, Waits: past.Waiting != nil && past.Row.Status == journal.Waiting,
-		Undoes: len(undoable(past)) > 0}
+		Undoes: undoesMore(past)}
 	switch past.Row.Status {
 	case journal.Failed, journal.MayContinue, journal.Interrupted:
 		a.Resumes = !past.Row.Batch

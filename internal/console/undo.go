@@ -28,6 +28,7 @@ type undoView struct {
 // undoCall is a call that an undo would look at.
 type undoCall struct {
 	At, Function string // "": a function that the viewer may not use
+	Sent         string // the arguments of the call, if they may be shown
 	By, Args     string // the function that undoes it, and its arguments if they may be shown
 	Stays        string // why it is not undone; "": it is
 }
@@ -48,6 +49,17 @@ func undoable(past *journal.Past) []*journal.PastCall {
 	})
 	slices.SortFunc(list, func(a, b *journal.PastCall) int { return cmp.Compare(cmp.Or(b.Ended, b.N), cmp.Or(a.Ended, a.N)) })
 	return list
+}
+
+// undoesMore reports whether an undo of the run would do anything, or say why it does not.
+func undoesMore(past *journal.Past) bool {
+	calls := undoable(past)
+	if past.Row.Status != journal.Undone {
+		return len(calls) > 0
+	}
+	return slices.ContainsFunc(calls, func(c *journal.PastCall) bool {
+		return c.Outcome == fault.SentUnknown || c.Undo != nil && !gjson.GetBytes(c.Undo, "error").Exists()
+	})
 }
 
 // showUndo shows what an undo of a run would do, as the journal says it: functions may be missing later.
@@ -78,6 +90,9 @@ func (r *request) undoCall(c *journal.PastCall, sees func(string) bool) undoCall
 	known := sees(c.Function)
 	if known {
 		u.Function = c.Function
+	}
+	if known && r.Values && len(c.Args) > 0 {
+		u.Sent = string(history.Shown(c.Args, r.Scrubber))
 	}
 	if by := undo.Get("fn").Str; sees(by) {
 		u.By = by
@@ -157,7 +172,7 @@ func undo(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.start("Undo "+past.Row.ID, past.Row.ID, text, chain.Override{})
+	return r.startAct(&act{Title: "Undo " + past.Row.ID, Run: past.Row.ID, undoes: true}, "", text, chain.Override{})
 }
 
 // mayContinue checks that the viewer may act on the run of the request, and returns it with what the viewer says of its calls.

@@ -16,14 +16,12 @@ func (g *Graph) Mermaid() []byte {
 		s := &g.Steps[i]
 		fmt.Fprintf(&b, "  s%d[\"%s\"]:::%s\n", i, s.label("<br>", escape), s.Status.class())
 	}
-	for i := range g.Steps {
-		for from, needs := range g.edges(i) {
-			arrow := "-.->"
-			if needs {
-				arrow = "-->"
-			}
-			fmt.Fprintf(&b, "  s%d %s s%d\n", from, arrow, i)
+	for e := range g.edges() {
+		arrow := "-.->"
+		if e.reads {
+			arrow = "-->"
 		}
+		fmt.Fprintf(&b, "  s%d %s s%d\n", e.from, arrow, e.to)
 	}
 	for _, status := range statuses {
 		if color, shown := colors[string(status)]; shown && slices.ContainsFunc(g.Steps, func(s Step) bool { return s.Status == status }) {
@@ -50,14 +48,12 @@ func (g *Graph) DOT() []byte {
 		}
 		b.WriteString("}\n")
 	}
-	for i := range g.Steps {
-		for from, needs := range g.edges(i) {
-			style := " [style=dotted]"
-			if needs {
-				style = ""
-			}
-			fmt.Fprintf(&b, "  s%d -> s%d%s\n", from, i, style)
+	for e := range g.edges() {
+		style := " [style=dotted]"
+		if e.reads {
+			style = ""
 		}
+		fmt.Fprintf(&b, "  s%d -> s%d%s\n", e.from, e.to, style)
 	}
 	b.WriteString("}\n")
 	return []byte(b.String())

@@ -3,6 +3,7 @@ package draw
 import (
 	"cmp"
 	"iter"
+	"math/big"
 	"slices"
 )
 
@@ -115,23 +116,22 @@ func (l *layout) connect() {
 		column int
 	}
 	places := map[place]*node{}
-	for i, to := range l.of {
-		for j, reads := range l.g.edges(i) {
-			at := l.of[j]
-			if at.column >= to.column {
-				continue // both are folded
-			}
-			for column := at.column + 1; column < to.column; column++ {
-				here := place{l.of[j], column}
-				if places[here] == nil {
-					places[here] = &node{column: column, h: passing}
-					l.columns[column] = append(l.columns[column], places[here])
-				}
-				at.join(places[here], reads)
-				at = places[here]
-			}
-			at.join(to, reads)
+	for e := range l.g.edges() {
+		from, to := l.of[e.from], l.of[e.to]
+		if from.column >= to.column {
+			continue // both are folded
 		}
+		at := from
+		for column := at.column + 1; column < to.column; column++ {
+			here := place{from, column}
+			if places[here] == nil {
+				places[here] = &node{column: column, h: passing}
+				l.columns[column] = append(l.columns[column], places[here])
+			}
+			at.join(places[here], e.reads)
+			at = places[here]
+		}
+		at.join(to, e.reads)
 	}
 	for _, column := range l.columns {
 		renumber(column)
@@ -154,28 +154,46 @@ func (n *node) join(next *node, reads bool) {
 	n.reads[next] = n.reads[next] || reads
 }
 
-// edges returns the steps that a step waits for, and whether it reads their results. One that it only waits for is left out if another
-// one waits for it, too.
-func (g *Graph) edges(step int) iter.Seq2[int, bool] {
-	return func(yield func(int, bool) bool) {
-		s := &g.Steps[step]
-		reads, implied := make([]bool, len(g.Steps)), make([]bool, len(g.Steps))
-		for _, j := range s.Needs {
-			reads[j] = true
-		}
-		if len(s.Needs) < len(s.After) {
-			for _, j := range s.After {
-				for _, k := range g.Steps[j].After {
-					implied[k] = true
+// edge is drawn from a step to one that waits for it.
+type edge struct {
+	from, to int
+	reads    bool // the second one reads the result of the first one
+}
+
+// edges returns what is drawn of what steps wait for. A step that another one only waits for is left out if it must have ended anyway,
+// since a third one between them waits for it, too.
+func (g *Graph) edges() iter.Seq[edge] {
+	return func(yield func(edge) bool) {
+		earlier, readBy := g.earlier(), make([]int, len(g.Steps)) // readBy: the last one, counted from 1
+		for to := range g.Steps {
+			s := &g.Steps[to]
+			for _, from := range s.Needs {
+				readBy[from] = to + 1
+			}
+			for _, from := range s.After {
+				e := edge{from, to, readBy[from] == to+1}
+				if (e.reads || earlier[to].Bit(from) == 0) && !yield(e) {
+					return
 				}
 			}
 		}
-		for _, j := range s.After {
-			if (reads[j] || !implied[j]) && !yield(j, reads[j]) {
-				return
+	}
+}
+
+// earlier returns for each step the set of the steps that end before one that it waits for starts. The later ones of After, which come
+// first, have most of the others in their sets, so that few sets are joined.
+func (g *Graph) earlier() []big.Int {
+	sets, whole := make([]big.Int, len(g.Steps)), make([]big.Int, len(g.Steps)) // whole: with the steps that it waits for
+	for _, step := range slices.Concat(g.Waves...) {
+		for _, from := range slices.Backward(g.Steps[step].After) {
+			if sets[step].Bit(from) == 0 {
+				sets[step].Or(&sets[step], &whole[from])
+				whole[step].SetBit(&whole[step], from, 1)
 			}
 		}
+		whole[step].Or(&whole[step], &sets[step])
 	}
+	return sets
 }
 
 // sweep orders each column by the mean place of the neighbors of its nodes. A node without neighbors keeps its place.

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,40 @@ func TestLayout(t *testing.T) {
 		}
 		if lines := strings.Count(string(g.Mermaid()), "\n"); lines < len(g.Steps) {
 			t.Fatalf("%d lines of Mermaid for %d steps", lines, len(g.Steps))
+		}
+	})
+}
+
+// TestEdges: what is drawn says which steps come after which, and without a reference nothing that other edges say.
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawnGraph(t)
+		after := make([]map[int]bool, len(g.Steps)) // by step: all that it follows, over any number of others
+		for i := range g.Steps {
+			after[i] = map[int]bool{}
+			for _, j := range g.Steps[i].After {
+				after[i][j] = true
+				maps.Copy(after[i], after[j])
+			}
+		}
+		drawn := make([]map[int]bool, len(g.Steps))
+		for e := range g.edges() {
+			if drawn[e.to] == nil {
+				drawn[e.to] = map[int]bool{}
+			}
+			drawn[e.to][e.from] = true
+			if reads := slices.Contains(g.Steps[e.to].Needs, e.from); reads != e.reads {
+				t.Fatalf("%d reads the result of %d: %v, want %v", e.to, e.from, e.reads, reads)
+			}
+		}
+		for to := range g.Steps {
+			for _, from := range g.Steps[to].After {
+				said := slices.ContainsFunc(g.Steps[to].After, func(other int) bool { return after[other][from] })
+				if want := !said || slices.Contains(g.Steps[to].Needs, from); drawn[to][from] != want {
+					t.Fatalf("an edge from %d to %d, which waits for %v: %v, want %v", from, to, g.Steps[to].After, drawn[to][from], want)
+				}
+			}
 		}
 	})
 }

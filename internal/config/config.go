@@ -68,8 +68,8 @@ type Config struct {
 	// The calls that need approval before they are made. destroy: destructive ones; write: all that write; always: reads, too. A function's
 	// own setting wins.
 	Approve *string `yaml:"approve" validate:"oneof=never destroy write always" default:"never"`
-	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, or with onecall
-	// approve.
+	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, with onecall
+	// approve, or in the console.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
 	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`

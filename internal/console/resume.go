@@ -82,9 +82,11 @@ func (r *request) readFix(ctx context.Context, said map[string]string) (*fixView
 	if v.Hidden {
 		return v, past, nil
 	}
-	own := rawjson.NewTable(past.Chain)
-	own.Remove("key")
-	v.Text = readable(gjson.ParseBytes(rawjson.AppendObject(nil, own.List)))
+	text, faults := chain.SaveAs(past.Chain, nil) // as one writes it by hand, without what belongs to the run, such as its key
+	if len(faults) > 0 {
+		return nil, nil, faults[0]
+	}
+	v.Text = strings.TrimSpace(string(text))
 	v.Failed = failedSteps(t, v.Text)
 	return v, past, nil
 }
@@ -114,8 +116,12 @@ func failedSteps(t *history.Timeline, text string) []faultView {
 			continue
 		}
 		known[pointer] = true
-		if gjson.Get(text, strings.ReplaceAll(pointer[1:], "/", ".")+".fn").Exists() {
-			pointer += "/fn"
+		step := gjson.Get(text, strings.ReplaceAll(pointer[1:], "/", "."))
+		for _, member := range []string{"fn", c.Function} {
+			if step.Get(gjson.Escape(member)).Exists() {
+				pointer = fault.Key(pointer, member)
+				break
+			}
 		}
 		faults = append(faults, fault.New(cmp.Or(c.Code, fault.Cancelled), "%s: %s", c.At, cmp.Or(c.Message, "it has not ended")).Under(pointer))
 	}

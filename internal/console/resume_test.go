@@ -39,9 +39,9 @@ func TestFix(t *testing.T) {
 	ann := s.browser(t, "ann")
 	_, page := ann.get("runs/" + run + "/fix")
 	text := chainOf(t, page)
-	wantText(t, textOf(page), `line 16: function_failed 1: status 422: 2 is sold out "fn": "shop.send", ^`, "0 add shop.add write reused",
+	wantText(t, textOf(page), `line 15: function_failed 1: status 422: 2 is sold out "shop.send": { ^`, "0 add shop.add write reused",
 		"1 send shop.send write made", "2 shop.get read made")
-	wantText(t, text, `"fn": "shop.send"`, `</textarea><script>`, "!k1")
+	wantText(t, text, `"shop.send": {`, `</textarea><script>`, "!k1")
 	wantText(t, page, "!<script>&", "!<script>\"")
 
 	path := "runs/" + run + "/fix"

@@ -170,6 +170,21 @@ func TestLogin(t *testing.T) {
 	if status, page := stranger.post("login", url.Values{"token": {"eve"}}); status != fault.Denied.HTTP() || !strings.Contains(page, "no such token") {
 		t.Errorf("a login with a token that is not accepted: status %d: %s", status, page)
 	}
+	for to, want := range map[string]string{"runs/run_a/approve": "runs/run_a/approve", "//evil.example.org": "", "../mcp": "", "": ""} {
+		jar, err := cookiejar.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		led := &browser{&http.Client{Jar: jar}, t, s}
+		if r, err := led.PostForm(s.URL+console.Path+"login?to="+url.QueryEscape(to), url.Values{"token": {"ann"}}); err != nil {
+			t.Error(err)
+		} else if r.Body.Close(); r.Request.URL.Path != console.Path+want {
+			t.Errorf("a login that is to lead to %q leads to %s, want %q", to, r.Request.URL, want)
+		}
+	}
+	if _, page := stranger.get("runs/run_a/approve"); !strings.Contains(page, `action="/console/login?to=runs%2Frun_a%2Fapprove"`) {
+		t.Errorf("the login does not lead to the page that was asked for: %s", page)
+	}
 	ann := s.browser(t, "ann")
 	if _, page := ann.post("logout", nil); !strings.Contains(page, "Your token") {
 		t.Errorf("the page after the end of the login: %s", page)

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,7 +124,11 @@ func (c *console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
 		return
 	}
 	if r.Method == http.MethodGet && c.Link == nil {
-		http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+		to := url.Values{}
+		if wanted := strings.TrimPrefix(r.URL.Path, Path); wanted != "" {
+			to.Set("to", wanted)
+		}
+		http.Redirect(w, r, strings.TrimSuffix(Path+"login?"+to.Encode(), "?"), http.StatusSeeOther)
 		return
 	}
 	c.show(w, &request{Request: r}, faultPage(fault.New(fault.Denied, "this browser is not let in: %s", c.howToEnter())))
@@ -165,8 +171,15 @@ func (c *console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setCookie(w, r, token)
-	http.Redirect(w, r, Path, http.StatusSeeOther)
+	to := r.URL.Query().Get("to") // the page that was asked for
+	if !pageNames.MatchString(to) {
+		to = ""
+	}
+	http.Redirect(w, r, Path+to, http.StatusSeeOther)
 }
+
+// pageNames matches the pages to which a login leads, below Path.
+var pageNames = regexp.MustCompile(`^[a-z0-9_]+(/[a-z0-9_]+)*$`)
 
 // logout forgets the credential.
 func (c *console) logout(w http.ResponseWriter, r *http.Request) {

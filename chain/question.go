@@ -7,6 +7,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/ledger"
+	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 )
 
@@ -24,6 +25,37 @@ type Decision struct {
 	Run, Proof string // as in the question
 	Yes        bool   // the calls may be made, each once; else they are denied
 	Undecided  bool   // no decision was made: the run keeps waiting; Yes is ignored
+	// Elsewhere: a person decides in another place (Decide), and the run continues with what is recorded, as a resume does. Proof, Yes and
+	// Undecided are ignored.
+	Elsewhere bool
+}
+
+// AwaitDecision waits until a run of a caller (nil: the zero Caller) waits for approval no more, because somebody decided elsewhere. It
+// returns false if ctx ends first, or if the caller has no such run.
+func (e *Engine) AwaitDecision(ctx context.Context, run string, caller *Caller) bool {
+	j := e.o.Journal
+	if j == nil {
+		return false
+	}
+	if caller == nil {
+		caller = &Caller{}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes, changed := j.Subscribe(ctx), journal.Change{Run: run}
+	for open := true; open; changed, open = <-changes {
+		if changed.Run != run && changed.Run != "" {
+			continue
+		}
+		row, err := j.ReadRow(ctx, run, caller.ID, e.o.Scope)
+		if err != nil {
+			return false
+		}
+		if row.Status != journal.Waiting && row.Status != journal.Running { // a run is running while a decision is recorded
+			return true
+		}
+	}
+	return false
 }
 
 // loadDecided takes the run that a decision is about, and returns its chain. The decision applies when the run reaches the same calls
@@ -33,13 +65,13 @@ func (s *request) loadDecided(ctx context.Context) (chain []byte, f *fault.Error
 	if s.single != nil {
 		single = s.single.Text(s.o.MaxRequestBytes)
 	}
-	past, f := s.ledger.TakeDecided(ctx, d.Run, d.Proof, s.single != nil, single)
+	past, f := s.ledger.TakeDecided(ctx, d.Run, d.Proof, d.Elsewhere, s.single != nil, single)
 	if f != nil {
 		return nil, f
 	}
 	waits := past.Waiting
 	s.askApproval = func(_ context.Context, calls []facts.WaitingCall) (bool, error) {
-		if d.Undecided || !slices.Equal(ledger.Names(calls), waits.Approvals) {
+		if d.Undecided || d.Elsewhere || !slices.Equal(ledger.Names(calls), waits.Approvals) {
 			return false, errUndecided
 		}
 		return d.Yes, nil

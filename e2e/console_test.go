@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/console"
@@ -124,4 +128,71 @@ func TestConsoleOfServer(t *testing.T) {
 	clitest.Write(t, folder, "onecall.yaml", "access: {http: admin}\n")
 	hangUp(t, s.cmd)
 	waitForLog(t, s.stderr, "--console shows each caller its runs", 1)
+}
+
+// TestApprovalOnPage: an MCP client that opens pages sends its user to the console, whose login leads to the page of the run. Its call goes on
+// with what is decided there.
+func TestApprovalOnPage(t *testing.T) {
+	t.Parallel()
+	const agent, boss = "oc_token-of-agent", "oc_token-of-the-boss"
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", fmt.Sprintf("approve: write\napproveBy: person\n"+
+		"functions: {text.replace: {effect: write}}\naccess:\n  tokens:\n    - {name: agent, sha256: %q, tier: read_write}\n"+
+		"    - {name: boss, sha256: %q, tier: admin, console: approve}\n", tokenHash(agent), tokenHash(boss)))
+	s := serveHTTP(t, config, "--console")
+	for _, version := range []string{"2025-11-25", statelessVersion} {
+		o := &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{
+			Elicitation: &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}}}
+		o.ElicitationHandler = func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			go approveAt(t, r.Params.URL, boss)
+			return &sdk.ElicitResult{Action: "accept"}, nil
+		}
+		c, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, o).Connect(t.Context(),
+			&sdk.StreamableClientTransport{Endpoint: s.url, HTTPClient: &http.Client{Transport: tokenTransport{agent, http.DefaultTransport}}},
+			&sdk.ClientSessionOptions{ProtocolVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "chain",
+			Arguments: json.RawMessage(`{"lite":true,"steps":[{"text.replace":{"text":"abc","pattern":"b","with":"x"}}]}`)})
+		if err != nil || result.IsError || result.Content[0].(*sdk.TextContent).Text != `"axc"` {
+			t.Errorf("%s: %v, %+v, want the call to be made", version, err, result)
+		}
+	}
+}
+
+// approveAt opens a page of the console as a browser without a login does, logs in where that leads, and approves all calls of the page.
+func approveAt(t *testing.T, page, token string) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	b := &http.Client{Jar: jar}
+	read := func(r *http.Response, err error) (path, text string) {
+		if err != nil {
+			t.Error(err)
+			return "", ""
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return r.Request.URL.String(), string(body)
+	}
+	login, _ := read(b.Get(page))
+	at, text := read(b.PostForm(login, url.Values{"token": {token}}))
+	form := url.Values{"decision": {"approve-all"}}
+	for _, name := range []string{"form", "digest"} {
+		if found := regexp.MustCompile(`name="` + name + `" value="([^"]+)"`).FindStringSubmatch(text); found != nil {
+			form.Set(name, found[1])
+		}
+	}
+	if at != page {
+		t.Errorf("the login leads to %s, want %s", at, page)
+	}
+	if _, text = read(b.PostForm(page, form)); !strings.Contains(text, "approved") {
+		t.Errorf("the page after the approval: %s", text)
+	}
 }

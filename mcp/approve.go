@@ -24,39 +24,69 @@ const maxWait = 10 * time.Minute
 
 var errNotAsked = errors.New("nobody was asked")
 
-// asksUser reports whether a client can ask its user a question.
+// asksUser reports whether a client can ask its user a question, by a form or by a page.
 func asksUser(session *sdk.ServerSession) bool {
+	form, page := asksBy(session)
+	return form || page
+}
+
+// asksBy reports how a client can ask its user.
+func asksBy(session *sdk.ServerSession) (form, page bool) {
 	if session == nil {
-		return false
+		return false, false
 	}
 	params := session.InitializeParams()
-	// A client that names neither forms nor URLs supports forms.
-	return params != nil && params.Capabilities != nil && params.Capabilities.Elicitation != nil &&
-		(params.Capabilities.Elicitation.Form != nil || params.Capabilities.Elicitation.URL == nil)
+	if params == nil {
+		return false, false
+	}
+	can := capabilitiesFor(params.Capabilities)
+	return can.form, can.url
 }
 
 // arrangeApproval arranges how the client is asked for approval: by a request during the call, or, since MCP 2026-07-28, by a result that
-// asks for input, after which the client repeats its request. From a repeated request it takes the user's decision; it fails if the
-// request's state is not valid (denied).
+// asks for input, after which the client repeats its request. A client that shows forms is asked by one; one that only opens pages gets
+// that of the console. From a repeated request it takes the user's decision; it fails if the request's state is not valid (denied).
 func (c *call) arrangeApproval() *fault.Error {
-	if state := c.request.Params.RequestState; strings.HasPrefix(state, statePrefix) {
-		decision, f := decisionOf(c.request.Params)
-		if f != nil {
-			return f
-		}
-		params := *c.request.Params // upstreams must not see the state
-		params.RequestState, params.InputResponses = "", nil
-		copied := *c.request
-		copied.Params, c.request, c.caller.Decision = &params, &copied, decision
+	asksAgain, f := c.takeDecision() // a user who has just been asked and has not decided is not asked again
+	if f != nil {
+		return f
 	}
-	switch session := c.request.Session; {
-	case !asksUser(session):
-	case protocol.HasSessions(raw.Version(session, c.request)):
+	session := c.request.Session
+	form, page := asksBy(session)
+	if page && !form {
+		c.console = c.transportRequest.ConsoleURL()
+	}
+	switch {
+	case !form && c.console == "":
+	case !protocol.HasSessions(raw.Version(session, c.request)):
+		c.asksByResult = asksAgain
+	case form:
 		c.caller.Approve = approver(c.ctx, session)
-	default: // a user who has just been asked and has not decided is not asked again
-		c.asksByResult = c.caller.Decision == nil || !c.caller.Decision.Undecided
 	}
 	return nil
+}
+
+// takeDecision takes the user's decision from a repeated request. again is false if there is none yet.
+func (c *call) takeDecision() (again bool, f *fault.Error) {
+	state := c.request.Params.RequestState
+	run, byPage := strings.CutPrefix(state, pagePrefix)
+	switch {
+	case byPage:
+		again = c.isAnswered("accept") && c.awaitDecision(run)
+		c.caller.Decision = &chain.Decision{Run: run, Elsewhere: true}
+	case strings.HasPrefix(state, statePrefix):
+		if c.caller.Decision, f = c.decisionOf(state); f != nil {
+			return false, f
+		}
+		again = !c.caller.Decision.Undecided
+	default:
+		return true, nil
+	}
+	params := *c.request.Params // upstreams must not see the state
+	params.RequestState, params.InputResponses = "", nil
+	copied := *c.request
+	copied.Params, c.request = &params, &copied
+	return again, nil
 }
 
 // statePrefix begins the requestState of onecall's own requests for approval. Any other state is taken for an upstream's.
@@ -71,6 +101,10 @@ func (c *call) question(a *chain.Answer) *sdk.CallToolResult {
 	if !c.asksByResult || a.Question == nil {
 		return nil
 	}
+	if c.console != "" {
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approvalInput: c.pageQuestion(a.Question)},
+			RequestState: pagePrefix + a.Question.Run}
+	}
 	text, ok := questionText(a.Question.Calls)
 	if !ok {
 		return nil
@@ -81,19 +115,21 @@ func (c *call) question(a *chain.Answer) *sdk.CallToolResult {
 	}
 }
 
-// decisionOf reads the user's decision from a repeated request: undecided unless the user accepted or declined. A state without a run and
-// its proof is refused (denied).
-func decisionOf(params *sdk.CallToolParamsRaw) (*chain.Decision, *fault.Error) {
-	run, proof, ok := strings.Cut(strings.TrimPrefix(params.RequestState, statePrefix), ".")
+// decisionOf reads the user's decision about a form: undecided unless the user accepted or declined. A state without a run and its proof is
+// refused (denied).
+func (c *call) decisionOf(state string) (*chain.Decision, *fault.Error) {
+	run, proof, ok := strings.Cut(strings.TrimPrefix(state, statePrefix), ".")
 	if !ok || run == "" || proof == "" {
 		return nil, fault.New(fault.Denied, "requestState is not what the call was answered with: send the call again without it")
 	}
-	d := &chain.Decision{Run: run, Proof: proof, Undecided: true}
-	if answer, ok := params.InputResponses[approvalInput].(*sdk.ElicitResult); ok && answer != nil {
-		d.Yes = answer.Action == "accept"
-		d.Undecided = !d.Yes && answer.Action != "decline"
-	}
-	return d, nil
+	yes := c.isAnswered("accept")
+	return &chain.Decision{Run: run, Proof: proof, Yes: yes, Undecided: !yes && !c.isAnswered("decline")}, nil
+}
+
+// isAnswered reports whether a repeated request says that this is what the user did.
+func (c *call) isAnswered(action string) bool {
+	answer, ok := c.request.Params.InputResponses[approvalInput].(*sdk.ElicitResult)
+	return ok && answer != nil && answer.Action == action
 }
 
 func elicitation(text string) *sdk.ElicitParams {

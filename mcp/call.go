@@ -30,6 +30,7 @@ type call struct {
 	reporter         *reporter     // nil: the client wants no notifications
 	spending         *callSpending // nil: tokens are not counted
 	asksByResult     bool          // the result asks for approval; the client then repeats the request
+	console          string        // where the client's user approves calls, since the client opens pages and shows no forms; "": not there
 
 	function *steps.Entry // the function of a flat tool; nil: the tool is not flat, or its function is not known yet
 }
@@ -159,7 +160,7 @@ func (c *call) run() *sdk.CallToolResult {
 	c.caller.TextAsJSON = true
 	detach := &c.caller.Detach
 	detach.Hold, detach.MaxHanded, detach.As = c.hold, c.transportRequest.MaxDetached(), c.transportRequest.Caller
-	answer := c.now.Engine.Run(c.context(c.args), c.args, c.caller)
+	answer := c.untilDecided(func() *chain.Answer { return c.now.Engine.Run(c.context(c.args), c.args, c.caller) })
 	if answer.Detached != nil {
 		c.offerTask(answer.Detached)
 	}
@@ -182,7 +183,7 @@ func (c *call) hold(ctx context.Context) (held context.Context, release func(), 
 
 // call calls one function.
 func (c *call) call(request *chain.Call) *sdk.CallToolResult {
-	return c.answer(c.now.Engine.Call(c.context(request.Args), request, c.caller))
+	return c.answer(c.untilDecided(func() *chain.Answer { return c.now.Engine.Call(c.context(request.Args), request, c.caller) }))
 }
 
 // context returns the context for a request to the engine.

@@ -36,7 +36,12 @@ func (s *transcriptServer) connect(t *testing.T, words []string) client {
 		renamed[name] = value
 	}
 	capabilities := "{}"
-	if slices.Contains(words, "elicits") {
+	switch forms := slices.Contains(words, "elicits"); {
+	case slices.Contains(words, "pages") && forms:
+		capabilities = `{"elicitation":{"form":{},"url":{}}}`
+	case slices.Contains(words, "pages"):
+		capabilities = `{"elicitation":{"url":{}}}`
+	case forms:
 		capabilities = `{"elicitation":{}}`
 	}
 	if slices.Contains(words, "apps") {
@@ -265,6 +270,7 @@ var (
 	states      = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
 	approvals   = regexp.MustCompile(`oca_[\w-]+`)
 	moments     = regexp.MustCompile(` at \d{4}-\d\d-\d\dT[\d:]+Z`)
+	consoles    = regexp.MustCompile(`http://127\.0\.0\.1:\d+/console/`)
 	appPage     = regexp.MustCompile(`"text":"(?:<|\\u003c)!doctype html(?:[^"\\]|\\.)+"`)
 	runs        = regexp.MustCompile(`run_[a-z2-7]{26}`)
 	durations   = regexp.MustCompile(`(\\?"(?:ms|ttlMs)\\?":)\d+`)
@@ -292,6 +298,7 @@ func (s *transcriptServer) replaceVolatile(line string) string {
 	if moments.MatchString(line) {
 		line = moments.ReplaceAllString(usageTokens.ReplaceAllString(line, "${1}0"), " at TIME")
 	}
+	line = consoles.ReplaceAllString(line, "http://127.0.0.1:PORT/console/")
 	line = appPage.ReplaceAllString(line, `"text":"PAGE"`)
 	if match := runs.FindString(line); match != "" {
 		s.run = match

@@ -41,6 +41,7 @@ type transcriptServer struct {
 	state    string // the state of the last question
 	approval string // the last approve that was given
 	cursor   string // the cursor of the next page of the last list
+	runs     *journal.Journal
 
 	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown
 }
@@ -86,6 +87,9 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	if hidden := settings.Get("hidden"); hidden.Exists() {
 		o.Hidden = hidden.String
 	}
+	if settings.Get("console").Bool() {
+		o.Console = http.HandlerFunc(s.decide)
+	}
 	if settings.Get("upstream").Bool() {
 		passMessages(t, o)
 	}
@@ -97,15 +101,14 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 	if settings.Get("behind").Exists() {
 		s.putBehind(t, settings, o)
 	}
-	var runs *journal.Journal
 	if settings.Get("journal").Bool() {
-		if runs, err = journal.New(&journal.Memory{}, nil); err != nil {
+		if s.runs, err = journal.New(&journal.Memory{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { runs.Close() })
+		t.Cleanup(func() { s.runs.Close() })
 	}
 	if o.Engine, err = chain.New(&chain.Options{
-		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: runs,
+		Functions: catalog, Counter: counter, Results: results, MaxTotalTokens: o.MaxTotalTokens, Lite: o.Lite, Journal: s.runs,
 		Approve: settings.Get("approve").Str, ApproveByPerson: settings.Get("approve").Exists() && settings.Get("approveBy").Str != "caller",
 	}); err != nil {
 		t.Fatal(err)
@@ -127,6 +130,33 @@ func serveTranscript(t *testing.T, options []byte) *transcriptServer {
 		results.Close()
 	})
 	return s
+}
+
+// decide is a console that approves or denies (/console/RUN/deny) all calls that a run waits for.
+func (s *transcriptServer) decide(w http.ResponseWriter, r *http.Request) {
+	run, verb, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, transport.ConsolePath), "/")
+	decide(s.test, s.runs, run, verb == "deny")
+	fmt.Fprint(w, verb)
+}
+
+// decide approves or denies all calls that a run waits for.
+func decide(t *testing.T, j *journal.Journal, run string, deny bool) {
+	t.Helper()
+	calls, err := chain.Waiting(t.Context(), j, run)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	ruling, places := &chain.Ruling{By: "the boss", Reason: "so"}, []string(nil)
+	for i := range calls {
+		places = append(places, calls[i].Get("at").Str)
+	}
+	if ruling.Approve = places; deny {
+		ruling.Approve, ruling.Deny = nil, places
+	}
+	if _, err := chain.Decide(t.Context(), j, run, ruling); err != nil {
+		t.Error(err)
+	}
 }
 
 // transcriptCallers are the callers of transcripts, by their tokens.

@@ -3,8 +3,10 @@ package transport
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
+	"github.com/onecall-mcp/onecall/internal/loopback"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -70,4 +72,20 @@ func (s *Server) serveConsole(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	console.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// ConsoleURL returns where the sender's user finds the console: at the host of Access.URL, else at this machine's, if the sender named it.
+// Any other name is only what a client wrote. "": the console is not served, or it is not known where.
+func (r *Request) ConsoleURL() string {
+	switch {
+	case r.from == nil || r.server.opts().Console == nil:
+		return ""
+	case r.from.access.publicURL != nil:
+		return r.from.access.publicURL.Scheme + "://" + r.from.access.publicURL.Host + ConsolePath
+	}
+	page := "http://" + r.from.host + ConsolePath
+	if read, err := url.Parse(page); err != nil || read.Host != r.from.host || !loopback.Is(read.Hostname()) {
+		return ""
+	}
+	return page
 }

@@ -27,6 +27,7 @@ type identity struct {
 	identifiedAt time.Time     // time of identification
 	token        string        // the bearer token; "": no token is required
 	target       any           // parsed from the request's URL
+	host         string        // the host that the request was sent to, which is served
 
 	admitted    bool         // its calls may begin even after the server has begun to close
 	reservation *reservation // the place that is held for the session that the request begins; nil: none
@@ -54,7 +55,7 @@ func identityOf(ctx context.Context, extra *sdk.RequestExtra) *identity {
 func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.Request) *identity {
 	from := &identity{
 		Caller: &a.Anyone, remote: remote{r.RemoteAddr, r.Header["X-Forwarded-For"]},
-		access: a, identifiedAt: time.Now(), target: target,
+		access: a, identifiedAt: time.Now(), target: target, host: r.Host,
 	}
 	if a.Callers == nil {
 		return from

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"encoding/base64"
+	"slices"
 	"strconv"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -24,8 +25,9 @@ func waitingMAC(j *journal.Journal, use string, past *journal.Past) []byte {
 	return j.MAC(texts...)
 }
 
-// TakeDecided takes the run that waits with this proof. If the request is a call, its text must be the chain of the run.
-func (l *Ledger) TakeDecided(ctx context.Context, run, proof string, isCall bool, text string) (*journal.Past, *fault.Error) {
+// TakeDecided takes the run that waits with this proof; elsewhere: the run that waits, or was decided about elsewhere. If the request is a
+// call, its text must be the chain of the run.
+func (l *Ledger) TakeDecided(ctx context.Context, run, proof string, elsewhere, isCall bool, text string) (*journal.Past, *fault.Error) {
 	if l.Journal == nil {
 		return nil, NotResumable("runs are not recorded here: send the request again without its state")
 	}
@@ -33,7 +35,9 @@ func (l *Ledger) TakeDecided(ctx context.Context, run, proof string, isCall bool
 	switch {
 	case f != nil:
 		return nil, f
-	case past.Waiting == nil || !hmac.Equal([]byte(proofOf(l.Journal, past)), []byte(proof)):
+	case elsewhere && !slices.Contains([]journal.Status{journal.Waiting, journal.MayContinue, journal.Failed}, past.Row.Status):
+		f = NotResumable("this run waits for no decision any more: send the request again without its state")
+	case !elsewhere && (past.Waiting == nil || !hmac.Equal([]byte(proofOf(l.Journal, past)), []byte(proof))):
 		f = fault.New(fault.Denied, "the waiting calls have changed since this decision: send the request again without its state")
 	case isCall && text != string(past.Chain):
 		f = fault.New(fault.Denied, "this decision is about a call with other arguments: send the request again without its state")

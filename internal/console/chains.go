@@ -94,6 +94,9 @@ type field struct {
 // Long reports whether the field takes JSON of any size.
 func (f *field) Long() bool { return f.Type == "JSON" }
 
+// Label returns a value that the field can have as people read it.
+func (*field) Label(option string) string { return readable(gjson.Parse(option)) }
+
 // fieldsOf returns the form of a function's arguments, with the values that were sent.
 func fieldsOf(spec *steps.Spec, sent func(key string) string) (fields []field) {
 	input, defaults := gjson.ParseBytes(spec.Input), rawjson.NewTable(spec.Defaults)

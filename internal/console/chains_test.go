@@ -80,7 +80,7 @@ func TestChains(t *testing.T) {
 	}
 
 	_, form := ann.get("chains/chain.weekly")
-	contains(t, form, `name="param.word" value="" required`, "integer, else 3", "b&lt;i&gt;", `<textarea id="param.list"`, "<button>Run", "", "b<i>")
+	contains(t, form, `name="param.word" value="" required`, "integer, default 3", "b&lt;i&gt;", `<textarea id="param.list"`, "<button>Run", "", "b<i>")
 	for field, wrong := range map[string]string{"count": "0", "deep": "perhaps", "list": `[1`, "kind": `"c"`, "word": ""} {
 		given := url.Values{"param.word": {"x"}}
 		given.Set("param."+field, wrong)

@@ -94,6 +94,7 @@ func New(o *Options) http.Handler {
 // routes returns the pages and actions by their patterns. What acts is a POST, and its handler begins with request.mustAct.
 func (c *console) routes() map[string]func(*request) (*page, error) {
 	return map[string]func(*request) (*page, error){
+		"GET " + Path:               showNothing,
 		"GET " + Path + "{$}":       showRuns,
 		"GET " + Path + "runs/{id}": showRun,
 		"GET " + Path + "savings":   showSavings,
@@ -169,7 +170,11 @@ func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc
 		}
 		switch {
 		case err != nil:
-			c.show(w, req, faultPage(err))
+			p = faultPage(err)
+			if r.Method == http.MethodGet {
+				p.title = "Not shown"
+			}
+			c.show(w, req, p)
 		case p.redirect != "":
 			http.Redirect(w, r, Path+p.redirect, http.StatusSeeOther)
 		default:
@@ -222,12 +227,17 @@ func faultPage(err error) *page {
 	return &page{template: "fault", title: "Not done", data: f}
 }
 
+// showNothing answers for an address that is that of no page.
+func showNothing(*request) (*page, error) {
+	return nil, fault.New(fault.TokenExpired, "there is no such page")
+}
+
 // mustAct refuses an action of a viewer who may only look.
 func (r *request) mustAct() error {
 	if r.viewer.Acts {
 		return nil
 	}
-	return fault.New(fault.Denied, "your token may look, not act: give it console: approve in access.tokens")
+	return fault.New(fault.Denied, "your token may look, not act: that needs console: approve at your token in the configuration")
 }
 
 // owner returns whose runs the viewer may see, for filters of the journal; nil: all callers'.

@@ -107,7 +107,7 @@ func TestFunctions(t *testing.T) {
 	if status != fault.UnknownFunction.HTTP() {
 		t.Errorf("a function that the viewer may not use: status %d", status)
 	}
-	contains(t, one, "unknown_function", "", "destroy", "Gives what")
+	contains(t, one, "Not shown", "", "destroy", "Gives what")
 	_, one = boss.get("functions/store.wipe")
 	contains(t, one, "<dd>destroy</dd>", "<dd>admin</dd>", "not called")
 }

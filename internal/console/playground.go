@@ -76,6 +76,9 @@ func tryChain(r *request) (*page, error) {
 		}
 	}
 	if strings.TrimSpace(v.Text) == "" {
+		if r.PostFormValue("do") != "" { // the text was not only emptied
+			v.refuse([]*fault.Error{fault.New(fault.BadRequest, "there is no chain: write one first")})
+		}
 		return v.page(), nil
 	}
 	parsed, faults := chainfile.Parse("", []byte(v.Text))

@@ -175,8 +175,8 @@ func (j *Journal) writeUnwritten() {
 }
 
 // writeReads writes the events that the run holds. A run that has ended holds none. A run must not fail, nor be lost, because somebody
-// looks: what a run was to begin with is written with its next write, and later reads once the journal can be written again. Only a run that
-// may write needs its reads in order: a resume that made one again could get another result, and not find the calls that it led to.
+// looks: what a run was to begin with is written with its next write, and later reads once the journal can be written again. Only a run
+// that may write needs its reads in order: a resume that made one again could get another result, and not find the calls that it led to.
 func (r *Run) writeReads() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,14 +14,15 @@ const (
 	maxMarks = 12
 	maxFolds = 8 // times that are folded
 
-	nameWidth  = 260.0
-	timeWidth  = 620.0
-	notesWidth = 170.0
-	chartWidth = margin + nameWidth + timeWidth + notesWidth
-	foldWidth  = 24.0
-	labelWidth = 66.0 // of a time
-	rowHeight  = 24.0
-	chartTop   = 46.0
+	nameWidth   = 260.0
+	timeWidth   = 620.0
+	notesWidth  = 170.0
+	chartWidth  = margin + nameWidth + timeWidth + notesWidth
+	foldWidth   = 24.0
+	labelWidth  = 66.0 // of a time
+	columnWidth = 6.7  // of a character
+	rowHeight   = 24.0
+	chartTop    = 46.0
 )
 
 // SVG draws the chart: a row for each step, with a bar for each call.
@@ -32,8 +33,7 @@ func (g *Gantt) SVG() []byte {
 		all.add(g.Rows[i].Bars)
 	}
 	s, w, bottom := newScale(g), &svg{}, chartTop+float64(len(rows))*rowHeight
-	w.axis(s, bottom)
-	w.marks(s, g.Marks, bottom)
+	w.marks(s, g.Marks, w.axis(s, bottom), bottom)
 	for i := range rows {
 		w.row(s, &rows[i], chartTop+float64(i)*rowHeight, max(maxBars/len(rows), 8))
 	}
@@ -96,36 +96,46 @@ func (w *svg) row(s *scale, r *Row, y float64, limit int) {
 			w.rect(status.class(), b.from, y+6, b.to-b.from, rowHeight-12)
 		}
 	}
-	w.text("m", to+6, y+16, clip(notes, int((chartWidth-to)/6.7)))
+	w.text("m", to+6, y+16, clip(notes, int((chartWidth-to)/columnWidth)))
 	end()
 }
 
-// axis draws the times, and where time is folded.
-func (w *svg) axis(s *scale, bottom float64) {
+// axis draws the times, and where time is folded. It returns where the labels of times are.
+func (w *svg) axis(s *scale, bottom float64) (labels []span) {
 	free := 0.0 // where the next label may begin
 	for _, tick := range s.ticks() {
 		if x := s.x(tick.at); x >= free {
 			w.put(`<path class="l" d="M%v %vV%v"/>`+"\n", x, chartTop-12, bottom)
 			w.text("m", x+3, chartTop-16, tick.label)
 			free = x + labelWidth
+			labels = append(labels, span{x + 3, free})
 		}
 	}
+	free = 0
 	for _, f := range s.folds {
 		x, idle := s.x(f.from), figure.Millis(f.to-f.from)
 		end := w.group("", "nothing was under way for "+idle)
 		w.rect("g", x+2, chartTop-12, foldWidth-4, bottom-chartTop+12)
-		w.text("m c", x+foldWidth/2, bottom+9, "⋯ "+idle)
+		if half := columnWidth * float64(len(idle)+2) / 2; x+foldWidth/2-half >= free { // else only the tip says it
+			w.text("m c", x+foldWidth/2, bottom+9, "⋯ "+idle)
+			free = x + foldWidth/2 + half + columnWidth
+		}
 		end()
 	}
+	return labels
 }
 
-// marks draws the events.
-func (w *svg) marks(s *scale, marks []Mark, bottom float64) {
+// marks draws the events. Their lines do not cross the labels of times.
+func (w *svg) marks(s *scale, marks []Mark, labels []span, bottom float64) {
 	free := 0.0
 	for _, mark := range marks[:min(len(marks), maxMarks)] {
 		x, text := s.x(mark.At), clip(mark.Text, 24)
 		end := w.group("", clip(mark.Text, maxText)+" at "+figure.Millis(mark.At))
-		w.put(`<path class="o" d="M%v 20V%v"/>`+"\n", x, bottom)
+		top := 20.0
+		if slices.ContainsFunc(labels, func(l span) bool { return l.from <= x && x < l.to }) {
+			top = chartTop - 12
+		}
+		w.put(`<path class="o" d="M%v %vV%v"/>`+"\n", x, top, bottom)
 		if x >= free {
 			w.text("m", x+3, 16, text)
 			free = x + 7*float64(len(text))

@@ -2,9 +2,12 @@ package draw
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -131,6 +134,53 @@ func TestScale(t *testing.T) {
 			t.Fatalf("%d ticks", n)
 		}
 		checkXML(t, g.SVG())
+	})
+}
+
+var (
+	label = regexp.MustCompile(`<text class="m( c)?" x="([0-9.]+)" y="([0-9.]+)">([^<]*)<`)
+	line  = regexp.MustCompile(`<path class="o" d="M([0-9.]+) ([0-9.]+)V`)
+)
+
+// TestLabels: however close times that are folded and events are, no label of them stands on another one, or on the line of an event.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g, at := &Gantt{Rows: []Row{{Function: "f.get"}}}, 0.0
+		for range rapid.IntRange(1, 12).Draw(t, "calls") {
+			took := rapid.Float64Range(1, 50).Draw(t, "took")
+			g.Rows[0].Bars = append(g.Rows[0].Bars, Bar{From: at, To: at + took})
+			at += took + rapid.SampledFrom([]float64{0, 9, 1000, 3_600_000}).Draw(t, "pause")
+			g.Marks = append(g.Marks, Mark{At: at + rapid.Float64Range(0, 20).Draw(t, "later"), Text: "resumed"})
+		}
+		picture, byHeight := string(g.SVG()), map[string][]span{}
+		number := func(text string) float64 {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		for _, m := range label.FindAllStringSubmatch(picture, -1) {
+			s := span{from: number(m[2]), to: number(m[2])}
+			width := 6.6 * float64(utf8.RuneCountInString(m[4]))
+			if s.to += width; m[1] != "" { // it is centered
+				s = span{s.from - width/2, s.to - width/2}
+			}
+			for _, other := range byHeight[m[3]] {
+				if s.from < other.to && other.from < s.to {
+					t.Fatalf("%q at %v stands on what is at %v", m[4], s, other)
+				}
+			}
+			byHeight[m[3]] = append(byHeight[m[3]], s)
+		}
+		for _, m := range line.FindAllStringSubmatch(picture, -1) {
+			for _, s := range byHeight["30"] {
+				if x := number(m[1]); number(m[2]) < 30 && s.from < x && x < s.to {
+					t.Fatalf("the line of an event at %v crosses the label at %v", x, s)
+				}
+			}
+		}
 	})
 }
 

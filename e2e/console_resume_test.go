@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"html"
 	"io"
@@ -18,11 +17,10 @@ import (
 	"testing"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
-	"github.com/onecall-mcp/onecall/internal/console"
 )
 
 var (
-	consoleLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/console/\?link=\w+`)
+	consoleLink = regexp.MustCompile(`(http://127\.0\.0\.1:\d+/console/)\?link=\w+`)
 	runLink     = regexp.MustCompile(`/console/runs/(run_\w+)`)
 	hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)"`)
 	editor      = regexp.MustCompile(`(?s)<textarea[^>]*>(.*?)</textarea>`)
@@ -31,37 +29,44 @@ var (
 // openConsole starts onecall console in a folder, and lets a browser in. end stops it, as Ctrl-C does.
 func openConsole(t *testing.T, folder string) (b *consoleBrowser, end func()) {
 	t.Helper()
-	stderr := new(logTail)
-	cmd := clitest.Self(t, folder, "console", "--no-browser")
-	cmd.Stderr = stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	s, b := startConsole(t, folder)
+	return b, func() {
+		_ = s.cmd.Process.Signal(syscall.SIGINT)
+		if code := clitest.ExitCode(<-s.ended); code != "0" && code != "130" {
+			t.Errorf("exit status %s: %s", code, s.stderr)
+		}
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	ctx, cancel := context.WithTimeout(t.Context(), clitest.TooLong)
-	defer cancel()
-	link := stderr.Await(ctx, consoleLink, 1)
-	if link == nil {
-		t.Fatalf("the console does not say where it is: %s", stderr)
-	}
+}
+
+// startConsole starts onecall console in a folder, and lets a browser in: the link works once, and at this machine's names only.
+func startConsole(t *testing.T, folder string) (*httpServer, *consoleBrowser) {
+	t.Helper()
+	s := &httpServer{stderr: new(logTail), ended: make(chan error, 1)}
+	s.cmd = clitest.Self(t, folder, "console", "--no-browser")
+	s.start(t, consoleLink)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := httpClient(t)
 	client.Jar = jar
-	base, _, _ := strings.Cut(link[0], console.Path)
-	b = &consoleBrowser{t, base + console.Path, client}
-	if status, page := b.read(b.Get(link[0])); status != http.StatusOK {
+	b := &consoleBrowser{t, s.url, client}
+	link := consoleLink.FindString(s.stderr.String())
+	if status, page := b.read(b.Get(link)); status != http.StatusOK {
 		t.Fatalf("the link: status %d: %s", status, page)
 	}
-	return b, func() {
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		if code := clitest.ExitCode(<-ended); code != "0" && code != "130" {
-			t.Errorf("exit status %s: %s", code, stderr)
-		}
+	if status, page := b.read(httpClient(t).Get(link)); status != http.StatusForbidden {
+		t.Errorf("the link lets in another browser: status %d: %s", status, page)
 	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "rebound.example.org"
+	if status, page := b.read(b.Do(r)); status != http.StatusForbidden {
+		t.Errorf("by another name: status %d: %s", status, page)
+	}
+	return s, b
 }
 
 // send sends the form of a page to a path.

@@ -57,6 +57,12 @@ func serveHTTP(t testing.TB, config string, args ...string) *httpServer {
 // listen starts the server and waits until it logs its address.
 func (s *httpServer) listen(t testing.TB) {
 	t.Helper()
+	s.start(t, listening)
+}
+
+// start starts a server, whose log has its URL as the first group of address.
+func (s *httpServer) start(t testing.TB, address *regexp.Regexp) {
+	t.Helper()
 	s.cmd.Stderr = s.stderr
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -69,7 +75,7 @@ func (s *httpServer) listen(t testing.TB) {
 		cancel()
 	}()
 	t.Cleanup(func() { s.end(t) })
-	match := s.stderr.Await(ctx, listening, 1)
+	match := s.stderr.Await(ctx, address, 1)
 	if match == nil {
 		t.Fatalf("the log lacks the address of the server: %s", s.stderr)
 	}

@@ -68,6 +68,11 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 // Drain waits for running calls, as transport.Server does.
 func (s *Server) Drain() { s.transport.Drain() }
 
+// Begin begins work that a shutdown waits for, as transport.Server does.
+func (s *Server) Begin(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	return s.transport.Begin(ctx)
+}
+
 // RecheckCallers reads the keys of tokens again, as transport.Server does.
 func (s *Server) RecheckCallers() { s.transport.RecheckCallers() }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/console"
 	"github.com/onecall-mcp/onecall/internal/loopback"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -23,7 +24,8 @@ type ConsoleOptions struct {
 	Opened func(url string)
 }
 
-// ServeConsole serves the console to this machine's user until ctx ends. Sources are opened when a page needs them.
+// ServeConsole serves the console to this machine's user until ctx ends; then what people have begun has DefaultGrace to end.
+// Sources are opened when a page needs them.
 func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err error) {
 	host, port, err := splitAddress("--http", co.Address)
 	if err != nil {
@@ -51,8 +53,10 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 	link := console.NewOneTimeLink()
 	backend := &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: co.Flags,
 		Open: calls.open, Opened: calls.opened}
+	acts := transport.NewTracker()
 	pages := console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
+		Begin:   acts.Begin,
 		Link:    link,
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {
 			if !link.Has(credential) {
@@ -67,12 +71,14 @@ func ServeConsole(ctx context.Context, o *Options, co *ConsoleOptions) (err erro
 	mux.Handle("/{$}", http.RedirectHandler(console.Path, http.StatusSeeOther))
 	server := &http.Server{Handler: onlyLocal(mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10}
+	defer noticeSlowShutdown(ctx, o.Reporter)()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	co.Opened(link.URL(listener.Addr().String()))
 	select {
 	case err = <-served:
 	case <-ctx.Done():
+		acts.Drain(transport.DefaultGrace)
 		_ = server.Close() // pages that stay open would keep it waiting
 		err = <-served
 	}

@@ -17,7 +17,11 @@ func (s *server) newConsole() http.Handler {
 	if s.o.ConsoleFlags == nil {
 		return nil
 	}
-	return console.New(&console.Options{Backend: s.consoleBackend, Identify: s.identifyViewer, Log: s.log})
+	return console.New(&console.Options{Backend: s.consoleBackend, Identify: s.identifyViewer, Begin: s.begin, Log: s.log})
+}
+
+func (s *server) begin(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	return s.server.Load().Begin(ctx)
 }
 
 // consoleBackend returns the app that is served, which stays open until the request that it is for has been answered.

@@ -109,7 +109,7 @@ func (s *server) run(ctx context.Context, in listener, a *App) (err error) {
 		server.Close()
 		err = errors.Join(err, r.close())
 	}()
-	defer s.logSlowShutdown(ctx)()
+	defer noticeSlowShutdown(ctx, s.process.Reporter)()
 	return in.serve(ctx, s, server, a)
 }
 
@@ -203,9 +203,9 @@ func (s *server) startChecks(ctx context.Context, a *App) (stop func()) {
 // slowShutdownAfter is how long shutting down may take before a message says what it waits for.
 const slowShutdownAfter = 300 * time.Millisecond
 
-// logSlowShutdown waits in the background for the end of ctx. It then shows a message that calls are still running, unless ended is called
-// within slowShutdownAfter.
-func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
+// noticeSlowShutdown waits in the background for the end of ctx. It then shows a message that calls are still running, unless ended is
+// called within slowShutdownAfter.
+func noticeSlowShutdown(ctx context.Context, r Reporter) (ended func()) {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -216,7 +216,7 @@ func (s *server) logSlowShutdown(ctx context.Context) (ended func()) {
 		}
 		select {
 		case <-time.After(slowShutdownAfter):
-			s.process.Reporter.Notice("shutting down: running calls have up to %v to end; interrupt again to stop now", transport.DefaultGrace)
+			r.Notice("shutting down: running calls have up to %v to end; interrupt again to stop now", transport.DefaultGrace)
 		case <-done:
 		}
 	})

@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -24,21 +23,20 @@ type act struct {
 	Text   string // a chain that the viewer wrote, to be changed; "": none, or it is too long to be kept
 	Back   string // the path below Path of the page on which Text is changed; "": the playground
 	undoes bool   // it undoes Run
-	viewer string
 	key    string
 	ended  chan struct{} // closed when answer and err are set
 	answer *chain.Answer
 	err    error
 }
 
-// acts are the newest acts. They are kept in this process only: what was done is in the journal.
+// acts are the acts that go on, and the newest others of each viewer. They are kept in this process only: what was done is in the journal.
 type acts struct {
 	mu   sync.Mutex
-	list []*act
+	list map[string][]*act // by viewer
 }
 
 const (
-	maxActs    = 100             // the number of acts that are kept
+	maxActs    = 100             // how many acts of a viewer are kept that have ended
 	maxWritten = 100_000         // bytes of the text of an act
 	patience   = 2 * time.Second // how long a page waits for the end of an act
 )
@@ -54,14 +52,20 @@ func (r *request) startAct(a *act, name string, text []byte, override chain.Over
 	if !ok {
 		return nil, tooBusy()
 	}
-	a.viewer, a.key, a.ended = r.viewer.ID, r.actKey(), make(chan struct{})
-	if !r.console.acts.add(a) { // the form was sent twice
+	ctx, end, refused := r.console.Begin(r.Context())
+	if refused != nil {
+		done()
+		return nil, refused
+	}
+	a.key, a.ended = r.actKey(), make(chan struct{})
+	if !r.console.acts.add(r.viewer.ID, a) { // the form was sent twice
+		end()
 		done()
 		return &page{redirect: "acts/" + a.key}, nil
 	}
 	later := &request{Backend: r.console.Backend(), viewer: r.viewer, log: r.log} // that of r is released with its answer
-	ctx := context.WithoutCancel(r.Context())
 	go func() {
+		defer end()
 		defer done()
 		defer close(a.ended)
 		if later.Release != nil {
@@ -87,18 +91,6 @@ func (r *request) sentBefore() *page {
 	return &page{redirect: "acts/" + r.actKey()}
 }
 
-// add keeps an act, unless the viewer has one with its key.
-func (l *acts) add(a *act) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.get(a.key, a.viewer) != nil {
-		return false
-	}
-	l.list = append(l.list, a)
-	l.list = slices.Delete(l.list, 0, max(0, len(l.list)-maxActs))
-	return true
-}
-
 // actView is the page of an act.
 type actView struct {
 	*act
@@ -117,12 +109,48 @@ func (l *acts) find(key, viewer string) *act {
 
 // get is find for a caller that holds mu.
 func (l *acts) get(key, viewer string) *act {
-	for _, a := range l.list {
-		if a.key == key && a.viewer == viewer {
+	for _, a := range l.list[viewer] {
+		if a.key == key {
 			return a
 		}
 	}
 	return nil
+}
+
+// add keeps an act of a viewer, unless there is one with its key, and drops the oldest of those that have ended.
+func (l *acts) add(viewer string, added *act) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.get(added.key, viewer) != nil {
+		return false
+	}
+	if l.list == nil {
+		l.list = map[string][]*act{}
+	}
+	l.list[viewer] = append(l.list[viewer], added)
+	over := -maxActs
+	for _, a := range l.list[viewer] {
+		if a.hasEnded() {
+			over++
+		}
+	}
+	l.list[viewer] = slices.DeleteFunc(l.list[viewer], func(a *act) bool {
+		if over <= 0 || !a.hasEnded() {
+			return false
+		}
+		over--
+		return true
+	})
+	return true
+}
+
+func (a *act) hasEnded() bool {
+	select {
+	case <-a.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // showAct shows the answer to what the viewer sent.

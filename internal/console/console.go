@@ -55,11 +55,14 @@ type Viewer struct {
 	Acts   bool   // may approve, deny, resume, undo and run
 }
 
-// Options configure a console. Backend and Identify are required.
+// Options configure a console. Backend, Identify and Begin are required.
 type Options struct {
 	Backend func() *Backend // the configuration of the moment
 	// Identify returns who has a credential, which is checked with each request. It fails with denied, or unavailable.
 	Identify func(ctx context.Context, credential string) (*Viewer, error)
+	// Begin returns a context for what goes on after its request was answered, and what to call at its end: a shutdown waits for that. It
+	// refuses once the shutdown has begun.
+	Begin func(ctx context.Context) (_ context.Context, end func(), refused *fault.Error)
 	// Link is a credential that the first request with ?link= is given for a one-time key; see OneTimeLink. nil: people log in with a token.
 	Link *OneTimeLink
 	Log  *slog.Logger // nil: no logging

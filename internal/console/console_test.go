@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -68,6 +69,7 @@ func newHandler(t *testing.T, viewers map[string]*console.Viewer) (*site, http.H
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
 	return &site{journal: j, engine: engine, catalog: catalog, backend: backend}, console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
+		Begin:   transport.NewTracker().Begin,
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {
 			if v := viewers[credential]; v != nil {
 				return v, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
 
@@ -24,6 +25,7 @@ type shop struct {
 	*site
 	mu    sync.Mutex
 	calls []string
+	work  *transport.Tracker
 	fails map[string]error // by the call, such as shop.put {"k":1}: how it fails; missing: it succeeds
 }
 
@@ -35,7 +37,7 @@ func (functionList) Close() error                  { return nil }
 // newShop returns a shop with these viewers. set changes its backend; nil: nothing.
 func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console.Backend)) *shop {
 	t.Helper()
-	s := &shop{site: &site{}, fails: map[string]error{}}
+	s := &shop{site: &site{}, fails: map[string]error{}, work: transport.NewTracker()}
 	backend := &console.Backend{}
 	if set != nil {
 		set(backend)
@@ -70,6 +72,7 @@ func newShop(t *testing.T, viewers map[string]*console.Viewer, set func(*console
 	backend.Journal, backend.Open = s.journal, func(context.Context) (*console.Calls, error) { return calls, nil }
 	s.Server = httptest.NewServer(console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
+		Begin:   s.work.Begin,
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {
 			if v := viewers[credential]; v != nil {
 				return v, nil

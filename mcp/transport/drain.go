@@ -10,8 +10,8 @@ import (
 	"github.com/onecall-mcp/onecall/fault"
 )
 
-// tracker counts the calls in progress, and the HTTP requests that any replica could serve, so that a shutdown can let them end.
-type tracker struct {
+// Tracker counts the calls in progress, and the HTTP requests that any replica could serve, so that a shutdown can let them end.
+type Tracker struct {
 	ctx    context.Context // the context of all calls; canceled when the grace period is over
 	cancel context.CancelCauseFunc
 
@@ -26,15 +26,16 @@ type tracker struct {
 // closingMessage begins the messages to callers of a server that shuts down.
 const closingMessage = "the server is shutting down: "
 
-func newTracker() *tracker {
-	t := &tracker{idle: make(chan struct{})}
+// NewTracker returns a tracker of nothing.
+func NewTracker() *Tracker {
+	t := &Tracker{idle: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }
 
 // track adds one to n until done is called. It returns false once the server is closing, unless the call belongs to a request
 // that was admitted earlier.
-func (t *tracker) track(n *int, admitted bool) (done func(), ok bool) {
+func (t *Tracker) track(n *int, admitted bool) (done func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing && !admitted {
@@ -51,7 +52,7 @@ func (t *tracker) track(n *int, admitted bool) (done func(), ok bool) {
 }
 
 // closeIfIdle closes idle if nothing is in progress. The server is closing, and the caller holds t.mu.
-func (t *tracker) closeIfIdle() {
+func (t *Tracker) closeIfIdle() {
 	if !t.idleClosed && t.calls+t.requests == 0 {
 		t.idleClosed = true
 		close(t.idle)
@@ -59,14 +60,14 @@ func (t *tracker) closeIfIdle() {
 }
 
 // running returns the number of running calls.
-func (t *tracker) running() int {
+func (t *Tracker) running() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.calls
 }
 
 // isClosing reports whether the server is shutting down.
-func (t *tracker) isClosing() bool {
+func (t *Tracker) isClosing() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closing
@@ -74,11 +75,27 @@ func (t *tracker) isClosing() bool {
 
 // Drain refuses new calls and waits for those in progress as at a shutdown: for at most Grace, after which they are cancelled. It is for
 // a server whose only client has left, since its runs in the background may still be running.
-func (s *Server) Drain() { s.calls.drain(s.opts().Grace) }
+func (s *Server) Drain() { s.calls.Drain(s.opts().Grace) }
 
-// drain refuses new calls and waits for those in progress, for at most grace. Then it cancels the rest and waits a moment for
+// Begin returns a context for work that continues after its request is answered. It ends when Drain cancels calls. Drain waits for the work
+// as for a call, until end is called. Begin refuses the work once Drain was called.
+func (t *Tracker) Begin(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	untrack, ok := t.track(&t.calls, false)
+	if !ok {
+		return nil, nil, fault.New(fault.Unavailable, closingMessage+"nothing of this was done, send it again")
+	}
+	ctx, stop := endWith(context.WithoutCancel(ctx), t.ctx)
+	return ctx, func() { stop(); untrack() }, nil
+}
+
+// Begin begins work that a shutdown waits for, as Tracker.Begin does.
+func (s *Server) Begin(ctx context.Context) (_ context.Context, end func(), refused *fault.Error) {
+	return s.calls.Begin(ctx)
+}
+
+// Drain refuses new calls and waits for those in progress, for at most grace. Then it cancels the rest and waits a moment for
 // their answers.
-func (t *tracker) drain(grace time.Duration) {
+func (t *Tracker) Drain(grace time.Duration) {
 	t.mu.Lock()
 	t.closing = true
 	t.closeIfIdle()
@@ -98,7 +115,7 @@ func (t *tracker) drain(grace time.Duration) {
 }
 
 // cancelCalls cancels all running calls.
-func (t *tracker) cancelCalls() {
+func (t *Tracker) cancelCalls() {
 	t.cancel(fault.New(fault.Cancelled, closingMessage+"this call did not end in time, and was cancelled"))
 }
 

@@ -17,13 +17,13 @@ import (
 func TestDrainAdmitted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := newTracker()
+		calls := NewTracker()
 		done, ok := calls.track(&calls.requests, false)
 		if !ok {
 			t.Fatal("a request is refused before the server closes")
 		}
 		drained := make(chan bool)
-		go func() { calls.drain(time.Minute); close(drained) }()
+		go func() { calls.Drain(time.Minute); close(drained) }()
 		synctest.Wait()
 		if _, ok := calls.track(&calls.requests, false); ok || !calls.isClosing() {
 			t.Error("a request is admitted while the server closes")
@@ -58,7 +58,7 @@ func TestDrainAdmitted(t *testing.T) {
 func TestDrainRace(t *testing.T) {
 	t.Parallel()
 	for range 200 {
-		calls := newTracker()
+		calls := NewTracker()
 		var running, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 4 {
@@ -80,7 +80,7 @@ func TestDrainRace(t *testing.T) {
 				}
 			})
 		}
-		calls.drain(time.Minute)
+		calls.Drain(time.Minute)
 		if n := running.Load(); n != 0 {
 			t.Fatalf("%d requests are running after drain, want none", n)
 		}

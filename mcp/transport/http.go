@@ -51,7 +51,7 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, a *Access) error
 		return fmt.Errorf("serving MCP over HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	s.calls.drain(s.opts().Grace)
+	s.calls.Drain(s.opts().Grace)
 	s.endSessions()
 	s.endRequests(func(*openRequest) bool { return true })
 	_ = l.Close()

@@ -47,7 +47,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.WriteC
 	case <-transport.clientLeft:
 		err = waitForEnd(ended)
 	case <-ctx.Done():
-		s.calls.drain(s.opts().Grace)
+		s.calls.Drain(s.opts().Grace)
 		transport.flush() // answers of ended calls may not be written yet
 		_ = in.Close()
 		_ = out.Close()

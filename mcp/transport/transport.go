@@ -55,7 +55,7 @@ type Server struct {
 	reservations map[*reservation]bool // places held for HTTP sessions that are about to begin
 	reading      admit.Bytes           // the bytes of messages that are being read or decoded
 
-	calls    *tracker
+	calls    *Tracker
 	running  callerCounts // running tool calls
 	detached callerCounts // work that continues after its request (Request.Detach)
 	requests callerCounts // open HTTP requests
@@ -76,7 +76,7 @@ func New(o *Options, h Handler) *Server {
 		ids:          map[string]*Session{},
 		open:         map[*openRequest]bool{},
 		reservations: map[*reservation]bool{},
-		calls:        newTracker(),
+		calls:        NewTracker(),
 		done:         make(chan struct{}),
 	}
 	s.Configure(o)

@@ -96,6 +96,22 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 	return nil
 }
 
+// idleApprovers finds tokens that may approve in the console and, with approveBy: person, have nothing to approve: MCP clients cannot use them,
+// so they have no runs, and only administrators of all functions see those of others.
+func (s *subject) idleApprovers() (faults []*fault.Error) {
+	if config.Or(s.config.ApproveBy, "") != "person" {
+		return nil
+	}
+	for i, token := range tokenTable(&s.config.Access) {
+		if token.Decides && !seesAll(token.Rights) {
+			faults = append(faults, fault.New(fault.BadRequest, "with approveBy: person the token %s has no runs, and sees nobody else's, so it can "+
+				"approve nothing: give it tier: admin without functions, or use access.jwt, where a person and an agent can be one caller",
+				token.Name).Under(fault.Index("/access/tokens", i)+"/console"))
+		}
+	}
+	return faults
+}
+
 // unusedTokenFunctions finds patterns of tokens that match no function, by any of its names.
 func (s *subject) unusedTokenFunctions() []*fault.Error {
 	names := slices.Clone(s.names)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -49,6 +51,24 @@ func TestReloadKeepsIssuerKeys(t *testing.T) {
 	for _, a := range []*App{second, third} {
 		if err := a.close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestIdleApprovers: with approveBy: person, a token that may approve but sees nobody's runs is warned of.
+func TestIdleApprovers(t *testing.T) {
+	t.Parallel()
+	const tokens = "access: {tokens: [{name: boss, sha256: %[1]q, tier: admin, console: approve}, " +
+		"{name: ann, sha256: %[2]q, tier: read_write, console: approve}, {name: part, sha256: %[3]q, tier: admin, functions: fs.*, console: approve}, " +
+		"{name: agent, sha256: %[4]q}]}\n"
+	text := fmt.Sprintf(tokens, strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64), strings.Repeat("d", 64))
+	for before, want := range map[string][]string{"": nil, "approveBy: person\n": {"/access/tokens/1/console", "/access/tokens/2/console"}} {
+		var got []string
+		for _, f := range (&subject{App: appOf(t, before+text, serverTraits{serve: true})}).idleApprovers() {
+			got = append(got, f.At)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: found %q, want %q", before, got, want)
 		}
 	}
 }

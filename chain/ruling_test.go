@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -111,6 +112,28 @@ func TestDecideEndsWithItsContext(t *testing.T) {
 	}
 	if left := s.decide(run, chain.Ruling{Rest: journal.Denied}); left != nil {
 		t.Errorf("%v wait, want none", left)
+	}
+}
+
+// TestDenyAgain: who denies again what was denied before tells the agent why, and changes nothing of how the run failed since.
+func TestDenyAgain(t *testing.T) {
+	t.Parallel()
+	s := newScriptedEngine(t, nil, failing("2", refuses))
+	run := s.run(fault.ApprovalRequired, `{"steps":[{"fn":"guarded.put","args":{"k":"1"}}]}`).Get("resume").Str
+	s.decide(run, chain.Ruling{Rest: journal.Denied, Reason: "too early"})
+	s.run(fault.FunctionFailed, `{"resume":%q,"replace":{"0":{"fn":"store.put","args":{"k":"2"}}}}`, run)
+	before, err := s.journal.Read(t.Context(), run, nil)
+	must(t, err)
+	s.decide(run, chain.Ruling{Rest: journal.Denied, Reason: "never"})
+	after, err := s.journal.Read(t.Context(), run, nil)
+	must(t, err)
+	if after.Row.Status != before.Row.Status || after.Row.Code != fault.FunctionFailed || after.Message != before.Message || after.Message == "" {
+		t.Errorf("the run is %s with %s: %q; want %s with %s: %q", after.Row.Status, after.Row.Code, after.Message,
+			before.Row.Status, before.Row.Code, before.Message)
+	}
+	answer := s.run(fault.Denied, `{"resume":%q,"replace":{"0":{"fn":"guarded.put","args":{"k":"1"}}}}`, run)
+	if text := answer.Get("error.message").Str; !strings.HasSuffix(text, ": never") {
+		t.Errorf("the answer says %q, want the last reason", text)
 	}
 }
 

@@ -309,9 +309,7 @@ func approvedOf(past *journal.Past) *approvedCalls {
 		switch e := &past.Events[i]; e.Kind {
 		case journal.Waits:
 			for n, call := range gjson.ParseBytes(e.Args).Array() {
-				if n < len(e.Approvals) {
-					waited[e.Approvals[n]] = call
-				}
+				waited[e.Approvals[n]] = call
 			}
 		case journal.Approved:
 			for _, name := range e.Approvals {

@@ -57,7 +57,7 @@ func TestWaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := p.Resume(record, &journal.Start{Text: []byte(`{}`), Hash: func() string { return "" }, Writes: true})
-		again.Append(journal.Event{Kind: journal.Waits, Approvals: []string{"x", "y"}})
+		again.Append(journal.Event{Kind: journal.Waits, Approvals: []string{"x", "y"}, Args: []byte(`[{},{}]`)})
 		again.Append(journal.Event{Kind: journal.Approved, Approvals: []string{"x", "y"}})
 		time.Sleep(2 * time.Millisecond)
 		p.call(again, at(put, "3", `{"mended":1}`), time.Millisecond, applied)

@@ -177,7 +177,7 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 
 // record records a ruling that was applied to a run whose lease is held.
 func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (waiting []gjson.Result, err error) {
-	r := j.Resume(past, nil)
+	r, was := j.Resume(past, nil), past.Row
 	for _, part := range parts[:2] {
 		if len(part.names) > 0 {
 			r.Decide(part.kind, part.names, d.By, d.Reason)
@@ -190,6 +190,8 @@ func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (
 		return left.calls, r.EndUnfinished(journal.Waiting, fault.ApprovalRequired, fmt.Sprintf("%d calls wait for approval", len(left.names)))
 	case past.IsApproved():
 		return nil, r.EndUnfinished(journal.MayContinue, "", "")
+	case was.Status != journal.Waiting: // it has ended before, maybe for another reason
+		return nil, r.EndUnfinished(was.Status, was.Code, "")
 	}
 	message := deniedText(fmt.Sprintf("%d calls were denied", len(parts[1].names)), d.By, "", d.Reason)
 	return nil, r.EndUnfinished(journal.Failed, fault.Denied, message)

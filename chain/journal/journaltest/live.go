@@ -72,6 +72,16 @@ func version(t *testing.T, s Store) {
 		}
 		known = version
 	}
+	for i := range 150 { // of a process that keeps runs longer
+		w := newRun(fmt.Sprint("run_long_", i))
+		w.Row.Expires = start.Add(1000 * time.Hour)
+		write(t, other, w)
+	}
+	known = now()
+	if write(t, other, journal.Write{ID: "run_a", Lease: 1, Row: later(time.Hour)}); now() == known {
+		t.Error("the version stays although a process that keeps runs for a shorter time has written")
+	}
+	known = now()
 	if _, err := other.Acquire(t.Context(), "run_a", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,10 @@ ALTER TABLE onecall_runs ADD COLUMN undo_left BIGINT NOT NULL DEFAULT 0;
 `, `
 CREATE INDEX onecall_functions_unfilled ON onecall_functions (run) WHERE caller IS NULL;
 DROP TABLE onecall_filling;
-`}
+`, lastIndex}
+
+// lastIndex is for newestRows. SQLite does without: it tells itself whether others have written.
+const lastIndex = `CREATE INDEX onecall_runs_last ON onecall_runs (last_at, n);`
 
 // EACH stands for the function that returns the elements of a JSON array as rows, in its column value; CLOCK for the time of the database
 // in microseconds since 1970.
@@ -74,7 +77,7 @@ var (
 	inSQLite = schemaIn(sqldb.Dialect{
 		CountTables: `SELECT count(*) FROM sqlite_schema WHERE name = $1`,
 		Lock:        `SELECT 1`, // every writing transaction is exclusive
-	}, "EACH(", "json_each(", "CLOCK", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "",
+	}, "EACH(", "json_each(", "CLOCK", "CAST(unixepoch('subsec') * 1000000 AS INTEGER)", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "", lastIndex, "",
 		"BIGSERIAL", "INTEGER", "BIGINT", "INTEGER", "BYTEA", "BLOB", "JSON", "TEXT", ` COLLATE "C"`, "", "TIMESTAMPTZ", "TEXT")
 )
 

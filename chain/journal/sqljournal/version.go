@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// newestRows identifies the runs that were written last, by all processes: each write makes its run expire later. The clocks of processes
-// may differ, so it has more than the last one.
-const newestRows = `SELECT COALESCE(md5(string_agg(concat_ws(' ', n, expires, lease, segments, status, tokens, holder), ',')), 'none')
-	FROM (SELECT n, expires, lease, segments, status, tokens, holder FROM onecall_runs ORDER BY expires DESC, n DESC LIMIT 100) r`
+// newestRows identifies the runs that were written last, by all processes. The clocks of processes may differ, so it has more than the last
+// one.
+const newestRows = `SELECT COALESCE(md5(string_agg(concat_ws(' ', n, last_at, lease, segments, status, tokens, holder), ',')), 'none')
+	FROM (SELECT n, last_at, lease, segments, status, tokens, holder FROM onecall_runs ORDER BY last_at DESC, n DESC LIMIT 100) r`
 
 // Version implements journal.Driver.
 func (d *Driver) Version(ctx context.Context) (version string, again time.Duration, err error) {

@@ -106,7 +106,7 @@ func makeOlder(t *testing.T, driver, where string, version int, columns ...strin
 func asOfVersion7() []string {
 	return []string{"DROP INDEX onecall_functions_caller", "DROP INDEX onecall_functions_failed", "DROP INDEX onecall_functions_both",
 		"DROP INDEX onecall_functions_unfilled", "ALTER TABLE onecall_functions DROP COLUMN caller", "ALTER TABLE onecall_functions DROP COLUMN failed",
-		"ALTER TABLE onecall_runs DROP COLUMN undo_left"}
+		"ALTER TABLE onecall_runs DROP COLUMN undo_left", "DROP INDEX IF EXISTS onecall_runs_last"}
 }
 
 // TestBeforeCallers: the functions of an older version's runs do not say whose runs they are and whether those are not ok. Lists are right

@@ -275,7 +275,7 @@ type approvedCalls struct {
 
 const (
 	approvedLookedAt = 20    // how many of the newest runs of a chain lastApproved looks at
-	maxLookedAt      = 2_000 // the calls of a run that it looks at
+	maxLookedAt      = 2_000 // the calls of all runs that it reads
 )
 
 // lastApproved returns the calls of the newest other run of the same chain that were approved. A chain without a name has none.
@@ -287,10 +287,13 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 	if err != nil {
 		return nil, err
 	}
+	left := maxLookedAt
 	for i := range rows {
-		if rows[i].ID == past.Row.ID || rows[i].Calls > maxLookedAt {
+		approved := rows[i].Writes > 0 || rows[i].Status == journal.MayContinue // else no approved call was made, nor can be
+		if rows[i].ID == past.Row.ID || !approved || rows[i].Calls > left {
 			continue
 		}
+		left -= rows[i].Calls
 		earlier, err := r.Journal.Read(ctx, rows[i].ID, r.owner())
 		if err != nil { // it has expired meanwhile, or is damaged: the page is about another run
 			continue

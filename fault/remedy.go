@@ -137,7 +137,8 @@ var advices = map[Code]advice{
 		[]string{"The host is not in `http.allow`, or is a private address.", "The path is outside `fs.root`.",
 			"A person refused to approve the call: each resume is denied it, until a person approves it with `onecall approve RUN`.",
 			"The tool only reads, and the chain writes."},
-		"Allow it in the configuration, if it should be allowed: the message names the key. Nothing was sent.",
+		"The call that the message is about was not sent. What a person denied, a person can approve: `onecall approve RUN`. Where the " +
+			"message names a key of the configuration, allow it there, if it should be allowed.",
 	},
 	ApprovalRequired: {
 		[]string{"The configuration requires approval of calls that write or destroy. `calls` lists those that wait, with their " +

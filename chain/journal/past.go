@@ -235,6 +235,9 @@ func (k *keys) extend(p *Past, rec *Record) error {
 // IsApproved reports whether a call is approved that was not made since.
 func (p *Past) IsApproved() bool { return len(p.approved) > 0 }
 
+// Approved reports whether the call with this name is approved, and was not made since.
+func (p *Past) Approved(name string) bool { return p.approved[name] }
+
 // Denial returns the denial of the call with this name, unless that was approved later; nil: there is none.
 func (p *Past) Denial(name string) *Event { return p.denied[name] }
 

@@ -103,6 +103,7 @@ func graphByTime(title string, t *history.Timeline, sums map[string]*sum) *Graph
 // sum sums up the calls of a step and of the steps of its inline chain.
 type sum struct {
 	last                   map[string]*history.Call // the last call at each path
+	unmade                 map[string]bool          // see Timeline.Decided
 	spans                  []span
 	calls, retries, tokens int
 	later                  bool // a call was made after the last resume
@@ -115,7 +116,7 @@ func sumCalls(t *history.Timeline, waiting []string) map[string]*sum {
 	each := func(path string, f func(*sum)) {
 		for _, at := range pathOf(path) {
 			if sums[at] == nil {
-				sums[at] = &sum{last: map[string]*history.Call{}}
+				sums[at] = &sum{last: map[string]*history.Call{}, unmade: map[string]bool{}}
 			}
 			f(sums[at])
 		}
@@ -133,6 +134,9 @@ func sumCalls(t *history.Timeline, waiting []string) map[string]*sum {
 	}
 	for _, path := range waiting {
 		each(path, func(s *sum) { s.waits = true })
+	}
+	for path, denied := range t.Decided {
+		each(path, func(s *sum) { s.unmade[path] = denied })
 	}
 	return sums
 }
@@ -176,6 +180,15 @@ func (s *sum) set(step *Step) {
 			step.Outcome = outcomes[0]
 		}
 	}
+	for path, denied := range s.unmade {
+		if element := elementOf(path, step.At); element != "" {
+			done[element] = false
+		}
+		if denied {
+			counts[Failed]++
+			step.Code = cmp.Or(step.Code, string(fault.Denied))
+		}
+	}
 	step.Elements = len(done)
 	for _, ok := range done {
 		if ok {
@@ -185,7 +198,9 @@ func (s *sum) set(step *Step) {
 	switch {
 	case counts[Failed] == 0 && s.waits:
 		step.Status = Waiting
-	case !s.later && counts[OK] == len(s.last):
+	case len(counts) == 0: // its calls are approved
+		step.Status = NotRun
+	case !s.later && counts[OK] == len(s.last) && counts[Failed] == 0:
 		step.Status = Reused
 	default:
 		step.Status = statuses[slices.IndexFunc(statuses, func(status Status) bool { return counts[status] > 0 })]

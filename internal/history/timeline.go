@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/secret"
@@ -14,16 +16,19 @@ type Timeline struct {
 	Run
 	List  []Call `json:"timeline"`
 	NotOK []Run  `json:"notOK,omitempty"` // the parts of the run that are not ok, newest first; see AddParts
+	// Decided has, by the path of each call that was approved or denied and not made since, whether it was denied.
+	Decided map[string]bool `json:"-"`
 
 	calls   []*journal.PastCall // the call behind each element of List; nil: the element is not a call
 	numbers []int               // the number of the event behind each element of List
 }
 
-// Call is one call of a run, with all its attempts, or another event, which has only Event, Calls, By, Reason, Code, Message and
-// After.
+// Call is one call of a run, with all its attempts, or another event, which has only Event, Calls, Places, By, Reason, Code, Message
+// and After.
 type Call struct {
 	Event    string        `json:"event,omitempty"`  // resumed, refused, waits, approved, denied; "": a call
 	Calls    int           `json:"calls,omitempty"`  // how many calls wait, or were approved or denied
+	Places   []string      `json:"places,omitempty"` // where the first of them are
 	By       string        `json:"by,omitempty"`     // who approved or denied them; "": the run's caller, or it is not known
 	Reason   string        `json:"reason,omitempty"` // why they were approved or denied
 	At       string        `json:"at,omitempty"`     // the path of its step: 3, 3[7], 3[7].1
@@ -105,7 +110,7 @@ func (t *Timeline) Number(i int) int { return t.numbers[i] }
 
 // OfPast returns the timeline of a run that was read, without arguments and results.
 func OfPast(past *journal.Past) *Timeline {
-	t := &Timeline{Run: runOf(&past.Row), List: []Call{}}
+	t := &Timeline{Run: runOf(&past.Row), List: []Call{}, Decided: map[string]bool{}}
 	if t.Code != "" {
 		t.Message = past.Message
 	}
@@ -115,7 +120,7 @@ func OfPast(past *journal.Past) *Timeline {
 		call.After = float64(at-began) / 1000
 		t.List, t.calls, t.numbers, spans = append(t.List, call), append(t.calls, c), append(t.numbers, n), append(spans, when)
 	}
-	calls := past.Calls()
+	calls, waited := past.Calls(), map[string]string{} // waited: by the name of an approval, where its call is
 	for i := range past.Events {
 		e := &past.Events[i]
 		if len(calls) > 0 && calls[0].N == e.N {
@@ -128,6 +133,14 @@ func OfPast(past *journal.Past) *Timeline {
 		}
 		if name := eventName(e, i == 0); name != "" {
 			event := Call{Event: name, Calls: len(e.Approvals), Code: e.Code, Message: e.Message}
+			if e.Kind == journal.Waits {
+				addPlaces(waited, e)
+			}
+			for _, approval := range e.Approvals[:min(len(e.Approvals), maxPlaces)] {
+				if at := waited[approval]; at != "" {
+					event.Places = append(event.Places, at)
+				}
+			}
 			if name == approved || name == denied {
 				event.Message = ""
 				event.By, event.Reason = e.Decision()
@@ -135,8 +148,25 @@ func OfPast(past *journal.Past) *Timeline {
 			add(e.N, nil, event, e.At, timeSpan{e.At, e.At})
 		}
 	}
+	for name, at := range waited {
+		if isDenied := past.Denial(name) != nil; isDenied || past.Approved(name) {
+			t.Decided[at] = isDenied
+		}
+	}
 	t.setWaves(spans, began)
 	return t
+}
+
+// maxPlaces bounds the places of an event.
+const maxPlaces = 10
+
+// addPlaces adds where the calls of a Waits event are, by the names of their approvals.
+func addPlaces(places map[string]string, waits *journal.Event) {
+	for i, call := range gjson.ParseBytes(waits.Args).Array() {
+		if i < len(waits.Approvals) {
+			places[waits.Approvals[i]] = call.Get("at").Str
+		}
+	}
 }
 
 func callOf(c *journal.PastCall, running bool) Call {

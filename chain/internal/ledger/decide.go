@@ -179,8 +179,12 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (waiting []gjson.Result, err error) {
 	r, was := j.Resume(past, nil), past.Row
 	for _, part := range parts[:2] {
+		reason := d.Reason
+		if part.kind == journal.Approved && len(parts[1].names) > 0 { // it says why the others were denied
+			reason = ""
+		}
 		if len(part.names) > 0 {
-			r.Decide(part.kind, part.names, d.By, d.Reason)
+			r.Decide(part.kind, part.names, d.By, reason)
 		}
 	}
 	left := parts[2]

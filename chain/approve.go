@@ -26,7 +26,8 @@ type Ruling struct {
 }
 
 // Waiting returns the calls of a run that Decide decides about, in the form of ApprovalCall.JSON: those that it waits for or, if it waits
-// for none, those that were denied, with when, by whom and why in their member denied. It fails with bad_request if there are none.
+// for none, those that were denied, with when, by whom and why in their member denied, and those that were approved and not made since,
+// with a member approved: true, which can be denied. It fails with bad_request if there are none.
 func Waiting(ctx context.Context, j *journal.Journal, run string) (calls []gjson.Result, err error) {
 	past, err := j.Read(ctx, run, nil)
 	if err != nil {
@@ -52,6 +53,11 @@ func Decide(ctx context.Context, j *journal.Journal, run string, r *Ruling) (wai
 // denied. The run goes on when it is resumed. Errors otherwise: token_expired, busy, denied if other calls wait now.
 func (e *Engine) DecideOwn(ctx context.Context, run, approve string, r *Ruling, caller *Caller) (waiting []gjson.Result, f *fault.Error) {
 	return e.newRequest(caller).ledger.DecideOwn(ctx, run, approve, (*ledger.Ruling)(r))
+}
+
+// EndsWhereDenied reports whether a denied call ends the chain of a run, which does not say onError: continue.
+func EndsWhereDenied(past *journal.Past) bool {
+	return gjson.GetBytes(past.Chain, "onError").Str != "continue"
 }
 
 // DigestOf identifies a list of calls of Waiting.

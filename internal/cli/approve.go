@@ -21,8 +21,9 @@ func newApproveCommand(c *cli) *cobra.Command {
 		Use:   "approve RUN",
 		Short: "Approve the calls that a run waits to make; resume makes them",
 		Long: "Approve the calls that a run is waiting to make, or deny them. Each approved call may then be made once; a denied one is\n" +
-			"denied to every resume. Of a run that waits for nothing, calls that were denied can be approved. At a terminal, and without\n" +
-			"--digest, the command asks first. The calls are shown as they will be sent: at a terminal for a person, else as JSON.",
+			"denied to every resume. Of a run that waits for nothing, calls that were denied can be approved, and those that were\n" +
+			"approved and not made can be denied. At a terminal, and without --digest, the command asks first. The calls are shown as\n" +
+			"they will be sent: at a terminal for a person, else as JSON.",
 	}
 	nameOf := runNameFlag(cmd, 0, 0, needsRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -83,6 +84,9 @@ func (c *cli) approve(ctx context.Context, a *app.App, name runName, d *decision
 	}
 	if d.show {
 		return c.showWaiting(id, calls, digest)
+	}
+	if past, err := a.Journal.Read(ctx, id, nil); d.deny && err == nil && chain.EndsWhereDenied(past) {
+		c.noticef("the chain does not say onError: continue: it ends at the first call that is denied, and calls after that are not made")
 	}
 	asked := d.digest == "" && c.canAsk()
 	if asked {

@@ -119,8 +119,8 @@ func callRow(call *history.Call) row {
 			what = fmt.Sprintf("(%s by %s: %s)", call.Event, call.By, plural(int64(call.Calls), "call"))
 		}
 		r := row{cells: []string{"", what, "", "", figure.Millis(call.After), "", "", "", ""}}
-		if places := placesText(call); places != "" {
-			r.notes = append(r.notes, places)
+		if call.Places != "" {
+			r.notes = append(r.notes, "at "+call.Places)
 		}
 		if call.Code != "" {
 			r.notes = append(r.notes, reason(call.Code, call.Message))
@@ -143,17 +143,6 @@ func callRow(call *history.Call) row {
 		r.notes = []string{reason(call.Code, call.Message)}
 	}
 	return r
-}
-
-// placesText says where the calls are that wait, or were approved or denied; "": it is not known.
-func placesText(event *history.Call) string {
-	switch more := event.Calls - len(event.Places); {
-	case len(event.Places) == 0:
-		return ""
-	case more > 0:
-		return "at " + strings.Join(event.Places, ", ") + " and " + figure.Text(float64(more)) + " more"
-	}
-	return "at " + strings.Join(event.Places, ", ")
 }
 
 // followRun writes the events of a run, past and new, line by line.

@@ -102,7 +102,8 @@ type waitingView struct {
 	Digest            string
 	Total             int            // the calls that the viewer can decide about
 	Hidden            int            // calls of functions that the viewer may not use
-	Denied            bool           // the calls were denied, and can be approved
+	Denied, Approved  int            // how many of them were denied, or approved and not made; both 0: they wait
+	Ends              bool           // a denied call ends the chain
 	Groups            []waitingGroup // the calls of this page
 	Before            string         // the last approved run of the chain; "": none was found
 	At                string         // the only place that is shown, in full; "": all
@@ -110,6 +111,9 @@ type waitingView struct {
 	Acts              bool
 	Flags             string
 }
+
+// Offset is the offset of the first call of this page.
+func (v *waitingView) Offset() int { return v.From - 1 }
 
 // waitingGroup has the calls of a function.
 type waitingGroup struct {
@@ -127,6 +131,7 @@ type waitingCall struct {
 	Undo     string // the function that would undo it; "": none
 	UndoArgs string
 	DeniedBy string // by whom, when and why it was denied
+	Approved bool   // it is approved, and was not made
 }
 
 // waitingArg is an argument of a call.
@@ -151,28 +156,31 @@ func showWaiting(r *request) (*page, error) {
 	run := history.Run{Chain: row.Chain}
 	hideNames(&run, o.sees)
 	v := &waitingView{ID: row.ID, Chain: run.Chain, Caller: row.Caller, Digest: o.digest, Total: len(o.calls), Hidden: o.hidden,
-		Denied: row.Status != journal.Waiting, At: query.Get("at"), Acts: r.viewer.Acts, Flags: r.Flags}
+		Ends: chain.EndsWhereDenied(o.past), At: query.Get("at"), Acts: r.viewer.Acts, Flags: r.Flags}
 	before, err := r.lastApproved(ctx, o.past)
 	if err != nil {
 		return nil, err
 	}
 	v.Before = before.run
-	from, _ := strconv.Atoi(query.Get("from"))
-	from = max(0, min(from, len(o.calls)-1))
-	nth := map[string]int{} // calls of each function so far
+	from, to := o.shown(v.At, query.Get("from"))
+	pairs := before.pairs(o.calls)
 	for i, call := range o.calls {
 		name := call.Get("fn").Str
-		nth[name]++
-		if v.At != "" && v.At != call.Get("at").Str || v.At == "" && (i < from || i >= from+waitingShown) {
+		if call.Get("denied").Exists() {
+			v.Denied++
+		} else if call.Get("approved").Exists() {
+			v.Approved++
+		}
+		if i < from || i >= to {
 			continue
 		}
 		if n := len(v.Groups); n == 0 || v.Groups[n-1].Function != name {
 			v.Groups = append(v.Groups, waitingGroup{Function: name, Effect: call.Get("effect").Str, Total: totals[name]})
 		}
 		g := &v.Groups[len(v.Groups)-1]
-		g.Calls = append(g.Calls, r.waitingCall(call, before.of(call, nth[name]-1), v.At != "", o.sees))
+		g.Calls = append(g.Calls, r.waitingCall(call, pairs[i], v.At != "", o.sees))
 	}
-	v.From, v.To = from+1, min(from+waitingShown, len(o.calls))
+	v.From, v.To = from+1, to
 	if v.To < len(o.calls) {
 		v.Next = v.To
 	}
@@ -226,12 +234,23 @@ func (o *offered) sortByFunction() (totals map[string]int) {
 	return totals
 }
 
+// shown returns which calls a page shows: the one at a place, or those from an offset.
+func (o *offered) shown(at, offset string) (from, to int) {
+	if at != "" {
+		from = slices.IndexFunc(o.calls, func(call gjson.Result) bool { return call.Get("at").Str == at })
+		return from, from + 1
+	}
+	from, _ = strconv.Atoi(offset)
+	from = max(0, min(from, len(o.calls)-1))
+	return from, min(from+waitingShown, len(o.calls))
+}
+
 // maxArgument bounds an argument on the page of all calls, in characters.
 const maxArgument = 600
 
 // waitingCall returns a call as the page shows it, beside an earlier one, which may not exist. whole: nothing of it is cut.
 func (r *request) waitingCall(call, before gjson.Result, whole bool, sees func(string) bool) waitingCall {
-	w := waitingCall{At: call.Get("at").Str, ID: call.Get("id").Str, Compared: before.Exists()}
+	w := waitingCall{At: call.Get("at").Str, ID: call.Get("id").Str, Compared: before.Exists(), Approved: call.Get("approved").Bool()}
 	text := func(value string) string {
 		shown := string(history.Shown([]byte(value), r.Scrubber))
 		if !whole && len(shown) > maxArgument {
@@ -325,22 +344,45 @@ func approvedOf(past *journal.Past) *approvedCalls {
 	return found
 }
 
-// of returns the call of the same function at the same place as another, else the nth of that function.
-func (a *approvedCalls) of(call gjson.Result, nth int) (found gjson.Result) {
-	n := 0
-	for _, c := range a.calls {
-		if c.Get("fn").Str != call.Get("fn").Str {
-			continue
+// pairs returns for each call the one of the same function that it is compared with: that with the same arguments, else that at the same
+// place. Where there is none, it does not exist.
+func (a *approvedCalls) pairs(calls []gjson.Result) []gjson.Result {
+	pairs, used := make([]gjson.Result, len(calls)), make([]bool, len(a.calls))
+	for _, members := range [][]string{{"fn", "args", "at"}, {"fn", "args"}, {"fn", "at"}} {
+		key := func(call gjson.Result) (text string) {
+			for _, member := range members {
+				text += call.Get(member).Raw + "\n"
+			}
+			return text
 		}
-		if c.Get("at").Str == call.Get("at").Str {
-			return c
+		free := map[string][]int{}
+		for i := range a.calls {
+			if !used[i] {
+				free[key(a.calls[i])] = append(free[key(a.calls[i])], i)
+			}
 		}
-		if n == nth {
-			found = c
+		for i := range calls {
+			if pairs[i].Exists() {
+				continue
+			}
+			if list := free[key(calls[i])]; len(list) > 0 {
+				pairs[i], used[list[0]], free[key(calls[i])] = a.calls[list[0]], true, list[1:]
+			}
 		}
-		n++
 	}
-	return found
+	return pairs
+}
+
+// others returns the places of the calls that a page has shown beside those that were chosen on it.
+func (o *offered) others(chosen []string, at, offset string) (places []string) {
+	o.sortByFunction()
+	from, to := o.shown(at, offset)
+	for _, call := range o.calls[max(from, 0):to] {
+		if place := call.Get("at").Str; !slices.Contains(chosen, place) {
+			places = append(places, place)
+		}
+	}
+	return places
 }
 
 // decide approves or denies calls: all, or those that were chosen. The digest ties the decision to what the page showed.
@@ -373,7 +415,7 @@ func decide(r *request) (*page, error) {
 		if ruling.Deny = chosen; decision == "approve" {
 			ruling.Approve, ruling.Deny = chosen, nil
 			if r.PostFormValue("rest") == "deny" {
-				ruling.Rest = journal.Denied
+				ruling.Deny = o.others(chosen, r.PostFormValue("only"), r.PostFormValue("from"))
 			}
 		}
 	default:

@@ -98,6 +98,58 @@ func TestApproveRights(t *testing.T) {
 	s.wantCalls(t)
 }
 
+// TestDeniedAmongApproved: the pages say what a denial among approvals does: it ends the chain, the reason is that of the denial, and what was
+// approved and not made is counted as such and can be denied.
+func TestDeniedAmongApproved(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann")}, nil)
+	ann := s.browser(t, "ann")
+	run, _ := s.run(t, "token:ann", fmt.Sprintf(stock, "x"))
+	path := "runs/" + run + "/approve"
+	_, page := ann.get(path)
+	wantText(t, page, "ends at the first call that is denied", "are denied, of 3")
+	_, page = ann.send(page, path, url.Values{"decision": {"approve"}, "at": {"0[0]", "0[2]"}, "rest": {"deny"}, "reason": {"not two"}})
+	wantText(t, page, "2 calls by token:ann at 0[0], 0[2]", "1 call by token:ann at 0[1]")
+	if n := strings.Count(page, "not two"); n != 1 {
+		t.Errorf("the reason is there %d times, want once: %s", n, page)
+	}
+	ann.send(page, "runs/"+run+"/resume", nil)
+	s.wantCalls(t, `shop.put {"k":1,"note":"x","password":"x"}`)
+	_, page = ann.get("runs/" + run)
+	wantText(t, page, "1 of 3", "can approve: `onecall approve RUN`", "!Nothing was sent")
+	_, page = ann.get(path)
+	wantText(t, page, "1 call denied", "1 call approved and not made")
+
+	other, _ := s.run(t, "token:ann", `{"onError":"continue","steps":[{"fn":"shop.put","args":{"k":7}}]}`)
+	path = "runs/" + other + "/approve"
+	_, page = ann.get(path)
+	wantText(t, page, "!ends at the first")
+	ann.send(page, path, url.Values{"decision": {"approve-all"}})
+	_, page = ann.get(path)
+	wantText(t, page, "Approved calls", "Until then this page denies them", "Deny all 1", "!Approve all", "!Approve the chosen")
+	_, page = ann.send(page, path, url.Values{"decision": {"deny-all"}})
+	wantText(t, page, ">failed</span>", "Denied calls")
+	ann.send(page, "runs/"+other+"/resume", nil)
+	s.wantCalls(t)
+}
+
+// TestApprovedLastTime: a call stands beside the one with the same arguments, wherever that was, and never beside one that is another's.
+func TestApprovedLastTime(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann")}, nil)
+	ann := s.browser(t, "ann")
+	text := `{"name":"mails","steps":[{"fn":"shop.put","forEach":"%s","args":{"k":"$item"}}]}`
+	first, _ := s.run(t, "token:ann", fmt.Sprintf(text, "['ann','bob','cid']"))
+	_, page := ann.get("runs/" + first + "/approve")
+	ann.send(page, "runs/"+first+"/approve", url.Values{"decision": {"approve"}, "at": {"0[1]", "0[2]"}})
+	second, _ := s.run(t, "token:ann", fmt.Sprintf(text, "['ann','cid','bob','dan']"))
+	_, page = ann.get("runs/" + second + "/approve")
+	wantText(t, page, "<td>&#34;cid&#34;</td><td>&#34;cid&#34;</td>", "<td>&#34;bob&#34;</td><td>&#34;bob&#34;</td>", "!differs")
+	if n := strings.Count(page, "Last time, no call"); n != 2 {
+		t.Errorf("%d calls stand beside none, want 2: %s", n, page)
+	}
+}
+
 // TestManyWaitingCalls: of 1,000 waiting calls a page shows some, all are decided about, and hostile values are text.
 func TestManyWaitingCalls(t *testing.T) {
 	t.Parallel()
@@ -117,6 +169,9 @@ func TestManyWaitingCalls(t *testing.T) {
 	wantText(t, one, "<strong>0[70]</strong>", strings.Repeat("x", 5000), "!<strong>0[71]</strong>")
 	_, later := ann.get("runs/" + run + "/approve?from=950")
 	wantText(t, later, "<strong>0[999]</strong>", "!?from=1000")
+	wantText(t, page, "of 1 to 50, which this page shows, are denied")
+	_, page = ann.send(page, "runs/"+run+"/approve", url.Values{"decision": {"approve"}, "at": {"0[3]"}, "rest": {"deny"}})
+	wantText(t, page, "950 calls", "<strong>0[50]</strong>", "!<strong>0[49]</strong>")
 	_, page = ann.send(page, "runs/"+run+"/approve", url.Values{"decision": {"approve-all"}})
 	wantText(t, page, ">approved</span>")
 }

@@ -9,6 +9,27 @@ import (
 	"github.com/onecall-mcp/onecall/internal/history"
 )
 
+// TestDecided: calls that were denied, or approved and not made, are elements that were not done.
+func TestDecided(t *testing.T) {
+	t.Parallel()
+	made := call("1[0]", "fs.cat", 1, 1)
+	for name, test := range map[string]struct {
+		list    []history.Call
+		decided map[string]bool
+		step    int
+		want    string // status, code, done, elements
+	}{
+		"some denied":         {[]history.Call{made}, map[string]bool{"1[1]": true, "1[2]": false}, 1, "failed denied 1/3"},
+		"denied, none made":   {nil, map[string]bool{"4": true}, 4, "failed denied 0/0"},
+		"approved, none made": {nil, map[string]bool{"1[0]": false}, 1, "not run  0/1"},
+	} {
+		s := draw.OfRun("", plan, &history.Timeline{List: test.list, Decided: test.decided}, nil).Steps[test.step]
+		if got := fmt.Sprintf("%s %s %d/%d", s.Status, s.Code, s.Done, s.Elements); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestStatuses: what became of a step follows from the last call at each path, and from resumes that were not refused.
 func TestStatuses(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@ package history
 import (
 	"cmp"
 	"context"
+	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -28,7 +30,7 @@ type Timeline struct {
 type Call struct {
 	Event    string        `json:"event,omitempty"`  // resumed, refused, waits, approved, denied; "": a call
 	Calls    int           `json:"calls,omitempty"`  // how many calls wait, or were approved or denied
-	Places   []string      `json:"places,omitempty"` // where the first of them are
+	Places   string        `json:"places,omitempty"` // where the first of them are, and how many more there are
 	By       string        `json:"by,omitempty"`     // who approved or denied them; "": the run's caller, or it is not known
 	Reason   string        `json:"reason,omitempty"` // why they were approved or denied
 	At       string        `json:"at,omitempty"`     // the path of its step: 3, 3[7], 3[7].1
@@ -136,11 +138,7 @@ func OfPast(past *journal.Past) *Timeline {
 			if e.Kind == journal.Waits {
 				addPlaces(waited, e)
 			}
-			for _, approval := range e.Approvals[:min(len(e.Approvals), maxPlaces)] {
-				if at := waited[approval]; at != "" {
-					event.Places = append(event.Places, at)
-				}
-			}
+			event.Places = placesOf(waited, e)
 			if name == approved || name == denied {
 				event.Message = ""
 				event.By, event.Reason = e.Decision()
@@ -159,6 +157,21 @@ func OfPast(past *journal.Past) *Timeline {
 
 // maxPlaces bounds the places of an event.
 const maxPlaces = 10
+
+// placesOf returns the places of the calls that an event is about, as far as they are known.
+func placesOf(waited map[string]string, e *journal.Event) string {
+	var list []string
+	for _, name := range e.Approvals[:min(len(e.Approvals), maxPlaces)] {
+		if at := waited[name]; at != "" {
+			list = append(list, at)
+		}
+	}
+	text := strings.Join(list, ", ")
+	if more := len(e.Approvals) - maxPlaces; more > 0 && text != "" {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
+}
 
 // addPlaces adds where the calls of a Waits event are, by the names of their approvals.
 func addPlaces(places map[string]string, waits *journal.Event) {

@@ -24,7 +24,7 @@ type offer struct {
 }
 
 // Offered returns the calls that can be decided about, as they are stored: those that the run waits for or, if it waits for none, those
-// that were denied, which have a member denied.
+// that were denied, which have a member denied, and those that were approved and not made yet, which have a member approved.
 func Offered(past *journal.Past) ([]gjson.Result, error) {
 	list, err := offers(past)
 	return callsOf(list), err
@@ -39,7 +39,7 @@ func offers(past *journal.Past) (list []offer, err error) {
 		}
 		return list, nil
 	case status == journal.Failed || status == journal.MayContinue:
-		list = denied(past)
+		list = decided(past)
 	}
 	switch {
 	case len(list) > 0:
@@ -50,8 +50,9 @@ func offers(past *journal.Past) (list []offer, err error) {
 	return nil, fault.New(fault.BadRequest, "the run does not wait for approval")
 }
 
-// denied returns the calls that were denied and not approved since, each as it last waited.
-func denied(past *journal.Past) (list []offer) {
+// decided returns the calls that were denied and not approved since, and those that were approved and not made since, each as it last
+// waited.
+func decided(past *journal.Past) (list []offer) {
 	known := map[string]bool{}
 	for i := range slices.Backward(past.Events) {
 		e := &past.Events[i]
@@ -61,17 +62,21 @@ func denied(past *journal.Past) (list []offer) {
 		for at, call := range gjson.ParseBytes(e.Args).Array() {
 			name := e.Approvals[at]
 			denial := past.Denial(name)
-			if denial == nil || known[name] {
+			if denial == nil && !past.Approved(name) || known[name] {
 				continue
 			}
 			known[name] = true
-			by, reason := denial.Decision()
 			w := &rawjson.Writer{B: []byte(strings.TrimSuffix(call.Raw, "}"))}
-			w.OpenMember("denied", '{')
-			w.Text("at", timeOf(denial))
-			w.Text("by", by)
-			w.Text("reason", reason)
-			w.Close('}')
+			if denial == nil {
+				w.Bool("approved", true)
+			} else {
+				by, reason := denial.Decision()
+				w.OpenMember("denied", '{')
+				w.Text("at", timeOf(denial))
+				w.Text("by", by)
+				w.Text("reason", reason)
+				w.Close('}')
+			}
 			w.Close('}')
 			list = append(list, offer{name, gjson.ParseBytes(w.B)})
 		}

@@ -103,19 +103,27 @@ func (d *Ruling) apply(ctx context.Context, past *journal.Past) (parts [3]part, 
 		return parts, err
 	}
 	parts[0].kind, parts[1].kind = journal.Approved, journal.Denied
+	again := false // a call is to be approved that is
 	for i, kind := range kinds {
 		part := &parts[2]
 		switch {
+		case kind == journal.Approved && past.Approved(list[i].name):
+			again = true
+			continue
 		case kind == journal.Approved:
 			part = &parts[0]
 		case kind == journal.Denied:
 			part = &parts[1]
 		case past.Row.Status != journal.Waiting:
-			continue // it stays denied
+			continue // it stays denied, or approved
 		}
 		part.names, part.calls = append(part.names, list[i].name), append(part.calls, list[i].call)
 	}
-	if len(parts[0].names)+len(parts[1].names) == 0 {
+	switch {
+	case len(parts[0].names)+len(parts[1].names) > 0:
+	case again:
+		return parts, approvedFault(past)
+	default:
 		return parts, fault.New(fault.BadRequest, "nothing is decided: name calls to approve or to deny")
 	}
 	return parts, ctx.Err()

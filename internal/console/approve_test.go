@@ -116,7 +116,7 @@ func TestDeniedAmongApproved(t *testing.T) {
 	ann.send(page, "runs/"+run+"/resume", nil)
 	s.wantCalls(t, `shop.put {"k":1,"note":"x","password":"x"}`)
 	_, page = ann.get("runs/" + run)
-	wantText(t, page, "1 of 3", "can approve: `onecall approve RUN`", "!Nothing was sent")
+	wantText(t, page, "1 of 3", "!Nothing was sent")
 	_, page = ann.get(path)
 	wantText(t, page, "1 call denied", "1 call approved and not made")
 

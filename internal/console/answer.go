@@ -64,7 +64,9 @@ func (r *request) answerOf(a *chain.Answer) *answerView {
 	} else {
 		token = ""
 	}
-	v.Result = readable(gjson.ParseBytes(history.Shown([]byte(result.Raw), r.Scrubber)))
+	if a.OK || result.Type != gjson.Null { // a failed chain has a result only if a part of it succeeded
+		v.Result = readable(gjson.ParseBytes(history.Shown([]byte(result.Raw), r.Scrubber)))
+	}
 	v.Cut = len(v.Result) > maxText
 	if token != "" {
 		v.Fetch = r.fetch(token)

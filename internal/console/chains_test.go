@@ -165,6 +165,10 @@ func TestPlayground(t *testing.T) {
 	contains(t, page, "ok</span>", "&#34;a&#34;: 1", "runs/run_", "onecall save run_", "", "too many for one answer")
 	_, page = run(ann, `{"steps":[{"fn":"store.put"}]}`)
 	contains(t, page, "unknown_function", "", "runs/run_")
+	_, page = run(ann, `{"steps":[{"expr":"fromJSON(\"x\")"}]}`)
+	contains(t, page, "runs/run_", `role="alert"`, "", "null</pre>")
+	_, page = run(ann, `{"steps":[{"expr":"nil"}]}`)
+	contains(t, page, "ok</span>", "null</pre>")
 	_, page = run(ann, `{"steps":[{"fn":"store.all"}]}`)
 	contains(t, page, "too many for one answer", "All of it: <code>", "&#34;mode&#34;:&#34;full&#34;", "&lt;script&gt;x", "", "<script>x")
 	if status, page := run(bob, `{"steps":[{"fn":"store.echo"}]}`); status != fault.Denied.HTTP() {

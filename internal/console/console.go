@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -74,6 +75,8 @@ type console struct {
 	busy  busy
 	forms admit.Bytes // those above smallForm
 	acts  acts
+
+	streams atomic.Int64 // how many pages are open that follow changes
 }
 
 // New returns the handler of Path. Hosts, and origins of requests, have been checked before it is called.

@@ -13,6 +13,7 @@ import (
 const (
 	beatEvery   = 15 * time.Second       // the longest time between two events of a stream; build/console.mjs counts on it
 	changeEvery = 250 * time.Millisecond // the shortest time between two changes that a stream tells
+	changeShare = 75 * time.Millisecond  // what each open stream adds to it, so that many pages do not slow down the runs that they show
 )
 
 // stream is the stream of events of a page. It says only that something on the page has changed, and the page asks for itself again. So
@@ -39,11 +40,18 @@ func (c *console) events(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx holds events back
-	s.send(w, "changed")                      // since the page was shown
+	c.streams.Add(1)
+	defer c.streams.Add(-1)
+	s.send(w, "changed") // since the page was shown
 	s.follow(ctx, w, func() bool {
 		now, err := c.Identify(ctx, req.credential)
 		return err == nil && *now == *req.viewer
 	})
+}
+
+// pace returns the time between two changes that a stream tells while there are as many streams as now.
+func (c *console) pace() time.Duration {
+	return max(changeEvery, time.Duration(c.streams.Load())*changeShare)
 }
 
 // open checks that the viewer may see what the stream is about.
@@ -76,7 +84,7 @@ func (s *stream) follow(ctx context.Context, w http.ResponseWriter, permitted fu
 			}
 			sure = sure || c.Run != "" && (c.Run == s.run || s.viewer.All)
 			if due == nil {
-				due = time.After(changeEvery - time.Since(last))
+				due = time.After(s.console.pace() - time.Since(last))
 			}
 		case <-due:
 			if sure || s.changed(ctx) {

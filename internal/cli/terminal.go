@@ -255,7 +255,7 @@ func (c *cli) nextCommand(f *fault.Error, doc *document, run string, positions [
 		return fmt.Sprintf("Find out whether each call was done (if not: 'PLACE=not_sent'), and go on: onecall resume%s %s%s %s", config, run,
 			flags.String(), file)
 	}
-	return fmt.Sprintf("Fix it and go on; nothing is done twice: onecall resume%s %s %s", config, run, file)
+	return fmt.Sprintf("Fix it and go on; nothing is done twice: onecall resume%s %s %s, or onecall console%s", config, run, file, config)
 }
 
 // configFlag returns the --config flag for a command that is shown; "" if it is not needed.

@@ -95,7 +95,7 @@ step 0 (one)  http.put  applied
       ^
     it answered: {"at":"/no","esc":"\u001b[31m"}
     it takes: http.refused()
-Fix it and go on; nothing is done twice: onecall resume RUN [FILE]
+Fix it and go on; nothing is done twice: onecall resume RUN [FILE], or onecall console
 -- exit 1
 `},
 		"approval": {`{"steps":[{"fn":"http.drop"}]}`, nil, `--

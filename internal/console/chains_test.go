@@ -74,13 +74,13 @@ func TestChains(t *testing.T) {
 	_, list := ann.get("chains")
 	contains(t, list, "chains/chain.weekly", "&lt;b&gt;The&lt;/b&gt; report", "?chain=chain.weekly", "", "chain.change", "<b>The", "cannot be linked")
 	_, list = s.browser(t, "boss").get("chains")
-	contains(t, list, "chains/chain.weekly", "chains/chain.change", "is broken: &lt;b&gt;")
+	contains(t, list, "chains/chain.weekly", "chains/chain.change", "is broken: &lt;b&gt;", "To see what has changed since, start <code>onecall console</code> again")
 	if status, page := ann.get("chains/chain.change"); status != fault.UnknownFunction.HTTP() {
 		t.Errorf("a chain that the viewer may not use: status %d: %s", status, page)
 	}
 
 	_, form := ann.get("chains/chain.weekly")
-	contains(t, form, `name="param.word" value="" required`, "integer, default 3", "b&lt;i&gt;", `<textarea id="param.list"`, "<button>Run", "", "b<i>")
+	contains(t, form, `name="param.word" value="" required`, "integer, default 3", `<option value="&#34;a&#34;">a</option>`, "b&lt;i&gt;", `<textarea id="param.list"`, "<button>Run", "", "b<i>")
 	for field, wrong := range map[string]string{"count": "0", "deep": "perhaps", "list": `[1`, "kind": `"c"`, "word": ""} {
 		given := url.Values{"param.word": {"x"}}
 		given.Set("param."+field, wrong)

@@ -63,6 +63,10 @@ func (d *decoder) short(list []named, at, what string, fields *decode.Table, cal
 				f.Message = fmt.Sprintf("%q is no field of %s. If it is an argument of %s, put it into its object", fault.ClipRunes(n.name, 60), what,
 					fault.Quote(fault.ClipRunes(list[call].name, 60)))
 			}
+			if slices.Contains(requestTable.Names, n.name) {
+				f.Nearest = nil
+				f.Message = fmt.Sprintf("%q is a field of the chain, not of %s: put it beside steps", n.name, what)
+			}
 			d.Faults.Add(f)
 		}
 	}

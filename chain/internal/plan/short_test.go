@@ -61,3 +61,16 @@ func drawCall(t *rapid.T) (short, long string) {
 	}
 	return long, long
 }
+
+// TestChainFieldInStep: a field of the chain that stands in a step is told where it belongs, however the step is written.
+func TestChainFieldInStep(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{`{"fn":"x.y","onError":"continue"}`, `{"x.y":{},"onError":"continue"}`, `{"x.y":{},"return":"$0"}`} {
+		q := &RequestRules{MaxBytes: DefaultMaxBytes, MaxSteps: DefaultMaxSteps, TopFields: requestTable.Names}
+		e := ReadEnvelope([]byte(`{"steps":[`+step+`]}`), 0, q)
+		e.DecodeChain(e.Chain)
+		if list := e.Faults.List; len(list) != 1 || !strings.Contains(list[0].Message, "is a field of the chain, not of a step: put it beside steps") {
+			t.Errorf("%s: %v", step, list)
+		}
+	}
+}

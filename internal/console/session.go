@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -43,7 +44,10 @@ func (l *OneTimeLink) exchange(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	setCookie(w, r, l.credential)
-	http.Redirect(w, r, Path, http.StatusSeeOther)
+	// A redirect would count as a request of the page that led here. If that is a file, browsers send no SameSite=Strict cookie with it.
+	w.Header().Set("Refresh", "0; url="+Path)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, `<!doctype html><title>onecall</title><a href="`+Path+`">To the console</a>`)
 	return true
 }
 

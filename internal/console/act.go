@@ -63,7 +63,7 @@ func (r *request) startAct(a *act, name string, text []byte, override chain.Over
 		done()
 		return &page{redirect: "acts/" + a.key}, nil
 	}
-	later := &request{Backend: r.console.Backend(), viewer: r.viewer, log: r.log} // that of r is released with its answer
+	later := &request{Backend: r.console.Backend(), viewer: r.viewer, log: r.log, console: r.console} // that of r is released with its answer
 	go func() {
 		defer end()
 		defer done()

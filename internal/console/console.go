@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,8 +76,31 @@ type console struct {
 	busy  busy
 	forms admit.Bytes // those above smallForm
 	acts  acts
+	seen  viewCache
 
 	streams atomic.Int64 // how many pages are open that follow changes
+}
+
+// viewCache has the views of a catalog by rights. Each keeps what it computes for the functions of the moment.
+type viewCache struct {
+	mu      sync.Mutex
+	catalog *steps.Catalog
+	list    map[steps.Rights]*steps.View
+}
+
+// maxViews bounds the views that are kept, since tokens may bring any rights.
+const maxViews = 50
+
+func (v *viewCache) of(catalog *steps.Catalog, rights steps.Rights) *steps.View {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.catalog != catalog || len(v.list) >= maxViews && v.list[rights] == nil {
+		v.catalog, v.list = catalog, map[steps.Rights]*steps.View{}
+	}
+	if v.list[rights] == nil {
+		v.list[rights] = steps.NewView(catalog, rights.Allows)
+	}
+	return v.list[rights]
 }
 
 // New returns the handler of Path. Hosts, and origins of requests, have been checked before it is called.
@@ -273,7 +297,7 @@ func (r *request) functions() (*steps.View, error) {
 
 // view returns the functions that the viewer may use.
 func (r *request) view(calls *Calls) *steps.View {
-	view := steps.NewView(calls.Catalog, r.viewer.Allows)
+	view := r.console.seen.of(calls.Catalog, r.viewer.Rights)
 	if r.viewer.readsCauses() {
 		return view
 	}

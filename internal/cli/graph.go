@@ -39,6 +39,8 @@ func newGraphCommand(c *cli) *cobra.Command {
 		switch {
 		case !slices.Contains([]string{"svg", "mermaid", "dot"}, format):
 			return usageErrorf("--format is %q: use svg, mermaid or dot", fault.Clip(format, 60))
+		case out == "" && c.outTerminal && format == "svg" && !cmd.Flags().Changed("format"):
+			return usageErrorf("a terminal shows no picture: name a file, as in --out chain.svg, or use --format mermaid")
 		case isFolder(out):
 			return usageErrorf("--out %s is a folder: name a file", out)
 		}

@@ -46,8 +46,8 @@ func newConsoleCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// hideLink returns an address for the command line of a browser, which all users of the machine may read: that of a file which only this user
-// reads, and which leads to link. The caller removes the file, if it is not "". It is in the home folder, and not hidden, since browsers that
+// hideLink returns an address for the command line of a browser, which all users of the machine may read: that of a file which only this
+// user reads, and which leads to link. The caller removes the file, if it is not "". It is in the home folder, and not hidden, since browsers that
 // are confined to it (as snaps are) read no other.
 func hideLink(link string) (address, file string, err error) {
 	if runtime.GOOS == "windows" { // there nobody else reads command lines, except administrators
@@ -63,6 +63,7 @@ func hideLink(link string) (address, file string, err error) {
 	}
 	defer f.Close()
 	link = html.EscapeString(link)
-	_, err = f.WriteString(`<!doctype html><meta http-equiv="refresh" content="0; url=` + link + `"><a href="` + link + `">The console</a>` + "\n")
+	_, err = f.WriteString(`<!doctype html><meta http-equiv="refresh" content="0; url=` + link + `">` +
+		`<a href="` + link + `">The console</a>` + "\n")
 	return (&url.URL{Scheme: "file", Path: f.Name()}).String(), f.Name(), err
 }

@@ -47,7 +47,8 @@ func newConsoleCommand(c *cli) *cobra.Command {
 }
 
 // hideLink returns an address for the command line of a browser, which all users of the machine may read: that of a file which only this
-// user reads, and which leads to link. The caller removes the file, if it is not "". It is in the home folder, and not hidden, since browsers that
+// user reads, and which leads to link. The caller removes the file, if it is not "". It is in the home
+// folder, and not hidden, since browsers that
 // are confined to it (as snaps are) read no other.
 func hideLink(link string) (address, file string, err error) {
 	if runtime.GOOS == "windows" { // there nobody else reads command lines, except administrators

@@ -83,7 +83,7 @@ func (s *Server) identify(a *Access, target any, w http.ResponseWriter, r *http.
 	case errors.Is(err, steps.ErrScope):
 		s.logRefusedToken(r.Context(), &from.remote, reasonScope, err)
 		a.challenge(w, "insufficient_scope")
-		http.Error(w, "the token's scopes give no rights here", http.StatusForbidden)
+		http.Error(w, fault.Message(err), http.StatusForbidden)
 	default:
 		s.logRefusedToken(r.Context(), &from.remote, reasonToken, err)
 		a.challenge(w, "invalid_token")

@@ -308,7 +308,8 @@ func (r *request) lastApproved(ctx context.Context, past *journal.Past) (*approv
 	}
 	left := maxLookedAt
 	for i := range rows {
-		approved := rows[i].Writes > 0 || rows[i].Status == journal.MayContinue // else no approved call was made, nor can be
+		status := rows[i].Status
+		approved := rows[i].Writes > 0 || status == journal.MayContinue || status == journal.Waiting // else no call was approved
 		if rows[i].ID == past.Row.ID || !approved || rows[i].Calls > left {
 			continue
 		}

@@ -57,7 +57,8 @@ type JWT struct {
 	Keys *string `yaml:"keys" expand:"text" validate:"min=1"`
 	// The tier of each scope. Of several scopes the highest tier applies; a token with none of them is refused.
 	Scopes map[string]string `yaml:"scopes" needed:"yes"`
-	// The scope of callers who may approve, deny, resume and undo runs in the console, as console of a token. They need a scope with a tier too.
+	// The scope of callers who may approve, deny, resume and undo runs in the console, as console of a token. They need a scope with a tier
+	// too.
 	Console *string `yaml:"console" expand:"text" validate:"min=1"`
 }
 

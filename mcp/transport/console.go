@@ -25,8 +25,8 @@ const (
 )
 
 // serveConsole passes a request to the console. What only reads ends when the access configuration changes, since an open stream may have
-// lost its rights: browsers ask again. What acts is in progress until it is answered, which a shutdown lets end; a login is not. For what goes
-// on after its answer, the console calls Begin.
+// lost its rights: browsers ask again. What acts is in progress until it is answered, which a shutdown lets end; a login is not. For what
+// goes on after its answer, the console calls Begin.
 func (s *Server) serveConsole(w http.ResponseWriter, r *http.Request) {
 	console, a := s.opts().Console, s.access.Load()
 	if console == nil {

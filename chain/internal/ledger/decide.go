@@ -199,7 +199,7 @@ func (d *Ruling) record(j *journal.Journal, past *journal.Past, parts [3]part) (
 		return left.calls, r.EndUnfinished(journal.Waiting, fault.ApprovalRequired, fmt.Sprintf("%d calls wait for approval", len(left.names)))
 	case past.IsApproved():
 		return nil, r.EndUnfinished(journal.MayContinue, "", "")
-	case was.Status != journal.Waiting: // it has ended before, maybe for another reason
+	case was.Status != journal.Waiting && was.Status != journal.MayContinue: // it has ended before, maybe for another reason
 		return nil, r.EndUnfinished(was.Status, was.Code, "")
 	}
 	message := deniedText(fmt.Sprintf("%d calls were denied", len(parts[1].names)), d.By, "", d.Reason)

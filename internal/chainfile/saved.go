@@ -27,8 +27,8 @@ type Text struct {
 // yamlObject matches text that begins with a key of YAML. JSON does not.
 var yamlObject = regexp.MustCompile(`\A(?:[ \t]*(?:#.*|---[ \t]*)?\r?\n)*["']?[$\w-]+["']?[ \t]*:(?:\s|$)`)
 
-// maxYAML bounds a chain in YAML, in bytes. The time of its parser, which cannot be stopped, grows with the square of the keys and other marks
-// in it: this many bytes take a second or two at most, four MiB many minutes.
+// maxYAML bounds a chain in YAML, in bytes. The time of its parser, which cannot be stopped, grows with the square of the keys and other
+// marks in it: this many bytes take a second or two at most, four MiB many minutes.
 const maxYAML = 64 << 10
 
 // Parse reads the text of a file, in the format that the suffix of its name says. With any other name, or none, the text is YAML if it

@@ -240,7 +240,7 @@ func TestPostgresRefuses(t *testing.T) {
 		1)).Load(t.Context(), "run_a")
 	wantUnavailable(t, err, "allow the user to write")
 
-	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_filling, onecall_segments, onecall_days, onecall_holders, " +
+	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders, " +
 		"onecall_state, onecall_state_owners")
 	_, err = readOnly.Load(t.Context(), "run_a")
 	wantUnavailable(t, err, "lost its tables")

@@ -193,7 +193,7 @@ func (s *story) remember(answer []byte) []byte {
 
 // calls returns the calls that reached the store since the last call of calls.
 func (s *story) calls() []byte {
-	text := strings.Join(s.store.log, "\n") + "\n"
+	text := strings.Join(sortReads(s.store.log), "\n") + "\n"
 	s.store.log = nil
 	return []byte(s.number("KEY", keys, text))
 }
@@ -212,11 +212,22 @@ func (s *story) number(word string, what *regexp.Regexp, text string) string {
 func (s *story) ended() []byte {
 	past, err := s.journal.Read(s.t.Context(), s.resume, nil)
 	must(s.t, err)
-	text := fmt.Sprintln(past.Row.Status)
+	list := []string{string(past.Row.Status)}
 	for _, c := range past.Calls() {
-		text += fmt.Sprintln(c.StepPath, c.Function, c.Outcome)
+		list = append(list, fmt.Sprint(c.StepPath, " ", c.Function, " ", c.Outcome))
 	}
-	return []byte(text)
+	return []byte(strings.Join(sortReads(list), "\n") + "\n")
+}
+
+// sortReads sorts lines about reads that are next to each other: such reads may have been made side by side, in any order.
+func sortReads(lines []string) []string {
+	isRead := func(line string) bool { return strings.Contains(line, "bin.get ") }
+	for i := range lines {
+		for at := i; at > 0 && isRead(lines[at-1]) && isRead(lines[at]) && lines[at] < lines[at-1]; at-- {
+			lines[at-1], lines[at] = lines[at], lines[at-1]
+		}
+	}
+	return lines
 }
 
 // savedChains returns the functions of a story's saved chains.

@@ -2,7 +2,7 @@ package steps
 
 import "testing"
 
-// slowEnder tells whether its session can be used while it is told of the end.
+// slowEnder records if its session can be used while it is told of the end.
 type slowEnder struct {
 	session *Session
 	free    bool

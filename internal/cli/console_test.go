@@ -84,23 +84,23 @@ func (w *waitingRun) wantStatus(t *testing.T, status, after string) {
 	}
 }
 
-// visitor is a browser without script.
-type visitor struct {
+// plainBrowser is a browser without script.
+type plainBrowser struct {
 	*http.Client
 	console string
 }
 
-func newVisitor(t *testing.T, console string) *visitor {
+func newPlainBrowser(t *testing.T, console string) *plainBrowser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &visitor{&http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}, console}
+	return &plainBrowser{&http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}, console}
 }
 
 // send sends a request, which change changes; nil: nothing. form nil: a GET.
-func (v *visitor) send(t *testing.T, path string, form url.Values, change func(*http.Request)) (status int, page string) {
+func (v *plainBrowser) send(t *testing.T, path string, form url.Values, change func(*http.Request)) (status int, page string) {
 	t.Helper()
 	method := http.MethodGet
 	if form != nil {
@@ -129,7 +129,7 @@ func (v *visitor) send(t *testing.T, path string, form url.Values, change func(*
 }
 
 // approval returns the form of the page on which the run is approved, filled in.
-func (v *visitor) approval(t *testing.T, w *waitingRun) url.Values {
+func (v *plainBrowser) approval(t *testing.T, w *waitingRun) url.Values {
 	t.Helper()
 	status, page := v.send(t, "runs/"+w.id+"/approve", nil, nil)
 	form := url.Values{"decision": {"approve-all"}}
@@ -150,7 +150,7 @@ func TestConsole(t *testing.T) {
 	link := serveConsole(t, w.folder, "console", "--no-browser")
 	base, _, _ := strings.Cut(link, "?")
 	_, query, _ := strings.Cut(link, "/console/")
-	owner, other := newVisitor(t, base), newVisitor(t, base)
+	owner, other := newPlainBrowser(t, base), newPlainBrowser(t, base)
 	foreign := func(r *http.Request) { r.Host = "rebound.example.org" }
 	if status, _ := owner.send(t, query, nil, foreign); status != http.StatusForbidden {
 		t.Errorf("the link at another host: status %d, want 403", status)
@@ -166,7 +166,7 @@ func TestConsole(t *testing.T) {
 	for name, test := range map[string]struct {
 		path   string
 		form   url.Values
-		who    *visitor
+		who    *plainBrowser
 		change func(*http.Request)
 	}{
 		"the link once more":         {query, nil, other, nil},
@@ -202,7 +202,7 @@ func TestConsoleRights(t *testing.T) {
 		want       int
 		thenStatus string
 	}{{"looks-token", http.StatusForbidden, "waiting"}, {"acts-token", http.StatusOK, "approved"}} {
-		v := newVisitor(t, base)
+		v := newPlainBrowser(t, base)
 		if status, page := v.send(t, "login", url.Values{"token": {test.token}}, nil); status != http.StatusOK {
 			t.Fatalf("the login with %s: status %d: %s", test.token, status, page)
 		}

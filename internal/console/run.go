@@ -112,7 +112,7 @@ func (r *request) actsOn(past *journal.Past) runActs {
 	switch past.Row.Status {
 	case journal.Failed, journal.MayContinue, journal.Interrupted:
 		a.Resumes = !past.Row.Batch
-		a.Denied = slices.ContainsFunc(past.Events, func(e journal.Event) bool {
+		a.Denied = past.Row.Status != journal.Interrupted && slices.ContainsFunc(past.Events, func(e journal.Event) bool {
 			return e.Kind == journal.Denied && slices.ContainsFunc(e.Approvals, func(name string) bool { return past.Denial(name) != nil })
 		})
 	}

@@ -110,7 +110,7 @@ func partsText(parts journal.Parts) string {
 	return text
 }
 
-// journalFilter returns the filter of the journal. It never selects runs that the viewer may not see, nor tells whether there are some: a
+// journalFilter returns the filter of the journal. It never selects runs that the viewer may not see, nor says that there are some: a
 // function that the viewer may not use selects as if it did not exist.
 func (r *request) journalFilter(f *runsFilter, sees func(name string) bool) (*journal.Filter, error) {
 	if f.Status != "" && !slices.Contains(f.Statuses(), journal.Status(f.Status)) {

@@ -33,7 +33,7 @@ type undoCall struct {
 	Stays        string // why it is not undone; "": it is
 }
 
-// unknownCall is a call of which it is not known whether it was done, until the viewer says so.
+// unknownCall is a call whose outcome is unknown until the viewer states it.
 type unknownCall struct {
 	At, Function string
 	Said         string // applied, not_sent, or nothing

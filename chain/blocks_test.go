@@ -67,24 +67,49 @@ func TestReferencesToBlocks(t *testing.T) {
 	data := base64.StdEncoding.EncodeToString(c.picture)
 	e := c.engine(t, chain.Options{})
 	for request, want := range map[string]string{
-		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data"}}]}`:                                                             `{"x":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":["$0.data","$0.size"]}}]}`:                                   `{"x":"` + data + `","y":["` + data + `",4]}`,
-		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"data:${0.mimeType};base64,${0.data}"}}]}`:                                 `{"x":"data:image/png;base64,` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data ?? 1"}}]}`:                                                        `{"x":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","args":{"x":"$0[*].data","y":"$0[1].data"}}]}`:                       `{"x":["` + data + `","` + data + `"],"y":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","forEach":"$0","args":{"x":"$item.data"}}]}`:                         `[{"x":"` + data + `"},{"x":"` + data + `"}]`,
-		`{"steps":[{"fn":"cam.shot","select":"{kept: $result}"},{"fn":"cam.echo","args":{"x":"$0.kept.data"}}]}`:                             `{"x":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo","args":{"x":"$input.p"}}]},"args":{"p":"$0.data"}}]}`:               `{"x":"` + data + `"}`,
-		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0"}}},{"fn":"cam.echo","args":{"x":"$0.p.data"}}]}`:                 `{"x":"` + data + `"}`,
-		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0.data"}}},{"expr":"len($0.p)"}]}`:                                  fmt.Sprint(len(data)),
-		`{"steps":[{"fn":"cam.shot"}],"return":{"x":"$0.data"}}`:                                                                             `{"x":"` + data + `"}`,
-		`{"steps":[{"fn":"cam.echo","args":{"data":"oc1_b0","x":"oc1bytes"}},{"fn":"cam.echo","args":{"data":"$0.data"}}]}`:                  `{"data":"oc1_b0"}`,
-		`{"steps":[{"fn":"cam.echo","args":{"type":"image","data":"aGk="}},{"fn":"cam.echo","args":{"data":"$0.data","text":"${0.data}"}}]}`: `{"data":"aGk=","text":"aGk="}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data"}}]}`:                                                                                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":["$0.data","$0.size"]}}]}`:                                                                   `{"x":"` + data + `","y":["` + data + `",4]}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"data:${0.mimeType};base64,${0.data}"}}]}`:                                                                 `{"x":"data:image/png;base64,` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data ?? 1"}}]}`:                                                                                        `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","args":{"x":"$0[*].data","y":"$0[1].data"}}]}`:                                                       `{"x":["` + data + `","` + data + `"],"y":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot","forEach":"[1,2]"},{"fn":"cam.echo","forEach":"$0","args":{"x":"$item.data"}}]}`:                                                         `[{"x":"` + data + `"},{"x":"` + data + `"}]`,
+		`{"steps":[{"fn":"cam.shot","select":"{kept: $result}"},{"fn":"cam.echo","args":{"x":"$0.kept.data"}}]}`:                                                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo","args":{"x":"$input.p"}}]},"args":{"p":"$0.data"}}]}`:                                               `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"expr":"len($input.p)"}]},"args":{"p":"$0.data"}}]}`:                                                                fmt.Sprint(len(data)),
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo","args":{"x":"$item"},"forEach":"$input.l"}]},"args":{"l":["$0.data"]}}]}`:                           `[{"x":"` + data + `"}]`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo","select":"$input.p"}]},"args":{"p":"a${0.data}"}}]}`:                                                `"a` + data + `"`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo"}],"return":"b${$input.p}"},"args":{"p":"a${0.data}"}}]}`:                                            `"ba` + data + `"`,
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"chain":{"steps":[{"fn":"cam.echo","args":{"x":"$input.q"}}]},"args":{"q":"$input.p"}}]},"args":{"p":"$0.data"}}]}`: `{"x":"` + data + `"}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0"}}},{"fn":"cam.echo","args":{"x":"$0.p.data"}}]}`:                                                 `{"x":"` + data + `"}`,
+		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":{"p":"$0.data"}}},{"expr":"len($0.p)"}]}`:                                                                  fmt.Sprint(len(data)),
+		`{"steps":[{"fn":"cam.shot"}],"return":{"x":"$0.data"}}`:                                                                                                             `{"x":"` + data + `"}`,
+		`{"steps":[{"fn":"cam.echo","args":{"data":"oc1_b0","x":"oc1bytes"}},{"fn":"cam.echo","args":{"data":"$0.data"}}]}`:                                                  `{"data":"oc1_b0"}`,
+		`{"steps":[{"fn":"cam.echo","args":{"type":"image","data":"aGk="}},{"fn":"cam.echo","args":{"data":"$0.data","text":"${0.data}"}}]}`:                                 `{"data":"aGk=","text":"aGk="}`,
 	} {
 		a := e.Run(t.Context(), []byte(request), nil)
 		if got := gjson.GetBytes(a.JSON, "result").Raw; got != want {
 			t.Errorf("%s\n gives %s\n want %s\n in %s", request, got, want, a.JSON)
 		}
+	}
+}
+
+// What an inline chain passes on of its input is compared and shown as the bytes of a block are, by its digest.
+func TestBlocksInInput(t *testing.T) {
+	t.Parallel()
+	c := &camera{picture: []byte("\x89PNG")}
+	fns := c.functions()
+	fns[len(fns)-1].Approve = steps.ApproveWrite
+	e := engineOf(t, fns, chain.Options{Journal: newJournal(t, nil)}, true)
+	a := e.Run(t.Context(), []byte(`{"steps":[{"fn":"cam.shot"},
+		{"chain":{"steps":[{"fn":"cam.store","args":{"x":"$input.p","y":"${$input.p}."}}]},"args":{"p":"$0.data"}}]}`), nil)
+	digest := steps.Digest(c.picture)
+	if got, want := gjson.GetBytes(a.JSON, "error.calls.0.args").Raw, `{"x":"`+digest+`","y":"`+digest+`."}`; got != want {
+		t.Errorf("the approval shows %s, want %s: %s", got, want, a.JSON)
+	}
+	a = e.Run(t.Context(), fmt.Appendf(nil, `{"resume":%s,"approve":%s}`, gjson.GetBytes(a.JSON, "resume").Raw,
+		gjson.GetBytes(a.JSON, "approve").Raw), nil)
+	if !a.OK || string(*c.sent.Load()) != `{"x":"iVBORw==","y":"iVBORw==."}` {
+		t.Errorf("%s is sent: %s", *c.sent.Load(), a.JSON)
 	}
 }
 
@@ -359,7 +384,8 @@ func TestLimitsOfBlocks(t *testing.T) {
 		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":"$0.data","y":"$0.data"}}]}`, "/steps/1"},
 		{chain.Options{MaxChainBytes: 8 << 20}, `{"steps":[{"fn":"cam.shot"}],"return":["$0.data","$0.data","$0.data"]}`, "/return"},
 		{chain.Options{MaxChainBytes: 8 << 20},
-			`{"steps":[{"fn":"cam.shot"},{"args":{"x":"$0.data","y":"$0.data","z":"$0.data"},"chain":{"steps":[{"expr":"1"}]}}]}`, "/steps/1/args"},
+			`{"steps":[{"fn":"cam.shot"},{"args":{"x":"$0.data","y":"$0.data","z":"$0.data"},"chain":{"steps":[{"expr":"len($input.x)"}]}}]}`,
+			"/steps/1/chain/steps/0/expr"},
 		{chain.Options{MaxChainBytes: 8 << 20},
 			`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":["$0.data","$0.data","$0.data"]}}]}`, "/steps/0/chain/return"},
 	} {
@@ -379,7 +405,8 @@ func TestManyReferencesToABlock(t *testing.T) {
 	many := "[" + strings.TrimSuffix(strings.Repeat(`"$0.data",`, 10), ",") + "]"
 	for request, want := range map[string]string{
 		`{"steps":[{"fn":"cam.shot"}],"return":` + many + `}`:                                                           "/return",
-		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"fn":"cam.echo"}]},"args":{"x":` + many + `}}]}`:               "/steps/1/args",
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"expr":"len($input.x)"}]},"args":{"x":` + many + `}}]}`:        "/steps/1/chain/steps/0/expr",
+		`{"steps":[{"fn":"cam.shot"},{"chain":{"steps":[{"cam.echo":{"x":"$input.x"}}]},"args":{"x":` + many + `}}]}`:   "/steps/1/chain/steps/0",
 		`{"steps":[{"chain":{"steps":[{"fn":"cam.shot"}],"return":` + many + `}},{"fn":"cam.echo","args":{"x":"$0"}}]}`: "/steps/0/chain/return",
 		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.echo","args":{"x":` + many + `}}]}`:                                     "/steps/1",
 		`{"steps":[{"fn":"cam.shot"},{"fn":"cam.take","undo":{"fn":"cam.echo","args":{"x":` + many + `}}},` +

@@ -254,7 +254,7 @@ func (e *evaluation) root(l *lookup) (string, error) {
 	if s.raw != "" {
 		return s.raw, nil
 	}
-	raw, err := e.scope.root(s.root, s.number)
+	raw, err := e.scope.textRoot(s.root, s.number)
 	switch {
 	case err != nil:
 		return "", err

@@ -8,13 +8,20 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 )
 
 // resolve appends the value of b to dst. at becomes the At of an error. If the step has no result, the value is b's default (??), or
 // null if s is lenient; otherwise resolve fails.
 func (b *boundReference) resolve(work *workMeter, dst []byte, s *Scope, at string) ([]byte, error) {
-	raw, err := s.root(b.root, b.number)
+	var raw []byte
+	var err *fault.Error
+	if work.blocks != nil { // a template
+		raw, err = s.root(b.root, b.number)
+	} else {
+		raw, err = s.textRoot(b.root, b.number)
+	}
 	if err == nil {
 		err = work.countBytes(len(raw))
 	}

@@ -19,6 +19,10 @@ type Scope struct {
 	// Now is the value of now() in expressions; zero: the time of each call of now().
 	Now time.Time
 
+	// InputText returns Input with the bytes of blocks, as base64, in place of the texts that stand for them; nil: there are none. Templates
+	// do not call it: their values keep these texts.
+	InputText func() ([]byte, *fault.Error)
+
 	// Lenient makes a reference null, instead of an error, if its step has no result, or if its path leads into an element of forEach
 	// that has none. It is set for `return`.
 	Lenient bool
@@ -78,6 +82,14 @@ func (s *Scope) root(root Root, number int) ([]byte, *fault.Error) {
 		return s.State, nil
 	}
 	return nil, fault.New(fault.NotSupported, "$%s is not supported by this version.", root.name())
+}
+
+// textRoot is root for all but templates.
+func (s *Scope) textRoot(root Root, number int) ([]byte, *fault.Error) {
+	if root == RootInput && s.InputText != nil {
+		return s.InputText()
+	}
+	return s.root(root, number)
 }
 
 func orNull(raw []byte) []byte {

@@ -235,13 +235,7 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 		}
 		args = plan.WithCommon(resolved, p.Common)
 	}
-	if p.Fn == nil { // the steps of an inline chain see a text like any other
-		expanded, f := r.expand(args)
-		if f != nil {
-			return nil, f.Under(p.ArgsAt())
-		}
-		args = expanded
-	} else {
+	if p.Fn != nil {
 		args = r.blocks.MarkHandles(args)
 	}
 	if f := r.o.Memory.Hold(len(args)); f != nil {

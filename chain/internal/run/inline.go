@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/internal/plan"
@@ -20,8 +21,13 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 		}
 		args = sent
 	}
+	input := inputText{run: r, input: args}
+	defer input.release()
 	scope := refs.Scope{Input: args, State: outer.State, Item: outer.Item, Index: outer.Index, MaxBytes: outer.MaxBytes, Now: outer.Now,
 		Blocks: outer.Blocks}
+	if r.blocks.Any() {
+		scope.InputText = input.text
+	}
 	var frame *facts.Frame // needed only for the paths of calls that write or are recorded
 	if p.Effect != steps.Read || r.ledger.Record != nil {
 		frame = &facts.Frame{Outer: s.frame, Step: p.Number, Index: s.Index}
@@ -63,6 +69,33 @@ func (r *Run) runInline(ctx context.Context, p *plan.Step, args []byte, outer *r
 	}
 	return raw, f
 }
+
+// inputText is the input of an inline chain as expressions see it: a text like any other, with base64 in place of the marks of blocks. It
+// is made when the first one asks for it.
+type inputText struct {
+	run   *Run
+	input []byte
+
+	once     sync.Once
+	expanded []byte
+	held     int
+	fault    *fault.Error
+}
+
+func (t *inputText) text() ([]byte, *fault.Error) {
+	t.once.Do(func() {
+		t.expanded, t.fault = t.run.expand(t.input)
+		if more := len(t.expanded) - len(t.input); t.fault == nil && more > 0 {
+			if t.fault = t.run.o.Memory.Hold(more); t.fault == nil {
+				t.held = more
+			}
+		}
+	})
+	return t.expanded, t.fault
+}
+
+// release releases the memory of the text, when no step needs it any more.
+func (t *inputText) release() { t.run.o.Memory.Release(t.held) }
 
 func skippedForBudget(runs []facts.Step) bool {
 	for i := range runs {

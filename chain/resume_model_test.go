@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // killableDriver is a driver whose process is killed after some writes. It then writes nothing more.
@@ -48,10 +51,14 @@ func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]boo
 	return m.Driver.Write(ctx, list)
 }
 
-// resumeTest is a test of one run: the shop that its calls reach, the journal that one process after another uses, and its requests so far.
+// resumeTest is a test of one run: the shop, the files and the state that its calls reach, the journal that one process after another uses,
+// and its requests so far.
 type resumeTest struct {
 	shop      *itemShop
+	folder    string          // the files
+	registry  *steps.Registry // what chains may call
 	memory    *journal.Memory
+	current   *journal.Journal // the journal in the process of the last request
 	reader    *journal.Journal // the journal in another process, which only reads
 	random    *rand.Rand
 	drawn     *drawnDelivery
@@ -64,8 +71,10 @@ type resumeTest struct {
 
 func newResumeTest(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *resumeTest {
 	random := rand.New(rand.NewPCG(seed, 1))
-	w := &resumeTest{shop: newShop(t, random, faults), memory: &journal.Memory{}, random: random, drawn: drawn}
+	w := &resumeTest{shop: newShop(random, faults), folder: t.TempDir(), memory: &journal.Memory{}, random: random, drawn: drawn}
 	w.reader = w.journal(t, w.memory)
+	w.registry = newRegistry(t, slices.Concat(w.shop.functions(), w.keepers(t), savedFunctions())).LinkChains(nil)
+	w.prepare(t)
 	return w
 }
 
@@ -92,7 +101,8 @@ func (w *resumeTest) run(t *testing.T, text string) gjson.Result {
 	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // a person can be asked
 		caller.Approve = w.approveAtRandom
 	}
-	engine, err := chain.New(&chain.Options{Functions: w.shop.registry, Journal: j})
+	w.current = j
+	engine, err := chain.New(&chain.Options{Functions: w.registry, Journal: j})
 	must(t, err)
 	a := engine.Run(ctx, []byte(text), caller)
 	j.Close()
@@ -151,8 +161,8 @@ type outcomes map[fault.Outcome]int
 func (w *resumeTest) check(t *testing.T, answer gjson.Result) {
 	reported := map[string]outcomes{}
 	for _, e := range answer.Get("writes").Array() {
-		if e.Get("at").Exists() && e.Get("fn").Str == "shop.remove" {
-			continue // the undo of a put, which has an entry of its own
+		if at := e.Get("at"); at.Exists() && e.Get("fn").Str == w.drawn.undoer(at.Str) {
+			continue // the undo of a call, which has an entry of its own
 		}
 		positions := positionsOf(e)
 		for _, position := range positions {
@@ -206,7 +216,7 @@ func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outco
 		}
 		return
 	}
-	present, unknown := w.shop.stateAt(key)
+	present, unknown := w.stateAt(t, key)
 	applied, reportedUnknown := o[fault.Applied], o[fault.SentUnknown]
 	switch {
 	case present < applied, present > applied+reportedUnknown:
@@ -216,9 +226,10 @@ func (w *resumeTest) wantOutcomes(t *testing.T, source, position string, o outco
 	}
 }
 
-// TestResumeModel runs random chains against a service that fails in every way, in processes that may be killed. It resumes each chain
-// until it succeeds: the service must then be in the same state as after a run without faults, with nothing done twice. Or it undoes the
-// chain: the service must then be empty, except for what the answers report as left. Every report of writes must be true.
+// TestResumeModel runs random chains against a service that fails in every way, and against files and state, in processes that may be
+// killed. Some calls return blocks, whose bytes later calls get. It resumes each chain until it succeeds: everything must then be as after
+// a run without faults, with nothing done twice. Or it undoes the chain: everything must then be as before, except for what the answers
+// report as left. Every report of writes must be true.
 func TestResumeModel(t *testing.T) {
 	t.Parallel()
 	runs := 300
@@ -292,12 +303,15 @@ func runModel(t *testing.T, seed uint64, ends map[string]int) *resumeTest {
 // wantSame checks that the shop is in the same state as after a run without faults.
 func (w *resumeTest) wantSame(t *testing.T, faultless *resumeTest) {
 	for _, key := range w.drawn.keys {
-		if w.shop.items[key] != faultless.shop.items[key] {
-			t.Errorf("item %s is %s, want %s", key, w.shop.items[key], faultless.shop.items[key])
+		if got, want := w.holds(t, key), faultless.holds(t, key); got != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
 	if len(w.shop.items) != len(faultless.shop.items) {
 		t.Errorf("the shop has %v, want %v", w.shop.items, faultless.shop.items)
+	}
+	if got, want := treeOf(t, w.folder), treeOf(t, faultless.folder); !maps.Equal(got, want) {
+		t.Errorf("the files are %q, want %q", got, want)
 	}
 }
 
@@ -339,7 +353,7 @@ func (w *resumeTest) checkLeft(t *testing.T, answer gjson.Result) {
 		left[c.Get("at").Str]++
 	}
 	for position, key := range w.drawn.keys {
-		present, _ := w.shop.stateAt(key)
+		present, _ := w.stateAt(t, key)
 		// If several outcomes are unknown, the undo cannot tell what is left, and may report too much.
 		mayReportMore := func() bool { return len(w.known(t, position)) >= 2 }
 		if present > left[position] || present < left[position] && !mayReportMore() {

@@ -40,8 +40,6 @@ func (w *resumeTest) known(t *testing.T, position string) (assumed []string) {
 			puts = append(puts, c)
 		}
 	}
-	w.shop.mu.Lock()
-	defer w.shop.mu.Unlock()
 	for _, c := range calls {
 		if c.Outcome != fault.SentUnknown {
 			continue
@@ -53,7 +51,8 @@ func (w *resumeTest) known(t *testing.T, position string) (assumed []string) {
 					(p.Ended == c.Undoes || p.N == c.Undoes)
 			}))
 		}
-		_, exists := w.shop.items[key]
+		present, _ := w.stateAt(t, key)
+		exists := present > 0
 		keys = append(keys, key)
 		switch {
 		case undo && exists, !undo && !exists:
@@ -61,10 +60,12 @@ func (w *resumeTest) known(t *testing.T, position string) (assumed []string) {
 		case undo:
 			assumed = append(assumed, `"applied"`)
 		default:
-			assumed = append(assumed, `{"result":`+string(w.shop.receipt(key))+`}`)
+			assumed = append(assumed, `{"result":`+w.receipt(position, key)+`}`)
 		}
 	}
 	if len(assumed) == 1 {
+		w.shop.mu.Lock()
+		defer w.shop.mu.Unlock()
 		delete(w.shop.unknown, keys[0])
 		delete(w.shop.unsure, keys[0])
 	}

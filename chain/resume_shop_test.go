@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/tidwall/gjson"
 
@@ -24,17 +23,14 @@ type itemShop struct {
 	paid     map[string]string // the idempotency key with which an item was put, by key
 	unknown  map[string]bool   // the caller of put does not know whether it was done
 	unsure   map[string]bool   // the caller of remove does not know whether it was done
-	approved map[string]int    // how often the guarded call with these arguments may be made
+	approved map[string]int    // how often the guarded call with these arguments (withDigests) may be made
+	pictures []string          // the keys of the pictures that were returned
 	offenses []string          // violations of the rules
-	registry *steps.Registry   // the registry of the shop's functions
 }
 
-func newShop(t *testing.T, random *rand.Rand, faults float64) *itemShop {
-	s := &itemShop{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
+func newShop(random *rand.Rand, faults float64) *itemShop {
+	return &itemShop{random: random, faults: faults, items: map[string]string{}, paid: map[string]string{}, unknown: map[string]bool{},
 		unsure: map[string]bool{}, approved: map[string]int{}}
-	registry := newRegistry(t, append(s.functions(), savedFunctions()...))
-	s.registry = registry.LinkChains(nil)
-	return s
 }
 
 // answer carries out a call or not, and returns a randomly drawn answer. unknown: the caller cannot know whether it was carried out.
@@ -86,7 +82,8 @@ func (s *itemShop) put(ctx context.Context, args []byte, repeatable bool) ([]byt
 // guarded stores an item if the call was approved.
 func (s *itemShop) guarded(ctx context.Context, args []byte) ([]byte, error) {
 	s.mu.Lock()
-	if s.approved[string(args)]--; s.approved[string(args)] < 0 {
+	shown := s.withDigests(args)
+	if s.approved[shown]--; s.approved[shown] < 0 {
 		s.offense("%s was made without approval", args)
 	}
 	s.mu.Unlock()
@@ -98,6 +95,16 @@ func (s *itemShop) advance(ctx context.Context, args []byte) ([]byte, error) {
 	next := gjson.GetBytes(args, "from").Int() + 1
 	return s.put(ctx, fmt.Appendf(nil, `{"key":"%s#%d","note":%s}`, gjson.GetBytes(args, "key").Str, next, gjson.GetBytes(args, "note").Raw),
 		false)
+}
+
+// print stores an item, and returns its picture.
+func (s *itemShop) print(ctx context.Context, args []byte) ([]byte, error) {
+	if _, err := s.put(ctx, args, false); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.picture(ctx, gjson.GetBytes(args, "key").Str)
 }
 
 // remove removes an item that exists.
@@ -125,13 +132,20 @@ func (s *itemShop) receipt(key string) []byte {
 	return fmt.Appendf(nil, `{"of":%q,"at":%s,"seen":[1,2]}`, key, strings.Repeat("0", 1-min(1, len(number)))+number)
 }
 
-// count reads how many items there are; page reads one of three pages, which never change.
-func (s *itemShop) count(context.Context, []byte) ([]byte, error) {
+// isClosed reports whether a call fails before it does anything.
+func (s *itemShop) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.random.Float64() < s.faults/2 {
+	return s.random.Float64() < s.faults/2
+}
+
+// count reads how many items there are; page reads one of three pages, which never change, and look the picture of an item.
+func (s *itemShop) count(context.Context, []byte) ([]byte, error) {
+	if s.isClosed() {
 		return nil, fault.New(fault.Unavailable, "the shop does not answer")
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return fmt.Appendf(nil, `{"n":%d}`, len(s.items)), nil
 }
 
@@ -141,6 +155,15 @@ func (s *itemShop) page(ctx context.Context, args []byte) ([]byte, error) {
 	}
 	n := gjson.GetBytes(args, "page").Int()
 	return fmt.Appendf(nil, `{"rows":["row %d"],"next":%d}`, n, n+1), nil
+}
+
+func (s *itemShop) look(ctx context.Context, args []byte) ([]byte, error) {
+	if _, err := s.count(ctx, nil); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.picture(ctx, gjson.GetBytes(args, "of").Str)
 }
 
 // stateAt returns the state of the items that the calls at a place put: how many exist, and for how many it is not known whether they
@@ -170,6 +193,7 @@ var savedModel = map[string]string{
 	"hand_on": `{"params":{"key":{},"note":{}},"steps":[{"fn":"chain.deliver","args":{"key":"$input.key","note":"$input.note"}},{"fn":"shop.count"}],"return":"$0"}`,
 	"place":   `{"params":{"key":{},"note":{}},"steps":[{"fn":"shop.page","args":{"page":1}},{"fn":"shop.put","args":{"key":"$input.key","note":["$input.note","$0.rows"]}}]}`,
 	"careful": `{"onError":"undo","params":{"key":{},"note":{}},"steps":[{"fn":"shop.put","args":{"key":"${$input.key}.a","note":"$input.note"},"undo":{"fn":"shop.remove","args":{"key":"$result.of"}}},{"fn":"shop.put","args":{"key":"${$input.key}.b","note":"$0"}}]}`,
+	"keep":    `{"onError":"undo","params":{"key":{},"note":{}},"steps":[{"fn":"state.set","args":{"key":"$input.key","value":"$input.note"}},{"fn":"fs.write","args":{"path":"$input.key","text":"kept"}},{"fn":"shop.put","args":{"key":"$input.key","note":"$1.path"}}]}`,
 }
 
 // savedFunctions returns the functions of savedModel. They are the same for all shops.
@@ -193,9 +217,11 @@ func (s *itemShop) functions() []steps.Function {
 		{Spec: steps.Spec{Name: "shop.set", EffectDeclared: true, Idempotent: true}, Call: put(true)},
 		{Spec: steps.Spec{Name: "shop.pay", EffectDeclared: true, Idempotency: &steps.Idempotency{Header: "Idempotency-Key"}}, Call: put(false)},
 		{Spec: steps.Spec{Name: "shop.guarded", EffectDeclared: true, Approve: steps.ApproveWrite}, Call: s.guarded},
+		{Spec: steps.Spec{Name: "shop.print", EffectDeclared: true}, Call: s.print},
 		{Spec: steps.Spec{Name: "shop.advance", EffectDeclared: true}, Call: s.advance},
 		{Spec: steps.Spec{Name: "shop.remove", EffectDeclared: true, Effect: steps.Destroy}, Call: s.remove},
 		{Spec: steps.Spec{Name: "shop.count", Effect: steps.Read}, Call: s.count},
 		{Spec: steps.Spec{Name: "shop.page", Effect: steps.Read}, Call: s.page},
+		{Spec: steps.Spec{Name: "shop.look", Effect: steps.Read}, Call: s.look},
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/chain"
 	"github.com/onecall-mcp/onecall/chain/journal"
+	"github.com/onecall-mcp/onecall/chain/journal/sqljournal"
 	"github.com/onecall-mcp/onecall/internal/rawjson"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -62,9 +64,9 @@ func BenchmarkBlock(b *testing.B) {
 			}
 		}
 	})
-	for _, withJournal := range []bool{false, true} {
-		b.Run(fmt.Sprintf("chain/journal=%t", withJournal), func(b *testing.B) {
-			engine, end, err := blockEngine(functions, withJournal)
+	for _, where := range []string{"none", "memory", "sqlite"} {
+		b.Run("chain/journal="+where, func(b *testing.B) {
+			engine, end, err := blockEngine(functions, where, b.TempDir())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -76,15 +78,21 @@ func BenchmarkBlock(b *testing.B) {
 	}
 }
 
-// blockEngine returns an engine, with a journal in memory or none.
-func blockEngine(functions []steps.Function, withJournal bool) (engine *chain.Engine, end func(), err error) {
+// blockEngine returns an engine with a journal in memory, in a SQLite file of a folder, or none.
+func blockEngine(functions []steps.Function, where, folder string) (engine *chain.Engine, end func(), err error) {
 	registry, err := steps.NewRegistry(functions, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	o, end := chain.Options{Functions: registry}, func() {}
-	if withJournal {
-		if o.Journal, err = journal.New(&journal.Memory{}, nil); err != nil {
+	var d journal.Driver = &journal.Memory{}
+	if where == "sqlite" {
+		if d, err = sqljournal.OpenSQLite(filepath.Join(folder, "journal.db"), nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	if where != "none" {
+		if o.Journal, err = journal.New(d, nil); err != nil {
 			return nil, nil, err
 		}
 		end = func() { o.Journal.Close() }
@@ -96,65 +104,81 @@ func blockEngine(functions []steps.Function, withJournal bool) (engine *chain.En
 const asBlockProcess = "ONECALL_BENCH_BLOCK"
 
 // TestBlockMemory passes a block of 32 MiB from one function to the next in a separate process: beside the block itself there is one base64
-// form of it, and with a journal, before that, what the journal stores.
+// form of it, and with a journal, before that, what the journal stores. A journal in SQLite has memory of its own beside the heap.
 func TestBlockMemory(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, journaled := range []string{"false", "true"} {
+	for _, where := range []string{"none", "memory", "sqlite"} {
 		command := exec.Command(self)
-		command.Env = append(os.Environ(), asBlockProcess+"="+journaled)
+		command.Env = append(os.Environ(), asBlockProcess+"="+where+"\n"+t.TempDir())
 		out, err := command.CombinedOutput()
-		var peak float64
-		if _, scanned := fmt.Sscan(string(out), &peak); err != nil || scanned != nil {
+		var heap, resident float64
+		if _, scanned := fmt.Sscan(string(out), &heap, &resident); err != nil || scanned != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		t.Logf("journal %s: peak %.0f MiB beside the block", journaled, peak)
-		if peak < 40 || peak > 85 {
-			t.Errorf("journal %s: peak %.0f MiB beside the block, want at least the base64 form, 43 MiB, and at most 85", journaled, peak)
+		t.Logf("journal %s: peak %.0f MiB on the heap beside the block, %.0f MiB of the process beside what it had", where, heap, resident)
+		if heap < 40 || heap > 85 {
+			t.Errorf("journal %s: peak %.0f MiB beside the block, want at least the base64 form, 43 MiB, and at most 85", where, heap)
+		}
+		if resident > 100 && !raceEnabled {
+			t.Errorf("journal %s: peak %.0f MiB of the process, want at most 100", where, resident)
 		}
 	}
 }
 
-// passBlock prints the peak of the objects on the heap, in MiB, beside a block that is passed on.
-func passBlock(journaled string) error {
+// passBlock prints the peak of the objects on the heap, and of the process, in MiB, beside a block that is passed on.
+func passBlock(how string) error {
 	debug.SetGCPercent(10) // garbage should not be measured
-	engine, end, err := blockEngine(blockFunctions(newPicture()), journaled == "true")
+	where, folder, _ := strings.Cut(how, "\n")
+	engine, end, err := blockEngine(blockFunctions(newPicture()), where, folder)
 	if err != nil {
 		return err
 	}
 	defer end()
-	var answer *chain.Answer
-	peak := peakOf(func() { answer = engine.Run(context.Background(), []byte(attached), nil) })
+	answer := engine.Run(context.Background(), []byte(`{"steps":[{"bench.attach":{"data":""}}]}`), nil) // opens the journal
 	if !answer.OK {
 		return answer.Error
 	}
-	fmt.Println(peak)
+	heap, resident := peakOf(func() { answer = engine.Run(context.Background(), []byte(attached), nil) })
+	if !answer.OK {
+		return answer.Error
+	}
+	fmt.Println(heap, resident)
 	return nil
 }
 
-// peakOf returns the most MiB of objects on the heap while f runs, beside those before.
-func peakOf(f func()) float64 {
-	runtime.GC()
-	before, stop, peak := heapMiB(), make(chan struct{}), make(chan float64)
+// peakOf returns the most MiB of objects on the heap, and of the process, while f runs, beside those before.
+func peakOf(f func()) (heap, resident float64) {
+	debug.FreeOSMemory()
+	heapBefore, residentBefore, stop, ended := heapMiB(), residentMiB(), make(chan struct{}), make(chan struct{})
 	go func() {
-		most, tick := 0.0, time.NewTicker(time.Millisecond)
+		defer close(ended)
+		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				most = max(most, heapMiB()-before)
+				heap, resident = max(heap, heapMiB()-heapBefore), max(resident, residentMiB()-residentBefore)
 			case <-stop:
-				peak <- most
 				return
 			}
 		}
 	}()
 	f()
 	close(stop)
-	return <-peak
+	<-ended
+	return heap, resident
+}
+
+// residentMiB is 0 on systems without /proc.
+func residentMiB() float64 {
+	var size, pages float64
+	text, _ := os.ReadFile("/proc/self/statm")
+	_, _ = fmt.Sscan(string(text), &size, &pages)
+	return pages * float64(os.Getpagesize()) / (1 << 20)
 }
 
 func heapMiB() float64 {

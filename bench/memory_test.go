@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if journaled := os.Getenv(asBlockProcess); journaled != "" {
-		if err := passBlock(journaled); err != nil {
+	if how := os.Getenv(asBlockProcess); how != "" {
+		if err := passBlock(how); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

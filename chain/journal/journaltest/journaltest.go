@@ -2,6 +2,7 @@
 package journaltest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		run  func(*testing.T, Store)
 	}{
 		{"Segments", segments}, {"Lease", lease}, {"Interrupted", interrupted}, {"Late", late}, {"Repeated", repeated}, {"Drop", drop},
-		{"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix}, {"List", list}, {"Pages", pages}, {"Running", running},
+		{"Large", large}, {"SingleWrite", singleWrite}, {"Find", find}, {"FindPrefix", findPrefix},
+		{"List", list}, {"Pages", pages}, {"Running", running},
 		{"LoadAfter", loadAfter}, {"Version", version},
 		{"FunctionsOfCallers", functionsOfCallers}, {"Days", days}, {"Expire", expire},
 		{"Batch", batch}, {"ConcurrentLeases", concurrentLeases}, {"Reopen", reopen}, {"Rewritten", rewritten}, {"UnusualText", unusualText},
@@ -205,6 +207,45 @@ func drop(t *testing.T, s Store) {
 		}
 	}
 	if s := load(t, d, "run_b").Segments[0]; len(s.Results) == 0 {
+		t.Error("DropResults removed another run's results")
+	}
+}
+
+// large: large results are stored whole, also those of a run that is one write, and again, and are dropped with the others.
+func large(t *testing.T, s Store) {
+	d := s.Open(t)
+	results := make([]byte, 5<<19)
+	for i := range results {
+		results[i] = byte(i * i >> 7)
+	}
+	with := func(w journal.Write) journal.Write {
+		w.Segment.Results = results
+		return w
+	}
+	whole := with(newRun("run_whole"))
+	whole.Release = true
+	second := with(journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 2)})
+	again := second
+	again.Late, again.Repeated = true, true
+	write(t, d, whole, newRun("run_a"), second, again, journal.Write{ID: "run_a", Lease: 1, Segment: segment(1, 3)})
+	for id, want := range map[string][]int{"run_whole": {len(results)}, "run_a": {4, len(results), 4}} {
+		got := load(t, d, id)
+		if len(got.Segments) != len(want) || got.Written != len(want) {
+			t.Fatalf("%s has %d of %d segments, want %d", id, len(got.Segments), got.Written, len(want))
+		}
+		for i, n := range want {
+			if stored := got.Segments[i].Results; len(stored) != n || n > 4 && !bytes.Equal(stored, results) {
+				t.Errorf("segment %d of %s has %d bytes of results, want the %d that were written", i, id, len(stored), n)
+			}
+		}
+	}
+	write(t, d, journal.Write{ID: "run_a", Lease: 1, Row: row("run_a"), DropResults: true, Release: true})
+	for _, s := range load(t, d, "run_a").Segments {
+		if len(s.Results) > 0 {
+			t.Errorf("a segment has %d bytes of results after DropResults", len(s.Results))
+		}
+	}
+	if s := load(t, d, "run_whole").Segments; len(s[0].Results) != len(results) {
 		t.Error("DropResults removed another run's results")
 	}
 }

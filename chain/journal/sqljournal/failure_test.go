@@ -241,7 +241,7 @@ func TestPostgresRefuses(t *testing.T) {
 	wantUnavailable(t, err, "allow the user to write")
 
 	must("DROP TABLE onecall_runs, onecall_meta, onecall_functions, onecall_segments, onecall_days, onecall_holders, " +
-		"onecall_state, onecall_state_owners")
+		"onecall_state, onecall_state_owners, onecall_pieces")
 	_, err = readOnly.Load(t.Context(), "run_a")
 	wantUnavailable(t, err, "lost its tables")
 	eventually(t, func(ctx context.Context) error {

@@ -120,11 +120,13 @@ func (db *database) loadAtOnce(ctx context.Context, id string, lease int64, firs
 	return db.load(ctx, tx, id, lease, first)
 }
 
-// segmentsOf selects the segments of a run that follow a lease and first number: its first may be in its row.
-const segmentsOf = `SELECT 1, 1, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
+// segmentsOf selects the segments of a run that follow a lease and first number, each followed by its pieces: its first may be in its row.
+const segmentsOf = `SELECT 1, 1, 0, first_events, first_results, first_kept FROM onecall_runs WHERE id = $1 AND first_events IS NOT NULL
 	AND CAST($2 AS BIGINT) = 0
-	UNION ALL SELECT s.lease, s.first_n, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
-	WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3) ORDER BY 1, 2`
+	UNION ALL SELECT s.lease, s.first_n, 0, s.events, s.results, s.kept FROM onecall_segments s JOIN onecall_runs r ON r.n = s.run
+	WHERE r.id = $1 AND (s.lease, s.first_n) > ($2, $3)
+	UNION ALL SELECT p.lease, p.first_n, p.piece, NULL, p.results, NULL FROM onecall_pieces p JOIN onecall_runs r ON r.n = p.run
+	WHERE r.id = $1 AND (p.lease, p.first_n) > ($2, $3) ORDER BY 1, 2, 3`
 
 func (db *database) load(ctx context.Context, from queries, id string, lease int64, first int) (_ *journal.Record, holder string,
 	err error) {
@@ -134,10 +136,15 @@ func (db *database) load(ctx context.Context, from queries, id string, lease int
 	}
 	return rec, holder, forEachRow(ctx, from, func(scan func(...any) error) error {
 		var s journal.Segment
-		if err := scan(&s.Lease, &s.First, &s.Events, &s.Results, &s.Retained); err != nil {
+		var piece int
+		if err := scan(&s.Lease, &s.First, &piece, &s.Events, &s.Results, &s.Retained); err != nil {
 			return err
 		}
-		rec.Segments = append(rec.Segments, s)
+		if piece == 0 {
+			rec.Segments = append(rec.Segments, s)
+		} else if n := len(rec.Segments); n > 0 { // a piece without its segment shows, as results that cannot be decrypted
+			rec.Segments[n-1].Results = append(rec.Segments[n-1].Results, s.Results...)
+		}
 		return nil
 	}, db.SQL(segmentsOf), validText(id), lease, first)
 }

@@ -64,7 +64,10 @@ ALTER TABLE onecall_runs ADD COLUMN undo_left BIGINT NOT NULL DEFAULT 0;
 `, `
 CREATE INDEX onecall_functions_unfilled ON onecall_functions (run) WHERE caller IS NULL;
 DROP TABLE onecall_filling;
-`, lastIndex}
+`, lastIndex, `
+CREATE TABLE onecall_pieces (run BIGINT NOT NULL, lease BIGINT NOT NULL, first_n BIGINT NOT NULL, piece BIGINT NOT NULL,
+	results BYTEA NOT NULL, PRIMARY KEY (run, lease, first_n, piece));
+`}
 
 // lastIndex is for newestRows. SQLite does without: it tells itself whether others have written.
 const lastIndex = `CREATE INDEX onecall_runs_last ON onecall_runs (last_at, n);`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -206,8 +207,12 @@ func (b *batch) insertRow(w *journal.Write, id *rowIdentity, holder string) {
 // isWholeRun reports whether a write is a complete run. Its segment is stored in its row: few such runs get another segment, and writing
 // one row takes half the time of two.
 func isWholeRun(w *journal.Write) bool {
-	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1
+	return w.New && w.Release && w.Segment != nil && w.Segment.Lease == 1 && w.Segment.First == 1 && len(storedResults(w)) <= pieceBytes
 }
+
+// pieceBytes bounds the results in one row. What a segment has beyond that is in rows of its own, its pieces: SQLite holds a row that is
+// written twice, beside the arguments.
+const pieceBytes = 1 << 20
 
 // storedResults returns the results of a write's segment that are stored; nil: none, because the same write drops them.
 func storedResults(w *journal.Write) []byte {
@@ -308,13 +313,23 @@ func (b *batch) addSegment(w *journal.Write) {
 		condition = ifAnyLease
 	}
 	if s := w.Segment; s != nil && !isWholeRun(w) {
+		results := storedResults(w)
+		first := results[:min(len(results), pieceBytes)]
 		b.addStatement(`INSERT INTO onecall_segments (run, lease, first_n, events, results, kept)
 			SELECT n, $3, $4, $5, $6, $7 FROM onecall_runs`+condition+` ON CONFLICT (run, lease, first_n) DO NOTHING`,
-			w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), storedResults(w), s.Retained)
+			w.ID, w.Lease, s.Lease, s.First, notNull(s.Events), first, s.Retained)
+		number := 0
+		for piece := range slices.Chunk(results[len(first):], pieceBytes) {
+			number++
+			b.addStatement(`INSERT INTO onecall_pieces (run, lease, first_n, piece, results)
+			SELECT n, $3, $4, $5, $6 FROM onecall_runs`+condition+` ON CONFLICT (run, lease, first_n, piece) DO NOTHING`,
+				w.ID, w.Lease, s.Lease, s.First, number, piece)
+		}
 	}
 	if w.DropResults && !w.Late && !w.New {
-		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND run = (SELECT n FROM onecall_runs`+condition+`)`,
-			w.ID, w.Lease)
+		ofRun := ` run = (SELECT n FROM onecall_runs` + condition + `)`
+		b.addStatement(`UPDATE onecall_segments SET results = NULL WHERE results IS NOT NULL AND`+ofRun, w.ID, w.Lease)
+		b.addStatement(`DELETE FROM onecall_pieces WHERE`+ofRun, w.ID, w.Lease)
 	}
 }
 

@@ -39,6 +39,7 @@ type Source struct {
 	background sync.WaitGroup // the supervisor, the notifier and the request for log messages
 
 	wake    chan struct{} // a call needs a connection
+	again   chan struct{} // someone asked for a restart
 	relist  chan struct{} // the server's list of tools has changed
 	changes chan struct{} // Functions or Status have changed
 
@@ -86,6 +87,7 @@ func newSource(options Options) *Source {
 		slots:          admit.NewServer(options.Name, options.Concurrency),
 		scrub:          newScrubber(&options),
 		wake:           make(chan struct{}, 1),
+		again:          make(chan struct{}, 1),
 		relist:         make(chan struct{}, 1),
 		changes:        make(chan struct{}, 1),
 		stateChanged:   make(chan struct{}),
@@ -158,6 +160,18 @@ func (s *Source) Close() error {
 		s.closeIdle()
 	}
 	return nil
+}
+
+// Restart closes the connections to the server, those of client sessions too, and starts it again at once, whatever its state was. Pending
+// calls end as if the server had crashed. A server that is starting goes on with that. Restart does not wait.
+func (s *Source) Restart() {
+	signal(s.again)
+	s.mu.Lock()
+	sessions := slices.Collect(maps.Keys(s.clientSessions))
+	s.mu.Unlock()
+	for _, session := range sessions {
+		session.disconnect()
+	}
 }
 
 // broadcast wakes all goroutines that wait for a connection. The caller holds s.mu.

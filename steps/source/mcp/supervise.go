@@ -27,6 +27,7 @@ func (s *Source) supervise(idle bool) {
 		case <-s.ctx.Done():
 			return
 		case <-s.wake:
+		case <-s.again:
 		}
 		s.setStatus(steps.Status{State: steps.StateStarting})
 	}
@@ -41,8 +42,13 @@ func (s *Source) supervise(idle bool) {
 			continue
 		}
 		begun := time.Now()
-		if s.serve(conn, tools); s.ctx.Err() != nil {
+		again := s.serve(conn, tools)
+		if s.ctx.Err() != nil {
 			return
+		}
+		if again {
+			failures = 0
+			continue
 		}
 		if time.Since(begun) >= healthyAfter {
 			failures = 0
@@ -61,8 +67,8 @@ func (s *Source) recordFailure(f *fault.Error) {
 	s.broadcast()
 }
 
-// awaitRestart waits before the next start: for the end of the back-off or for a call. After faults that only a change of configuration or
-// installation solves, it waits only for a call.
+// awaitRestart waits before the next start: for the end of the back-off, for a call, or for Restart. After faults that only a change of
+// configuration or installation solves, the back-off has no end.
 func (s *Source) awaitRestart(f *fault.Error, failures int) {
 	wait := backoff(failures)
 	status := steps.Status{State: steps.StateRetrying, Error: f}
@@ -85,13 +91,24 @@ func (s *Source) awaitRestart(f *fault.Error, failures int) {
 	select {
 	case <-s.ctx.Done():
 		return
+	case <-s.again:
+		s.setRestarting()
+		return
 	case <-hurry.C:
 	}
 	select {
 	case <-s.ctx.Done():
 	case <-due:
 	case <-s.wake:
+	case <-s.again:
+		s.setRestarting()
 	}
+}
+
+// setRestarting shows that the server is started again because someone asked for it. It is not starting: calls wait for it, and its
+// functions stay, as after a crash.
+func (s *Source) setRestarting() {
+	s.setStatus(steps.Status{State: steps.StateRetrying, Error: s.unavailable("it is being restarted"), Retry: time.Now()})
 }
 
 // backoff returns the wait after failures in a row, with 20 % jitter.
@@ -103,8 +120,8 @@ func backoff(failures int) time.Duration {
 	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
 }
 
-// serve offers a connection to calls until it ends, and then closes it.
-func (s *Source) serve(conn *connection, tools []tool) {
+// serve offers a connection to calls until it ends, and then closes it. It reports whether that was because of Restart.
+func (s *Source) serve(conn *connection, tools []tool) (again bool) {
 	conn.serving = true
 	s.publish(conn, tools)
 	defer conn.close()
@@ -115,12 +132,15 @@ func (s *Source) serve(conn *connection, tools []tool) {
 	for {
 		select {
 		case <-s.ctx.Done():
-			return
+			return false
+		case <-s.again:
+			s.setRestarting()
+			return true
 		case <-conn.ctx.Done():
-			return
+			return false
 		case <-conn.expired:
 			if s.dropIf(conn, func() bool { return conn.calls == 0 }) {
-				return
+				return false
 			}
 		case <-relist:
 			relist = nil
@@ -134,9 +154,11 @@ func (s *Source) serve(conn *connection, tools []tool) {
 
 // publish makes a connection and its tools available to calls.
 func (s *Source) publish(conn *connection, tools []tool) {
-	select {
-	case <-s.wake: // calls that asked for a connection get this one
-	default:
+	for _, asked := range []chan struct{}{s.wake, s.again} { // who asked for a connection gets this one
+		select {
+		case <-asked:
+		default:
+		}
 	}
 	capabilities := conn.client.InitializeResult().Capabilities
 	functions := s.functionsOf(tools, capabilities)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -310,4 +311,71 @@ func TestWatch(t *testing.T) {
 			t.Errorf("got %d watcher calls, %d running after Close, want some and 0", calls.Load(), running.Load())
 		}
 	})
+}
+
+// TestRestart: a restart connects again at once, from whatever state, for client sessions at their next use. Calls that are under way end,
+// and say that they may have been applied.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	inMemory(t, goodServer(nil), mcpsource.Options{}, func(t *testing.T, m *memoryServer, s *mcpsource.Source) {
+		session, err := s.OpenSession(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(what string, greetings int) {
+			t.Helper()
+			before := time.Now()
+			synctest.Wait()
+			if state, got := s.Status().State, len(m.greeted()); state != steps.StateReady || got != greetings || !time.Now().Equal(before) {
+				t.Errorf("%s: the source is %s after %d greetings, %v later, want ready after %d at once", what, state, got, time.Since(before), greetings)
+			}
+		}
+		want("opened", 2)
+		m.set(nil, true)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := function(t, s, "shelf.remove").Call(t.Context(), []byte(`{"name":"a"}`))
+			ended <- err
+		}()
+		synctest.Wait()
+		m.set(nil, false)
+		s.Restart()
+		want("restarted", 3)
+		if f, _ := fault.As(<-ended); f == nil || f.Code != fault.Unavailable || f.Outcome == fault.NotSent {
+			t.Errorf("the pending call ended with %v, want unavailable with an outcome that is not known", f)
+		}
+		if _, err := function(t, s, "shelf.put").Call(session.CallContext(t.Context(), nil), []byte(`{"name":"a"}`)); err != nil {
+			t.Error(err)
+		}
+		want("used by the session", 4)
+		m.lose(t, s)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		m.set(nil, false)
+		tried := len(m.greeted())
+		s.Restart()
+		want("restarted when it was down", tried+1)
+		s.Restart()
+		s.Restart()
+		synctest.Wait()
+		if got := len(m.greeted()); got > tried+3 || s.Status().State != steps.StateReady {
+			t.Errorf("restarted twice: %d greetings more", got-tried-1)
+		}
+	})
+}
+
+// TestRestartIdle: a restart starts a server that no call has needed.
+func TestRestartIdle(t *testing.T) {
+	t.Parallel()
+	o := childOptions(t, "good")
+	o.Lazy, o.CacheFile = true, filepath.Join(t.TempDir(), "tools.json")
+	if err := openReady(t, o).Close(); err != nil { // writes the list of its tools
+		t.Fatal(err)
+	}
+	s := openSource(t, o)
+	if state := s.Status().State; state != steps.StateIdle {
+		t.Fatalf("the source is %s, want idle", state)
+	}
+	s.Restart()
+	await(t, s, steps.StateReady)
 }

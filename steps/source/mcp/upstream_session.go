@@ -112,6 +112,15 @@ func (u *UpstreamSession) Close() error {
 	return nil
 }
 
+// disconnect closes the session's connection, if it has one. Its next use opens another.
+func (u *UpstreamSession) disconnect() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.conn != nil {
+		u.conn.cancel()
+	}
+}
+
 type sessionCallKey struct{ source *Source }
 
 // sessionCall is attached to the context of calls in a client's session.

@@ -67,6 +67,8 @@ type App struct {
 
 	closers []io.Closer
 	used    sync.RWMutex // read-locked by requests to the console of a server, which end before the app closes
+
+	replaced chan struct{} // closed when another app is served in place of this one
 }
 
 // Open assembles an app for a command. The caller closes the app. It returns a *config.Error if the configuration is invalid.
@@ -115,7 +117,7 @@ func (a *App) Close() error {
 // open assembles an app from the current configuration. before is the app that it replaces, or nil; before keeps working meanwhile. The
 // caller closes the app. On error the app is already closed, and only its configuration and its state of the files can be used.
 func (p *process) open(before *App) (*App, error) {
-	a := &App{process: p, unusableDocuments: map[string]bool{}}
+	a := &App{process: p, unusableDocuments: map[string]bool{}, replaced: make(chan struct{})}
 	if before != nil {
 		a.generation = before.generation + 1
 	}

@@ -31,10 +31,18 @@ func (s *server) consoleBackend() *console.Backend {
 		a = s.current.Load()
 	}
 	return &console.Backend{Journal: a.Journal, Scrubber: a.scrubber, Values: a.ShowsValues(), Flags: *s.o.ConsoleFlags, Serves: true,
-		Release: a.used.RUnlock,
+		Release: a.used.RUnlock, Replaced: a.replaced,
 		Open: func(context.Context) (*console.Calls, error) {
-			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run, BrokenChains: a.BrokenChains}, nil
+			return &console.Calls{Catalog: a.Catalog, Run: a.Engine.Run, BrokenChains: a.BrokenChains, Restart: a.restart}, nil
 		}}
+}
+
+// restart returns what closes the connection to a server and opens it again; nil: the source is no server, or is disabled.
+func (a *App) restart(source string) func() {
+	if server := a.servers[source]; server != nil {
+		return server.Restart
+	}
+	return nil
 }
 
 // awaitConsole waits until nothing that people began in the console uses the app, for at most limit. What goes on then is interrupted, and

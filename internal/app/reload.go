@@ -166,6 +166,7 @@ func (r *reloader) swap(ctx context.Context, next *App, drained <-chan struct{},
 	before := r.app
 	_ = next.store.SetMaxBytes(next.storeBytes) // the limit is valid: the configuration accepts only positive ones
 	r.use(next)
+	close(before.replaced) // open pages of the console ask again
 	r.telemetry.Reloaded(nil)
 	r.app, r.refusedFiles, r.loadedFiles = next, nil, next.files
 	r.retiring.Go(func() {

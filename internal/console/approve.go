@@ -110,6 +110,15 @@ type waitingView struct {
 	From, To, Next    int            // the calls of this page, from 1; Next is the offset of the next page, 0: there is none
 	Acts              bool
 	Flags             string
+	choice
+	Elsewhere []string // the chosen places that are on other pages
+	Changed   bool     // other calls than those that were chosen from can be decided about now, so that none is chosen any more
+}
+
+// choice is what the form says before a decision.
+type choice struct {
+	Chosen       map[string]bool // places of calls
+	Reason, Rest string
 }
 
 // Offset is the offset of the first call of this page.
@@ -151,18 +160,43 @@ func showWaiting(r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	totals := o.sortByFunction()
-	query, row := r.URL.Query(), &o.past.Row
+	query := r.URL.Query()
+	return r.waitingPage(ctx, o, query.Get("at"), query.Get("from"), choice{})
+}
+
+// turnPage shows other calls of the run, and keeps what the form says: also which calls are chosen, unless they may be other ones now.
+func (r *request) turnPage(o *offered) (*page, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	c := choice{map[string]bool{}, r.PostFormValue("reason"), r.PostFormValue("rest")}
+	same := r.PostFormValue("digest") == o.digest
+	for _, place := range r.PostForm["at"] {
+		c.Chosen[place] = same
+	}
+	at, offset := "", r.PostFormValue("turn")
+	if offset == "same" {
+		at, offset = r.PostFormValue("only"), r.PostFormValue("from")
+	}
+	p, err := r.waitingPage(ctx, o, at, offset, c)
+	if err == nil {
+		p.data.(*waitingView).Changed = !same //nolint:forcetypeassert // it is the page's
+	}
+	return p, err
+}
+
+// waitingPage shows the call at a place, or those from an offset, with what was chosen.
+func (r *request) waitingPage(ctx context.Context, o *offered, at, offset string, c choice) (*page, error) {
+	totals, row := o.sortByFunction(), &o.past.Row
 	run := history.Run{Chain: row.Chain}
 	hideNames(&run, o.sees)
 	v := &waitingView{ID: row.ID, Chain: run.Chain, Caller: row.Caller, Digest: o.digest, Total: len(o.calls), Hidden: o.hidden,
-		Ends: chain.EndsWhereDenied(o.past), At: query.Get("at"), Acts: r.viewer.Acts, Flags: r.Flags}
+		Ends: chain.EndsWhereDenied(o.past), At: at, Acts: r.viewer.Acts, Flags: r.Flags, choice: c}
 	before, err := r.lastApproved(ctx, o.past)
 	if err != nil {
 		return nil, err
 	}
 	v.Before = before.run
-	from, to := o.shown(v.At, query.Get("from"))
+	from, to := o.shown(at, offset)
 	pairs := before.pairs(o.calls)
 	for i, call := range o.calls {
 		name := call.Get("fn").Str
@@ -172,13 +206,16 @@ func showWaiting(r *request) (*page, error) {
 			v.Approved++
 		}
 		if i < from || i >= to {
+			if place := call.Get("at").Str; c.Chosen[place] {
+				v.Elsewhere = append(v.Elsewhere, place)
+			}
 			continue
 		}
 		if n := len(v.Groups); n == 0 || v.Groups[n-1].Function != name {
 			v.Groups = append(v.Groups, waitingGroup{Function: name, Effect: call.Get("effect").Str, Total: totals[name]})
 		}
 		g := &v.Groups[len(v.Groups)-1]
-		g.Calls = append(g.Calls, r.waitingCall(call, pairs[i], v.At != "", o.sees))
+		g.Calls = append(g.Calls, r.waitingCall(call, pairs[i], at != "", o.sees))
 	}
 	v.From, v.To = from+1, to
 	if v.To < len(o.calls) {
@@ -397,6 +434,9 @@ func decide(r *request) (*page, error) {
 	o, err := r.waiting(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	if r.PostForm.Has("turn") {
+		return r.turnPage(o)
 	}
 	ruling := &chain.Ruling{Digest: r.PostFormValue("digest"), Sees: o.sees, By: cmp.Or(r.viewer.Name, r.viewer.ID),
 		Reason: strings.Join(strings.Fields(r.PostFormValue("reason")), " ")} // of one line or more

@@ -161,17 +161,43 @@ func TestManyWaitingCalls(t *testing.T) {
 	}
 	ann := s.browser(t, "ann")
 	_, page := ann.get("runs/" + run + "/approve")
-	wantText(t, page, "1,000 calls", "Approve all 1,000", "&lt;script&gt;", `\u202e`, "!<script>alert", "show all of it", "?from=50", "!<strong>0[50]</strong>")
+	wantText(t, page, "1,000 calls", "Approve all 1,000", "&lt;script&gt;", `\u202e`, "!<script>alert", "show all of it", `<button name="turn" value="50">`, "!<strong>0[50]</strong>")
 	if len(page) > 200_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	_, one := ann.get("runs/" + run + "/approve?at=0[70]")
 	wantText(t, one, "<strong>0[70]</strong>", strings.Repeat("x", 5000), "!<strong>0[71]</strong>")
 	_, later := ann.get("runs/" + run + "/approve?from=950")
-	wantText(t, later, "<strong>0[999]</strong>", "!?from=1000")
+	wantText(t, later, "<strong>0[999]</strong>", "!The next")
 	wantText(t, page, "of 1 to 50, which this page shows, are denied")
 	_, page = ann.send(page, "runs/"+run+"/approve", url.Values{"decision": {"approve"}, "at": {"0[3]"}, "rest": {"deny"}})
 	wantText(t, page, "950 calls", "<strong>0[50]</strong>", "!<strong>0[49]</strong>")
 	_, page = ann.send(page, "runs/"+run+"/approve", url.Values{"decision": {"approve-all"}})
 	wantText(t, page, ">approved</span>")
+}
+
+// TestChoiceOfPages: what is chosen, and the reason, stay when another page of the calls is shown, and are decided about together. They are
+// gone if the calls are others meanwhile.
+func TestChoiceOfPages(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, map[string]*console.Viewer{"ann": actor("token:ann")}, nil)
+	run, _ := s.run(t, "token:ann", `{"onError":"continue","steps":[{"fn":"shop.put","forEach":"1..120","args":{"k":"$item"}}]}`)
+	ann, path := s.browser(t, "ann"), "runs/"+run+"/approve"
+	const checked, carried = `value="%s" checked>`, `<input type="hidden" name="at" value="%s">`
+	_, page := ann.get(path)
+	stale := page
+	_, page = ann.send(page, path, url.Values{"turn": {"50"}, "at": {"0[3]", "0[7]"}, "reason": {"not \"now\""}, "rest": {"deny"}})
+	wantText(t, page, "<strong>0[50]</strong>", "!<strong>0[49]</strong>", "2 calls of other pages are chosen, too", "not &#34;now&#34;</textarea>",
+		`<option value="deny" selected>`, fmt.Sprintf(carried, "0[3]"), fmt.Sprintf(carried, "0[7]"), "!checked>")
+	_, page = ann.send(page, path, url.Values{"turn": {"0"}, "at": {"0[3]", "0[7]", "0[60]"}})
+	wantText(t, page, fmt.Sprintf(checked, "0[3]"), fmt.Sprintf(checked, "0[7]"), "1 call of other pages is chosen, too",
+		fmt.Sprintf(carried, "0[60]"), "!"+fmt.Sprintf(checked, "0[4]"))
+	s.wantCalls(t)
+	_, page = ann.send(page, path, url.Values{"decision": {"deny"}, "at": {"0[3]", "0[60]"}, "reason": {"no"}})
+	wantText(t, page, "118 calls", "!<strong>0[3]</strong>")
+	_, page = ann.send(stale, path, url.Values{"turn": {"50"}, "at": {"0[7]"}})
+	wantText(t, page, "none is chosen any more", "!checked>", "!"+fmt.Sprintf(carried, "0[7]"))
+	if status, page := s.browser(t, "ann").post(path, url.Values{"turn": {"50"}}); status != fault.Denied.HTTP() {
+		t.Errorf("without the form: status %d: %s", status, page)
+	}
 }

@@ -151,7 +151,7 @@ func TestPlayground(t *testing.T) {
 		"   ":  {"verdict", "", "nothing is wrong", "fault"},
 	} {
 		_, page := bob.fill("playground", url.Values{"text": {text}})
-		_, verdict, _ := strings.Cut(page, `<div id="`)
+		_, verdict, _ := strings.Cut(page, `<main`)
 		contains(t, verdict, want...)
 	}
 	if rows, err := s.journal.List(t.Context(), &journal.Filter{}); err != nil || len(rows) != 0 {

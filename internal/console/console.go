@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/onecall-mcp/onecall/budget"
@@ -35,6 +34,8 @@ type Backend struct {
 	Open func(ctx context.Context) (*Calls, error)
 	// Release is called when the request that got the backend has been answered; nil: nothing waits for it.
 	Release func()
+	// Replaced is closed when another configuration is served in place of this one; nil: none ever is.
+	Replaced <-chan struct{}
 
 	// Opened reports whether Open returns at once; nil: it does.
 	Opened func() bool
@@ -46,6 +47,8 @@ type Calls struct {
 	Run     func(ctx context.Context, request []byte, caller *chain.Caller) *chain.Answer
 
 	BrokenChains func() []*fault.Error // why saved chains cannot be used; nil: all can
+	// Restart returns what closes the connection to a source and opens it again at once; nil: the source has none. It may be nil, too.
+	Restart func(source string) func()
 }
 
 // Viewer is a person who looks.
@@ -78,7 +81,7 @@ type console struct {
 	acts  acts
 	seen  viewCache
 
-	streams atomic.Int64 // how many pages are open that follow changes
+	streams streams
 }
 
 // viewCache has the views of a catalog by rights. Each keeps what it computes for the functions of the moment.
@@ -132,6 +135,7 @@ func (c *console) routes() map[string]func(*request) (*page, error) {
 		"GET " + Path + "functions":        showFunctions,
 		"GET " + Path + "functions/{name}": showFunction,
 		"GET " + Path + "sources":          showSources,
+		"POST " + Path + "sources/{name}":  restartSource,
 		"GET " + Path + "chains":           showChains,
 		"GET " + Path + "chains/{name}":    showChain,
 		"POST " + Path + "chains/{name}":   runSaved,
@@ -169,11 +173,14 @@ type page struct {
 	title    string
 	data     any
 	redirect string // the path below Path to go to in its place; "": none
-	live     string // what keeps the element #live of the page up to date: a run's id, or liveAll; "": nothing does
+	live     string // what keeps the element #live of the page up to date: a run's id, liveAll or liveSources; "": nothing does
 }
 
-// liveAll is what a page of many runs shows.
-const liveAll = "all"
+// What a page shows that keeps itself up to date, other than one run.
+const (
+	liveAll     = "all" // many runs
+	liveSources = "sources"
+)
 
 // handler identifies the viewer, checks that an action comes from a page of the console, and shows the page or the fault.
 func (c *console) handler(handle func(*request) (*page, error)) http.HandlerFunc {

@@ -17,6 +17,7 @@ import (
 	"github.com/onecall-mcp/onecall/chain/journal"
 	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/mcp/transport"
 	"github.com/onecall-mcp/onecall/steps"
 )
@@ -28,6 +29,7 @@ type site struct {
 	catalog *steps.Catalog
 	engine  *chain.Engine
 	backend *console.Backend
+	calls   *console.Calls
 }
 
 func newSite(t *testing.T, viewers map[string]*console.Viewer) *site {
@@ -68,7 +70,7 @@ func newHandler(t *testing.T, viewers map[string]*console.Viewer) (*site, http.H
 			return []*fault.Error{fault.New(fault.BadRequest, "old.chain.json is broken: <b>")}
 		}}
 	backend := &console.Backend{Journal: j, Open: func(context.Context) (*console.Calls, error) { return calls, nil }}
-	return &site{journal: j, engine: engine, catalog: catalog, backend: backend}, console.New(&console.Options{
+	return &site{journal: j, engine: engine, catalog: catalog, backend: backend, calls: calls}, console.New(&console.Options{
 		Backend: func() *console.Backend { return backend },
 		Begin:   transport.NewTracker().Begin,
 		Identify: func(_ context.Context, credential string) (*console.Viewer, error) {
@@ -93,7 +95,7 @@ func (s *site) browser(t *testing.T, token string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &browser{&http.Client{Jar: jar}, t, s}
+	b := &browser{&http.Client{Jar: jar, Timeout: polltest.TooLong}, t, s} // a stream that should be refused does not end
 	if status, page := b.post("login", url.Values{"token": {token}}); status != http.StatusOK {
 		t.Fatalf("logging in as %s: status %d: %s", token, status, page)
 	}

@@ -143,31 +143,6 @@ func TestSavings(t *testing.T) {
 	}
 }
 
-// TestSources: the console of a server shows the states of the sources that the viewer may know, and causes only to those who see all.
-func TestSources(t *testing.T) {
-	t.Parallel()
-	admin := person("admin")
-	admin.All = true
-	s := newSite(t, map[string]*console.Viewer{"ann": reader("token:ann"), "admin": admin})
-	s.secretStore(t)
-	secret := returning("vault.open", `1`)
-	secret.Tier = steps.TierAdmin
-	s.add(t, "vault", ready, secret)
-	down := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
-	s.add(t, "wiki", steps.Status{State: steps.StateRetrying, Error: fault.New(fault.Denied, "the server <wiki> asks for a login"),
-		Since: down, Retry: down.Add(time.Minute)})
-	boss := s.browser(t, "admin")
-	if status, page := boss.get("sources"); status != fault.NotSupported.HTTP() || strings.Contains(page, ">Sources</a>") {
-		t.Errorf("sources of a console that serves nobody: status %d: %s", status, page)
-	}
-	s.backend.Serves = true
-	_, page := boss.get("sources")
-	contains(t, page, ">Sources</a>", "the server &lt;wiki&gt; asks for a login", "2026-11-27 10:00:00", "2026-11-27 10:01:00",
-		"onecall auth login wiki", "source=vault", `<td class="n">2</td>`, "", "<wiki>")
-	_, page = s.browser(t, "ann").get("sources")
-	contains(t, page, "source=wiki", "source=store", `<td class="n">1</td>`, "", "vault", "login", `<td class="n">2</td>`)
-}
-
 // TestCauses: why a source is down is for administrators, in checks and in answers, too.
 func TestCauses(t *testing.T) {
 	t.Parallel()

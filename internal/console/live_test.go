@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/onecall-mcp/onecall/chain"
+	"github.com/onecall-mcp/onecall/fault"
 	"github.com/onecall-mcp/onecall/internal/console"
+	"github.com/onecall-mcp/onecall/steps"
 )
 
 // eventsWriter keeps what a stream sends.
@@ -38,15 +41,20 @@ func (w *eventsWriter) take() string {
 	return strings.Join(strings.Fields(strings.NewReplacer("event: ", " ", "data:", "").Replace(w.text.String())), " ")
 }
 
+// login returns the cookies of a viewer who has logged in.
+func login(ctx context.Context, handler http.Handler, viewer string) []*http.Cookie {
+	w := httptest.NewRecorder()
+	form := httptest.NewRequestWithContext(ctx, http.MethodPost, console.Path+"login", strings.NewReader("token="+viewer))
+	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	handler.ServeHTTP(w, form)
+	return w.Result().Cookies()
+}
+
 // listen opens a stream as a viewer. ended is closed when it ends.
 func listen(ctx context.Context, handler http.Handler, viewer, query string) (w *eventsWriter, ended chan struct{}) {
 	w, ended = &eventsWriter{ResponseRecorder: httptest.NewRecorder()}, make(chan struct{})
-	login := httptest.NewRecorder()
-	form := httptest.NewRequestWithContext(ctx, http.MethodPost, console.Path+"login", strings.NewReader("token="+viewer))
-	form.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	handler.ServeHTTP(login, form)
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, console.Path+"events"+query, nil)
-	for _, cookie := range login.Result().Cookies() {
+	for _, cookie := range login(ctx, handler, viewer) {
 		r.AddCookie(cookie)
 	}
 	go func() {
@@ -132,16 +140,122 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestLiveWithoutLogin: a page that asks for its element when its login is over has the browser ask for the page.
+// TestLiveWithoutLogin: an open page that asks for its element, or for its stream, when its login is over is told so, and nothing else.
 func TestLiveWithoutLogin(t *testing.T) {
 	t.Parallel()
 	_, handler := newHandler(t, nil)
-	for _, path := range []string{"", "events"} {
+	for _, path := range []string{"", "playground", "events", "events?still"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, console.Path+path, nil)
 		r.Header.Set("HX-Request", "true")
 		w := httptest.NewRecorder()
-		if handler.ServeHTTP(w, r); w.Code != http.StatusUnauthorized || w.Header().Get("HX-Refresh") != "true" {
-			t.Errorf("%q: status %d, header %v", path, w.Code, w.Header())
+		if handler.ServeHTTP(w, r); w.Code != http.StatusUnauthorized || w.Body.Len() > 0 {
+			t.Errorf("%q: status %d, %s", path, w.Code, w.Body)
 		}
 	}
+}
+
+// TestStreamsEnd: the streams of a viewer end when it logs out, in any window, and those of all when another configuration is served. Their
+// pages ask for others then, and learn what has changed.
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, handler := newHandler(t, map[string]*console.Viewer{"ann": person("token:ann"), "bob": person("token:bob")})
+		replaced := make(chan struct{})
+		s.backend.Replaced, s.backend.Serves = replaced, true
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		type kind struct{ viewer, query string }
+		ends := map[kind]chan struct{}{}
+		for _, viewer := range []string{"ann", "bob"} {
+			for _, query := range []string{"", "?still", "?sources"} {
+				w, ended := listen(ctx, handler, viewer, query)
+				synctest.Wait()
+				if got := w.take(); got != "changed" || w.Header().Get("X-Accel-Buffering") != "no" {
+					t.Errorf("the stream %q of %s begins with %q, header %v", query, viewer, got, w.Header())
+				}
+				ends[kind{viewer, query}] = ended
+			}
+		}
+		want := func(after string, viewers ...string) {
+			t.Helper()
+			synctest.Wait()
+			for k, ended := range ends {
+				goes := true
+				select {
+				case <-ended:
+					goes = false
+				default:
+				}
+				if goes == slices.Contains(viewers, k.viewer) {
+					t.Errorf("after %s the stream %q of %s goes on: %t", after, k.query, k.viewer, goes)
+				}
+			}
+		}
+		want("nothing")
+		logout := httptest.NewRequestWithContext(ctx, http.MethodPost, console.Path+"logout", nil)
+		for _, cookie := range login(ctx, handler, "ann") {
+			logout.AddCookie(cookie)
+		}
+		handler.ServeHTTP(httptest.NewRecorder(), logout)
+		want("the logout of ann", "ann")
+		close(replaced)
+		want("a reload", "ann", "bob")
+	})
+}
+
+// changingSource is a source whose state changes.
+type changingSource struct {
+	*source
+	changed func()
+}
+
+// Watch implements steps.Live.
+func (s *changingSource) Watch(changed func()) { s.changed = changed }
+
+// TestEventsOfSources: the page of sources is told of changes of the sources that its viewer may know, and not of others.
+func TestEventsOfSources(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, handler := newHandler(t, map[string]*console.Viewer{"ann": reader("token:ann"), "admin": person("admin")})
+		secret := returning("vault.open", `1`)
+		secret.Tier = steps.TierAdmin
+		sources := map[string]*changingSource{"vault": {source: &source{[]steps.Function{secret}, ready}},
+			"wiki": {source: &source{[]steps.Function{returning("wiki.page", `1`)}, ready}}}
+		for name, source := range sources {
+			if err := s.catalog.Add(name, source); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		refused, ended := listen(ctx, handler, "ann", "?sources")
+		if <-ended; strings.Contains(refused.text.String(), "event:") {
+			t.Error("a console that serves nobody tells of its sources")
+		}
+		s.backend.Serves = true
+		streams := map[string]*eventsWriter{}
+		for _, viewer := range []string{"ann", "admin"} {
+			streams[viewer], _ = listen(ctx, handler, viewer, "?sources")
+		}
+		time.Sleep(time.Second)
+		for _, w := range streams {
+			w.take()
+		}
+		for _, name := range []string{"wiki", "vault", "wiki", "vault"} {
+			sources[name].status = steps.Status{State: steps.StateRetrying, Retry: time.Now(), Error: fault.New(fault.Unavailable, "it is away")}
+			sources[name].changed()
+			time.Sleep(time.Second)
+			for viewer, w := range streams {
+				want := ""
+				if viewer == "admin" || name == "wiki" {
+					want = "changed"
+				}
+				if got := w.take(); got != want {
+					t.Errorf("after a change of %s, the stream of %s says %q, want %q", name, viewer, got, want)
+				}
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
 }

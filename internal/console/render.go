@@ -83,7 +83,8 @@ type layout struct {
 	Viewer   *Viewer
 	Form     string // the key of the viewer's forms, and what is of this page only
 	Self     string // the address of the page
-	Live     string // where its stream of events is; "": it has none
+	Events   string // where its stream of events is
+	Live     bool   // it keeps itself up to date
 	Waiting  string // how many runs wait for approval; "": none
 	Serves   bool   // see Backend.Serves
 	CanLogin bool   // the viewer logged in with a token, and can log out
@@ -97,12 +98,15 @@ func (c *console) show(w http.ResponseWriter, r *request, p *page) {
 		l.Serves = r.Serves
 		l.Viewer, l.Form, l.Waiting = r.viewer, r.formKey()+"."+rand.Text(), r.countWaiting()
 	}
-	switch l.Self = r.URL.RequestURI(); p.live {
-	case "":
+	l.Self, l.Live, l.Events = r.URL.RequestURI(), p.live != "", Path+"events"
+	switch p.live {
 	case liveAll:
-		l.Live = Path + "events"
+	case "":
+		l.Events += "?" + onStill
+	case liveSources:
+		l.Events += "?" + onSources
 	default:
-		l.Live = Path + "events?run=" + url.QueryEscape(p.live)
+		l.Events += "?run=" + url.QueryEscape(p.live)
 	}
 	status := http.StatusOK
 	if f, is := p.data.(*fault.Error); is && f != nil {

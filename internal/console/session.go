@@ -122,8 +122,7 @@ func (c *console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
 		c.show(w, &request{Request: r}, faultPage(why))
 		return
 	}
-	if r.Header.Get("HX-Request") != "" { // a page asks for its element #live: the browser must ask for the page
-		w.Header().Set("HX-Refresh", "true")
+	if r.Header.Get("HX-Request") != "" { // the script of an open page, which says that a login is needed and keeps what was typed
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -185,8 +184,11 @@ func (c *console) login(w http.ResponseWriter, r *http.Request) {
 // pageNames matches the pages to which a login leads, below Path.
 var pageNames = regexp.MustCompile(`^[a-z0-9_]+(/[a-z0-9_]+)*$`)
 
-// logout forgets the credential.
+// logout forgets the credential. Other pages of the browser ask for other streams then, and learn it.
 func (c *console) logout(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
+		defer c.streams.end(cookie.Value)
+	}
 	setCookie(w, r, "")
 	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
 }

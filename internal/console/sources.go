@@ -16,21 +16,33 @@ type sourceView struct {
 	steps.SourceInfo
 	Usable     int  // its functions that the viewer may use
 	NeedsLogin bool // it waits for someone to log in
+	Restarts   bool // the viewer may restart it
 }
 
-// showSources shows the states of a server's sources. The sources of other consoles start when they are needed: there is nothing to watch.
-func showSources(r *request) (*page, error) {
-	if !r.Serves {
-		return nil, fault.New(fault.NotSupported, "only the console of a server shows sources: onecall serve --http … --console")
+// mustServe refuses the pages of sources to other consoles than a server's, whose sources start when they are needed: there is nothing to
+// watch.
+func (r *request) mustServe() error {
+	if r.Serves {
+		return nil
 	}
-	view, err := r.functions()
+	return fault.New(fault.NotSupported, "only the console of a server shows sources: onecall serve --http … --console")
+}
+
+// showSources shows the states of a server's sources.
+func showSources(r *request) (*page, error) {
+	if err := r.mustServe(); err != nil {
+		return nil, err
+	}
+	calls, err := r.Open(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	v := &sourcesView{Flags: r.Flags}
+	view := r.view(calls)
 	functions := view.Registry()
 	for _, info := range view.Sources() {
-		s := sourceView{SourceInfo: info, NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
+		s := sourceView{SourceInfo: info, Restarts: r.restartOf(calls, info.Name) != nil,
+			NeedsLogin: r.viewer.readsCauses() && info.Error != nil && info.Error.Code == fault.Denied}
 		for name := range info.Functions {
 			if functions.Has(name) {
 				s.Usable++
@@ -38,5 +50,52 @@ func showSources(r *request) (*page, error) {
 		}
 		v.Sources = append(v.Sources, s)
 	}
-	return &page{template: "sources", title: "Sources", data: v}, nil
+	return &page{template: "sources", title: "Sources", data: v, live: liveSources}, nil
+}
+
+// restartOf returns what restarts a source, for those who act and are administrators of all its functions; nil: nothing does, or the viewer
+// may not. Of a source whose functions are not known, only an administrator of all functions is sure to be that.
+func (r *request) restartOf(calls *Calls, source string) func() {
+	if !r.viewer.Acts || r.viewer.Tier < steps.TierAdmin || calls.Restart == nil {
+		return nil
+	}
+	if r.viewer.All {
+		return calls.Restart(source)
+	}
+	functions, usable := 0, r.view(calls).Registry()
+	for _, entry := range calls.Catalog.Registry().All() {
+		if entry.Spec().Source() != source {
+			continue
+		}
+		if functions++; !usable.Has(entry.Spec().Name) {
+			return nil
+		}
+	}
+	if functions == 0 {
+		return nil
+	}
+	return calls.Restart(source)
+}
+
+// restartSource closes the connection to a source and opens it again.
+func restartSource(r *request) (*page, error) {
+	if err := r.mustServe(); err != nil {
+		return nil, err
+	}
+	if err := r.mustAct(); err != nil {
+		return nil, err
+	}
+	calls, err := r.Open(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	restart := r.restartOf(calls, name)
+	if restart == nil {
+		return nil, fault.New(fault.Denied, "there is no source %s that you may restart: that needs an administrator of all its functions, and "+
+			"a server of mcpServers", fault.Quote(name))
+	}
+	restart()
+	r.log.InfoContext(r.Context(), "a source is restarted", "source", name, "caller", r.viewer.ID)
+	return &page{redirect: "sources"}, nil
 }

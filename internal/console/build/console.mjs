@@ -3,18 +3,50 @@
 import "htmx.org/dist/htmx.esm.js";
 import "htmx.org/dist/ext/hx-sse.js";
 
-// Where events do not arrive, as behind a proxy that holds them back, the page is asked for from time to time. The server sends an event at
-// least every 15 seconds.
+// Where events do not arrive, as behind a proxy that holds them back or after the browser has slept, the page is asked for from time to
+// time, and the stream is opened again. The server sends an event at least every 15 seconds.
 const silence = 20_000;
 const pause = 5_000;
 
 addEventListener("DOMContentLoaded", () => {
   const events = document.getElementById("events");
   if (!events) return;
-  let heard = Date.now();
+  const refresh = document.getElementById("refresh");
+  let stream, heard = Date.now(), opened = heard;
+  // What #connection says: "lost", "login" or, if all is well, nothing.
+  const say = (state) => {
+    for (const line of document.getElementById("connection").children) line.hidden = line.dataset.state !== state;
+  };
+  const isAborted = (error) => error?.name === "AbortError";
   for (const name of ["changed", "beat"]) events.addEventListener(name, () => { heard = Date.now(); });
+  addEventListener("htmx:sse:after:connection", ({ detail }) => {
+    stream = detail.connection;
+    opened = Date.now();
+    say();
+  });
+  addEventListener("htmx:sse:error", ({ detail }) => {
+    if (detail.status === 401) say("login");
+    else if (detail.connection?.attempt > 0 && !isAborted(detail.error)) say("lost"); // the first attempt is made at once
+  });
+  addEventListener("htmx:error", ({ detail }) => {
+    if (detail.ctx && !detail.ctx.response && !isAborted(detail.error)) say("lost");
+  });
+  addEventListener("htmx:after:request", (event) => {
+    const { sourceElement, response, text } = event.detail.ctx;
+    if (response.status === 401) say("login");
+    // What lacks the element is no page of the console, but that of a proxy, say. It replaces nothing.
+    const isLost = sourceElement === refresh && !text.includes('id="live"');
+    if (isLost) event.preventDefault();
+    if (response.status !== 401) say(isLost ? "lost" : undefined);
+  });
   setInterval(() => {
-    if (!document.hidden && Date.now() - heard > silence) document.getElementById("refresh").dispatchEvent(new Event("stale"));
+    if (document.hidden || Date.now() - heard <= silence) return;
+    if (Date.now() - opened > silence) {
+      opened = Date.now();
+      stream?.reader?.cancel(); // it is opened again
+    }
+    events.dispatchEvent(new Event("again")); // if it is not open
+    refresh?.dispatchEvent(new Event("stale"));
   }, pause);
 });
 

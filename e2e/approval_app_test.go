@@ -14,13 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/tidwall/gjson"
-
-	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
 const (
@@ -71,7 +67,8 @@ func openChat(t *testing.T, more string, width int64) *chatHost {
 	}
 	t.Cleanup(func() { h.session.Close() })
 	h.servePages(t)
-	h.openBrowser(t, width)
+	h.browser = openBrowser(t, width, "/favicon.ico")
+	h.do(t, chromedp.Navigate(h.page))
 	return h
 }
 
@@ -120,34 +117,6 @@ func (h *chatHost) servePages(t *testing.T) {
 	h.page, h.app = host.URL, app.URL
 }
 
-// openBrowser opens the host's page. Nothing that the app does may violate its policy or fail.
-func (h *chatHost) openBrowser(t *testing.T, width int64) {
-	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal("needs chromium in PATH")
-	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox))
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, clitest.TooLong)
-	t.Cleanup(cancel)
-	h.browser = ctx
-	h.do(t, chromedp.EmulateViewport(width, 900))
-	if err := chromedp.Listen(ctx, func(event any) {
-		switch e := event.(type) {
-		case *runtime.EventExceptionThrown:
-			t.Errorf("a script failed: %s", e.ExceptionDetails.Text)
-		case *log.EventEntryAdded:
-			if !strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
-				t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
-			}
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	h.do(t, chromedp.Navigate(h.page))
-}
-
 // call calls chain as the model does.
 func (h *chatHost) call(t *testing.T, args string) (result *sdk.CallToolResult, text string) {
 	t.Helper()
@@ -194,22 +163,6 @@ func (h *chatHost) press(t *testing.T, keys string) {
 func (h *chatHost) click(t *testing.T, selector string) {
 	t.Helper()
 	h.do(t, chromedp.Click(chromedp.CSS(selector), chromedp.FromNode(h.frame)))
-}
-
-// picture writes a picture of the host's page for a person to look at, if ONECALL_TEST_PICTURES names a folder.
-func (h *chatHost) picture(t *testing.T, name string) {
-	t.Helper()
-	folder := os.Getenv("ONECALL_TEST_PICTURES")
-	if folder == "" {
-		return
-	}
-	png, err := chromedp.Run(h.browser, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // untilEnd has a poll end with the browser's context.
@@ -270,7 +223,7 @@ func TestApprovalApp(t *testing.T) {
 			t.Errorf("the app does not show %q: %s", want, shown)
 		}
 	}
-	h.picture(t, "light")
+	takePicture(h.browser, t, "light")
 	inApp[bool](t, h, `document.querySelector("#reason").focus() ?? true`)
 	h.press(t, "\t\r") // the first button
 	if said := h.said(t); !strings.Contains(said, "I approved the calls that "+run) {
@@ -343,7 +296,7 @@ func TestApprovalAppMany(t *testing.T) {
 		strings.Contains(shown, "note-100-") || !strings.Contains(shown, "Show 30 more") {
 		t.Errorf("want 130 calls, the first 100 of them: %.2000s", shown)
 	}
-	h.picture(t, "many")
+	takePicture(h.browser, t, "many")
 	h.click(t, ".calls li:last-child button")
 	h.click(t, ".calls li:last-child input")
 	if button := inApp[string](t, h, `document.querySelector("#approve").innerText`); button != "Approve 129, deny 1" {
@@ -386,7 +339,7 @@ func TestApprovalAppShows(t *testing.T) {
 	if back := inApp[string](t, h, `getComputedStyle(document.querySelector("main")).backgroundColor`); back != "rgb(27, 28, 30)" {
 		t.Errorf("the background is %s, want it dark", back)
 	}
-	h.picture(t, "narrow-dark")
+	takePicture(h.browser, t, "narrow-dark")
 	h.click(t, "dd button")
 	if shown := h.read(t); len(shown) < 200_000 {
 		t.Errorf("%d characters, want all of the value", len(shown))

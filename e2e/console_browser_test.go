@@ -6,54 +6,38 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/tidwall/gjson"
 
-	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 	"github.com/onecall-mcp/onecall/internal/console"
 )
 
-// window is a window of a browser with the console. Whatever the browser complains of fails the test.
+// window is a window of a browser with the console.
 type window struct {
 	t    *testing.T
 	base string
 	ctx  context.Context
 }
 
-func (s *httpServer) openWindow(t *testing.T) *window {
+// openWindow opens a window for the console of a server. excused are as for openBrowser.
+func (s *httpServer) openWindow(t *testing.T, excused ...string) *window {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal("needs chromium in PATH")
-	}
-	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox))
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, clitest.TooLong)
-	t.Cleanup(cancel)
-	w := &window{t, strings.TrimSuffix(s.url, "/mcp") + console.Path, ctx}
-	w.do(chromedp.EmulateViewport(1280, 900))
-	if err := chromedp.Listen(ctx, func(event any) {
-		switch e := event.(type) {
-		case *runtime.EventExceptionThrown:
-			t.Errorf("a script failed: %s", e.ExceptionDetails.Text)
-		case *log.EventEntryAdded:
-			if !strings.HasSuffix(e.Entry.URL, "/runs/run_nothing") { // it is no run, and says so with its status
-				t.Errorf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
-			}
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return &window{t, strings.TrimSuffix(s.url, "/mcp") + console.Path, openBrowser(t, 1280, excused...)}
+}
+
+// login logs in with a token, by the keyboard.
+func (w *window) login(token string) {
+	w.t.Helper()
+	w.do(chromedp.Navigate(w.base))
+	w.await(`document.activeElement.id == "token"`)
+	w.press(token + "\r")
+	w.do(chromedp.WaitVisible(chromedp.CSS("#live")))
 }
 
 func (w *window) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -104,23 +88,7 @@ func (w *window) look(path string, width int64, scheme string) {
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return none, err
 	}, chromedp.Navigate(w.base+path))
-	w.picture(fmt.Sprintf("console-%s-%d-%s", strings.NewReplacer("/", "-", "?", "-").Replace(path), width, scheme))
-}
-
-// picture writes a picture of the page for a person to look at, if ONECALL_TEST_PICTURES names a folder.
-func (w *window) picture(name string) {
-	w.t.Helper()
-	folder := os.Getenv("ONECALL_TEST_PICTURES")
-	if folder == "" {
-		return
-	}
-	png, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	takePicture(w.ctx, w.t, fmt.Sprintf("console-%s-%d-%s", strings.NewReplacer("/", "-", "?", "-").Replace(path), width, scheme))
 }
 
 // TestConsoleInBrowser: a person logs in by keyboard, and the list of runs shows the runs of other processes by itself, without touching
@@ -132,33 +100,20 @@ func TestConsoleInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	const boss = "oc_token-of-the-boss"
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml",
-		fmt.Sprintf("access: {tokens: [{name: boss, sha256: %q, tier: admin, console: approve}]}\n", tokenHash(boss)))
+	config := bossConfig(t, t.TempDir(), boss)
 	s := serveHTTP(t, config, "--console")
-	run := func(name string) {
-		t.Helper()
-		chain := clitest.Write(t, t.TempDir(), name+".json", `{"steps":[{"expr":"6*7"}]}`)
-		cmd := clitest.Self(t, t.TempDir(), "run", "--config", config, chain)
-		cmd.Env = s.cmd.Env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("onecall run: %v: %s", err, out)
-		}
-	}
-	run("earlier")
-	w := s.openWindow(t)
-	w.do(chromedp.Navigate(w.base))
-	w.await(`document.activeElement.id == "token"`)
-	w.press(boss + "\r")
-	w.do(chromedp.WaitVisible(chromedp.CSS("#live")))
+	s.runBeside(t, config, "earlier")
+	w := s.openWindow(t, "/runs/run_nothing") // is no run, and says so with its status
+	w.login(boss)
 	w.lists("earlier.json")
 	evaluate[bool](w, `document.querySelector("input[name=run]").focus() ?? true`)
 	w.press("run_half")
-	run("later") // by a process that the server knows nothing of
+	s.runBeside(t, config, "later") // by a process that the server knows nothing of
 	w.lists("later.json")
 	if at := evaluate[string](w, `document.activeElement.name + " " + document.activeElement.value`); at != "run run_half" {
 		t.Errorf("after the update the focus and its text are %q", at)
 	}
-	run("last")
+	s.runBeside(t, config, "last")
 	w.lists("last.json")
 	w.do(chromedp.Navigate(w.base))
 	first := evaluate[string](w, `document.querySelector("#live tbody a").getAttribute("href")`)

@@ -15,7 +15,7 @@ import (
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
-// TestConsoleEnter: Enter in the reason decides nothing. A button does, with the reason.
+// TestConsoleEnter: Enter in the reason and in a checkbox decides nothing. A button does, with the reason.
 func TestConsoleEnter(t *testing.T) {
 	t.Parallel()
 	const boss = "oc_token-of-the-boss"
@@ -33,14 +33,17 @@ access: {tokens: [{name: boss, sha256: %q, tier: admin, console: approve}]}
 		t.Fatal(text)
 	}
 	w := s.openWindow(t)
-	w.do(chromedp.Navigate(w.base))
-	w.await(`document.activeElement.id == "token"`)
-	w.press(boss + "\r")
-	w.do(chromedp.WaitVisible(chromedp.CSS("#live")))
+	w.login(boss)
 	for _, query := range []string{"", "?at=0"} {
 		w.do(chromedp.Navigate(w.base + "runs/" + run + "/approve" + query))
 		evaluate[bool](w, `document.querySelector("[name=reason]").focus() ?? true`)
 		w.press("not this\rnor that\r")
+		evaluate[bool](w, `document.querySelector("[type=checkbox]").focus() ?? true`)
+		w.press(" ")
+		w.follow()
+		if !evaluate[bool](w, `document.querySelector("[type=checkbox]").checked`) {
+			t.Error("after Enter in a checkbox it is not chosen any more")
+		}
 		w.do(chromedp.Navigate(w.base + "runs/" + run))
 		w.do(chromedp.WaitVisible(chromedp.CSS("a[href$='/approve']")))
 	}

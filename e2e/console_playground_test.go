@@ -3,21 +3,16 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"github.com/onecall-mcp/onecall/internal/cli/clitest"
 )
 
 // TestPlaygroundInBrowser: faults of a chain are shown as it is typed, without taking the text or the focus away, and a run is answered.
 func TestPlaygroundInBrowser(t *testing.T) {
 	t.Parallel()
 	const boss = "oc_token-of-the-boss"
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml",
-		fmt.Sprintf("access: {tokens: [{name: boss, sha256: %q, tier: admin, console: approve}]}\n", tokenHash(boss)))
-	w := serveHTTP(t, config, "--console").openWindow(t)
+	w := serveHTTP(t, bossConfig(t, t.TempDir(), boss), "--console").openWindow(t)
 	w.do(chromedp.Navigate(w.base+"login"), chromedp.SendKeys("#token", boss), chromedp.Submit("#token"), chromedp.WaitVisible("nav"),
 		chromedp.Navigate(w.base+"playground"), chromedp.SendKeys("#text", `{"steps":[{"expr":"6 *"}]}`))
 	w.await(`document.querySelector("#verdict").textContent.includes("bad_expression")`)

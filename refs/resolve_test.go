@@ -167,6 +167,34 @@ func TestBytesOfBlock(t *testing.T) {
 	}
 }
 
+// TestInputText: a template passes on what stands for the bytes of a block in the input; selectors and expressions see the bytes, or why
+// there is no memory for them.
+func TestInputText(t *testing.T) {
+	t.Parallel()
+	s := &Scope{Input: []byte(`{"p":"mark","l":["mark"]}`), Blocks: block{}}
+	s.InputText = func() ([]byte, *fault.Error) { return []byte(`{"p":"Ynl0ZXM=","l":["Ynl0ZXM="]}`), nil }
+	for text, want := range map[string]string{`$input.p`: `"mark"`, `$input`: `{"p":"mark","l":["mark"]}`, `$input.l[*]`: `["mark"]`} {
+		if got, err := compileWhole(t, text).Resolve(context.Background(), nil, s); err != nil || string(got) != want {
+			t.Errorf("%s gives %s, %v, want %s", text, got, err, want)
+		}
+		want = strings.ReplaceAll(want, "mark", "Ynl0ZXM=")
+		selected, faults := CompileSelector(text, CompileScope{})
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		if got, err := selected.Resolve(context.Background(), s); err != nil || string(got) != want {
+			t.Errorf("%s selects %s, %v, want %s", text, got, err, want)
+		}
+	}
+	length := compileExpression(t, `len($input.p)`)
+	if got, err := length.Eval(context.Background(), s); err != nil || string(got) != "8" {
+		t.Errorf("the text has the length %s, %v, want 8", got, err)
+	}
+	s.InputText = func() ([]byte, *fault.Error) { return nil, fault.New(fault.LimitExceeded, "it is too long") }
+	_, err := length.Eval(context.Background(), s)
+	wantCode(t, err, fault.LimitExceeded)
+}
+
 // TestLossyKey: the walk does not look beyond the object.
 func TestLossyKey(t *testing.T) {
 	t.Parallel()

@@ -235,7 +235,7 @@ func (r *Run) resolveArguments(ctx context.Context, p *plan.Step, scope *refs.Sc
 		}
 		args = plan.WithCommon(resolved, p.Common)
 	}
-	if p.Fn != nil {
+	if p.Fn != nil { // a function can do nothing with the handle of a block
 		args = r.blocks.MarkHandles(args)
 	}
 	if f := r.o.Memory.Hold(len(args)); f != nil {

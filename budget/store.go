@@ -302,6 +302,11 @@ func newToken() (string, error) {
 	return fmt.Sprintf("%s%039d", TokenPrefix, n), nil
 }
 
+// TokenOf returns a token that is always the same for the same 16 bytes, which must be secret, for KeepAs.
+func TokenOf(secret [16]byte) string {
+	return fmt.Sprintf("%s%039d", TokenPrefix, new(big.Int).SetBytes(secret[:]))
+}
+
 // keyOf returns the key of a token in the store. It is a hash: listing a store's keys reveals no tokens.
 func keyOf(token string) string {
 	sum := sha256.Sum256([]byte(token))

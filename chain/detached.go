@@ -32,7 +32,7 @@ type Detach struct {
 
 // DetachedRun is the state of a run that may have outlasted its request.
 type DetachedRun struct {
-	// Row is the run as the journal has it. Of a run in this process, it has only ID, Status, Code, Steps, Began, Last and Took.
+	// Row is the run as the journal has it. Of a run in this process, it has only ID, Status, Code, Steps, Began, Last, Took and Lease.
 	journal.Row
 	Done      int           // the steps that have ended; -1: only the process that carries it out knows
 	Cancelled bool          // it was cancelled: by Cancel or, at workers, in another way
@@ -66,7 +66,7 @@ func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Cal
 		return s.withAnswer(ctx, &run), nil
 	}
 	row, f := s.runRow(ctx, id)
-	resumed := f == nil && row.Last.After(run.Last) // and not in the background of this process
+	resumed := f == nil && row.LastLease > run.Lease // or decided about, and not in the background of this process
 	switch {
 	case isHere && !resumed:
 		return s.withAnswer(ctx, &run), nil
@@ -76,7 +76,7 @@ func (e *Engine) DetachedRun(ctx context.Context, id string, latest bool, c *Cal
 	if handed := s.handedState(ctx, row); handed != nil {
 		return handed, nil
 	}
-	return &DetachedRun{Row: *row, Done: -1}, nil
+	return s.withStoredAnswer(ctx, &DetachedRun{Row: *row, Done: -1}), nil
 }
 
 // Cancel ends the run if it goes on in this process, with cause, or asks workers to end it. It does not wait. It does nothing if the run
@@ -164,7 +164,7 @@ func (s *request) detachment(ctx context.Context, r *plan.Request) (d detachment
 func (s *request) runDetached(ctx context.Context, p *plan.Plan, r *plan.Request, d detachment) *Answer {
 	record := s.ledger.Record
 	run := &DetachedRun{Row: journal.Row{ID: record.ID(), Status: journal.Running, Steps: len(p.Steps), Began: record.Began(),
-		Last: record.Began()}}
+		Last: record.Began(), Lease: record.Lease()}}
 	if d.handed {
 		w := s.handedRun(run.ID, record.HandOver())
 		w.Key, w.Name, w.MaxTotalTokens, w.Caller, w.Results = *r.Key, s.runName(p, r), s.maxTokens, s.detach.As, s.rights

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +67,8 @@ func (h *here) begin(ctx context.Context, s *request, p *plan.Plan) *fault.Error
 			h.runs.drop(h.run.ID, h)
 			return
 		}
-		token, _, _ := s.form.Results.Keep(context.WithoutCancel(held), s.caller, bytes.Clone(a.AsJSON())) // after an error it finds nothing
+		token := answerToken(s.o.Journal, &h.run.Row, a.Text)
+		_ = s.form.Results.KeepAs(context.WithoutCancel(held), s.caller, token, bytes.Clone(a.AsJSON())) // after an error it finds nothing
 		h.end(a, token)
 	}()
 	return nil
@@ -147,7 +149,31 @@ func statusOf(a *Answer) (journal.Status, fault.Code) {
 	return journal.Failed, a.Error.Code
 }
 
-// withAnswer completes the state of a run in this process with its answer, if the request's caller may read it.
+// answerToken returns the token under which the answer to what a run did under its lease is stored, so that another process that shares the
+// journal and the results finds it. isText: it is a text, as a string of JSON.
+func answerToken(j *journal.Journal, r *journal.Row, isText bool) string {
+	mac := j.MAC([]byte("answer"), []byte(r.ID), strconv.AppendInt(nil, r.Lease, 10), strconv.AppendBool(nil, isText))
+	return budget.TokenOf([16]byte(mac))
+}
+
+// withStoredAnswer completes the state of a run that ended in another process with its answer, if that is stored where this one finds it.
+func (s *request) withStoredAnswer(ctx context.Context, r *DetachedRun) *DetachedRun {
+	if s.form.Results == nil || r.Status == journal.Running || r.Status == journal.Interrupted || r.Status == journal.MayContinue {
+		return r
+	}
+	answered := r.Row
+	answered.Lease = r.LastLease
+	for _, isText := range []bool{false, true} {
+		r.token = answerToken(s.o.Journal, &answered, isText)
+		if s.withAnswer(ctx, r); r.Answer != nil {
+			r.Text, r.Cancelled = isText, r.Code == fault.Cancelled
+			break
+		}
+	}
+	return r
+}
+
+// withAnswer completes the state of a run with its answer, if it has a token that the request's caller may use.
 func (s *request) withAnswer(ctx context.Context, r *DetachedRun) *DetachedRun {
 	r.request = s
 	if r.token == "" || s.form.Results == nil {

@@ -141,6 +141,9 @@ func (r *Run) StoresValues() bool { return r.j.o.Values }
 // ID identifies the run. It cannot be guessed.
 func (r *Run) ID() string { return r.row.ID }
 
+// Lease returns the number of the lease under which the run goes on.
+func (r *Run) Lease() int64 { return r.row.Lease }
+
 // Began returns when the run began, before any resume.
 func (r *Run) Began() time.Time { return r.row.Began }
 

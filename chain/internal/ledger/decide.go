@@ -144,25 +144,13 @@ const nothingDecided = "nothing was decided"
 // DecideOwn is Decide for the caller, about a run of its own that waits. token is the approve of the answer that showed the calls: it gives
 // no right that a resume with it does not give.
 func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (waiting []gjson.Result, f *fault.Error) {
-	if l.Journal == nil {
-		return nil, NotResumable("runs are not recorded here: there is nothing to decide")
-	}
-	past, f := l.Take(ctx, run, false)
+	past, f := l.takeOwn(ctx, run)
 	if f != nil {
 		return nil, f.Under("/run")
 	}
-	var parts [3]part
 	switch past.Row.Status {
 	case journal.Waiting:
-		if f = l.checkApprove(past, token); f == nil {
-			var err error
-			if parts, err = d.apply(ctx, past); err != nil {
-				coded, isCoded := fault.As(err)
-				if f = coded; !isCoded {
-					f = Fault(err, nothingDecided)
-				}
-			}
-		}
+		f = l.checkApprove(past, token)
 	case journal.MayContinue:
 		f = approvedFault(past)
 	default: // what was denied, only an operator can approve
@@ -172,12 +160,30 @@ func (l *Ledger) DecideOwn(ctx context.Context, run, token string, d *Ruling) (w
 		l.Release()
 		return nil, f
 	}
+	return l.recordOwn(ctx, past, d)
+}
+
+// recordOwn applies a ruling to a run of the caller that was taken, and records it. It returns the calls that still wait.
+func (l *Ledger) recordOwn(ctx context.Context, past *journal.Past, d *Ruling) (waiting []gjson.Result, f *fault.Error) {
+	parts, err := d.apply(ctx, past)
+	if err != nil {
+		l.Release()
+		return nil, codedFault(err)
+	}
 	l.leased = nil
-	waiting, err := d.record(l.Journal, past, parts)
+	waiting, err = d.record(l.Journal, past, parts)
 	if err != nil {
 		return nil, Fault(err, nothingDecided)
 	}
 	return waiting, nil
+}
+
+// codedFault returns why nothing was decided.
+func codedFault(err error) *fault.Error {
+	if coded, ok := fault.As(err); ok {
+		return coded
+	}
+	return Fault(err, nothingDecided)
 }
 
 // record records a ruling that was applied to a run whose lease is held.

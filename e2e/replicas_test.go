@@ -79,9 +79,9 @@ type replicas struct {
 	front         *roundRobin
 }
 
-func newReplicas(t *testing.T, database string) *replicas {
+func newReplicas(t *testing.T, database string, more ...string) *replicas {
 	t.Helper()
-	config := clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(database))
+	config := clitest.Write(t, t.TempDir(), "onecall.yaml", inDatabase(database)+strings.Join(more, "\n"))
 	r := &replicas{first: serveHTTP(t, config, "--replica", "first"), second: serveHTTP(t, config, "--replica", "second")}
 	r.front = newRoundRobin(t, r.first.url, r.second.url)
 	return r
@@ -166,6 +166,87 @@ func TestReplicaSession(t *testing.T) {
 	if text, failed := pageOf(t, w, token, 7); failed || gjson.Get(text, "items.0.id").Int() != 7 || !strings.HasPrefix(w.session, "second-") {
 		t.Errorf("page 7 in the session %s: got %s, want item 7 and a session of the second replica", w.session, text)
 	}
+}
+
+// TestTaskAtAnotherReplica: a replica asks what a task asks that another one began, takes the answer and has the task go on, also if the first
+// was killed. Both give its result.
+func TestTaskAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	const config = "access: {http: read_write}\napprove: write\napproveBy: person\nfunctions: {text.replace: {effect: write}}\n"
+	for _, version := range []string{statelessVersion, statefulVersion} {
+		for _, kill := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s kill=%t", version, kill), func(t *testing.T) {
+				t.Parallel()
+				r := newReplicas(t, postgrestest.Start(t).Database(t), config)
+				first, second := newTaskClient(t, r.first.url, version), newTaskClient(t, r.second.url, version)
+				began := first.send(t, "tools/call", `"name":"chain","arguments":{"async":true,"lite":true,"steps":[`+
+					`{"text.replace":{"text":"a b","pattern":"b","with":"c"}}]}`)
+				id := began.Get("result.taskId").Str
+				if id == "" {
+					t.Fatalf("no task began: %s", began)
+				}
+				asks := first.await(t, id, "input_required")
+				if kill {
+					_ = r.first.cmd.Process.Signal(syscall.SIGKILL)
+					<-r.first.ended
+				}
+				if there := second.await(t, id, "input_required"); there.Get("inputRequests").Raw != asks.Get("inputRequests").Raw {
+					t.Errorf("asked %s at one replica, %s at the other", asks, there)
+				}
+				for key := range asks.Get("inputRequests").Map() {
+					second.send(t, "tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept"}}`, id, key))
+				}
+				for _, c := range map[bool][]*taskClient{true: {second}, false: {second, first}}[kill] {
+					done := c.await(t, id, "completed").Get("result")
+					if done.Get("content.0.text").Str != `"a c"` || done.Get("isError").Bool() {
+						t.Errorf("the task ended as %s, want \"a c\"", done)
+					}
+				}
+			})
+		}
+	}
+}
+
+// taskClient is a client that follows tasks and asks its user.
+type taskClient struct {
+	*rawClient
+	meta string
+}
+
+func newTaskClient(t *testing.T, url, version string) *taskClient {
+	t.Helper()
+	const can = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	w := &rawClient{url: url, client: httpClient(t), version: version}
+	if version == statelessVersion {
+		return &taskClient{w, `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `",` +
+			`"io.modelcontextprotocol/clientCapabilities":` + can + `,"io.modelcontextprotocol/clientInfo":{"name":"wire","version":"1"}}`}
+	}
+	w.version = ""
+	r := w.send(t, http.MethodPost, []byte(strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+can, 1)), nil)
+	w.version, w.session = version, r.header.Get("Mcp-Session-Id")
+	return &taskClient{w, ""}
+}
+
+// send sends a request and returns its response.
+func (c *taskClient) send(t *testing.T, method, params string) gjson.Result {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + c.meta + `}}`
+	r := c.rawClient.send(t, http.MethodPost, []byte(body), func(r *http.Request) {
+		if task := gjson.Get(body, "params.taskId").Str; task != "" && c.meta != "" {
+			r.Header.Set("Mcp-Name", task)
+		}
+	})
+	return r.answer()
+}
+
+// await waits until a task has a status, and returns it.
+func (c *taskClient) await(t *testing.T, id, status string) (got gjson.Result) {
+	t.Helper()
+	polltest.Until(t, "the task is "+status, func() bool {
+		got = c.send(t, "tasks/get", `"taskId":"`+id+`"`).Get("result")
+		return got.Get("status").Str == status
+	})
+	return got
 }
 
 // TestDatabaseRestart checks that while PostgreSQL is down results are unavailable and what needs neither them nor the journal works. When

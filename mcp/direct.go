@@ -49,11 +49,13 @@ func (o *Options) serverInfoMeta() []byte {
 
 // directHandler returns a handler of tool calls with the same middleware that the SDK's server has.
 func (f *toolset) directHandler(sessions bool) sdk.MethodHandler {
-	answer := func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
-		r := req.(*sdk.CallToolRequest)
-		return f.handler(r.Params.Name)(ctx, r)
-	}
-	return f.server.transport.Receive(sessions)(f.prepare(sessions)(answer))
+	return f.server.transport.Receive(sessions)(f.prepare(sessions)(f.handle))
+}
+
+// handle answers the call of a tool.
+func (f *toolset) handle(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
+	r := req.(*sdk.CallToolRequest)
+	return f.handler(r.Params.Name)(ctx, r)
 }
 
 // encodeResult encodes the result of a builtin tool, which is one text, and blocks after it. Any other result is an internal error.

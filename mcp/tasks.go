@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -29,23 +30,25 @@ const taskPollInterval = time.Second
 // Statuses of tasks.
 const (
 	taskWorking   = "working"
-	taskCompleted = "completed" // the task has a result, which may be a failure
-	taskFailed    = "failed"    // the task has no result
+	taskAsks      = "input_required" // see Requests
+	taskCompleted = "completed"      // the task has a result, which may be a failure
+	taskFailed    = "failed"         // the task has no result
 	taskCancelled = "cancelled"
 )
 
 // task is a run as the extension shows it.
 type task struct {
-	ResultType string          `json:"resultType"`
-	ID         string          `json:"taskId"`
-	Status     string          `json:"status"`
-	Message    string          `json:"statusMessage,omitempty"`
-	Created    string          `json:"createdAt"`
-	Updated    string          `json:"lastUpdatedAt"`
-	TTL        *int64          `json:"ttlMs"` // how long the task is known, from Created; nil: no limit, as it has no answer that expires
-	Interval   int64           `json:"pollIntervalMs"`
-	Result     json.RawMessage `json:"result,omitempty"`
-	Error      *jsonrpc.Error  `json:"error,omitempty"`
+	ResultType string              `json:"resultType,omitempty"` // "": in a notification
+	ID         string              `json:"taskId"`
+	Status     string              `json:"status"`
+	Message    string              `json:"statusMessage,omitempty"`
+	Created    string              `json:"createdAt"`
+	Updated    string              `json:"lastUpdatedAt"`
+	TTL        *int64              `json:"ttlMs"` // how long the task is known, from Created; nil: no limit, as it has no answer that expires
+	Interval   int64               `json:"pollIntervalMs"`
+	Requests   sdk.InputRequestMap `json:"inputRequests,omitempty"` // what the client asks its user, by keys that are never used again
+	Result     json.RawMessage     `json:"result,omitempty"`
+	Error      *jsonrpc.Error      `json:"error,omitempty"`
 }
 
 // declaresTasks reports whether a client accepts tasks. It declares this in the _meta of each request, or before MCP 2026-07-28 in
@@ -65,8 +68,8 @@ func declaresTasks(ss *sdk.ServerSession, meta map[string]any) bool {
 	return ok
 }
 
-// taskOffer receives the run that the client of a tool call follows as a task.
-type taskOffer struct{ body json.RawMessage }
+// taskOffer receives the run that the client of a tool call follows as a task; nil: it follows none.
+type taskOffer struct{ task *task }
 
 type taskOfferKey struct{}
 
@@ -79,19 +82,18 @@ func (f *toolset) receiveTasks(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		offer := &taskOffer{}
 		result, err := next(context.WithValue(ctx, taskOfferKey{}, offer), method, req)
-		if err != nil || offer.body == nil {
+		if err != nil || offer.task == nil {
 			return result, err
 		}
-		return raw.Result(raw.Version(call.Session, req), method, offer.body)
+		offer.task.ResultType = "task"
+		return raw.Result(raw.Version(call.Session, req), method, marshal(offer.task))
 	}
 }
 
 // offerTask offers the call's run, which goes on, as a task.
 func (c *call) offerTask(run *chain.DetachedRun) {
 	if offer, ok := c.ctx.Value(taskOfferKey{}).(*taskOffer); ok {
-		shown, _ := taskOf(run)
-		shown.ResultType = "task"
-		offer.body = marshal(shown)
+		offer.task, _ = taskOf(run)
 	}
 }
 
@@ -118,43 +120,68 @@ func taskOf(r *chain.DetachedRun) (*task, error) {
 	case r.Status == journal.Interrupted:
 		t.Status, t.Message = taskFailed, "the server ended: "+noteOf(r.Status, r.ID)
 		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: t.Message}
+	case r.Code == fault.Cancelled:
+		t.Status, t.Message = taskCancelled, noteOf(r.Status, r.ID)
+	case time.Since(r.Last) < answerDelay:
+		t.Message = "its answer is being stored"
 	default:
 		return nil, errNoTask
 	}
 	return t, nil
 }
 
-// taskParams are the params of tasks/get, tasks/update and tasks/cancel. Inputs of tasks/update are ignored: no task asks for any.
+// answerDelay bounds how long after the end of a run another process may not find its answer yet.
+const answerDelay = 3 * time.Second
+
+// taskParams are the params of tasks/get, tasks/update and tasks/cancel.
 type taskParams struct {
 	sdk.ParamsBase
-	ID string `json:"taskId"`
+	ID        string          `json:"taskId"`
+	Responses json.RawMessage `json:"inputResponses,omitempty"`
+}
+
+// taskRequest is a request about a task of its client's.
+type taskRequest struct {
+	toolset *toolset
+	now     *generation
+	session *sdk.ServerSession
+	meta    sdk.Meta
+	from    *transport.Request
+	caller  *chain.Caller
+}
+
+// newTaskRequest returns the request of a client. It fails if the client does not declare tasks.
+func (f *toolset) newTaskRequest(ctx context.Context, ss *sdk.ServerSession, meta sdk.Meta) (*taskRequest, error) {
+	if !declaresTasks(ss, meta) {
+		return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: "the client must declare the extension " + tasksExtension,
+			Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
+	}
+	q := &taskRequest{toolset: f, now: ctx.Value(generationKey{}).(*generation), session: ss, meta: meta, from: transport.RequestIn(ctx)}
+	q.caller = f.server.caller(q.from, q.now)
+	return q, nil
 }
 
 // addTaskMethods adds the methods of the extension to a server.
 func (f *toolset) addTaskMethods(server *sdk.Server) {
-	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+	for method, answer := range map[string]func(*taskRequest, context.Context, *taskParams) (*task, error){
+		"tasks/get":    func(q *taskRequest, ctx context.Context, p *taskParams) (*task, error) { return q.get(ctx, p.ID) },
+		"tasks/update": (*taskRequest).update,
+		"tasks/cancel": (*taskRequest).cancel,
+	} {
 		err := sdk.AddReceivingCustomMethod(server, method, func(ctx context.Context, ss *sdk.ServerSession, p *taskParams) (sdk.Result, error) {
 			if p == nil {
 				p = &taskParams{}
 			}
-			if !declaresTasks(ss, p.GetMeta()) {
-				return nil, &jsonrpc.Error{Code: codeMissingCapability, Message: "the client must declare the extension " + tasksExtension,
-					Data: []byte(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
+			q, err := f.newTaskRequest(ctx, ss, p.GetMeta())
+			if err != nil {
+				return nil, err
 			}
-			now := ctx.Value(generationKey{}).(*generation)
-			run, refused := now.Engine.DetachedRun(ctx, p.ID, false, f.server.caller(transport.RequestIn(ctx), now))
-			if refused != nil {
-				return nil, errNoTask
-			}
-			shown, err := taskOf(run)
-			if err == nil && method == "tasks/cancel" && shown.Status == taskWorking {
-				err = now.cancelTask(ctx, run)
-			}
+			shown, err := answer(q, ctx, p)
 			if err != nil {
 				return nil, err
 			}
 			body := json.RawMessage(`{"resultType":"complete"}`)
-			if method == "tasks/get" {
+			if shown != nil {
 				body = marshal(shown)
 			}
 			return raw.Result("", method, body)
@@ -167,13 +194,98 @@ func (f *toolset) addTaskMethods(server *sdk.Server) {
 
 var errNoTask = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such task of yours, or it is not kept any more"}
 
-// cancelTask cancels a run. It stays as it is if neither this process nor workers have it.
-func (g *generation) cancelTask(ctx context.Context, r *chain.DetachedRun) error {
-	err := r.Cancel(ctx, fault.New(fault.Cancelled, "the task was cancelled"))
-	if err == nil {
-		return nil
+// run returns a run of the caller, wherever it goes on.
+func (q *taskRequest) run(ctx context.Context, id string) (*chain.DetachedRun, error) {
+	run, refused := q.now.Engine.DetachedRun(ctx, id, true, q.caller)
+	if refused != nil {
+		return nil, errNoTask
 	}
-	g.Log.WarnContext(ctx, "a run could not be cancelled", "run", r.ID, "error", fault.Message(err))
-	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
-		Message: "the run was not cancelled because its workers cannot be reached: try again"}
+	return run, nil
+}
+
+// get returns a task. If somebody has decided about what it asked, it goes on.
+func (q *taskRequest) get(ctx context.Context, id string) (*task, error) {
+	run, err := q.run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if asks, decided := waitsIn(run), wasDecided(run); asks || decided {
+		questions, decided, f := q.now.Engine.OpenQuestions(ctx, id, q.caller)
+		requests := q.requests(id, questions)
+		switch {
+		case f != nil: // it is not there any more, or cannot be read now
+		case requests != nil:
+			return askingTask(run, requests), nil
+		case decided, asks && run.Answer == nil: // the answer asks whoever cannot be asked otherwise
+			return q.goOn(ctx, run)
+		}
+	}
+	return taskOf(run)
+}
+
+// waitsIn reports whether a run waits for approval.
+func waitsIn(r *chain.DetachedRun) bool {
+	return r.Note == "" && r.Status == journal.Waiting && r.Code == fault.ApprovalRequired
+}
+
+// wasDecided reports whether a run may have been decided about, and not resumed since.
+func wasDecided(r *chain.DetachedRun) bool {
+	return r.Status == journal.MayContinue || r.Status == journal.Failed && r.Code == fault.Denied && r.Answer == nil
+}
+
+// goOn resumes a run in the background, as its caller can do with the tool chain, and returns it as a task.
+func (q *taskRequest) goOn(ctx context.Context, r *chain.DetachedRun) (*task, error) {
+	offer := &taskOffer{}
+	resume := &sdk.CallToolRequest{Session: q.session, Params: &sdk.CallToolParamsRaw{Meta: q.meta, Name: "chain",
+		Arguments: marshal(map[string]any{"resume": r.ID, "async": true})}}
+	result, err := q.toolset.receiveRaw(q.toolset.handle)(context.WithValue(ctx, taskOfferKey{}, offer), "tools/call", resume)
+	if err != nil || offer.task != nil {
+		return offer.task, err
+	}
+	t := &task{ResultType: "complete", ID: r.ID, Status: taskWorking, Created: stamp(r.Began), Updated: stamp(r.Last),
+		Interval: taskPollInterval.Milliseconds()}
+	t.Result = marshal(result)
+	refusal := gjson.Get(gjson.GetBytes(t.Result, "content.0.text").Str, "error")
+	switch fault.Code(refusal.Get("code").Str) {
+	case fault.Busy, fault.Unavailable: // it goes on with a later request
+		t.Message, t.Result = refusal.Get("message").Str, nil
+	default:
+		t.Status = taskCompleted
+	}
+	return t, nil
+}
+
+// cancel cancels a task. It stays as it is if neither this process nor workers have it, and it waits for nothing.
+func (q *taskRequest) cancel(ctx context.Context, p *taskParams) (*task, error) {
+	run, err := q.run(ctx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if waitsIn(run) || wasDecided(run) {
+		if f := q.now.Engine.StopWaiting(ctx, p.ID, q.caller); f != nil && f.Code != fault.Busy { // another request has it go on
+			return nil, taskError(f)
+		}
+		return nil, nil
+	}
+	err = run.Cancel(ctx, fault.New(fault.Cancelled, "the task was cancelled"))
+	if err != nil {
+		q.now.Log.WarnContext(ctx, "a run could not be cancelled", "run", p.ID, "error", fault.Message(err))
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+			Message: "the run was not cancelled because its workers cannot be reached: try again"}
+	}
+	return nil, nil
+}
+
+// taskError returns the error of the protocol for a fault.
+func taskError(f *fault.Error) error {
+	switch f.Code {
+	case fault.TokenExpired:
+		return errNoTask
+	case fault.BadRequest:
+		if len(f.Available) == 0 {
+			return invalidParams(f.Message)
+		}
+		return invalidParams(f.Message + ": there are " + strings.Join(f.Available, ", "))
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: f.Message, Data: marshal(map[string]any{"code": f.Code})}
 }

@@ -87,9 +87,10 @@ func (f *toolset) newSDK(sessions bool) *sdk.Server {
 		}
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: o.Name, Version: o.Version}, options)
-	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.prepare(sessions), f.receiveTasks, f.receiveRaw)
+	server.AddReceivingMiddleware(f.server.transport.Receive(sessions), f.prepare(sessions), f.receiveListen,
+		f.receiveTasks, f.receiveRaw)
 	f.addTaskMethods(server)
-	server.AddSendingMiddleware(f.sendRaw)
+	server.AddSendingMiddleware(f.sendRaw, f.sendTasks)
 	return server
 }
 

@@ -35,21 +35,22 @@ func (s *transcriptServer) connect(t *testing.T, words []string) client {
 		name, value, _ := strings.Cut(word, "=")
 		renamed[name] = value
 	}
-	capabilities := "{}"
+	var can []string
 	switch forms := slices.Contains(words, "elicits"); {
 	case slices.Contains(words, "pages") && forms:
-		capabilities = `{"elicitation":{"form":{},"url":{}}}`
+		can = append(can, `"elicitation":{"form":{},"url":{}}`)
 	case slices.Contains(words, "pages"):
-		capabilities = `{"elicitation":{"url":{}}}`
+		can = append(can, `"elicitation":{"url":{}}`)
 	case forms:
-		capabilities = `{"elicitation":{}}`
+		can = append(can, `"elicitation":{}`)
 	}
 	if slices.Contains(words, "apps") {
-		capabilities = `{"extensions":{"` + metaPrefix + `ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+		can = append(can, `"extensions":{"`+metaPrefix+`ui":{"mimeTypes":["text/html;profile=mcp-app"]}}`)
 	}
 	if slices.Contains(words, "tasks") {
-		capabilities = `{"extensions":{"` + metaPrefix + `tasks":{}}}`
+		can = append(can, `"extensions":{"`+metaPrefix+`tasks":{}}`)
 	}
+	capabilities := "{" + strings.Join(can, ",") + "}"
 	if words[0] == "stdio" {
 		c := s.overStdio(t, words[1])
 		c.capabilities = capabilities
@@ -265,6 +266,8 @@ func (c *stdioClient) send(t *testing.T, what string, _ http.Header) []string {
 }
 
 var (
+	taskKeys    = regexp.MustCompile(`(?:ocp_)?[\w-]{22}(":\{"method":"elicitation/create")`)
+	namedKeys   = regexp.MustCompile(`inputResponses\.[\w-]{22}`)
 	tokens      = regexp.MustCompile(`oc1_[\w-]+`)
 	sessions    = regexp.MustCompile(`Mcp-Session-Id: \S+`)
 	states      = regexp.MustCompile(`ocq_run_[a-z2-7]{26}\.[\w-]+`)
@@ -295,6 +298,11 @@ func (s *transcriptServer) replaceVolatile(line string) string {
 		s.approval = match
 		line = approvals.ReplaceAllString(line, "APPROVE")
 	}
+	line = namedKeys.ReplaceAllString(line, "inputResponses.KEY")
+	if match := taskKeys.FindStringSubmatch(line); match != nil {
+		s.key = strings.TrimSuffix(match[0], match[1])
+		line = taskKeys.ReplaceAllString(line, "KEY$1")
+	}
 	if moments.MatchString(line) {
 		line = moments.ReplaceAllString(usageTokens.ReplaceAllString(line, "${1}0"), " at TIME")
 	}
@@ -309,9 +317,10 @@ func (s *transcriptServer) replaceVolatile(line string) string {
 	return durations.ReplaceAllString(compact(line), "${1}0")
 }
 
-// recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE, APPROVE and CURSOR.
+// recall replaces TOKEN in a request with the last continuation token, and likewise RUN, STATE, APPROVE, CURSOR and KEY.
 func (s *transcriptServer) recall(line string) string {
-	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "APPROVE", s.approval, "CURSOR", s.cursor).Replace(line)
+	return strings.NewReplacer("TOKEN", s.token, "RUN", s.run, "STATE", s.state, "APPROVE", s.approval, "CURSOR", s.cursor,
+		"KEY", s.key).Replace(line)
 }
 
 // manual matches the beginning of a long text that a model reads. Other tests check such texts.

@@ -41,6 +41,7 @@ type transcriptServer struct {
 	state    string // the state of the last question
 	approval string // the last approve that was given
 	cursor   string // the cursor of the next page of the last list
+	key      string // the key of the last question of a task
 	runs     *journal.Journal
 
 	refusal atomic.Pointer[string] // why the transport refused a request, until it is shown

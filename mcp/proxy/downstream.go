@@ -11,6 +11,7 @@ import (
 
 	"github.com/onecall-mcp/onecall/internal/protocol"
 	"github.com/onecall-mcp/onecall/mcp"
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
 	mcpsource "github.com/onecall-mcp/onecall/steps/source/mcp"
 )
 
@@ -55,15 +56,6 @@ type upstreamMessage struct {
 
 type upstreamMessageKey struct{}
 
-// rawParams are params with raw bytes.
-type rawParams struct {
-	sdk.ParamsBase
-	body json.RawMessage
-}
-
-// MarshalJSON returns the raw bytes.
-func (p *rawParams) MarshalJSON() ([]byte, error) { return p.body, nil }
-
 // errReplaced is the error of a carrier request when the client has answered the request sent in its place.
 var errReplaced = errors.New("another request was made")
 
@@ -86,7 +78,7 @@ func (l *sessions) Send(ctx context.Context, method string, req sdk.Request, nex
 	}
 	// Without o in its context, so that it is not replaced again.
 	result, err := next(context.WithValue(ctx, upstreamMessageKey{}, (*upstreamMessage)(nil)), o.method,
-		&sdk.ServerRequest[*rawParams]{Session: ss, Params: &rawParams{body: o.params}})
+		&sdk.ServerRequest[*raw.Params]{Session: ss, Params: &raw.Params{Body: o.params}})
 	if err != nil || result == nil {
 		return nil, err
 	}

@@ -68,13 +68,25 @@ func (s *Server) readMessage(w http.ResponseWriter, r *http.Request, m *message)
 		w.WriteHeader(http.StatusAccepted)
 		return false
 	default:
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = w.Write(wrong.answer()) // an error means that the client has left
+		refuseMessage(w, wrong)
 		return false
+	}
+	if wrong := misnamedTask(read, body, r.Header); wrong != nil {
+		refuseMessage(w, wrong)
+		return false
+	}
+	if read.method == methodListen {
+		body = keepTaskIDs(body)
 	}
 	m.body, m.envelope, r.Body = body, read, io.NopCloser(bytes.NewReader(body))
 	return true
+}
+
+// refuseMessage answers a malformed message.
+func refuseMessage(w http.ResponseWriter, wrong *badMessage) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(wrong.answer()) // an error means that the client has left
 }
 
 func isJSON(contentType string) bool {

@@ -154,7 +154,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, answer func(http.
 	if !s.readMessage(w, r, m) {
 		return
 	}
-	m.isStream = m.isStream || m.method == "subscriptions/listen"
+	m.isStream = m.isStream || m.method == methodListen
 	if !s.unchanged(from) { // reading may have taken long
 		if from = s.identify(s.access.Load(), target, w, r); from == nil {
 			return

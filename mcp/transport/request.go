@@ -42,7 +42,7 @@ func (s *Server) Receive(sessions bool) sdk.Middleware {
 				r.from.releaseSlot()
 			}
 			ctx = context.WithValue(ctx, requestKey{}, r)
-			if method == "subscriptions/listen" { // a stream, which must not keep an old configuration alive
+			if method == methodListen { // a stream, which must not keep an old configuration alive
 				return next(ctx, method, req)
 			}
 			ctx, end := s.handler.BeginMessage(ctx)

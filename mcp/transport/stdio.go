@@ -137,10 +137,14 @@ type drainingConn struct {
 func (c *drainingConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	// A subscription is answered at its end only, and is not waited for.
-	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() && r.Method != "subscriptions/listen" {
-		c.mu.Lock()
-		c.open[r.ID] = true
-		c.mu.Unlock()
+	if r, ok := m.(*jsonrpc.Request); ok && err == nil && r.IsCall() {
+		if r.Method == methodListen {
+			r.Params = withTaskIDs(r.Params)
+		} else {
+			c.mu.Lock()
+			c.open[r.ID] = true
+			c.mu.Unlock()
+		}
 	}
 	if errors.Is(err, io.EOF) {
 		c.finish()

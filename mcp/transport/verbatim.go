@@ -32,11 +32,33 @@ var (
 	plainCode     = []byte(`"error":{"code":-`)
 )
 
+// TaskCarrier is the method by which the SDK sends a notification of a task (AsTask): it refuses methods that it does not know.
+const TaskCarrier = "notifications/elicitation/complete"
+
+// AsTask returns the params of a notification of TaskCarrier that the client reads as one of notifications/tasks, with these params.
+func AsTask(params []byte) []byte {
+	return append(append([]byte{'{'}, taskMark...), bytes.TrimPrefix(params, []byte("{"))...)
+}
+
+// taskMark is the first member of the params of such a notification, and disguisedTask what precedes and has it. It is random, so that
+// nothing else begins like it.
+var (
+	taskMark      = `"` + strconv.FormatInt(disguise, 10) + `":0,`
+	disguisedTask = []byte(`"method":"` + TaskCarrier + `","params":{` + taskMark)
+	plainTask     = []byte(`"method":"notifications/tasks","params":{`)
+)
+
+// maxBefore bounds what precedes the method in a message, with the lines of its event.
+const maxBefore = 512
+
 // maxError bounds, in bytes, a message with an error of an upstream, whose details are bounded.
 const maxError = 1 << 20
 
-// undisguised returns a message with the code of its error as the upstream wrote it.
+// undisguised returns a message with the code of its error as the upstream wrote it, or with the method of a notification of a task.
 func undisguised(message []byte) []byte {
+	if bytes.Contains(message[:min(len(message), maxBefore)], disguisedTask) {
+		return bytes.Replace(message, disguisedTask, plainTask, 1)
+	}
 	if len(message) > maxError || !bytes.Contains(message, disguisedCode) {
 		return message
 	}

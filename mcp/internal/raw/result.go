@@ -50,6 +50,15 @@ func (r *result) MarshalJSON() ([]byte, error) {
 	return Before(r.body, "_meta", meta), nil
 }
 
+// Params are params with raw bytes, for messages to a client.
+type Params struct {
+	sdk.ParamsBase
+	Body json.RawMessage
+}
+
+// MarshalJSON returns the raw bytes.
+func (p *Params) MarshalJSON() ([]byte, error) { return p.Body, nil }
+
 // Result returns body as the result of method for clients of an MCP version. It adds the members that the version requires.
 func Result(version, method string, body json.RawMessage) (sdk.Result, error) {
 	if !gjson.ParseBytes(body).IsObject() {

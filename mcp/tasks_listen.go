@@ -1,0 +1,175 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/mcp/internal/raw"
+	"github.com/onecall-mcp/onecall/mcp/transport"
+)
+
+// taskStream tells a client what becomes of its tasks (notifications/tasks), on the stream of its subscriptions/listen.
+type taskStream struct {
+	toolset *toolset
+	session *sdk.ServerSession
+	meta    sdk.Meta
+	ids     []string // of tasks that go on
+
+	acknowledged chan struct{}   // closed when the client knows which tasks it is told of
+	subscription json.RawMessage // the id of the subscription; set before acknowledged is closed
+}
+
+type taskStreamKey struct{}
+
+// maxFollowed bounds the tasks of a stream. The client reads in the acknowledgement which they are.
+const maxFollowed = 100
+
+// receiveListen adds notifications of tasks to the stream of a client that asks for them. If it asks for nothing else, the stream ends with
+// the last of the tasks.
+func (f *toolset) receiveListen(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		listen, ok := req.(*sdk.SubscriptionsListenRequest)
+		if !ok || listen.Params == nil || listen.Params.Meta[transport.MetaTaskIDs] == nil {
+			return next(ctx, method, req)
+		}
+		s, err := f.newTaskStream(ctx, listen)
+		if err != nil {
+			return nil, err
+		}
+		ctx, stop := context.WithCancel(context.WithValue(ctx, taskStreamKey{}, s))
+		defer stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.follow(ctx)
+		}()
+		result, err := next(ctx, method, req) // returns when it has acknowledged, or when the stream ends
+		if err != nil {
+			stop()
+		}
+		<-ended
+		return result, err
+	}
+}
+
+// newTaskStream returns the stream of a request, with those of the tasks that are the caller's.
+func (f *toolset) newTaskStream(ctx context.Context, listen *sdk.SubscriptionsListenRequest) (*taskStream, error) {
+	asked := gjson.ParseBytes(marshal(listen.Params.Meta[transport.MetaTaskIDs]))
+	delete(listen.Params.Meta, transport.MetaTaskIDs) // nobody else must see it
+	s := &taskStream{toolset: f, session: listen.Session, meta: listen.Params.Meta, ids: []string{},
+		acknowledged: make(chan struct{})}
+	isNoText := func(id gjson.Result) bool { return id.Type != gjson.String }
+	if !asked.IsArray() || slices.ContainsFunc(asked.Array(), isNoText) {
+		return nil, invalidParams("notifications.taskIds must be an array of the ids of tasks")
+	}
+	q, end, err := s.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	for _, id := range asked.Array() {
+		if len(s.ids) == maxFollowed || slices.Contains(s.ids, id.Str) {
+			continue
+		}
+		if _, err := q.run(ctx, id.Str); err == nil {
+			s.ids = append(s.ids, id.Str)
+		}
+	}
+	return s, nil
+}
+
+// request returns a request about tasks with the configuration of the moment, which it keeps until end.
+func (s *taskStream) request(ctx context.Context) (q *taskRequest, end func(), err error) {
+	ctx, end = handler{s.toolset.server}.BeginMessage(ctx)
+	if q, err = s.toolset.newTaskRequest(ctx, s.session, s.meta); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return q, end, nil
+}
+
+// acknowledge returns a handler that adds the tasks to the SDK's acknowledgement.
+func (s *taskStream) acknowledge(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		defer close(s.acknowledged)
+		params := marshal(req.GetParams())
+		s.subscription = json.RawMessage(gjson.GetBytes(params, "_meta."+gjson.Escape(sdk.MetaKeySubscriptionID)).Raw)
+		agreed := raw.With(json.RawMessage(gjson.GetBytes(params, "notifications").Raw), "taskIds", marshal(s.ids))
+		return next(ctx, method, rawRequest(s.session, raw.With(params, "notifications", agreed)))
+	}
+}
+
+func rawRequest(ss *sdk.ServerSession, params json.RawMessage) sdk.Request {
+	return &sdk.ServerRequest[*raw.Params]{Session: ss, Params: &raw.Params{Body: params}}
+}
+
+// follow tells the client of each task as it is, and then whenever it changes, until all have ended. It looks as often as a client should
+// that polls: a run may go on in any process.
+func (s *taskStream) follow(ctx context.Context) {
+	select {
+	case <-s.acknowledged:
+	case <-ctx.Done():
+		return
+	}
+	ticks := time.NewTicker(taskPollInterval)
+	defer ticks.Stop()
+	told := map[string]string{}
+	open := s.ids
+	for {
+		open = slices.DeleteFunc(slices.Clone(open), func(id string) bool { return ctx.Err() == nil && s.tell(ctx, id, told) })
+		if len(open) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// tell tells the client of a task if it has changed, and reports whether nothing more is to come.
+func (s *taskStream) tell(ctx context.Context, id string, told map[string]string) (ended bool) {
+	q, end, err := s.request(ctx)
+	if err != nil {
+		return true
+	}
+	defer end()
+	ctx = context.WithValue(ctx, generationKey{}, q.now)
+	shown, err := q.get(ctx, id)
+	if err != nil {
+		return true // it is not kept any more
+	}
+	state := shown.Status + " " + shown.Message + " " + strings.Join(slices.Sorted(maps.Keys(shown.Requests)), " ")
+	if state != told[id] {
+		told[id] = state
+		shown.ResultType = ""
+		body := raw.With(marshal(shown), "_meta", raw.With(nil, sdk.MetaKeySubscriptionID, s.subscription))
+		ctx := context.WithValue(ctx, taskNotificationKey{}, body)
+		err = s.session.NotifyElicitationComplete(ctx, &sdk.ElicitationCompleteParams{ElicitationID: id})
+	}
+	return err != nil || shown.Status != taskWorking && shown.Status != taskAsks
+}
+
+// taskNotificationKey is the key of the params of a notification of a task, which take the place of those of its carrier.
+type taskNotificationKey struct{}
+
+// sendTasks is the middleware for what the streams of tasks send.
+func (f *toolset) sendTasks(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if body, ok := ctx.Value(taskNotificationKey{}).(json.RawMessage); ok && method == transport.TaskCarrier {
+			return next(ctx, method, rawRequest(req.GetSession().(*sdk.ServerSession), transport.AsTask(body)))
+		}
+		if s, ok := ctx.Value(taskStreamKey{}).(*taskStream); ok && method == "notifications/subscriptions/acknowledged" {
+			return s.acknowledge(next)(ctx, method, req)
+		}
+		return next(ctx, method, req)
+	}
+}

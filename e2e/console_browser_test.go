@@ -95,10 +95,7 @@ func (w *window) look(path string, width int64, scheme string) {
 // what the person does. In no width and color scheme does the browser, its policy for the page or axe-core complain.
 func TestConsoleInBrowser(t *testing.T) {
 	t.Parallel()
-	axe, err := os.ReadFile(filepath.Join(npmPackages(t), "axe-core", "axe.min.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	axe := axeScript(t)
 	const boss = "oc_token-of-the-boss"
 	config := bossConfig(t, t.TempDir(), boss)
 	s := serveHTTP(t, config, "--console")
@@ -123,10 +120,20 @@ func TestConsoleInBrowser(t *testing.T) {
 		for _, width := range []int64{390, 1280} {
 			for _, scheme := range []string{"light", "dark"} {
 				w.look(path, width, scheme)
-				w.wantAccessible(string(axe), fmt.Sprintf("%q, %d pixels, %s", path, width, scheme))
+				w.wantAccessible(axe, fmt.Sprintf("%q, %d pixels, %s", path, width, scheme))
 			}
 		}
 	}
+}
+
+// axeScript returns the script of axe-core.
+func axeScript(t *testing.T) string {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join(npmPackages(t), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(script)
 }
 
 // wantAccessible checks the page that is shown.

@@ -59,6 +59,15 @@ func (w *window) follow() {
 	})
 }
 
+// wantAccessibleWhenNarrow checks the page that is shown on a narrow window.
+func (w *window) wantAccessibleWhenNarrow(axe string) {
+	w.t.Helper()
+	w.do(chromedp.EmulateViewport(390, 900))
+	w.wantAccessible(axe, evaluate[string](w, `location.pathname`)+", narrow")
+	takePicture(w.ctx, w.t, "console-narrow-"+evaluate[string](w, `document.title.replaceAll("/", "")`))
+	w.do(chromedp.EmulateViewport(1280, 900))
+}
+
 // hasText waits until the page has a text.
 func (w *window) hasText(text string) {
 	w.t.Helper()
@@ -79,7 +88,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	const boss = "oc_token-of-the-boss"
-	folder := t.TempDir()
+	axe, folder := axeScript(t), t.TempDir()
 	inner, err := json.Marshal(upstreamOf(t, folder, "inner"))
 	if err != nil {
 		t.Fatal(err)
@@ -128,23 +137,29 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	w.press(strings.Repeat(kb.ArrowRight, evaluate[int](w, `document.activeElement.value.indexOf('"n": 0') + 5`)) + kb.Delete + "2")
 	w.enter(`button[value=preview]`)
 	w.hasText("What a resume does")
+	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`button[value=resume]`)
 	w.hasText("Calls wait for approval")
+	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`a[href$="/approve"]`)
+	w.wantAccessibleWhenNarrow(axe)
 	w.tabTo(`input[type=checkbox]`)
 	w.press(" ")
 	w.tabTo(`textarea[name=reason]`)
 	w.press("go on")
 	w.enter(`button[value=approve]`)
 	w.hasText("approved")
+	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`form[action$="/resume"] button`)
 	w.await(`!!document.querySelector(".status.ok")`)
 
 	w.do(chromedp.Navigate(w.base + "runs/" + run))
 	w.enter(`a[href$="/compare"]`)
 	w.hasText("They differ.")
+	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`h1 a`)
 	w.enter(`a[href$="/undo"]`)
+	w.wantAccessibleWhenNarrow(axe)
 	w.enter(`main button`)
 	w.hasText("not undone")
 
@@ -154,6 +169,7 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	w.enter(`main form button`)
 	w.enter(`a[href$="/functions/http.order"]`)
 	w.hasText("http.order(")
+	w.wantAccessibleWhenNarrow(axe)
 
 	w.enter(`nav a[href$="/sources"]`)
 	w.await(`!!document.querySelector("[action$='/sources/inner'] button") && !!document.querySelector(".status.ready")`)
@@ -161,9 +177,11 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	waitForLog(t, s.stderr, "a source is restarted", 1)
 	waitForLog(t, s.stderr, "a source is back", 1)
 	w.await(`document.querySelectorAll(".status.retrying").length == 0`) // the page keeps itself up to date
+	w.wantAccessibleWhenNarrow(axe)
 
 	w.enter(`nav a[href$="/chains"]`)
 	w.enter(`a[href$="/chains/chain.double"]`)
+	w.wantAccessibleWhenNarrow(axe)
 	w.tabTo(`[name="param.n"]`)
 	w.press("21")
 	w.enter(`main button`)
@@ -173,6 +191,7 @@ access: {tokens: [{name: boss, sha256: %[4]q, tier: admin, console: approve}]}
 	w.await(`document.activeElement.id == "text"`)
 	w.press(`{"steps":[{"expr":"6 * 7"}]}`)
 	w.hasText("nothing is wrong")
+	w.wantAccessibleWhenNarrow(axe)
 	if at := evaluate[string](w, `document.activeElement.id`); at != "text" {
 		t.Errorf("after the check the focus is on %q", at)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -27,10 +28,11 @@ const (
 )
 
 // keepers returns the functions of state and files that drawn chains call, or that undo their calls. They may fail before they do anything.
-func (w *resumeTest) keepers(t *testing.T) (list []steps.Function) {
+func (w *resumeTest) keepers() (list []steps.Function) {
 	source, err := files.New(&files.Options{Root: w.folder, Write: []string{"."}})
-	must(t, err)
-	t.Cleanup(func() { source.Close() })
+	if err != nil {
+		panic(err)
+	}
 	values := state.New(&state.Options{Journal: func() *journal.Journal { return w.current }})
 	called := []string{"fs.write", "fs.edit", "fs.remove", "state.set", "state.append", "state.delete"}
 	for _, f := range slices.Concat(source.Functions(), values.Functions()) {
@@ -44,8 +46,31 @@ func (w *resumeTest) keepers(t *testing.T) (list []steps.Function) {
 			list = append(list, f)
 		}
 	}
+	w.closeFiles = source.Close
 	return list
 }
+
+// resumeTestKey is the key under which the context of a request has its test.
+type resumeTestKey struct{}
+
+// modelRegistry has the functions that drawn chains call. Compiling their schemas takes longer than a test, so all tests have the same
+// registry, which calls the functions of the context's test.
+var modelRegistry = sync.OnceValue(func() *steps.Registry {
+	pattern := &resumeTest{shop: newShop(nil, 0), folder: os.TempDir()}
+	list := slices.Concat(pattern.shop.functions(), pattern.keepers())
+	_ = pattern.closeFiles() // it was only read
+	for i := range list {
+		name := list[i].Name
+		list[i].Call = func(ctx context.Context, args []byte) ([]byte, error) {
+			return ctx.Value(resumeTestKey{}).(*resumeTest).calls[name](ctx, args)
+		}
+	}
+	registry, err := steps.NewRegistry(append(list, savedFunctions()...), nil)
+	if err != nil {
+		panic(err)
+	}
+	return registry.LinkChains(nil)
+})
 
 // prepare makes what drawn chains find before they run.
 func (w *resumeTest) prepare(t *testing.T) {
@@ -60,8 +85,7 @@ func (w *resumeTest) prepare(t *testing.T) {
 		}
 	}
 	if len(setUp) > 0 {
-		a := stateProcess(t.Context(), t, w.memory, `{"steps":[`+strings.Join(setUp, ",")+`]}`)
-		if !a.OK {
+		if a := w.process(t.Context(), t, w.memory, `{"steps":[`+strings.Join(setUp, ",")+`]}`, nil); !a.OK {
 			t.Fatal(string(a.JSON))
 		}
 	}

@@ -54,28 +54,40 @@ func (m *killableDriver) Write(ctx context.Context, list []journal.Write) ([]boo
 // resumeTest is a test of one run: the shop, the files and the state that its calls reach, the journal that one process after another uses,
 // and its requests so far.
 type resumeTest struct {
-	shop      *itemShop
-	folder    string          // the files
-	registry  *steps.Registry // what chains may call
-	memory    *journal.Memory
-	current   *journal.Journal // the journal in the process of the last request
-	reader    *journal.Journal // the journal in another process, which only reads
-	random    *rand.Rand
-	drawn     *drawnDelivery
-	killsLeft int      // kills that are still allowed
-	wasKilled bool     // a process was killed
-	id        string   // the id of the run; "": not known yet
-	changed   bool     // the last request changed the chain
-	requests  []string // requests and answers, to print after a failure
+	shop       *itemShop
+	folder     string                // the files
+	calls      map[string]steps.Call // what chains may call
+	closeFiles func() error          // ends the source of files
+	memory     *journal.Memory
+	current    *journal.Journal // the journal in the process of the last request
+	reader     *journal.Journal // the journal in another process, which only reads
+	random     *rand.Rand
+	drawn      *drawnDelivery
+	killsLeft  int      // kills that are still allowed
+	wasKilled  bool     // a process was killed
+	id         string   // the id of the run; "": not known yet
+	changed    bool     // the last request changed the chain
+	requests   []string // requests and answers, to print after a failure
 }
 
 func newResumeTest(t *testing.T, seed uint64, faults float64, drawn *drawnDelivery) *resumeTest {
 	random := rand.New(rand.NewPCG(seed, 1))
-	w := &resumeTest{shop: newShop(random, faults), folder: t.TempDir(), memory: &journal.Memory{}, random: random, drawn: drawn}
+	w := &resumeTest{shop: newShop(random, 0), folder: t.TempDir(), calls: map[string]steps.Call{}, memory: &journal.Memory{}, random: random,
+		drawn: drawn}
 	w.reader = w.journal(t, w.memory)
-	w.registry = newRegistry(t, slices.Concat(w.shop.functions(), w.keepers(t), savedFunctions())).LinkChains(nil)
+	for _, f := range slices.Concat(w.shop.functions(), w.keepers()) {
+		w.calls[f.Name] = f.Call
+	}
 	w.prepare(t)
+	w.shop.faults = faults
 	return w
+}
+
+// close closes what the test has opened.
+func (w *resumeTest) close(t *testing.T) {
+	t.Helper()
+	must(t, w.closeFiles())
+	must(t, w.reader.Close())
 }
 
 var modelKey = []byte(strings.Repeat("k", 32))
@@ -96,21 +108,26 @@ func (w *resumeTest) run(t *testing.T, text string) gjson.Result {
 		driver.left = 1 + w.random.IntN(8)
 	}
 	w.changed = strings.Contains(text, `"also"`) // the argument that approve adds to change a step
-	j := w.journal(t, driver)
 	caller := &chain.Caller{}
 	if !w.changed && (w.shop.faults == 0 || w.random.IntN(4) == 0) { // a person can be asked
 		caller.Approve = w.approveAtRandom
 	}
-	w.current = j
-	engine, err := chain.New(&chain.Options{Functions: w.registry, Journal: j})
-	must(t, err)
-	a := engine.Run(ctx, []byte(text), caller)
-	j.Close()
+	a := w.process(ctx, t, driver, text, caller)
 	w.wasKilled = w.wasKilled || driver.left == 0
 	w.requests = append(w.requests, fmt.Sprintf("%s\n  %s\n  %v died: %t", text, a.JSON, w.shop.items, driver.left == 0))
 	answer := gjson.ParseBytes(a.JSON)
 	w.check(t, answer)
 	return answer
+}
+
+// process carries out a request in a process of its own.
+func (w *resumeTest) process(ctx context.Context, t *testing.T, d journal.Driver, text string, caller *chain.Caller) *chain.Answer {
+	t.Helper()
+	w.current = w.journal(t, d)
+	defer w.current.Close()
+	engine, err := chain.New(&chain.Options{Functions: modelRegistry(), Journal: w.current})
+	must(t, err)
+	return engine.Run(context.WithValue(ctx, resumeTestKey{}, w), []byte(text), caller)
 }
 
 func (w *resumeTest) approveAtRandom(_ context.Context, calls []chain.ApprovalCall) (yes bool, err error) {
@@ -256,13 +273,13 @@ func TestResumeModel(t *testing.T) {
 func runModel(t *testing.T, seed uint64, ends map[string]int) *resumeTest {
 	drawn := drawDelivery(rand.New(rand.NewPCG(seed, 2)))
 	faultless := newResumeTest(t, seed, 0, drawn)
-	defer faultless.reader.Close()
+	defer faultless.close(t)
 	if a := faultless.run(t, drawn.text); !a.Get("ok").Bool() {
 		t.Fatalf("%s fails without faults: %s", drawn.text, a.Raw)
 	}
 	w := newResumeTest(t, seed, 0.5, drawn)
 	w.killsLeft = []int{0, 4}[w.random.IntN(2)]
-	defer w.reader.Close()
+	defer w.close(t)
 	undo := w.random.IntN(4) == 0 // whether the run is undone in some round
 	request := drawn.text
 	for round := 0; ; round++ {

@@ -15,9 +15,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/onecall-mcp/onecall/internal/cli/clitest"
+	"github.com/onecall-mcp/onecall/internal/polltest"
 	"github.com/onecall-mcp/onecall/internal/porttest"
 )
 
@@ -136,6 +139,7 @@ func TestOpenPageNeedsLogin(t *testing.T) {
 type streamProxy struct {
 	*httptest.Server
 	opened atomic.Int32 // the streams so far
+	open   atomic.Int32 // those that the browser has not left
 	held   atomic.Int32 // how many of them, the first ones, get no events any more
 	asked  atomic.Bool  // a stream has asked not to be held back
 }
@@ -156,6 +160,8 @@ func newStreamProxy(t *testing.T, server string) *streamProxy {
 		ModifyResponse: func(r *http.Response) error {
 			if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
 				p.asked.Store(r.Header.Get("X-Accel-Buffering") == "no")
+				p.open.Add(1)
+				context.AfterFunc(r.Request.Context(), func() { p.open.Add(-1) })
 				r.Body = &heldBody{r.Body, p, p.opened.Add(1), r.Request.Context()}
 			}
 			return nil
@@ -223,4 +229,29 @@ func TestPageWithoutEvents(t *testing.T) {
 		t.Error("the page has not opened another stream")
 	}
 	w.says("")
+}
+
+// TestPagesInBackground: pages that were opened in the background hold no stream, of which a browser has six for all of them. One that is
+// looked at then has one.
+func TestPagesInBackground(t *testing.T) {
+	t.Parallel()
+	const boss = "oc_token-of-the-boss"
+	config := bossConfig(t, t.TempDir(), boss)
+	s := serveHTTP(t, config, "--console")
+	proxy := newStreamProxy(t, s.url)
+	w := (&httpServer{url: proxy.URL + "/mcp"}).openWindow(t)
+	w.login(boss)
+	w.do(func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `Object.defineProperty(document, "hidden", {value: true, writable: true})`})
+		return none, err
+	})
+	w.do(chromedp.Navigate(w.base))
+	polltest.Until(t, "all streams are closed", func() bool { return proxy.opened.Load() > 1 && proxy.open.Load() == 0 }, s.stderr)
+	s.runBeside(t, config, "unseen")
+	evaluate[bool](w, `(document.hidden = false) || document.dispatchEvent(new Event("visibilitychange"))`)
+	w.lists("unseen.json")
+	if got := proxy.open.Load(); got != 1 {
+		t.Errorf("a page that is looked at has %d streams, want 1", got)
+	}
 }

@@ -19,6 +19,9 @@ addEventListener("DOMContentLoaded", () => {
   };
   const isAborted = (error) => error?.name === "AbortError";
   for (const name of ["changed", "beat"]) events.addEventListener(name, () => { heard = Date.now(); });
+  // A page that was opened in the background has no stream until it is looked at: a browser has six connections for all pages of a host.
+  addEventListener("htmx:sse:before:connection", (event) => { if (document.hidden) event.preventDefault(); });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) events.dispatchEvent(new Event("again")); });
   addEventListener("htmx:sse:after:connection", ({ detail }) => {
     stream = detail.connection;
     opened = Date.now();
@@ -33,11 +36,10 @@ addEventListener("DOMContentLoaded", () => {
   });
   addEventListener("htmx:after:request", (event) => {
     const { sourceElement, response, text } = event.detail.ctx;
-    if (response.status === 401) say("login");
-    // What lacks the element is no page of the console, but that of a proxy, say. It replaces nothing.
-    const isLost = sourceElement === refresh && !text.includes('id="live"');
-    if (isLost) event.preventDefault();
-    if (response.status !== 401) say(isLost ? "lost" : undefined);
+    // What lacks the element is no page of the console, but that of a proxy, say, or there is none without a login. It replaces nothing.
+    const isOther = sourceElement === refresh && !text.includes('id="live"');
+    if (isOther) event.preventDefault();
+    say(response.status === 401 ? "login" : isOther ? "lost" : undefined);
   });
   setInterval(() => {
     if (document.hidden || Date.now() - heard <= silence) return;

@@ -3,13 +3,13 @@ import { createEditor } from "prism-code-editor";
 import "prism-code-editor/prism/languages/json";
 import "./editor.css";
 
-// Longer texts have no colors: each key would take too long.
+// Longer texts stay in the textarea, and have no colors: each key would take too long.
 const most = 100_000;
 
 const languageOf = (text) => (text.length <= most && /^\s*[{[]/.test(text) ? "json" : "text");
 
 const plain = document.querySelector("textarea.code");
-if (plain) {
+if (plain && plain.value.length <= most) {
   const height = plain.offsetHeight;
   const editor = createEditor(null, { value: plain.value, language: languageOf(plain.value), wordWrap: true });
   editor.on("update", (text) => {

@@ -46,6 +46,11 @@ type Tokens struct {
 // All returns all tokens.
 func (t Tokens) All() int { return t.List + t.Written + t.Read }
 
+// Since returns what was counted after before.
+func (t Tokens) Since(before Tokens) Tokens {
+	return Tokens{t.List - before.List, t.Written - before.Written, t.Read - before.Read, t.Calls - before.Calls}
+}
+
 // Open starts a server over stdio, which ends when ctx ends or the session is closed.
 func (b *Bench) Open(ctx context.Context, cmd *exec.Cmd) *Session {
 	stdin, stdout := Must(cmd.StdinPipe()), Must(cmd.StdoutPipe())

@@ -79,11 +79,14 @@ func session(b *harness.Bench, bare, through, own *shell, files int) {
 	}
 	through.ask("search", `{"query":"list directory, read file, search content, file info"}`) // a bare client's model has read all signatures
 	own.learns()
+	costs := []report.Row{cost("the functions are looked up", harness.Tokens{}, own.Spent)}
 	for i := range queries {
 		var want any
+		bareBefore, ownBefore := bare.Spent, own.Spent
 		alone(func() { want = queries[i].bare(bare) })
 		queries[i].compare(want, queries[i].chained(through))
 		own.owns(i, want)
+		costs = append(costs, cost(queries[i].name, bare.Spent.Since(bareBefore), own.Spent.Since(ownBefore)))
 	}
 	harness.FailIf(bare.Spent.Calls != 50, "%d queries", bare.Spent.Calls)
 	var rows []report.Row
@@ -99,6 +102,8 @@ func session(b *harness.Bench, bare, through, own *shell, files int) {
 	}
 	b.Table("(d) Desktop Commander: fifty queries of an agent",
 		[]string{"", "round trips", "written", "read", "written and read", "list", "all"}, rows...)
+	b.Table("(d) Desktop Commander: each of the queries, and by onecall's own functions",
+		[]string{"", "bare: round trips", "written", "read", "own functions: round trips", "written", "read"}, costs...)
 	b.Corpus = append(b.Corpus, fmt.Sprintf("(d): Desktop Commander at work on a copy of its own package, %d files", files))
 	b.Figure(report.RatioFigure("desktop-commander/tokens", "Desktop Commander, 50 queries, written and read, without lists: onecall / bare",
 		through.Spent.Written+through.Spent.Read, bare.Spent.Written+bare.Spent.Read, 0.75),
@@ -106,6 +111,15 @@ func session(b *harness.Bench, bare, through, own *shell, files int) {
 		report.RatioFigure("own/tokens", "the same queries by onecall's own functions, without lists: onecall / bare Desktop Commander",
 			own.Spent.Written+own.Spent.Read, bare.Spent.Written+bare.Spent.Read, 0),
 		report.RatioFigure("own/tokens-with-list", "the same with the lists", own.Spent.All(), bare.Spent.All(), 0))
+}
+
+// cost returns the row of what a query cost.
+func cost(name string, bare, own harness.Tokens) report.Row {
+	row := report.Row{Name: name}
+	for _, t := range []harness.Tokens{bare, own} {
+		row.Cells = append(row.Cells, report.Count(t.Calls, ""), report.Count(t.Written, "tokens"), report.Count(t.Read, "tokens"))
+	}
+	return row
 }
 
 // compare checks that both results of a query are equal.

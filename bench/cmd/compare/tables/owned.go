@@ -64,7 +64,7 @@ func ownDefinitions(names ...string) []string {
 
 // ownFiles returns the chain that finds files by part of their names.
 func ownFiles(name string) string {
-	return `{"steps":[{"fs.find":{"pattern":"*` + name + `*"},"select":"sort($result.files)"}]}`
+	return `{"steps":[{"fs.find":{"pattern":"*` + name + `*"}}],"return":"$0.files"}`
 }
 
 // owns does all queries with onecall's own functions, and checks that the answers say what Desktop Commander's said.

@@ -126,6 +126,10 @@ func TestDeniedSinceItStopped(t *testing.T) {
 	if _, decided := g.questions(t, run); decided {
 		t.Error("a run that was resumed is told to be decided")
 	}
+	again := g.engine.Run(t.Context(), fmt.Appendf(nil, `{"resume":%q}`, run), &chain.Caller{IfHalted: true})
+	if again.Error == nil || again.Error.Code != fault.Busy {
+		t.Errorf("resumed though it was resumed already: %s, want busy", again.JSON)
+	}
 	no := &chain.Caller{Approve: func(context.Context, []chain.ApprovalCall) (bool, error) { return false, nil }}
 	denied := gjson.GetBytes(g.engine.Run(t.Context(), request, no).JSON, "resume").Str
 	if _, decided := g.questions(t, denied); decided || denied == "" {

@@ -143,6 +143,9 @@ type Caller struct {
 	// Decision resumes the run that an earlier answer had a Question about; nil: the request begins a run, or names the one to resume.
 	// With a Decision, Approve is not called.
 	Decision *Decision
+	// IfHalted refuses to resume a run (busy) that neither waits for approval nor was decided about since it stopped: another request may
+	// have resumed it since the front end looked at it.
+	IfHalted bool
 	// Detach lets chains be answered before their runs have ended.
 	Detach Detach
 	// TextAsJSON accepts strings of JSON for the fields that take only an array or an object, with the warning text_as_json: some MCP

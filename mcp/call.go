@@ -158,6 +158,9 @@ func blockContent(b *steps.KeptBlock) sdk.Content {
 // run answers a chain, or a fetch of an earlier large result.
 func (c *call) run() *sdk.CallToolResult {
 	c.caller.TextAsJSON = true
+	if offer, ok := c.ctx.Value(taskOfferKey{}).(*taskOffer); ok {
+		c.caller.IfHalted = offer.resumes
+	}
 	detach := &c.caller.Detach
 	detach.Hold, detach.MaxHanded, detach.As = c.hold, c.transportRequest.MaxDetached(), c.transportRequest.Caller
 	answer := c.untilDecided(func() *chain.Answer { return c.now.Engine.Run(c.context(c.args), c.args, c.caller) })

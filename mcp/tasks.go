@@ -68,8 +68,11 @@ func declaresTasks(ss *sdk.ServerSession, meta map[string]any) bool {
 	return ok
 }
 
-// taskOffer receives the run that the client of a tool call follows as a task; nil: it follows none.
-type taskOffer struct{ task *task }
+// taskOffer receives the run that the client of a tool call follows as a task.
+type taskOffer struct {
+	resumes bool  // the call is goOn's
+	task    *task // nil: it follows none
+}
 
 type taskOfferKey struct{}
 
@@ -235,7 +238,7 @@ func wasDecided(r *chain.DetachedRun) bool {
 
 // goOn resumes a run in the background, as its caller can do with the tool chain, and returns it as a task.
 func (q *taskRequest) goOn(ctx context.Context, r *chain.DetachedRun) (*task, error) {
-	offer := &taskOffer{}
+	offer := &taskOffer{resumes: true}
 	resume := &sdk.CallToolRequest{Session: q.session, Params: &sdk.CallToolParamsRaw{Meta: q.meta, Name: "chain",
 		Arguments: marshal(map[string]any{"resume": r.ID, "async": true})}}
 	result, err := q.toolset.receiveRaw(q.toolset.handle)(context.WithValue(ctx, taskOfferKey{}, offer), "tools/call", resume)

@@ -110,33 +110,48 @@ func rawRequest(ss *sdk.ServerSession, params json.RawMessage) sdk.Request {
 	return &sdk.ServerRequest[*raw.Params]{Session: ss, Params: &raw.Params{Body: params}}
 }
 
-// follow tells the client of each task as it is, and then whenever it changes, until all have ended. It looks as often as a client should
-// that polls: a run may go on in any process.
+// follow tells the client of each task as it is, and then whenever it changes, until all have ended. A task that goes on is looked at as
+// often as a client should that polls; one that waits, when its run may have changed.
 func (s *taskStream) follow(ctx context.Context) {
 	select {
 	case <-s.acknowledged:
 	case <-ctx.Done():
 		return
 	}
+	if len(s.ids) == 0 { // and maybe no journal
+		return
+	}
+	changes := s.toolset.server.opts().Engine.Journal().Subscribe(ctx)
 	ticks := time.NewTicker(taskPollInterval)
 	defer ticks.Stop()
-	told := map[string]string{}
-	open := s.ids
-	for {
-		open = slices.DeleteFunc(slices.Clone(open), func(id string) bool { return ctx.Err() == nil && s.tell(ctx, id, told) })
+	states, open := map[string]string{}, s.ids
+	due := func(string) bool { return true }
+	for n := 1; ; n++ {
+		open = slices.DeleteFunc(slices.Clone(open), func(id string) bool {
+			return (due(id) || strings.HasPrefix(states[id], taskWorking)) && s.tell(ctx, id, states)
+		})
 		if len(open) == 0 {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
+		case change, isOpen := <-changes:
+			if due = func(id string) bool { return change.Run == "" || change.Run == id }; !isOpen {
+				changes = nil
+			}
 		case <-ticks.C:
+			all := n%expiryTicks == 0
+			due = func(string) bool { return all }
 		}
 	}
 }
 
-// tell tells the client of a task if it has changed, and reports whether nothing more is to come.
-func (s *taskStream) tell(ctx context.Context, id string, told map[string]string) (ended bool) {
+// expiryTicks is how many times a stream looks at tasks that go on before it looks whether the others are kept.
+const expiryTicks = 60
+
+// tell tells the client of a task if its state has changed, and reports whether nothing more is to come.
+func (s *taskStream) tell(ctx context.Context, id string, states map[string]string) (ended bool) {
 	q, end, err := s.request(ctx)
 	if err != nil {
 		return true
@@ -148,8 +163,8 @@ func (s *taskStream) tell(ctx context.Context, id string, told map[string]string
 		return true // it is not kept any more
 	}
 	state := shown.Status + " " + shown.Message + " " + strings.Join(slices.Sorted(maps.Keys(shown.Requests)), " ")
-	if state != told[id] {
-		told[id] = state
+	if state != states[id] {
+		states[id] = state
 		shown.ResultType = ""
 		body := raw.With(marshal(shown), "_meta", raw.With(nil, sdk.MetaKeySubscriptionID, s.subscription))
 		ctx := context.WithValue(ctx, taskNotificationKey{}, body)

@@ -23,6 +23,7 @@ type Ledger struct {
 	Caller   string
 	Rights   Rights // of the caller to kept results; nil: none
 	Operator bool   // runs of any caller may be resumed
+	IfHalted bool   // see chain.Caller.IfHalted
 	ByPerson bool   // only a person can approve calls
 	// Spelling returns a compact chain as the journal spells it, whichever short forms it is written in.
 	Spelling func(chain []byte) []byte

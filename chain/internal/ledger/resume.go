@@ -131,6 +131,9 @@ func (l *Ledger) Take(ctx context.Context, id string, dry bool) (*journal.Past, 
 		l.previewed, l.leased = past, nil
 	}
 	switch {
+	case l.IfHalted && past.Row.Status != journal.Waiting && !WasDecided(past):
+		l.Release()
+		return nil, fault.New(fault.Busy, "another request has resumed this run")
 	case past.Row.Batch:
 		l.Release()
 		return nil, NotResumable("this run is a batch, which has no steps: resume its parts")

@@ -28,7 +28,7 @@ func openBrowser(t *testing.T, width int64, excused ...string) context.Context {
 	}
 	ctx, cancel := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox))
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, clitest.TooLong)
+	ctx, cancel = context.WithTimeout(ctx, 3*clitest.TooLong) // tests look at many pages, beside other browsers
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, 900)); err != nil {
 		t.Fatal(err)

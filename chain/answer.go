@@ -39,7 +39,7 @@ func (s *request) answered(w answer.Written) *Answer {
 		e.Tokens, e.Stored, e.Probe, e.Lean = w.Tokens, w.Stored, w.Probe, w.Lean
 	}
 	return &Answer{OK: w.Err == nil, JSON: w.JSON, Text: w.Text, Error: w.Err, Warnings: s.warnings, Warned: w.Warned, Blocks: w.Blocks,
-		BlockTokens: w.BlockTokens}
+		BlockTokens: w.BlockTokens, Labels: s.show(w.Err == nil)}
 }
 
 // failureAnswer answers an error that belongs to no step.
@@ -166,7 +166,7 @@ func (s *request) checkAnswer(text []byte, p *plan.Plan) *Answer {
 		plan.Locate(text, s.warnings)
 	}
 	a := s.answered(s.form.WriteStandard(context.Background(), s.content(facts.NoStep(nil))))
-	a.Checked = &Checked{Steps: len(p.Steps), Counts: map[steps.Effect]int{}}
+	a.Checked = &Checked{Steps: len(p.Steps), Counts: map[steps.Effect]int{}, Flows: flowsOf(p)}
 	p.CountEffects(a.Checked.Counts)
 	return a
 }
@@ -175,4 +175,5 @@ func (s *request) checkAnswer(text []byte, p *plan.Plan) *Answer {
 type Checked struct {
 	Steps  int                  // steps of the outermost chain
 	Counts map[steps.Effect]int // how many steps, inline ones included, call functions of each effect
+	Flows  []Flow               // what flow rules decide about the plan
 }

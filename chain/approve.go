@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -14,6 +15,15 @@ import (
 
 // MustApprove reports whether calls of a function need approval. A front end must not make such calls without the engine.
 func (e *Engine) MustApprove(f *steps.Spec) bool { return plan.MustApprove(f, e.o.Approve) }
+
+// MustPlan reports whether flow rules may concern calls of a function by themselves: what it gives is remembered, or what a model writes
+// into it is checked. A front end must not make such calls without the engine.
+func (e *Engine) MustPlan(f *steps.Spec) bool { return e.o.policy.MustPlan(f) }
+
+// AsksOfFlows reports whether some flow rule asks a person, so that calls of any function may wait for approval.
+func (e *Engine) AsksOfFlows() bool {
+	return slices.ContainsFunc(e.o.Flows, func(r FlowRule) bool { return r.Do == plan.FlowApprove })
+}
 
 // Ruling is what an operator decides about calls of a run. A place is that of a call, its member at (3, 3[7], 3[7].1), or of a step with
 // several calls. The id of a step stands for its number, but not within the chain of another step.

@@ -99,7 +99,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 	if low := s.applyForm(r.Budget, r.Lite, r.Trace); low != nil {
 		faults.Add(low)
 	}
-	s.rules.WholeResults = s.o.WholeResults
+	s.rules.WholeResults, s.rules.Assumed = s.o.WholeResults, s.assumedResults()
 	p, found := plan.Compile(ctx, r, s.view, &s.rules, bytes >= plan.HeavyRequest, *faults)
 	*faults, s.limits, s.signatures = found.Faults, found.Limits, found.Signatures
 	if found.MaxTokens > 0 {
@@ -114,6 +114,7 @@ func (s *request) plan(ctx context.Context, r *plan.Request, bytes int, faults *
 
 // carryOut runs a plan, and answers when it has ended, or earlier if the request says so.
 func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *Answer {
+	s.flow = p.Flow
 	if answer := s.answerHandedOver(ctx); answer != nil {
 		return answer
 	}
@@ -124,6 +125,9 @@ func (s *request) carryOut(ctx context.Context, p *plan.Plan, r *plan.Request) *
 	}
 	if f == nil {
 		f = s.beginRecord(p, r)
+	}
+	if f == nil {
+		s.recordWarned(p)
 	}
 	switch {
 	case f != nil:

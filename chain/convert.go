@@ -65,12 +65,15 @@ type ApprovalCall struct {
 	Effect   steps.Effect
 	Args     []byte // the arguments as sent, with digests in place of secrets
 	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
+	// Flows are the ways of values that flow rules ask about, in words; nil: they ask about none.
+	Flows []string
 }
 
 // JSON returns the call as answers and Waiting show it.
 func (c *ApprovalCall) JSON() []byte {
 	w := &rawjson.Writer{}
-	facts.WriteCall(w, &facts.WaitingCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo})
+	facts.WriteCall(w, &facts.WaitingCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo,
+		Flows: c.Flows})
 	return w.B
 }
 
@@ -78,7 +81,8 @@ func (c *ApprovalCall) JSON() []byte {
 func approvalCalls(calls []facts.WaitingCall) []ApprovalCall {
 	list := make([]ApprovalCall, len(calls))
 	for i, c := range calls {
-		list[i] = ApprovalCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo}
+		list[i] = ApprovalCall{StepPath: c.StepPath, ID: c.ID, Function: c.Function, Effect: c.Effect, Args: c.Args, Undo: c.Undo,
+			Flows: c.Flows}
 	}
 	return list
 }

@@ -23,6 +23,7 @@ type DryRun struct {
 	MaxCalls    int64                // the most calls that the chain can make
 	MaxTokens   int                  // the token limit of the answer; 0: no limit
 	MaxDuration time.Duration        // 0: no limit
+	Flows       []Flow               // what flow rules decide about the plan: who must approve, and what is only warned of
 	Resume      *ResumePreview       // nil: the request resumes no run
 }
 
@@ -75,6 +76,7 @@ func (s *request) dryRun(p *plan.Plan, r *plan.Request) *DryRun {
 	dry := &DryRun{DryChain: *s.dryChain(p), Hash: p.Hash(r), Counts: map[steps.Effect]int{}, MaxTokens: s.form.Meter.Limit(),
 		MaxCalls: min(p.MaxPossibleCalls(s.o.MaxElements), int64(p.MaxCalls))}
 	p.CountEffects(dry.Counts)
+	dry.Flows = flowsOf(p)
 	if p.MaxDuration < noMaxDuration {
 		dry.MaxDuration = p.MaxDuration
 	}
@@ -114,6 +116,7 @@ func writePlan(w *rawjson.Writer, p *DryRun, detail planDetail) {
 	w.Text("hash", p.Hash)
 	if detail != planCounts {
 		writeDryChain(w, &p.DryChain, detail)
+		writeFlows(w, p.Flows)
 	}
 	w.Int("reads", int64(p.Counts[steps.Read]))
 	w.Int("writes", int64(p.Counts[steps.Write]))

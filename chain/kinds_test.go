@@ -23,10 +23,12 @@ type kind struct {
 
 // kinds are the kinds of functions that transcripts can name.
 var kinds = map[string]kind{
-	"test":           {functions: (*world).functions},
-	"do":             {functions: func(*world) []steps.Function { return writingFunctions() }},
-	"excerpts":       {functions: func(*world) []steps.Function { return excerpts() }},
-	"fields":         {functions: func(*world) []steps.Function { return listingFields() }},
+	"test":     {functions: (*world).functions},
+	"do":       {functions: func(*world) []steps.Function { return writingFunctions() }},
+	"excerpts": {functions: func(*world) []steps.Function { return excerpts() }},
+	"fields":   {functions: func(*world) []steps.Function { return listingFields() }},
+	"mailbox": {functions: func(*world) []steps.Function { return mailboxWithChains() },
+		registry: func(r *steps.Registry) *steps.Registry { return r.LinkChains(nil) }},
 	"symbols":        {functions: func(*world) []steps.Function { return symbols() }},
 	"spelled":        {functions: func(*world) []steps.Function { return spelled() }},
 	"wide":           {functions: func(*world) []steps.Function { return []steps.Function{wideArguments()} }},

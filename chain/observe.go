@@ -70,6 +70,7 @@ type RequestEnd struct {
 	Calls    int64 // the number of calls of functions, including repetitions and inline chains
 	Cached   int64 // how many of Calls the call cache answered
 	Warnings int
+	Flows    []string // what flow rules warn of: the ways of values, in words
 
 	Bytes  int  // the size of the answer
 	Tokens int  // the tokens of the answer; estimated if it is lite
@@ -219,6 +220,7 @@ func (s *request) conclude(ctx context.Context, kind Kind, a **Answer, panicked 
 	if e.Tokens == 0 {
 		e.Tokens = s.form.EstimateAnswer((*a).JSON)
 	}
+	e.Flows = s.flow.Warned()
 	if r := s.executed; r != nil {
 		done := r.Facts()
 		e.Calls, e.Cached = done.Calls(), done.Cached

@@ -53,6 +53,10 @@ type Options struct {
 	// ApproveByPerson accepts approvals only through Caller.Approve and Approve, not with a chain that is sent again.
 	ApproveByPerson bool
 
+	// Flows are the flow rules; nil: there are none. They hold for each chain and call, before anything runs. Rules that approve need a
+	// Journal.
+	Flows []FlowRule
+
 	// Results stores results that do not fit their answer. nil: an answer that does not fit is refused with limit_exceeded. The engine
 	// does not close it.
 	Results *budget.Results
@@ -117,7 +121,8 @@ type Options struct {
 	// Lite makes answers lite (only the result) if the request does not choose a form.
 	Lite bool
 
-	topFields []string // the fields of a chain, and the names in Hoist
+	topFields []string         // the fields of a chain, and the names in Hoist
+	policy    *plan.FlowPolicy // nil: there are no flow rules
 }
 
 // Caller is the caller for whom a request is carried out. The zero value is a local user with the engine's own functions.
@@ -134,6 +139,8 @@ type Caller struct {
 	Log       func(LogMessage) // called with what functions log while they run, like Progress one call at a time; nil: not wanted
 	Override  Override
 
+	// Labels knows what the model of the client was shown; nil: nothing is known, so rules through model catch nothing.
+	Labels SessionLabels
 	// MaxTotalTokens limits every answer except that of a fetch. It can only lower the server's budget, and is raised
 	// to budget.MinTokensFor. 0: the server's.
 	MaxTotalTokens int
@@ -229,6 +236,7 @@ type Answer struct {
 	Defaulted []DefaultedStep
 	// Unrepeatable: a call was made that is not safe to repeat, so the same request again would write again.
 	Unrepeatable bool
+	Labels       []steps.Label      // those of the answered value, as far as flow rules name them; of a failure, all that it may show
 	Blocks       []*steps.KeptBlock // the blocks that go with JSON (Caller.MaxBlockBytes), or all of the result (Caller.AllBlocks)
 	BlockTokens  int                // what the blocks that go with JSON cost their reader
 	Detached     *DetachedRun       // the run as it began, which goes on (JSON says how to follow it); nil: it has ended
@@ -257,11 +265,14 @@ type DefaultedStep struct {
 func (o *Options) rules(c *Caller) plan.Rules {
 	u := plan.Rules{Functions: c.Functions, Limits: plan.Limits{Steps: o.MaxSteps, Calls: o.MaxCalls, Duration: o.MaxDuration},
 		MaxConcurrency: o.MaxConcurrency,
-		StepTimeout:    o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint,
+		StepTimeout:    o.StepTimeout, Requests: o.requestRules(), Approve: o.Approve, Rung: o.Rung, ListHint: o.ListHint, Flows: o.policy,
 		Input: c.Override.Input, DryRun: c.Override.DryRun, ReadOnly: c.Override.ReadOnly,
 		WhyReadOnly: c.Override.WhyReadOnly, Check: c.Override.Check, State: o.ReadState != nil}
 	if u.Functions == nil {
 		u.Functions = o.Functions
+	}
+	if c.Labels != nil {
+		u.Labels = c.Labels
 	}
 	u.Requests.TextAsJSON = c.TextAsJSON
 	for _, s := range c.Override.Set {
@@ -290,6 +301,9 @@ func (o *Options) setDefaults() error {
 		return f
 	}
 	o.topFields = plan.TopFields(o.Hoist)
+	if f := o.checkFlows(); f != nil {
+		return f
+	}
 	switch {
 	case o.LeanAbove < -1:
 		return fault.New(fault.BadRequest, "LeanAbove is %d: it is a number of tokens, and -1 means never", o.LeanAbove)

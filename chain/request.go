@@ -46,6 +46,8 @@ type request struct {
 	answering    func()                        // called before the answer of a run is written; nil: nothing needs to know
 	detached     bool                          // the run concludes the request, since it may outlast the answer
 	detach       Detach
+	labels       SessionLabels // nil: nothing is known of the client
+	flow         *plan.Flow    // what flow rules say of the plan; nil: there are none, or nothing was compiled
 	askApproval  func(context.Context, []facts.WaitingCall) (bool, error)
 
 	cutOff    *fault.Error // why decoding was cut off; nil: it was not
@@ -60,7 +62,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 		c = &Caller{}
 	}
 	s := &request{o: &e.o, caller: c.ID, line: c.Line, chainName: c.Chain, parent: c.Parent, override: c.Override, progress: c.Progress,
-		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks,
+		log: c.Log, decision: c.Decision, rights: c.Rights, detach: c.Detach, suspend: c.Suspend, allBlocks: c.AllBlocks, labels: c.Labels,
 		ledger: ledger.Ledger{Journal: e.o.Journal, Scope: e.o.Scope, Caller: c.ID, Operator: c.Override.Operator, IfHalted: c.IfHalted,
 			ByPerson: e.o.ApproveByPerson, Spelling: plan.Canonical},
 		form: answer.Form{Counter: e.o.Counter, Caller: c.ID, ProbeAbove: e.o.ProbeAbove, LeanAbove: e.o.LeanAbove, Label: c.Label,
@@ -82,6 +84,7 @@ func (e *Engine) newRequest(c *Caller) *request {
 	}
 	if c.Approve != nil {
 		s.askApproval = func(ctx context.Context, calls []facts.WaitingCall) (bool, error) {
+			s.show(false)
 			return c.Approve(ctx, approvalCalls(calls))
 		}
 	}

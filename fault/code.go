@@ -29,6 +29,8 @@ const (
 	BadMode          Code = "bad_mode"
 	BadPage          Code = "bad_page"
 	Denied           Code = "denied"
+	FlowDenied       Code = "flow_denied"
+	FlowWarned       Code = "flow_warned"
 	ApprovalRequired Code = "approval_required"
 	ResumeConflict   Code = "resume_conflict"
 	Unreadable       Code = "unreadable"
@@ -72,6 +74,8 @@ var codeTable = []codeInfo{
 	{BadMode, 2, 400, false, Failed, "an unknown fetch mode, or one that does not fit the result"},
 	{BadPage, 2, 400, false, Failed, "a page or page size that is not acceptable"},
 	{Denied, 1, 403, false, Failed, "the caller's rights, the configuration or the rules for hosts do not allow it"},
+	{FlowDenied, 3, 403, false, NotSent, "a flow rule forbids that labelled values reach an argument; nothing ran"},
+	{FlowWarned, 1, 403, false, Failed, "a warning: labelled values reach an argument, and a flow rule warns of it"},
 	{ApprovalRequired, 1, 403, false, Failed, "calls wait for approval; they are made once it is given"},
 	{ResumeConflict, 1, 409, false, Failed, "a resume would repeat or change a write that was applied"},
 	{Unreadable, 1, 500, false, NotSent, "the journal's record of a run is of another key, incomplete or changed"},

@@ -140,6 +140,17 @@ var advices = map[Code]advice{
 		"The call that the message is about was not sent. What a person denied, a person can approve: `onecall approve RUN`. Where the " +
 			"message names a key of the configuration, allow it there, if it should be allowed.",
 	},
+	FlowDenied: {
+		[]string{"A reference or an expression brings a value that has a label, such as a message from outside, to an argument that a rule under " +
+			"`flows` protects. The message tells the way of the value.",
+			"The client was shown values with the label, and then sent a value of its own (a rule with `through: model`)."},
+		"Leave the value out, or take one without the label: one that the person gave, or another member of the result. `onecall tools --labels` " +
+			"shows labels and roles; `flows` and `functions` in the configuration say what they are.",
+	},
+	FlowWarned: {
+		[]string{"As of `flow_denied`, but the rule says `do: warn`."},
+		"Nothing: the chain runs. Look at the way that the message tells, and at the arguments that are sent.",
+	},
 	ApprovalRequired: {
 		[]string{"The configuration requires approval of calls that write or destroy. `calls` lists those that wait, with their " +
 			"arguments."},

@@ -44,6 +44,9 @@ type Callbacks struct {
 	// Warn reports a problem that does not stop the call. The fault's At is a position in the arguments.
 	Warn func(*fault.Error)
 
+	// Labels are those of the arguments, if flow rules name them. A function that keeps what it is given keeps its labels, too.
+	Labels []Label
+
 	// Functions are the functions that the caller may use. Messages to the caller must not name other functions. nil: not known.
 	Functions *Registry
 

@@ -169,6 +169,12 @@ type Spec struct {
 	// Renews: a resume makes the call again, and does not take its result from the journal: it ends by itself.
 	Renews bool
 
+	// Gives are the labels of the result, and Takes the roles of the arguments, which flow rules name. PassesArgs: the result is made of the
+	// arguments alone, and has their labels.
+	Gives      []Given
+	Takes      []Taken
+	PassesArgs bool
+
 	// Saved is the saved chain behind the function; nil: it is not a chain.
 	Saved *SavedChain
 

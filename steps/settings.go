@@ -36,6 +36,11 @@ type Setting struct {
 	Answer *Excerpt
 	// Fields is the argument that lists members of the result. A function that has no such argument keeps its own.
 	Fields *string
+	// Gives and Takes replace those of less specific patterns; empty lists take away what these say. nil is not set.
+	Gives []Given
+	Takes []Taken
+	// Preset: the setting gives what no other setting does, whatever its pattern.
+	Preset bool
 	// Result is one of the function's Results. A function that does not have it keeps its own.
 	Result *string
 	// IgnoreOutput leaves out the schema of the result. false is not set.
@@ -81,9 +86,20 @@ func NewSettings(list []Setting) (*Settings, []*fault.Error) {
 		s.list = append(s.list, ranked)
 	}
 	slices.SortStableFunc(s.list, func(a, b *rankedSetting) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
+		return cmp.Or(compareBool(a.Preset, b.Preset), cmp.Compare(a.rank, b.rank), cmp.Compare(b.literal, a.literal), cmp.Compare(a.at, b.at))
 	})
 	return s, faults
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 func checkSetting(s *Setting) (faults []*fault.Error) {
@@ -139,12 +155,18 @@ func (e *Excerpt) check() *fault.Error {
 }
 
 // restrictions returns the part of the setting that also applies to possible paths; nil: nothing. It lacks what grants something (effect
-// read, a tier up to read, hide: false, approve: never), and what fits only one function (rename, undo, idempotency, result, output,
-// answer, fields), because several functions may have the same possible path.
+// read, a tier up to read, hide: false, approve: never, no labels), and what fits only one function (rename, undo, idempotency, result,
+// output, answer, fields), because several functions may have the same possible path.
 func (s *Setting) restrictions() *Setting {
 	r := *s
 	r.Rename, r.Undo, r.Idempotency, r.Result, r.IgnoreOutput = nil, nil, nil, nil, false
 	r.Answer, r.Fields = nil, nil
+	if len(r.Gives) == 0 {
+		r.Gives = nil
+	}
+	if len(r.Takes) == 0 {
+		r.Takes = nil
+	}
 	if r.Approve != nil && *r.Approve == ApproveNever {
 		r.Approve = nil
 	}
@@ -157,7 +179,7 @@ func (s *Setting) restrictions() *Setting {
 	if r.Hide != nil && !*r.Hide {
 		r.Hide = nil
 	}
-	if reflect.DeepEqual(r, Setting{Pattern: s.Pattern}) {
+	if reflect.DeepEqual(r, Setting{Pattern: s.Pattern, Preset: s.Preset}) {
 		return nil
 	}
 	return &r
@@ -221,6 +243,12 @@ func (s *Settings) Apply(fn Function) (_ Function, hidden bool) {
 	if merged.Answer != nil {
 		fn.Answer = merged.Answer
 	}
+	if merged.Gives != nil {
+		fn.Gives = merged.Gives
+	}
+	if merged.Takes != nil {
+		fn.Takes = merged.Takes
+	}
 	fn.setResult(merged.Result, merged.IgnoreOutput)
 	set(&fn.Description, merged.Description)
 	set(&fn.Timeout, merged.Timeout)
@@ -270,6 +298,12 @@ func (s *Setting) fill(from *Setting) {
 	fillField(&s.Answer, from.Answer)
 	fillField(&s.Fields, from.Fields)
 	s.IgnoreOutput = s.IgnoreOutput || from.IgnoreOutput
+	if s.Gives == nil {
+		s.Gives = from.Gives
+	}
+	if s.Takes == nil {
+		s.Takes = from.Takes
+	}
 	if s.Undo == nil {
 		s.Undo = from.Undo
 	}

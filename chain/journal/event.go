@@ -23,6 +23,7 @@ const (
 	Stopped   Kind = "stopped"  // the run ended and is not ok, for the reason in Code and Message
 	Refused   Kind = "refused"  // the chain of the last Sent was refused, for the reason in Code and Message: the one before it holds
 	Assumed   Kind = "assumed"  // the caller says that the outcome of event Of is Outcome
+	Warned    Kind = "warned"   // a flow rule warns of the way of values that Message tells
 	Task      Kind = "task"     // the service carries out the call of event Of as the task in Args
 )
 
@@ -61,8 +62,8 @@ type Event struct {
 	// call that was made, Call.Shown
 	Args []byte
 
-	// Message says why a call, in Stopped the run, or in Refused the resume failed, without secrets and at most maxMessage characters; in
-	// Approved and Denied, who decided. Encrypted, and shown to the run's caller and to operators.
+	// Message says why a call, in Stopped the run, or in Refused the resume failed, or in Warned of what, without secrets and at most
+	// maxMessage characters; in Approved and Denied, who decided. Encrypted, and shown to the run's caller and to operators.
 	Message string
 
 	readArgs []byte // the arguments of a read whose MAC is computed when it is written; else nil

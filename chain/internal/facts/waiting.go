@@ -14,6 +14,8 @@ type WaitingCall struct {
 	Args     []byte // the arguments as sent, with digests in place of secrets
 	Undo     []byte // {"fn","args"} of the call that undoes it, complete except for $result; nil: none
 
+	Flows []string // the ways of values that flow rules ask about, in words; then only a person can approve the call
+
 	Name string // identifies exactly this call
 }
 
@@ -39,6 +41,9 @@ func WriteCall(w *rawjson.Writer, c *WaitingCall) {
 	w.Raw("args", c.Args)
 	if c.Undo != nil {
 		w.Raw("undo", c.Undo)
+	}
+	if len(c.Flows) > 0 {
+		w.Texts("flows", c.Flows)
 	}
 	w.Close('}')
 }

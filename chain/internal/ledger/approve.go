@@ -4,7 +4,10 @@ import (
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/onecall-mcp/onecall/chain/internal/facts"
 	"github.com/onecall-mcp/onecall/chain/journal"
@@ -24,9 +27,14 @@ func approveTokenOf(j *journal.Journal, past *journal.Past) string {
 	return approvePrefix + base64.RawURLEncoding.EncodeToString(waitingMAC(j, "approve", past))
 }
 
-// ApprovalName identifies exactly one call: changing one byte gives another name. undo is the call that would undo it.
-func (l *Ledger) ApprovalName(c *journal.Call, undo []byte) string {
-	mac := l.Journal.MAC([]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal())))
+// ApprovalName identifies exactly one call: changing one byte gives another name. undo is the call that would undo it, and flows why flow
+// rules ask: who approves the call has seen both.
+func (l *Ledger) ApprovalName(c *journal.Call, undo []byte, flows []string) string {
+	texts := [][]byte{[]byte("approval"), []byte(c.Function), c.Args, undo, []byte(strconv.Itoa(c.Ordinal()))}
+	for _, flow := range flows {
+		texts = append(texts, []byte(flow))
+	}
+	mac := l.Journal.MAC(texts...)
 	return base64.RawURLEncoding.EncodeToString(mac)
 }
 
@@ -55,6 +63,16 @@ func (l *Ledger) Settle(calls []facts.WaitingCall, yes bool) {
 	l.Record.Decide(kind, Names(calls), "", "")
 }
 
+// NeedsPerson reports whether only a person can approve the calls that wait: the configuration says so, or a flow rule asks about one.
+func (l *Ledger) NeedsPerson() bool {
+	return l.ByPerson || slices.ContainsFunc(l.Waiting, func(c facts.WaitingCall) bool { return len(c.Flows) > 0 })
+}
+
+// asksPerson reports whether a flow rule asks about one of the calls of a Waits event.
+func asksPerson(calls []byte) bool {
+	return slices.ContainsFunc(gjson.ParseBytes(calls).Array(), func(call gjson.Result) bool { return call.Get("flows").Exists() })
+}
+
 // applyApproval checks an approve token that was sent with a resume, and records the approval.
 func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 	past := record.Past()
@@ -68,7 +86,7 @@ func (l *Ledger) applyApproval(record *journal.Run) *fault.Error {
 // checkApprove checks a token with which a caller decides about the calls that its run waits for.
 func (l *Ledger) checkApprove(past *journal.Past, token string) *fault.Error {
 	switch {
-	case l.ByPerson:
+	case l.ByPerson, past.Waiting != nil && asksPerson(past.Waiting.Args):
 		return fault.New(fault.Denied, "only a person can approve this run, %s; approve in a request cannot", ByHand).Under("/approve")
 	case past.Waiting == nil || !hmac.Equal([]byte(approveTokenOf(l.Journal, past)), []byte(token)):
 		return fault.New(fault.Denied,

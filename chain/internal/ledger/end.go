@@ -38,7 +38,7 @@ func (l *Ledger) EndUnfinished(err *fault.Error, status journal.Status) {
 		return
 	}
 	l.Asks = true
-	if !l.ByPerson {
+	if !l.NeedsPerson() {
 		l.ApproveToken = approveTokenOf(l.Journal, l.Record.Past())
 	}
 }

@@ -27,6 +27,7 @@ type Plan struct {
 	origin      origin // the origin of the value of return or, without return, of the last step
 	State       []StateUse
 	Input       []byte // $input; nil for an inline chain, whose $input is its step's args
+	Flow        *Flow  // nil: there are no flow rules
 	Compares    bool   // the answer is compared with an earlier one: it is the whole result of one read
 	OnError     string // for an inline chain, the onError of the chain around it; a saved chain has its own
 	DryRun      bool
@@ -55,8 +56,10 @@ type Step struct {
 	// Its calls need approval because of the undo that the step itself defines, which could smuggle any call past approval. An undo from
 	// the configuration is trusted.
 	undoNeedsApproval bool
-	KeepArgs          bool // the arguments of its call are kept
-	MayTruncate       bool // the function may set `truncated` in its result, which says that it is incomplete
+	Flows             []string      // why its calls need the approval of a person, by flow rules
+	Labels            []steps.Label // of its arguments, if its function changes the state
+	KeepArgs          bool          // the arguments of its call are kept
+	MayTruncate       bool          // the function may set `truncated` in its result, which says that it is incomplete
 
 	Projection *Projection // nil: its calls ask for whole results
 
@@ -103,7 +106,7 @@ func (s *Step) mayAsk() bool {
 }
 
 // MustApprove reports whether the step's own calls need approval.
-func (s *Step) MustApprove() bool { return s.Approve || s.undoNeedsApproval }
+func (s *Step) MustApprove() bool { return s.Approve || s.undoNeedsApproval || len(s.Flows) > 0 }
 
 // Waves groups the steps that can run side by side, in order.
 func (p *Plan) Waves() [][]int {

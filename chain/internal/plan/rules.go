@@ -21,6 +21,9 @@ type Rules struct {
 	Requests       RequestRules
 	Approve        string                 // see chain.Options.Approve
 	Rung           func(*steps.Entry) int // see chain.Options.Rung; nil: there is no ladder
+	Flows          *FlowPolicy            // nil: there are no flow rules
+	Labels         SessionLabels          // see chain.Caller.Labels
+	Assumed        [][]byte               // results of calls that the client has stated in place of a service
 	ListHint       string                 // see chain.Options.ListHint
 	IsCall         bool                   // the request is the call of one function
 	WholeResults   bool                   // calls ask for whole results: they are recorded
@@ -129,7 +132,9 @@ func Compile(ctx context.Context, r *Request, view *steps.Registry, u *Rules, la
 	defer shared.guard.slot.Release()
 	shared.Limits.lower(r.Budget)
 	p := newCompiler(shared, r, &shared.Faults).compileRequest()
-	shared.CutOff = shared.guard.failure
+	if shared.CutOff = shared.guard.failure; u.Flows != nil && shared.CutOff == nil {
+		shared.decideFlows(p, r)
+	}
 	if effect, _ := p.Effect(); effect == steps.Read && !u.WholeResults && shared.CutOff == nil && len(shared.Faults.List) == 0 {
 		p.project()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,7 +31,7 @@ func (r *Run) awaitApproval(ctx context.Context, p *plan.Step, scope *refs.Scope
 		return nil
 	}
 	undo := r.undoShown(ctx, p, scope)
-	name := r.ledger.ApprovalName(s.call, undo)
+	name := r.ledger.ApprovalName(s.call, undo, p.Flows)
 	if r.ledger.Record.Approved(name) {
 		s.call.Approval = name
 		return nil
@@ -87,7 +88,8 @@ func (r *Run) undoShown(ctx context.Context, p *plan.Step, scope *refs.Scope) []
 
 // add adds a call to those that would need approval.
 func (w *approvals) add(p *plan.Step, c *journal.Call, undo []byte, name string) {
-	call := facts.WaitingCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo, Name: name}
+	call := facts.WaitingCall{StepPath: c.StepPath, ID: p.ID, Function: c.Function, Effect: p.Effect, Args: c.Args, Undo: undo,
+		Flows: p.Flows, Name: name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, call)
@@ -131,7 +133,7 @@ func deniedFault(p *plan.Step) *fault.Error {
 // approvalRequired is the fault for a call that waits for approval, like those that wait with it.
 func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
 	advice := "send resume with approve, or resume once a person has approved " + ledger.ByHand
-	if l.ByPerson {
+	if l.NeedsPerson() {
 		advice = "a person approves them " + ledger.ByHand
 	}
 	f := fault.New(fault.ApprovalRequired, "%d calls wait for approval; none of them was sent: %s", len(l.Waiting),
@@ -139,7 +141,10 @@ func approvalRequired(l *ledger.Ledger, p *plan.Step) *fault.Error {
 	if len(l.Waiting) == 1 {
 		f.Message = l.Waiting[0].Function + " waits for approval; it was not sent: " + advice
 	}
-	if !p.Approve {
+	switch {
+	case len(p.Flows) > 0:
+		f.Message += ". A flow rule asks: " + strings.Join(p.Flows, "; ")
+	case !p.Approve:
 		f.Message += fmt.Sprintf(". %s needs approval because its undo, %s, does", p.Name(), p.Undo.Fn.Spec().Name)
 	}
 	f.Outcome = fault.NotSent

@@ -29,10 +29,11 @@ func (l *loop) withStepCallbacks(ctx context.Context, number int) context.Contex
 	r, p := l.run, l.plan.Steps[number]
 	warns := p.Inline == nil && (p.Rungs.Any || p.Fn != nil && slices.Contains(p.Fn.Spec().Results, steps.ResultContent))
 	lean := l.plan == r.plan && number == len(l.steps)-1 && r.plan.AnswersWrite()
-	if !warns && !lean && !l.reports {
+	if !warns && !lean && !l.reports && len(p.Labels) == 0 {
 		return ctx
 	}
 	callbacks := *steps.CallbacksOf(ctx)
+	callbacks.Labels = p.Labels
 	if warns {
 		callbacks.Warn = func(f *fault.Error) { r.callWarnings.add(f.Under(p.ArgsAt())) }
 	}

@@ -120,7 +120,7 @@ func (r *Run) unknownCall(p *plan.Step, s *stepRun, previous *journal.PastCall) 
 // does not.
 func (r *Run) usedApproval(ctx context.Context, p *plan.Step, scope *refs.Scope, s *stepRun) string {
 	names := s.call.Previous().Approvals
-	if len(names) == 0 || names[0] != r.ledger.ApprovalName(s.call, r.undoShown(ctx, p, scope)) {
+	if len(names) == 0 || names[0] != r.ledger.ApprovalName(s.call, r.undoShown(ctx, p, scope), p.Flows) {
 		return ""
 	}
 	return names[0]

@@ -39,7 +39,7 @@ func (s *Source) Functions() []steps.Function {
 				Description: "Evaluates an expr-lang expression over vars, e.g. {expression: \"sum(xs) / len(xs)\", vars: {xs: [1, 2]}}.",
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["expression"],"properties":{` +
 					`"expression":{"type":"string"},"vars":{"type":"object","description":"the names that the expression may use"}}}`),
-				Effect: steps.Read, EffectDeclared: true, Local: true,
+				Effect: steps.Read, EffectDeclared: true, Local: true, PassesArgs: true,
 				Check: checkExpression, Expression: "expression",
 			},
 			Call: s.guard(eval),
@@ -51,7 +51,7 @@ func (s *Source) Functions() []steps.Function {
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["text","pattern"],"properties":{` +
 					`"text":{"type":"string"},"pattern":{"type":"string"},"all":{"type":"boolean","default":false}}}`),
 				Output: json.RawMessage(`{"anyOf":[` + matchSchema + `,{"type":"null"},{"type":"array","items":` + matchSchema + `}]}`),
-				Effect: steps.Read, EffectDeclared: true, Local: true,
+				Effect: steps.Read, EffectDeclared: true, Local: true, PassesArgs: true,
 				Check: checkPattern,
 			},
 			Call: s.guard(match),
@@ -63,7 +63,7 @@ func (s *Source) Functions() []steps.Function {
 				Input: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["text","pattern","with"],"properties":{` +
 					`"text":{"type":"string"},"pattern":{"type":"string"},"with":{"type":"string"}}}`),
 				Output: json.RawMessage(`{"type":"string"}`),
-				Effect: steps.Read, EffectDeclared: true, Local: true,
+				Effect: steps.Read, EffectDeclared: true, Local: true, PassesArgs: true,
 				Check: checkPattern,
 			},
 			Call: s.guard(replace),

@@ -69,6 +69,8 @@ type functionLine struct {
 	Output       string            `json:"output,omitempty"` // "ignore": it left the output schema out
 	Answer       *steps.Excerpt    `json:"answer,omitempty"`
 	Fields       string            `json:"fields,omitempty"`
+	Gives        json.RawMessage   `json:"gives,omitempty"` // as steps.ParseGives reads it
+	Takes        json.RawMessage   `json:"takes,omitempty"` // as steps.ParseTakes reads it
 }
 
 type undoCall struct {
@@ -87,7 +89,7 @@ func lineOf(spec *steps.Spec) *functionLine {
 		Name: spec.Name, Effect: spec.Effect.String(), Declared: spec.EffectDeclared, Idempotent: spec.Idempotent, Deletes: spec.Deletes,
 		Heavy: spec.Heavy, TimeoutMs: spec.Timeout.Milliseconds(), Redacted: spec.Redact != nil,
 		InputSchema: spec.Input, OutputSchema: spec.Output, Aliases: spec.Aliases, Defaults: spec.Defaults, Result: spec.Result,
-		Answer: spec.Answer, Fields: spec.Fields,
+		Answer: spec.Answer, Fields: spec.Fields, Gives: steps.GivesJSON(spec.Gives), Takes: steps.TakesJSON(spec.Takes),
 	}
 	if u := spec.Undo; u != nil {
 		l.Undo = &undoCall{u.Function, u.Args}
@@ -126,6 +128,12 @@ func (l *functionLine) configure(s *steps.Spec) {
 	if l.Answer != nil {
 		s.Answer = l.Answer
 	}
+	if l.Gives != nil {
+		s.Gives, _ = steps.ParseGives(l.Gives) // checked when the line was read
+	}
+	if l.Takes != nil {
+		s.Takes, _ = steps.ParseTakes(l.Takes)
+	}
 	if u := l.Undo; u != nil {
 		s.Undo = &steps.Undo{Function: u.Fn, Args: u.Args}
 	}
@@ -149,7 +157,7 @@ var (
 		"settings", "gap", "state"}
 	errorFields    = []string{"code", "message", "at", "status", "outcome", "body", "available", "nearest"}
 	functionFields = []string{"name", "effect", "declared", "idempotent", "deletes", "heavy", "timeoutMs", "redacted", "inputSchema",
-		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields"}
+		"outputSchema", "aliases", "defaults", "undo", "idempotencyKey", "result", "output", "answer", "fields", "gives", "takes"}
 )
 
 // outputIgnored is the value of output in a configuration and in a line.
@@ -241,6 +249,9 @@ func (l *line) parseOther(kind string, value gjson.Result) error {
 		if err == nil {
 			_, err = textField(fields, "name", "/function", true)
 		}
+		if err == nil {
+			err = checkLabels(fields)
+		}
 		if err == nil && fields["effect"].Exists() {
 			if _, err = steps.ParseEffect(fields["effect"].Str); err != nil {
 				err = at(err, "/function/effect")
@@ -254,6 +265,24 @@ func (l *line) parseOther(kind string, value gjson.Result) error {
 		return at(fault.New(fault.BadRequest, "this is not what a recorder writes: %v", err), "/"+kind)
 	}
 	return nil
+}
+
+// checkLabels checks the labels and roles of a function.
+func checkLabels(fields map[string]gjson.Result) error {
+	var faults []*fault.Error
+	place := ""
+	if gives := fields["gives"]; gives.Exists() {
+		_, faults = steps.ParseGives([]byte(gives.Raw))
+		place = "/function/gives"
+	}
+	if takes := fields["takes"]; takes.Exists() && len(faults) == 0 {
+		_, faults = steps.ParseTakes([]byte(takes.Raw))
+		place = "/function/takes"
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return at(faults[0], place+faults[0].At)
 }
 
 func parseFailure(value gjson.Result) (f *failure, err error) {

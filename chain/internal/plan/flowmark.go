@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+	"github.com/onecall-mcp/onecall/steps/schema"
+)
+
+// flowMark says that the values at a path of a value, with all that is within, have a label. A value without marks has no labels.
+type flowMark struct {
+	steps.Label
+	path []schema.Element
+	at   string   // among the arguments of a call: the JSON Pointer of the text that brings it in
+	way  *flowWay // how the label came there
+}
+
+// flowWay is a step on the way of a label, the last one first.
+type flowWay struct {
+	before *flowWay // nil: it begins here
+	step   *Step    // nil: no step gives it, but text
+	level  string   // what comes before the number in the path of the step
+	path   []schema.Element
+	text   string
+}
+
+// Bounds of the marks of one value and of their paths. Past them the whole value has the labels, which is never too few.
+const maxMarks, maxMarkPath = 64, 12
+
+// addMark adds a mark, unless another one has it already.
+func addMark(marks []flowMark, m flowMark) []flowMark {
+	if len(m.path) > maxMarkPath {
+		m.path = m.path[:maxMarkPath]
+	}
+	for i := range marks {
+		if marks[i].Label == m.Label && len(marks[i].path) <= len(m.path) && slices.Equal(marks[i].path, m.path[:len(marks[i].path)]) {
+			return marks
+		}
+	}
+	if len(marks) >= maxMarks {
+		return addMark(wholly(marks), flowMark{Label: m.Label, at: m.at, way: m.way})
+	}
+	return append(marks, m)
+}
+
+// joinMarks returns the marks of a value that may be either of two.
+func joinMarks(a, b []flowMark) []flowMark {
+	if len(a) == 0 {
+		return b
+	}
+	a = slices.Clip(a)
+	for _, m := range b {
+		a = addMark(a, m)
+	}
+	return a
+}
+
+// wholly returns the marks of a value that is made of all parts of another: it has all their labels.
+func wholly(marks []flowMark) (whole []flowMark) {
+	for _, m := range marks {
+		m.path = nil
+		whole = addMark(whole, m)
+	}
+	return whole
+}
+
+// within returns the marks of what a path selects. A path into what has a label gives that label.
+func within(marks []flowMark, path []refs.Segment) (selected []flowMark) {
+	if len(path) == 0 {
+		return marks
+	}
+	for _, m := range marks {
+		var ok bool
+		if m.path, ok = pathWithin(m.path, path); ok {
+			selected = addMark(selected, m)
+		}
+	}
+	return selected
+}
+
+// pathWithin returns where a mark is in what a path selects. ok: it is there.
+func pathWithin(marked []schema.Element, path []refs.Segment) (rest []schema.Element, ok bool) {
+	for i, segment := range path {
+		switch segment.Kind {
+		case refs.Flat: // what comes after it is not followed
+			return nil, true
+		case refs.Each:
+			rest = append(rest, eachElement)
+		}
+		if i >= len(marked) {
+			return nil, true
+		}
+		if !selects(segment, marked[i]) {
+			return nil, false
+		}
+	}
+	if len(marked) == len(path) {
+		return nil, true
+	}
+	return append(rest, marked[len(path):]...), true
+}
+
+// selects reports whether a segment of a reference may select the element of a path.
+func selects(segment refs.Segment, element schema.Element) bool {
+	if element.Each || element.Index {
+		return true
+	}
+	if segment.Kind <= refs.Quoted {
+		return segment.Key == element.Key
+	}
+	_, err := strconv.Atoi(element.Key) // it may be an index
+	return err == nil
+}
+
+// elementsOfArray returns the marks of any one element of an array, also if a mark names an element.
+func elementsOfArray(marks []flowMark) (elements []flowMark) {
+	for _, m := range marks {
+		if len(m.path) > 0 {
+			m.path = m.path[1:]
+		}
+		elements = addMark(elements, m)
+	}
+	return elements
+}
+
+// below returns the marks of a value that has another value at a path.
+func below(path []schema.Element, marks []flowMark) []flowMark {
+	if len(path) == 0 {
+		return marks
+	}
+	moved := make([]flowMark, len(marks))
+	for i, m := range marks {
+		moved[i] = m
+		moved[i].path = append(slices.Clip(path), m.path...)
+	}
+	return moved
+}
+
+// pointerPath returns the path of a JSON Pointer.
+func pointerPath(pointer string) (path []schema.Element) {
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer == "" {
+			return nil
+		}
+		if strings.Contains(part, "~") {
+			part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+		}
+		path = append(path, schema.Element{Key: part})
+	}
+	return path
+}
+
+// labelsOf returns the labels of marks, each once.
+func labelsOf(marks []flowMark) (labels []steps.Label) {
+	for _, m := range marks {
+		if !slices.Contains(labels, m.Label) {
+			labels = append(labels, m.Label)
+		}
+	}
+	return labels
+}
+
+// covered reports whether a value with some marks has all labels of others where these have them.
+func covered(marks, others []flowMark) bool {
+	return !slices.ContainsFunc(others, func(m flowMark) bool { return len(addMark(slices.Clip(marks), m)) > len(marks) })
+}
+
+// words tells the way, from where it begins: `mail.read (step 0) $result.body`, `expr (step 1)`.
+func (w *flowWay) words() (words []string) {
+	for ; w != nil; w = w.before {
+		if w.step == nil {
+			words = append(words, w.text)
+			continue
+		}
+		text := stepWords(w.step, w.level)
+		if w.before == nil {
+			text += " $result" + steps.FlowPath(w.path)
+		}
+		words = append(words, text)
+	}
+	slices.Reverse(words)
+	return words
+}
+
+// stepWords names a step in a way.
+func stepWords(s *Step, level string) string {
+	name := s.Name()
+	if name == "" {
+		name = "inline chain"
+	}
+	return name + " (step " + level + strconv.Itoa(s.Number) + ")"
+}

@@ -1,0 +1,142 @@
+package plan
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/onecall-mcp/onecall/fault"
+	"github.com/onecall-mcp/onecall/internal/rawjson"
+	"github.com/onecall-mcp/onecall/refs"
+	"github.com/onecall-mcp/onecall/steps"
+)
+
+// asksSession reports whether literals of the client may have labels.
+func (f *flows) asksSession() bool { return f.session != nil && f.policy.model }
+
+// textMarks returns the marks of the value of an expression or a selector: those of what it refers to, where they are if it is one
+// reference, else of the whole value. written is the text as the client has sent it; nil: it has not.
+func (f *flows) textMarks(scope *flowScope, compiled interface{ Uses() []refs.Use }, at string, written *string) (marks []flowMark) {
+	uses := compiled.Uses()
+	if len(uses) == 1 && uses[0].Whole {
+		return f.useMarks(scope, &uses[0])
+	}
+	for i := range uses {
+		marks = joinMarks(marks, wholly(f.useMarks(scope, &uses[i])))
+	}
+	if written != nil && scope.own && f.asksSession() && holdsValues(*written) {
+		marks = joinMarks(marks, f.sentMarks(at, rawjson.AppendQuote(nil, *written)))
+	}
+	return marks
+}
+
+// expressionReference matches the references in an expression, with their fixed members.
+var expressionReference = regexp.MustCompile(`\$\w+(\??\.\w+|\[\d+\])*`)
+
+// holdsValues reports whether an expression may hold values of its own: texts, numbers or keys of objects. Else it is made of what it
+// refers to.
+func holdsValues(expression string) bool {
+	return strings.ContainsAny(expressionReference.ReplaceAllString(expression, ""), "0123456789\"'`{")
+}
+
+// templateMarks returns the marks of the value of a template, each where the reference that brings it stands. at is its JSON Pointer, and
+// text the template as the client has sent it; nil: it has not.
+func (f *flows) templateMarks(scope *flowScope, t *refs.Template, at string, text []byte) (marks []flowMark) {
+	uses := t.Uses()
+	for i := range uses {
+		u := &uses[i]
+		selected := f.useMarks(scope, u)
+		if len(selected) == 0 {
+			continue
+		}
+		if !u.Whole {
+			selected = wholly(selected)
+		}
+		for _, m := range below(pointerPath(strings.TrimPrefix(u.At, at)), selected) {
+			m.at = u.At
+			marks = addMark(marks, m)
+		}
+	}
+	if scope.own && text != nil {
+		marks = joinMarks(marks, f.literalMarks(at, text, uses))
+	}
+	return marks
+}
+
+// argumentMarks returns the marks of the arguments of a step's call: its own, and those of `common`.
+func (f *flows) argumentMarks(scope *flowScope, s *Step, r *StepRequest) (marks []flowMark) {
+	switch {
+	case s.Args != nil:
+		marks = f.templateMarks(scope, s.Args, s.ArgsAt(), r.Args)
+	case s.Literal != nil && scope.own:
+		marks = f.literalMarks(s.ArgsAt(), s.Literal, nil)
+	}
+	if len(s.Common) > 0 && scope.own {
+		marks = joinMarks(marks, f.literalMarks("/common", WithCommon([]byte("{}"), s.Common), nil))
+	}
+	if callee := s.Callee(); callee != nil {
+		for i := range marks {
+			if path := marks[i].path; len(path) > 0 && path[0].Key != argumentName(callee, path[0].Key) {
+				marks[i].path = slices.Clone(path)
+				marks[i].path[0].Key = argumentName(callee, path[0].Key)
+			}
+		}
+	}
+	return marks
+}
+
+// inputMarks returns the marks of $input: the client has sent its members.
+func (f *flows) inputMarks(p *Plan, r *Request) []flowMark {
+	if r.anyInput || p.Input == nil {
+		return nil
+	}
+	return f.literalMarks("/input", p.Input, nil)
+}
+
+// literalMarks returns the marks of the texts, numbers and other scalars of a value that the client has sent. uses are the references in
+// it: a text that is one reference is none of the client's, unless it has a default. root is the JSON Pointer of the value.
+func (f *flows) literalMarks(root string, value []byte, uses []refs.Use) (marks []flowMark) {
+	if !f.asksSession() {
+		return nil
+	}
+	whole := make(map[string]*refs.Use, len(uses))
+	for i := range uses {
+		if uses[i].Whole {
+			whole[uses[i].At] = &uses[i]
+		}
+	}
+	isReference := func(at, text string) bool {
+		u := whole[at]
+		return u != nil && !(u.Lenient && strings.Contains(text, "??"))
+	}
+	var visit func(at string, v gjson.Result)
+	visit = func(at string, v gjson.Result) {
+		switch {
+		case v.IsArray():
+			for i, element := range v.Array() {
+				visit(fault.Index(at, i), element)
+			}
+		case v.IsObject():
+			v.ForEach(func(key, member gjson.Result) bool {
+				visit(fault.Key(at, key.Str), member)
+				return true
+			})
+		case !isReference(at, v.Raw):
+			marks = joinMarks(marks, below(pointerPath(strings.TrimPrefix(at, root)), f.sentMarks(at, []byte(v.Raw))))
+		}
+	}
+	visit(root, gjson.ParseBytes(value))
+	return marks
+}
+
+// sentMarks returns the marks of one value that the client has sent.
+func (f *flows) sentMarks(at string, value []byte) (marks []flowMark) {
+	for _, name := range f.session.Sent(value) {
+		if label := (steps.Label{Name: name, Model: true}); f.policy.names(label) {
+			marks = append(marks, flowMark{Label: label, at: at, way: &flowWay{text: "what a model wrote at " + at + " after it was shown " + name}})
+		}
+	}
+	return marks
+}

@@ -170,6 +170,9 @@ func questionText(calls []chain.ApprovalCall) (string, bool) {
 		if c.Undo != nil {
 			b.WriteString("\n  undo: " + string(rawjson.Visible(c.Undo)))
 		}
+		for _, flow := range c.Flows {
+			b.WriteString("\n  because of " + string(rawjson.Visible([]byte(flow))))
+		}
 		if b.Len() > maxQuestion {
 			return "", false
 		}

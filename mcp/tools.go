@@ -68,6 +68,7 @@ func (f *toolset) reachOf(view *steps.View) (can reach) {
 	mustApprove := func(*steps.Spec) bool { return false }
 	if f.server != nil {
 		mustApprove = f.server.opts().Engine.MustApprove
+		can.waits = f.server.opts().Engine.AsksOfFlows()
 	}
 	add := func(spec *steps.Spec) {
 		can.waits = can.waits || mustApprove(spec)

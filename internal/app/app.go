@@ -176,7 +176,7 @@ func (a *App) assemble(before *App, faults []*fault.Error) error {
 	if a.Counter, err = budget.NewCounter(config.Or(cfg.Tokens.Encoding, ""), config.Or(cfg.Tokens.Factor, 0)); err != nil {
 		o.faults = append(o.faults, cfg.FaultAt("/tokens", err))
 	}
-	o.faults = append(o.faults, a.openSurface(cfg, before)...)
+	o.faults = append(append(o.faults, a.openSurface(cfg, before)...), a.flowFaults()...)
 	if len(o.faults) > 0 {
 		return cfg.Refused(cfg.MergeFaults(o.faults, read))
 	}
@@ -247,6 +247,7 @@ func (a *App) startEngine(c *config.File, serve bool) error {
 		Scope:           a.Scope(),
 		Approve:         config.Or(c.Approve, ""),
 		ApproveByPerson: config.Or(c.ApproveBy, "") == "person",
+		Flows:           c.Flows.EngineRules(),
 		MaxTotalTokens:  a.maxTotalTokens,
 		ProbeAbove:      config.Or(c.Results.ProbeAbove, 0),
 		LeanAbove:       leanAbove(&c.Config),

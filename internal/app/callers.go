@@ -99,7 +99,7 @@ func (a *App) exposure(c *config.Access, before *App) *fault.Error {
 // idleApprovers finds tokens that may approve in the console and, with approveBy: person, have nothing to approve: MCP clients cannot use
 // them, so they have no runs, and only administrators of all functions see those of others.
 func (s *subject) idleApprovers() (faults []*fault.Error) {
-	if config.Or(s.config.ApproveBy, "") != "person" {
+	if !s.config.NeedsPerson() {
 		return nil
 	}
 	for i, token := range tokenTable(&s.config.Access) {

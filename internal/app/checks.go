@@ -43,6 +43,9 @@ var checks = []check{
 	{what: "rungs that name no function or cannot be judged", when: whenReady, unseen: true, find: (*subject).suspectRungs},
 	{what: "an undo that cannot be called", when: whenReady, unseen: true, find: (*subject).unusedUndoes},
 	{what: "approval of calls that nobody makes", when: whenReady, unseen: true, find: (*subject).idleApprovals},
+	{what: "labels of values that no result has, and roles of arguments that no function has", when: whenReady, unseen: true,
+		find: (*subject).unknownLabels},
+	{what: "flow rules that no function can break", when: whenReady, unseen: true, find: (*subject).idleFlows},
 	{what: "patterns of a token that match nothing", when: whenReady, find: (*subject).unusedTokenFunctions},
 	{what: "saved chains that cannot be used, or whose short name means a function", when: whenReady, find: (*subject).suspectChains},
 	{what: "too many functions as tools of their own", when: whenReady, serving: true, find: (*subject).manyFlatTools},
@@ -189,16 +192,28 @@ func (a *App) warnUnmatchedGuards() {
 	}
 	var guards []string
 	for i := range a.config.Functions {
-		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil {
+		if c := &a.config.Functions[i].Config; c.Approve != nil || c.Tier != nil || c.Hide != nil || c.Undo != nil ||
+			c.Gives != nil || c.Takes != nil {
 			guards = append(guards, fault.Key("/functions", a.config.Functions[i].Name))
 		}
+	}
+	for i := range a.config.Flows.Rules {
+		guards = append(guards, fault.Index("/flows/rules", i))
 	}
 	if len(guards) == 0 {
 		return
 	}
 	for _, f := range a.Suspects() {
-		if slices.Contains(guards, strings.TrimSuffix(f.At, "/approve")) {
+		if slices.Contains(guards, guarded(f.At)) {
 			a.warn(f)
 		}
 	}
+}
+
+// guarded returns the place of the setting that a fault is about, without the key in it.
+func guarded(at string) string {
+	for _, key := range []string{"/approve", "/gives", "/takes", "/from", "/to"} {
+		at = strings.TrimSuffix(at, key)
+	}
+	return at
 }

@@ -155,6 +155,8 @@ func settingOf(pattern string, c *config.Function) steps.Setting {
 	if k := c.IdempotencyKey; k != nil {
 		s.Idempotency = &steps.Idempotency{Header: config.Or(k.Header, ""), Argument: config.Or(k.Arg, ""), TTL: config.Or(k.TTL, 0)}
 	}
+	s.Gives, _ = c.Labels() // checked with the configuration
+	s.Takes, _ = c.Roles()
 	if c.Effect != nil {
 		if effect, err := steps.ParseEffect(*c.Effect); err == nil {
 			s.Effect = &effect
@@ -190,6 +192,11 @@ func sourceSettings(c *config.File) []locatedSetting {
 		tools(source, at+"/includeTools", server.IncludeTools, &show)
 		if len(server.IncludeTools) > 0 { // last: a tool may be *
 			list = append(list, locatedSetting{Setting: steps.Setting{Pattern: source + ".*", Hide: &hide}, pointer: at})
+		}
+		for _, preset := range config.LabelPresets[config.Or(server.Labels, "")] {
+			gives, takes := preset.Labels()
+			list = append(list, locatedSetting{pointer: at + "/labels",
+				Setting: steps.Setting{Pattern: source + "." + preset.Pattern, Gives: gives, Takes: takes, Preset: true}})
 		}
 	}
 	return list

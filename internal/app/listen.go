@@ -129,7 +129,7 @@ func (s *server) access(a *App) *transport.Access {
 		return d
 	}
 	d.Callers = transport.RevocableCallers(a.callers)
-	if config.Or(a.config.ApproveBy, "") == "person" {
+	if a.config.NeedsPerson() {
 		d.Callers = agents{a.callers}
 	}
 	if access.JWT != nil {

@@ -25,6 +25,7 @@ var replayChains = []string{
 	`{"steps":[{"fn":"expr.eval"},{"fn":"text.match","args":{"text":"a1","pattern":"[0-9]"}}],"return":["$0","$1"]}`,
 	`{"steps":[{"fn":"http.costly","args":{"topic":"t"}},{"fn":"http.count"}],"onError":"continue"}`,
 	`{"steps":[{"fn":"http.make","args":{"name":"x"}},{"fn":"http.count"}],"return":["$0.body.id","$1.headers.content-type","$1.body?.n"]}`,
+	`{"steps":[{"fn":"http.echo","args":{"text":"a"}},{"fn":"http.make","args":{"name":"${$0.n}"}}]}`,
 	`{"budget":{"maxTotalTokens":100000},"steps":[{"fn":"renamed.echo","args":{"text":"a"}}]}`,
 }
 
@@ -47,6 +48,8 @@ var replaySettings = [][]string{
 		`functions: {http.make: {undo: {fn: http.drop, args: {id: $result.id}}, idempotencyKey: {arg: key}}, http.echo: {effect: write}}`,
 		`functions: {"http.*": {result: response}, http.count: {output: ignore}}`,
 		`functions: {http.echo: {fields: text, answer: {keep: [n]}}, http.count: {answer: {drop: [n]}}, expr.eval: {answer: {top: 3}}}`,
+		`functions: {http.echo: {gives: {"$result.n": [outside]}}, http.make: {takes: {"*": content}}}` + "\n" +
+			`flows: {rules: [{from: outside, to: write, do: warn}]}`,
 		`functions: {http.count: {cacheTtl: 1h}, http.echo: {aliases: {words: text}}, expr.eval: {effect: write, defaults: {expression: "1"}}}`},
 }
 

@@ -98,6 +98,13 @@ func (c *cli) showCheckResult(e *chainfile.Entry) {
 	}
 	c.showFaults(doc, faults)
 	c.showWarnings(e.Label(), e.Answer)
+	if checked := e.Answer.Checked; checked != nil {
+		for i := range checked.Flows {
+			if f := &checked.Flows[i]; f.Do != "warn" { // the warnings have those
+				c.noticef("%s: %s", textfile.Printable(e.Label()), flowLine(f))
+			}
+		}
+	}
 }
 
 // documentOf returns the text of a chain as it is in its file: the whole file, or the chain's line in a file with many.

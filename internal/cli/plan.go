@@ -39,6 +39,9 @@ func drawPlan(p *chain.DryRun, width int) string {
 		rows[i].draw(&b, at, name, width)
 	}
 	b.WriteByte('\n')
+	for i := range p.Flows {
+		writeWrapped(&b, flowLine(&p.Flows[i]), 4, width)
+	}
 	for _, line := range limitLines(p) {
 		writeWrapped(&b, line, 2, width)
 	}
@@ -101,6 +104,11 @@ func appendStep(rows []planRow, c *chain.DryChain, n int, prefix, fate string) [
 		}
 	}
 	return rows
+}
+
+// flowLine tells what a flow rule decides, and about which way of values.
+func flowLine(f *chain.Flow) string {
+	return "flow rule: " + f.Do + " " + textfile.Printable(f.From+" to "+f.To+": "+strings.Join(f.Path, " → "))
 }
 
 // stepRanges lists steps, with neighbors joined: 0-3, 5.

@@ -71,6 +71,9 @@ func (p page) appendCall(b *strings.Builder, call gjson.Result, all bool) (whole
 	if undo := call.Get("undo"); undo.Exists() {
 		line("undone by "+visible(undo.Get("fn").Str), undo.Get("args").Raw)
 	}
+	for _, flow := range call.Get("flows").Array() {
+		line("because of", flow.Str)
+	}
 	return whole
 }
 

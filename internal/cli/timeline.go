@@ -124,8 +124,8 @@ func callRow(call *history.Call) row {
 		}
 		if call.Code != "" {
 			r.notes = append(r.notes, reason(call.Code, call.Message))
-		} else if call.Reason != "" {
-			r.notes = append(r.notes, call.Reason)
+		} else if text := cmp.Or(call.Reason, call.Message); text != "" {
+			r.notes = append(r.notes, text)
 		}
 		return r
 	}

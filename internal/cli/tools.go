@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -46,11 +47,15 @@ type toolFunction struct {
 	Tokens      int    `json:"tokens"` // the tokens of the signature and the description
 	Description string `json:"description"`
 
+	Gives json.RawMessage `json:"gives,omitempty"` // with --labels
+	Takes json.RawMessage `json:"takes,omitempty"`
+
+	spec  *steps.Spec
 	entry *steps.Entry // set if the query is the function's name
 }
 
 func newToolsCommand(c *cli) *cobra.Command {
-	var asJSON bool
+	var asJSON, labels bool
 	cmd := &cobra.Command{
 		Use:   "tools [QUERY]",
 		Short: "Show the functions, their signatures and what they cost in tokens",
@@ -67,6 +72,9 @@ func newToolsCommand(c *cli) *cobra.Command {
 			query := strings.TrimSpace(strings.Join(args, " "))
 			list := listTools(cmd.Context(), a, query)
 			line.stop()
+			if labels {
+				list.addLabels()
+			}
 			if len(list.Functions) == 0 {
 				c.warnNoMatch(query, a.Nearest(query))
 			}
@@ -81,7 +89,9 @@ func newToolsCommand(c *cli) *cobra.Command {
 				c.warnUnavailable(list.Sources)
 				list.Sources = nil
 			}
-			if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
+			if labels {
+				err = c.writeLabels(list)
+			} else if c.outTerminal && (len(list.Functions) == 0 || list.Functions[0].entry == nil) {
 				err = c.showTable(list)
 			} else {
 				err = c.writeTools(list)
@@ -90,6 +100,7 @@ func newToolsCommand(c *cli) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "answer JSON")
+	cmd.Flags().BoolVar(&labels, "labels", false, "show the labels that results have and the roles of arguments, for flow rules")
 	return cmd
 }
 
@@ -111,12 +122,35 @@ func listTools(ctx context.Context, a *app.App, query string) *toolList {
 			Signature: signature, Description: spec.Description,
 			Tokens: a.Counter.Count([]byte(signature+"\n"+spec.Description), -1),
 		}
-		if byName {
+		if function.spec = spec; byName {
 			function.entry = m.Entry
 		}
 		list.Functions = append(list.Functions, function)
 	}
 	return list
+}
+
+// addLabels adds the labels and roles of the functions.
+func (l *toolList) addLabels() {
+	for i := range l.Functions {
+		fn := &l.Functions[i]
+		fn.Gives, fn.Takes = steps.GivesJSON(fn.spec.Gives), steps.TakesJSON(fn.spec.Takes)
+	}
+}
+
+// writeLabels writes the functions that have labels or roles, with their effects, which are roles of all arguments.
+func (c *cli) writeLabels(list *toolList) error {
+	t := &table{columns: []column{{name: "FUNCTION", whole: true}, {name: "EFFECT", style: effectColor}, {name: "GIVES"}, {name: "TAKES"}}}
+	for i := range list.Functions {
+		if fn := &list.Functions[i]; fn.Gives != nil || fn.Takes != nil {
+			t.rows = append(t.rows, row{cells: []string{fn.Name, fn.Effect, string(fn.Gives), string(fn.Takes)}})
+		}
+	}
+	if len(t.rows) == 0 {
+		c.noticef("no function has labels or roles: gives and takes of functions set them, or labels of a server")
+		return nil
+	}
+	return c.writeTable(t)
 }
 
 // allDown reports whether every source is down, except embedded ones that are ready. It is false if there is no other source.

@@ -76,6 +76,7 @@ func (d *decoder) check(c *Config) {
 	d.checkSurface(c)
 	d.checkAccess(&c.Access)
 	d.checkSpaces(c)
+	d.checkFlows(c)
 	d.checkSources(c)
 	d.checkHookPatterns("/hook/allow", c.Hook.Allow)
 	d.checkHookPatterns("/hook/ask", c.Hook.Ask)
@@ -346,6 +347,11 @@ func (d *decoder) checkSharedResults(c *Config) {
 		d.faultAt("/results/store", fault.BadRequest, "results are kept in the journal's database, and the journal is not in PostgreSQL: "+
 			"set journal: {store: postgres://…, key: ${JOURNAL_KEY}}, or results: {store: disk}")
 	}
+}
+
+// hasFaultBelow reports whether a value, or one within it, has a fault.
+func (d *decoder) hasFaultBelow(at string) bool {
+	return slices.ContainsFunc(d.faults, func(f *fault.Error) bool { return f.At == at || strings.HasPrefix(f.At, at+"/") })
 }
 
 func (d *decoder) hasFault(at string) bool {

@@ -71,6 +71,8 @@ type Config struct {
 	// Who approves calls. caller: the caller, by sending the chain again; person: a person, at the client, on the terminal, with onecall
 	// approve, or in the console.
 	ApproveBy *string `yaml:"approveBy" validate:"oneof=caller person" default:"caller"`
+	// Where values with a label may go: labels that functions give, and rules between them and arguments.
+	Flows Flows `yaml:"flows" recorded:"yes"`
 	// The answers of onecall hook to a host that asks before each tool call.
 	Hook Hook `yaml:"hook"`
 	// Environment variables whose values count as secrets, beside those that look so.

@@ -78,6 +78,8 @@ type MCPServer struct {
 	// true: clients choose the directories that the server works in, in place of those in its arguments. On the surfaces flat and hybrid,
 	// the server gets the roots of the client.
 	Roots *bool `yaml:"roots" default:"false"`
+	// Labels and roles of the tools of a well-known kind of server, for flow rules. functions takes away and replaces what is set here.
+	Labels *string `yaml:"labels" validate:"oneof=github mail files"`
 }
 
 // fewestMs is the lowest limit of a call that a client may mean in milliseconds.
@@ -242,6 +244,10 @@ type Function struct {
 	// The argument that takes a list of the result's members, or of those of its elements, as an array or as a string with commas. A chain
 	// that only reads asks for those that it refers to.
 	Fields *string `yaml:"fields" validate:"min=1"`
+	// Labels of the result, for flow rules: a list of labels of all of it, or an object of lists by path, such as $result.messages[*].body.
+	Gives json.RawMessage `yaml:"gives"`
+	// Roles of arguments, for flow rules: an object of roles by argument or by a path in one, such as to or cc[*].address, with * for all others.
+	Takes json.RawMessage `yaml:"takes"`
 }
 
 // Excerpt says what of a result is shown. At least one of its keys is given.

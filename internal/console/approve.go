@@ -139,8 +139,9 @@ type waitingCall struct {
 	Cut      bool   // not all of Args is shown
 	Undo     string // the function that would undo it; "": none
 	UndoArgs string
-	DeniedBy string // by whom, when and why it was denied
-	Approved bool   // it is approved, and was not made
+	Flows    []string // the ways of values that flow rules ask about
+	DeniedBy string   // by whom, when and why it was denied
+	Approved bool     // it is approved, and was not made
 }
 
 // waitingArg is an argument of a call.
@@ -316,6 +317,9 @@ func (r *request) waitingCall(call, before gjson.Result, whole bool, sees func(s
 	})
 	if undo := call.Get("undo.fn").Str; sees(undo) {
 		w.Undo, w.UndoArgs = undo, text(call.Get("undo.args").Raw)
+	}
+	for _, flow := range call.Get("flows").Array() {
+		w.Flows = append(w.Flows, flow.Str)
 	}
 	if d := call.Get("denied"); d.Exists() {
 		w.DeniedBy = strings.Trim(strings.Join([]string{d.Get("by").Str, d.Get("at").Str, d.Get("reason").Str}, " · "), " ·")

@@ -24,16 +24,17 @@ type Graph struct {
 
 // Step is a node of a Graph, or a line of an inline chain's node. Fields of the run are zero in a plan.
 type Step struct {
-	At       string // its path: 3, or 3.1 in an inline chain
-	ID       string // "": none
-	Function string // "expr" for an expression; "" for an inline chain
-	Effect   string // read, write or destroy; "": unknown
-	Approve  bool   // its calls need approval
-	ForEach  bool   // it runs for each element of a list
-	After    []int  // the indexes of the steps that must end before it starts
-	Needs    []int  // those of After whose results it reads; the others only order the two
-	Chain    []Step // the steps of its inline chain, in order
-	Link     string // the address that a click on its node opens; "": none
+	At       string   // its path: 3, or 3.1 in an inline chain
+	ID       string   // "": none
+	Function string   // "expr" for an expression; "" for an inline chain
+	Effect   string   // read, write or destroy; "": unknown
+	Approve  bool     // its calls need approval
+	ForEach  bool     // it runs for each element of a list
+	After    []int    // the indexes of the steps that must end before it starts
+	Needs    []int    // those of After whose results it reads; the others only order the two
+	Flows    []string // what flow rules decide about its calls: approve or warn, and which label
+	Chain    []Step   // the steps of its inline chain, in order
+	Link     string   // the address that a click on its node opens; "": none
 
 	Status   Status
 	Outcome  string // of its writes, such as applied; "": it wrote nothing, or they differ

@@ -55,11 +55,11 @@ func (s *Step) details() (lines []string) {
 func (s *Step) facts() []string {
 	became := words(" ", signs[s.Status], string(s.Status), when(s.Code != "", "("+s.Code+")"))
 	done := figure.Text(float64(s.Done)) + " of " + figure.Text(float64(s.Elements))
-	lines := []string{
+	lines := append(slices.Clone(s.Flows),
 		words(" · ", s.Effect, when(s.ForEach || s.Elements > 0, "for each"), when(s.Approve, "needs approval")),
 		words(" · ", became, when(s.Outcome != string(s.Status), s.Outcome), when(s.Elements > 0, done)),
 		words(" · ", when(s.Calls > 0, figure.Millis(s.Millis)+" · "+count(s.Tokens, "token")), times("retried", s.Retries)),
-	}
+	)
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 

@@ -35,7 +35,21 @@ func PlanOf(ctx context.Context, run func(context.Context, []byte, *chain.Caller
 
 // OfPlan returns the graph of a plan.
 func OfPlan(title string, p *chain.DryRun) *Graph {
-	return &Graph{Title: title, Steps: stepsOf(&p.DryChain, ""), Waves: p.Waves}
+	g := &Graph{Title: title, Steps: stepsOf(&p.DryChain, ""), Waves: p.Waves}
+	for i := range p.Flows {
+		setFlow(g.Steps, &p.Flows[i])
+	}
+	return g
+}
+
+// setFlow notes at a step, and at those around it, what a flow rule decides about its call.
+func setFlow(list []Step, f *chain.Flow) {
+	for i := range list {
+		if s := &list[i]; slices.Contains(pathOf(f.StepPath), s.At) {
+			s.Flows = append(s.Flows, f.Do+": "+f.From+" → "+f.To)
+			setFlow(s.Chain, f)
+		}
+	}
 }
 
 func stepsOf(c *chain.DryChain, prefix string) []Step {

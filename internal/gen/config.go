@@ -29,6 +29,8 @@ var configFields = map[string]string{
 	"Endpoint.query":        `{"type": ["object", "null"]}`,
 	"Command.args":          `{"type": ["object", "null"], "additionalProperties": {"type": "object"}}`,
 	"Function.defaults":     `{"type": ["object", "null"]}`,
+	"Function.gives":        `{"anyOf": [{"$ref": "#/$defs/texts"}, {"type": "object", "additionalProperties": {"$ref": "#/$defs/texts"}}]}`,
+	"Function.takes":        `{"type": ["object", "null"], "additionalProperties": {"type": "string", "minLength": 1}}`,
 	"Bearer.functions":      `{"type": ["array", "null"], "items": {"type": "string", "minLength": 1}, "minItems": 1}`,
 	"JWT.scopes":            `{"type": "object", "minProperties": 1, "additionalProperties": {"enum": ["read", "read_write", "admin"]}}`,
 	"Ladder.rungs":          `{"type": ["array", "null"], "items": {"type": "string"}, "maxItems": 100}`,

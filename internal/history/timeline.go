@@ -28,7 +28,7 @@ type Timeline struct {
 // Call is one call of a run, with all its attempts, or another event, which has only Event, Calls, Places, By, Reason, Code, Message
 // and After.
 type Call struct {
-	Event    string        `json:"event,omitempty"`  // resumed, refused, waits, approved, denied; "": a call
+	Event    string        `json:"event,omitempty"`  // resumed, refused, waits, approved, denied, warned; "": a call
 	Calls    int           `json:"calls,omitempty"`  // how many calls wait, or were approved or denied
 	Places   string        `json:"places,omitempty"` // where the first of them are, and how many more there are
 	By       string        `json:"by,omitempty"`     // who approved or denied them; "": the run's caller, or it is not known
@@ -38,7 +38,7 @@ type Call struct {
 	Status   string        `json:"status,omitempty"`  // ok, failed or running
 	Outcome  fault.Outcome `json:"outcome,omitempty"` // the outcome of a call that writes
 	Code     fault.Code    `json:"code,omitempty"`
-	Message  string        `json:"message,omitempty"` // why the call failed, or the resume was refused
+	Message  string        `json:"message,omitempty"` // why the call failed, or the resume was refused; of what a flow rule warns
 	Wave     int           `json:"wave,omitempty"`    // the number of the wave, from 1; calls of one wave ran side by side
 	After    float64       `json:"after"`             // milliseconds from the start of the run to the event or the last attempt
 	Waited   float64       `json:"waited,omitempty"`  // milliseconds from the end of all earlier waves to the start of the call
@@ -58,6 +58,7 @@ const (
 	waiting  = "waits"
 	approved = "approved"
 	denied   = "denied"
+	warned   = "warned"
 )
 
 // Of returns the timeline of a run of a caller, without arguments and results. If caller is nil, the run may be of any caller.
@@ -211,6 +212,8 @@ func eventName(e *journal.Event, first bool) string {
 		return approved
 	case journal.Denied:
 		return denied
+	case journal.Warned:
+		return warned
 	}
 	return ""
 }

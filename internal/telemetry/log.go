@@ -170,6 +170,7 @@ func (t *Telemetry) logRequest(r *request, e *chain.RequestEnd) {
 	l.add(slog.Bool("probe", e.Probe))
 	l.add(slog.Bool("lean", e.Lean))
 	l.add(slog.Int("warnings", e.Warnings))
+	l.add(slog.String("flows", clip(strings.Join(e.Flows, "; "))))
 	l.add(slog.Int("request_bytes", o.Bytes))
 	l.add(slog.Int("answer_bytes", e.Bytes))
 	l = append(l, elapsed(e.Took))

@@ -68,6 +68,10 @@ func TestFlowApproval(t *testing.T) {
 		t.Fatalf("got %s, want one call that waits for a person because of %s", a.JSON, way)
 	}
 	run := got.Get("resume").Str
+	questions, _, f := engine.OpenQuestions(t.Context(), run, nil)
+	if f != nil || len(questions) != 1 || !slices.Equal(questions[0].Calls[0].Flows, []string{way}) {
+		t.Errorf("the open questions: %v, %v, want one with the way", questions, f)
+	}
 	refused := engine.Run(t.Context(), []byte(`{"resume":"`+run+`","approve":"oca_x"}`), nil)
 	if codeOf(refused) != fault.Denied || !strings.Contains(refused.Error.Message, "only a person can approve") {
 		t.Errorf("got %s, want denied", refused.JSON)

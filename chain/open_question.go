@@ -45,6 +45,9 @@ func storedCalls(list []gjson.Result) []ApprovalCall {
 		if undo := list[i].Get("undo"); undo.Exists() {
 			calls[i].Undo = []byte(undo.Raw)
 		}
+		for _, flow := range list[i].Get("flows").Array() {
+			calls[i].Flows = append(calls[i].Flows, flow.Str)
+		}
 	}
 	return calls
 }
